@@ -24,9 +24,10 @@ pub struct CgroupDirs {
 impl CgroupDirs {
     /// Finds the directories from `cgroup`, the text of `/proc/PID/cgroup` of the container's init
     /// process. A container may have moved the process to a child cgroup; then `configured`, the
-    /// path of the OCI config, is used.
+    /// path of the OCI config, is used, unless it is the root, which is the group of no container.
     pub fn of_process(hierarchies: &[Hierarchy], cgroup: &str, configured: Option<&Path>) -> Self {
-        Self::with(hierarchies, |hierarchy| {
+        let configured = configured.filter(|path| path.file_name().is_some());
+        Self::in_hierarchies(hierarchies, |hierarchy| {
             let path = Path::new(path_in_hierarchy(cgroup, hierarchy)?);
             Some(configured.filter(|configured| path.starts_with(configured)).unwrap_or(path))
         })
@@ -34,10 +35,14 @@ impl CgroupDirs {
 
     /// Finds the directories from an absolute path below the root of each hierarchy.
     pub fn of_path(hierarchies: &[Hierarchy], path: &Path) -> Self {
-        Self::with(hierarchies, |_| Some(path))
+        Self::in_hierarchies(hierarchies, |_| Some(path))
     }
 
-    fn with<'a>(hierarchies: &[Hierarchy], path: impl Fn(&Hierarchy) -> Option<&'a Path>) -> Self {
+    /// Collects the directories from the `path` of the cgroup in each hierarchy.
+    fn in_hierarchies<'a>(
+        hierarchies: &[Hierarchy],
+        path: impl Fn(&Hierarchy) -> Option<&'a Path>,
+    ) -> Self {
         let mut dirs = Self::default();
         for hierarchy in hierarchies {
             let Some(path) = path(hierarchy) else { continue };
@@ -81,8 +86,8 @@ impl CgroupDirs {
 }
 
 /// Path of a container's cgroup below the root of each hierarchy, from `linux.cgroupsPath`; `None`
-/// for an empty or a relative one, which begins at the runtime's own cgroup. `systemd`: the runtime
-/// was called with `--systemd-cgroup`.
+/// if that is empty or relative, since the runtime's own cgroup then decides. `systemd`: whether
+/// the runtime was called with `--systemd-cgroup`.
 pub fn configured_path(cgroups_path: &str, systemd: bool) -> Option<PathBuf> {
     if systemd {
         return scope_path(cgroups_path);
@@ -137,6 +142,23 @@ mod tests {
             CgroupDirs::of_path(&hierarchies, Path::new("/system.slice/docker-c.scope")),
             dirs
         );
+    }
+
+    #[test]
+    fn a_configured_path_is_used_only_above_the_process_and_below_the_root() {
+        let hierarchies = [v2("/sys/fs/cgroup")];
+        for (configured, expected) in [
+            ("/a/c", "/sys/fs/cgroup/a/c"),
+            ("/", "/sys/fs/cgroup/a/c/init"),
+            ("//.", "/sys/fs/cgroup/a/c/init"),
+            ("/x/../a", "/sys/fs/cgroup/a/c/init"),
+            ("/a/c/..", "/sys/fs/cgroup/a/c/init"),
+            ("/b", "/sys/fs/cgroup/a/c/init"),
+        ] {
+            let configured = Some(Path::new(configured));
+            let dirs = CgroupDirs::of_process(&hierarchies, "0::/a/c/init\n", configured);
+            assert_eq!(dirs.unified(), Some(Path::new(expected)), "{configured:?}");
+        }
     }
 
     #[test]

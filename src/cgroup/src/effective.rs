@@ -1,4 +1,4 @@
-//! Values of control files, in every notation of the kernel.
+//! Values of control files, compared in every notation that the kernel uses.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,15 @@ pub enum EffectiveValue {
     Bytes(Option<u64>),
     /// A set of numbers, as a list of ranges.
     Set(String),
-    /// A line of `key` and one of the texts `rest`; the empty text stands for no such line.
+    /// The line of `key` continues with one of the texts `rest`; an empty text means that there is
+    /// no line of `key`.
     Line {
         /// First word.
         key: String,
         /// Alternatives for the rest of the line.
         rest: Vec<String>,
     },
-    /// A line of `key` that has the word `name=value` (`rbps=1024`). A missing line means `max` for
+    /// The line of `key` has the word `name=value` (`rbps=1024`). A missing line means `max` for
     /// every name.
     Word {
         /// First word.
@@ -28,9 +29,9 @@ pub enum EffectiveValue {
         /// Value after the `=`.
         value: String,
     },
-    /// A line of this text.
+    /// A line with exactly this text.
     Entry(String),
-    /// A rule of `devices.list` that allows at least this, or one for all devices.
+    /// A rule of `devices.list`, for the device or for all devices, that allows at least `access`.
     Device {
         /// Type and numbers: `c 1:3`.
         device: String,
@@ -39,8 +40,8 @@ pub enum EffectiveValue {
     },
 }
 
-/// Bound above which a number of bytes means no limit in cgroup v1. The kernel shows `i64::MAX`
-/// rounded down to whole pages, of at most 1 MiB.
+/// A number of bytes above this bound means no limit in cgroup v1: there the kernel shows
+/// `i64::MAX`, rounded down to whole pages of at most 1 MiB.
 const UNLIMITED: u64 = i64::MAX as u64 - (1 << 20);
 
 impl EffectiveValue {
@@ -49,7 +50,8 @@ impl EffectiveValue {
         Self::OneOf(vec![text.to_string()])
     }
 
-    /// Whether the content of the file shows the value. `page`: bytes of a page of memory.
+    /// Whether the content of the file shows the value. `page`: size of a memory page in
+    /// bytes.
     pub fn matches(&self, content: &str, page: u64) -> bool {
         let content = content.trim();
         match self {
@@ -135,8 +137,8 @@ fn parse_set(list: &str) -> Option<BTreeSet<u32>> {
     Some(set)
 }
 
-/// Largest number of a set. Linux supports 8192 CPUs and 1024 nodes; the bound keeps the memory of
-/// a set small whatever a plugin writes.
+/// Largest number in a set. Linux supports 8192 CPUs and 1024 nodes; the bound keeps a parsed set
+/// small, whatever a plugin requests.
 const MAX_NUMBER: u32 = (1 << 16) - 1;
 
 #[cfg(test)]

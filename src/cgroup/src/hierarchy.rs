@@ -22,9 +22,10 @@ pub enum HierarchyKind {
 }
 
 impl Hierarchy {
-    /// Returns the hierarchy of a mount with these fields of `/proc/PID/mountinfo`, if it is one.
-    /// Mounts of a part of a hierarchy, such as that of a container, are skipped: paths do not
-    /// begin at their root.
+    /// Returns the hierarchy of a mount with these fields of `/proc/PID/mountinfo`; `None` if the
+    /// mount is not a cgroup hierarchy. Mounts of a part of a hierarchy, such as those of
+    /// containers, are skipped, since the paths of cgroups do not begin at the root of such a
+    /// mount.
     pub fn of_mount(
         root: &Path,
         point: &Path,

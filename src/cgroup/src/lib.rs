@@ -1,14 +1,14 @@
 //! Control groups: the mounted hierarchies, the cgroups of a container in them, and the files that
 //! hold its resources.
 //!
-//! Pure: takes the texts of the kernel, and returns what to write and what to read back; the caller
-//! does the I/O. Names and files of resource fields are those of [`nri_api::RESOURCE_FIELDS`].
+//! The crate does no I/O: it takes the texts of kernel files, and returns what to write and what to
+//! read back. Names and files of resource fields are those of [`nri_api::RESOURCE_FIELDS`].
 //! Start from [`Hierarchy`], then [`CgroupDirs::of_process`] or [`CgroupDirs::of_path`], then
 //! [`plan`].
 //!
-//! youki's `libcgroups` writes the same files, and cannot serve here. Its managers apply resources
-//! as a runtime does: all controllers in turn, up to the first error. Of the limits they read back
-//! those of memory and pids only, in `stats`. `nrid` must prove after the runtime's write that each
+//! youki's `libcgroups` writes the same files, but is not used. Its managers apply resources as a
+//! runtime does: all controllers in turn, up to the first error. They read back only the limits of
+//! memory and pids (in `stats`). `nrid` must prove after the runtime's write that each
 //! file shows the requested value, in any notation of the kernel (whole pages, `max`, lists of
 //! ranges, either conversion of shares to weights), write only what differs, and name the fields
 //! that the host has no file for before anything is written. The controllers with their conversions

@@ -18,7 +18,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Adds a write to the file of a field, of which it has one or several alternatives.
+    /// Adds a write to the file of a field, or the field to `unsupported` if it has no file in
+    /// `dir`. A field may have alternative files.
     pub(crate) fn write(
         &mut self,
         field: &ResourceField,
@@ -26,7 +27,7 @@ impl Plan {
         text: impl Into<String>,
         effective: EffectiveValue,
     ) {
-        let Some((dir, names)) = dir.files(field) else { return self.refuse(field.name) };
+        let Some((dir, names)) = dir.files(field) else { return self.add_unsupported(field.name) };
         self.writes.push(CgroupWrite {
             field: field.name.to_owned(),
             files: names.iter().map(|name| dir.join(name)).collect(),
@@ -36,8 +37,8 @@ impl Plan {
         });
     }
 
-    /// Adds a field without a file in this hierarchy.
-    pub(crate) fn refuse(&mut self, field: impl Into<String>) {
+    /// Adds a field that has no file on the host.
+    pub(crate) fn add_unsupported(&mut self, field: impl Into<String>) {
         self.unsupported.push(field.into());
     }
 }
@@ -60,7 +61,8 @@ impl<'a> ControllerDir<'a> {
         }
     }
 
-    /// The directory, and the names of a field's files in it; `None` if it has none here.
+    /// The directory, and the names of a field's files in it; `None` if the field has no file
+    /// there.
     pub(crate) fn files(
         self,
         field: &ResourceField,
@@ -79,7 +81,8 @@ pub(crate) fn number(resources: &Value, field: &ResourceField) -> Option<i64> {
     as_number(at(resources, field)?)
 }
 
-/// A whole number. Some engines write large limits as unsigned numbers.
+/// A whole number. Unsigned numbers beyond `i64`, which some engines write for no limit, count as
+/// `i64::MAX`.
 pub(crate) fn as_number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_u64().map(|_| i64::MAX))
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 const CLASS: &ResourceField = resource_field("RDT class");
 
-/// Writes that move threads to the class `closid`, or to the root's class if it is `None`.
+/// Returns the writes that move threads to the class `closid`; `None` means the root class.
 ///
-/// The kernel refuses a thread that has ended with ESRCH.
+/// The write of a thread that has exited fails with ESRCH.
 pub fn resctrl_writes(resctrl: &Path, closid: Option<&str>, threads: &[i32]) -> Vec<CgroupWrite> {
     let dir = closid.map_or_else(|| resctrl.to_owned(), |closid| resctrl.join(closid));
     let write = |thread: &i32| CgroupWrite {

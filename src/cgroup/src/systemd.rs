@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
-/// Path of the scope (or slice) below the root of each hierarchy; `None` unless `cgroups_path` is
-/// such a triple. An empty slice means `system.slice`, as for runtimes that the host's root runs.
+/// Path of the scope (or slice) below the root of each hierarchy; `None` if `cgroups_path` is not
+/// of that form, or if the unit has a slash, which systemd refuses. An empty slice means
+/// `system.slice`, as for runtimes that root of the host runs.
 pub fn scope_path(cgroups_path: &str) -> Option<PathBuf> {
     let parts: Vec<_> = cgroups_path.split(':').collect();
     let [slice, prefix, name] = parts.as_slice() else { return None };
+    if name.contains('/') || prefix.contains('/') {
+        return None;
+    }
     let slice = if slice.is_empty() { "system.slice" } else { slice };
     let mut path = slice_path(slice)?;
     if name.ends_with(".slice") {
@@ -19,7 +23,7 @@ pub fn scope_path(cgroups_path: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Path of a slice; `a-b.slice` is below `a.slice`: systemd.slice(5).
+/// Path of a slice. By systemd.slice(5), `a-b.slice` is below `a.slice`.
 fn slice_path(slice: &str) -> Option<PathBuf> {
     let mut path = PathBuf::from("/");
     let name = slice.strip_suffix(".slice")?;
@@ -57,6 +61,9 @@ mod tests {
             ("a.slice:x:b.slice", Some("/a.slice/b.slice")),
             ("a--b.slice:x:c", None),
             ("../x.slice:x:c", None),
+            ("a.slice:x:/b.slice", None),
+            ("a.slice::/b", None),
+            ("a.slice:x/../..:c", None),
             ("a:b:c", None),
             ("/a/b", None),
         ] {

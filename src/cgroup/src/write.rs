@@ -1,19 +1,19 @@
-//! One write to a control file, and the value that proves it.
+//! One write to a control file, and the content of the file that proves its effect.
 
 use crate::effective::EffectiveValue;
 use std::path::PathBuf;
 
-/// A value for a control file.
+/// A write to a control file, which is omitted if the value is effective already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupWrite {
     /// Name of the resource field, such as `memory.limit` or `hugepageLimits.2MB`.
     pub field: String,
-    /// Alternative files; the first that exists is meant.
+    /// Alternative files; the first that exists is used.
     pub files: Vec<PathBuf>,
-    /// Texts to write, each by a `write` of its own; none where only the runtime can set the value.
+    /// Texts to write, each by a `write` call of its own. Empty if the value is only checked.
     pub texts: Vec<String>,
     /// Content of the file once the value is effective.
     pub effective: EffectiveValue,
-    /// Whether all files may be missing.
+    /// Whether it is no error if none of the files exists.
     pub is_optional: bool,
 }

@@ -35,15 +35,15 @@ fn plan(mounts: &[Mounted], resources: &Value) -> Plan {
 /// Formats a line per write: field, files, texts, effective value; then the fields without a file.
 fn shown(mounts: &[Mounted], resources: &Value) -> Vec<String> {
     let plan = plan(mounts, resources);
-    let line = |s: &CgroupWrite| {
-        let files: Vec<_> = s.files.iter().map(|f| f.to_str().unwrap()).collect();
-        let optional = if s.is_optional { "?" } else { "" };
+    let line = |write: &CgroupWrite| {
+        let files: Vec<_> = write.files.iter().map(|f| f.to_str().unwrap()).collect();
+        let optional = if write.is_optional { "?" } else { "" };
         format!(
             "{} {}{optional} <- {} = {}",
-            s.field,
+            write.field,
             files.join("|"),
-            s.texts.join(";"),
-            s.effective
+            write.texts.join(";"),
+            write.effective
         )
     };
     let unsupported = plan.unsupported.iter().map(|f| format!("{f} unsupported"));
@@ -74,7 +74,8 @@ fn cpu_resources_are_planned() {
             "cpu.idle /2/c/cpu.idle <- 0 = 0",
         ],
     );
-    // No limit; a period without a quota; an idle cgroup has no weight; cgroup v2 has no realtime.
+    // A quota of -1 means no limit. In cgroup v2 an idle cgroup has no weight, and there are no
+    // files for realtime limits.
     check(
         json!({"cpu": {"quota": -1, "shares": 1024, "idle": 1, "realtimeRuntime": 5,
             "realtimePeriod": 9}}),
@@ -116,7 +117,22 @@ fn memory_resources_are_planned() {
             "memory.swap /2/c/memory.swap.max <- 4096 = 4096",
             "memory.reservation /2/c/memory.low <- 4096 = 4096",
             "memory.swappiness unsupported",
+            "memory.disableOOMKiller unsupported",
         ],
+    );
+    // The flags that are always so on cgroup v2.
+    check(
+        json!({"memory": {"disableOOMKiller": false, "useHierarchy": true}}),
+        &[
+            "memory.disableOOMKiller /memory/c/memory.oom_control <- 0 = oom_kill_disable 0",
+            "memory.useHierarchy /memory/c/memory.use_hierarchy <- 1 = 1",
+        ],
+        &[],
+    );
+    check(
+        json!({"memory": {"useHierarchy": false}}),
+        &["memory.useHierarchy /memory/c/memory.use_hierarchy <- 0 = 0"],
+        &["memory.useHierarchy unsupported"],
     );
     check(
         json!({"memory": {"limit": -1, "swap": -1, "kernel": 7}}),
@@ -151,7 +167,7 @@ fn pids_and_hugepage_limits_are_planned() {
             "hugepageLimits.../x unsupported",
         ],
     );
-    // A hybrid with hugetlb in cgroup v2 alone.
+    // In this hybrid layout only cgroup v2 has hugetlb.
     let hybrid = [V1, V2].concat();
     let resources =
         json!({"hugepageLimits": [{"pageSize": "2MB", "limit": 3145728}], "pids": {"limit": 9}});

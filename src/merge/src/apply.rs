@@ -49,7 +49,7 @@ const GROUPS: &[Group] = groups![
     cdi,
 ];
 
-/// Claims everything that `requested` sets.
+/// Claims every field and key that `requested` sets.
 pub(crate) fn claim_all(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
@@ -57,7 +57,8 @@ pub(crate) fn claim_all(
     GROUPS.iter().try_for_each(|group| (group.claim)(requested, claims))
 }
 
-/// Sets everything that `requested` sets. Its claims must have succeeded.
+/// Copies everything that `requested` sets to `merged`. [`claim_all`] must have succeeded for the
+/// same reply.
 pub(crate) fn apply_all(requested: &ContainerAdjustment, merged: &mut Merged) {
     GROUPS.iter().for_each(|group| (group.apply)(requested, merged));
 }

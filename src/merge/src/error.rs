@@ -17,14 +17,15 @@ pub enum MergeError {
         plugin: PluginId,
         /// Plugin that set the field before, or removed a value that another plugin had set.
         owner: PluginId,
-        /// Field that both set.
+        /// Field that both plugins set.
         field: Field,
         /// Key (destination, name, path, page size), if the field is owned by key.
         key: Option<String>,
-        /// Container whose field both set.
+        /// Container whose field both plugins set.
         container: String,
     },
-    /// A reply to `CreateContainer` updates the container that is being created.
+    /// A reply to `CreateContainer` updates the container that is being created. The text is the
+    /// same as in upstream NRI.
     #[error("plugin \"{plugin}\" asked update of \"{container}\" during creation")]
     UpdateOfCreated {
         /// Plugin whose reply was refused.
@@ -32,7 +33,8 @@ pub enum MergeError {
         /// The container being created.
         container: String,
     },
-    /// A reply to `CreateContainer` evicts the container that is being created.
+    /// A reply to `CreateContainer` evicts the container that is being created. The text follows
+    /// that of [`Self::UpdateOfCreated`].
     #[error("plugin \"{plugin}\" asked eviction of \"{container}\" during creation")]
     EvictionOfCreated {
         /// Plugin whose reply was refused.
@@ -52,7 +54,7 @@ impl MergeError {
         }
     }
 
-    /// Returns the container that the reply is about.
+    /// Returns the container that the conflict, update or eviction is about.
     pub fn container(&self) -> &str {
         match self {
             Self::Conflict { container, .. }

@@ -1,4 +1,5 @@
-//! Evictions, one per container. Several plugins may request the same; the first reason is kept.
+//! Evictions, one per container. If several plugins evict the same container, the first reason that
+//! is not empty is kept.
 
 use nri_api::proto::ContainerEviction;
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ pub(crate) fn add(all: &mut Vec<ContainerEviction>, requested: Vec<ContainerEvic
                 positions.insert(eviction.container_id.clone(), all.len());
                 all.push(eviction);
             }
-            Some(present) if present.reason.is_empty() => present.reason = eviction.reason,
+            Some(existing) if existing.reason.is_empty() => existing.reason = eviction.reason,
             Some(_) => {}
         }
     }

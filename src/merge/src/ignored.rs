@@ -1,6 +1,6 @@
 //! Parts of a reply that have no effect: fields that this version of the protocol does not know,
-//! device cgroup rules in an update, and a memory limit of 0. They are reported; upstream NRI drops
-//! them silently.
+//! device cgroup rules in an update, and a memory limit of 0. The merge reports these parts;
+//! upstream NRI drops them silently.
 
 use nri_api::proto::{ContainerAdjustment, ContainerUpdate};
 use protobuf::MessageDyn;
@@ -14,9 +14,9 @@ pub(crate) const MAX_PATHS: usize = 16;
 pub(crate) fn in_adjustment(requested: &ContainerAdjustment) -> Vec<String> {
     let mut found = Vec::new();
     if requested.linux.resources.memory.limit.as_ref().is_some_and(|limit| limit.value == 0) {
-        found.push("adjust.linux.resources.memory.limit: 0 is no limit".to_owned());
+        found.push("adjust.linux.resources.memory.limit: a limit of 0 is ignored".to_owned());
     }
-    unknown(requested, &Path { parent: None, name: "adjust" }, &mut found);
+    add_unknown_fields(requested, &Path { parent: None, name: "adjust" }, &mut found);
     found
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn in_update(requested: &ContainerUpdate) -> Vec<String> {
     if !requested.linux.resources.devices.is_empty() {
         found.push("update.linux.resources.devices".to_owned());
     }
-    unknown(requested, &Path { parent: None, name: "update" }, &mut found);
+    add_unknown_fields(requested, &Path { parent: None, name: "update" }, &mut found);
     found
 }
 
@@ -45,35 +45,35 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Adds the paths of unknown fields, by number and each once.
-fn unknown(message: &dyn MessageDyn, path: &Path<'_>, found: &mut Vec<String>) {
-    let mut last = 0;
+/// Adds the path of each unknown field once. Its last component is the number of the field.
+fn add_unknown_fields(message: &dyn MessageDyn, path: &Path<'_>, found: &mut Vec<String>) {
+    let mut last_number = 0;
     for (number, _) in message.special_fields_dyn().unknown_fields() {
         if found.len() >= MAX_PATHS {
             return;
         }
-        if std::mem::replace(&mut last, number) != number {
+        if std::mem::replace(&mut last_number, number) != number {
             let unknown = format!("{path}.{number}");
             if !found.contains(&unknown) {
                 found.push(unknown);
             }
         }
     }
-    let mut inner = |value: ReflectValueRef<'_>, name: &str| {
+    let mut visit = |value: ReflectValueRef<'_>, name: &str| {
         if let ReflectValueRef::Message(message) = value {
-            unknown(&*message, &Path { parent: Some(path), name }, found);
+            add_unknown_fields(&*message, &Path { parent: Some(path), name }, found);
         }
     };
     for field in message.descriptor_dyn().fields() {
         match field.get_reflect(message) {
             ReflectFieldRef::Optional(value) => {
-                value.value().into_iter().for_each(|v| inner(v, field.name()))
+                value.value().into_iter().for_each(|v| visit(v, field.name()))
             }
             ReflectFieldRef::Repeated(values) => {
-                values.into_iter().for_each(|v| inner(v, field.name()))
+                values.into_iter().for_each(|v| visit(v, field.name()))
             }
             ReflectFieldRef::Map(values) => {
-                values.into_iter().for_each(|(_, v)| inner(v, field.name()))
+                values.into_iter().for_each(|(_, v)| visit(v, field.name()))
             }
         }
     }

@@ -1,30 +1,31 @@
 //! Merge of the replies of several plugins to one outcome, or to the conflict that prevents it.
 //!
-//! Start from [`CreateMerge`], [`UpdateMerge`] and [`UpdatesMerge`]: each takes the replies in call
-//! order and returns the request for the next plugin. [`validator`] is the built-in validator of an
-//! outcome. This crate does no I/O, does not depend on the OCI config, and does not handle plugins
-//! with refused replies.
+//! Start from [`CreateMerge`], [`UpdateMerge`] and [`UpdatesMerge`], which take the replies in call
+//! order. The first two also return the request for the next plugin. [`validator`] is the built-in
+//! validator of an outcome. This crate does no I/O, does not depend on the OCI config, and leaves
+//! to the caller what happens to a plugin whose reply was refused.
 //!
 //! # The merged adjustment
 //!
-//! [`CreateOutcome::adjust`] lists the changes of the container that the engine requested. Its form
-//! is that of upstream NRI, with rules added so that it can be applied in any order of keys:
+//! [`CreateOutcome::adjust`] lists the changes of the container that the engine requested, in the
+//! form of upstream NRI. The following rules make the result independent of the order in which keys
+//! are applied:
 //!
 //! - **Keys**: annotations, sysctls and network devices (key of the map), mounts (destination),
 //!   environment (name), devices (path), namespaces (type). An entry whose key is `-KEY` removes
 //!   KEY from the container; its other fields are empty. Any other entry sets KEY and replaces the
 //!   container's value. **There is at most one entry for each KEY**: `-KEY` and `KEY` never occur
-//!   together. A key that was removed and then set, by one plugin or by two, is just set.
-//! - A removal is kept even if the container has no such key, since plugins may see less than the
-//!   whole container.
+//!   together. A key that was removed and then set, by one plugin or by two, counts as set.
+//! - A removal is kept even if the container has no such key, since the container in the
+//!   request may lack parts of the OCI config.
 //! - Keys without removal: rlimits (type), huge page limits (page size), `unified` (name), CDI
 //!   devices (name). Each occurs at most once and replaces the container's value; CDI devices are
 //!   added.
 //! - `args`: all arguments, without the leading `""` of a reply; empty means not adjusted.
 //! - `hooks` and `linux.resources.devices` (rules of the device cgroup) are appended in their
 //!   order.
-//! - `linux.rdt`: `remove` is set only if none of the other three fields is; the other three
-//!   overlay the container's values.
+//! - `linux.rdt`: `remove` is set only if `clos_id`, `schemata` and `enable_monitoring` are absent;
+//!   these three overlay the container's values.
 //! - `linux.resources.blockio_class` and `rdt_class`: present and empty removes the class. `pids`
 //!   with limit 0 is a value.
 //! - Any other field: present means set. Absent, or empty for types without presence

@@ -1,7 +1,7 @@
 //! Keys with removal markers: the keys that a reply sets, and those that it only removes.
 //!
-//! A key that one reply both removes and sets is set, whatever the order. (In upstream NRI it
-//! depends on the order of a map.)
+//! If one reply removes and sets the same key, the key is set, whatever the order of the entries.
+//! (In upstream NRI the result depends on the order of a map.)
 
 use crate::error::MergeError;
 use crate::owners::Claims;
@@ -15,8 +15,10 @@ pub(crate) struct Keys<'a> {
     pub(crate) set: Vec<&'a str>,
     /// Keys that are removed and not set, sorted.
     pub(crate) removed: BTreeSet<&'a str>,
+    /// Keys with a removal marker, sorted, including those that are also set.
     marked: BTreeSet<&'a str>,
-    is_set: HashSet<&'a str>,
+    /// The keys of `set`, for lookups.
+    set_lookup: HashSet<&'a str>,
 }
 
 impl<'a> Keys<'a> {
@@ -31,9 +33,9 @@ impl<'a> Keys<'a> {
                 }
             }
         }
-        let is_set: HashSet<&str> = set.iter().copied().collect();
-        let removed = marked.iter().copied().filter(|key| !is_set.contains(key)).collect();
-        Self { set, removed, marked, is_set }
+        let set_lookup: HashSet<&str> = set.iter().copied().collect();
+        let removed = marked.iter().copied().filter(|key| !set_lookup.contains(key)).collect();
+        Self { set, removed, marked, set_lookup }
     }
 
     /// Reads the keys of a map, sorted.
@@ -45,19 +47,19 @@ impl<'a> Keys<'a> {
 
     /// Takes over the claims on removed keys, then claims the keys that are set.
     pub(crate) fn claim(&self, field: Field, claims: &mut Claims<'_>) -> Result<(), MergeError> {
-        self.marked.iter().for_each(|key| claims.pass_on(field, key));
-        self.set.iter().try_for_each(|key| claims.keyed(field, key))
+        self.marked.iter().for_each(|key| claims.take_over(field, key));
+        self.set.iter().try_for_each(|key| claims.claim_key(field, key))
     }
 
     /// Whether the reply sets or removes `key`.
-    pub(crate) fn touch(&self, key: &str) -> bool {
-        self.removed.contains(key) || self.is_set.contains(key)
+    pub(crate) fn changes(&self, key: &str) -> bool {
+        self.removed.contains(key) || self.set_lookup.contains(key)
     }
 
     /// Whether the reply sets or removes the key of an entry of the merged adjustment, which may
     /// itself be a removal.
-    pub(crate) fn touch_marked(&self, entry: &str) -> bool {
-        self.touch(Marked::parse(entry).key())
+    pub(crate) fn changes_key_of(&self, entry: &str) -> bool {
+        self.changes(Marked::parse(entry).key())
     }
 }
 
@@ -76,16 +78,19 @@ pub(crate) fn overlay_map<V: Clone + Default>(
     let keys = Keys::of_map(requested);
     for key in keys.removed {
         container.remove(key);
+        // If the reply removes a key `-a`, the adjustment's entry `-a` is the removal of `a`: keep
+        // it.
         if matches!(Marked::parse(key), Marked::Set(_)) {
-            adjust.remove(key); // a key with a marker would be the removal of another key
+            adjust.remove(key);
         }
         adjust.insert(removal(key), V::default());
     }
     for key in keys.set {
         if let Some(value) = requested.get(key) {
             container.insert(key.to_owned(), value.clone());
+            // For the empty key the marker would be `-`, which is a key of its own: keep it.
             if !key.is_empty() {
-                adjust.remove(&removal(key)); // the removal of the empty key is the key `-`
+                adjust.remove(&removal(key));
             }
             adjust.insert(key.to_owned(), value.clone());
         }

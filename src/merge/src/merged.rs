@@ -1,11 +1,13 @@
-//! State of the merge of a creation: the container, and the adjustment of it so far.
+//! State of the merge of a creation: the container, and its adjustment so far.
 
 use nri_api::proto::{Container, ContainerAdjustment, LinuxContainer, LinuxContainerAdjustment};
 
-/// The container as requested and as adjusted so far, and the adjustment itself.
+/// The container before and after the adjustments so far, and their merged adjustment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Merged {
+    /// The container as the engine requested it.
     pub(crate) pristine: Container,
+    /// The container with `adjust` applied.
     pub(crate) container: Container,
     pub(crate) adjust: ContainerAdjustment,
 }

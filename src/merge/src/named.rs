@@ -1,11 +1,11 @@
-//! Replacement of entries in lists by their names.
+//! Replacement of list entries by name.
 //!
 //! A reply and a container may both have as many entries as fit into a message, so the work must
-//! not grow with the product of the two.
+//! not grow with the product of both numbers of entries.
 
 use std::collections::HashMap;
 
-/// Replaces the first entry of the same name by each of `entries`, or appends it.
+/// Writes each of `entries` to `list`: in place of the first entry of the same name, or at the end.
 pub(crate) fn replace_or_push<T: Clone>(
     list: &mut Vec<T>,
     entries: &[T],
@@ -16,8 +16,8 @@ pub(crate) fn replace_or_push<T: Clone>(
     }
     let mut positions: HashMap<&str, Option<usize>> =
         entries.iter().map(|e| (name(e), None)).collect();
-    for (at, present) in list.iter().enumerate() {
-        if let Some(position @ None) = positions.get_mut(name(present)) {
+    for (at, existing) in list.iter().enumerate() {
+        if let Some(position @ None) = positions.get_mut(name(existing)) {
             *position = Some(at);
         }
     }

@@ -32,7 +32,7 @@ pub struct CreateOutcome {
     pub ignored: Vec<Ignored>,
 }
 
-/// Outcome of an update that an engine requested. The default is an outcome without plugins.
+/// Outcome of an update that an engine requested. The default sets nothing and has no plugins.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateOutcome {
     /// Resources to apply to the container: the requested ones, overlaid with those that plugins
@@ -42,35 +42,35 @@ pub struct UpdateOutcome {
     pub touched: bool,
     /// Merged update of the requested container, if any plugin sent one. It has resources if one of
     /// the updates has, and `ignore_failure` if all of them have.
-    pub answer: Option<ContainerUpdate>,
+    pub merged_update: Option<ContainerUpdate>,
     /// Updates of other containers, as in [`CreateOutcome::updates`].
     pub updates: Vec<ContainerUpdate>,
-    /// As in [`CreateOutcome::evictions`].
+    /// Containers to evict, as in [`CreateOutcome::evictions`].
     pub evictions: Vec<ContainerEviction>,
     /// Owners of all fields that were set.
     pub owners: OwningPlugins,
     /// Plugins that were consulted, in call order.
     pub consulted: Vec<PluginId>,
-    /// As in [`CreateOutcome::failed`].
+    /// Updates that conflict, as in [`CreateOutcome::failed`].
     pub failed: Vec<FailedUpdate>,
-    /// As in [`CreateOutcome::ignored`].
+    /// Parts of replies that have no effect, as in [`CreateOutcome::ignored`].
     pub ignored: Vec<Ignored>,
 }
 
-/// Outcome of updates without a request of an engine.
+/// Outcome of updates that plugins requested without a request of an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdatesOutcome {
     /// One update per container, in the order of the first request.
     pub updates: Vec<ContainerUpdate>,
-    /// As in [`CreateOutcome::evictions`].
+    /// Containers to evict, as in [`CreateOutcome::evictions`].
     pub evictions: Vec<ContainerEviction>,
     /// Owners of all fields that were set.
     pub owners: OwningPlugins,
     /// Plugins that were consulted, in call order.
     pub consulted: Vec<PluginId>,
-    /// As in [`CreateOutcome::failed`].
+    /// Updates that conflict, as in [`CreateOutcome::failed`].
     pub failed: Vec<FailedUpdate>,
-    /// As in [`CreateOutcome::ignored`].
+    /// Parts of replies that have no effect, as in [`CreateOutcome::ignored`].
     pub ignored: Vec<Ignored>,
 }
 
@@ -81,7 +81,7 @@ pub struct FailedUpdate {
     pub plugin: PluginId,
     /// The update as requested.
     pub update: ContainerUpdate,
-    /// Conflict that prevented it.
+    /// Conflict that prevented the update.
     pub error: MergeError,
 }
 
@@ -92,7 +92,7 @@ pub struct Ignored {
     pub plugin: PluginId,
     /// Container that the part is about.
     pub container: String,
-    /// Path of the field in the reply.
+    /// Path of the field in the reply, possibly followed by `: ` and the reason.
     pub what: String,
 }
 

@@ -11,13 +11,15 @@ use protobuf::Enum;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// A claimed field, and its key if each key of the field has a separate owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct ClaimKey {
     field: i32,
     key: Arc<str>, // empty for a field that is owned as a whole
 }
 
-/// Owner of a claim. Plugin ids are shared: there may be as many claims as a message has entries.
+/// Owner of a claim. Plugin ids are in an `Arc`, since one message can make as many claims as it
+/// has entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Owner {
     /// The plugin that set the value.
@@ -35,13 +37,14 @@ type Ledger = BTreeMap<ClaimKey, Owner>;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Owners {
     ledgers: BTreeMap<String, Ledger>,
-    journal: Vec<Page>,
+    journal: Vec<JournalEntry>,
 }
 
 /// Changes of one update or adjustment to the ledger of its container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Page {
+struct JournalEntry {
     container: String,
+    /// Each changed claim and its owner before the change, in the order of the changes.
     previous: Vec<(ClaimKey, Option<Owner>)>,
 }
 
@@ -61,7 +64,7 @@ impl Owners {
     /// Returns the ledger of a container, for claims of `plugin`. The container is looked up once
     /// for all claims, since its id may be as long as a message.
     pub(crate) fn claims<'a>(&'a mut self, plugin: &PluginId, container: &'a str) -> Claims<'a> {
-        self.journal.push(Page { container: container.to_owned(), previous: Vec::new() });
+        self.journal.push(JournalEntry { container: container.to_owned(), previous: Vec::new() });
         let last = self.journal.len() - 1;
         Claims {
             ledger: self.ledgers.entry(container.to_owned()).or_default(),
@@ -71,13 +74,15 @@ impl Owners {
         }
     }
 
+    /// Returns the current position in the journal, for [`Self::rollback`].
     pub(crate) fn mark(&self) -> Mark {
         Mark(self.journal.len())
     }
 
     /// Withdraws all claims made since `mark`.
     pub(crate) fn rollback(&mut self, mark: Mark) {
-        for Page { container, previous } in self.journal.split_off(mark.0).into_iter().rev() {
+        for entry in self.journal.split_off(mark.0).into_iter().rev() {
+            let JournalEntry { container, previous } = entry;
             let Some(ledger) = self.ledgers.get_mut(&container) else { continue };
             for (key, previous) in previous.into_iter().rev() {
                 match previous {
@@ -85,7 +90,7 @@ impl Owners {
                     None => ledger.remove(&key),
                 };
             }
-            self.drop_empty(&container);
+            self.remove_empty_ledger(&container);
         }
     }
 
@@ -96,21 +101,22 @@ impl Owners {
 
     /// Makes all claims final.
     pub(crate) fn commit(&mut self) {
-        for page in std::mem::take(&mut self.journal).iter().filter(|page| page.previous.is_empty())
-        {
-            self.drop_empty(&page.container);
+        let journal = std::mem::take(&mut self.journal);
+        for entry in journal.iter().filter(|entry| entry.previous.is_empty()) {
+            self.remove_empty_ledger(&entry.container);
         }
     }
 
-    fn drop_empty(&mut self, container: &str) {
+    /// Removes the ledger of a container without claims.
+    fn remove_empty_ledger(&mut self, container: &str) {
         if self.ledgers.get(container).is_some_and(Ledger::is_empty) {
             self.ledgers.remove(container);
         }
     }
 
-    /// Returns the owners in the form of the protocol, for validators. As in upstream NRI a plugin
-    /// that removed the value of another, and did not set it again, has a leading `-`, and
-    /// contributors are joined by commas.
+    /// Returns the owners in the form of the protocol, for validators. As in upstream NRI, a
+    /// leading `-` marks a plugin that removed the value of another plugin and did not set a new
+    /// one, and contributors are joined by commas.
     pub(crate) fn to_proto(&self) -> OwningPlugins {
         let mut all = OwningPlugins::new();
         for (container, ledger) in &self.ledgers {
@@ -141,30 +147,30 @@ impl Owners {
 
 impl Claims<'_> {
     /// Claims a field that has one owner.
-    pub(crate) fn whole(&mut self, field: Field) -> Result<(), MergeError> {
+    pub(crate) fn claim_field(&mut self, field: Field) -> Result<(), MergeError> {
         self.claim(field, None)
     }
 
-    /// Claims those of the fields that are `true`, in their order.
-    pub(crate) fn each<const N: usize>(
+    /// Claims the fields that are set (`true`), in the given order.
+    pub(crate) fn claim_fields<const N: usize>(
         &mut self,
         fields: [(bool, Field); N],
     ) -> Result<(), MergeError> {
         fields
             .into_iter()
             .filter(|(is_set, _)| *is_set)
-            .try_for_each(|(_, field)| self.whole(field))
+            .try_for_each(|(_, field)| self.claim_field(field))
     }
 
     /// Claims one key of a field that has an owner per key.
-    pub(crate) fn keyed(&mut self, field: Field, key: &str) -> Result<(), MergeError> {
+    pub(crate) fn claim_key(&mut self, field: Field, key: &str) -> Result<(), MergeError> {
         self.claim(field, Some(key))
     }
 
-    /// Records the removal of a key: if a plugin set it, the claim passes to the plugin that
-    /// removes it.
-    pub(crate) fn pass_on(&mut self, field: Field, key: &str) {
-        let claim = claim_key(field, Some(key));
+    /// Records the removal of a key: if an earlier plugin set the key, this plugin takes over the
+    /// claim.
+    pub(crate) fn take_over(&mut self, field: Field, key: &str) {
+        let claim = ClaimKey::new(field, Some(key));
         if let Some(Owner::Set(_)) = self.ledger.get(&claim) {
             self.put(claim, Owner::Cleared(self.plugin.clone()));
         }
@@ -172,12 +178,12 @@ impl Claims<'_> {
 
     /// Records the removal of a whole field: only this plugin may set it afterwards.
     pub(crate) fn clear(&mut self, field: Field) {
-        self.put(claim_key(field, None), Owner::Cleared(self.plugin.clone()));
+        self.put(ClaimKey::new(field, None), Owner::Cleared(self.plugin.clone()));
     }
 
     /// Records a contribution to a field that several plugins add to.
     pub(crate) fn contribute(&mut self, field: Field) {
-        let claim = claim_key(field, None);
+        let claim = ClaimKey::new(field, None);
         let mut plugins = match self.ledger.get(&claim) {
             Some(Owner::Shared(plugins)) => plugins.clone(),
             _ => Vec::new(),
@@ -187,14 +193,14 @@ impl Claims<'_> {
     }
 
     fn claim(&mut self, field: Field, key: Option<&str>) -> Result<(), MergeError> {
-        let claim = claim_key(field, key);
-        let other = match self.ledger.get(&claim) {
-            Some(Owner::Set(other)) => Some(other),
-            Some(Owner::Cleared(other)) if *other != self.plugin => Some(other),
-            Some(Owner::Shared(others)) => others.last(),
+        let claim = ClaimKey::new(field, key);
+        let conflicting_owner = match self.ledger.get(&claim) {
+            Some(Owner::Set(owner)) => Some(owner),
+            Some(Owner::Cleared(owner)) if *owner != self.plugin => Some(owner),
+            Some(Owner::Shared(owners)) => owners.last(),
             _ => None,
         };
-        if let Some(owner) = other {
+        if let Some(owner) = conflicting_owner {
             return Err(MergeError::Conflict {
                 plugin: PluginId::clone(&self.plugin),
                 owner: PluginId::clone(owner),
@@ -213,6 +219,8 @@ impl Claims<'_> {
     }
 }
 
-fn claim_key(field: Field, key: Option<&str>) -> ClaimKey {
-    ClaimKey { field: field.value(), key: key.unwrap_or_default().into() }
+impl ClaimKey {
+    fn new(field: Field, key: Option<&str>) -> Self {
+        Self { field: field.value(), key: key.unwrap_or_default().into() }
+    }
 }

@@ -61,11 +61,11 @@ impl UpdateMerge {
         let Collected { owners, mut updates, evictions, failed, ignored, consulted, .. } =
             self.collected;
         let at = updates.iter().position(|u| u.container_id == self.container.id);
-        let answer = at.map(|at| updates.remove(at));
+        let merged_update = at.map(|at| updates.remove(at));
         UpdateOutcome {
             resources,
-            touched: answer.is_some(),
-            answer,
+            touched: merged_update.is_some(),
+            merged_update,
             updates,
             evictions,
             owners: owners.to_proto(),
@@ -75,13 +75,14 @@ impl UpdateMerge {
         }
     }
 
-    /// Returns the plugins' update of the requested container.
-    fn answer(&self) -> Option<&ContainerUpdate> {
+    /// Returns the merged update of the requested container, if a plugin sent one.
+    fn merged_update(&self) -> Option<&ContainerUpdate> {
         self.collected.updates.iter().find(|u| u.container_id == self.container.id)
     }
 
-    /// Returns the requested resources, with the plugins' update if there is one.
+    /// Returns the requested resources, overlaid with those that plugins set so far.
     fn resources(&self) -> &LinuxResources {
-        self.answer().and_then(|u| u.linux.resources.as_ref()).unwrap_or(&self.requested)
+        let merged = self.merged_update().and_then(|u| u.linux.resources.as_ref());
+        merged.unwrap_or(&self.requested)
     }
 }

@@ -1,4 +1,5 @@
-//! Merge of updates and evictions of existing containers, used by all three merges.
+//! Merge of updates and evictions of existing containers. [`crate::CreateMerge`],
+//! [`crate::UpdateMerge`] and [`UpdatesMerge`] use it.
 
 use crate::error::MergeError;
 use crate::outcome::{FailedUpdate, Ignored, UpdatesOutcome};
@@ -9,8 +10,8 @@ use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, LinuxResources};
 use std::collections::HashMap;
 
-/// Merge of updates without a request of an engine: those in replies to `Synchronize` and
-/// `StopContainer`, and unsolicited ones.
+/// Merge of updates that plugins request without an update by an engine: in replies to
+/// `Synchronize` and `StopContainer`, and in unsolicited requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdatesMerge {
     collected: Collected,

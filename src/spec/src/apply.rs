@@ -21,9 +21,9 @@ pub struct Applied {
 
 type Group = fn(&mut Value, &ContainerAdjustment, &ApplyContext<'_>) -> Result<(), ApplyError>;
 
-/// All groups of fields, in the order of upstream NRI. It matters where two groups change one list:
-/// CDI edits come after a plugin's environment and before its devices, mounts and RDT settings; the
-/// rules of added devices come before a plugin's own rules.
+/// All groups of fields, in the order of upstream NRI. The order matters where two groups change
+/// one list: CDI edits come after a plugin's environment and before its devices, mounts and RDT
+/// settings; the device rules of added devices come before a plugin's own device rules.
 const GROUPS: [Group; 26] = [
     annotations::apply,
     env::apply,
@@ -55,7 +55,8 @@ const GROUPS: [Group; 26] = [
 
 /// Applies an adjustment. On an error the OCI config is unchanged.
 ///
-/// All else in the OCI config is untouched, including the order of keys and the text of numbers.
+/// Fields that the adjustment does not name are unchanged, including the order of keys and the text
+/// of numbers.
 pub fn apply(
     config: &mut OciConfig,
     adjust: &ContainerAdjustment,

@@ -1,5 +1,5 @@
-//! [`to_container`]: converts an OCI config, and facts that it does not have, to the container that
-//! plugins see.
+//! [`to_container`]: converts an OCI config and [`ContainerInfo`] to the container that plugins
+//! see.
 
 use crate::fields::{
     annotations, args, cgroups_path, devices, env, hooks, io_priority, mounts, namespaces,
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 /// Facts about a container that its OCI config does not have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerInfo {
-    /// Id, as plugins see it.
+    /// Id of the container, as plugins see it.
     pub id: String,
     /// Id of its pod.
     pub pod_sandbox_id: String,
@@ -34,17 +34,17 @@ pub struct ContainerInfo {
     pub state: ContainerState,
     /// Pid of the container process, 0 if there is none.
     pub pid: u32,
-    /// Nanoseconds since the epoch, 0 if unknown.
+    /// Time of creation in nanoseconds since the epoch, 0 if unknown.
     pub created_at: i64,
-    /// Nanoseconds since the epoch, 0 when not started.
+    /// Time of the start in nanoseconds since the epoch, 0 if not started.
     pub started_at: i64,
-    /// Nanoseconds since the epoch, 0 when not finished.
+    /// Time of the exit in nanoseconds since the epoch, 0 if not exited.
     pub finished_at: i64,
-    /// Exit code of a container that is finished.
+    /// Exit code of a container that has exited.
     pub exit_code: i32,
-    /// Reason of the state, one word.
+    /// Reason for the state, one word.
     pub status_reason: String,
-    /// Reason of the state, a sentence.
+    /// Reason for the state, a sentence.
     pub status_message: String,
     /// Names of the CDI devices that were injected.
     pub cdi_devices: Vec<String>,
@@ -56,10 +56,10 @@ pub struct ContainerInfo {
     pub rdt_class: Option<String>,
 }
 
-/// An image.
+/// An image of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerImage {
-    /// Reference.
+    /// Image reference, as the engine states it: name and tag or digest.
     pub name: String,
     /// Digest of the manifest.
     pub digest: String,
@@ -67,8 +67,10 @@ pub struct ContainerImage {
     pub config_digest: String,
 }
 
-/// Converts every field that the protocol has. A field of a wrong type is an error that has its
-/// path.
+/// Converts every field that the protocol has.
+///
+/// # Errors
+/// A field has a wrong type; the error has the path of the field.
 pub fn to_container(config: &OciConfig, info: &ContainerInfo) -> Result<Container, WrongType> {
     let spec = object(config.value())?;
     let mut container = Container::new();

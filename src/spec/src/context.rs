@@ -4,7 +4,7 @@ use crate::cdi::{edits::CdiEdits, error::CdiError};
 use serde_json::Value;
 use std::fmt;
 
-/// Lookups on the host. The default knows nothing, so that adjustments which depend on the host are
+/// Lookups on the host. The default finds nothing, so adjustments that depend on the host are
 /// refused.
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
@@ -15,8 +15,8 @@ pub struct ApplyContext<'a> {
     pub rdt: &'a dyn Fn(&str) -> Option<Value>,
     /// CDI device names to container edits; see [`cdi::CdiRegistry`](crate::cdi::CdiRegistry).
     pub cdi: &'a dyn CdiResolver,
-    /// Device node at a path of the host, without following symbolic links. CDI edits may leave out
-    /// facts that the node has.
+    /// Device node at a path of the host, without following symbolic links. The node
+    /// supplies the type, numbers and mode that CDI edits omit.
     pub device: &'a dyn Fn(&str) -> Option<HostDevice>,
     /// Propagation of the mount that holds a path of the host.
     pub propagation: &'a dyn Fn(&str) -> Option<Propagation>,
@@ -81,7 +81,7 @@ pub enum HostDeviceKind {
 /// Propagation of a mount, from the optional fields of `/proc/PID/mountinfo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// Neither of the following.
+    /// Neither `shared:` nor `master:`.
     Private,
     /// `shared:`, whether or not it is a slave as well.
     Shared,

@@ -24,7 +24,7 @@ pub enum ApplyError {
         /// Its name.
         name: String,
     },
-    /// A class whose definition is no JSON object.
+    /// A class whose definition is not a JSON object.
     #[error("definition of {field} {name:?} is {found}, not an object")]
     BrokenClass {
         /// `block I/O class` or `RDT class`.
@@ -44,7 +44,7 @@ pub enum ApplyError {
         /// Reason.
         why: &'static str,
     },
-    /// An enumeration value that this version of the protocol lacks.
+    /// A value that an enumeration of this version of the protocol lacks.
     #[error("{field} has the unknown value {value}")]
     UnknownValue {
         /// Field of the adjustment.
@@ -70,7 +70,7 @@ pub enum ApplyError {
     },
     /// The propagation of the source of a mount is unknown.
     #[error(
-        "mount {destination:?}: propagation of {mount_source:?} is not known, but {wanted} depends \
+        "mount {destination:?}: propagation of {mount_source:?} is unknown, but {wanted} depends \
          on it"
     )]
     UnknownPropagation {
@@ -86,7 +86,7 @@ pub enum ApplyError {
     Cdi(#[from] CdiError),
 }
 
-/// Names the group of fields in whose place the OCI config has a wrong type.
+/// Converts [`WrongType`] to the error of a group of fields of the adjustment.
 pub(crate) fn in_field(field: &'static str) -> impl Fn(WrongType) -> ApplyError {
     move |source| ApplyError::OciConfig { field, source }
 }

@@ -8,21 +8,22 @@
 //! an adjustment that the low-level runtime does not support.
 //!
 //! * **Lossless.** An OCI config is untyped JSON with its key order and the text of its numbers.
-//!   Fields that an adjustment does not name are the same before and after, unknown ones included;
-//!   `null` is never written. A value that does not change keeps its text.
+//!   Fields that an adjustment does not name, including unknown ones, are unchanged; `null` is
+//!   never written. A value that does not change keeps its text.
 //! * **Total.** Each field of an adjustment is applied or refused by name. No input makes this
 //!   crate panic.
 //! * **Pure.** No file, clock, environment or thread: facts about the host (classes, CDI devices,
-//!   mount propagation) come from [`ApplyContext`], and an adjustment that needs one which the
+//!   mount propagation) come from [`ApplyContext`]. An adjustment that needs a fact that the
 //!   context lacks is an error.
 //!
 //! A merged adjustment follows upstream's convention: an entry whose key, path, destination or type
-//! begins with `-` removes, and may accompany entries that set. If there are both for one key, the
-//! key is set, whatever their order. An empty string, list or message means not set, as in protocol
-//! buffers.
+//! begins with `-` removes, other entries set. If a key is both removed and set, it is set,
+//! whatever the order of the entries. An empty string, list or message means not set, as in
+//! protocol buffers.
 //!
-//! A file per group of fields, `read` for OCI to NRI and `apply` for the way back, in the order of
-//! `apply::GROUPS`. Conflicts between plugins are decided in `nri-merge`.
+//! Each group of fields has a file: its `read` converts the OCI config to NRI, its `apply` applies
+//! an adjustment, in the order of `apply::GROUPS`. Conflicts between plugins are decided in
+//! `nri-merge`.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +42,7 @@ pub use apply::{Applied, apply};
 pub use container::{ContainerImage, ContainerInfo, to_container};
 pub use context::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};
 pub use error::ApplyError;
-pub use json::number::same;
+pub use json::number::same_value;
 pub use json::wrong_type::WrongType;
 pub use oci_config::{
     MAX_DEPTH, MAX_OCI_CONFIG, OciConfig, OciConfigError, OciMount, OciNamespace,

@@ -3,10 +3,10 @@
 //! The accessors are lenient: a field that is missing or of a wrong type is `None`. The strict
 //! conversion for plugins is [`to_container`](crate::to_container).
 
-use crate::json::wrong_type::kind;
+use crate::json::{go_keys, wrong_type::kind};
 use serde_json::Value;
 
-/// Largest size of an OCI config in bytes. Those of engines have tens of kilobytes; the limit
+/// Largest size of an OCI config in bytes. OCI configs of engines have tens of kilobytes; the limit
 /// bounds the memory that one container can take.
 pub const MAX_OCI_CONFIG: usize = 16 << 20;
 
@@ -50,6 +50,7 @@ impl OciConfig {
     /// Reads the bytes of a `config.json`.
     ///
     /// If a key occurs twice in one object, the last value counts, at the position of the first.
+    /// Bytes after the object are ignored, as runc ignores them.
     pub fn parse(bytes: &[u8]) -> Result<Self, OciConfigError> {
         if bytes.len() > MAX_OCI_CONFIG {
             return Err(OciConfigError::TooLarge { size: bytes.len(), limit: MAX_OCI_CONFIG });
@@ -57,7 +58,23 @@ impl OciConfig {
         if has_reserved_key(bytes) {
             return Err(OciConfigError::ReservedKey { key: RESERVED });
         }
-        Self::from_value(serde_json::from_slice(bytes)?)
+        let first = serde_json::Deserializer::from_slice(bytes).into_iter().next();
+        // Without any value, the error of an empty text.
+        Self::from_value(first.unwrap_or_else(|| serde_json::from_slice(bytes))?)
+    }
+
+    /// Checks that all runtimes would see the changes that made this OCI config from `before`.
+    /// `text`: the text that `before` was read from.
+    ///
+    /// # Errors
+    /// An object has a key twice, or a field has changed that runtimes in Go also read from a key
+    /// of other case.
+    pub fn check_change(&self, before: &Self, text: &[u8]) -> Result<(), OciConfigError> {
+        let differs = go_keys::check(text).map_err(OciConfigError::AmbiguousKey)?;
+        if differs {
+            go_keys::check_change(&before.0, &self.0).map_err(OciConfigError::AmbiguousKey)?;
+        }
+        Ok(())
     }
 
     /// Wraps parsed JSON.
@@ -76,7 +93,7 @@ impl OciConfig {
         &self.0
     }
 
-    /// The JSON for changes other than adjustments.
+    /// The JSON, for changes that are not adjustments.
     pub fn value_mut(&mut self) -> &mut Value {
         &mut self.0
     }
@@ -209,6 +226,7 @@ fn text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get(key)?.as_str()
 }
 
+/// Whether arrays and objects are nested more than `levels` deep.
 fn deeper_than(value: &Value, levels: usize) -> bool {
     // The recursion stops at `levels`.
     match (value, levels) {
@@ -219,6 +237,8 @@ fn deeper_than(value: &Value, levels: usize) -> bool {
     }
 }
 
+/// Whether an object begins with [`RESERVED`]. The key within a string cannot match: its quotes are
+/// escaped there.
 fn has_reserved_key(bytes: &[u8]) -> bool {
     let quoted = format!("\"{RESERVED}\"");
     let mut rest = bytes;
@@ -231,7 +251,7 @@ fn has_reserved_key(bytes: &[u8]) -> bool {
     false
 }
 
-/// Bytes that are not an OCI config.
+/// Reason why bytes or JSON are not an OCI config.
 #[derive(Debug, thiserror::Error)]
 pub enum OciConfigError {
     /// More bytes than [`MAX_OCI_CONFIG`](crate::MAX_OCI_CONFIG).
@@ -242,15 +262,19 @@ pub enum OciConfigError {
         /// Largest allowed size.
         limit: usize,
     },
-    /// Not JSON, or nested too deeply; the source has line and column.
+    /// Not JSON, or nested beyond the recursion limit of `serde_json`; the source has line and
+    /// column.
     #[error("OCI config is not valid JSON")]
     Syntax(#[from] serde_json::Error),
     /// Nested more deeply than [`MAX_DEPTH`](crate::MAX_DEPTH).
     #[error("OCI config is nested more than {limit} levels deep")]
     TooDeep {
-        /// Largest allowed number.
+        /// Largest allowed number of levels.
         limit: usize,
     },
+    /// A key that occurs twice, also with a difference in case.
+    #[error("OCI config has the key {0}")]
+    AmbiguousKey(String),
     /// JSON, but not an object.
     #[error("OCI config is {found}, not an object")]
     NotAnObject {
@@ -303,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_oci_config_is_refused() {
+    fn invalid_oci_configs_are_refused() {
         assert_eq!(check("{\n \"a\": }"), Err("2:7".into()));
         assert_eq!(check(""), Err("1:0".into()));
-        assert_eq!(check("{} x"), Err("1:4".into()));
+        assert_eq!(check("{} x"), Ok("{}".into()));
         assert_eq!(check("[]"), Err("OCI config is an array, not an object".into()));
         assert_eq!(check("1e5"), Err("OCI config is the number 1e+5, not an object".into()));
         assert!(check(&format!("{}{}", r#"{"a":"#.repeat(100_000), "1")).is_err());
@@ -328,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn accessors_never_fail() {
+    fn accessors_skip_values_of_a_wrong_type() {
         let wrong = OciConfig::parse(
             br#"{"process":5,"mounts":{"a":1},"annotations":[1],"linux":{"namespaces":[1,{"type":2}]}}"#,
         )

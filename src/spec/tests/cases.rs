@@ -1,7 +1,7 @@
-//! Cases as data: `cases/GROUP/NAME.json` has an OCI config, an adjustment (protojson) and the
-//! result.
+//! Runs cases: `cases/GROUP/NAME.json` has an OCI config (`spec`), an adjustment in protojson
+//! (`adjust`), and the expected OCI config (`expect`) or error (`error`).
 //!
-//! `NRI_REGENERATE=1 cargo test -p nri-spec` rewrites the results; read the difference.
+//! `NRI_REGENERATE=1 cargo test -p nri-spec` rewrites the results; review the changes.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -17,12 +17,12 @@ fn check(case: &Value) -> Result<Value, String> {
     if case["incomplete"] != json!(true) {
         assert_valid(&after);
     }
-    assert_eq!(changed, text(spec) != text(&after), "`changed` tells the truth");
+    assert_eq!(changed, text(spec) != text(&after), "`changed` is wrong");
     Ok(after)
 }
 
 #[test]
-fn adjustments_change_the_oci_config_as_their_cases_say() {
+fn each_case_has_the_expected_result() {
     let mut failures = Vec::new();
     for path in files("cases", ".json") {
         let mut case = read_json(&path);
@@ -48,7 +48,8 @@ fn adjustments_change_the_oci_config_as_their_cases_say() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Compares results as text: the order of keys and the text of numbers count.
+/// Text of a result, by which results are compared: the order of keys and the text of numbers
+/// count.
 fn text(value: &Value) -> String {
     value.to_string()
 }

@@ -33,7 +33,7 @@ fn unusual_oci_configs_are_converted() {
         Ok(json!({ "linux": { "netDevices": { "e": {} }, "rdt": { "closId": {},
                 "enableMonitoring": {} } } })),
     );
-    // Words that the protocol does not have.
+    // A policy, a class and a flag that the protocol does not have.
     check(
         json!({ "process": {
             "scheduler": { "policy": "SCHED_EXT", "nice": 1 },
@@ -102,7 +102,7 @@ fn every_field_of_the_protocol_is_converted() {
 
 #[test]
 fn errors_name_the_path_of_a_wrong_type() {
-    let deep = |key: &str, value: Value| json!({ "linux": { key: value } });
+    let linux = |key: &str, value: Value| json!({ "linux": { key: value } });
     let process = |key: &str, value: Value| json!({ "process": { key: value } });
     for (config, error) in [
         (json!({ "process": 5 }), "process is the number 5, not an object"),
@@ -140,21 +140,21 @@ fn errors_name_the_path_of_a_wrong_type() {
             process("rlimits", json!([{ "hard": "x" }])),
             "process.rlimits[0].hard is a string, not an unsigned 64-bit integer",
         ),
-        (deep("namespaces", json!([[]])), "linux.namespaces[0] is an array, not an object"),
+        (linux("namespaces", json!([[]])), "linux.namespaces[0] is an array, not an object"),
         (
-            deep("devices", json!([{ "uid": {} }])),
+            linux("devices", json!([{ "uid": {} }])),
             "linux.devices[0].uid is an object, not an unsigned 32-bit integer",
         ),
         (
-            deep("resources", json!({ "cpu": { "cpus": 0 } })),
+            linux("resources", json!({ "cpu": { "cpus": 0 } })),
             "linux.resources.cpu.cpus is the number 0, not a string",
         ),
         (
-            deep("seccomp", json!({ "syscalls": [{ "args": [{ "index": "0" }] }] })),
+            linux("seccomp", json!({ "syscalls": [{ "args": [{ "index": "0" }] }] })),
             "linux.seccomp.syscalls[0].args[0].index is a string, not an unsigned 32-bit integer",
         ),
         (
-            deep("intelRdt", json!({ "schemata": "x" })),
+            linux("intelRdt", json!({ "schemata": "x" })),
             "linux.intelRdt.schemata is a string, not an array",
         ),
     ] {
@@ -163,7 +163,7 @@ fn errors_name_the_path_of_a_wrong_type() {
 }
 
 #[test]
-fn facts_beyond_the_oci_config_are_added() {
+fn facts_that_the_oci_config_lacks_are_added() {
     let config =
         OciConfig::from_value(json!({ "annotations": { "a": "config", "b": "config" } })).unwrap();
     let mut profile = SecurityProfile::new();

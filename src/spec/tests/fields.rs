@@ -1,5 +1,5 @@
-//! Each field of an adjustment has an effect: walks the descriptor of the protocol, so that a new
-//! field cannot be forgotten.
+//! Checks that each field of an adjustment has an effect. The fields come from the descriptor of
+//! the protocol, so that a new field cannot be forgotten.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -12,8 +12,8 @@ use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Paths of all fields, `.`-separated, as protojson spells them; messages that only wrap a value
-/// count as one.
+/// Adds the paths of all fields, `.`-separated, as protojson spells them. A message that only wraps
+/// a value counts as one field.
 fn leaves(message: &MessageDescriptor, prefix: &str, found: &mut BTreeSet<String>) {
     for field in message.fields() {
         let path = format!("{prefix}{}", field.proto().json_name());
@@ -33,7 +33,8 @@ fn leaves(message: &MessageDescriptor, prefix: &str, found: &mut BTreeSet<String
     }
 }
 
-/// Paths of all values of a protojson message, each with a copy of the message without it.
+/// Returns the path of each value of a protojson message, with a copy of the message that lacks the
+/// value.
 fn without_each(descriptor: &MessageDescriptor, json: &Value) -> Vec<(String, Value)> {
     let mut names = BTreeSet::new();
     leaves(descriptor, "", &mut names);
@@ -125,11 +126,12 @@ fn everything() -> Value {
     })
 }
 
-fn check(base: &Value, path: &str, without: &Value) -> bool {
+/// Whether the adjustments `base` and `without` have different results; `path` is for messages.
+fn has_effect(base: &Value, path: &str, without: &Value) -> bool {
     let host = json!({
         "blockio": { "fast": { "weight": 7 } },
         "rdt": { "gold": { "closID": "gold", "l3CacheSchema": "L3:0=1" } },
-        "cdi": [{ "path": "/etc/cdi/v.json", "priority": 0, "document": {
+        "cdi": [{ "path": "/etc/cdi/v.json", "priority": 0, "content": {
             "cdiVersion": "1.1.0", "kind": "v.com/c", "devices": [{ "name": "d",
                 "containerEdits": { "env": ["C=1"] } }],
         } }],
@@ -144,10 +146,11 @@ fn check(base: &Value, path: &str, without: &Value) -> bool {
 fn each_field_has_an_effect() {
     let mut all = BTreeSet::new();
     leaves(&ContainerAdjustment::descriptor(), "", &mut all);
-    assert!(all.len() > 80, "the walk finds fields: {}", all.len());
+    assert!(all.len() > 80, "the descriptor has only {} fields", all.len());
     let with_removal = everything();
     let mut with_class = everything();
-    // removal hides the class, and the class the removal
+    // The removal of RDT hides the effect of the RDT class, so it is tried with and without
+    // removal.
     with_class["linux"]["rdt"]["remove"] = json!(false);
     assert_eq!(
         protojson(&message::<ContainerAdjustment>(&with_removal))["linux"]["rdt"]["remove"],
@@ -157,7 +160,7 @@ fn each_field_has_an_effect() {
     let mut effective = BTreeSet::new();
     for base in [with_removal, with_class] {
         for (path, without) in without_each(&ContainerAdjustment::descriptor(), &base) {
-            if check(&base, &path, &without) {
+            if has_effect(&base, &path, &without) {
                 effective.insert(path);
             }
         }

@@ -1,4 +1,4 @@
-//! Checks that no input causes a panic: real OCI configs with junk at any position, and only junk.
+//! Checks that no input causes a panic: real OCI configs with junk at any position, and plain junk.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -21,6 +21,7 @@ static SAMPLES: LazyLock<Vec<Value>> =
 static CASES: LazyLock<Vec<Value>> =
     LazyLock::new(|| files("cases", ".json").iter().map(|p| read_json(p)).collect());
 
+/// Any JSON, with numbers beyond every range and with names of real fields.
 fn junk() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -51,7 +52,7 @@ fn junk() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Replaces the value at the position that `steps` select with junk.
+/// Replaces one value with junk. Each of `steps` selects a child of the previous value.
 fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *value = junk;
@@ -70,14 +71,12 @@ fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     }
 }
 
+/// Calls all functions of the crate with an OCI config, an adjustment and a CDI specification.
 fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
-    let Ok(mut document) = OciConfig::parse(spec.to_string().as_bytes()) else { return };
-    let _ = to_container(&document, &ContainerInfo::default());
-    let file = |document: &Value| CdiSpecFile {
-        path: "/v".into(),
-        priority: 0,
-        document: document.clone(),
-    };
+    let Ok(mut config) = OciConfig::parse(spec.to_string().as_bytes()) else { return };
+    let _ = to_container(&config, &ContainerInfo::default());
+    let file =
+        |content: &Value| CdiSpecFile { path: "/v".into(), priority: 0, content: content.clone() };
     let registry = CdiRegistry::new([file(cdi)]);
     let ctx = ApplyContext {
         blockio: &|_| Some(cdi.clone()),
@@ -88,20 +87,20 @@ fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
         },
         propagation: &|_| Some(Propagation::Shared),
     };
-    let before = document.clone();
-    match apply(&mut document, adjust, &ctx) {
-        Err(_) => assert_eq!(before, document),
-        Ok(applied) => assert_eq!(applied.changed, before != document),
+    let before = config.clone();
+    match apply(&mut config, adjust, &ctx) {
+        Err(_) => assert_eq!(before, config),
+        Ok(applied) => assert_eq!(applied.changed, before != config),
     }
-    drop((document.args(), document.env(), document.cgroups_path()));
+    drop((config.args(), config.env(), config.cgroups_path()));
     let empty = json!({});
-    let resources = document.resources().unwrap_or(&empty);
+    let resources = config.resources().unwrap_or(&empty);
     let nri = resources_to_nri(resources).unwrap_or_default();
     let mut merged = cdi.clone();
     merge_resources(&mut merged, &nri);
     overlay(&mut merged, resources);
     let difference = changed(&merged, resources);
-    assert_eq!(difference, json!({}), "what was laid over is there");
+    assert_eq!(difference, json!({}), "fields of the overlay are missing");
 }
 
 proptest! {
@@ -122,16 +121,21 @@ proptest! {
     }
 
     #[test]
-    fn cdi_specifications_with_junk_do_not_panic(steps in prop::collection::vec(any::<usize>(), 0..8), junk in junk()) {
+    fn cdi_specifications_with_junk_do_not_panic(
+        steps in prop::collection::vec(any::<usize>(), 0..8), junk in junk(),
+    ) {
         let path = files("cases/cdi", "all-edits.json").remove(0);
         let case = read_json(&path);
-        let mut cdi = case["host"]["cdi"][0]["document"].clone();
+        let mut cdi = case["host"]["cdi"][0]["content"].clone();
         spoil(&mut cdi, &steps, junk);
         run(&case["spec"], &message(&case["adjust"]), &cdi);
     }
 
     #[test]
-    fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[\\[\\]{}:,\"a0 .eE+-]{0,64}") {
+    fn any_bytes_do_not_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+        text in "[\\[\\]{}:,\"a0 .eE+-]{0,64}",
+    ) {
         let _ = OciConfig::parse(&bytes);
         let _ = OciConfig::parse(text.as_bytes());
     }

@@ -8,7 +8,7 @@ use common::{files, message, protojson, read_json};
 use nri_api::proto::LinuxResources;
 use nri_spec::{
     ApplyContext, OciConfig, changed, merge_blockio_class, merge_resources, overlay,
-    resources_to_nri, same,
+    resources_to_nri, same_value,
 };
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn changed_returns_the_fields_that_differ() {
                 "limit": 3 }] }),
             json!({ "hugepageLimits": [{ "pageSize": "1GB", "limit": 3 }] }),
         ),
-        // Nulls and repetitions in the list: the last limit of a page size counts.
+        // Nulls are skipped, and the last limit of a page size counts.
         (
             json!({ "hugepageLimits": [null, { "pageSize": "2MB", "limit": 9 },
                 { "pageSize": "2MB", "limit": 1 }] }),
@@ -128,7 +128,7 @@ fn a_message_is_merged_into_a_resources_object() {
             json!({ "unified": { "z": "1", "a": "3", "b": "2" },
                 "hugepageLimits": [{ "pageSize": "2MB", "limit": 9 }] }),
         ),
-        // A limit without a page size is not made a second one, of the empty size.
+        // A limit without a page size is not added again with an empty page size.
         (
             json!({ "hugepageLimits": [{ "limit": 1 }] }),
             json!({ "hugepageLimits": [{ "limit": 1 }] }),
@@ -164,7 +164,7 @@ fn a_blockio_class_replaces_the_object() {
 
 #[test]
 fn conversion_to_a_message_and_back_changes_nothing() {
-    let mut seen = 0;
+    let mut samples = 0;
     for path in files("samples", ".config.json") {
         let config = OciConfig::from_value(read_json(&path)).unwrap();
         let Some(resources) = config.resources() else { continue };
@@ -175,13 +175,13 @@ fn conversion_to_a_message_and_back_changes_nothing() {
         let mut made = json!({});
         merge_resources(&mut made, &nri);
         assert_eq!(resources_to_nri(&made).unwrap(), nri, "{}", path.display());
-        seen += 1;
+        samples += 1;
     }
-    assert!(seen > 3);
+    assert!(samples > 3, "only {samples} samples have resources");
 }
 
 #[test]
-fn resources_of_a_wrong_type_are_refused() {
+fn resources_are_converted_and_wrong_types_are_refused() {
     let all = json!({
         "memory": {
             "limit": "1", "reservation": "2", "swap": "-1", "kernel": "4", "kernelTcp": "5",
@@ -203,7 +203,7 @@ fn resources_of_a_wrong_type_are_refused() {
             .and_then(|m| m.get("value"))
             .cloned()
             .unwrap_or(json!(false));
-        assert!(same(&found, value), "{name}: {found}");
+        assert!(same_value(&found, value), "{name}: {found}");
     }
     assert_eq!(
         resources_to_nri(&json!({ "memory": null, "cpu": { "shares": null } })).unwrap(),

@@ -1,5 +1,5 @@
-//! OCI configs of real engines: nothing is lost, plugins see their fields, and one field changes
-//! one place.
+//! OCI configs of real engines: parsing loses nothing, plugins see the fields, and an adjusted
+//! field changes one place.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -12,8 +12,8 @@ use nri_spec::{ContainerInfo, OciConfig, to_container};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// JSON text without the white space between tokens: without a parser, which could change numbers
-/// and order.
+/// Removes the white space between the tokens of JSON text. A parser is not used, since it could
+/// change numbers and the order of keys.
 fn compact(text: &str) -> String {
     let (mut out, mut in_string, mut escaped) = (String::new(), false, false);
     for c in text.chars() {
@@ -135,10 +135,10 @@ fn an_adjusted_field_changes_one_place() {
             let found = differences(config.value(), &after);
             assert!(changed && !found.is_empty(), "{name}: {adjust} changes nothing");
             for path in found {
-                // Where an object had to be made, the difference is the object.
-                let made = path == "/linux/resources" && config.resources().is_none();
+                // If the adjustment creates the object `resources`, the object is the difference.
+                let is_created = path == "/linux/resources" && config.resources().is_none();
                 assert!(
-                    made || places.iter().any(|p| path.starts_with(p)),
+                    is_created || places.iter().any(|p| path.starts_with(p)),
                     "{name}: {adjust} changes {path}"
                 );
             }

@@ -1,5 +1,6 @@
-//! Lists and maps of an adjustment with as many entries as a message holds, applied to an OCI
-//! config with as many. Work that grew with the square of their number would take hours.
+//! Applies adjustments whose lists and maps have as many entries as a message holds to an OCI
+//! config with equally many entries. A test would take hours if the work grew with the square of
+//! the number.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -22,86 +23,112 @@ use std::collections::BTreeSet;
 /// Largest number of entries: each has a name of twenty bytes and a few bytes of encoding.
 const MOST: usize = MAX_MESSAGE / 32;
 
-/// Effect on entries that exist already.
+/// Effect of an adjustment on existing entries of a list.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// Replaced, or removed.
+    /// Entries are replaced, or removed by a marked key.
     Marked,
-    /// Replaced.
+    /// Entries are replaced.
     Keyed,
-    /// Kept: new ones are appended.
+    /// Entries are kept, and new entries are appended.
     Appended,
 }
 
+/// A list or map of the adjustment.
 struct List {
     field: &'static str,
     kind: Kind,
     /// JSON pointer of the list in the OCI config.
     place: &'static str,
+    /// Adds an entry with this key.
     add: fn(&mut ContainerAdjustment, String),
 }
 
 macro_rules! lists {
-    ($($test:ident: $field:literal $kind:ident $place:literal, |$adjust:ident, $key:ident| $add:expr;)*) => {
+    ($(
+        $test:ident: $field:literal $kind:ident $place:literal,
+        |$adjust:ident, $key:ident| $add:expr;
+    )*) => {
         const LISTS: &[List] = &[$(
-            List { field: $field, kind: Kind::$kind, place: $place, add: |$adjust, $key| { $add; } },
+            List {
+                field: $field,
+                kind: Kind::$kind,
+                place: $place,
+                add: |$adjust, $key| { $add; },
+            },
         )*];
-        $(#[test] fn $test() { check(LISTS.iter().find(|list| list.field == $field).unwrap()); })*
+        $(
+            #[test]
+            fn $test() {
+                check(LISTS.iter().find(|list| list.field == $field).unwrap());
+            }
+        )*
     };
 }
 
 lists! {
-    annotations: "annotations" Marked "/annotations", |a, key| a.annotations.insert(key, String::new());
-    mounts: "mounts" Marked "/mounts", |a, destination| {
+    many_annotations_are_applied:
+        "annotations" Marked "/annotations", |a, key|
+        a.annotations.insert(key, String::new());
+    many_mounts_are_applied: "mounts" Marked "/mounts", |a, destination| {
         let options = vec!["rslave".to_owned(), "ro".to_owned()];
         a.mounts.push(Mount { destination, options, ..Default::default() })
     };
-    env: "env" Marked "/process/env", |a, key| a.env.push(KeyValue { key, ..Default::default() });
-    prestart: "hooks.prestart" Appended "/hooks/prestart", |a, path|
+    many_variables_are_applied:
+        "env" Marked "/process/env", |a, key|
+        a.env.push(KeyValue { key, ..Default::default() });
+    many_prestart_hooks_are_applied: "hooks.prestart" Appended "/hooks/prestart", |a, path|
         a.hooks.mut_or_insert_default().prestart.push(Hook { path, ..Default::default() });
-    create_runtime: "hooks.create_runtime" Appended "/hooks/createRuntime", |a, path|
+    many_create_runtime_hooks_are_applied:
+        "hooks.create_runtime" Appended "/hooks/createRuntime", |a, path|
         a.hooks.mut_or_insert_default().create_runtime.push(Hook { path, ..Default::default() });
-    create_container: "hooks.create_container" Appended "/hooks/createContainer", |a, path|
+    many_create_container_hooks_are_applied:
+        "hooks.create_container" Appended "/hooks/createContainer", |a, path|
         a.hooks.mut_or_insert_default().create_container.push(Hook { path, ..Default::default() });
-    start_container: "hooks.start_container" Appended "/hooks/startContainer", |a, path|
+    many_start_container_hooks_are_applied:
+        "hooks.start_container" Appended "/hooks/startContainer", |a, path|
         a.hooks.mut_or_insert_default().start_container.push(Hook { path, ..Default::default() });
-    poststart: "hooks.poststart" Appended "/hooks/poststart", |a, path|
+    many_poststart_hooks_are_applied: "hooks.poststart" Appended "/hooks/poststart", |a, path|
         a.hooks.mut_or_insert_default().poststart.push(Hook { path, ..Default::default() });
-    poststop: "hooks.poststop" Appended "/hooks/poststop", |a, path|
+    many_poststop_hooks_are_applied: "hooks.poststop" Appended "/hooks/poststop", |a, path|
         a.hooks.mut_or_insert_default().poststop.push(Hook { path, ..Default::default() });
-    devices: "linux.devices" Marked "/linux/devices", |a, path|
+    many_devices_are_applied: "linux.devices" Marked "/linux/devices", |a, path|
         a.linux.mut_or_insert_default().devices.push(LinuxDevice { path, ..Default::default() });
-    hugepages: "linux.resources.hugepage_limits" Keyed "/linux/resources/\
-    hugepageLimits", |a, page_size|
-        resources(a).hugepage_limits.push(HugepageLimit { page_size, limit: 1, ..Default::default() });
-    unified: "linux.resources.unified" Keyed "/linux/resources/unified", |a, key|
+    many_hugepage_limits_are_applied:
+        "linux.resources.hugepage_limits" Keyed "/linux/resources/hugepageLimits", |a, page_size| {
+            let limit = HugepageLimit { page_size, limit: 1, ..Default::default() };
+            resources(a).hugepage_limits.push(limit)
+        };
+    many_unified_files_are_applied:
+        "linux.resources.unified" Keyed "/linux/resources/unified", |a, key|
         resources(a).unified.insert(key, String::new());
-    device_rules: "linux.resources.devices" Appended "/linux/resources/devices", |a, type_|
+    many_device_rules_are_applied:
+        "linux.resources.devices" Appended "/linux/resources/devices", |a, type_|
         resources(a).devices.push(LinuxDeviceCgroup { type_, ..Default::default() });
-    sysctl: "linux.sysctl" Marked "/linux/sysctl", |a, key|
+    many_sysctls_are_applied: "linux.sysctl" Marked "/linux/sysctl", |a, key|
         a.linux.mut_or_insert_default().sysctl.insert(key, String::new());
-    net_devices: "linux.net_devices" Marked "/linux/netDevices", |a, key|
+    many_net_devices_are_applied: "linux.net_devices" Marked "/linux/netDevices", |a, key|
         a.linux.mut_or_insert_default().net_devices.insert(key, Default::default());
-    rlimits: "rlimits" Keyed "/process/rlimits", |a, type_|
+    many_rlimits_are_applied: "rlimits" Keyed "/process/rlimits", |a, type_|
         a.rlimits.push(POSIXRlimit { type_, ..Default::default() });
 }
 
-/// Lists that no test fills, and the reason.
-const OTHERS: &[(&str, &str)] = &[
+/// Lists without a test, and the reason.
+const EXCEPTIONS: &[(&str, &str)] = &[
     ("CDI_devices", "has a test of its own"),
-    ("hooks.prestart.", "copied, in a hook"),
-    ("hooks.create_runtime.", "copied, in a hook"),
-    ("hooks.create_container.", "copied, in a hook"),
-    ("hooks.start_container.", "copied, in a hook"),
-    ("hooks.poststart.", "copied, in a hook"),
-    ("hooks.poststop.", "copied, in a hook"),
-    ("mounts.options", "copied, in a mount"),
-    ("linux.namespaces", "of eight types"),
-    ("linux.seccomp_policy", "copied, in a policy"),
-    ("linux.scheduler.flags", "copied, in a scheduler"),
-    ("linux.rdt.schemata.value", "copied"),
-    ("linux.memory_policy.flags", "copied, in a policy"),
-    ("args", "copied"),
+    ("hooks.prestart.", "copied as a part of a hook"),
+    ("hooks.create_runtime.", "copied as a part of a hook"),
+    ("hooks.create_container.", "copied as a part of a hook"),
+    ("hooks.start_container.", "copied as a part of a hook"),
+    ("hooks.poststart.", "copied as a part of a hook"),
+    ("hooks.poststop.", "copied as a part of a hook"),
+    ("mounts.options", "copied as a part of a mount"),
+    ("linux.namespaces", "at most one for each of eight types"),
+    ("linux.seccomp_policy", "copied as a whole"),
+    ("linux.scheduler.flags", "copied as a part of the scheduler"),
+    ("linux.rdt.schemata.value", "copied as a whole"),
+    ("linux.memory_policy.flags", "copied as a part of the policy"),
+    ("args", "copied as a whole"),
 ];
 
 fn resources(adjust: &mut ContainerAdjustment) -> &mut LinuxResources {
@@ -113,17 +140,19 @@ fn key(i: usize) -> String {
     format!("/example.org/{i:07}")
 }
 
+/// An adjustment that adds an entry for each key.
 fn adjust(list: &List, keys: impl Iterator<Item = String>) -> ContainerAdjustment {
     let mut adjust = ContainerAdjustment::new();
     keys.for_each(|key| (list.add)(&mut adjust, key));
     adjust
 }
 
+/// Applies an adjustment, and converts and checks the result.
 fn apply_to(config: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyContext<'_>) {
     let before = config.clone();
     assert!(apply(config, adjust, ctx).unwrap().changed);
     to_container(config, &ContainerInfo::default()).unwrap();
-    // For an unknown runtime every feature is checked.
+    // The requested features are collected, though an unknown runtime supports each of them.
     capability::check(
         &before,
         config,
@@ -142,6 +171,7 @@ fn host() -> HostCapabilities {
         files: BTreeSet::new(),
         resctrl: true,
         kernel: (9, 9),
+        ..HostCapabilities::default()
     }
 }
 
@@ -149,6 +179,7 @@ fn words(text: &str) -> BTreeSet<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
+/// The number of entries of a list or map.
 fn entries(config: &OciConfig, place: &str) -> usize {
     match config.value().pointer(place) {
         Some(Value::Array(items)) => items.len(),
@@ -157,8 +188,8 @@ fn entries(config: &OciConfig, place: &str) -> usize {
     }
 }
 
-/// Fills a list of the OCI config; then sets half of its entries, and removes the others or appends
-/// as many.
+/// Fills a list of the OCI config. Then sets half of its entries; instead of the other half,
+/// removes entries or sets new ones.
 fn check(list: &List) {
     let ctx = ApplyContext {
         propagation: &|_| Some(nri_spec::Propagation::Shared),
@@ -167,13 +198,13 @@ fn check(list: &List) {
     let mut config = OciConfig::from_value(json!({})).unwrap();
     apply(&mut config, &adjust(list, (0..MOST).map(key)), &ctx).unwrap();
     assert_eq!(entries(&config, list.place), MOST);
-    let other = |i: usize| match (i % 2, list.kind) {
+    let second_key = |i: usize| match (i % 2, list.kind) {
         (0, _) => key(i),
         (_, Kind::Marked) => format!("-{}", key(i)),
         _ => format!("new-{}", key(i)),
     };
-    let again = adjust(list, (0..MOST).map(other));
-    apply_to(&mut config, &again, &ctx);
+    let second = adjust(list, (0..MOST).map(second_key));
+    apply_to(&mut config, &second, &ctx);
     let expected = match list.kind {
         Kind::Marked => MOST / 2,
         Kind::Keyed => MOST / 2 * 3,
@@ -182,12 +213,13 @@ fn check(list: &List) {
     assert_eq!(entries(&config, list.place), expected);
 }
 
-/// Each CDI device has one edit of every kind, which replaces an entry of the OCI config.
-struct Everything;
+/// A resolver whose devices each have one edit of every list that replaces entries of the OCI
+/// config.
+struct OneEditPerList;
 
-impl CdiResolver for Everything {
+impl CdiResolver for OneEditPerList {
     fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError> {
-        let of = |(i, name): (usize, &&str)| CdiEdits {
+        let edits = |(i, name): (usize, &&str)| CdiEdits {
             env: vec![format!("{name}=cdi")],
             device_nodes: vec![CdiDeviceNode {
                 path: (*name).into(),
@@ -202,15 +234,15 @@ impl CdiResolver for Everything {
             additional_gids: vec![u32::try_from(i).unwrap()],
             ..Default::default()
         };
-        Ok(names.iter().enumerate().map(of).collect())
+        Ok(names.iter().enumerate().map(edits).collect())
     }
 }
 
-/// Names of CDI devices are longer, and each device has several entries.
 #[test]
-fn cdi_devices() {
+fn many_cdi_devices_are_injected() {
+    /// Each device adds entries to four lists, so a quarter of the entries of the other tests.
     const MOST: usize = MAX_MESSAGE / 128;
-    let ctx = ApplyContext { cdi: &Everything, ..Default::default() };
+    let ctx = ApplyContext { cdi: &OneEditPerList, ..Default::default() };
     let mut config = OciConfig::from_value(json!({})).unwrap();
     for numbers in [0..MOST, MOST / 2..MOST + MOST / 2] {
         let device = |i| CDIDevice { name: key(i), ..Default::default() };
@@ -230,9 +262,10 @@ fn cdi_devices() {
     }
 }
 
-/// Limits with and without a page size, which only engines write.
+/// Half of the limits have no page size, which only engines write.
 #[test]
-fn resources_of_an_update() {
+fn many_hugepage_limits_of_an_update_are_merged() {
+    /// Each limit is a JSON object, longer than the entries of the other tests.
     const MOST: usize = MAX_MESSAGE / 64;
     let limits = |from: usize| -> Vec<Value> {
         (from..from + MOST)
@@ -253,15 +286,15 @@ fn resources_of_an_update() {
     overlay(&mut both, &new);
     assert_eq!(count(&both), MOST / 2 * 3);
     let limit = |i| HugepageLimit { page_size: key(i), limit: 1, ..Default::default() };
-    let asked =
+    let requested =
         LinuxResources { hugepage_limits: (0..MOST).map(limit).collect(), ..Default::default() };
     let mut merged = old.clone();
-    merge_resources(&mut merged, &asked);
+    merge_resources(&mut merged, &requested);
     assert_eq!(count(&merged), MOST / 2 * 3);
 }
 
 #[test]
-fn every_list_is_filled_or_excepted() {
+fn every_list_has_a_test_or_an_exception() {
     fn walk(message: &MessageDescriptor, path: &str, found: &mut Vec<String>) {
         for field in message.fields() {
             let path = format!("{path}{}", field.name());
@@ -279,9 +312,10 @@ fn every_list_is_filled_or_excepted() {
     let mut all = Vec::new();
     walk(&ContainerAdjustment::descriptor(), "", &mut all);
     for list in &all {
-        let filled = LISTS.iter().filter(|l| l.field == *list).count();
-        let excepted = OTHERS.iter().filter(|(beginning, _)| list.starts_with(beginning)).count();
-        assert_eq!(filled + excepted, 1, "{list}");
+        let tested = LISTS.iter().filter(|l| l.field == *list).count();
+        let excepted =
+            EXCEPTIONS.iter().filter(|(beginning, _)| list.starts_with(beginning)).count();
+        assert_eq!(tested + excepted, 1, "{list}");
     }
     assert!(LISTS.iter().all(|list| all.iter().any(|path| path == list.field)));
 }

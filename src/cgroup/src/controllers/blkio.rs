@@ -1,5 +1,5 @@
-//! Block I/O: `linux.resources.blockIO`. Under the BFQ scheduler the files of weights have other
-//! names.
+//! Block I/O: `linux.resources.blockIO`. With the I/O scheduler BFQ the files of weights
+//! have other names.
 
 use super::weight;
 use crate::{
@@ -27,7 +27,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     let dir = ControllerDir::of(dirs, Controller::Blkio);
     if let ControllerDir::Missing = dir {
         if resources.get("blockIO").is_some_and(Value::is_object) {
-            plan.refuse(resource_field("blockIO").name);
+            plan.add_unsupported(resource_field("blockIO").name);
         }
         return;
     }
@@ -52,10 +52,10 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
 
 fn add_weights(resources: &Value, dir: ControllerDir<'_>, plan: &mut Plan) {
     let is_v2 = matches!(dir, ControllerDir::V2(_));
-    let positive = |field| number(resources, field).and_then(|w| u64::try_from(w).ok());
-    if let Some(weight) = positive(WEIGHT).filter(|w| *w > 0) {
+    let unsigned = |field| number(resources, field).and_then(|w| u64::try_from(w).ok());
+    if let Some(weight) = unsigned(WEIGHT).filter(|w| *w > 0) {
         let effective = if is_v2 {
-            // BFQ takes the weight as it is; runtimes convert it to the scale of `io.weight`.
+            // `io.bfq.weight` has the weight itself, `io.weight` the weight on another scale.
             let rest = vec![weight.to_string(), weight::io(weight).to_string()];
             EffectiveValue::Line { key: "default".to_owned(), rest }
         } else {
@@ -63,7 +63,7 @@ fn add_weights(resources: &Value, dir: ControllerDir<'_>, plan: &mut Plan) {
         };
         plan.write(WEIGHT, dir, weight.to_string(), effective);
     }
-    if let Some(weight) = positive(LEAF_WEIGHT).filter(|w| *w > 0) {
+    if let Some(weight) = unsigned(LEAF_WEIGHT).filter(|w| *w > 0) {
         plan.write(LEAF_WEIGHT, dir, weight.to_string(), EffectiveValue::text(weight));
     }
     for entry in list(resources, WEIGHT_DEVICE) {
@@ -77,7 +77,7 @@ fn add_weights(resources: &Value, dir: ControllerDir<'_>, plan: &mut Plan) {
     }
 }
 
-/// The line of a device. The kernel shows none for a value of 0, which removes the device.
+/// The effective line of a device. A value of 0 removes the device, and the kernel shows no line.
 fn line_of(device: String, value: u64) -> EffectiveValue {
     let shown = if value == 0 { String::new() } else { value.to_string() };
     EffectiveValue::Line { key: device, rest: vec![shown] }

@@ -1,5 +1,5 @@
-//! CPU controller: `linux.resources.cpu` without the cpuset. Zeros mean not set, as they do to
-//! runtimes.
+//! CPU controller: `linux.resources.cpu` without the cpuset. As for runtimes, zeros mean not set,
+//! except for `burst` and `idle`.
 
 use super::weight;
 use crate::{
@@ -19,18 +19,17 @@ const IDLE: &ResourceField = resource_field("cpu.idle");
 const REALTIME_PERIOD: &ResourceField = resource_field("cpu.realtimePeriod");
 const REALTIME_RUNTIME: &ResourceField = resource_field("cpu.realtimeRuntime");
 
-/// In the order of the writes: the kernel checks a quota against the period.
+/// All fields in the order of the writes: the kernel checks a quota against the period.
 const FIELDS: [&ResourceField; 7] =
     [SHARES, PERIOD, QUOTA, BURST, IDLE, REALTIME_PERIOD, REALTIME_RUNTIME];
 
-/// The period of a cgroup that has never been given one, in microseconds.
+/// The kernel's default period in microseconds.
 const DEFAULT_PERIOD: i64 = 100_000;
 
 pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     let value = |field: &ResourceField| {
-        // A burst or an idle of 0 is a value.
-        let has_zero = [BURST.name, IDLE.name].contains(&field.name);
-        number(resources, field).filter(|n| has_zero || *n != 0)
+        let is_zero_a_value = [BURST.name, IDLE.name].contains(&field.name);
+        number(resources, field).filter(|n| is_zero_a_value || *n != 0)
     };
     let dir = ControllerDir::of(dirs, Controller::Cpu);
     if let ControllerDir::V2(_) = dir {

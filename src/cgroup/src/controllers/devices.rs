@@ -1,8 +1,8 @@
-//! Devices controller: `linux.resources.devices`, to be read back only.
+//! Devices controller: `linux.resources.devices`, which are read back but not written.
 //!
-//! In cgroup v1 the kernel shows the effective rules, but not their order; so the last rule for a
-//! device must be listed if it allows, and is not checked if it denies. In cgroup v2 the rules are
-//! a BPF program of the runtime.
+//! In cgroup v1 the kernel lists the effective rules, but not their order. So the last rule for a
+//! device is checked to be in the list if it allows, and is not checked if it denies. In cgroup v2
+//! the rules are a BPF program of the runtime, and are not checked.
 
 use crate::{
     controller::Controller,
@@ -31,7 +31,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
         plan.writes.push(CgroupWrite {
             field: RULES.name.to_owned(),
             files: names.iter().map(|name| dir.join(name)).collect(),
-            // Left to the runtime: the order of all rules counts.
+            // Only the runtime writes rules, since the order of all rules counts.
             texts: Vec::new(),
             effective: EffectiveValue::Device {
                 device: rule.device.clone(),

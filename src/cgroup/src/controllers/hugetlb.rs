@@ -22,7 +22,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
         // The size becomes part of a file name.
         let is_size = size.ends_with('B') && size.bytes().all(|b| b.is_ascii_alphanumeric());
         let Some((dir, [limit, reservations @ ..])) = dir.files(LIMITS).filter(|_| is_size) else {
-            plan.refuse(field);
+            plan.add_unsupported(field);
             continue;
         };
         let mut write = |name: &str, is_optional| {

@@ -27,8 +27,9 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     if let ControllerDir::V2(_) = dir {
         add_v2(bytes, dir, plan);
     } else {
-        // The limit comes before that of memory and swap together, which is never below; where
-        // both rise, the writer tries again in the other order.
+        // The kernel refuses a memory limit above the limit of memory and swap together. In this
+        // order it accepts two lower limits. If both rise, the first write fails until swap is
+        // written; the writer repeats failed writes.
         for field in [LIMIT, SWAP, RESERVATION] {
             if let Some(n) = bytes(field) {
                 plan.write(field, dir, n.max(-1).to_string(), limit(n));
@@ -41,22 +42,25 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     if let Some(n) = number(resources, SWAPPINESS) {
         plan.write(SWAPPINESS, dir, n.to_string(), EffectiveValue::text(n));
     }
-    // cgroup v2 has none of the flags; what they would change is the default there.
-    if let ControllerDir::V1(_) = dir {
-        for (field, key) in [(DISABLE_OOM_KILLER, Some("oom_kill_disable")), (USE_HIERARCHY, None)]
-        {
-            let Some(flag) = at(resources, field).and_then(Value::as_bool) else { continue };
+    // cgroup v2 has no files for the flags. Its OOM killer is always on, as is the hierarchy.
+    for (field, key, always) in
+        [(DISABLE_OOM_KILLER, Some("oom_kill_disable"), false), (USE_HIERARCHY, None, true)]
+    {
+        let Some(flag) = at(resources, field).and_then(Value::as_bool) else { continue };
+        if let ControllerDir::V1(_) = dir {
             let text = u8::from(flag).to_string();
             let effective = match key {
                 Some(key) => EffectiveValue::Line { key: key.to_owned(), rest: vec![text.clone()] },
                 None => EffectiveValue::text(&text),
             };
             plan.write(field, dir, text, effective);
+        } else if flag != always {
+            plan.add_unsupported(field.name);
         }
     }
-    // Kernels have ignored it since 5.16, so no value that is read back means anything.
+    // Kernels since 5.16 ignore the kernel memory limit, so reading it back proves nothing.
     if number(resources, KERNEL).is_some_and(|n| n != 0) {
-        plan.refuse(KERNEL.name);
+        plan.add_unsupported(KERNEL.name);
     }
 }
 
@@ -65,7 +69,7 @@ fn add_v2(bytes: impl Fn(&ResourceField) -> Option<i64>, dir: ControllerDir<'_>,
     if let Some(n) = bytes(LIMIT) {
         plan.write(LIMIT, dir, text(n), limit(n));
     }
-    // The OCI config limits memory and swap together, cgroup v2 swap alone.
+    // `swap` of the OCI config limits memory and swap together, `memory.swap.max` swap alone.
     let swap = match (bytes(SWAP), bytes(LIMIT)) {
         (Some(both), _) if both < 0 => Some(-1),
         (Some(both), Some(limit)) if limit > 0 => Some(both.saturating_sub(limit).max(0)),

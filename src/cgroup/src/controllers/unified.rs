@@ -17,7 +17,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
         // The file must be one of a controller, in the container's own cgroup.
         let is_file = !name.is_empty() && !name.contains('/') && !name.starts_with("cgroup.");
         let (Some(dir), Some(value), true) = (dirs.unified(), value.as_str(), is_file) else {
-            plan.refuse(field);
+            plan.add_unsupported(field);
             continue;
         };
         for line in value.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -1,10 +1,10 @@
 //! Conversion of the weights of cgroup v1 to those of cgroup v2.
 //!
-//! Old runtimes convert `cpu.shares` to `cpu.weight` by a straight line; runc since 1.3.2, crun
-//! since 1.23 and youki use a curve through the defaults (1024 and 100). So either result is right
-//! where a value is read back.
+//! Older runtimes convert `cpu.shares` to `cpu.weight` linearly; runc since 1.3.2, crun since 1.23
+//! and youki use a curve through the defaults (1024 and 100). So a value that is read back may be
+//! either result.
 
-/// Converts `cpu.shares` to `cpu.weight` by the straight line.
+/// Converts `cpu.shares` to `cpu.weight` linearly.
 pub(crate) fn linear_cpu(shares: u64) -> u64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }
@@ -19,7 +19,7 @@ pub(crate) fn curved_cpu(shares: u64) -> u64 {
         return 10_000;
     }
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    // 1 to 10000
+    // The result is between 1 and 10000.
     let weight = {
         let l = (shares as f64).log2();
         10f64.powf((l * l + 125.0 * l) / 612.0 - 7.0 / 34.0).ceil() as u64
@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn weights_match_those_of_real_runtimes() {
-        // 512 shares are 20 with runc 1.1 and crun 1.8, 59 with runc 1.3 and crun 1.28.
+        // 512 shares are 20 with runc 1.1 and crun 1.8, 59 with runc since 1.3.2 and
+        // crun 1.28.
         for (shares, linear, curved) in
             [(2, 1, 1), (512, 20, 59), (1024, 39, 100), (262_144, 10_000, 10_000), (0, 1, 1)]
         {

@@ -1,8 +1,8 @@
 //! Arguments of the process, owned as a whole.
 //!
 //! A leading empty string clears the claim of an earlier plugin. Without further arguments it
-//! restores the arguments that the engine requested. (Upstream NRI does the same, but counts it as
-//! a claim.)
+//! restores the arguments that the engine requested. (Upstream NRI also restores them, but
+//! counts the restoration as a claim.)
 
 use crate::error::MergeError;
 use crate::merged::Merged;
@@ -17,7 +17,7 @@ pub(crate) fn claim(
     if args.len() < requested.args.len() {
         claims.clear(Field::Args);
     }
-    if args.is_empty() { Ok(()) } else { claims.whole(Field::Args) }
+    if args.is_empty() { Ok(()) } else { claims.claim_field(Field::Args) }
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
@@ -34,6 +34,6 @@ pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
 /// first argument would be read as the marker again when the outcome is applied, and an empty name
 /// cannot be executed.
 fn without_marker(args: &[String]) -> &[String] {
-    let marker = args.iter().take_while(|a| a.is_empty()).count();
-    &args[marker..]
+    let marker_length = args.iter().take_while(|a| a.is_empty()).count();
+    &args[marker_length..]
 }

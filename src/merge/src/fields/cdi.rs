@@ -1,7 +1,7 @@
-//! CDI devices, owned by qualified name. They can be added, not removed.
+//! CDI devices, owned by qualified name. A plugin can add a CDI device, but not remove one.
 //!
-//! Later plugins do not see them in the container: the names are resolved when the adjustment is
-//! applied.
+//! Later plugins do not see added CDI devices in the container: the names are resolved only when
+//! the merged adjustment is applied.
 
 use crate::error::MergeError;
 use crate::merged::Merged;
@@ -12,7 +12,7 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    requested.CDI_devices.iter().try_for_each(|d| claims.keyed(Field::CdiDevices, &d.name))
+    requested.CDI_devices.iter().try_for_each(|d| claims.claim_key(Field::CdiDevices, &d.name))
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {

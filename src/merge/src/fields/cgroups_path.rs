@@ -1,4 +1,4 @@
-//! Path of the cgroup. An empty path means that it is not adjusted.
+//! Path of the cgroup. An empty path in a reply adjusts nothing.
 
 use crate::error::MergeError;
 use crate::merged::Merged;
@@ -9,7 +9,7 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    claims.each([(!requested.linux.cgroups_path.is_empty(), Field::CgroupsPath)])
+    claims.claim_fields([(!requested.linux.cgroups_path.is_empty(), Field::CgroupsPath)])
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {

@@ -21,8 +21,8 @@ pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
     }
     let keys = keys(requested);
     let (container, adjust) = merged.linux();
-    container.devices.retain(|d| !keys.touch(&d.path));
-    adjust.devices.retain(|d| !keys.touch_marked(&d.path));
+    container.devices.retain(|d| !keys.changes(&d.path));
+    adjust.devices.retain(|d| !keys.changes_key_of(&d.path));
     for path in &keys.removed {
         adjust.devices.push(LinuxDevice { path: removal(path), ..Default::default() });
     }

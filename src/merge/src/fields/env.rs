@@ -20,33 +20,37 @@ pub(crate) fn claim(
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
     let keys = keys(requested);
-    merged.adjust.env.retain(|e| !keys.touch_marked(&e.key));
+    merged.adjust.env.retain(|e| !keys.changes_key_of(&e.key));
     for name in &keys.removed {
         merged.adjust.env.push(KeyValue { key: removal(name), ..Default::default() });
     }
     merged.container.env.retain(|e| !name_of(e).is_some_and(|name| keys.removed.contains(name)));
-    let set = || requested.env.iter().filter(|e| matches!(Marked::parse(&e.key), Marked::Set(_)));
-    merged.adjust.env.extend(set().cloned());
-    set_all(&mut merged.container.env, set());
+    let variables =
+        || requested.env.iter().filter(|e| matches!(Marked::parse(&e.key), Marked::Set(_)));
+    merged.adjust.env.extend(variables().cloned());
+    set_all(&mut merged.container.env, variables());
 }
 
-/// Replaces the first entry of each variable's name, removes the others, and appends variables
-/// that have no entry.
+/// Sets `variables` in `env`: replaces the first entry that has the name of a variable, removes the
+/// other entries of that name, and appends variables without an entry.
 fn set_all<'a>(env: &mut Vec<String>, variables: impl Iterator<Item = &'a KeyValue> + Clone) {
     let entry = |variable: &KeyValue| format!("{}={}", variable.key, variable.value);
-    let mut found: HashMap<&str, (&KeyValue, bool)> =
+    // Each variable by name, and whether an entry of that name was found.
+    let mut by_name: HashMap<&str, (&KeyValue, bool)> =
         variables.clone().map(|v| (v.key.as_str(), (v, false))).collect();
-    env.retain_mut(|present| {
-        let Some((variable, found)) = name_of(present).and_then(|name| found.get_mut(name)) else {
+    env.retain_mut(|existing| {
+        let Some((variable, is_found)) = name_of(existing).and_then(|name| by_name.get_mut(name))
+        else {
             return true;
         };
-        let first = !std::mem::replace(found, true);
-        if first {
-            *present = entry(variable);
+        let is_first = !std::mem::replace(is_found, true);
+        if is_first {
+            *existing = entry(variable);
         }
-        first
+        is_first
     });
-    env.extend(variables.filter(|v| found.get(&*v.key).is_none_or(|(_, found)| !found)).map(entry));
+    let is_missing = |v: &&KeyValue| by_name.get(&*v.key).is_none_or(|(_, is_found)| !is_found);
+    env.extend(variables.filter(is_missing).map(entry));
 }
 
 fn name_of(entry: &str) -> Option<&str> {

@@ -1,4 +1,4 @@
-//! OCI hooks. Those of each plugin are appended in call order, without conflicts.
+//! OCI hooks. The hooks of all plugins are appended in call order, so plugins never conflict.
 
 use crate::error::MergeError;
 use crate::merged::Merged;
@@ -9,20 +9,20 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    if any(&requested.hooks) {
+    if has_hooks(&requested.hooks) {
         claims.contribute(Field::OciHooks);
     }
     Ok(())
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
-    if any(&requested.hooks) {
+    if has_hooks(&requested.hooks) {
         append(&requested.hooks, merged.container.hooks.mut_or_insert_default());
         append(&requested.hooks, merged.adjust.hooks.mut_or_insert_default());
     }
 }
 
-fn any(hooks: &Hooks) -> bool {
+fn has_hooks(hooks: &Hooks) -> bool {
     let Hooks {
         prestart,
         create_runtime,

@@ -9,7 +9,7 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    claims.each([(requested.linux.io_priority.is_some(), Field::IoPriority)])
+    claims.claim_fields([(requested.linux.io_priority.is_some(), Field::IoPriority)])
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {

@@ -10,7 +10,7 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    claims.each([(requested.linux.memory_policy.is_some(), Field::MemoryPolicy)])
+    claims.claim_fields([(requested.linux.memory_policy.is_some(), Field::MemoryPolicy)])
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {

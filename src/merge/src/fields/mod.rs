@@ -1,4 +1,4 @@
-//! The groups of adjustable fields outside of the resources, a file each.
+//! Groups of adjustable fields other than resources, one file per group.
 //!
 //! Each file has two functions: `claim` claims the values that a reply sets, and may find a
 //! conflict; `apply` sets them, and cannot fail. [`crate::apply`] lists the groups.

@@ -17,8 +17,8 @@ pub(crate) fn claim(
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
     let keys = keys(requested);
-    merged.container.mounts.retain(|m| !keys.touch(&m.destination));
-    merged.adjust.mounts.retain(|m| !keys.touch_marked(&m.destination));
+    merged.container.mounts.retain(|m| !keys.changes(&m.destination));
+    merged.adjust.mounts.retain(|m| !keys.changes_key_of(&m.destination));
     for destination in &keys.removed {
         merged
             .adjust

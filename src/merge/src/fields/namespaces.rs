@@ -1,4 +1,4 @@
-//! Namespaces, owned by type. Unlike for other keys, a removal is a claim too.
+//! Namespaces, owned by type. Unlike other removals, the removal of a namespace is a claim.
 
 use crate::error::MergeError;
 use crate::merged::Merged;
@@ -16,7 +16,7 @@ pub(crate) fn claim(
         .linux
         .namespaces
         .iter()
-        .try_for_each(|n| claims.keyed(Field::Namespace, Marked::parse(&n.type_).key()))
+        .try_for_each(|n| claims.claim_key(Field::Namespace, Marked::parse(&n.type_).key()))
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
@@ -32,7 +32,7 @@ pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
             Marked::Remove(kind) => drop(removed.insert(kind)),
         }
     }
-    // Set and removed types were both claimed, so no type is in both lists.
+    // Removed types are claimed like set types, so no type is both set and removed.
     container.namespaces.retain(|n| !removed.contains(&*n.type_));
     replace_or_push(&mut container.namespaces, &set, |n| &n.type_);
     adjust.namespaces.extend_from_slice(requested);

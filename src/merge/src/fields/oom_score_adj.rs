@@ -9,7 +9,7 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    claims.each([(requested.linux.oom_score_adj.is_some(), Field::OomScoreAdj)])
+    claims.claim_fields([(requested.linux.oom_score_adj.is_some(), Field::OomScoreAdj)])
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {

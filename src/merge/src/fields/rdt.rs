@@ -1,8 +1,9 @@
-//! Explicit resctrl values: closid, schemata and monitoring, each with a separate owner. The class
-//! is in [`crate::resources::rdt_class`].
+//! Explicit resctrl values: closid, schemata and monitoring, each with a separate owner. The RDT
+//! class is in [`crate::resources::rdt_class`].
 //!
-//! `remove` clears all three values and takes over their claims. As in upstream NRI it is dropped
-//! from the merged adjustment as soon as one of the three is set, even in the same reply.
+//! `remove` clears all three values and takes over their claims. As in upstream NRI, `remove` is
+//! dropped from the merged adjustment as soon as a plugin sets one of the three values, even in the
+//! same reply.
 
 use crate::error::MergeError;
 use crate::merged::Merged;
@@ -20,7 +21,7 @@ pub(crate) fn claim(
             .into_iter()
             .for_each(|field| claims.clear(field));
     }
-    claims.each([
+    claims.claim_fields([
         (rdt.clos_id.is_some(), Field::RdtClosID),
         (rdt.schemata.is_some(), Field::RdtSchemata),
         (rdt.enable_monitoring.is_some(), Field::RdtEnableMonitoring),
@@ -29,7 +30,7 @@ pub(crate) fn claim(
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
     let rdt = &requested.linux.rdt;
-    if !rdt.remove && !any(rdt) {
+    if !rdt.remove && !sets_value(rdt) {
         return;
     }
     let pristine = merged.pristine.linux.rdt.clone();
@@ -38,20 +39,20 @@ pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
     if rdt.remove {
         *result = LinuxRdt { remove: true, ..Default::default() };
     }
-    if any(rdt) {
+    if sets_value(rdt) {
         result.remove = false;
         overlay(rdt, result);
     }
     container.rdt = if result.remove {
         MessageField::none()
     } else {
-        let mut seen = pristine.unwrap_or_default();
-        overlay(result, &mut seen);
-        MessageField::some(seen)
+        let mut values = pristine.unwrap_or_default();
+        overlay(result, &mut values);
+        MessageField::some(values)
     };
 }
 
-fn any(rdt: &LinuxRdt) -> bool {
+fn sets_value(rdt: &LinuxRdt) -> bool {
     rdt.clos_id.is_some() || rdt.schemata.is_some() || rdt.enable_monitoring.is_some()
 }
 

@@ -1,5 +1,5 @@
-//! Resource limits of the process, owned by type. A limit of the container with the same type is
-//! replaced.
+//! Resource limits of the process, owned by type. A reply replaces the container's limit of the
+//! same type.
 
 use crate::error::MergeError;
 use crate::merged::Merged;
@@ -11,7 +11,7 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    requested.rlimits.iter().try_for_each(|l| claims.keyed(Field::Rlimits, &l.type_))
+    requested.rlimits.iter().try_for_each(|l| claims.claim_key(Field::Rlimits, &l.type_))
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {

@@ -9,7 +9,7 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    claims.each([(requested.linux.scheduler.is_some(), Field::LinuxSched)])
+    claims.claim_fields([(requested.linux.scheduler.is_some(), Field::LinuxSched)])
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {

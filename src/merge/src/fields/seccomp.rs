@@ -9,7 +9,7 @@ pub(crate) fn claim(
     requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    claims.each([(requested.linux.seccomp_policy.is_some(), Field::SeccompPolicy)])
+    claims.claim_fields([(requested.linux.seccomp_policy.is_some(), Field::SeccompPolicy)])
 }
 
 pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {

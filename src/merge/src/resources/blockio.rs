@@ -5,7 +5,7 @@ use crate::owners::Claims;
 use nri_api::proto::{Field, LinuxResources};
 
 pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
-    claims.each([(requested.blockio_class.is_some(), Field::BlockioClass)])
+    claims.claim_fields([(requested.blockio_class.is_some(), Field::BlockioClass)])
 }
 
 pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {

@@ -1,5 +1,5 @@
-//! CPU and cpuset controllers, each value with a separate owner. An empty `cpus` or `mems` means
-//! that it is not adjusted.
+//! CPU and cpuset controllers, each value with a separate owner. An empty `cpus` or `mems` in a
+//! reply adjusts nothing.
 
 use crate::error::MergeError;
 use crate::owners::Claims;
@@ -7,7 +7,7 @@ use nri_api::proto::{Field, LinuxCPU, LinuxResources};
 
 pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
     let cpu = &requested.cpu;
-    claims.each([
+    claims.claim_fields([
         (cpu.shares.is_some(), Field::CPUShares),
         (cpu.quota.is_some(), Field::CPUQuota),
         (cpu.period.is_some(), Field::CPUPeriod),
@@ -23,14 +23,14 @@ pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {
         return;
     }
     let (from, to) = (&requested.cpu, into.cpu.mut_or_insert_default());
-    macro_rules! take {
+    macro_rules! copy_if_set {
         ($($field:ident),*) => {$(
             if from.$field.is_some() {
                 to.$field.clone_from(&from.$field);
             }
         )*};
     }
-    take!(shares, quota, period, realtime_runtime, realtime_period);
+    copy_if_set!(shares, quota, period, realtime_runtime, realtime_period);
     if !from.cpus.is_empty() {
         to.cpus.clone_from(&from.cpus);
     }

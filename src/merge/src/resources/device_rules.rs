@@ -1,6 +1,7 @@
-//! Rules of the device cgroup. Those of each plugin are appended in call order, without an owner.
+//! Rules of the device cgroup. The rules of all plugins are appended in call order, and have no
+//! owner.
 //!
-//! They are set at creation only; in an update they are reported as [`crate::Ignored`].
+//! Only adjustments set rules; rules in an update are reported as [`crate::Ignored`].
 
 use crate::error::MergeError;
 use crate::merged::Merged;

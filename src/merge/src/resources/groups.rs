@@ -29,13 +29,13 @@ pub(crate) fn claim_all(
     GROUPS.iter().try_for_each(|group| (group.claim)(requested, claims))
 }
 
-/// Sets in `into` everything that `requested` sets.
+/// Copies to `into` everything that `requested` sets.
 pub(crate) fn apply_all(requested: &LinuxResources, into: &mut LinuxResources) {
     GROUPS.iter().for_each(|group| (group.apply)(requested, into));
 }
 
-/// Adds another update of the same reply to `into`. Both updates were claimed, so no page size is
-/// in both, and the limits can be appended without a lookup.
+/// Adds another update of the same reply to `into`. The claims of both updates succeeded, so they
+/// have no page size in common, and the limits can be appended without a lookup.
 pub(crate) fn join(mut requested: LinuxResources, into: &mut LinuxResources) {
     into.hugepage_limits.append(&mut requested.hugepage_limits);
     apply_all(&requested, into);

@@ -1,5 +1,5 @@
-//! Limits of huge pages, owned by page size. A limit of the container with the same size is
-//! replaced.
+//! Limits of huge pages, owned by page size. A reply replaces the container's limit of the same
+//! page size.
 
 use crate::error::MergeError;
 use crate::named::replace_or_push;
@@ -10,7 +10,7 @@ pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Resu
     requested
         .hugepage_limits
         .iter()
-        .try_for_each(|l| claims.keyed(Field::HugepageLimits, &l.page_size))
+        .try_for_each(|l| claims.claim_key(Field::HugepageLimits, &l.page_size))
 }
 
 pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {

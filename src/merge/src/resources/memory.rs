@@ -6,7 +6,7 @@ use nri_api::proto::{Field, LinuxMemory, LinuxResources};
 
 pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
     let memory = &requested.memory;
-    claims.each([
+    claims.claim_fields([
         (memory.limit.is_some(), Field::MemLimit),
         (memory.reservation.is_some(), Field::MemReservation),
         (memory.swap.is_some(), Field::MemSwapLimit),
@@ -23,14 +23,14 @@ pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {
         return;
     }
     let (from, to) = (&requested.memory, into.memory.mut_or_insert_default());
-    macro_rules! take {
+    macro_rules! copy_if_set {
         ($($field:ident),*) => {$(
             if from.$field.is_some() {
                 to.$field.clone_from(&from.$field);
             }
         )*};
     }
-    take!(
+    copy_if_set!(
         limit,
         reservation,
         swap,

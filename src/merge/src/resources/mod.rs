@@ -1,7 +1,8 @@
-//! The groups of `LinuxResources`, a file each, and their list.
+//! Groups of fields of `LinuxResources`, one file per group, and the list of groups.
 //!
-//! Each file has the functions `claim` and `apply`, as in [`crate::fields`]. [`device_rules`] is
-//! part of the message, but not of the list: only adjustments set rules of the device cgroup.
+//! Each file has the functions `claim` and `apply`, as in [`crate::fields`]. Device rules
+//! ([`device_rules`]) are part of the message, but not of the list: only adjustments set rules of
+//! the device cgroup.
 
 mod blockio;
 mod cpu;

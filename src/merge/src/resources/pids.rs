@@ -5,7 +5,7 @@ use crate::owners::Claims;
 use nri_api::proto::{Field, LinuxResources};
 
 pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
-    claims.each([(requested.pids.is_some(), Field::PidsLimit)])
+    claims.claim_fields([(requested.pids.is_some(), Field::PidsLimit)])
 }
 
 pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {

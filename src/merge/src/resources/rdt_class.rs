@@ -5,7 +5,7 @@ use crate::owners::Claims;
 use nri_api::proto::{Field, LinuxResources};
 
 pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
-    claims.each([(requested.rdt_class.is_some(), Field::RdtClass)])
+    claims.claim_fields([(requested.rdt_class.is_some(), Field::RdtClass)])
 }
 
 pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {

@@ -7,7 +7,7 @@ use nri_api::proto::{Field, LinuxResources};
 pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
     let mut names: Vec<&String> = requested.unified.keys().collect();
     names.sort_unstable();
-    names.into_iter().try_for_each(|name| claims.keyed(Field::CgroupsUnified, name))
+    names.into_iter().try_for_each(|name| claims.claim_key(Field::CgroupsUnified, name))
 }
 
 pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {

@@ -3,7 +3,8 @@
 use nri_api::PluginName;
 use nri_api::proto::PodSandbox;
 
-/// Returns the value that applies to a container: the container's, or else the pod's.
+/// Returns the value of an annotation for a container: that of `KEY/container.NAME`, else of
+/// `KEY/pod`, else of `KEY`.
 pub(super) fn effective<'a>(pod: &'a PodSandbox, key: &str, container: &str) -> Option<&'a str> {
     [format!("{key}/container.{container}"), format!("{key}/pod"), key.to_owned()]
         .iter()
@@ -12,7 +13,7 @@ pub(super) fn effective<'a>(pod: &'a PodSandbox, key: &str, container: &str) -> 
 }
 
 /// Parses a boolean in the spellings of Go's `strconv.ParseBool`.
-pub(super) fn boolean(text: &str) -> Option<bool> {
+pub(super) fn parse_boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
@@ -26,11 +27,11 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
 /// The parser knows only the part of YAML that plugin names need. A value with anything else (tags,
 /// anchors, escapes, nested lists) is invalid: the container is refused instead of created without
 /// a plugin that the pod requires.
-pub(super) fn names(text: &str) -> Option<Vec<String>> {
+pub(super) fn parse_names(text: &str) -> Option<Vec<String>> {
     let lines: Vec<&str> =
         text.lines().map(without_comment).filter(|l| !l.trim().is_empty()).collect();
-    let whole = lines.join(" ");
-    match whole.trim() {
+    let joined = lines.join(" ");
+    match joined.trim() {
         "" | "~" | "null" | "Null" | "NULL" => Some(Vec::new()),
         flow if flow.starts_with('[') => flow_list(flow),
         _ => block_list(&lines),
@@ -50,7 +51,12 @@ fn flow_list(flow: &str) -> Option<Vec<String>> {
     if inner.is_empty() {
         return Some(Vec::new());
     }
-    inner.strip_suffix(',').unwrap_or(inner).split(',').map(|item| name(item.trim())).collect()
+    inner
+        .strip_suffix(',')
+        .unwrap_or(inner)
+        .split(',')
+        .map(|item| parse_name(item.trim()))
+        .collect()
 }
 
 fn block_list(lines: &[&str]) -> Option<Vec<String>> {
@@ -60,12 +66,12 @@ fn block_list(lines: &[&str]) -> Option<Vec<String>> {
         .iter()
         .map(|line| {
             let item = line.get(first..).filter(|_| indent(line) == first)?.strip_prefix('-')?;
-            item.starts_with([' ', '\t']).then(|| name(item.trim()))?
+            item.starts_with([' ', '\t']).then(|| parse_name(item.trim()))?
         })
         .collect()
 }
 
-fn name(scalar: &str) -> Option<String> {
+fn parse_name(scalar: &str) -> Option<String> {
     let quoted = |quote| scalar.strip_prefix(quote).and_then(|s: &str| s.strip_suffix(quote));
     let text = quoted('"').or_else(|| quoted('\'')).unwrap_or(scalar);
     PluginName::parse(text).ok().map(|name| name.to_string())
@@ -103,7 +109,7 @@ mod tests {
         ] {
             let expected =
                 expected.map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>());
-            assert_eq!(names(text), expected, "{text:?}");
+            assert_eq!(parse_names(text), expected, "{text:?}");
         }
     }
 

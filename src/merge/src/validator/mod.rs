@@ -13,4 +13,5 @@ mod validate;
 
 pub use config::{DefaultValidatorConfig, REQUIRED_PLUGINS_ANNOTATION};
 pub use rejection::Rejection;
+pub use required::tolerates_missing_plugins;
 pub use validate::validate;

@@ -3,7 +3,14 @@
 use crate::validator::annotation;
 use crate::validator::config::{DefaultValidatorConfig, REQUIRED_PLUGINS_ANNOTATION};
 use crate::validator::rejection::Rejection;
-use nri_api::proto::ValidateContainerAdjustmentRequest;
+use nri_api::proto::{PodSandbox, ValidateContainerAdjustmentRequest};
+
+/// Whether the annotation `key` of the pod allows required plugins to be missing for a container
+/// with this name.
+pub fn tolerates_missing_plugins(key: &str, pod: &PodSandbox, container: &str) -> bool {
+    let value = annotation::effective(pod, key, container).filter(|_| !key.is_empty());
+    value.and_then(annotation::parse_boolean) == Some(true)
+}
 
 pub(super) fn plugins(
     config: &DefaultValidatorConfig,
@@ -14,7 +21,7 @@ pub(super) fn plugins(
         config.tolerate_missing_plugins_annotation.as_deref().filter(|key| !key.is_empty())
         && let Some(value) = annotation::effective(&request.pod, key, container)
     {
-        match annotation::boolean(value) {
+        match annotation::parse_boolean(value) {
             Some(true) => return Ok(()),
             Some(false) => {}
             None => return Err(invalid(key, value, "a boolean")),
@@ -23,7 +30,7 @@ pub(super) fn plugins(
     let mut required = config.required_plugins.clone();
     if let Some(value) = annotation::effective(&request.pod, REQUIRED_PLUGINS_ANNOTATION, container)
     {
-        let names = annotation::names(value);
+        let names = annotation::parse_names(value);
         required.extend(names.ok_or_else(|| {
             invalid(REQUIRED_PLUGINS_ANNOTATION, value, "a YAML list of plugin names")
         })?);

@@ -223,7 +223,7 @@ fn parts_without_effect_are_reported() {
         merge.finish().ignored.into_iter().map(|i| (i.container, i.what)).collect();
     let expected = [
         ("c", "update.linux.resources.devices"),
-        ("me", "adjust.linux.resources.memory.limit: 0 is no limit"),
+        ("me", "adjust.linux.resources.memory.limit: a limit of 0 is ignored"),
         ("me", "adjust.99"),
         ("me", "adjust.mounts.98"),
         ("me", "adjust.linux.net_devices.97"),

@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "helpers of tests, which clippy takes for ordinary code"
+    reason = "clippy treats test helpers as ordinary code"
 )]
 
 mod adjustment;

@@ -158,12 +158,12 @@ fn id(number: usize) -> PluginId {
     plugin(&format!("{number:02}-p"))
 }
 
-fn new() -> CreateMerge {
+fn new_merge() -> CreateMerge {
     CreateMerge::new(Default::default(), message::<Container>(CONTAINER))
 }
 
 fn outcome(replies: &[(PluginId, Vec<Atom>)]) -> Result<CreateOutcome, MergeError> {
-    let mut merge = new();
+    let mut merge = new_merge();
     for (id, atoms) in replies {
         merge.reply(id, reply(atoms))?;
     }
@@ -207,7 +207,7 @@ fn owned(owners: &OwningPlugins) -> HashMap<(i32, String), String> {
 }
 
 /// Returns the fields and keys that an adjustment sets, removals of namespaces included.
-fn set(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
+fn claimed_by_values(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
     let (linux, resources) = (&adjust.linux, &adjust.linux.resources);
     let (memory, cpu) = (&resources.memory, &resources.cpu);
     let mut claimed = BTreeSet::new();
@@ -284,7 +284,7 @@ fn every_field_of_the_protocol_is_covered_by_an_atom() {
         let outcome = outcome(&[(id(0), vec![atom.clone()])]).unwrap();
         let (field, key) = atom.field_and_key();
         let claim = (field, key.to_owned());
-        assert_eq!(set(&outcome.adjust), [claim.clone()].into());
+        assert_eq!(claimed_by_values(&outcome.adjust), [claim.clone()].into());
         assert_eq!(owned(&outcome.owners), HashMap::from([(claim, id(0).to_string())]));
     }
 }
@@ -303,20 +303,20 @@ proptest! {
     ) {
         let mut claimed = BTreeSet::new();
         let distinct = atoms.into_iter().filter(|atom| claimed.insert(atom.field_and_key()));
-        let apart: Vec<Atom> = distinct.collect();
+        let distinct: Vec<Atom> = distinct.collect();
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        for (i, atom) in apart.into_iter().enumerate() {
+        for (i, atom) in distinct.into_iter().enumerate() {
             if split >> i & 1 == 0 { first.push(atom) } else { second.push(atom) }
         }
         let (first, second) = ((id(0), first), (id(1), second));
-        let one = outcome(&[first.clone(), second.clone()]).unwrap();
-        let other = outcome(&[second, first]).unwrap();
-        prop_assert_eq!(unordered(one), unordered(other));
+        let in_order = outcome(&[first.clone(), second.clone()]).unwrap();
+        let reversed = outcome(&[second, first]).unwrap();
+        prop_assert_eq!(unordered(in_order), unordered(reversed));
     }
 
     #[test]
     fn a_refused_reply_changes_nothing_of_the_outcome(replies in vec(atoms(), 1..5)) {
-        let mut merge = new();
+        let mut merge = new_merge();
         for (number, atoms) in replies.iter().enumerate() {
             let before = merge.clone();
             let outcome = merge.reply(&id(number), reply(atoms));
@@ -329,7 +329,7 @@ proptest! {
 
     #[test]
     fn every_claim_has_a_value_and_every_value_has_a_claim(replies in vec(atoms(), 1..5)) {
-        let mut merge = new();
+        let mut merge = new_merge();
         let mut last: HashMap<(i32, String), String> = HashMap::new();
         for (number, atoms) in replies.iter().enumerate() {
             if merge.reply(&id(number), reply(atoms)).is_err() {
@@ -342,19 +342,19 @@ proptest! {
         }
         let outcome = merge.finish();
         let owned = owned(&outcome.owners);
-        prop_assert_eq!(&set(&outcome.adjust), &owned.keys().cloned().collect());
+        prop_assert_eq!(&claimed_by_values(&outcome.adjust), &owned.keys().cloned().collect());
         for (claim, owner) in &owned {
             prop_assert_eq!(Some(owner), last.get(claim));
         }
     }
 
     #[test]
-    fn a_reply_that_removes_and_sets_a_key_overrides_unless_another_removed_it(
+    fn a_reply_that_removes_and_sets_a_key_overrides_an_earlier_plugin(
         prior in atoms(),
         chosen in 0..6usize,
         key in proptest::sample::select(KEYS),
     ) {
-        let mut merge = new();
+        let mut merge = new_merge();
         if merge.reply(&id(0), reply(&prior)).is_ok() {
             let set = Atom { field: MARKED[chosen], key, value: 9, remove: false };
             let remove = Atom { remove: true, ..set.clone() };
@@ -364,7 +364,7 @@ proptest! {
             let claim = (field, key.to_owned());
             let owned = owned(&outcome.owners);
             prop_assert_eq!(owned.get(&claim), Some(&id(1).to_string()));
-            prop_assert!(self::set(&outcome.adjust).contains(&claim));
+            prop_assert!(claimed_by_values(&outcome.adjust).contains(&claim));
         }
     }
 
@@ -372,17 +372,16 @@ proptest! {
     fn applying_the_merged_adjustment_gives_the_container_that_plugins_received(
         replies in vec(atoms(), 1..5),
     ) {
-        let mut merge = new();
+        let mut merge = new_merge();
         for (number, atoms) in replies.iter().enumerate() {
             let _ = merge.reply(&id(number), reply(atoms));
         }
         let outcome = merge.finish();
-        let mut again = new();
+        let mut merge = new_merge();
         let adjust = Some(outcome.adjust.clone()).into();
-        again.reply(&id(9), CreateContainerResponse { adjust, ..Default::default() }).unwrap();
-        let again = again.finish();
-        let (one, other) = (unordered(outcome), unordered(again));
-        prop_assert_eq!(one.adjust, other.adjust);
-        prop_assert_eq!(one.container, other.container);
+        merge.reply(&id(9), CreateContainerResponse { adjust, ..Default::default() }).unwrap();
+        let (once, twice) = (unordered(outcome), unordered(merge.finish()));
+        prop_assert_eq!(once.adjust, twice.adjust);
+        prop_assert_eq!(once.container, twice.container);
     }
 }

@@ -3,7 +3,8 @@
 use crate::cases::{CONTAINER, check, create, message, refuse};
 use nri_api::proto::{Container, LinuxRdt};
 
-/// A group of fields in which a removal takes over the claim.
+/// A group of fields in which a removal takes over the claim, with replies that set, remove, and
+/// set and remove the key `K`. `field` is the number of the field, and `name` its name in errors.
 struct Group {
     field: &'static str,
     name: &'static str,
@@ -102,14 +103,16 @@ fn the_plugin_that_removes_a_key_takes_over_its_claim() {
 #[test]
 fn later_plugins_do_not_see_removed_keys() {
     let original: Container = message(CONTAINER);
-    let see = |reply: &str| create(&[(A, reply)]).unwrap().container;
-    let seen = see(r#"{
+    let merge = |reply: &str| create(&[(A, reply)]).unwrap().container;
+    let seen = merge(
+        r#"{
         "annotations": {"-a": ""}, "mounts": [{"destination": "-/proc"}],
         "env": [{"key": "-BARE"}, {"key": "-PATH"}],
         "linux": {
             "devices": [{"path": "-/dev/a"}], "sysctl": {"-s.a": ""}, "netDevices": {"-eth0": {}},
             "namespaces": [{"type": "-network"}], "rdt": {"remove": true}
-        }}"#);
+        }}"#,
+    );
     let mut expected = original.clone();
     expected.annotations.remove("a");
     expected.mounts.remove(0);
@@ -177,15 +180,14 @@ fn removing_a_namespace_is_a_claim() {
 
 #[test]
 fn args_with_a_leading_empty_string_replace_those_of_an_earlier_plugin() {
-    let (a, b, take_back) =
-        (r#"{"args": ["x"]}"#, r#"{"args": ["", "y", ""]}"#, r#"{"args": [""]}"#);
+    let (a, b, restore) = (r#"{"args": ["x"]}"#, r#"{"args": ["", "y", ""]}"#, r#"{"args": [""]}"#);
     check(&[(A, a)], a, r#"{"simple": {"7": "00-a"}}"#);
     check(&[(A, a), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     check(&[(A, b), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     refuse(&[(A, a), (B, a)], "plugins \"10-b\" and \"00-a\" both tried to set Args");
     // Without further arguments the empty string restores those that the engine requested.
-    check(&[(A, a), (B, take_back)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
-    assert_eq!(create(&[(A, a), (B, take_back)]).unwrap().container.args, ["sh"]);
+    check(&[(A, a), (B, restore)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
+    assert_eq!(create(&[(A, a), (B, restore)]).unwrap().container.args, ["sh"]);
     // Several empty strings are one marker: no argument of the outcome looks like one.
     check(
         &[(A, a), (B, r#"{"args": ["", "", "y"]}"#)],
@@ -193,10 +195,7 @@ fn args_with_a_leading_empty_string_replace_those_of_an_earlier_plugin() {
         r#"{"simple": {"7": "10-b"}}"#,
     );
     assert_eq!(create(&[(A, r#"{"args": ["", ""]}"#)]).unwrap().container.args, ["sh"]);
-    refuse(
-        &[(A, a), (B, take_back), (C, a)],
-        "plugins \"20-c\" and \"10-b\" both tried to set Args",
-    );
+    refuse(&[(A, a), (B, restore), (C, a)], "plugins \"20-c\" and \"10-b\" both tried to set Args");
 }
 
 #[test]

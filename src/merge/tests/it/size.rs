@@ -1,5 +1,5 @@
-//! Each list and map of the protocol with as many entries as a message holds: the merge completes
-//! and loses none. With quadratic work it would take hours.
+//! Merges each list and map of the protocol with as many entries as a message holds, and checks
+//! that no entry is lost. A merge with quadratic work would take hours.
 
 use crate::cases::plugin;
 use nri_api::MAX_MESSAGE;
@@ -14,7 +14,7 @@ use protobuf::reflect::{
 };
 use protobuf::{Enum, Message, MessageDyn, MessageFull};
 
-/// Path of a list or map: the fields that lead to it, and itself.
+/// Path of a list or map: the fields from the reply down to the list.
 type List = Vec<FieldDescriptor>;
 
 /// Lists whose entries another plugin can remove.
@@ -99,7 +99,7 @@ fn entry(kind: &RuntimeType, key: &str) -> ReflectValueBox {
             }
             ReflectValueBox::Message(message)
         }
-        other => panic!("no list of the protocol is of {other:?} so far"),
+        other => panic!("this test cannot fill lists of {other:?}"),
     }
 }
 
@@ -159,15 +159,15 @@ fn check(list: &[FieldDescriptor]) {
     let key = |i: usize| format!("example.org/key{i:07}");
     let marked = |i: usize| format!("-{}", key(i));
     let sample: Vec<String> = (0..100).map(marked).collect();
-    let most =
+    let entry_count =
         (MAX_MESSAGE * 100 / usize::try_from(reply(list, &sample).compute_size()).unwrap()) & !1;
-    let all: Vec<String> = (0..most).map(key).collect();
+    let all: Vec<String> = (0..entry_count).map(key).collect();
     let mixed: Vec<String> =
-        (0..most).map(|i| if i % 2 == 0 { key(i) } else { marked(i) }).collect();
+        (0..entry_count).map(|i| if i % 2 == 0 { key(i) } else { marked(i) }).collect();
     let mut merge = CreateMerge::new(Default::default(), container(list, &all));
     merge.reply(&plugin("00-a"), reply(list, &mixed)).unwrap();
     if MARKED.contains(&&*path) {
-        let rest: Vec<String> = (0..most).step_by(2).map(marked).collect();
+        let rest: Vec<String> = (0..entry_count).step_by(2).map(marked).collect();
         merge.reply(&plugin("10-b"), reply(list, &rest)).unwrap();
     }
     let outcome = merge.finish();
@@ -178,8 +178,8 @@ fn check(list: &[FieldDescriptor]) {
         evict: outcome.evictions,
         ..Default::default()
     };
-    assert_eq!(count(&merged, list), if path == IGNORED { 0 } else { most }, "{path}");
-    assert!(most > 100_000, "{path}: {most}");
+    assert_eq!(count(&merged, list), if path == IGNORED { 0 } else { entry_count }, "{path}");
+    assert!(entry_count > 100_000, "{path}: {entry_count}");
 }
 
 fn all() -> Vec<List> {
@@ -188,13 +188,13 @@ fn all() -> Vec<List> {
     all
 }
 
-/// Generates a test for each prefix of paths, and one for all other lists.
+/// Generates a test for the lists of each path prefix. `all_other_lists_are_merged` tests the rest.
 macro_rules! tests {
     ($($test:ident: $prefix:literal),* $(,)?) => {
         const TESTS: &[&str] = &[$($prefix),*];
         $(#[test] fn $test() {
-            let is_mine = |list: &List| test_of(&name(list)) == Some($prefix);
-            let found: Vec<_> = all().into_iter().filter(is_mine).collect();
+            let has_prefix = |list: &List| test_of(&name(list)) == Some($prefix);
+            let found: Vec<_> = all().into_iter().filter(has_prefix).collect();
             assert!(!found.is_empty(), "no list begins with {}", $prefix);
             found.iter().for_each(|list| check(list));
         })*
@@ -202,25 +202,25 @@ macro_rules! tests {
 }
 
 tests! {
-    annotations: "adjust.annotations",
-    mounts: "adjust.mounts",
-    env: "adjust.env",
-    hooks_create: "adjust.hooks.create_",
-    hooks_post: "adjust.hooks.post",
-    hooks: "adjust.hooks.",
-    devices: "adjust.linux.devices",
-    device_rules: "adjust.linux.resources.devices",
-    seccomp: "adjust.linux.seccomp_policy",
-    hugepages: "adjust.linux.resources.hugepage_limits",
-    unified: "adjust.linux.resources.unified",
-    namespaces: "adjust.linux.namespaces",
-    sysctl: "adjust.linux.sysctl",
-    net_devices: "adjust.linux.net_devices",
-    rlimits: "adjust.rlimits",
-    cdi: "adjust.CDI_devices",
-    updates: "update",
-    updated_hugepages: "update.linux.resources.hugepage_limits",
-    updated_unified: "update.linux.resources.unified",
+    annotations_are_merged: "adjust.annotations",
+    mounts_are_merged: "adjust.mounts",
+    env_entries_are_merged: "adjust.env",
+    create_hooks_are_merged: "adjust.hooks.create_",
+    post_hooks_are_merged: "adjust.hooks.post",
+    other_hooks_are_merged: "adjust.hooks.",
+    devices_are_merged: "adjust.linux.devices",
+    device_rules_are_merged: "adjust.linux.resources.devices",
+    seccomp_lists_are_merged: "adjust.linux.seccomp_policy",
+    hugepage_limits_are_merged: "adjust.linux.resources.hugepage_limits",
+    unified_entries_are_merged: "adjust.linux.resources.unified",
+    namespaces_are_merged: "adjust.linux.namespaces",
+    sysctls_are_merged: "adjust.linux.sysctl",
+    net_devices_are_merged: "adjust.linux.net_devices",
+    rlimits_are_merged: "adjust.rlimits",
+    cdi_devices_are_merged: "adjust.CDI_devices",
+    updates_are_merged: "update",
+    updated_hugepage_limits_are_merged: "update.linux.resources.hugepage_limits",
+    updated_unified_entries_are_merged: "update.linux.resources.unified",
 }
 
 /// Returns the longest prefix of a path that has a test.
@@ -241,14 +241,17 @@ fn all_other_lists_are_merged() {
 #[test]
 fn the_id_of_a_container_is_not_stored_for_each_key() {
     let id = "x".repeat(MAX_MESSAGE / 2);
-    let most = MAX_MESSAGE / 2 / 16;
+    let entry_count = MAX_MESSAGE / 2 / 16;
     let mut update = ContainerUpdate { container_id: id.clone(), ..Default::default() };
-    let files = (0..most).map(|i| (format!("key{i:07}"), String::new())).collect();
+    let files = (0..entry_count).map(|i| (format!("key{i:07}"), String::new())).collect();
     update.linux.mut_or_insert_default().resources.mut_or_insert_default().unified = files;
     let mut merge = UpdatesMerge::new();
     merge.reply(&plugin("00-a"), vec![update]).unwrap();
     let owners = merge.finish().owners;
-    assert_eq!(owners.owners[&id].compound[&Field::CgroupsUnified.value()].owners.len(), most);
+    assert_eq!(
+        owners.owners[&id].compound[&Field::CgroupsUnified.value()].owners.len(),
+        entry_count
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn update(requested: &str, replies: &[(&str, &str)]) -> UpdateOutcome {
         assert_eq!(
             seen,
             merge.clone().finish().resources,
-            "the next plugin receives the resources merged so far"
+            "the next request differs from the resources merged so far"
         );
     }
     merge.finish()
@@ -94,7 +94,7 @@ fn the_requested_resources_are_the_base_and_have_no_owner() {
     assert_eq!(outcome.resources, message(merged));
     assert!(outcome.touched);
     assert_eq!(
-        outcome.answer.unwrap(),
+        outcome.merged_update.unwrap(),
         message(&format!(r#"{{"containerId": "me", "linux": {{"resources": {merged}}}}}"#))
     );
     assert_eq!(outcome.updates, updates(r#"[{"containerId": "c1"}]"#));
@@ -111,10 +111,13 @@ fn the_requested_resources_are_the_base_and_have_no_owner() {
 fn without_updates_the_resources_are_as_requested() {
     let requested = r#"{"pids": {"limit": 5}}"#;
     let outcome = update(requested, &[(A, "[]"), (B, r#"[{"containerId": "c1"}]"#)]);
-    assert_eq!((outcome.touched, outcome.answer), (false, None));
+    assert_eq!((outcome.touched, outcome.merged_update), (false, None));
     assert_eq!(outcome.resources, message(requested));
     let outcome = update(requested, &[(A, r#"[{"containerId": "me", "ignoreFailure": true}]"#)]);
-    assert_eq!(outcome.answer.unwrap(), message(r#"{"containerId": "me", "ignoreFailure": true}"#));
+    assert_eq!(
+        outcome.merged_update.unwrap(),
+        message(r#"{"containerId": "me", "ignoreFailure": true}"#)
+    );
     assert!(outcome.touched);
     assert_eq!(outcome.resources, message(requested));
 }

@@ -30,8 +30,8 @@ fn restricted_fields_are_rejected_by_their_rules() {
     };
     let check =
         |config: &DefaultValidatorConfig, container: &str, adjust: &str, error: Option<&str>| {
-            let judged = validate_with(config, container, &[], adjust).map_err(|e| e.to_string());
-            assert_eq!(judged.err().as_deref(), error, "{adjust}");
+            let result = validate_with(config, container, &[], adjust).map_err(|e| e.to_string());
+            assert_eq!(result.err().as_deref(), error, "{adjust}");
             assert_eq!(
                 validate_with(&DefaultValidatorConfig::default(), container, &[], adjust),
                 Ok(())
@@ -84,8 +84,8 @@ fn creations_without_required_plugins_are_rejected() {
             tolerate_missing_plugins_annotation: Some("tolerate".to_owned()),
             ..Default::default()
         };
-        let judged = validate_with(&config, "{}", pod, "{}").map_err(|e| e.to_string());
-        assert_eq!(judged.err().as_deref(), error, "{required:?} {pod:?}");
+        let result = validate_with(&config, "{}", pod, "{}").map_err(|e| e.to_string());
+        assert_eq!(result.err().as_deref(), error, "{required:?} {pod:?}");
     };
     let missing = |names: &str| format!("required plugins [{names}] not present");
     check(&["a", "10-b"], &[], None);

@@ -30,8 +30,8 @@ pub struct Unsupported {
 #[error("{}", listed(.0))]
 pub struct UnsupportedFields(pub Vec<Unsupported>);
 
-/// Checks the changes of an adjustment: the OCI config `before` and `after` it. `owners` are those
-/// of the container.
+/// Checks the fields that an adjustment changed, which are the differences between the OCI configs
+/// `before` and `after` the adjustment. `owners` says which plugin set which field.
 ///
 /// # Errors
 /// Every changed field that the runtime does not support on this host.
@@ -56,8 +56,8 @@ pub fn check(
     if all.is_empty() { Ok(()) } else { Err(UnsupportedFields(all)) }
 }
 
-/// Plugins that set any of these fields; if none did, those that injected CDI devices, whose edits
-/// may have.
+/// Returns the plugins that own any of these fields. If none does, returns `injectors`, the plugins
+/// that injected CDI devices: edits of the devices may have set the fields.
 fn owners_of<'a>(
     claims: &[(Field, Option<String>)],
     owners: &'a FieldOwners,

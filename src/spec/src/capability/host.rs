@@ -7,10 +7,13 @@ use std::collections::BTreeSet;
 pub struct HostCapabilities {
     /// Whether containers are in cgroup v2; in a hybrid of both versions they are in v1.
     pub cgroup_v2: bool,
-    /// Controllers of that version, by their names in v2: `io`, not `blkio`.
+    /// Controllers of the cgroup version that containers are in, by their names in v2: `io`, not
+    /// `blkio`.
     pub controllers: BTreeSet<String>,
-    /// Those of [`FILES`](super::FILES) that its cgroups have.
+    /// The files of [`FILES`](super::FILES) that the host's cgroups have.
     pub files: BTreeSet<String>,
+    /// Those of `files` that cannot be looked up now, and are assumed to exist.
+    pub assumed_files: BTreeSet<String>,
     /// Whether resctrl is mounted.
     pub resctrl: bool,
     /// Major and minor version of the kernel.

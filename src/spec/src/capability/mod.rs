@@ -2,16 +2,16 @@
 //! adjustment against it.
 //!
 //! The `features` verb does not suffice: old crun has none, and runc's does not mention schedulers
-//! or I/O priorities. So the rows of the table were found by setting each field alone in an OCI
-//! config, running it, and reading back from inside whether it was effective, refused, or ignored;
-//! for what could not be run, the sources were read. `integration/tests/capabilities.rs` repeats
-//! the former with the runtimes of a machine.
+//! or I/O priorities. So the rows of the table come from experiments: a container was run with one
+//! field set, and the field was effective, refused or ignored. Where no experiment was possible,
+//! the rows come from the sources. `integration/tests/capabilities.rs` repeats the experiments with
+//! the installed runtimes.
 //!
 //! * Only what the adjustment changed is checked, not what the engine requested.
-//! * What is not in the table passes: fields that all runtimes have, and values that runtimes
-//!   refuse with a clear message.
-//! * An unknown runtime passes with everything, and one of unknown version with everything that
-//!   some version of it supports: nothing is refused on a guess.
+//! * Fields without a row pass: all runtimes support them, or refuse their values with a clear
+//!   message.
+//! * Nothing is refused on a guess: with an unknown runtime everything passes, and with an unknown
+//!   version of a known runtime the conditions on versions are skipped.
 //!
 //! Start from [`check`]. The rows are in `table`; `requested` finds features in an OCI config.
 

@@ -1,7 +1,7 @@
 //! Features that an adjustment requests: fields of the OCI config that it adds or changes.
 
 use super::table::Feature;
-use crate::json::number::{ByValue, same};
+use crate::json::number::{ByValue, same_value};
 use nri_api::{fields_of, proto::Field};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -12,11 +12,11 @@ pub(super) struct Requested {
     pub(super) feature: Feature,
     /// Name of the field for messages, with its key if it has one.
     pub(super) field: String,
-    /// Fields whose owners may have requested it.
+    /// Fields whose owners may have requested the feature.
     pub(super) claims: Vec<(Field, Option<String>)>,
 }
 
-/// Returns the requested features, one for each key.
+/// Returns the requested features; a feature of a list or map once for each new entry.
 pub(super) fn requested(before: &Value, after: &Value) -> Vec<Requested> {
     let mut all = Collected { before, after, requested: Vec::new() };
     all.process();
@@ -51,25 +51,25 @@ impl<'a> Collected<'a> {
 
     /// The value at a path, if the adjustment changed it.
     fn changed(&self, path: &[&str]) -> Option<&'a Value> {
-        let now = at(self.after, path)?;
-        if at(self.before, path).is_some_and(|then| same(then, now)) { None } else { Some(now) }
+        let new = at(self.after, path)?;
+        if at(self.before, path).is_some_and(|old| same_value(old, new)) { None } else { Some(new) }
     }
 
     /// Entries of an object that are new or different, by key.
     fn new_entries(&self, path: &[&str]) -> Vec<(&'a str, &'a Value)> {
-        let then = at(self.before, path);
-        let is_new = |(key, now): &(&str, &Value)| {
-            !now.is_null() && !then.and_then(|t| t.get(*key)).is_some_and(|t| same(t, now))
+        let old = at(self.before, path);
+        let is_new = |(key, new): &(&str, &Value)| {
+            !new.is_null() && !old.and_then(|o| o.get(*key)).is_some_and(|o| same_value(o, new))
         };
-        let now = at(self.after, path).and_then(Value::as_object);
-        now.into_iter().flatten().map(|(k, v)| (k.as_str(), v)).filter(is_new).collect()
+        let new = at(self.after, path).and_then(Value::as_object);
+        new.into_iter().flatten().map(|(k, v)| (k.as_str(), v)).filter(is_new).collect()
     }
 
-    /// Elements of a list that the list before did not have, without duplicates.
+    /// Elements of a list that the list did not have before the adjustment, without duplicates.
     fn new_elements(&self, path: &[&str]) -> Vec<&'a Value> {
         let list = |config| at(config, path).and_then(Value::as_array).into_iter().flatten();
         let mut known: HashSet<ByValue<'a>> = list(self.before).map(ByValue).collect();
-        list(self.after).filter(|now| known.insert(ByValue(now))).collect()
+        list(self.after).filter(|element| known.insert(ByValue(element))).collect()
     }
 
     fn process(&mut self) {
@@ -111,12 +111,12 @@ impl<'a> Collected<'a> {
                 "enableMonitoring" => (Feature::RdtMonitoring, Field::RdtEnableMonitoring),
                 _ => (Feature::Rdt, Field::RdtClosID),
             };
-            // A class sets the closID.
+            // The plugin that set the class is the owner of a closID that the class defines.
             let claims = [(claim, None), (Field::RdtClass, None)];
             let claims = if claim == Field::RdtClosID { &claims[..] } else { &claims[..1] };
             self.push(feature, format!("RDT {key}"), claims);
             if feature != Feature::Rdt {
-                // These need the same as RDT itself.
+                // Schemata and monitoring also need what RDT itself needs.
                 self.push(Feature::Rdt, format!("RDT {key}"), claims);
             }
         }
@@ -147,7 +147,7 @@ impl<'a> Collected<'a> {
             let options = mount.get("options").and_then(Value::as_array).into_iter().flatten();
             let mut seen = HashSet::new();
             for option in options.filter_map(Value::as_str) {
-                if let Some(feature) = of_option(option)
+                if let Some(feature) = feature_of_option(option)
                     && seen.insert(option)
                 {
                     let field = format!("mount {destination:?} option {option:?}");
@@ -169,9 +169,9 @@ impl<'a> Collected<'a> {
                 "useHierarchy" => Feature::FlatHierarchy,
                 _ => continue,
             };
-            // A plugin's limit brings a limit of swap with it.
-            let brings = (key == "swap").then_some(Field::MemLimit);
-            self.push_resource(feature, "memory", key, brings);
+            // An adjusted memory limit also sets swap.
+            let also_set_by = (key == "swap").then_some(Field::MemLimit);
+            self.push_resource(feature, "memory", key, also_set_by);
         }
     }
 
@@ -183,19 +183,26 @@ impl<'a> Collected<'a> {
                 "cpus" | "mems" => Feature::Cpuset,
                 _ => continue,
             };
-            // Zero and the empty text mean not set.
+            // Zero and the empty string mean not set.
             if value.as_i64() != Some(0) && value != "" {
                 self.push_resource(feature, "cpu", key, None);
             }
         }
     }
 
-    /// Adds a resource field under its name and owner, and another owner that may have set it.
-    fn push_resource(&mut self, feature: Feature, group: &str, key: &str, or: Option<Field>) {
+    /// Adds the resource field `group.key`. The owner of the field `also_set_by` may have set it,
+    /// too.
+    fn push_resource(
+        &mut self,
+        feature: Feature,
+        group: &str,
+        key: &str,
+        also_set_by: Option<Field>,
+    ) {
         let field = fields_of(group).find(|field| field.key() == key);
         if let Some(field) = field {
-            let claims: Vec<_> =
-                field.owner.into_iter().chain(or).map(|owner| (owner, None)).collect();
+            let owners = field.owner.into_iter().chain(also_set_by);
+            let claims: Vec<_> = owners.map(|owner| (owner, None)).collect();
             self.push(feature, field.name, &claims);
         }
     }
@@ -239,7 +246,7 @@ impl<'a> Collected<'a> {
 
 /// The feature of a mount option; `None` for options that all runtimes support, and for those of
 /// the file system.
-fn of_option(option: &str) -> Option<Feature> {
+fn feature_of_option(option: &str) -> Option<Feature> {
     const RECURSIVE: [&str; 19] = [
         "rro",
         "rrw",
@@ -274,6 +281,7 @@ fn of_option(option: &str) -> Option<Feature> {
     }
 }
 
+/// The value at a path; `None` if it is missing or null.
 fn at<'a>(config: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(config, |value, key| value.get(key)).filter(|v| !v.is_null())
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A feature of the OCI config that not every runtime supports on every host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // `requested` has the field of each
+#[allow(missing_docs)] // `requested.rs` has the field of each feature
 pub enum Feature {
     Scheduler,
     IoPriority,
@@ -49,27 +49,27 @@ pub enum Feature {
 /// Reason why a runtime does not support a feature on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// No version supports it.
+    /// No version of the runtime supports the feature.
     Never,
-    /// The runtime is older than its support.
+    /// The runtime is older than this version, the first that supports the feature.
     Since(Version),
-    /// It needs the other version of cgroups.
+    /// The feature needs the other version of cgroups.
     Cgroup {
-        /// Whether containers are in version 2.
+        /// Whether containers are in cgroup v2.
         v2: bool,
     },
     /// The host lacks this controller.
     Controller(&'static str),
-    /// Cgroups of the host have none of these files.
+    /// The host's cgroups have none of these files.
     Files(&'static [&'static str]),
     /// Resctrl is not mounted.
     Resctrl,
-    /// Kernels have ignored it since this version.
+    /// Kernels since this version (major, minor) ignore the feature.
     Kernel(u32, u32),
 }
 
-/// Control files that not every kernel has: those for weights of block I/O, whose names depend on
-/// the I/O scheduler, and for realtime groups.
+/// Control files that not every kernel has: the weights of block I/O, whose names depend on the I/O
+/// scheduler, and the period of realtime groups.
 pub const FILES: [&str; 5] =
     [WEIGHT.v1[0], WEIGHT.v1[1], REALTIME_PERIOD.v1[0], WEIGHT.v2[0], WEIGHT.v2[1]];
 
@@ -84,7 +84,7 @@ enum Need {
     V1,
     V2,
     Controller(&'static str),
-    /// One of these files, if containers are in the given version of cgroups (`true`: v2).
+    /// At least one of these files, if containers are in this version of cgroups (`true`: v2).
     Files(bool, &'static [&'static str]),
     Resctrl,
     KernelBefore(u32, u32),
@@ -105,22 +105,24 @@ const fn candidate(major: u32, minor: u32, patch: u32, number: u32) -> Need {
 const REALTIME: Need = Files(false, REALTIME_PERIOD.v1);
 const WEIGHTS_V1: Need = Files(false, WEIGHT.v1);
 const WEIGHTS_V2: Need = Files(true, WEIGHT.v2);
-/// crun before 1.8.2 does not know the file names of BFQ.
+/// crun before 1.8.2 does not write the files of the BFQ scheduler.
 const NO_BFQ_V1: Need = Files(false, &["blkio.weight"]);
-/// runc and crun write the weight of a device to no other file; runc ignores that it is missing.
+/// runc and crun write the weight of a device only to this file; if it is missing, runc ignores the
+/// weight.
 const BFQ_V2: Need = Files(true, &["io.bfq.weight"]);
 
-/// Feature, and conditions for runc, crun and youki. Tried with: runc 1.1.5, 1.1.15, 1.3.6 and crun
-/// 1.8.1, 1.21, 1.28, with cgroup v1, hybrid and v2. Read in the sources: the version between these
-/// that introduced a feature, newer versions, RDT (no host had it), and all of youki.
+/// Each feature, with its conditions for runc, crun and youki. Tested: runc 1.1.5, 1.1.15, 1.3.6
+/// and crun 1.8.1, 1.21, 1.28, under cgroup v1, hybrid and v2. Taken from the sources: the version
+/// between these that introduced a feature, newer versions, RDT (no test host had it), and all of
+/// youki.
 #[rustfmt::skip]
 const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
-    // Older versions ignore it.
+    // Older versions ignore these four fields.
     (Feature::Scheduler, &[candidate(1, 2, 0, 1)], &[since(1, 8, 5)], &[since(0, 3, 2)]),
     (Feature::IoPriority, &[candidate(1, 2, 0, 1)], &[since(1, 8, 6)], &[since(0, 2, 0)]),
     (Feature::MemoryPolicy, &[candidate(1, 4, 0, 2)], &[since(1, 24, 0)], &[since(0, 6, 0)]),
     (Feature::NetDevices, &[candidate(1, 4, 0, 1)], &[since(1, 22, 0)], &[since(0, 6, 0)]),
-    // Older versions fail: runc with an unknown namespace, crun with a broken socket.
+    // Older versions fail: runc reports an unknown namespace, crun a broken socket.
     (Feature::TimeNamespace, &[candidate(1, 2, 0, 1)], &[since(1, 8, 4)], &[since(0, 7, 0)]),
     // runc before 1.4 ignores a closID if resctrl is not mounted; crun before 1.10 ignores RDT.
     (Feature::Rdt, &[Resctrl], &[since(1, 10, 0), Resctrl], &[since(0, 1, 0), Resctrl]),
@@ -129,28 +131,29 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     (Feature::SeccompFlags, &[candidate(1, 2, 0, 1)], &[], &[]),
     (Feature::SeccompWaitKillable, &[candidate(1, 5, 0, 2)], &[since(1, 6, 0)], &[since(0, 6, 0)]),
     (Feature::SeccompListener, &[candidate(1, 1, 0, 1)], &[since(0, 19, 0)], &[]),
-    // Older versions of runc ignore it; crun before 1.9 ignores the recursive one; youki refuses.
+    // Older versions: runc ignores ID mappings, crun before 1.9 recursive ones; youki refuses both.
     (Feature::MountIdmap, &[candidate(1, 2, 0, 1)], &[since(1, 4, 0)], &[since(0, 7, 0)]),
     (Feature::MountIdmapRecursive, &[candidate(1, 2, 0, 1)], &[since(1, 9, 0)], &[since(0, 7, 0)]),
     (Feature::MountRecursiveAttributes, &[candidate(1, 1, 0, 1)], &[since(1, 4, 0)], &[]),
-    // crun ignores it.
+    // crun ignores both options.
     (Feature::MountNoSymfollow, &[candidate(1, 1, 0, 1)], &[Never], &[Never]),
     (Feature::MountNoSymfollowRecursive, &[candidate(1, 1, 0, 1)], &[Never], &[]),
     (Feature::MountCopyUp, &[], &[], &[Never]),
     (Feature::MountCopySymlink, &[Never], &[since(1, 10, 0)], &[Never]),
     (Feature::MountNoFollow, &[Never], &[since(1, 22, 0)], &[Never]),
     (Feature::Memory, &[Controller("memory")], &[Controller("memory")], &[Controller("memory")]),
-    // runc ignores it with a warning; crun and youki write it, to no effect on current kernels.
+    // runc ignores the limit with a warning; crun and youki write it, and current kernels ignore
+    // it.
     (Feature::KernelMemory, &[Never], &[V1, KernelBefore(5, 16)], &[V1, KernelBefore(5, 16)]),
     (Feature::KernelTcpMemory, &[Never], &[V1], &[V1]),
     // On cgroup v2 runc and youki ignore these, crun refuses them.
     (Feature::Swappiness, &[V1], &[V1], &[V1]),
     (Feature::DisableOomKiller, &[V1], &[V1], &[V1]),
-    // The default everywhere; crun refuses it on cgroup v2.
+    // `true` is the default of all kernels; crun refuses the field on cgroup v2.
     (Feature::UseHierarchy, &[], &[V1], &[]),
     (Feature::FlatHierarchy, &[Never], &[Never], &[Never]),
     (Feature::Cpu, &[Controller("cpu")], &[Controller("cpu")], &[Controller("cpu")]),
-    // On cgroup v2 runc ignores it, crun and youki refuse it.
+    // On cgroup v2 runc ignores realtime limits, crun and youki refuse them.
     (Feature::Realtime, &[V1, REALTIME], &[V1, REALTIME], &[V1, REALTIME]),
     (Feature::Cpuset, &[Controller("cpuset")], &[Controller("cpuset")], &[Controller("cpuset")]),
     (Feature::Pids, &[Controller("pids")], &[Controller("pids")], &[Controller("pids")]),
@@ -161,7 +164,7 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
         WEIGHTS_V2]),
     (Feature::BlockIoWeightDevice, &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1,
         BFQ_V2]),
-    // All refuse it on cgroup v1.
+    // All runtimes refuse `unified` on cgroup v1.
     (Feature::Unified, &[V2], &[V2], &[V2]),
 ];
 
@@ -179,7 +182,7 @@ pub fn lack(feature: Feature, runtime: &RuntimeVersion, host: &HostCapabilities)
     exception.iter().chain(*needs).find_map(|need| need.lack(runtime, host))
 }
 
-/// Condition of some versions only.
+/// A condition that only some versions of a runtime have, in addition to those of `ROWS`.
 fn exception(feature: Feature, runtime: &RuntimeVersion) -> Option<Need> {
     let before = |version| runtime.version.is_some_and(|v| v < version);
     match (feature, runtime.kind) {
@@ -238,11 +241,14 @@ impl fmt::Display for Lack {
 mod tests {
     use super::*;
 
-    /// A feature without a row would pass unchecked.
+    /// A feature without a row would never be refused.
     #[test]
     fn each_feature_has_one_row() {
         let rows: Vec<_> = ROWS.iter().map(|(f, ..)| *f).collect();
-        assert!(rows.is_sorted_by(|a, b| a < b), "in the order of the enumeration, each once");
+        assert!(
+            rows.is_sorted_by(|a, b| a < b),
+            "rows are not in the order of `Feature`, or repeated"
+        );
         assert_eq!(rows.len(), Feature::Unified as usize + 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the table, by version, cgroup and host.
+//! Tests of [`check`] with several runtimes, versions, cgroup versions and hosts.
 
 use super::*;
 use crate::oci_config::OciConfig;
@@ -23,6 +23,7 @@ fn owners() -> FieldOwners {
     owners
 }
 
+/// A host with cgroup v1.
 fn v1() -> HostCapabilities {
     let controllers = ["cpu", "cpuset", "memory", "pids", "io"].map(str::to_owned).into();
     HostCapabilities {
@@ -33,10 +34,12 @@ fn v1() -> HostCapabilities {
     }
 }
 
+/// A host with cgroup v2.
 fn v2() -> HostCapabilities {
     HostCapabilities { cgroup_v2: true, files: ["io.weight".to_owned()].into(), ..v1() }
 }
 
+/// Checks the error of a runtime (`NAME VERSION`) for the change of an OCI config; empty: no error.
 fn check_change(
     before: Value,
     after: Value,
@@ -53,6 +56,7 @@ fn check_change(
     assert_eq!(found.err().map(|e| e.to_string()).unwrap_or_default(), expected, "{after}");
 }
 
+/// Checks the error of a runtime for an adjustment that adds all of `after`.
 fn check_new(after: Value, runtime: &str, host: &HostCapabilities, expected: &str) {
     check_change(json!({}), after, runtime, host, expected);
 }
@@ -63,7 +67,7 @@ fn support_depends_on_the_version() {
     let expected = "scheduler, set by plugin \"10-a\", \
         is not supported by runc 1.1.5: supported since 1.2.0-rc.1";
     check_new(scheduler.clone(), "runc 1.1.5+ds1", &v1(), expected);
-    for can in [
+    for supported in [
         "runc 1.2.0-rc.1",
         "runc 1.3.6",
         "crun 1.8.5",
@@ -72,7 +76,7 @@ fn support_depends_on_the_version() {
         "runsc 1",
         "",
     ] {
-        check_new(scheduler.clone(), can, &v1(), "");
+        check_new(scheduler.clone(), supported, &v1(), "");
     }
     check_change(scheduler.clone(), scheduler.clone(), "runc 1.1.5", &v1(), "");
     check_change(scheduler, json!({}), "runc 1.1.5", &v1(), "");
@@ -188,7 +192,7 @@ fn all_unsupported_fields_are_named_without_a_plugin_if_none_owns_them() {
     );
 }
 
-/// Fields of features with values of a wrong type.
+/// Sets the fields of features to values of a wrong type.
 #[test]
 fn values_of_a_wrong_type_request_no_feature() {
     for junk in [

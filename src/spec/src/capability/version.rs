@@ -1,8 +1,8 @@
-//! Kind and version of a runtime, from the output of `--version`.
+//! Kind and version of a low-level runtime, from the output of `--version`.
 
 use std::fmt;
 
-/// Runtimes of the table.
+/// Low-level runtimes that the table of features covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeKind {
     /// <https://github.com/opencontainers/runc>
@@ -13,7 +13,7 @@ pub enum RuntimeKind {
     Youki,
 }
 
-/// A version of a runtime. A release candidate is before its release.
+/// A version of a runtime. A release candidate sorts before its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     numbers: (u32, u32, u32),
@@ -24,7 +24,7 @@ pub struct Version {
 /// A runtime with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeVersion {
-    /// Kind; `None` for others than those of the table.
+    /// Kind; `None` for a runtime that the table does not cover.
     pub kind: Option<RuntimeKind>,
     /// Version; `None` if it cannot be parsed.
     pub version: Option<Version>,
@@ -41,8 +41,8 @@ impl Version {
         Self { numbers: (major, minor, patch), candidate }
     }
 
-    /// Reads `1.2`, `1.2.3`, `v1.2.3-rc.1` with the suffixes of distributions and builds (`+ds1`,
-    /// `-0ubuntu1`, `~rc3`, `.0.0.12-abcd`).
+    /// Parses `1.2`, `1.2.3`, `v1.2.3-rc.1`, also with the suffixes of distributions and builds
+    /// (`+ds1`, `-0ubuntu1`, `~rc3`, `.0.0.12-abcd`).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -112,8 +112,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runtimes_are_known_by_the_first_line() {
-        for (said, expected) in [
+    fn the_first_line_identifies_the_runtime() {
+        for (output, expected) in [
             (
                 "runc version 1.1.5+ds1\ncommit: 1.1.5+ds1-1+deb12u1\nspec: 1.0.2-dev\n",
                 "runc 1.1.5",
@@ -136,12 +136,12 @@ mod tests {
             ("", "the runtime"),
             ("runc version 99999999999.1\n", "runc"),
         ] {
-            assert_eq!(RuntimeVersion::parse(said).to_string(), expected, "{said}");
+            assert_eq!(RuntimeVersion::parse(output).to_string(), expected, "{output}");
         }
     }
 
     #[test]
-    fn release_candidates_are_before_their_release() {
+    fn release_candidates_sort_before_their_release() {
         let order = ["1.1.15", "1.2.0-rc.1", "1.2.0-rc.3", "1.2.0-rc.10", "1.2.0", "1.2.1", "1.10"];
         let parsed: Vec<_> = order.iter().map(|v| Version::parse(v).unwrap()).collect();
         assert!(parsed.is_sorted_by(|a, b| a < b), "{parsed:?}");

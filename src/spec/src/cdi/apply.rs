@@ -1,4 +1,4 @@
-//! CdiEdits of CDI devices, applied to the OCI config.
+//! Applies the edits of CDI devices to the OCI config.
 
 use super::edits::{CdiDeviceNode, CdiEdits, CdiMount};
 use super::error::CdiError;
@@ -8,7 +8,7 @@ use crate::fields::{devices, env, hooks, mounts, net_devices};
 use crate::json::edit::{array, put_text, set_at};
 use crate::json::read::Object;
 use crate::resources::device_rules;
-use nri_api::proto::ContainerAdjustment;
+use nri_api::{HOOK_ENVIRONMENT, proto::ContainerAdjustment};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -31,8 +31,8 @@ pub(crate) fn apply(
     lists.write_to(spec)
 }
 
-/// Entries of lists in which they replace others, collected from all edits, since both devices and
-/// entries of the OCI config may be many. The lists are created in the order of the edits.
+/// Entries that replace others in lists of the OCI config. They are collected from all edits and
+/// then written in one pass per list, since there may be very many devices and very many entries.
 #[derive(Default)]
 struct Lists<'a> {
     env: Vec<(&'a str, String)>,
@@ -67,6 +67,7 @@ fn apply_edits<'a>(
     lists: &mut Lists<'a>,
 ) -> Result<(), ApplyError> {
     let field = in_field("CDI devices");
+    // `array` creates a missing list here, so that the keys are in the order of the edits.
     for variable in &edits.env {
         array(spec, &env::PATH).map_err(&field)?;
         let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
@@ -89,7 +90,9 @@ fn apply_edits<'a>(
         lists.mounts.push((&mount.container_path, value));
     }
     for hook in &edits.hooks {
-        let value = hooks::to_oci(&hook.path, &hook.args, &hook.env, hook.timeout);
+        let minimal = [HOOK_ENVIRONMENT.to_owned()];
+        let env = if hook.env.is_empty() { &minimal[..] } else { &hook.env };
+        let value = hooks::to_oci(&hook.path, &hook.args, env, hook.timeout);
         array(spec, &["hooks", &hook.kind]).map_err(&field)?.push(value);
     }
     if let Some(rdt) = &edits.intel_rdt {
@@ -102,8 +105,9 @@ fn apply_edits<'a>(
     Ok(())
 }
 
-/// Returns the entry of a device node, and adds its device rule. Facts that the edit leaves out are
-/// those of the host, the owner is that of the process.
+/// Returns the entry of a device node, and adds its device rule. Type, numbers and mode that the
+/// edit omits are those of the host's device; user and group that it omits are those of the
+/// process.
 fn apply_node(
     spec: &mut Value,
     node: &CdiDeviceNode,
@@ -166,8 +170,8 @@ fn has_user_namespace(spec: &Value) -> bool {
     namespaces.into_iter().flatten().any(|n| n.get("type").and_then(Value::as_str) == Some("user"))
 }
 
-/// Option that maps the ids of a bind mount in a user namespace; unmapped, its files would belong
-/// to the overflow user.
+/// Returns the option that maps the ids of a bind mount in a user namespace. Without a mapping, the
+/// files of the mount would belong to the overflow user.
 fn id_mapping(mount: &CdiMount) -> Option<&'static str> {
     let mut option = (mount.kind == "bind").then_some("idmap");
     for given in &mount.options {

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 /// The `containerEdits` of a device, or of a whole specification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CdiEdits {
-    /// `NAME=value`.
+    /// Environment variables, as `NAME=value`.
     pub env: Vec<String>,
     /// Device nodes.
     pub device_nodes: Vec<CdiDeviceNode>,
@@ -29,7 +29,7 @@ pub struct CdiEdits {
     pub additional_gids: Vec<u32>,
 }
 
-/// A device node; empty texts and zeros stand for the values of the host.
+/// A device node. Empty strings and zeros stand for the values of the host's device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CdiDeviceNode {
     /// Path in the container.
@@ -46,9 +46,9 @@ pub struct CdiDeviceNode {
     pub file_mode: Option<u32>,
     /// Access in the device cgroup, some of `rwm`, or `none`.
     pub permissions: String,
-    /// Owner; `None` for that of the process.
+    /// Id of the owner; `None` for the user of the process.
     pub uid: Option<u32>,
-    /// Group; `None` for that of the process.
+    /// Id of the group; `None` for the group of the process.
     pub gid: Option<u32>,
 }
 
@@ -85,7 +85,7 @@ pub struct CdiHook {
     pub args: Vec<String>,
     /// Environment.
     pub env: Vec<String>,
-    /// Seconds.
+    /// Timeout in seconds.
     pub timeout: Option<i64>,
 }
 
@@ -97,12 +97,12 @@ impl CdiEdits {
         Ok(edits)
     }
 
-    /// Whether there are no edits, which is a mistake for a device.
+    /// Whether there are no edits, which is an error for a device.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Validates values beyond their types.
+    /// Validates the values, whose types [`read`] has checked.
     pub(super) fn check(&self) -> Result<(), InvalidCdiSpec> {
         let check = |ok: bool, field, value: &str, why| {
             if ok {
@@ -126,19 +126,19 @@ impl CdiEdits {
                 ["", "b", "c", "u", "p"].contains(&node.kind.as_str()),
                 "type",
                 &node.kind,
-                "is no type of a device",
+                "is not a device type",
             )?;
             let permissions = node.permissions.as_str();
             let allowed = permissions == "none" || permissions.chars().all(|c| "rwm".contains(c));
-            check(allowed, "permissions", permissions, "is not of r, w and m")?;
+            check(allowed, "permissions", permissions, "has letters other than r, w and m")?;
         }
         let (mut hosts, mut names) = (HashSet::new(), HashSet::new());
         for device in &self.net_devices {
             let host = device.host_interface_name.as_str();
             check(!host.is_empty(), "hostInterfaceName", host, "is empty")?;
             check(!device.name.is_empty(), "name", &device.name, "is empty")?;
-            check(hosts.insert(host), "hostInterfaceName", host, "is there twice")?;
-            check(names.insert(&device.name), "name", &device.name, "is there twice")?;
+            check(hosts.insert(host), "hostInterfaceName", host, "is not unique")?;
+            check(names.insert(&device.name), "name", &device.name, "is not unique")?;
         }
         for mount in &self.mounts {
             check(!mount.host_path.is_empty(), "hostPath", &mount.host_path, "is empty")?;
@@ -154,23 +154,25 @@ impl CdiEdits {
                 HOOK_KINDS.contains(&hook.kind.as_str()),
                 "hookName",
                 &hook.kind,
-                "is no kind of hook",
+                "is not a hook type",
             )?;
             check(!hook.path.is_empty(), "path", &hook.path, "is empty")?;
         }
-        let clos = self
+        let closid = self
             .intel_rdt
             .as_ref()
             .and_then(|r| r.get("closID"))
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let is_file =
-            clos.len() < 4096 && clos != "." && clos != ".." && !clos.contains(['/', '\n']);
-        check(clos == "/" || is_file, "closID", clos, "is no name of a control group")
+        // A directory of resctrl, or `/` for the root; the bounds are those of upstream's CDI
+        // package.
+        let is_file_name =
+            closid.len() < 4096 && closid != "." && closid != ".." && !closid.contains(['/', '\n']);
+        check(closid == "/" || is_file_name, "closID", closid, "is not a control group name")
     }
 }
 
-/// Reads the fields without validation of their values.
+/// Reads the fields, and checks their types but not their values.
 pub(super) fn read(value: &Value) -> Read<CdiEdits> {
     let names =
         ["env", "deviceNodes", "netDevices", "mounts", "hooks", "intelRdt", "additionalGids"];
@@ -186,8 +188,8 @@ pub(super) fn read(value: &Value) -> Read<CdiEdits> {
     })
 }
 
-/// Returns an object that has no other fields than `names`: a device whose fields are ignored would
-/// not work.
+/// Returns an object; an error if it has a field that is not in `names`. A device would not work if
+/// one of its fields were ignored.
 pub(super) fn known<'a>(value: &'a Value, names: &[&str]) -> Read<&'a Object> {
     let fields = object(value)?;
     match fields.iter().find(|(key, _)| !names.contains(&key.as_str())) {
@@ -242,8 +244,8 @@ fn read_hook(value: &Value) -> Read<CdiHook> {
     })
 }
 
-/// The fields are those of OCI, which is why the object is kept as one. `enableCMT` and `enableMBM`
-/// were there up to 1.0.0.
+/// Reads `intelRdt` as an object of the OCI config, which has the same fields. `enableCMT` and
+/// `enableMBM` belong to versions up to 1.0.0 of CDI.
 fn read_rdt(value: &Value) -> Read<Value> {
     const TEXTS: [&str; 3] = ["closID", "l3CacheSchema", "memBwSchema"];
     const FLAGS: [&str; 3] = ["enableMonitoring", "enableCMT", "enableMBM"];

@@ -5,7 +5,7 @@ use crate::json::wrong_type::WrongType;
 /// A CDI device that cannot be injected, or a specification file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CdiError {
-    /// Not of the form `vendor.com/class=name`.
+    /// A device name that is not of the form `vendor.com/class=name`.
     #[error("CDI device name {name:?} {why}")]
     InvalidName {
         /// The name.
@@ -13,13 +13,13 @@ pub enum CdiError {
         /// Reason.
         why: &'static str,
     },
-    /// No specification defines the devices.
+    /// Devices that no specification defines.
     #[error("no CDI specification defines {}", names.join(", "))]
     Unresolvable {
         /// Names of the devices.
         names: Vec<String>,
     },
-    /// Two files of the same priority define the device.
+    /// A device that two files of the same priority define.
     #[error("CDI device {name} is defined in both {} and {}", files[0], files[1])]
     Conflict {
         /// The device.
@@ -68,7 +68,7 @@ pub enum InvalidCdiSpec {
         version: String,
     },
     /// A feature that is newer than the declared version.
-    #[error("version {declared} has no {feature}, which came with {needed}")]
+    #[error("version {declared} does not support {feature}, which needs {needed}")]
     NeedsVersion {
         /// `cdiVersion`.
         declared: String,

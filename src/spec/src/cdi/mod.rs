@@ -1,8 +1,9 @@
-//! CDI, the container device interface: names of devices become edits of the OCI config.
+//! CDI, the Container Device Interface: plugins request devices by name, and specification files
+//! define the edits of the OCI config that inject each device.
 //!
-//! [`CdiRegistry`] holds the specifications of `/etc/cdi` and `/var/run/cdi`, which its caller
-//! reads; [`CdiEdits`] are the changes that they define, and `apply` makes them. The format is that
-//! of <https://tags.cncf.io/container-device-interface>, up to version 1.1.0.
+//! [`CdiRegistry`] holds the specifications of `/etc/cdi` and `/var/run/cdi`, whose files the
+//! caller reads; [`CdiEdits`] are the edits of a device, and `apply` applies them. The file format
+//! is that of <https://tags.cncf.io/container-device-interface>, up to version 1.1.0.
 
 pub(crate) mod apply;
 pub(crate) mod edits;

@@ -13,7 +13,7 @@ pub struct CdiDeviceName {
 }
 
 impl CdiDeviceName {
-    /// Reads a name.
+    /// Parses a name.
     pub fn parse(text: &str) -> Result<Self, CdiError> {
         let invalid = |why| CdiError::InvalidName { name: text.to_owned(), why };
         let (kind, name) =
@@ -30,29 +30,30 @@ impl fmt::Display for CdiDeviceName {
     }
 }
 
-/// A `vendor/class`: each begins with a letter and ends with a letter or digit, with `_`, `-`, `.`
-/// between.
+/// Checks a `vendor/class`. Vendor and class each begin with a letter, end with a letter or digit,
+/// and may have `_`, `-`, `.` in between.
 pub(super) fn check_kind(kind: &str) -> Result<(), &'static str> {
     let (vendor, class) = kind.split_once('/').ok_or("has no class")?;
-    let starts = |s: &str| s.starts_with(|c: char| c.is_ascii_alphabetic());
-    if !starts(vendor) || !is_word(vendor, "_-.") {
+    let starts_with_letter = |s: &str| s.starts_with(|c: char| c.is_ascii_alphabetic());
+    if !starts_with_letter(vendor) || !is_word(vendor, "_-.") {
         return Err("has no valid vendor");
     }
-    if !starts(class) || !is_word(class, "_-.") {
+    if !starts_with_letter(class) || !is_word(class, "_-.") {
         return Err("has no valid class");
     }
     Ok(())
 }
 
-/// The name of a device: begins and ends with a letter or digit, with `_`, `-`, `.`, `:` between.
+/// Checks a device name. It begins and ends with a letter or digit, and may have `_`, `-`, `.`, `:`
+/// in between.
 pub(super) fn check_device(name: &str) -> Result<(), &'static str> {
     if is_word(name, "_-.:") { Ok(()) } else { Err("has no valid device name") }
 }
 
 fn is_word(text: &str, between: &str) -> bool {
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    ends(text.chars().next())
-        && ends(text.chars().next_back())
+    let is_letter_or_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    is_letter_or_digit(text.chars().next())
+        && is_letter_or_digit(text.chars().next_back())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || between.contains(c))
 }
 
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn device_names_are_parsed_or_refused() {
         for good in ["vendor.com/class=0", "v/c=a:b", "V-1/c.d=gpu_0-1.2:3", "v/c=a"] {
             assert_eq!(CdiDeviceName::parse(good).unwrap().to_string(), good);
         }

@@ -5,7 +5,7 @@ use super::edits::{self, known};
 use super::error::{CdiError, InvalidCdiSpec};
 use super::name::CdiDeviceName;
 use super::name::{check_device, check_kind};
-use super::version::{self, Uses};
+use super::version::{self, VersionedFeatures};
 use crate::context::CdiResolver;
 use crate::json::read::{Read, field_or_default, list, map, text};
 use serde_json::Value;
@@ -19,8 +19,8 @@ pub struct CdiSpecFile {
     /// Position of its directory in the list of directories; `/var/run/cdi` comes after `/etc/cdi`
     /// and overrides it.
     pub priority: usize,
-    /// Content.
-    pub document: Value,
+    /// The parsed content.
+    pub content: Value,
 }
 
 /// Devices by name. An unusable file is skipped and listed in [`errors`](Self::errors).
@@ -72,10 +72,10 @@ impl CdiRegistry {
     }
 
     fn add(&mut self, file: CdiSpecFile) -> Result<(), InvalidCdiSpec> {
-        let content = parse(&file.document)?;
+        let parsed = parse(&file.content)?;
         let (spec, priority) = (self.specs.len(), file.priority);
-        for (name, edits) in content.devices {
-            let name = format!("{}={name}", content.kind);
+        for (name, edits) in parsed.devices {
+            let name = format!("{}={name}", parsed.kind);
             let new = Entry { spec, edits, conflict: None };
             match self.devices.get_mut(&name) {
                 None => drop(self.devices.insert(name, new)),
@@ -86,13 +86,13 @@ impl CdiRegistry {
                 },
             }
         }
-        self.specs.push(Spec { path: file.path, priority, edits: content.edits });
+        self.specs.push(Spec { path: file.path, priority, edits: parsed.edits });
         Ok(())
     }
 }
 
 impl CdiResolver for CdiRegistry {
-    /// CdiEdits of a specification come once, before those of the first of its devices.
+    /// Returns the edits of a whole specification once, before those of the first of its devices.
     fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError> {
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for name in names {
@@ -119,59 +119,60 @@ impl CdiResolver for CdiRegistry {
     }
 }
 
-struct Content {
+struct ParsedSpec {
     version: String,
     kind: String,
-    annotations: bool,
+    has_annotations: bool,
     devices: Vec<(String, CdiEdits)>,
     edits: CdiEdits,
 }
 
-fn parse(document: &Value) -> Result<Content, InvalidCdiSpec> {
-    let (content, annotated_devices) = read(document)?;
+fn parse(spec: &Value) -> Result<ParsedSpec, InvalidCdiSpec> {
+    let (parsed, has_annotated_devices) = read(spec)?;
     let invalid =
         |field, value: &str, why| InvalidCdiSpec::Invalid { field, value: value.to_owned(), why };
-    check_kind(&content.kind).map_err(|why| invalid("kind", &content.kind, why))?;
-    content.edits.check()?;
-    if content.devices.is_empty() {
+    check_kind(&parsed.kind).map_err(|why| invalid("kind", &parsed.kind, why))?;
+    parsed.edits.check()?;
+    if parsed.devices.is_empty() {
         return Err(invalid("devices", "", "is empty"));
     }
     let mut names = HashSet::new();
-    for (name, edits) in &content.devices {
+    for (name, edits) in &parsed.devices {
         check_device(name).map_err(|why| invalid("name", name, why))?;
         edits.check()?;
         if edits.is_empty() {
             return Err(invalid("name", name, "has no edits"));
         }
         if !names.insert(name) {
-            return Err(invalid("name", name, "is there twice"));
+            return Err(invalid("name", name, "is not unique"));
         }
     }
-    let uses = Uses {
-        edits: content.devices.iter().map(|(_, e)| e).chain([&content.edits]).collect(),
-        names: content.devices.iter().map(|(n, _)| n.as_str()).collect(),
-        annotations: content.annotations || annotated_devices,
-        kind: &content.kind,
+    let features = VersionedFeatures {
+        edits: parsed.devices.iter().map(|(_, e)| e).chain([&parsed.edits]).collect(),
+        names: parsed.devices.iter().map(|(n, _)| n.as_str()).collect(),
+        has_annotations: parsed.has_annotations || has_annotated_devices,
+        kind: &parsed.kind,
     };
-    version::check(&content.version, &uses)?;
-    Ok(content)
+    version::check(&parsed.version, &features)?;
+    Ok(parsed)
 }
 
-fn read(document: &Value) -> Read<(Content, bool)> {
-    let fields =
-        known(document, &["cdiVersion", "kind", "annotations", "devices", "containerEdits"])?;
+/// Reads a specification, and whether a device has annotations.
+fn read(spec: &Value) -> Read<(ParsedSpec, bool)> {
+    let fields = known(spec, &["cdiVersion", "kind", "annotations", "devices", "containerEdits"])?;
     let devices = field_or_default(fields, "devices", list(read_device))?;
-    let annotated = devices.iter().any(|(_, annotated, _)| *annotated);
-    let content = Content {
+    let has_annotated_devices = devices.iter().any(|(_, annotated, _)| *annotated);
+    let parsed = ParsedSpec {
         version: field_or_default(fields, "cdiVersion", text)?,
         kind: field_or_default(fields, "kind", text)?,
-        annotations: !field_or_default(fields, "annotations", map(text))?.is_empty(),
+        has_annotations: !field_or_default(fields, "annotations", map(text))?.is_empty(),
         devices: devices.into_iter().map(|(name, _, edits)| (name, edits)).collect(),
         edits: field_or_default(fields, "containerEdits", edits::read)?,
     };
-    Ok((content, annotated))
+    Ok((parsed, has_annotated_devices))
 }
 
+/// Reads the name of a device, whether it has annotations, and its edits.
 fn read_device(value: &Value) -> Read<(String, bool, CdiEdits)> {
     let fields = known(value, &["name", "annotations", "containerEdits"])?;
     Ok((

@@ -1,7 +1,7 @@
-//! Versions of the format, and the features of each.
+//! Versions of the CDI format, and the features that each introduced.
 //!
 //! A specification that uses features newer than its declared version is refused, as by every other
-//! implementation of the format, so that a file works with all of them or with none.
+//! implementation of the format, so that a file works either with all implementations or with none.
 
 use super::edits::CdiEdits;
 use super::error::InvalidCdiSpec;
@@ -9,29 +9,33 @@ use super::error::InvalidCdiSpec;
 const VERSIONS: [&str; 10] =
     ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"];
 
-/// Earliest version of a usable specification: the features of older versions are not
-/// distinguished.
+/// Earliest accepted version. 0.1.0 and 0.2.0 are always refused: what 0.3.0 added is not
+/// distinguished here.
 const EARLIEST: &str = "0.3.0";
 
-/// Features of a specification that depend on the version.
+/// Parts of a specification that decide which version of the format the specification needs.
 #[derive(Debug, Default)]
-pub(super) struct Uses<'a> {
-    /// CdiEdits of the file and of all devices.
+pub(super) struct VersionedFeatures<'a> {
+    /// Edits of the file and of all devices.
     pub(super) edits: Vec<&'a CdiEdits>,
     /// Names of all devices.
     pub(super) names: Vec<&'a str>,
     /// Whether the file or a device has annotations.
-    pub(super) annotations: bool,
+    pub(super) has_annotations: bool,
     /// `vendor/class`.
     pub(super) kind: &'a str,
 }
 
-pub(super) fn check(declared: &str, uses: &Uses<'_>) -> Result<(), InvalidCdiSpec> {
+/// Refuses a specification that uses features newer than its `declared` version.
+pub(super) fn check(
+    declared: &str,
+    features: &VersionedFeatures<'_>,
+) -> Result<(), InvalidCdiSpec> {
     let position = |version: &str| VERSIONS.iter().position(|v| *v == version);
     let version = declared.strip_prefix('v').unwrap_or(declared);
     let position_of_declared = position(version)
         .ok_or_else(|| InvalidCdiSpec::Version { version: declared.to_owned() })?;
-    match uses
+    match features
         .needs()
         .into_iter()
         .find(|(_, needed, used)| *used && position(needed) > Some(position_of_declared))
@@ -43,8 +47,9 @@ pub(super) fn check(declared: &str, uses: &Uses<'_>) -> Result<(), InvalidCdiSpe
     }
 }
 
-impl Uses<'_> {
-    /// Feature, version, and whether it is used; newest first.
+impl VersionedFeatures<'_> {
+    /// Each feature with the first version that has it, and whether the specification uses it;
+    /// newest version first.
     fn needs(&self) -> [(&'static str, &'static str, bool); 10] {
         let any = |test: &dyn Fn(&CdiEdits) -> bool| self.edits.iter().any(|e| test(e));
         let rdt = |key: &str| any(&|e| e.intel_rdt.as_ref().is_some_and(|r| r.get(key).is_some()));
@@ -55,16 +60,17 @@ impl Uses<'_> {
             ("intelRdt.enableMonitoring", "1.1.0", rdt("enableMonitoring")),
             ("intelRdt", "0.7.0", any(&|e| e.intel_rdt.is_some())),
             ("additionalGids", "0.7.0", any(&|e| !e.additional_gids.is_empty())),
-            ("annotations", "0.6.0", self.annotations),
-            ("dot in the class", "0.6.0", class.contains('.')),
+            ("annotations", "0.6.0", self.has_annotations),
+            ("a dot in the class", "0.6.0", class.contains('.')),
             (
-                "device name with a leading digit, or hostPath of a device node",
+                "device names with a leading digit, or hostPath of device nodes",
                 "0.5.0",
                 self.names.iter().any(|n| n.starts_with(|c: char| c.is_ascii_digit()))
                     || any(&|e| e.device_nodes.iter().any(|d| !d.host_path.is_empty())),
             ),
-            ("type of a mount", "0.4.0", any(&|e| e.mounts.iter().any(|m| !m.kind.is_empty()))),
-            ("specification of devices", EARLIEST, true),
+            ("type of mounts", "0.4.0", any(&|e| e.mounts.iter().any(|m| !m.kind.is_empty()))),
+            // Every specification has devices, so this refuses versions before `EARLIEST`.
+            ("devices", EARLIEST, true),
         ]
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn apply_map(
 ) -> Result<(), ApplyError> {
     let path: Vec<&str> = path.iter().copied().chain([key]).collect();
     let sorted: BTreeMap<_, _> = changes.iter().collect(); // protocol maps have no order
-    remove_all_at(spec, &path, &removed(changes)).map_err(in_field(group))?;
+    remove_all_at(spec, &path, &removed_keys(changes)).map_err(in_field(group))?;
     for (name, value) in sorted {
         if let Marked::Set(name) = Marked::parse(name) {
             set_at(spec, &path, name, value.as_str()).map_err(in_field(group))?;
@@ -40,8 +40,8 @@ pub(crate) fn apply_map(
     Ok(())
 }
 
-/// Keys that a map removes and does not set.
-pub(crate) fn removed<V>(changes: &HashMap<String, V>) -> HashSet<&str> {
+/// Returns the keys that a map removes and does not set.
+pub(crate) fn removed_keys<V>(changes: &HashMap<String, V>) -> HashSet<&str> {
     let marked = changes.keys().filter_map(|key| removal_key(key));
     marked.filter(|key| !(Marked::sets(key, key) && changes.contains_key(*key))).collect()
 }

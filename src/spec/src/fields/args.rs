@@ -16,8 +16,9 @@ pub(crate) fn apply(
     adjust: &ContainerAdjustment,
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
-    // A leading "" overrides the arguments of another plugin and is not an argument itself. An
-    // empty name cannot be executed, so any number of them counts as one.
+    // A leading "" marks that the arguments override those of another plugin, and is not an
+    // argument itself. No program has an empty name, so any number of leading "" counts as one
+    // marker.
     let args = &adjust.args[adjust.args.iter().take_while(|a| a.is_empty()).count()..];
     if args.is_empty() {
         return Ok(());

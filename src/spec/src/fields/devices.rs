@@ -1,8 +1,8 @@
 //! Device nodes: `linux.devices`, by path.
 //!
 //! A new node also gets a device rule that allows its use, with the access of upstream NRI: `rw`,
-//! or `rwm` for a block device. The runtime creates the node, so the container itself needs no
-//! access for that.
+//! or `rwm` for a block device. A container does not need `m` (mknod), since the runtime creates
+//! the node.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -36,7 +36,7 @@ fn read_one(value: &Value) -> Read<LinuxDevice> {
     Ok(device)
 }
 
-/// Adds and removes nodes, each with its rule.
+/// Adds nodes with their device rules, and removes nodes.
 pub(crate) fn apply(
     spec: &mut Value,
     adjust: &ContainerAdjustment,
@@ -77,7 +77,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Adds the nodes of CDI edits; each replaces others of its path.
+/// Adds the nodes of CDI edits; each replaces the existing nodes of its path.
 pub(crate) fn replace(spec: &mut Value, nodes: Vec<(&str, Value)>) -> Result<(), ApplyError> {
     if nodes.is_empty() {
         return Ok(());
@@ -92,7 +92,7 @@ fn remove(spec: &mut Value, paths: &HashSet<&str>) -> Result<(), ApplyError> {
     if !paths.is_empty()
         && let Some(nodes) = existing_array(spec, &NODES).map_err(in_field("devices"))?
     {
-        named::remove(nodes, named::under("path"), paths);
+        named::remove(nodes, named::name_field("path"), paths);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Environment of the process: `process.env`, a list of `NAME=value`.
 //!
-//! An existing variable keeps its position and gets the new value, new ones are appended, entries
-//! without `=` stay.
+//! An existing variable keeps its position and gets the new value, a new variable is appended,
+//! entries without `=` are kept.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -60,8 +60,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Sets each `NAME=value` at the position of `NAME`, or appends it. Of several entries with one
-/// name the first is replaced, the others are removed.
+/// Sets each `NAME=value` at the position of `NAME`, or appends it. Of several existing entries of
+/// one name the first is replaced, the others are removed.
 pub(crate) fn set_all(env: &mut Vec<Value>, variables: Vec<(&str, String)>) {
     let variables =
         variables.into_iter().map(|(name, variable)| (Some(name), variable.into())).collect();

@@ -1,4 +1,4 @@
-//! OCI hooks: `hooks`. Those of an adjustment run after those of the engine.
+//! OCI hooks: `hooks`. Hooks of an adjustment run after those of the engine.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -40,14 +40,14 @@ pub(crate) fn apply(
     adjust: &ContainerAdjustment,
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
-    let h = &adjust.hooks;
+    let adjusted = &adjust.hooks;
     let kinds: [&[Hook]; 6] = [
-        &h.prestart,
-        &h.create_runtime,
-        &h.create_container,
-        &h.start_container,
-        &h.poststart,
-        &h.poststop,
+        &adjusted.prestart,
+        &adjusted.create_runtime,
+        &adjusted.create_container,
+        &adjusted.start_container,
+        &adjusted.poststart,
+        &adjusted.poststop,
     ];
     for (kind, hooks) in HOOK_KINDS.into_iter().zip(kinds) {
         if !hooks.is_empty() {

@@ -1,4 +1,4 @@
-//! I/O priority of the process: `process.ioPriority`. The class "none" removes it.
+//! I/O priority of the process: `process.ioPriority`. `IOPRIO_CLASS_NONE` removes the field.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -8,7 +8,7 @@ use nri_api::proto::{ContainerAdjustment, IOPrioClass, LinuxIOPriority};
 use protobuf::{Enum, MessageField};
 use serde_json::{Value, json};
 
-/// Returns no message for a class that the protocol lacks.
+/// Returns no message if the protocol lacks the class.
 pub(crate) fn read(process: &Object) -> Read<MessageField<LinuxIOPriority>> {
     let read = field(process, "ioPriority", |value| {
         let fields = object(value)?;
@@ -32,11 +32,11 @@ pub(crate) fn apply(
     let class = priority.class.enum_value();
     let class =
         class.map_err(|value| ApplyError::UnknownValue { field: "io priority class", value })?;
-    let done = if class == IOPrioClass::IOPRIO_CLASS_NONE {
+    let result = if class == IOPrioClass::IOPRIO_CLASS_NONE {
         remove_at(spec, &["process"], "ioPriority")
     } else {
         let value = json!({ "class": format!("{class:?}"), "priority": priority.priority });
         set_at(spec, &["process"], "ioPriority", value)
     };
-    done.map_err(in_field("io priority"))
+    result.map_err(in_field("io priority"))
 }

@@ -1,5 +1,5 @@
-//! NUMA memory policy of the process: `linux.memoryPolicy`. Plugins can set it, but containers as
-//! they see them have no field for it.
+//! NUMA memory policy of the process: `linux.memoryPolicy`. Plugins can set the policy but not see
+//! it: the container that they see has no field for it.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

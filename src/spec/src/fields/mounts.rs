@@ -1,8 +1,8 @@
 //! Mounts: `mounts`, by destination.
 //!
-//! Destinations are compared as they are written (`/data` and `/data/` are two), as upstream does.
-//! If an adjustment names any mount, all are sorted, so that parents come before what lies below
-//! them.
+//! Destinations are compared as they are written (`/data` and `/data/` are different), as upstream
+//! does. If an adjustment names any mount, all mounts are sorted, so that a mount comes after the
+//! mounts on its parent directories.
 
 use crate::context::{ApplyContext, Propagation};
 use crate::error::{ApplyError, in_field};
@@ -53,15 +53,15 @@ pub(crate) fn apply(
     for mount in
         adjust.mounts.iter().filter(|m| matches!(Marked::parse(&m.destination), Marked::Set(_)))
     {
-        propagate(spec, mount, ctx)?;
+        apply_propagation(spec, mount, ctx)?;
         let value = to_oci(&mount.destination, &mount.type_, &mount.source, &mount.options);
         array(spec, &PATH).map_err(in_field("mounts"))?.push(value);
     }
-    sort(spec, |destination| (parts(destination), destination.to_owned()))
+    sort(spec, |destination| (depth(destination), destination.to_owned()))
 }
 
-/// Adds the mounts of CDI edits; each replaces others of its destination. They are sorted, but not
-/// among those of one depth.
+/// Adds the mounts of CDI edits; each replaces the existing mounts on its destination. Then sorts
+/// all mounts by depth; mounts of one depth keep their order.
 pub(crate) fn replace(spec: &mut Value, mounts: Vec<(&str, Value)>) -> Result<(), ApplyError> {
     if mounts.is_empty() {
         return Ok(());
@@ -69,19 +69,19 @@ pub(crate) fn replace(spec: &mut Value, mounts: Vec<(&str, Value)>) -> Result<()
     remove(spec, &mounts.iter().map(|(destination, _)| *destination).collect())?;
     let mounts = named::last_of_each(mounts).into_iter().map(|(_, mount)| mount);
     array(spec, &PATH).map_err(in_field("mounts"))?.extend(mounts);
-    sort(spec, parts)
+    sort(spec, depth)
 }
 
-/// Removes all mounts on these destinations: of several that cover each other a lower one would
-/// come to light.
+/// Removes all mounts on these destinations: if only the topmost mount on a destination were
+/// removed, the mount below would become visible.
 fn remove(spec: &mut Value, destinations: &HashSet<&str>) -> Result<(), ApplyError> {
     if let Some(mounts) = existing_array(spec, &PATH).map_err(in_field("mounts"))? {
-        named::remove(mounts, named::under("destination"), destinations);
+        named::remove(mounts, named::name_field("destination"), destinations);
     }
     Ok(())
 }
 
-/// Sorts by destination, stably.
+/// Sorts mounts by a key of their destinations; equal keys keep their order.
 fn sort<K: Ord>(spec: &mut Value, key: impl Fn(&str) -> K) -> Result<(), ApplyError> {
     if let Some(mounts) = existing_array(spec, &PATH).map_err(in_field("mounts"))? {
         mounts.sort_by_cached_key(|mount| key(destination(mount)));
@@ -98,9 +98,8 @@ pub(crate) fn to_oci(destination: &str, kind: &str, source: &str, options: &[Str
     mount.into()
 }
 
-/// How many names a destination has below the root once it is cleaned of `.`, `..` and doubled
-/// slashes.
-fn parts(destination: &str) -> usize {
+/// Depth of a destination: the number of slashes of the path without `.`, `..` and doubled slashes.
+fn depth(destination: &str) -> usize {
     let absolute = destination.starts_with('/');
     let (mut names, mut above) = (0_usize, 0_usize);
     for name in destination.split('/') {
@@ -111,7 +110,7 @@ fn parts(destination: &str) -> usize {
             _ => names += 1,
         }
     }
-    // Slashes of the cleaned path, which is what upstream counts: the root has one as well.
+    // Upstream counts the slashes of the cleaned path, so `/` has the depth of `/a`.
     match (absolute, names + above) {
         (true, n) => n.max(1),
         (false, n) => n.saturating_sub(1),
@@ -122,9 +121,13 @@ fn destination(mount: &Value) -> &str {
     mount.get("destination").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Checks that the mount of the source allows the last propagation option of a mount, and adapts
-/// the propagation of the root file system to the option.
-fn propagate(spec: &mut Value, mount: &Mount, ctx: &ApplyContext<'_>) -> Result<(), ApplyError> {
+/// Checks that the mount which holds the source allows the last propagation option of `mount`, and
+/// sets the propagation of the root file system that the option needs.
+fn apply_propagation(
+    spec: &mut Value,
+    mount: &Mount,
+    ctx: &ApplyContext<'_>,
+) -> Result<(), ApplyError> {
     let wanted = mount
         .options
         .iter()
@@ -154,10 +157,10 @@ fn propagate(spec: &mut Value, mount: &Mount, ctx: &ApplyContext<'_>) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use super::parts;
+    use super::depth;
 
     #[test]
-    fn parts_are_slashes_of_the_cleaned_path() {
+    fn the_depth_is_the_number_of_slashes_of_the_cleaned_path() {
         for (path, slashes) in [
             ("/", 1),
             ("/a", 1),
@@ -170,7 +173,7 @@ mod tests {
             ("../..", 1),
             ("a/..", 0),
         ] {
-            assert_eq!(parts(path), slashes, "{path}");
+            assert_eq!(depth(path), slashes, "{path}");
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn apply(
             return Err(ApplyError::Invalid {
                 field: "namespace",
                 value,
-                why: "is no type of a namespace",
+                why: "is not a namespace type",
             });
         }
     }
@@ -63,11 +63,11 @@ pub(crate) fn apply(
     if !removed.is_empty()
         && let Some(list) = existing_array(spec, &PATH).map_err(in_field("namespaces"))?
     {
-        named::remove(list, named::under("type"), &removed);
+        named::remove(list, named::name_field("type"), &removed);
     }
     if !set.is_empty() {
         let list = array(spec, &PATH).map_err(in_field("namespaces"))?;
-        named::replace_or_push(list, named::under("type"), set);
+        named::replace_or_push(list, named::name_field("type"), set);
     }
     Ok(())
 }

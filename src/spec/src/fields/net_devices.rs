@@ -2,7 +2,7 @@
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
-use crate::fields::annotations::removed;
+use crate::fields::annotations::removed_keys;
 use crate::json::edit::{put_text, remove_all_at, set_at};
 use crate::json::read::{Object, Read, field_or_default, map, object, text};
 use nri_api::{
@@ -30,7 +30,7 @@ pub(crate) fn apply(
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
     let sorted: BTreeMap<_, _> = adjust.linux.net_devices.iter().collect();
-    remove_all_at(spec, &PATH, &removed(&adjust.linux.net_devices))
+    remove_all_at(spec, &PATH, &removed_keys(&adjust.linux.net_devices))
         .map_err(in_field("net devices"))?;
     for (name, device) in sorted {
         if let Marked::Set(name) = Marked::parse(name) {
@@ -40,7 +40,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Returns the entry of a device; an empty name keeps the name of the host.
+/// Returns the entry of a device; if `new_name` is empty, the device keeps its name.
 pub(crate) fn to_oci(new_name: &str) -> Value {
     let mut device = Object::new();
     put_text(&mut device, "name", new_name);

@@ -1,4 +1,4 @@
-//! Explicit RDT fields: `linux.intelRdt`, set after the class.
+//! Explicit RDT fields: `linux.intelRdt`. They are applied after the RDT class.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -21,7 +21,7 @@ pub(crate) fn read(linux: &Object) -> Read<MessageField<LinuxRdt>> {
     })
 }
 
-/// Sets the explicit fields; an empty or false value removes the field.
+/// Sets the explicit fields. A field whose value is empty or false is removed.
 pub(crate) fn apply(
     spec: &mut Value,
     adjust: &ContainerAdjustment,

@@ -29,12 +29,12 @@ pub(crate) fn apply(
     if let Some(wrong) =
         adjust.rlimits.iter().find(|l| l.type_.is_empty() || l.type_.starts_with('-'))
     {
-        // The protocol cannot remove a limit; a marker for removal is a mistake of the plugin.
+        // The protocol cannot remove a limit, so a removal marker is an error of the plugin.
         let value = wrong.type_.clone();
         return Err(ApplyError::Invalid {
             field: "rlimit",
             value,
-            why: "is no type of a resource limit",
+            why: "is not a resource limit type",
         });
     }
     if adjust.rlimits.is_empty() {
@@ -43,6 +43,6 @@ pub(crate) fn apply(
     let entry = |l: &POSIXRlimit| json!({ "type": l.type_, "hard": l.hard, "soft": l.soft });
     let entries = adjust.rlimits.iter().map(|l| (Some(l.type_.as_str()), entry(l))).collect();
     let list = array(spec, &["process", "rlimits"]).map_err(in_field("rlimits"))?;
-    named::replace_or_push(list, named::under("type"), entries);
+    named::replace_or_push(list, named::name_field("type"), entries);
     Ok(())
 }

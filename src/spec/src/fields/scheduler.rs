@@ -1,4 +1,4 @@
-//! Scheduling of the process: `process.scheduler`. The policy "none" removes it.
+//! Scheduling of the process: `process.scheduler`. `SCHED_NONE` removes the field.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -10,7 +10,7 @@ use nri_api::proto::{
 use protobuf::{Enum, MessageField};
 use serde_json::Value;
 
-/// Returns no message for a policy that the protocol lacks, and skips such flags.
+/// Returns no message if the protocol lacks the policy, and skips flags that the protocol lacks.
 pub(crate) fn read(process: &Object) -> Read<MessageField<LinuxScheduler>> {
     let read = field(process, "scheduler", |value| {
         let fields = object(value)?;

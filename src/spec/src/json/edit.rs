@@ -1,6 +1,6 @@
-//! Edits of JSON in place, which leave all else as it is.
+//! Edits of JSON in place. Values that an edit does not name are unchanged.
 
-use crate::json::number::same;
+use crate::json::number::same_value;
 use crate::json::read::Object;
 use crate::json::wrong_type::WrongType;
 use nri_api::Optional;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 /// The object at a path, created if it is missing or null.
 pub(crate) fn object<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut Object, WrongType> {
     match at(root, path, || Value::Object(Object::new()))? {
-        Value::Object(made) => Ok(made),
+        Value::Object(object) => Ok(object),
         other => Err(inside(WrongType::new("an object", other), path)),
     }
 }
@@ -22,7 +22,7 @@ pub(crate) fn array<'a>(
     path: &[&str],
 ) -> Result<&'a mut Vec<Value>, WrongType> {
     match at(root, path, || Value::Array(Vec::new()))? {
-        Value::Array(made) => Ok(made),
+        Value::Array(array) => Ok(array),
         other => Err(inside(WrongType::new("an array", other), path)),
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn existing_array<'a>(
 /// spelling (`1e3`, `1000`).
 pub(crate) fn set(object: &mut Object, key: &str, value: impl Into<Value>) {
     let value = value.into();
-    if object.get(key).is_none_or(|old| !same(old, &value)) {
+    if object.get(key).is_none_or(|old| !same_value(old, &value)) {
         object.insert(key.to_owned(), value);
     }
 }
@@ -86,6 +86,8 @@ pub(crate) fn remove_all_at(
     Ok(())
 }
 
+/// The value at a path. A missing or null value is created by `make`, missing objects above it are
+/// created, too.
 fn at<'a>(
     root: &'a mut Value,
     path: &[&str],
@@ -105,6 +107,7 @@ fn at<'a>(
     Ok(current)
 }
 
+/// The value at a path; `None` if it or an object above it is missing or null.
 fn existing<'a>(root: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, WrongType> {
     let mut current = root;
     for (i, key) in path.iter().enumerate() {
@@ -119,6 +122,7 @@ fn existing<'a>(root: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, Wro
     Ok(Some(current))
 }
 
+/// Prepends `path` to the path of an error.
 fn inside(error: WrongType, path: &[&str]) -> WrongType {
     path.iter().rev().fold(error, |e, key| e.within(key))
 }

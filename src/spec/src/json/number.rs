@@ -1,31 +1,32 @@
-//! Equality of JSON where numbers count by value: `1`, `1.0` and `10e-1` are the same.
+//! Equality of JSON that compares numbers by value: `1`, `1.0` and `10e-1` are equal.
 //!
-//! Exact for numbers of any size; no floating point is involved.
+//! The comparison is exact for numbers of any size, since it uses no floating point.
 
 use serde_json::Value;
 use std::hash::{Hash, Hasher};
 
-/// Whether two values mean the same: numbers by value, objects without regard to order.
-pub fn same(a: &Value, b: &Value) -> bool {
+/// Whether two values are equal. Numbers are compared by value, objects without regard to the order
+/// of their keys.
+pub fn same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || same_number(a.as_str(), b.as_str()),
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| same_value(a, b)))
         }
         _ => a == b,
     }
 }
 
-/// A value whose equality and hash are those of [`same`].
+/// A value with the equality of [`same_value`], and a hash that agrees with it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ByValue<'a>(pub(crate) &'a Value);
 
 impl PartialEq for ByValue<'_> {
     fn eq(&self, other: &Self) -> bool {
-        same(self.0, other.0)
+        same_value(self.0, other.0)
     }
 }
 
@@ -63,7 +64,8 @@ fn same_number(a: &str, b: &str) -> bool {
     }
 }
 
-/// `digits * 10^exponent`, digits without zeros at either end, no digits for zero.
+/// The number `digits * 10^exponent`. `digits` has no zeros at either end, and is empty for the
+/// number zero.
 #[derive(PartialEq, Eq, Hash)]
 struct Decimal {
     negative: bool,
@@ -72,23 +74,24 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Reads the text of a JSON number; `None` when its exponent is beyond 64 bits.
+    /// Parses the text of a JSON number; `None` if its exponent does not fit into 64 bits.
     fn parse(text: &str) -> Option<Self> {
         let (negative, text) = text.strip_prefix('-').map_or((false, text), |t| (true, t));
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((m, e)) => (m, e.parse::<i64>().ok()?),
             None => (text, 0),
         };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let exponent = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?;
-        let digits = format!("{whole}{fraction}");
+        let digits = format!("{integer}{fraction}");
         let digits = digits.trim_start_matches('0');
-        let short = digits.trim_end_matches('0');
-        if short.is_empty() {
+        let significant = digits.trim_end_matches('0');
+        if significant.is_empty() {
             return Some(Self { negative: false, digits: String::new(), exponent: 0 });
         }
-        let exponent = exponent.checked_add(i64::try_from(digits.len() - short.len()).ok()?)?;
-        Some(Self { negative, digits: short.to_owned(), exponent })
+        let exponent =
+            exponent.checked_add(i64::try_from(digits.len() - significant.len()).ok()?)?;
+        Some(Self { negative, digits: significant.to_owned(), exponent })
     }
 }
 
@@ -115,7 +118,7 @@ mod tests {
             (r#""1""#, "1", false),
         ] {
             let (x, y) = (serde_json::from_str(a).unwrap(), serde_json::from_str(b).unwrap());
-            assert_eq!(same(&x, &y), expected, "{a} {b}");
+            assert_eq!(same_value(&x, &y), expected, "{a} {b}");
             assert_eq!(HashSet::from([ByValue(&x)]).contains(&ByValue(&y)), expected, "{a} {b}");
         }
     }

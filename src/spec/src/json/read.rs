@@ -1,6 +1,6 @@
-//! Typed reads of JSON; an error has the path from the value that was read first.
+//! Typed reads of JSON. An error has the path of the field, from the value where the read began.
 //!
-//! `null` counts as missing, as for runtimes.
+//! `null` counts as missing, as it does for runtimes.
 
 use crate::json::wrong_type::WrongType;
 use nri_api::{Optional, opt};
@@ -50,10 +50,12 @@ pub(crate) fn message<'a, T>(
     Ok(field(object, key, read)?.into())
 }
 
+/// Reads an object.
 pub(crate) fn object(value: &Value) -> Read<&Object> {
     value.as_object().ok_or_else(|| WrongType::new("an object", value))
 }
 
+/// Reads an array, each element by `read`.
 pub(crate) fn list<'a, T>(
     read: impl Fn(&'a Value) -> Read<T>,
 ) -> impl Fn(&'a Value) -> Read<Vec<T>> {
@@ -63,6 +65,7 @@ pub(crate) fn list<'a, T>(
     }
 }
 
+/// Reads an object whose keys are arbitrary, each value by `read`.
 pub(crate) fn map<'a, T>(
     read: impl Fn(&'a Value) -> Read<T>,
 ) -> impl Fn(&'a Value) -> Read<HashMap<String, T>> {
@@ -80,7 +83,8 @@ pub(crate) fn boolean(value: &Value) -> Read<bool> {
     value.as_bool().ok_or_else(|| WrongType::new("a boolean", value))
 }
 
-/// An integer in the range of the target type. Fractions and exponents are refused, as by runtimes.
+/// Reads an integer in the range of the target type. Numbers with a fraction or an exponent are
+/// refused, as runtimes refuse them.
 pub(crate) fn integer<T: Integer>(value: &Value) -> Read<T> {
     let number = value.as_number().and_then(|n| n.as_str().parse::<i128>().ok());
     number.and_then(|n| T::try_from(n).ok()).ok_or_else(|| WrongType::new(T::NAME, value))

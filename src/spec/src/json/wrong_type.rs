@@ -1,4 +1,4 @@
-//! [`WrongType`]: a JSON value of another type than the specification gives it.
+//! [`WrongType`]: the error of a JSON value whose type is not that of the specification.
 
 use serde_json::Value;
 use std::fmt::Write as _;

@@ -1,6 +1,7 @@
-//! Block I/O by class: a name becomes `linux.resources.blockIO`, the empty name removes it.
+//! Block I/O class: the definition of the class becomes `linux.resources.blockIO`, the empty name
+//! removes the object.
 //!
-//! The context defines the classes; [`BlockIoClasses`](crate::BlockIoClasses) parses a
+//! [`ApplyContext`] defines the classes; [`BlockIoClasses`](crate::BlockIoClasses) parses a
 //! configuration in goresctrl's format.
 
 use crate::context::ApplyContext;

@@ -1,9 +1,9 @@
 //! Block I/O classes in goresctrl's format: `{"Classes": {NAME: [{"Devices": […], "Weight": "50",
 //! "ThrottleReadBps": "10M", …}]}}`.
 //!
-//! Unlike goresctrl, a class with a mistake is an error, not a warning: the container would run
-//! with less than requested. Patterns of devices are matched by [`BlockDevices`] when a class is
-//! resolved, so that devices may come and go.
+//! An invalid class is an error, where goresctrl only warns: after a warning, a container would run
+//! without some of the requested limits. Patterns of devices are matched by [`BlockDevices`] when a
+//! class is resolved, so that devices may be added and removed at any time.
 
 use crate::json::read::{Object, Read, field, list, map, object, text};
 use crate::json::wrong_type::WrongType;
@@ -37,7 +37,7 @@ pub enum InvalidBlockIoClass {
         /// Name of the field.
         field: String,
     },
-    /// A number that cannot be read or is out of range.
+    /// A number that cannot be parsed or is out of range.
     #[error("block I/O class {class:?}: {field} {value:?} {why}")]
     Quantity {
         /// Name of the class.
@@ -49,7 +49,7 @@ pub enum InvalidBlockIoClass {
         /// Reason.
         why: &'static str,
     },
-    /// Throttling without devices.
+    /// A rate without devices that it applies to.
     #[error("block I/O class {class:?} throttles, but lists no devices")]
     NoDevices {
         /// Name of the class.
@@ -61,7 +61,8 @@ pub enum InvalidBlockIoClass {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockIoClasses(BTreeMap<String, Vec<Part>>);
 
-/// Parameters for a set of devices, or the default weight if it has no devices.
+/// An entry of a class: weight and rates of a set of devices, or, without devices, the default
+/// weight of all devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     devices: Option<Vec<String>>,
@@ -69,7 +70,7 @@ struct Part {
     rates: [Option<u64>; 4],
 }
 
-/// Fields of rates, and their names in the OCI config.
+/// Names of the rates in the configuration and in the OCI config, in the order of [`Part::rates`].
 const RATES: [(&str, &str); 4] = [
     ("ThrottleReadBps", "throttleReadBpsDevice"),
     ("ThrottleWriteBps", "throttleWriteBpsDevice"),
@@ -94,12 +95,12 @@ impl BlockIoClasses {
     /// The `linux.resources.blockIO` object of a class. Later entries override earlier ones for the
     /// same device.
     pub fn resolve(&self, class: &str, devices: &dyn BlockDevices) -> Option<Value> {
-        let mut weight = None;
+        let mut default_weight = None;
         let mut weights = BTreeMap::new();
         let mut rates: [BTreeMap<(i64, i64), u64>; 4] = Default::default();
         for part in self.0.get(class)? {
             let Some(patterns) = &part.devices else {
-                weight = part.weight.or(weight);
+                default_weight = part.weight.or(default_weight);
                 continue;
             };
             for device in patterns.iter().flat_map(|p| devices.matching(p)) {
@@ -114,15 +115,16 @@ impl BlockIoClasses {
             }
         }
         let mut result = Object::new();
-        if let Some(weight) = weight {
+        if let Some(weight) = default_weight {
             result.insert("weight".into(), weight.into());
         }
         let lists = [("weightDevice", "weight", weights)].into_iter();
         let lists =
             lists.chain(RATES.iter().zip(rates).map(|((_, key), list)| (*key, "rate", list)));
-        for (key, what, list) in lists.filter(|(_, _, list)| !list.is_empty()) {
-            let entry =
-                |((major, minor), value)| json!({ "major": major, "minor": minor, what: value });
+        for (key, value_key, list) in lists.filter(|(_, _, list)| !list.is_empty()) {
+            let entry = |((major, minor), value)| -> Value {
+                json!({ "major": major, "minor": minor, value_key: value })
+            };
             result.insert(key.into(), list.into_iter().map(entry).collect());
         }
         Some(result.into())
@@ -156,10 +158,12 @@ fn read_part(class: &str, part: &Object) -> Result<Part, InvalidBlockIoClass> {
     if devices.is_none() && rates.iter().any(Option::is_some) {
         return Err(InvalidBlockIoClass::NoDevices { class: class.into() });
     }
-    Ok(Part { devices, weight: quantity(class, part, "Weight", 10, 1000)?, rates })
+    // The range that the kernel accepts in `blkio.weight`.
+    let weight = quantity(class, part, "Weight", 10, 1000)?;
+    Ok(Part { devices, weight, rates })
 }
 
-/// A field by its name in any case, as in goresctrl.
+/// Reads the field `name`, which may be written in upper or lower case, as in goresctrl.
 fn named<'a, T>(
     fields: &'a Object,
     name: &str,
@@ -169,6 +173,7 @@ fn named<'a, T>(
     field(fields, key.map_or(name, String::as_str), read)
 }
 
+/// Reads the quantity in the field `field`, which must be between `min` and `max`.
 fn quantity(
     class: &str,
     part: &Object,
@@ -188,7 +193,7 @@ fn quantity(
         why,
     };
     match parse_quantity(&value) {
-        None => Err(wrong("is no quantity")),
+        None => Err(wrong("is not a quantity")),
         Some(n) if n < min => Err(wrong("is too small")),
         Some(n) if n > max => Err(wrong("is too large")),
         Some(n) => Ok(Some(n)),
@@ -199,8 +204,9 @@ fn quantity(
 fn parse_quantity(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 9 || fraction.contains('.') {
+    let (integer, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // Kubernetes has at most nine fractional digits: its smallest unit is nano.
+    if (integer.is_empty() && fraction.is_empty()) || fraction.len() > 9 || fraction.contains('.') {
         return None;
     }
     let scale: u128 = match suffix {
@@ -221,7 +227,7 @@ fn parse_quantity(text: &str) -> Option<u64> {
             .checked_pow(suffix.strip_prefix(['e', 'E'])?.parse().ok().filter(|e| *e <= 18)?)?,
     };
     let unit = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
-    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let digits: u128 = format!("{integer}{fraction}").parse().ok()?;
     u64::try_from(digits.checked_mul(scale)?.div_ceil(unit)).ok()
 }
 
@@ -229,7 +235,8 @@ fn parse_quantity(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn host(pattern: &str) -> Vec<(i64, i64)> {
+    /// Block devices of a test host.
+    fn devices(pattern: &str) -> Vec<(i64, i64)> {
         match pattern {
             "/dev/sd*" => vec![(8, 16), (8, 0)],
             "/dev/disk/by-id/*SSD*" => vec![(8, 16)],
@@ -239,7 +246,7 @@ mod tests {
 
     fn check(class: Value, expected: Result<Value, &str>) {
         let resolved = BlockIoClasses::parse(&json!({ "Classes": { "c": class } }))
-            .map(|classes| classes.resolve("c", &host).unwrap())
+            .map(|classes| classes.resolve("c", &devices).unwrap())
             .map_err(|e| match std::error::Error::source(&e) {
                 Some(source) => source.to_string(),
                 None => e.to_string(),
@@ -278,7 +285,7 @@ mod tests {
         check(json!([{ "Weight": "9" }]), Err(r#"block I/O class "c": Weight "9" is too small"#));
         check(
             json!([{ "Weight": "1k1" }]),
-            Err(r#"block I/O class "c": Weight "1k1" is no quantity"#),
+            Err(r#"block I/O class "c": Weight "1k1" is not a quantity"#),
         );
         check(
             json!([{ "Wight": "9" }]),
@@ -293,7 +300,7 @@ mod tests {
             BlockIoClasses::parse(&json!({ "Classes": null })),
             Ok(BlockIoClasses::default())
         );
-        assert_eq!(BlockIoClasses::default().resolve("c", &host), None);
+        assert_eq!(BlockIoClasses::default().resolve("c", &devices), None);
     }
 
     #[test]

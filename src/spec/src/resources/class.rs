@@ -1,11 +1,11 @@
-//! Classes: definitions that the host's configuration gives to names.
+//! Block I/O and RDT classes: names whose definitions come from the host's configuration.
 
 use crate::error::ApplyError;
 use crate::json::wrong_type::kind;
 use crate::resources::diff::without_nulls;
 use serde_json::Value;
 
-/// Returns the definition of a class, which must be an object.
+/// Returns the definition of a class without nulls; the definition must be an object.
 pub(crate) fn resolved(
     field: &'static str,
     name: &str,

@@ -1,4 +1,5 @@
-//! Single values of a controller, from the table of resource fields: OCI to NRI, and back.
+//! Converts the fields of a controller between OCI and NRI by the table of resource fields. Fields
+//! that are lists or maps are converted elsewhere.
 
 use crate::json::read::{Object, Read, boolean, field, integer, text};
 use nri_api::proto::LinuxResources;

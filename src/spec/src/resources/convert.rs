@@ -1,7 +1,7 @@
 //! Resources objects of `update --resources`: OCI to NRI, and NRI merged into OCI.
 //!
-//! Unlike an adjustment, this sets exactly the given fields: a memory limit brings no swap limit,
-//! and zeros are values.
+//! Unlike an adjustment, a merge sets exactly the given fields: a memory limit does not also set
+//! swap, and zeros are values.
 
 use crate::context::ApplyContext;
 use crate::error::ApplyError;
@@ -14,8 +14,9 @@ use nri_api::proto::LinuxResources;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// Reads an OCI resources object. It has no classes; the protocol has no `blockIO`, `network`,
-/// `rdma` and newer fields.
+/// Converts an OCI resources object to the message of the protocol. Classes are not set, since the
+/// object has none; `blockIO`, `network`, `rdma` and newer fields are skipped, since the protocol
+/// has none of them.
 pub fn resources_to_nri(resources: &Value) -> Result<LinuxResources, WrongType> {
     read(resources)
 }
@@ -34,7 +35,7 @@ pub(crate) fn read(value: &Value) -> Read<LinuxResources> {
 
 /// Sets in an OCI resources object the fields of the message. Huge page limits are set by page
 /// size, unified files by name; a list of device rules replaces the list. No null is written, and
-/// those of `base` are removed.
+/// nulls of `base` are removed.
 ///
 /// The classes are not set: see [`merge_blockio_class`]; an RDT class belongs to `linux.intelRdt`.
 pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
@@ -44,8 +45,8 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
             top.insert(key.into(), fields.into());
         }
     }
-    // Equal limits stay: a limit without a page size reads as one of the empty size, which must not
-    // be written.
+    // Limits that are equal are not written: a limit without a page size is read as a limit with an
+    // empty page size, and the empty page size must not get into the OCI config.
     let old_limits = base.as_object().and_then(|b| hugepages::read(b).ok()).unwrap_or_default();
     let limits = hugepages::by_size(&resources.hugepage_limits);
     let old_limits: HashMap<_, _> = hugepages::by_size(&old_limits).into_iter().collect();
@@ -63,17 +64,18 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
         );
     }
     if let Some(pids) = resources.pids.as_ref() {
-        // An absent limit reads as 0; to write that 0 would be a change.
+        // A missing limit is read as 0; writing the 0 would change the OCI config.
         let unlimited_before =
             base.get("pids").is_some_and(|p| p.get("limit").is_none_or(Value::is_null));
         if pids.limit != 0 || !unlimited_before {
             top.insert("pids".into(), json!({ "limit": pids::to_oci(pids) }));
         }
     }
-    // Equal rules of another spelling (`"type": ""` and no type) stay.
+    // Rules that are equal in another spelling (`"type": ""` and no type) are not written.
     let old_rules = base.as_object().and_then(|b| device_rules::read(b).ok()).unwrap_or_default();
     if resources.devices != old_rules && !resources.devices.is_empty() {
-        top.insert("devices".into(), resources.devices.iter().map(device_rules::rule_of).collect());
+        let rules = resources.devices.iter().map(device_rules::message_to_oci).collect();
+        top.insert("devices".into(), rules);
     }
     overlay(base, &top.into());
 }

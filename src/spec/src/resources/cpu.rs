@@ -1,5 +1,5 @@
-//! CPU and cpuset controllers: `linux.resources.cpu`. The protocol does not have `idle` and
-//! `burst`, which stay.
+//! CPU and cpuset controllers: `linux.resources.cpu`. `idle` and `burst`, which the protocol
+//! does not have, are kept.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

@@ -33,15 +33,17 @@ pub(crate) fn apply(
     adjust: &ContainerAdjustment,
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
-    adjust.linux.resources.devices.iter().try_for_each(|rule| add(spec, rule_of(rule)))
+    adjust.linux.resources.devices.iter().try_for_each(|rule| add(spec, message_to_oci(rule)))
 }
 
-pub(crate) fn rule_of(rule: &LinuxDeviceCgroup) -> Value {
+/// Converts a rule of the protocol.
+pub(crate) fn message_to_oci(rule: &LinuxDeviceCgroup) -> Value {
     let (major, minor) =
         (rule.major.as_ref().map(|v| v.value), rule.minor.as_ref().map(|v| v.value));
     to_oci(rule.allow, &rule.type_, major, minor, &rule.access)
 }
 
+/// Appends a rule.
 pub(crate) fn add(spec: &mut Value, rule: Value) -> Result<(), ApplyError> {
     array(spec, &PATH).map_err(in_field("device rules"))?.push(rule);
     Ok(())

@@ -1,27 +1,28 @@
 //! Differences between resources objects, and overlays of one on another.
 //!
-//! Some engines send only changed fields in an update, others all resources; [`changed`] converts
-//! the second to the first. A missing field means not set, never removed. Nulls are dropped
-//! everywhere: runtimes crash on some of them.
+//! In an update some engines send only the changed fields, others all resources; [`changed`]
+//! reduces all resources to the changed fields. A missing field means not set, never removed. All
+//! nulls are dropped, since runtimes crash on some of them.
 
 use crate::json::edit::set;
 use crate::json::named;
-use crate::json::number::{ByValue, same};
+use crate::json::number::{ByValue, same_value};
 use crate::json::read::Object;
 use crate::resources::hugepages;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// Returns the fields of `new` that differ from `old`: an object, empty if none does. Numbers are
-/// compared by value, huge page limits by page size; any other list that differs is returned whole.
+/// compared by value, huge page limits by page size; of any other list that differs, all elements
+/// are returned.
 pub fn changed(old: &Value, new: &Value) -> Value {
     let empty = Object::new();
     let fields = new.as_object().unwrap_or(&empty);
     changed_object(old.as_object().unwrap_or(&empty), fields).into()
 }
 
-/// Sets in `base` the values of `top`: objects field by field, huge page limits by page size, all
-/// else as a whole. An equal value keeps its text.
+/// Sets the values of `top` in `base`: objects field by field, huge page limits by page size; any
+/// other value is replaced. A value that is equal already keeps its text.
 pub fn overlay(base: &mut Value, top: &Value) {
     drop_nulls(base);
     if !base.is_object() {
@@ -38,18 +39,20 @@ pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
             (_, Value::Null) => {}
             (Some(Value::Object(old)), Value::Object(new)) => overlay_object(old, new),
             (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
-                let size = named::under(hugepages::KEY);
-                let mut nameless: HashSet<_> =
+                let size = named::name_field(hugepages::KEY);
+                // Limits without a page size replace no other; they are added unless equal ones
+                // exist.
+                let mut without_size: HashSet<_> =
                     old.iter().filter(|o| size(o).is_none()).map(ByValue).collect();
                 let new = limits(new);
-                let wanted: Vec<bool> = new
+                let is_new: Vec<bool> = new
                     .iter()
-                    .map(|(size, limit)| size.is_some() || nameless.insert(ByValue(limit)))
+                    .map(|(size, limit)| size.is_some() || without_size.insert(ByValue(limit)))
                     .collect();
                 let new = new
                     .into_iter()
-                    .zip(wanted)
-                    .filter(|(_, wanted)| *wanted)
+                    .zip(is_new)
+                    .filter(|(_, is_new)| *is_new)
                     .map(|(limit, _)| limit);
                 named::replace_or_push(old, size, new.collect());
             }
@@ -98,7 +101,7 @@ fn changed_object(old: &Object, new: &Object) -> Object {
                     limits(new).into_iter().filter(is_new).map(|(_, limit)| limit).collect();
                 (!new.is_empty()).then(|| new.into())
             }
-            (Some(old), new) if same(&without_nulls(old), &without_nulls(new)) => None,
+            (Some(old), new) if same_value(&without_nulls(old), &without_nulls(new)) => None,
             (_, new) => Some(without_nulls(new)),
         };
         if let Some(difference) = difference {
@@ -112,16 +115,19 @@ fn non_empty(object: Object) -> Option<Value> {
     (!object.is_empty()).then(|| object.into())
 }
 
-/// Huge page limits by page size; the last limit of a size counts.
+/// Returns huge page limits with their page sizes: of each size the last limit, at the position of
+/// the first; limits without a size unchanged.
 fn limits(list: &[Value]) -> Vec<(Option<&str>, Value)> {
     let mut result: Vec<(Option<&str>, Value)> = Vec::new();
-    let mut places = HashMap::new();
+    let mut positions: HashMap<&str, usize> = HashMap::new();
     for limit in list.iter().filter(|l| !l.is_null()) {
         let size = limit.get(hugepages::KEY).and_then(Value::as_str);
-        match size.and_then(|size| places.insert(size, *places.get(size).unwrap_or(&result.len())))
-        {
-            Some(earlier) => result[earlier].1 = without_nulls(limit),
-            None => result.push((size, without_nulls(limit))),
+        match size.and_then(|size| positions.get(size).copied()) {
+            Some(position) => result[position].1 = without_nulls(limit),
+            None => {
+                positions.extend(size.map(|size| (size, result.len())));
+                result.push((size, without_nulls(limit)));
+            }
         }
     }
     result

@@ -44,11 +44,11 @@ pub(crate) fn apply(
     }
     let entries = limits.iter().map(|l| (Some(l.page_size.as_str()), to_oci(l))).collect();
     let list = array(spec, &["linux", "resources", FIELD]).map_err(in_field("hugepage limits"))?;
-    named::replace_or_push(list, named::under(KEY), entries);
+    named::replace_or_push(list, named::name_field(KEY), entries);
     Ok(())
 }
 
-/// One limit per page size: the last counts.
+/// Returns one limit per page size, the last of each.
 pub(crate) fn by_size(limits: &[HugepageLimit]) -> Vec<(&str, &HugepageLimit)> {
     named::last_of_each(limits.iter().map(|limit| (limit.page_size.as_str(), limit)).collect())
 }

@@ -1,7 +1,8 @@
 //! Memory controller: `linux.resources.memory`.
 //!
-//! A limit brings a swap limit of the same value (memory and swap together, so: no swap) unless the
-//! plugin sets one. A limit of 0 means no limit, as in upstream NRI.
+//! A limit also sets `swap` to the same value, unless the plugin sets `swap`. The field limits
+//! memory and swap together, so the container then cannot swap. A limit of 0 is ignored, as in
+//! upstream NRI.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

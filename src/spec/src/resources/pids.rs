@@ -29,7 +29,8 @@ pub(crate) fn apply(
     }
 }
 
-/// Runtimes take -1 as unlimited; upstream NRI keeps the old limit for any negative one.
+/// Converts any negative limit to -1, which means unlimited to runtimes. Upstream NRI ignores
+/// negative limits.
 pub(crate) fn to_oci(pids: &LinuxPids) -> i64 {
     pids.limit.max(-1)
 }

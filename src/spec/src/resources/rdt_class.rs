@@ -1,9 +1,9 @@
-//! Resource director technology by class: a name becomes `linux.intelRdt`, the empty name removes
-//! it.
+//! RDT class (Resource Director Technology): the definition of the class becomes `linux.intelRdt`,
+//! the empty name removes the object.
 //!
-//! A class is the control group (`closID`) of that name; groups and their schemata are created by
-//! the administrator of resctrl. [`RdtClasses`](crate::RdtClasses) parses the names from a
-//! configuration in goresctrl's format.
+//! A class is the control group (`closID`) of its name. The administrator of resctrl creates groups
+//! and their schemata. [`RdtClasses`](crate::RdtClasses) parses the names from a configuration in
+//! goresctrl's format.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -23,11 +23,11 @@ pub(crate) fn apply(
     let Some(class) = adjust.linux.resources.rdt_class.as_ref().map(|c| c.value.as_str()) else {
         return Ok(());
     };
-    let done = if class.is_empty() {
+    let result = if class.is_empty() {
         remove_at(spec, &["linux"], "intelRdt")
     } else {
         let value = resolved(FIELD, class, (ctx.rdt)(class))?;
         set_at(spec, &["linux"], "intelRdt", value)
     };
-    done.map_err(in_field(FIELD))
+    result.map_err(in_field(FIELD))
 }

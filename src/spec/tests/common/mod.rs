@@ -1,5 +1,5 @@
 //! Shared test helpers: a simulated host, protojson, and differences between OCI configs.
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses only some of the helpers
 
 use nri_spec::cdi::{CdiRegistry, CdiSpecFile};
 use nri_spec::{ApplyContext, HostDevice, HostDeviceKind, OciConfig, Propagation, apply};
@@ -8,13 +8,13 @@ use serde_json::Value;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-/// A message from protojson.
+/// Parses a message from protojson.
 pub(crate) fn message<M: MessageFull>(json: &Value) -> M {
     protobuf_json_mapping::parse_from_str(&json.to_string())
         .unwrap_or_else(|e| panic!("{json}: {e}"))
 }
 
-/// A message to protojson, with sorted keys: maps of the protocol have no order.
+/// Prints a message as protojson, with sorted keys: maps of the protocol have no order.
 pub(crate) fn protojson(message: &dyn protobuf::MessageDyn) -> Value {
     let text = protobuf_json_mapping::print_to_string(message).unwrap();
     sorted(&serde_json::from_str(&text).unwrap())
@@ -34,7 +34,7 @@ fn sorted(value: &Value) -> Value {
 
 /// Applies an adjustment on a host that is described by data: `{"blockio": {CLASS: …}, "rdt":
 /// {CLASS: …}, "propagation": {PATH: "shared"}, "devices": {PATH: {"kind": "c", …}}, "cdi":
-/// [{"path", "priority", "document"}]}`.
+/// [{"path", "priority", "content"}]}`.
 pub(crate) fn apply_on(
     host: &Value,
     spec: &Value,
@@ -44,7 +44,7 @@ pub(crate) fn apply_on(
         CdiRegistry::new(host["cdi"].as_array().into_iter().flatten().map(|file| CdiSpecFile {
             path: file["path"].as_str().unwrap().into(),
             priority: usize::try_from(file["priority"].as_u64().unwrap()).unwrap(),
-            document: file["document"].clone(),
+            content: file["content"].clone(),
         }));
     if let Some(error) = registry.errors().first() {
         return Err(chain(error));
@@ -56,11 +56,12 @@ pub(crate) fn apply_on(
         device: &|path| device(host["devices"].get(path)?),
         propagation: &|path| propagation(host["propagation"].get(path)?),
     };
-    let mut document = OciConfig::from_value(spec.clone()).unwrap();
-    match apply(&mut document, &message(adjust), &ctx) {
-        Ok(applied) => Ok((document.into_value(), applied.changed)),
+    let mut config = OciConfig::from_value(spec.clone()).unwrap();
+    match apply(&mut config, &message(adjust), &ctx) {
+        Ok(applied) => Ok((config.into_value(), applied.changed)),
         Err(e) => {
-            assert_eq!(document.value().to_string(), spec.to_string(), "an error changes nothing");
+            let after = config.value().to_string();
+            assert_eq!(after, spec.to_string(), "a failed adjustment changed the OCI config");
             Err(chain(&e))
         }
     }
@@ -100,7 +101,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Paths at which two values differ; lists are compared entry by entry.
+/// Returns the paths at which two values differ; lists are compared entry by entry.
 pub(crate) fn differences(a: &Value, b: &Value) -> Vec<String> {
     fn walk(path: &str, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<String>) {
         match (a, b) {
@@ -135,16 +136,16 @@ pub(crate) fn differences(a: &Value, b: &Value) -> Vec<String> {
 /// Checks that `oci-spec`, a strict parser, accepts the OCI config.
 pub(crate) fn assert_valid(spec: &Value) {
     if let Err(e) = serde_json::from_str::<oci_spec::runtime::Spec>(&spec.to_string()) {
-        panic!("not a specification: {e}\n{spec}");
+        panic!("not a valid OCI config: {e}\n{spec}");
     }
 }
 
-/// Whether to rewrite the expected results; review the diff afterwards.
+/// Whether to rewrite the expected results; review the changes afterwards.
 pub(crate) fn regenerate() -> bool {
     std::env::var_os("NRI_REGENERATE").is_some()
 }
 
-/// Returns all files with this extension below a folder of the tests, sorted.
+/// Returns all files whose names have this ending, below a folder of the tests, sorted.
 pub(crate) fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {

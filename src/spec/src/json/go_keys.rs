@@ -1,0 +1,332 @@
+//! Keys that runtimes in Go read otherwise than this crate.
+//!
+//! `encoding/json` takes `"Process"` for `"process"`, and reads an object that occurs twice into
+//! the same value. A change by a plugin in the one object would then be overridden by the other.
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::LazyLock,
+};
+
+/// Names of the fields of OCI configs that this crate reads or changes, and of their parents
+/// (<https://github.com/opencontainers/runtime-spec/blob/main/specs-go/config.go>).
+const FIELDS: &[&str] = &[
+    "access",
+    "additionalGids",
+    "allow",
+    "annotations",
+    "apparmorProfile",
+    "architectures",
+    "args",
+    "blockIO",
+    "burst",
+    "capabilities",
+    "cgroupsPath",
+    "class",
+    "closID",
+    "containerID",
+    "cpu",
+    "cpus",
+    "createContainer",
+    "createRuntime",
+    "cwd",
+    "destination",
+    "devices",
+    "disableOOMKiller",
+    "domainname",
+    "env",
+    "fileMode",
+    "flags",
+    "gid",
+    "gidMappings",
+    "hard",
+    "hooks",
+    "hostID",
+    "hostname",
+    "hugepageLimits",
+    "idle",
+    "intelRdt",
+    "ioPriority",
+    "kernel",
+    "kernelTCP",
+    "leafWeight",
+    "limit",
+    "linux",
+    "major",
+    "maskedPaths",
+    "memory",
+    "memoryPolicy",
+    "mems",
+    "minor",
+    "mode",
+    "mountLabel",
+    "mounts",
+    "name",
+    "namespaces",
+    "netDevices",
+    "network",
+    "nice",
+    "noNewPrivileges",
+    "nodes",
+    "ociVersion",
+    "oomScoreAdj",
+    "options",
+    "pageSize",
+    "path",
+    "period",
+    "pids",
+    "policy",
+    "poststart",
+    "poststop",
+    "prestart",
+    "priority",
+    "process",
+    "quota",
+    "rate",
+    "rdma",
+    "readonly",
+    "readonlyPaths",
+    "realtimePeriod",
+    "realtimeRuntime",
+    "reservation",
+    "resources",
+    "rlimits",
+    "root",
+    "rootfsPropagation",
+    "runtime",
+    "scheduler",
+    "seccomp",
+    "selinuxLabel",
+    "shares",
+    "size",
+    "soft",
+    "source",
+    "startContainer",
+    "swap",
+    "swappiness",
+    "syscalls",
+    "sysctl",
+    "terminal",
+    "throttleReadBpsDevice",
+    "throttleReadIOPSDevice",
+    "throttleWriteBpsDevice",
+    "throttleWriteIOPSDevice",
+    "timeout",
+    "type",
+    "uid",
+    "uidMappings",
+    "unified",
+    "useHierarchy",
+    "user",
+    "weight",
+    "weightDevice",
+];
+
+/// Fields whose keys are data.
+const MAPS: &[&str] = &["annotations", "sysctl", "unified", "rdma", "netDevices"];
+
+/// The fields by their names without case.
+static BY_FOLDED: LazyLock<HashMap<String, &str>> =
+    LazyLock::new(|| FIELDS.iter().map(|field| (folded(field), *field)).collect());
+
+/// Fails if an object of the OCI config has the same field twice: one of them would be lost. The
+/// error names the key and the object. Returns whether a key differs from its field in case.
+pub(crate) fn check(bytes: &[u8]) -> Result<bool, String> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let mut differs = false;
+    let walk = Walk { path: String::new(), differs: &mut differs };
+    walk.deserialize(&mut json).map_err(|e| e.to_string())?;
+    Ok(differs)
+}
+
+/// Fails if a field has changed that the object has by several keys, which differ in case: runtimes
+/// in Go take them for one. The error names the key and the object.
+pub(crate) fn check_change(before: &Value, after: &Value) -> Result<(), String> {
+    check_values(before, after, "")
+}
+
+fn check_values(before: &Value, after: &Value, path: &str) -> Result<(), String> {
+    match after {
+        _ if before == after => Ok(()),
+        Value::Object(fields) => {
+            let mut keys: HashMap<&str, Vec<&String>> = HashMap::new();
+            for key in fields.keys() {
+                if let Some(field) = BY_FOLDED.get(&folded(key)) {
+                    keys.entry(field).or_default().push(key);
+                }
+            }
+            for (field, keys) in keys {
+                let same = keys.iter().all(|key| before.get(key) == after.get(key));
+                match keys.as_slice() {
+                    _ if same || MAPS.contains(&field) && keys.len() == 1 => {}
+                    [key] => check_values(&before[*key], &after[*key], &within(path, key))?,
+                    several => {
+                        let other =
+                            several.iter().find(|key| **key != field).unwrap_or(&several[0]);
+                        return Err(format!(
+                            "{other:?} in {}, which runtimes in Go take for {field:?}",
+                            place(path)
+                        ));
+                    }
+                }
+            }
+            Ok(())
+        }
+        Value::Array(list) => {
+            let old = before.as_array().map_or(&[][..], Vec::as_slice);
+            let mut new = list.iter().filter(|item| !old.contains(item));
+            new.try_for_each(|item| check_values(&Value::Null, item, path))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn within(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn place(path: &str) -> &str {
+    if path.is_empty() { "the OCI config" } else { path }
+}
+
+/// Visits a value at a path.
+struct Walk<'a> {
+    path: String,
+    /// Set if a key differs from its field in case.
+    differs: &'a mut bool,
+}
+
+/// Case folding of Go: letters that are equal after a conversion to upper case.
+fn folded(key: &str) -> String {
+    key.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Self { path, differs } = self;
+        while list.next_element_seed(Walk { path: path.clone(), differs })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { path, differs } = self;
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let Some(field) = BY_FOLDED.get(&folded(&key)) else {
+                // The keys of other objects have no meaning for runtimes.
+                map.next_value::<serde::de::IgnoredAny>()?;
+                continue;
+            };
+            *differs |= *field != key;
+            if !seen.insert(key.clone()) {
+                let place = place(&path);
+                return Err(A::Error::custom(format!("{key:?} twice in {place}")));
+            }
+            if MAPS.contains(field) {
+                map.next_value::<serde::de::IgnoredAny>()?;
+            } else {
+                map.next_value_seed(Walk { path: within(&path, &key), differs })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_occur_twice_are_named() {
+        for (text, expected) in [
+            (
+                r#"{"linux":{"resources":{"memory":{"limit":1,"limit":2}}}}"#,
+                r#""limit" twice in linux.resources.memory"#,
+            ),
+            (r#"{"mounts":[{"type":"a"},{"type":"b","type":"c"}]}"#, r#""type" twice in mounts"#),
+            (r#"{"Linux":{"cpu":1,"cpu":1}}"#, r#""cpu" twice in Linux"#),
+        ] {
+            let error = check(text.as_bytes()).unwrap_err();
+            let expected = format!("{expected} at line 1 column ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        for (text, differs) in [
+            (r#"{"annotations":{"Process":"","process":"","a":"","a":""}}"#, false),
+            (r#"{"linux":{"sysctl":{"A":1,"a":2}},"unknown":{"Process":1,"x":1,"x":2}}"#, false),
+            (r#"{"process":{"env":[1.5,true,null,-1,18446744073709551616]}}"#, false),
+            (r#"{"process":{}} {"process":{}}"#, false),
+            (r#"{"process":{},"Process":{}}"#, true),
+            (r#"{"linux":{"resources":{"CPU":{}}}}"#, true),
+            // Go folds the long s and the sign of Kelvin, too.
+            ("{\"mount\u{17f}\":[]}", true),
+        ] {
+            assert_eq!(check(text.as_bytes()), Ok(differs), "{text}");
+        }
+    }
+
+    #[test]
+    fn changes_of_ambiguous_fields_are_named() {
+        let change = |before: &str, after: &str| {
+            let parse = |text| serde_json::from_str(text).unwrap();
+            check_change(&parse(before), &parse(after)).err().unwrap_or_default()
+        };
+        let both = r#"{"process":{"env":[]},"Process":{}}"#;
+        let text = r#""Process" in the OCI config, which runtimes in Go take for "process""#;
+        assert_eq!(change(both, r#"{"process":{"env":["A=b"]},"Process":{}}"#), text);
+        assert_eq!(change(both, r#"{"process":{"env":[]},"Process":{},"hostname":"x"}"#), "");
+        // The plugin adds the usual key.
+        let other = r#"{"linux":{"resources":{"CPU":{"cpus":"0"}}}}"#;
+        let text = r#""CPU" in linux.resources, which runtimes in Go take for "cpu""#;
+        let added = r#"{"linux":{"resources":{"CPU":{"cpus":"0"},"cpu":{"cpus":"1"}}}}"#;
+        assert_eq!(change(other, added), text);
+        let elsewhere = r#"{"linux":{"resources":{"CPU":{"cpus":"0"},"pids":{"limit":1}}}}"#;
+        assert_eq!(change(other, elsewhere), "");
+        let mounts = r#"{"mounts":[{"type":"a","Type":"b"}]}"#;
+        assert_eq!(change(mounts, r#"{"mounts":[{"type":"a","Type":"b"},{"type":"c"}]}"#), "");
+        let changed = change(mounts, r#"{"mounts":[{"type":"c","Type":"b"}]}"#);
+        assert_eq!(changed, r#""Type" in mounts, which runtimes in Go take for "type""#);
+        let annotations = r#"{"annotations":{"env":"a","Env":"b"}}"#;
+        assert_eq!(change(annotations, r#"{"annotations":{"env":"c","Env":"b"}}"#), "");
+    }
+}
