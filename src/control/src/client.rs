@@ -1,8 +1,8 @@
 //! The client side of a connection to `nrid`.
 //!
-//! No call waits without limit for an `nrid` that hangs, neither to connect nor to send. A reply
-//! may take long because plugins are slow. Meanwhile a status request on a second connection
-//! distinguishes an `nrid` that is busy, which replies to it, from one that hangs.
+//! Connecting and sending have a time limit, since `nrid` may hang. A reply may take long because
+//! plugins are slow. While the client waits for a reply, it sends [`Request::Ping`] on a second
+//! connection: a busy `nrid` replies (a sign of life), an `nrid` that hangs does not.
 
 use crate::{
     frame::{self, FrameError},
@@ -29,7 +29,7 @@ use std::{
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    /// Longest time without a sign of life; `None`: no limit.
+    /// Longest time without a reply or a sign of life (see the module); `None`: no limit.
     silence: Option<Duration>,
 }
 
@@ -39,16 +39,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for a process to exit after it has closed a connection.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limit of connections to an `nrid` of another protocol that is being replaced: with the pause,
-/// 10 seconds.
+/// Limit of attempts to reach the next `nrid` while an `nrid` of another protocol is being
+/// replaced: with the pauses, 10 seconds.
 const RECONNECTS: u32 = 200;
-/// Pause before each of these connections: the previous `nrid` may still accept some.
+/// Pause before each attempt, since the previous `nrid` may still accept connections.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Reason why a request has no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process listens, or a process of another user.
+    /// No process listens on the socket, or the process belongs to an untrusted user.
     #[error("cannot connect to nrid: {0}")]
     Connect(#[source] std::io::Error),
     /// The connection failed.
@@ -66,28 +66,29 @@ impl Client {
     /// Connects to a control socket.
     ///
     /// # Errors
-    /// No process listens there, or one of a user other than root and the user of this process.
-    /// Replies decide what is run with our privileges, and the socket of a user may be in `/tmp`,
-    /// where any user could create it.
+    /// No process listens on the socket, or the process belongs to neither root nor the user of
+    /// this process. Replies decide what this process executes, and the socket of a user may be in
+    /// `/tmp`, where any user could create it.
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
         Self::connect_within(socket, CONNECT_TIMEOUT)
     }
 
     fn connect_within(socket: &Path, limit: Duration) -> Result<Self, ClientError> {
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", socket.display()));
+        let with_path =
+            |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", socket.display()));
         let connect = || {
             let stream = connect_to(socket, limit)?;
             let uid = getsockopt(&stream, PeerCredentials)?.uid();
-            is_ours(uid, geteuid().as_raw())?;
+            check_peer_user(uid, geteuid().as_raw())?;
             Ok(Self { stream, silence: None })
         };
-        connect().map_err(|e| ClientError::Connect(named(e)))
+        connect().map_err(|e| ClientError::Connect(with_path(e)))
     }
 
     /// Limits the time of each request and each reply; `None`: no limit.
     ///
     /// # Errors
-    /// The socket refuses it.
+    /// The socket refuses the timeout.
     pub fn set_timeout(&self, timeout: Option<Duration>) -> Result<(), ClientError> {
         let set = self
             .stream
@@ -96,13 +97,14 @@ impl Client {
         set.map_err(|e| FrameError::from(e).into())
     }
 
-    /// Limits the time of each reply, and the time without a sign of life from `nrid` meanwhile.
+    /// Limits the time of each reply to `total`, and the time without a sign of life from `nrid`
+    /// to `silence`.
     ///
     /// # Errors
-    /// The socket refuses it.
-    pub fn set_timeouts(&mut self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
+    /// The socket refuses the timeout.
+    pub fn set_timeouts(&mut self, total: Duration, silence: Duration) -> Result<(), ClientError> {
         self.silence = Some(silence);
-        self.set_timeout(Some(whole))?;
+        self.set_timeout(Some(total))?;
         self.stream.set_write_timeout(Some(silence)).map_err(|e| FrameError::from(e).into())
     }
 
@@ -118,8 +120,8 @@ impl Client {
     }
 
     /// Sends the first request of a connection and waits for the reply. If an `nrid` of another
-    /// protocol replies that the installed program is replacing it, it has not handled the request:
-    /// the request is sent again to the next `nrid`, over a new connection.
+    /// protocol replies that the installed program is about to replace it, that `nrid` has not
+    /// handled the request: the request is sent again to the next `nrid`, over a new connection.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -128,25 +130,41 @@ impl Client {
         request: &Request,
         fds: &[BorrowedFd<'_>],
     ) -> Result<Reply, ClientError> {
-        let mut left = RECONNECTS;
+        let mut attempts_left = RECONNECTS;
         loop {
             match self.call_once(request, fds)? {
-                Reply::OtherVersion { restarting: true, .. } if left > 0 => {}
+                Reply::OtherVersion { restarting: true, .. } if attempts_left > 0 => {}
                 Reply::OtherVersion { version, .. } => {
                     return Err(ClientError::OtherVersion(version));
                 }
                 other => return Ok(other),
             }
-            left -= 1;
+            attempts_left -= 1;
             std::thread::sleep(RECONNECT_PAUSE);
             self.connect_again()?;
         }
     }
 
-    /// Waits until the process that listened when the connection was made has exited: an `nrid`
-    /// that exits closes connections before its socket refuses new ones. The wait is short, since
-    /// the process may be systemd, which does not exit.
-    pub fn wait_ended(&self) {
+    /// Waits for a sign of life. An `nrid` that is older than [`Request::Ping`] closes the
+    /// connection, and then gets a request for its status.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn ping(&mut self) -> Result<(), ClientError> {
+        match self.call(&Request::Ping, &[]) {
+            // An nrid that exits closes the connection, too, and no other one listens yet.
+            Err(closed @ ClientError::Frame(FrameError::Closed)) => {
+                self.connect_again().map_err(|_| closed)?;
+                self.call(&Request::Status, &[]).map(drop)
+            }
+            reply => reply.map(drop),
+        }
+    }
+
+    /// Waits until the process that listened when the connection was made exits: an `nrid` that
+    /// exits closes connections before its socket refuses new ones. The wait is short, since the
+    /// process may be systemd, which does not exit.
+    pub fn wait_exited(&self) {
         let pid = getsockopt(&self.stream, PeerCredentials)
             .ok()
             .and_then(|peer| Pid::from_raw(peer.pid()));
@@ -166,7 +184,7 @@ impl Client {
         let next = Self::connect(&self.socket()?)?;
         *self = Self { silence: self.silence, ..next };
         match (timeout, self.silence) {
-            (Some(whole), Some(silence)) => self.set_timeouts(whole, silence),
+            (Some(total), Some(silence)) => self.set_timeouts(total, silence),
             _ => self.set_timeout(timeout),
         }
     }
@@ -179,19 +197,20 @@ impl Client {
     fn call_once(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<Reply, ClientError> {
         let message = Versioned::ours(request);
         frame::send(&self.stream, &serde_json::to_vec(&message).map_err(FrameError::from)?, fds)?;
-        if let (Some(silence), Some(whole)) =
+        if let (Some(silence), Some(total)) =
             (self.silence, self.stream.read_timeout().map_err(FrameError::from)?)
         {
-            self.wait(whole, silence)?;
+            self.wait(total, silence)?;
         }
         let (payload, _) = frame::receive(&self.stream)?;
         let reply: Versioned<Reply> = serde_json::from_slice(&payload).map_err(FrameError::from)?;
         Ok(reply.message)
     }
 
-    /// Waits for data. Half of `silence` is the time for the reply, half for the sign of life.
-    fn wait(&self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
-        let deadline = Instant::now() + whole;
+    /// Waits for the reply. After half of `silence` without a reply, requests a sign of life, which
+    /// must arrive within the other half.
+    fn wait(&self, total: Duration, silence: Duration) -> Result<(), ClientError> {
+        let deadline = Instant::now() + total;
         let half = silence / 2;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -210,7 +229,7 @@ impl Client {
         }
     }
 
-    /// Whether data or the end of the connection arrives in time.
+    /// Whether data or the end of the connection arrives within `limit`.
     fn is_readable_within(&self, limit: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + limit;
         loop {
@@ -224,7 +243,7 @@ impl Client {
         }
     }
 
-    /// Waits until the other end closes the connection. Returns false after the time limit.
+    /// Waits until `nrid` closes the connection. Returns false after the time limit.
     pub fn wait_closed(&self) -> bool {
         loop {
             match frame::receive(&self.stream) {
@@ -251,12 +270,13 @@ fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     }
 }
 
-/// Whether the listener replies on another connection. A listener that has exited counts as alive:
-/// its exit closes the first connection, which the caller detects.
+/// Whether the listening process replies on another connection. A process that closes the
+/// connection counts as alive: it exits, which closes the first connection, too, or it is older
+/// than [`Request::Ping`].
 fn is_alive(socket: &Path, limit: Duration) -> bool {
     let reply = Client::connect_within(socket, limit).and_then(|client| {
         client.set_timeout(Some(limit))?;
-        client.call(&Request::Status, &[])
+        client.call(&Request::Ping, &[])
     });
     match reply {
         Ok(_) | Err(ClientError::OtherVersion(_) | ClientError::Frame(FrameError::Closed)) => true,
@@ -267,12 +287,12 @@ fn is_alive(socket: &Path, limit: Duration) -> bool {
     }
 }
 
-/// Fails if the listener's user is neither root nor the user of this process.
-fn is_ours(uid: u32, me: u32) -> io::Result<()> {
-    if uid == 0 || uid == me {
+/// Fails if the user of the listening process is neither root nor the user of this process.
+fn check_peer_user(uid: u32, own_uid: u32) -> io::Result<()> {
+    if uid == 0 || uid == own_uid {
         return Ok(());
     }
-    let why = format!("user {uid} listens there, who is neither root nor user {me}");
+    let why = format!("user {uid} listens there, who is neither root nor user {own_uid}");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
@@ -283,10 +303,12 @@ mod tests {
 
     #[test]
     fn only_root_and_the_own_user_are_trusted() {
-        assert!(is_ours(0, 1000).is_ok() && is_ours(1000, 1000).is_ok() && is_ours(0, 0).is_ok());
-        for (uid, me) in [(1000, 0), (65534, 1000)] {
-            let refused = is_ours(uid, me).unwrap_err();
-            // Not an error that means a missing nrid, in which case another one would be started.
+        for (uid, own_uid) in [(0, 1000), (1000, 1000), (0, 0)] {
+            assert!(check_peer_user(uid, own_uid).is_ok(), "{uid} {own_uid}");
+        }
+        for (uid, own_uid) in [(1000, 0), (65534, 1000)] {
+            let refused = check_peer_user(uid, own_uid).unwrap_err();
+            // An error that means a missing nrid would make the caller start another one.
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
             assert!(
                 refused.to_string().contains(&format!("user {uid} listens there")),
@@ -298,7 +320,7 @@ mod tests {
     #[test]
     fn a_socket_of_another_user_is_refused() {
         if !geteuid().is_root() {
-            println!("skipped: only root can be another user");
+            println!("skipped: only root can listen as another user");
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -318,17 +340,18 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_process_that_does_not_end_is_limited() {
+    fn waiting_for_a_process_that_does_not_exit_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let _listener = UnixListener::bind(&path).unwrap();
         let client = Client::connect(&path).unwrap();
         let begin = Instant::now();
-        client.wait_ended();
+        client.wait_exited();
         assert!(begin.elapsed() >= EXIT_TIMEOUT && begin.elapsed() < EXIT_TIMEOUT * 10);
     }
 
-    /// Starts a listener that serves each connection; those after the first request a sign of life.
+    /// Starts a listener that calls `serve` for each connection. All connections after the first
+    /// request a sign of life.
     fn listener(path: &Path, serve: impl Fn(usize, UnixStream) + Send + 'static) {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {
@@ -336,18 +359,21 @@ mod tests {
         });
     }
 
-    fn send_reply(stream: &UnixStream, reply: &Reply) {
-        frame::receive(stream).unwrap();
+    /// Receives a request, and replies.
+    fn send_reply(stream: &UnixStream, reply: &Reply) -> Request {
+        let (payload, _) = frame::receive(stream).unwrap();
+        let request: Versioned<Request> = serde_json::from_slice(&payload).unwrap();
         frame::send(stream, &serde_json::to_vec(&Versioned::ours(reply)).unwrap(), &[]).unwrap();
+        request.message
     }
 
     #[test]
     fn a_client_waits_for_a_busy_nrid_but_not_for_one_that_hangs() {
         let dir = tempfile::tempdir().unwrap();
         let silence = Duration::from_millis(200);
-        let request = |path: &Path, whole| {
+        let request = |path: &Path, total| {
             let mut client = Client::connect(path).unwrap();
-            client.set_timeouts(whole, silence).unwrap();
+            client.set_timeouts(total, silence).unwrap();
             client.first_call(&Request::Stop, &[])
         };
         let hour = Duration::from_secs(3600);
@@ -366,9 +392,10 @@ mod tests {
         listener(&busy, move |n, stream| match n {
             0 => *pending.lock().unwrap() = Some(stream),
             n => {
-                send_reply(&stream, &Reply::Done);
-                let pending = pending.lock().unwrap();
-                pending.iter().filter(|_| n == 3).for_each(|first| send_reply(first, &Reply::Done));
+                assert_eq!(send_reply(&stream, &Reply::Done), Request::Ping);
+                if let Some(first) = pending.lock().unwrap().as_ref().filter(|_| n == 3) {
+                    send_reply(first, &Reply::Done);
+                }
             }
         });
         assert_eq!(request(&busy, hour).unwrap(), Reply::Done);
@@ -385,7 +412,26 @@ mod tests {
     }
 
     #[test]
-    fn connecting_to_a_full_queue_is_limited() {
+    fn a_ping_of_an_nrid_that_knows_only_status_succeeds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let (sender, requests) = std::sync::mpsc::channel();
+        listener(&path, move |n, stream| match n {
+            // An older nrid closes the connection after a request that it does not know.
+            0 => drop(frame::receive(&stream).unwrap()),
+            _ => {
+                let status = Reply::Status(Box::default());
+                sender.send(send_reply(&stream, &status)).unwrap();
+            }
+        });
+        let mut client = Client::connect(&path).unwrap();
+        client.set_timeout(Some(Duration::from_secs(60))).unwrap();
+        client.ping().unwrap();
+        assert_eq!(requests.recv().unwrap(), Request::Status);
+    }
+
+    #[test]
+    fn connecting_to_a_socket_with_a_full_queue_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let address = SocketAddrUnix::new(&path).unwrap();

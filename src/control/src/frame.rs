@@ -1,8 +1,8 @@
 //! Frames: a 4-byte big-endian length, then that many bytes; descriptors are sent with the length.
 //!
-//! The codec of `nri-wire` is not used here: its frames differ (connection id of the trunk, ttrpc
-//! headers) and need tokio. These frames are blocking, since the wrapper links no async runtime,
-//! and carry descriptors (`SCM_RIGHTS`), which frames of NRI never do.
+//! The codec of `nri-wire` is not used here: its frames have other headers (trunk, ttrpc), carry no
+//! descriptors (`SCM_RIGHTS`), and need tokio. The wrapper links no async runtime, so control
+//! frames are sent and received by blocking calls.
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -17,9 +17,10 @@ use std::{
     },
 };
 
-/// Largest frame, in bytes: enough for an environment and the file of `update --resources`.
+/// Size limit of a payload in bytes: enough for an environment and the file of
+/// `update --resources`.
 pub const MAX_FRAME: usize = 16 << 20;
-/// Largest number of descriptors of a frame.
+/// Limit of descriptors of a frame. No message has more than one, the bundle directory.
 pub const MAX_FDS: usize = 8;
 
 /// Error of a frame that could not be sent or received.
@@ -29,16 +30,16 @@ pub enum FrameError {
     #[error("the peer closed the connection")]
     Closed,
     /// The message is larger than [`MAX_FRAME`].
-    #[error("a message of {0} bytes is larger than {MAX_FRAME}")]
+    #[error("message of {0} bytes, more than the {MAX_FRAME} allowed")]
     TooLarge(usize),
-    /// No reply arrived in time.
-    #[error("no answer in time")]
+    /// The socket's timeout passed.
+    #[error("no reply in time")]
     Timeout,
     /// The frame is not a message of this protocol.
     #[error("not a control message: {0}")]
     Json(#[from] serde_json::Error),
-    /// The message is of another version of the protocol.
-    #[error("a message of protocol {0}")]
+    /// The message has another version of the protocol.
+    #[error("message of protocol version {0}, which is not supported")]
     OtherProtocol(u32),
     /// The socket failed.
     #[error(transparent)]
@@ -85,8 +86,8 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
             other => break other.map_err(io::Error::from)?,
         }
     };
-    // A blocking socket accepts the whole frame unless a signal interrupts. The descriptors were
-    // sent with the first byte.
+    // A blocking socket accepts the whole frame unless a signal interrupts the call. The
+    // descriptors were sent with the first byte.
     let mut stream = stream;
     if sent < length.len() {
         stream.write_all(&length[sent..])?;
@@ -104,7 +105,7 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
 pub fn receive(stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), FrameError> {
     let mut length = [0; 4];
     let mut fds = Vec::new();
-    let got = {
+    let received_bytes = {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
@@ -125,11 +126,11 @@ pub fn receive(stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), FrameErro
         }
         received.bytes
     };
-    if got == 0 {
+    if received_bytes == 0 {
         return Err(FrameError::Closed);
     }
     let mut stream = stream;
-    stream.read_exact(&mut length[got..])?;
+    stream.read_exact(&mut length[received_bytes..])?;
     let length = u32::from_be_bytes(length) as usize;
     if length > MAX_FRAME {
         return Err(FrameError::TooLarge(length));

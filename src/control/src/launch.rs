@@ -1,8 +1,8 @@
-//! Connecting to `nrid`, and starting it on first use: once, even if several processes try to.
+//! Connects to `nrid`, and starts it if it does not run: once, even if several processes try.
 //!
 //! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; other starters
-//! wait for the lock and then find `nrid` running. Each wait, also for the lock, is limited by the
-//! launcher's timeout: if `nrid` hangs, starters do not wait for it one after the other.
+//! wait for the lock and then find `nrid` running. The wait for the lock counts toward the
+//! launcher's timeout, so that starters do not wait one after the other for an `nrid` that hangs.
 //! `nrid --background` itself makes the new process independent of its starter (session,
 //! descriptors, cgroup).
 
@@ -28,9 +28,9 @@ use std::{
 /// of a failed start.
 pub const READY: &str = "ready";
 
-/// Limit of that line, in bytes: errors are shorter.
-const LONGEST_LINE: usize = 4096;
-/// First and longest pause between two attempts.
+/// Length limit of the line from `nrid --background` in bytes; errors are shorter.
+const MAX_LINE: usize = 4096;
+/// First and longest pause between two checks of a lock or a child process.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// Parameters to connect to `nrid` and to start it.
@@ -40,7 +40,7 @@ pub struct Launcher {
     pub program: Option<PathBuf>,
     /// The state directory.
     pub state_dir: PathBuf,
-    /// The configuration file, if one was named.
+    /// The configuration file, if the caller names one.
     pub config: Option<PathBuf>,
     /// Time limit of a start.
     pub timeout: Duration,
@@ -75,7 +75,7 @@ impl Launcher {
         self.state_dir.join(CONTROL_SOCKET)
     }
 
-    /// Connects if `nrid` runs.
+    /// Connects to a running `nrid`.
     ///
     /// # Errors
     /// `nrid` does not run, or the connection fails.
@@ -100,16 +100,16 @@ impl Launcher {
             return Err(LaunchError::NotFound);
         }
         let deadline = Instant::now() + self.timeout;
-        let in_dir = |e: io::Error| LaunchError::StateDir(self.state_dir.clone(), e);
-        make_private_dir(&self.state_dir).map_err(in_dir)?;
+        let dir_error = |e: io::Error| LaunchError::StateDir(self.state_dir.clone(), e);
+        make_private_dir(&self.state_dir).map_err(dir_error)?;
         let lock = rustix::fs::open(
             self.state_dir.join(START_LOCK),
             OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW,
             Mode::RUSR | Mode::WUSR,
         )
-        .map_err(|e| in_dir(e.into()))?;
+        .map_err(|e| dir_error(e.into()))?;
         let mut locked = Ok(());
-        let taken = until(deadline, || {
+        let is_locked = poll_until(deadline, || {
             match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => false,
                 result => {
@@ -118,8 +118,8 @@ impl Launcher {
                 }
             }
         });
-        locked.map_err(|e| in_dir(e.into()))?;
-        if !taken {
+        locked.map_err(|e| dir_error(e.into()))?;
+        if !is_locked {
             return Err(LaunchError::Timeout(self.timeout));
         }
         // Another starter may have been faster.
@@ -127,7 +127,7 @@ impl Launcher {
             Err(ClientError::Connect(e)) if is_not_running(&e) => {}
             other => return Ok(other?),
         }
-        // A starter that was killed may have started an nrid as well; either one is used.
+        // A starter that was killed may also have started an nrid; the one that runs is used.
         let started = self.spawn_and_wait(deadline);
         match self.connect() {
             Err(ClientError::Connect(e)) if is_not_running(&e) => {
@@ -173,8 +173,8 @@ impl Launcher {
     }
 }
 
-/// Repeats the check until it succeeds or the deadline passes.
-fn until(deadline: Instant, mut check: impl FnMut() -> bool) -> bool {
+/// Repeats `check` until it succeeds or the deadline passes. Returns whether it succeeded.
+fn poll_until(deadline: Instant, mut check: impl FnMut() -> bool) -> bool {
     let [mut pause, longest] = PAUSES;
     loop {
         if check() {
@@ -191,7 +191,7 @@ fn until(deadline: Instant, mut check: impl FnMut() -> bool) -> bool {
 
 /// Waits until the child exits, and kills it after the deadline.
 fn reap(child: &mut Child, deadline: Instant) {
-    if !until(deadline, || !matches!(child.try_wait(), Ok(None))) {
+    if !poll_until(deadline, || !matches!(child.try_wait(), Ok(None))) {
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -206,11 +206,11 @@ fn make_private_dir(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let meta = std::fs::symlink_metadata(dir)?;
-    let me = rustix::process::geteuid().as_raw();
-    if !meta.is_dir() || meta.uid() != me || meta.mode() & 0o022 != 0 {
+    let own_uid = rustix::process::geteuid().as_raw();
+    if !meta.is_dir() || meta.uid() != own_uid || meta.mode() & 0o022 != 0 {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("must be a directory of user {me} that no other user can write to"),
+            format!("must be a directory of user {own_uid} that no other user can write to"),
         ));
     }
     Ok(())
@@ -236,7 +236,7 @@ fn read_line(
         let n = pipe.read(&mut buffer)?;
         line.extend_from_slice(&buffer[..n]);
         let end = line.iter().position(|b| *b == b'\n');
-        if let Some(end) = end.or((line.len() > LONGEST_LINE).then_some(LONGEST_LINE)) {
+        if let Some(end) = end.or((line.len() > MAX_LINE).then_some(MAX_LINE)) {
             line.truncate(end);
             return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
         }
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use std::{fs, os::unix::fs::PermissionsExt};
 
-    /// Starts a program with this script. Returns the error and the time that it took.
+    /// Starts a program with this script. Returns the error and how long the start took.
     fn start(dir: &Path, script: &str, timeout: Duration) -> (LaunchError, Duration) {
         let program = dir.join("nrid");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -267,6 +267,7 @@ mod tests {
         (launcher.connect_or_start().unwrap_err(), begin.elapsed())
     }
 
+    /// For programs that do not become ready.
     const SHORT: Duration = Duration::from_millis(300);
     /// For programs that fail before the timeout.
     const LONG: Duration = Duration::from_secs(1000);

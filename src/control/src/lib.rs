@@ -1,5 +1,5 @@
 //! The protocol between the wrapper, the hook, `nrictl` and `nrid`: a JSON message per frame over a
-//! blocking unix stream socket, with file descriptors beside the frames of some messages.
+//! blocking unix stream socket. Some messages are sent with file descriptors.
 //!
 //! Messages carry a version, because a wrapper may connect to an `nrid` of another release. This
 //! crate does not depend on NRI. Start from [`Client`] and [`Request`]. Frames are sent with
@@ -24,8 +24,8 @@ pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
-    Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginChange, PluginStatus, Reloaded, Reply,
-    Request, Status, Substitute, Verb, Verified, VerifiedResource, Versioned,
+    Begin, Exit, Finished, Hook, HookKind, Inherited, PROTOCOL, PluginChange, PluginStatus,
+    Reloaded, Reply, Request, Status, Substitute, Verb, Verified, VerifiedResource, Versioned,
 };
 pub use printable::printable;
 pub use root::resolved_root;

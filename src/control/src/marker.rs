@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 /// Directory of the files in the state directory.
 pub const EXEC_DIR: &str = "exec";
 
-/// Longest id that fits in a file name with `.json`; ids and file names may have 255 bytes.
-const LONGEST_NAME: usize = 255 - ".json".len();
+/// Length limit of a file name without `.json`. File names have at most 255 bytes, and so may ids.
+const MAX_NAME: usize = 255 - ".json".len();
 
-/// All containers of one id, which may exist in several runtime roots.
+/// All containers with one id, which may exist in several runtime roots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ExecMarker {
     /// Containers, one per runtime root.
     pub containers: Vec<ExecContainer>,
 }
 
-/// A container, and its changes.
+/// A container, and the changes for its processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecContainer {
     /// Root directory of the container's runtime, links resolved.
@@ -34,15 +34,15 @@ pub struct ExecContainer {
 /// Changes of the process file of an `exec`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ExecChanges {
-    /// Variables.
+    /// Environment variables.
     pub env: Vec<ExecVariable>,
     /// Resource limits.
     pub rlimits: Vec<ExecRlimit>,
 }
 
-/// A variable that differs from the engine's OCI config. `exec` applies the change if the process
-/// file has the same value as that config, or like that config none; a value that was given to the
-/// `exec` itself stays.
+/// A variable that differs from the engine's OCI config. `exec` applies the change only if the
+/// process file agrees with the engine's OCI config: both have the same value, or both lack the
+/// variable. Otherwise the value was given to the `exec` itself, and stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecVariable {
     /// Name of the variable.
@@ -53,7 +53,7 @@ pub struct ExecVariable {
     pub value: Option<String>,
 }
 
-/// An rlimit that differs from the engine's OCI config; the same rule applies.
+/// An rlimit that differs from the engine's OCI config, applied by the rule of [`ExecVariable`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecRlimit {
     /// Entry of `process.rlimits` in the engine's OCI config.
@@ -65,22 +65,22 @@ pub struct ExecRlimit {
 impl ExecMarker {
     /// Path of the file for containers of this id.
     pub fn path(state_dir: &Path, id: &str) -> PathBuf {
-        let name = if id.len() <= LONGEST_NAME { id.to_owned() } else { shortened(id) };
+        let name = if id.len() <= MAX_NAME { id.to_owned() } else { shortened_name(id) };
         state_dir.join(EXEC_DIR).join(format!("{name}.json"))
     }
 }
 
 impl ExecChanges {
-    /// Whether nothing changes.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.env.is_empty() && self.rlimits.is_empty()
     }
 }
 
-/// File name for an id that is too long to be one: its prefix, a character that no runtime allows
-/// in ids, and a digest (FNV-1a). Collisions give no advantage: a user who chooses ids could change
-/// the markers directly.
-fn shortened(id: &str) -> String {
+/// Returns a file name for an id that is too long for one: the prefix of the id, a character that
+/// no runtime allows in ids, and a digest (FNV-1a). Collisions give no advantage: a user who
+/// chooses ids could change the markers directly.
+fn shortened_name(id: &str) -> String {
     let cut = (0..=200).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
     let digest = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -31,29 +31,33 @@ impl<T> Versioned<T> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// A wrapper is about to run a verb. One descriptor, the bundle directory, if the verb has one.
+    /// A wrapper is about to run a verb. If the verb has a bundle, the descriptor of its directory
+    /// is sent with the message.
     /// Replies: proceed, bypass, refused.
     Begin(Box<Begin>),
-    /// The verb of [`Request::Begin`] has ended; sent on the same connection. Reply: done, or
-    /// refused (the wrapper reports the verb as failed).
+    /// The verb of [`Request::Begin`] has ended; sent on the same connection. Replies:
+    /// done, or refused (the wrapper then reports the verb as failed).
     Finished(Finished),
     /// An OCI hook runs. Replies: done, refused.
     Hook(Box<Hook>),
+    /// A sign of life, for which `nrid` does no work. Reply: done. An `nrid` that does not know the
+    /// request closes the connection; see [`Client::ping`](crate::Client::ping).
+    Ping,
     /// Status of `nrid`. Reply: status.
     Status,
     /// Compare the resources of containers with their cgroups. Reply: verified.
     Verify {
-        /// Ids or prefixes of ids; empty: all containers that have a process.
+        /// Ids or prefixes of ids. If empty, all containers that have a process.
         ids: Vec<String>,
     },
-    /// End cleanly. Reply: done, then the connection stays open until the process has ended.
+    /// End cleanly. Reply: done. The connection stays open until the process has ended.
     Stop,
-    /// Read the configuration and the plugin directory again. Reply: reloaded, or refused (the
-    /// configuration is broken, and the previous one stays effective).
+    /// Read the configuration and the plugin directory again. Replies: reloaded, or refused
+    /// (the configuration is invalid, and the previous one stays effective).
     Reload,
     /// End cleanly and continue as the installed program, in the same process and with the same
-    /// sockets. Reply: done, then the connection stays open until that program takes over; or
-    /// refused (it does not exist or does not run, and nothing has changed).
+    /// sockets. Replies: done (the connection stays open until the installed program takes over),
+    /// or refused (that program does not exist or cannot run, and nothing has changed).
     Restart {
         /// The program. Default: the path from which this `nrid` was started.
         #[serde(default)]
@@ -65,16 +69,17 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// Run the real runtime, report with [`Request::Finished`] (unless the verb is exec'ed).
+    /// Run the real runtime, and report with [`Request::Finished`] unless the wrapper becomes the
+    /// runtime (`run` and `restore`).
     Proceed(Substitute),
     /// Run the real runtime as it was called, without a report.
     Bypass,
-    /// Do not run the real runtime; fail with this line.
+    /// Do not run the real runtime; fail with this message, which is one line.
     Refused {
-        /// Names plugin, field, container and remedy.
+        /// Error message, which names plugin, field, container and remedy.
         message: String,
     },
-    /// The request has been carried out.
+    /// The request was performed.
     Done,
     /// Reply to [`Request::Status`].
     Status(Box<Status>),
@@ -82,7 +87,7 @@ pub enum Reply {
     Verified(Vec<Verified>),
     /// Reply to [`Request::Reload`].
     Reloaded(Box<Reloaded>),
-    /// The request was of a protocol that this `nrid` does not speak.
+    /// The request has a protocol version that this `nrid` does not support.
     OtherVersion {
         /// Program version of this `nrid`.
         version: String,
@@ -99,7 +104,7 @@ pub enum Reply {
 pub enum Verb {
     /// `create`
     Create,
-    /// `run`: execve after the reply; the hook reports later events.
+    /// `run`: the wrapper becomes the runtime after the reply, and the hook reports later events.
     Run,
     /// `restore`: as `run`.
     Restore,
@@ -122,7 +127,7 @@ pub struct Begin {
     pub runtime: OsText,
     /// `--root`, made absolute; `None` if it was not given.
     pub root: Option<OsText>,
-    /// Global options as given: before the verb, without `argv[0]` and our own.
+    /// Options before the verb, as given, without `argv[0]` and the wrapper's own options.
     pub globals: Vec<OsText>,
     /// Arguments after the verb, as given.
     pub arguments: Vec<OsText>,
@@ -136,7 +141,7 @@ pub struct Begin {
     pub environment: Vec<OsText>,
     /// `update`: content of the file of `--resources`, or of stdin.
     pub resources: Option<String>,
-    /// `--detach` of `run` and `restore`; `--force` of `delete`.
+    /// Whether `run` or `restore` has `--detach`, or `delete` has `--force`.
     pub flag: bool,
     /// The hook program, absolute; `None` if it was not found.
     pub hook: Option<OsText>,
@@ -154,13 +159,13 @@ pub struct Substitute {
 /// End of a verb.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Exit of the real runtime.
+    /// Exit status of the real runtime.
     pub exit: Exit,
     /// Content of the `--pid-file` after a `create`.
     pub pid: Option<i32>,
 }
 
-/// Exit of a process.
+/// Exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
@@ -209,7 +214,7 @@ pub struct Status {
     pub version: String,
     /// Process id.
     pub pid: u32,
-    /// Seconds since it started.
+    /// Seconds since `nrid` started.
     pub uptime: u64,
     /// The configuration file that `nrid` read, if any.
     pub config: Option<OsText>,
@@ -227,7 +232,7 @@ pub struct Status {
     /// Path of the program when `nrid` started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<OsText>,
-    /// Whether that path now has another program or none.
+    /// Whether the path of `program` now has another program or none.
     #[serde(default)]
     pub program_replaced: bool,
     /// Reason why the last restart failed.
@@ -242,34 +247,57 @@ pub struct Status {
     /// Changes that a reload would make for files of the plugin directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub due: Vec<PluginChange>,
+    /// Conditions of the host that limit what `nrid` can do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// Policies (`[[plugin]] match`) that match no known plugin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_policies: Vec<String>,
+    /// Reason why `due` and `idle_policies` are unknown: the plugin directory cannot be listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plugin_dir_error: Option<String>,
+    /// What `nrid` has inherited from the process that started it, and cannot reset.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inherited: Vec<Inherited>,
+}
+
+/// A restriction that a process inherits from its parent, and that cannot be reset.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Inherited {
+    /// The restriction, such as `no_new_privs is set`.
+    pub what: String,
+    /// What follows from it.
+    pub effect: String,
+    /// What an administrator can do.
+    pub remedy: String,
 }
 
 /// Result of a reload.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// The configuration file that it read, if any.
+    /// The configuration file that the reload read, if any.
     pub config: Option<OsText>,
     /// Whether the configuration has changed.
     pub changed: bool,
     /// Changes of launched plugins.
     pub plugins: Vec<PluginChange>,
-    /// Keys whose new value takes `nrictl restart`, with the reason.
+    /// Keys whose new value takes effect only after `nrictl restart`, with the reason.
     pub needs_restart: Vec<String>,
     /// Further remarks.
     pub notes: Vec<String>,
+    /// Paths in the configuration that lead to nothing, with key and effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
-/// Change for a file of the plugin directory, made or pending until the next reload.
+/// Change of a plugin in the plugin directory: already made, or pending until the next reload.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PluginChange {
     /// Name of the plugin: `NN-name`.
     pub name: String,
     /// One of kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable.
     pub change: String,
-    /// The reason.
+    /// The reason for the change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
@@ -286,7 +314,7 @@ pub struct Verified {
     /// Reason why nothing was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Resources of the container, a cgroup file each.
+    /// Comparisons, one per cgroup file.
     pub settings: Vec<VerifiedResource>,
     /// Fields for which this host has no cgroup file.
     pub nowhere: Vec<String>,
@@ -307,7 +335,7 @@ pub struct VerifiedResource {
     /// accepts several forms of others.
     #[serde(rename = "in_force")]
     pub effective: bool,
-    /// The plugin that set it; `None`: the engine.
+    /// The plugin that set the field; `None` if the engine did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
@@ -317,7 +345,7 @@ pub struct VerifiedResource {
 pub struct PluginStatus {
     /// `NN-name`
     pub name: String,
-    /// Whether `nrid` launched it.
+    /// Whether `nrid` launched the plugin.
     pub launched: bool,
     /// Process id, if known.
     pub pid: Option<u32>,

@@ -1,4 +1,4 @@
-//! Sanitizing of untrusted text for logs and terminals: names, paths and messages of plugins may
+//! Makes untrusted text safe for logs and terminals: names, paths and messages of plugins may
 //! contain any characters.
 
 use std::borrow::Cow;
@@ -21,10 +21,10 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 }
 
 fn is_control(c: char) -> bool {
-    let separates = matches!(c, '\u{2028}' | '\u{2029}');
-    let turns =
+    let is_separator = matches!(c, '\u{2028}' | '\u{2029}');
+    let changes_direction =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    (c.is_control() && c != '\t') || separates || turns
+    (c.is_control() && c != '\t') || is_separator || changes_direction
 }
 
 #[cfg(test)]

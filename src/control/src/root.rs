@@ -1,22 +1,22 @@
-//! Root directories of runtimes as keys: different paths of the same directory must be one key.
+//! Root directories of runtimes as keys: all paths of one directory must become the same key.
 
 use std::path::{Component, Path, PathBuf};
 
 /// Resolves links in the part of `root` that exists. The first container after a boot is created
-/// before its root exists, and later ones must have the same key: `/var/run/x` is `/run/x` in both
-/// cases.
+/// before the root exists, and must have the same key as later containers: `/var/run/x` becomes
+/// `/run/x` in either case.
 pub fn resolved_root(root: &Path) -> PathBuf {
     for existing in root.ancestors() {
         if let Ok(resolved) = std::fs::canonicalize(existing) {
             let missing: Vec<_> =
                 root.strip_prefix(existing).iter().flat_map(|m| m.components()).collect();
             // `..` below a missing directory cannot be resolved.
-            let plain = missing.iter().all(|c| matches!(c, Component::Normal(_)));
-            let whole = [Component::RootDir]
+            let is_resolvable = missing.iter().all(|c| matches!(c, Component::Normal(_)));
+            let path = [Component::RootDir]
                 .into_iter()
                 .chain(resolved.components().skip(1))
                 .chain(missing);
-            return if plain { whole.collect() } else { root.to_owned() };
+            return if is_resolvable { path.collect() } else { root.to_owned() };
         }
     }
     root.to_owned()
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_resolved_before_and_after_the_directory_is_made() {
+    fn links_are_resolved_before_and_after_the_directory_is_created() {
         let dir = tempfile::tempdir().unwrap();
         let real = std::fs::canonicalize(dir.path()).unwrap();
         std::fs::create_dir(real.join("run")).unwrap();
@@ -45,7 +45,7 @@ mod tests {
             resolved_root(&real.join("link/a/b/")).as_os_str(),
             real.join("run/a/b").as_os_str()
         );
-        assert_eq!(resolved_root(&real.join("none/../link")), real.join("none/../link"));
+        assert_eq!(resolved_root(&real.join("missing/../link")), real.join("missing/../link"));
         assert_eq!(
             resolved_root(Path::new("relative-and-absent")),
             Path::new("relative-and-absent")

@@ -19,7 +19,7 @@ enum Form<'a> {
 }
 
 impl OsText {
-    /// Returns it as a path.
+    /// Returns the text as a path.
     pub fn as_path(&self) -> &Path {
         Path::new(&self.0)
     }

@@ -9,12 +9,12 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let by_bundle = || {
         let bundle = paths::components(clues.bundle)?;
         let root = paths::components(clues.root)?;
-        let of_executor =
+        let is_executor_bundle =
             bundle.ends_with(&["executor", clues.id]) && root.split_last()?.1 == bundle;
-        of_executor.then_some(())
+        is_executor_bundle.then_some(())
     };
     let by_cgroup = || {
-        (CgroupsPath::of(clues.cgroups_path).last_two() == Some(("buildkit", clues.id)))
+        (CgroupsPath::parse(clues.cgroups_path).last_two() == Some(("buildkit", clues.id)))
             .then_some(())
     };
     by_bundle().or_else(by_cgroup)?;

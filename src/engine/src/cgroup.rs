@@ -3,17 +3,17 @@
 
 use std::path::{Component, Path};
 
-/// Parsed `linux.cgroupsPath`.
+/// A parsed `linux.cgroupsPath`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CgroupsPath<'a> {
     /// The form of systemd: the unit `prefix-name.scope` in the slice.
     Systemd { slice: &'a str, prefix: &'a str, name: &'a str },
-    /// A path.
+    /// A path below the cgroup hierarchy.
     Path(&'a Path),
 }
 
 impl<'a> CgroupsPath<'a> {
-    pub(crate) fn of(text: &'a str) -> Self {
+    pub(crate) fn parse(text: &'a str) -> Self {
         match text.split(':').collect::<Vec<_>>().as_slice() {
             &[slice, prefix, name] => Self::Systemd { slice, prefix, name },
             _ => Self::Path(Path::new(text)),
@@ -35,7 +35,7 @@ impl<'a> CgroupsPath<'a> {
 
 /// Returns the parent of a cgroup: the path without the last component, or the slice.
 pub(crate) fn parent(cgroups_path: &str) -> String {
-    match CgroupsPath::of(cgroups_path) {
+    match CgroupsPath::parse(cgroups_path) {
         CgroupsPath::Systemd { slice, .. } => slice.to_owned(),
         CgroupsPath::Path(path) => {
             path.parent().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default()
@@ -70,7 +70,7 @@ mod tests {
             ("s:b:c", None),
             ("", None),
         ] {
-            assert_eq!(CgroupsPath::of(path).last_two(), expected, "{path}");
+            assert_eq!(CgroupsPath::parse(path).last_two(), expected, "{path}");
         }
     }
 }

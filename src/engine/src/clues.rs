@@ -37,11 +37,11 @@ impl<'a> Clues<'a> {
         self.annotations.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Annotations whose keys satisfy a predicate.
-    pub(crate) fn annotations_if(&self, pass: impl Fn(&str) -> bool) -> Map {
+    /// Annotations whose keys satisfy `predicate`.
+    pub(crate) fn annotations_if(&self, predicate: impl Fn(&str) -> bool) -> Map {
         self.annotations
             .iter()
-            .filter(|(k, _)| pass(k))
+            .filter(|(k, _)| predicate(k))
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect()
     }

@@ -15,6 +15,7 @@ pub(crate) const NERDCTL_NAME: &str = "nerdctl/name";
 
 /// containerd's namespace of CRI containers.
 const CRI_NAMESPACE: &str = "k8s.io";
+/// API socket, unless the caller's environment or the bundle names another.
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// Metadata of a container (`Containers.Get`).
@@ -30,20 +31,21 @@ pub struct Metadata {
     pub runtime: String,
 }
 
+/// Names of the extensions with the CRI metadata of containers and sandboxes.
 const CONTAINER: &str = "io.cri-containerd.container.metadata";
 const SANDBOX: &str = "io.cri-containerd.sandbox.metadata";
 
-/// JSON envelope of both CRI extensions.
+/// JSON envelope of the CRI extensions [`CONTAINER`] and [`SANDBOX`].
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct Versioned {
     version: String,
-    metadata: Kept,
+    metadata: CriMetadata,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct Kept {
+struct CriMetadata {
     config: Option<Config>,
     runtime_handler: Option<String>,
 }
@@ -66,7 +68,8 @@ struct Names {
 }
 
 /// Recognizes a container of CRI. Containers in the namespace of another client are excluded: their
-/// users choose annotations (and with `ctr` ids), and could make a container pass for a sandbox.
+/// users choose annotations (and with `ctr` also ids), and could make an ordinary container look
+/// like a sandbox.
 pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
     if task(clues).is_some_and(|(_, namespace)| namespace != CRI_NAMESPACE) {
         return None;
@@ -76,7 +79,7 @@ pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
     Some(identity)
 }
 
-/// Recognizes a container of another client.
+/// Recognizes a container of a client other than CRI.
 pub(crate) fn identify_task(clues: &Clues<'_>) -> Option<Identity> {
     task(clues)?;
     let mut identity = Identity::alone(EngineKind::Ctr, clues);
@@ -96,23 +99,24 @@ fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
     }
 }
 
-/// API socket and namespace, if containerd called the runtime.
+/// API socket and namespace, if containerd called the runtime. `namespace` is the default.
 pub(crate) fn source(clues: &Clues<'_>, namespace: &str) -> Option<Source> {
     let variable =
         |key: &str| clues.environment.get(key).map(String::as_str).filter(|v| !v.is_empty());
-    let grpc = variable("GRPC_ADDRESS").and_then(socket);
-    let address = grpc.or_else(|| socket(variable("TTRPC_ADDRESS")?.strip_suffix(".ttrpc")?));
-    let (state, in_bundle) = task(clues).unzip();
+    let grpc_socket = variable("GRPC_ADDRESS").and_then(socket);
+    let address =
+        grpc_socket.or_else(|| socket(variable("TTRPC_ADDRESS")?.strip_suffix(".ttrpc")?));
+    let (state, bundle_namespace) = task(clues).unzip();
     if address.is_none() && state.is_none() {
         return None;
     }
-    let of_root = || clues.runtime_root.and_then(Path::file_name).and_then(|n| n.to_str());
-    let namespace = in_bundle
-        .or_else(|| variable("NAMESPACE").or_else(of_root).map(str::to_owned))
+    let last_of_root = || clues.runtime_root.and_then(Path::file_name).and_then(|n| n.to_str());
+    let namespace = bundle_namespace
+        .or_else(|| variable("NAMESPACE").or_else(last_of_root).map(str::to_owned))
         .unwrap_or_else(|| namespace.to_owned());
-    let in_state =
+    let socket_in_state =
         || state.filter(|s| s.components().count() > 1).map(|s| s.join("containerd.sock"));
-    let socket = address.or_else(in_state).unwrap_or_else(|| SOCKET.into());
+    let socket = address.or_else(socket_in_state).unwrap_or_else(|| SOCKET.into());
     Some(Source::Containerd { socket, namespace })
 }
 
@@ -120,9 +124,14 @@ fn socket(address: &str) -> Option<PathBuf> {
     paths::checked(address.strip_prefix("unix://").unwrap_or(address))
 }
 
-fn kept(metadata: &Metadata, extension: &'static str) -> Result<Option<Kept>, Unreadable> {
+/// Parses the CRI metadata in an extension; `None` if the container does not have the extension.
+fn cri_metadata(
+    metadata: &Metadata,
+    extension: &'static str,
+) -> Result<Option<CriMetadata>, Unreadable> {
     let Some(bytes) = metadata.extensions.get(extension) else { return Ok(None) };
-    let Versioned { version, metadata } = unreadable::parse(extension, bytes, unreadable::ONE)?;
+    let Versioned { version, metadata } =
+        unreadable::parse(extension, bytes, unreadable::MAX_CONTAINER)?;
     if version != "v1" {
         return Err(Unreadable::Version { what: extension, found: version });
     }
@@ -144,26 +153,26 @@ pub fn complete(
     }
     let (container, sandbox) = match identity.role {
         Role::Sandbox => (None, Some(own)),
-        _ => (kept(own, CONTAINER)?, sandbox),
+        _ => (cri_metadata(own, CONTAINER)?, sandbox),
     };
-    let pod = sandbox.map(|s| kept(s, SANDBOX)).transpose()?.flatten();
+    let pod = sandbox.map(|s| cri_metadata(s, SANDBOX)).transpose()?.flatten();
     if identity.image.is_empty() {
         identity.image.clone_from(&own.image);
     }
     identity.labels.clone_from(&own.labels);
     if let Some(Config { metadata, labels, annotations }) = container.and_then(|c| c.config) {
-        set(&mut identity.name, metadata.and_then(|m| m.name));
+        set_unless_empty(&mut identity.name, metadata.and_then(|m| m.name));
         identity.labels.extend(labels.unwrap_or_default());
         identity.annotations = annotations.unwrap_or_default();
     }
-    if let (Some(kept), Some(sandbox)) = (pod, sandbox) {
+    if let (Some(pod_metadata), Some(sandbox)) = (pod, sandbox) {
         let pod = &mut identity.pod;
-        set(&mut pod.runtime_handler, kept.runtime_handler);
-        let Config { metadata, labels, annotations } = kept.config.unwrap_or_default();
+        set_unless_empty(&mut pod.runtime_handler, pod_metadata.runtime_handler);
+        let Config { metadata, labels, annotations } = pod_metadata.config.unwrap_or_default();
         let names = metadata.unwrap_or_default();
-        set(&mut pod.name, names.name);
-        set(&mut pod.uid, names.uid);
-        set(&mut pod.namespace, names.namespace);
+        set_unless_empty(&mut pod.name, names.name);
+        set_unless_empty(&mut pod.uid, names.uid);
+        set_unless_empty(&mut pod.namespace, names.namespace);
         pod.labels.clone_from(&sandbox.labels);
         pod.labels.extend(labels.unwrap_or_default());
         pod.annotations = annotations.unwrap_or_default();
@@ -171,8 +180,8 @@ pub fn complete(
     Ok(())
 }
 
-/// Completes a container of a client other than CRI: labels, image, and the name of nerdctl unless
-/// the OCI config has it.
+/// Completes a container of a client other than CRI: labels, image, and, if only the labels
+/// have it, the name of a nerdctl container.
 fn complete_alone(identity: &mut Identity, own: &Metadata) {
     identity.labels.clone_from(&own.labels);
     identity.image.clone_from(&own.image);
@@ -187,8 +196,8 @@ fn complete_alone(identity: &mut Identity, own: &Metadata) {
     }
 }
 
-/// Sets a value, unless the new one is missing or empty.
-fn set(to: &mut String, from: Option<String>) {
+/// Sets `to`, unless the new value is missing or empty.
+fn set_unless_empty(to: &mut String, from: Option<String>) {
     if let Some(from) = from.filter(|f| !f.is_empty()) {
         *to = from;
     }

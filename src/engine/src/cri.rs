@@ -1,4 +1,4 @@
-//! Reads the annotations of containerd's CRI, which iSulad writes, too.
+//! Reads the annotations of containerd's CRI, which iSulad also writes.
 //! Source: containerd, `internal/cri/annotations/annotations.go`.
 
 use crate::{Clues, EngineKind, Identity, Map, Pod, Role, cgroup};

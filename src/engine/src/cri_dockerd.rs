@@ -2,7 +2,7 @@
 //! Docker's labels; CRI annotations are labels with a prefix.
 //!
 //! An image can set labels, but not the name of the container, so labels are used only for
-//! containers with names of kubelet. Sources: cri-dockerd, `core/docker_service.go`,
+//! containers whose names have kubelet's form. Sources: cri-dockerd, `core/docker_service.go`,
 //! `core/helpers.go`, `core/naming.go`.
 
 use crate::{EngineKind, Identity, Map, Pod, Role, kubernetes};
@@ -13,6 +13,7 @@ const LOG_PATH: &str = "io.kubernetes.container.logpath";
 const ANNOTATION: &str = "annotation.";
 
 /// Changes a Docker identity to one of a Kubernetes pod, if kubelet set the labels and the name.
+/// Returns whether it did.
 pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
     let Some(names) = kubernetes::of_container(name) else { return false };
     let label = |key: &str| identity.labels.get(key).filter(|v| !v.is_empty()).cloned();
@@ -23,12 +24,12 @@ pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
         (Some("container"), Some(sandbox)) if sandbox != id => (Role::Member, sandbox),
         _ => return false,
     };
-    let own = |key: &str| {
+    let is_own = |key: &str| {
         [TYPE, SANDBOX_ID, LOG_PATH].contains(&key)
             || (role == Role::Sandbox && key == kubernetes::CONTAINER_NAME)
     };
     let all = std::mem::take(&mut identity.labels);
-    for (key, value) in all.into_iter().filter(|(key, _)| !own(key)) {
+    for (key, value) in all.into_iter().filter(|(key, _)| !is_own(key)) {
         match key.strip_prefix(ANNOTATION) {
             Some(key) => identity.annotations.insert(key.to_owned(), value),
             None => identity.labels.insert(key, value),

@@ -2,10 +2,10 @@
 //! JSON in a string.
 //!
 //! By default a pod has no sandbox container (`drop_infra_ctr`), and OCI configs do not show
-//! whether it has one. Containers belong to the same pod if they have the same sandbox id, which
-//! is the id of the sandbox container if one exists. CRI-O copies Kubernetes' annotations of the
-//! pod to its containers. Other facts are in the OCI config of the sandbox, which exists with and
-//! without a sandbox container. Sources: CRI-O, `internal/annotations/annotations.go`,
+//! whether a pod has one. Containers belong to the same pod if they have the same sandbox id, which
+//! is the id of the sandbox container if the pod has one. CRI-O copies Kubernetes' annotations of
+//! the pod to its containers. Other facts are in the OCI config of the sandbox, which exists with
+//! and without a sandbox container. Sources: CRI-O, `internal/annotations/annotations.go`,
 //! `internal/factory/container/container.go`, `server/sandbox_run_linux.go`.
 
 use crate::{
@@ -61,7 +61,9 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
         ..Pod::default()
     };
     let source = match role {
-        Role::Shared => sandbox_document(clues, &sandbox).map(|sandbox| Source::CriO { sandbox }),
+        Role::Shared => {
+            sandbox_config_path(clues, &sandbox).map(|sandbox| Source::CriO { sandbox })
+        }
         _ => None,
     };
     let names = get("SandboxName").and_then(kubernetes::of_sandbox);
@@ -101,7 +103,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
 
 /// Whether the cgroup has a name of CRI-O: `<slice>:crio:<id>`, or `…/crio-<id>`.
 fn is_in_own_cgroup(clues: &Clues<'_>) -> bool {
-    match CgroupsPath::of(clues.cgroups_path) {
+    match CgroupsPath::parse(clues.cgroups_path) {
         CgroupsPath::Systemd { prefix, name, .. } => prefix == "crio" && name == clues.id,
         path => {
             path.last_two().is_some_and(|(_, last)| last.strip_prefix("crio-") == Some(clues.id))
@@ -126,10 +128,10 @@ impl Metadata {
 }
 
 /// Returns `…/<sandbox>/userdata/config.json`, next to the container's `…/<id>/userdata`.
-fn sandbox_document(clues: &Clues<'_>, sandbox: &str) -> Option<PathBuf> {
+fn sandbox_config_path(clues: &Clues<'_>, sandbox: &str) -> Option<PathBuf> {
     let mut path = paths::components(clues.bundle)?;
-    let layout = path.pop()? == "userdata" && path.pop()? == clues.id;
-    if !layout || !paths::is_component(sandbox) {
+    let has_layout = path.pop()? == "userdata" && path.pop()? == clues.id;
+    if !has_layout || !paths::is_component(sandbox) {
         return None;
     }
     path.extend([sandbox, "userdata", "config.json"]);
@@ -148,8 +150,8 @@ struct SandboxConfig {
 /// # Errors
 /// The OCI config cannot be parsed, or is of another sandbox.
 pub fn complete(identity: &mut Identity, config: &[u8]) -> Result<(), Unreadable> {
-    const WHAT: &str = "the sandbox's config.json";
-    let SandboxConfig { annotations } = unreadable::parse(WHAT, config, unreadable::ONE)?;
+    const WHAT: &str = "the sandbox's config.json"; // for errors
+    let SandboxConfig { annotations } = unreadable::parse(WHAT, config, unreadable::MAX_CONTAINER)?;
     let get = |key: &str| annotations.get(&format!("{PREFIX}{key}")).map(String::as_str);
     let found = get("SandboxID").unwrap_or_default();
     if found != identity.pod.id {
@@ -174,7 +176,7 @@ pub fn complete(identity: &mut Identity, config: &[u8]) -> Result<(), Unreadable
     Ok(())
 }
 
-/// Parses JSON in an annotation; the default if it is malformed.
+/// Parses JSON in an annotation; `None` if the annotation is missing or malformed.
 fn json<T: DeserializeOwned>(text: Option<&str>) -> Option<T> {
-    unreadable::parse("annotation", text?.as_bytes(), unreadable::ANNOTATION).ok()
+    unreadable::parse("annotation", text?.as_bytes(), unreadable::MAX_ANNOTATION).ok()
 }

@@ -44,27 +44,27 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
         return None;
     }
     let bundle = paths::components(clues.bundle).unwrap_or_default();
-    let mut dirs = mounted(clues);
+    let mut dirs = dirs_of_mounts(clues);
     if dirs.is_empty() && !bundle.ends_with(&["moby", clues.id]) {
         return None;
     }
-    if let Some(dir) = beside_root(clues) {
-        paths::add(&mut dirs, dir);
+    if let Some(dir) = dir_from_root(clues) {
+        paths::add_unique(&mut dirs, dir);
     }
     let mut identity = Identity::alone(EngineKind::Docker, clues);
     identity.source = (!dirs.is_empty()).then_some(Source::Docker { dirs });
     Some(identity)
 }
 
-/// Directories `containers/<id>` that contain the mounted files.
-fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
+/// Directories `containers/<id>` of the mounted files.
+fn dirs_of_mounts(clues: &Clues<'_>) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for mount in clues.mounts {
         match paths::components(mount).as_deref() {
             Some([root @ .., "containers", id, file])
                 if *id == clues.id && MOUNTED.contains(file) =>
             {
-                paths::add(&mut dirs, paths::absolute(root).join("containers").join(id));
+                paths::add_unique(&mut dirs, paths::absolute(root).join("containers").join(id));
             }
             _ => {}
         }
@@ -74,7 +74,7 @@ fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
 
 /// Directory `containers/<id>`, derived from the path of the root file system:
 /// `<data-root>/overlay2/<x>/merged`, `<data-root>/rootfs/<snapshotter>/<id>`, and so on.
-fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
+fn dir_from_root(clues: &Clues<'_>) -> Option<PathBuf> {
     match paths::components(clues.root)?.as_slice() {
         [data_root @ .., _, _, _] if !data_root.is_empty() => {
             Some(paths::absolute(data_root).join("containers").join(clues.id))
@@ -83,8 +83,8 @@ fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
     }
 }
 
-/// Adds the facts from dockerd's files of this container. `kubernetes`: whether cri-dockerd runs;
-/// otherwise its labels are ignored, since users of Docker can set the same labels.
+/// Adds the facts from dockerd's files of this container. Labels of cri-dockerd are
+/// ignored unless `cri_dockerd_runs`, since users of Docker can set the same labels.
 ///
 /// # Errors
 /// The files cannot be parsed, or are of another container; the identity is unchanged.
@@ -93,9 +93,9 @@ pub fn complete(
     id: &str,
     config_v2: &[u8],
     hostconfig: Option<&[u8]>,
-    kubernetes: bool,
+    cri_dockerd_runs: bool,
 ) -> Result<(), Unreadable> {
-    let own: ConfigV2 = unreadable::parse("config.v2.json", config_v2, unreadable::ONE)?;
+    let own: ConfigV2 = unreadable::parse("config.v2.json", config_v2, unreadable::MAX_CONTAINER)?;
     if own.id.as_deref() != Some(id) {
         return Err(Unreadable::Other {
             what: "config.v2.json",
@@ -103,7 +103,7 @@ pub fn complete(
         });
     }
     let host: HostConfig = match hostconfig {
-        Some(bytes) => unreadable::parse("hostconfig.json", bytes, unreadable::ONE)?,
+        Some(bytes) => unreadable::parse("hostconfig.json", bytes, unreadable::MAX_CONTAINER)?,
         None => HostConfig::default(),
     };
     let config = own.config.unwrap_or_default();
@@ -113,7 +113,7 @@ pub fn complete(
     identity.pod.runtime_handler = host.runtime.unwrap_or_default();
     let name = own.name.unwrap_or_default();
     let name = name.strip_prefix('/').unwrap_or(&name);
-    if kubernetes && cri_dockerd::complete(identity, id, name) {
+    if cri_dockerd_runs && cri_dockerd::complete(identity, id, name) {
         return Ok(());
     }
     if !name.is_empty() {

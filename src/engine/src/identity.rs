@@ -32,7 +32,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// Name in logs, metrics and the configuration.
+    /// Returns the name in logs, metrics and the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Containerd => "containerd",
@@ -65,7 +65,7 @@ pub enum Role {
     /// Member of a pod that may have no sandbox container: unless the sandbox is known, the pod is
     /// synthetic, starts with its first container and ends with the last.
     Shared,
-    /// Only container of a synthetic pod, which starts and ends with it.
+    /// Only container of a synthetic pod, which starts and ends with the container.
     Alone,
 }
 
@@ -76,19 +76,20 @@ pub struct Pod {
     pub id: String,
     /// Id of the sandbox container, if the pod has one and it is known.
     ///
-    /// Equal to the id of the pod, except under Podman. There, the id of the infra container may be
-    /// the only trace of a member's pod: then `id` is that id, too, and the member belongs to the
-    /// pod of the container with this id, if that container exists.
+    /// The value equals `id`, except under Podman, where pods have ids of their own. If the id of
+    /// the infra container is the only trace of a member's pod, both `id` and `sandbox` of the
+    /// member are the infra container's id, and the member belongs to that container's pod if the
+    /// container exists.
     pub sandbox: String,
-    /// Name.
+    /// Name of the pod.
     pub name: String,
-    /// Uid from the orchestrator.
+    /// Uid of the pod in the orchestrator.
     pub uid: String,
-    /// Namespace of the orchestrator.
+    /// Namespace of the pod in the orchestrator.
     pub namespace: String,
-    /// Labels.
+    /// Labels of the pod.
     pub labels: Map,
-    /// Annotations.
+    /// Annotations of the pod.
     pub annotations: Map,
     /// Parent cgroup of the containers.
     pub cgroup_parent: String,
@@ -118,7 +119,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Creates the identity of a container with a synthetic pod, both named by the id.
+    /// Creates the identity of a container with a synthetic pod. The container id names both.
     pub(crate) fn alone(engine: EngineKind, clues: &Clues<'_>) -> Self {
         Self {
             engine,
@@ -157,12 +158,12 @@ pub enum Source {
     },
     /// OCI config of a sandbox of CRI-O, for [`cri_o::complete`](crate::cri_o::complete).
     CriO {
-        /// The file.
+        /// Path of the file.
         sandbox: PathBuf,
     },
     /// Lists of containers/storage, for [`podman::complete`](crate::podman::complete).
     Podman {
-        /// Files, the most likely first; any may be absent.
+        /// Paths of the lists, the most likely first; any list may be missing.
         lists: Vec<PathBuf>,
     },
 }

@@ -1,8 +1,8 @@
 //! Recognizes iSulad by the bundle, `<graph>/engines/<runtime>/<id>`, or systemd's cgroup,
-//! `<slice>:isulad:<id>`. Its CRI writes containerd's annotations, but the sandbox id only on
+//! `<slice>:isulad:<id>`. iSulad's CRI writes containerd's annotations, but the sandbox id only on
 //! containers, not on the sandbox. The OCI config of a container without CRI has no names and
-//! labels. Sources: iSulad,
-//! `src/daemon/config/isulad_config.c`, `src/daemon/entry/cri/`, `src/daemon/modules/spec/specs.c`.
+//! labels. Sources: iSulad, `src/daemon/config/isulad_config.c`, `src/daemon/entry/cri/`,
+//! `src/daemon/modules/spec/specs.c`.
 
 use crate::{Clues, EngineKind, Identity, Role, cgroup::CgroupsPath, cri, paths};
 
@@ -15,11 +15,11 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
         [.., "engines", runtime, id] if *id == clues.id => Some((*runtime).to_owned()),
         _ => None,
     };
-    let by_cgroup = || {
-        matches!(CgroupsPath::of(clues.cgroups_path),
+    let is_in_own_cgroup = || {
+        matches!(CgroupsPath::parse(clues.cgroups_path),
             CgroupsPath::Systemd { prefix: "isulad", name, .. } if name == clues.id)
     };
-    if runtime.is_none() && !by_cgroup() {
+    if runtime.is_none() && !is_in_own_cgroup() {
         return None;
     }
     let mut identity = cri::identify(EngineKind::Isulad, clues, || Some(clues.id.to_owned()))

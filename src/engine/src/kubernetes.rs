@@ -1,5 +1,5 @@
-//! Parses names of kubelet's containers: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`; those
-//! of CRI-O's sandboxes have no container part. Kubernetes' names contain no underscore.
+//! Parses names of kubelet's containers: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`.
+//! Names of CRI-O's sandboxes lack `<container>`. Names of Kubernetes objects have no underscore.
 //! Sources: cri-dockerd, `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
 
 use crate::{Map, Pod};
@@ -43,10 +43,11 @@ pub(crate) fn of_sandbox(name: &str) -> Option<Names<'_>> {
     }
 }
 
-/// Sets the names of a pod from the engine's pod name, else from kubelet's labels.
+/// Sets name, namespace and uid of a pod from the parsed name of a container or sandbox, else from
+/// kubelet's labels.
 pub(crate) fn name_pod(pod: &mut Pod, names: Option<&Names<'_>>, labels: &Map) {
-    let choose = |named: Option<&str>, key: &str| {
-        named.map(str::to_owned).or_else(|| labels.get(key).cloned()).unwrap_or_default()
+    let choose = |from_name: Option<&str>, key: &str| {
+        from_name.map(str::to_owned).or_else(|| labels.get(key).cloned()).unwrap_or_default()
     };
     pod.name = choose(names.map(|n| n.pod), POD_NAME);
     pod.namespace = choose(names.map(|n| n.namespace), POD_NAMESPACE);

@@ -4,12 +4,12 @@
 //! The crate does no I/O: [`identify`] decides by the OCI config and the arguments and environment
 //! of the runtime. Unknown names stay empty; recognition cannot fail, since a missing name must not
 //! fail a container. If the engine stores more facts elsewhere (Docker's files, containerd's API,
-//! Podman's lists), the [`Identity`] has a [`Source`]. The caller reads the source and passes the
-//! bytes to the `complete` function of [`docker`], [`containerd`], [`cri_o`] or [`podman`]; it
-//! only logs their errors.
+//! Podman's lists), the [`Identity`] has a [`Source`]. The caller reads the source, passes the
+//! bytes to the `complete` function of [`docker`], [`containerd`], [`cri_o`] or [`podman`], and
+//! logs an error of that function, but does not fail the container.
 //!
-//! * **Sandboxes.** Plugins do not adjust sandbox containers. So a container is recognized as a
-//!   sandbox only by facts that the engine alone sets (id, bundle, cgroup, name), never by an
+//! * **Sandboxes.** Plugins do not adjust sandbox containers. Therefore a container is recognized
+//!   as a sandbox only by facts that the engine alone sets (id, bundle, cgroup, name), never by an
 //!   annotation, label or argument that an image could set.
 //! * **Synthetic pods.** A container without a pod gets a synthetic pod with its name, labels and
 //!   annotations.
@@ -42,8 +42,8 @@ pub use unreadable::Unreadable;
 
 /// Recognizes the engine, pod and names of a container.
 ///
-/// Engines recognized by paths and cgroups precede those recognized by annotations, since users of
-/// the former engines can set annotations.
+/// Engines that are recognized by paths and cgroups are tried before engines that are recognized by
+/// annotations, since a user of Docker, for example, can set the annotations of CRI.
 pub fn identify(clues: &Clues<'_>) -> Identity {
     docker::identify(clues)
         .or_else(|| podman::identify(clues))

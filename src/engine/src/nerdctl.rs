@@ -1,5 +1,6 @@
-//! Recognizes nerdctl. Its labels are also annotations; labels of users are only in containerd's
-//! API. Source: nerdctl, `pkg/labels/labels.go`, `pkg/cmd/container/create.go`.
+//! Recognizes nerdctl by its annotations, which repeat the labels that nerdctl sets. Labels of
+//! users are only in containerd's API. Source: nerdctl, `pkg/labels/labels.go`,
+//! `pkg/cmd/container/create.go`.
 
 use crate::{Clues, EngineKind, Identity, containerd};
 

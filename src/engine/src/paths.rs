@@ -4,15 +4,20 @@
 use std::path::{Component, Path, PathBuf};
 
 /// Length limit of an id in a path: file names have at most 255 bytes, ids of engines have 64.
-const LONGEST_ID: usize = 255;
+const MAX_ID_LENGTH: usize = 255;
 
 /// Whether an id is one path component of the characters that runtimes allow.
 pub(crate) fn is_component(id: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_+-.".contains(&b);
-    !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(allowed) && id != "." && id != ".."
+    !id.is_empty()
+        && id.len() <= MAX_ID_LENGTH
+        && id.bytes().all(allowed)
+        && id != "."
+        && id != ".."
 }
 
-/// Components of an absolute path; `None` if it is relative, has `..` or is not UTF-8.
+/// Returns the components of an absolute path; `None` if the path is relative, has `..` or is not
+/// UTF-8.
 pub(crate) fn components(path: &Path) -> Option<Vec<&str>> {
     let mut components = path.components();
     if components.next() != Some(Component::RootDir) {
@@ -31,8 +36,8 @@ pub(crate) fn checked(text: &str) -> Option<PathBuf> {
     components(Path::new(text)).filter(|c| !c.is_empty()).map(|c| absolute(&c))
 }
 
-/// Adds a path, unless the list has it.
-pub(crate) fn add(paths: &mut Vec<PathBuf>, path: PathBuf) {
+/// Adds a path, unless the list already has it.
+pub(crate) fn add_unique(paths: &mut Vec<PathBuf>, path: PathBuf) {
     if !paths.contains(&path) {
         paths.push(path);
     }
@@ -53,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn only_absolute_paths_without_parents() {
+    fn only_absolute_paths_without_parent_components_are_accepted() {
         assert_eq!(components(Path::new("/a//./b/")), Some(vec!["a", "b"]));
         assert_eq!(components(Path::new("/")), Some(vec![]));
         for path in ["a/b", "", "/a/../b", "../a"] {

@@ -8,25 +8,26 @@
 //! | infra | the pod's | none |
 //! | infra of a pod without cgroup | any other | none |
 //! | member | the pod's, unless the user chose another | id of the infra container |
-//! | member of a pod without infra | the same | id of the pod |
+//! | member of a pod without infra | as for other members | id of the pod |
 //!
 //! The pod's cgroup is `<parent>/<pod>/libpod-<id>`, with systemd
 //! `<parent>-libpod_pod_<pod>.slice:libpod:<id>`, also for rootless Podman. Podman adds the
 //! annotation to every member whatever the image, so a container in a pod's cgroup without the
 //! annotation should be the infra container. But users choose cgroups (`--cgroup-parent`) and
-//! names, so this is only a claim. The caller, which can read the host, verifies the claim by the
-//! program of the container, and calls [`deny`] if the program is another one. The pod then counts
-//! as a pod without an infra container, and its containers stay in one pod.
+//! names, so a cgroup does not prove an infra container. The caller, which can read the host,
+//! checks the program of the container, and calls [`reject_infra`] if it is not that of an infra
+//! container. The pod then counts as a pod without an infra container, and its containers stay in
+//! one pod.
 //!
-//! **A pod's id** is taken from the cgroup. If the cgroup has none, the id of a member's pod is
-//! the annotation, and that of the infra container's pod is the infra container's id. Both are
-//! equal, since the annotation is that id. One case remains: a member has another cgroup, and the
-//! infra container has the pod's. Then [`Pod::sandbox`](crate::Pod::sandbox) of the member is the
-//! id of the infra container, and the member belongs to the pod of that container.
+//! **A pod's id** is taken from the cgroup. If the cgroup has no id, a member's pod id is the
+//! annotation, and the infra container's pod id is its own container id. These are equal, since the
+//! annotation is the id of the infra container. One case remains: the infra container is in the
+//! pod's cgroup, and a member is not. Then [`Pod::sandbox`](crate::Pod::sandbox) of the member is
+//! the id of the infra container, and the member belongs to the pod of that container.
 //!
 //! An infra container without the pod's cgroup is recognized by its name, `<first 12 digits of the
-//! pod's id>-infra`, after a list was read. Before that, or with another name, the container is a
-//! synthetic pod, with the same id that its members have as pod id.
+//! pod's id>-infra`, after a list of containers/storage was read. Until then, or if it has another
+//! name, the infra container has a synthetic pod, whose id is also the pod id of the members.
 //!
 //! Sources: podman, `pkg/specgen/generate/container.go`, `libpod/container_internal_linux.go`,
 //! `libpod/runtime_pod_linux.go`, `libpod/storage.go`; containers/storage, `containers.go`.
@@ -110,7 +111,7 @@ struct Cgroup<'a> {
 
 impl<'a> Cgroup<'a> {
     fn of(clues: &Clues<'a>) -> Option<Self> {
-        let path = CgroupsPath::of(clues.cgroups_path);
+        let path = CgroupsPath::parse(clues.cgroups_path);
         if let CgroupsPath::Systemd { slice, prefix: "libpod", name } = path {
             let pod = slice.strip_suffix(".slice").and_then(|s| s.rsplit_once("-libpod_pod_"));
             return (name == clues.id)
@@ -118,8 +119,8 @@ impl<'a> Cgroup<'a> {
         }
         // A parent such as `libpod_parent` is no pod id.
         let (parent, last) = path.last_two()?;
-        let ours = last.strip_prefix("libpod-") == Some(clues.id);
-        ours.then_some(Self { pod: Some(parent).filter(|p| is_id(p)) })
+        let is_podman = last.strip_prefix("libpod-") == Some(clues.id);
+        is_podman.then_some(Self { pod: Some(parent).filter(|p| is_id(p)) })
     }
 }
 
@@ -129,10 +130,10 @@ fn is_id(text: &str) -> bool {
 }
 
 /// Whether a name is the default name of an infra container.
-fn is_infra(name: &str) -> bool {
-    let digits =
+fn is_infra_name(name: &str) -> bool {
+    let is_short_id =
         |id: &str| id.len() == 12 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    name.strip_suffix("-infra").is_some_and(digits)
+    name.strip_suffix("-infra").is_some_and(is_short_id)
 }
 
 /// Returns the lists of the store that contains the bundle,
@@ -140,10 +141,10 @@ fn is_infra(name: &str) -> bool {
 /// removed when they exit (`--rm`). A transient store has its volatile list below the run root,
 /// which is derived from the sources of mounts.
 fn source(clues: &Clues<'_>) -> Option<Source> {
-    let graph = containers(&clues.bundle.join("config.json"), clues.id)?;
+    let graph = containers_dir(&clues.bundle.join("config.json"), clues.id)?;
     let mut dirs = vec![graph.clone()];
-    for dir in clues.mounts.iter().filter_map(|mount| containers(mount, clues.id)) {
-        paths::add(&mut dirs, dir);
+    for dir in clues.mounts.iter().filter_map(|mount| containers_dir(mount, clues.id)) {
+        paths::add_unique(&mut dirs, dir);
     }
     let mut lists: Vec<_> = dirs.iter().map(|dir| dir.join("volatile-containers.json")).collect();
     let at = if clues.annotation(AUTOREMOVE) == Some("TRUE") { lists.len() } else { 0 };
@@ -152,10 +153,10 @@ fn source(clues: &Clues<'_>) -> Option<Source> {
 }
 
 /// Returns `<root>/<driver>-containers` for a file in the `userdata` directory of this container.
-fn containers(file: &Path, id: &str) -> Option<PathBuf> {
+fn containers_dir(file: &Path, id: &str) -> Option<PathBuf> {
     match paths::components(file)?.as_slice() {
-        [root @ .., containers, of, "userdata", _]
-            if *of == id && containers.ends_with("-containers") =>
+        [root @ .., containers, owner, "userdata", _]
+            if *owner == id && containers.ends_with("-containers") =>
         {
             Some(paths::absolute(root).join(containers))
         }
@@ -163,14 +164,14 @@ fn containers(file: &Path, id: &str) -> Option<PathBuf> {
     }
 }
 
-/// Corrects the identity of a container that was recognized as infra container and is none. It
-/// becomes a member of the pod, which may have no sandbox container. If the pod has another sandbox
-/// container (`taken`), it gets a synthetic pod.
+/// Corrects the identity of a container that was recognized as an infra container but is not one.
+/// The container becomes a member of the pod, which may have no sandbox container. If the pod has
+/// another sandbox container (`has_other_sandbox`), the container gets a synthetic pod.
 ///
 /// `annotations`: annotations of the container's OCI config.
-pub fn deny(identity: &mut Identity, id: &str, annotations: &Map, taken: bool) {
+pub fn reject_infra(identity: &mut Identity, id: &str, annotations: &Map, has_other_sandbox: bool) {
     identity.pod.sandbox = String::new();
-    if !taken {
+    if !has_other_sandbox {
         identity.role = Role::Shared;
         return;
     }
@@ -189,24 +190,26 @@ pub fn layers(bundle: &Path) -> Option<PathBuf> {
     Some(containers.with_file_name(driver)).filter(|_| bundle.ends_with("userdata"))
 }
 
-/// Adds name and image from a list of containers/storage; returns whether the list has the
+/// Adds the name and image from a list of containers/storage. Returns whether the list has the
 /// container.
 ///
 /// # Errors
 /// The list cannot be parsed; the identity is unchanged.
 pub fn complete(identity: &mut Identity, id: &str, list: &[u8]) -> Result<bool, Unreadable> {
-    let entries: Vec<Entry> = unreadable::parse("list of containers", list, unreadable::LIST)?;
+    let entries: Vec<Entry> = unreadable::parse("list of containers", list, unreadable::MAX_LIST)?;
     let Some(entry) = entries.into_iter().find(|e| e.id == id) else { return Ok(false) };
     let metadata: Metadata = match entry.metadata.as_deref() {
-        Some(text) if !text.is_empty() => {
-            unreadable::parse("metadata of a container", text.as_bytes(), unreadable::ONE)?
-        }
+        Some(text) if !text.is_empty() => unreadable::parse(
+            "metadata of a container",
+            text.as_bytes(),
+            unreadable::MAX_CONTAINER,
+        )?,
         _ => Metadata::default(),
     };
     let name = metadata.name.or_else(|| entry.names?.into_iter().next());
     identity.image = metadata.image_name.unwrap_or_default();
     let Some(name) = name.filter(|n| !n.is_empty()) else { return Ok(true) };
-    if identity.role == Role::Alone && is_infra(&name) {
+    if identity.role == Role::Alone && is_infra_name(&name) {
         identity.role = Role::Sandbox;
         identity.pod.sandbox = id.to_owned();
         identity.pod.annotations.retain(|key, _| !is_own(key));

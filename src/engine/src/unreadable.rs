@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 /// Data that cannot be used. Callers log the error; it must not fail a container.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The data is larger than any that an engine writes.
+    /// The data exceeds the size limit.
     #[error("{what} has {size} bytes, more than {limit}")]
     TooLarge {
         /// Name of the data.
@@ -29,27 +29,27 @@ pub enum Unreadable {
     Version {
         /// Name of the data.
         what: &'static str,
-        /// The version.
+        /// The version of the data.
         found: String,
     },
-    /// The data is of another container.
-    #[error("{what} is that of container {found:?}")]
+    /// The data belongs to another container.
+    #[error("{what} belongs to container {found:?}")]
     Other {
         /// Name of the data.
         what: &'static str,
-        /// Id of that container.
+        /// Id of the other container.
         found: String,
     },
 }
 
 /// Size limit of JSON in an annotation. Kubernetes limits all annotations to 256 KiB; escaping of
 /// quotes makes the JSON larger.
-pub(crate) const ANNOTATION: usize = 1 << 20;
+pub(crate) const MAX_ANNOTATION: usize = 1 << 20;
 /// Size limit of a file or message of one container: labels and annotations of user and engine,
 /// with a margin.
-pub(crate) const ONE: usize = 4 << 20;
-/// Size limit of a list of all containers.
-pub(crate) const LIST: usize = 16 << 20;
+pub(crate) const MAX_CONTAINER: usize = 4 << 20;
+/// Size limit of a list of all containers; some thousand entries fit.
+pub(crate) const MAX_LIST: usize = 16 << 20;
 
 /// Parses at most `limit` bytes. `serde_json` bounds the depth, and skipped fields use no memory.
 pub(crate) fn parse<T: DeserializeOwned>(

@@ -3,8 +3,8 @@
 //!
 //! A case holds the input of the runtime (`config` is the OCI config without irrelevant parts:
 //! processes, capabilities, limits, namespaces, kernel file systems), the data that the engine
-//! stores elsewhere, and the expected identity before (`identity`) and after (`completed`) that
-//! data was read. `NRI_REGENERATE=1` rewrites both identities; review the diff.
+//! stores elsewhere, and the expected identity before (`identity`) and after (`completed`) the
+//! stored data was read. `NRI_REGENERATE=1` rewrites both identities; review the diff.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -51,7 +51,7 @@ fn every_case_has_its_recorded_identity() {
     assert_eq!(engines, BTreeSet::from(all));
 }
 
-/// Users choose `--cgroup-parent` and `--name`, so both are no proof.
+/// Users choose `--cgroup-parent` and `--name`, so neither proves an infra container.
 #[test]
 fn an_unproven_infra_container_is_an_ordinary_container() {
     for name in [
@@ -69,7 +69,7 @@ fn an_unproven_infra_container_is_an_ordinary_container() {
             nri_engine::Map::from([("io.container.manager".to_owned(), "libpod".to_owned())]);
         // The pod may run another program as infra container, so its containers stay in one pod.
         let mut shared = identity.clone();
-        nri_engine::podman::deny(&mut shared, case.id(), &annotations, false);
+        nri_engine::podman::reject_infra(&mut shared, case.id(), &annotations, false);
         assert_eq!((shared.role, &*shared.pod.sandbox), (Role::Shared, ""), "{name}");
         assert_eq!(
             (&shared.pod.id, &shared.pod.name),
@@ -77,7 +77,7 @@ fn an_unproven_infra_container_is_an_ordinary_container() {
             "{name}"
         );
         // If another container is the sandbox, the container does not belong to the pod.
-        nri_engine::podman::deny(&mut identity, case.id(), &annotations, true);
+        nri_engine::podman::reject_infra(&mut identity, case.id(), &annotations, true);
         assert_eq!(
             (identity.role, &*identity.pod.id, &*identity.pod.sandbox),
             (Role::Alone, case.id(), ""),
@@ -102,7 +102,7 @@ fn podmans_layer_directory_is_derived_from_the_bundle() {
     }
 }
 
-/// Compares the containers of one Podman pod; in each list the infra container is first.
+/// Compares the containers of one Podman pod; each pair has the infra container first.
 #[test]
 fn infra_containers_and_members_agree_on_the_pod() {
     for (infra, member) in [
@@ -119,7 +119,7 @@ fn infra_containers_and_members_agree_on_the_pod() {
         ("podman-without-cgroups-infra", "podman-without-cgroups-member"),
     ] {
         let (infra, member) = (Case::named(infra), Case::named(member));
-        for (first, second) in [
+        for (infra_identity, member_identity) in [
             (infra.identity(), member.identity()),
             (
                 infra.completed().unwrap_or(infra.identity()),
@@ -127,11 +127,16 @@ fn infra_containers_and_members_agree_on_the_pod() {
             ),
         ] {
             let name = &member.name;
-            assert_eq!(second.role, Role::Member, "{name}");
-            assert_eq!(second.pod.sandbox, infra.id(), "{name}");
-            // By the pod's id, or by the id of the sandbox container.
-            let agree = second.pod.id == first.pod.id || second.pod.id == infra.id();
-            assert!(agree, "{name}: {} and {}", first.pod.id, second.pod.id);
+            assert_eq!(member_identity.role, Role::Member, "{name}");
+            assert_eq!(member_identity.pod.sandbox, infra.id(), "{name}");
+            // The member has the id of the pod, or that of the infra container as pod id.
+            let is_same_pod = member_identity.pod.id == infra_identity.pod.id
+                || member_identity.pod.id == infra.id();
+            assert!(
+                is_same_pod,
+                "{name}: pods {} and {}",
+                infra_identity.pod.id, member_identity.pod.id
+            );
         }
     }
 }
@@ -164,9 +169,9 @@ fn sources_lie_in_the_directories_of_the_engine() {
             }
             Some(Source::CriO { sandbox }) => {
                 let pod = case.identity().pod.id;
-                let document = format!("{pod}/userdata/config.json");
+                let config = format!("{pod}/userdata/config.json");
                 assert!(
-                    sandbox.ends_with(document) && !sandbox.starts_with("/evil"),
+                    sandbox.ends_with(config) && !sandbox.starts_with("/evil"),
                     "{}",
                     case.name
                 );

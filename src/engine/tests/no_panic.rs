@@ -22,7 +22,7 @@ fn deep() -> String {
 }
 
 #[track_caller]
-fn unchanged(
+fn fails_without_change(
     name: &str,
     complete: impl FnOnce(&mut Identity) -> Result<(), Unreadable>,
     expected: &str,
@@ -39,14 +39,14 @@ fn malformed_docker_files_are_errors() {
     let case = Case::named("docker-28.5.2");
     let good = case.value["docker"]["config.v2"].to_string().into_bytes();
     let check = |id: &str, config: &[u8], host: Option<&[u8]>, expected: &str| {
-        unchanged(
+        fails_without_change(
             &case.name,
             |identity| docker::complete(identity, id, config, host, true),
             expected,
         );
     };
     check(case.id(), b"", None, "config.v2.json");
-    check(case.id(), b"{}", None, "config.v2.json is that of container \"\"");
+    check(case.id(), b"{}", None, "config.v2.json belongs to container \"\"");
     check(case.id(), b"null", None, "config.v2.json");
     check(case.id(), deep().as_bytes(), None, "config.v2.json");
     check(case.id(), format!("{{\"ID\":{}}}", deep()).as_bytes(), None, "config.v2.json");
@@ -56,7 +56,7 @@ fn malformed_docker_files_are_errors() {
         None,
         "config.v2.json has 4194305 bytes, more than 4194304",
     );
-    check("other", &good, None, "config.v2.json is that of container \"b58d898a");
+    check("other", &good, None, "config.v2.json belongs to container \"b58d898a");
     check(case.id(), &good, Some(b"{\"Runtime\":1}"), "hostconfig.json");
     check(case.id(), &good, Some(deep().as_bytes()), "hostconfig.json");
 }
@@ -66,7 +66,7 @@ fn malformed_podman_lists_are_errors() {
     let name = "podman-pod-infra-without-cgroup";
     let id = Case::named(name).id().to_owned();
     let check = |list: &str, expected: &str| {
-        unchanged(
+        fails_without_change(
             name,
             |identity| podman::complete(identity, &id, list.as_bytes()).map(drop),
             expected,
@@ -99,7 +99,11 @@ fn malformed_containerd_extensions_are_errors() {
             ..Default::default()
         };
         let sandbox = Some(&own).filter(|_| extension == "io.cri-containerd.sandbox.metadata");
-        unchanged(name, |identity| containerd::complete(identity, &own, sandbox), expected);
+        fails_without_change(
+            name,
+            |identity| containerd::complete(identity, &own, sandbox),
+            expected,
+        );
     };
     for (name, extension) in [
         ("containerd-2.1.9-member", "io.cri-containerd.container.metadata"),
@@ -119,28 +123,28 @@ fn malformed_containerd_extensions_are_errors() {
     }
 }
 
-/// An annotation that is no JSON, too deep, or too large is ignored.
+/// An annotation is ignored if it is not JSON of the expected form, too deep, or too large.
 #[test]
 fn malformed_json_annotations_are_ignored() {
     let case = Case::named("cri-o-shared");
-    let without = |key: &str, value: &str| {
-        let mut value_of = Case::named("cri-o-shared");
-        value_of.value["config"]["annotations"][key] = json!(value);
-        value_of.identity()
+    let with_annotation = |key: &str, value: &str| {
+        let mut case = Case::named("cri-o-shared");
+        case.value["config"]["annotations"][key] = json!(value);
+        case.identity()
     };
     let good = case.identity();
     for bad in
         ["", "{", "7", "{\"a\":1}", &deep(), &format!("{{\"a\":\"{}\"}}", "a".repeat(1 << 20))]
     {
-        let identity = without("io.kubernetes.cri-o.Labels", bad);
+        let identity = with_annotation("io.kubernetes.cri-o.Labels", bad);
         assert_eq!((identity.labels, identity.pod.name), (Map::new(), good.pod.name.clone()));
-        let identity = without("io.kubernetes.cri-o.Metadata", bad);
+        let identity = with_annotation("io.kubernetes.cri-o.Metadata", bad);
         assert_eq!(identity.name, if bad == "{\"a\":1}" { "nginx" } else { good.name.as_str() });
     }
 }
 
-/// Checks that the paths of a source lie below the paths of the OCI config, without `..`.
-fn bounded(path: &Path) -> bool {
+/// Whether a path is absolute and has no `..`.
+fn is_absolute_without_parents(path: &Path) -> bool {
     path.is_absolute() && !path.components().any(|c| c == Component::ParentDir)
 }
 
@@ -156,17 +160,20 @@ fn check(identity: &Identity, id: &str) {
     match &identity.source {
         Some(Source::Docker { dirs }) => {
             assert!(
-                dirs.iter().all(|d| bounded(d) && d.ends_with(Path::new("containers").join(id)))
+                dirs.iter().all(|d| is_absolute_without_parents(d)
+                    && d.ends_with(Path::new("containers").join(id)))
             );
         }
-        Some(Source::Podman { lists }) => assert!(lists.iter().all(|l| bounded(l))),
-        Some(Source::Containerd { socket, .. }) => assert!(bounded(socket)),
-        Some(Source::CriO { sandbox }) => assert!(bounded(sandbox)),
+        Some(Source::Podman { lists }) => {
+            assert!(lists.iter().all(|l| is_absolute_without_parents(l)))
+        }
+        Some(Source::Containerd { socket, .. }) => assert!(is_absolute_without_parents(socket)),
+        Some(Source::CriO { sandbox }) => assert!(is_absolute_without_parents(sandbox)),
         None => {}
     }
 }
 
-/// Words that recognition looks for, and others.
+/// Path components and values that recognition compares with, and random ones.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![
@@ -248,7 +255,7 @@ fn junk() -> impl Strategy<Value = Value> {
 }
 
 /// Replaces the value at the position that `steps` select with junk.
-fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
+fn corrupt(value: &mut Value, steps: &[usize], junk: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *value = junk;
         return;
@@ -256,11 +263,11 @@ fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             let index = step % fields.len();
-            spoil(fields.values_mut().nth(index).unwrap(), rest, junk);
+            corrupt(fields.values_mut().nth(index).unwrap(), rest, junk);
         }
         Value::Array(items) if !items.is_empty() => {
             let index = step % items.len();
-            spoil(&mut items[index], rest, junk);
+            corrupt(&mut items[index], rest, junk);
         }
         other => *other = junk,
     }
@@ -270,7 +277,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_clues(
+    fn arbitrary_clues_cause_no_panic(
         id in prop_oneof![3 => Just("c1".to_owned()), 1 => word()],
         annotations in annotations(),
         cgroups_path in prop_oneof![path(), "[a-z.-]{0,6}:[a-z]{0,6}:c1"],
@@ -301,20 +308,20 @@ proptest! {
     }
 
     #[test]
-    fn spoiled_cases(
+    fn corrupted_cases_cause_no_panic(
         case in any::<prop::sample::Index>(),
         steps in prop::collection::vec(any::<usize>(), 1..8),
         junk in junk(),
     ) {
-        let mut spoiled = Case::named(&case.get(&CASES).name);
-        let id = spoiled.id().to_owned();
+        let mut corrupted = Case::named(&case.get(&CASES).name);
+        let id = corrupted.id().to_owned();
         for key in ["config", "docker", "podman", "containerd"] {
-            if let Some(part) = spoiled.value.get_mut(key) {
-                spoil(part, &steps, junk.clone());
+            if let Some(part) = corrupted.value.get_mut(key) {
+                corrupt(part, &steps, junk.clone());
             }
         }
-        check(&spoiled.identity(), &id);
-        if let Ok(identity) = spoiled.try_completed() {
+        check(&corrupted.identity(), &id);
+        if let Ok(identity) = corrupted.try_completed() {
             check(&identity, &id);
         }
     }

@@ -67,10 +67,10 @@ impl Case {
 
     /// Identity after its source was read, if the case has a source.
     pub(crate) fn completed(&self) -> Option<Identity> {
-        let read = ["docker", "podman", "containerd", "cri-o"]
+        let has_source = ["docker", "podman", "containerd", "cri-o"]
             .iter()
             .any(|key| self.value.get(*key).is_some());
-        read.then(|| self.try_completed().unwrap_or_else(|e| panic!("{}: {e}", self.name)))
+        has_source.then(|| self.try_completed().unwrap_or_else(|e| panic!("{}: {e}", self.name)))
     }
 
     /// Identity after its source was read.
@@ -91,8 +91,8 @@ impl Case {
         if let Some(list) = value.get("podman") {
             podman::complete(&mut identity, self.id(), &bytes(list))?;
         }
-        if let Some(document) = value.get("cri-o") {
-            cri_o::complete(&mut identity, &bytes(document))?;
+        if let Some(config) = value.get("cri-o") {
+            cri_o::complete(&mut identity, &bytes(config))?;
         }
         if let Some(api) = value.get("containerd") {
             let sandbox = api.get("sandbox").map(metadata);
