@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         manager.connected.notified().await;
     }
 
-    macro_rules! about {
+    macro_rules! request {
         (pod $request:ident) => {
             $request { pod: Some(pod()).into(), ..Default::default() }
         };
@@ -92,11 +92,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         };
     }
-    nri.run_pod_sandbox(about!(pod RunPodSandboxRequest), &RequestContext::default(), async || ())
-        .await?;
+    nri.run_pod_sandbox(
+        request!(pod RunPodSandboxRequest),
+        &RequestContext::default(),
+        async || (),
+    )
+    .await?;
     let created = nri
         .create_container(
-            about!(CreateContainerRequest),
+            request!(CreateContainerRequest),
             &RequestContext::default(),
             async |o| o,
             async |o| o,
@@ -108,17 +112,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         Err(e) => print(format_args!("c1 is not created: {e}")),
     }
-    nri.post_create_container(about!(PostCreateContainerRequest));
-    nri.start_container(about!(StartContainerRequest), &RequestContext::default(), async || ())
+    nri.post_create_container(request!(PostCreateContainerRequest));
+    nri.start_container(request!(StartContainerRequest), &RequestContext::default(), async || ())
         .await?;
-    nri.post_start_container(about!(PostStartContainerRequest));
-    nri.stop_container(about!(StopContainerRequest), async |outcome| {
+    nri.post_start_container(request!(PostStartContainerRequest));
+    nri.stop_container(request!(StopContainerRequest), async |outcome| {
         print(format_args!("{outcome:?}"))
     })
     .await;
-    nri.remove_container(about!(RemoveContainerRequest), async || ()).await;
-    nri.stop_pod_sandbox(about!(pod StopPodSandboxRequest), async || ()).await;
-    nri.remove_pod_sandbox(about!(pod RemovePodSandboxRequest), async || ()).await;
+    nri.remove_container(request!(RemoveContainerRequest), async || ()).await;
+    nri.stop_pod_sandbox(request!(pod StopPodSandboxRequest), async || ()).await;
+    nri.remove_pod_sandbox(request!(pod RemovePodSandboxRequest), async || ()).await;
     nri.shutdown().await;
     Ok(())
 }

@@ -4,29 +4,31 @@
 
 use nri_api::PluginId;
 use nri_api::proto::Event;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::{debug, warn};
 
 use crate::config::AdaptationConfig;
 use crate::core::Core;
 use crate::error::{AdaptError, SessionError};
-use crate::launch::plan::ReloadAction;
-use crate::launch::reload::ReloadedPlugin;
+use crate::launch::discovery::SkipReason;
+use crate::launch::reload::{PendingReload, ReloadedPlugin};
 use crate::launch::supervisor::{LaunchOutcome, LaunchSupervisor, id_of};
 use crate::manager::ContainerManager;
 use crate::plugin::status::{PluginOrigin, PluginStatus, StatusRecord, involved_events};
 use crate::policy::peers::{Peer, PeerRefusal};
 use crate::session::handshake::Connection;
 
-/// Pause after a failed accept, so that a listener does not spin while descriptors are used up.
+/// Pause after a failed accept, so that a listener does not spin while the process has no free
+/// descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The plugins of a runtime. Clones are the same adaptation; [`Adaptation::shutdown`] ends it.
+/// NRI adaptation of a runtime: its plugins and their sessions. Clones share one state, so that
+/// [`Adaptation::shutdown`] on any clone shuts down all.
 #[derive(Clone)]
 pub struct Adaptation {
     pub(crate) core: Arc<Core>,
@@ -37,11 +39,12 @@ impl Adaptation {
     /// Launches the plugins of the plugin directory. Returns when each of them is registered,
     /// configured and synchronized, or has failed.
     ///
-    /// Plugins register in parallel, and are synchronized one after the other in call order. A
-    /// failure fails the start only if the plugin is required.
+    /// Plugins register in parallel, and are synchronized one after the other in call order. The
+    /// start fails only if a required plugin fails, unless `start_without_required` is set.
     ///
     /// # Errors
-    /// [`AdaptError::Start`] if a required plugin does not become active.
+    /// [`AdaptError::Start`] if a required plugin does not become active, and
+    /// [`AdaptError::PluginDirectory`] if the plugin directory hangs.
     pub async fn start(
         config: AdaptationConfig,
         manager: Arc<dyn ContainerManager>,
@@ -49,13 +52,17 @@ impl Adaptation {
         let core = Arc::new(Core::new(config, manager));
         let supervisor = Arc::new(LaunchSupervisor::new(core.clone()));
         let adaptation = Self { core, supervisor };
-        let mut outcomes = adaptation.supervisor.launch_all().await;
+        let launched = adaptation.supervisor.launch_all().await;
+        let mut outcomes = launched.map_err(|source| AdaptError::PluginDirectory {
+            path: adaptation.core.config().plugin_path.clone(),
+            source,
+        })?;
         let failed = outcomes
             .iter()
             .position(|o| o.result.is_err() && adaptation.supervisor.fails_start(&o.path));
-        if let Some(at) = failed {
+        if let Some(index) = failed {
             adaptation.shutdown().await;
-            let LaunchOutcome { path, result } = outcomes.swap_remove(at);
+            let LaunchOutcome { path, result } = outcomes.swap_remove(index);
             if let (Some(plugin), Err(source)) = (id_of(&path), result) {
                 return Err(AdaptError::Start { plugin, source });
             }
@@ -63,20 +70,21 @@ impl Adaptation {
         Ok((adaptation, outcomes))
     }
 
-    /// Accepts external plugins until shutdown. May be called for several listeners.
+    /// Accepts external plugins until shutdown, or until the returned handle stops that. May be
+    /// called for several listeners.
     ///
     /// # Errors
     /// [`AdaptError::ConnectionsDisabled`] if the configuration disables external plugins.
-    pub fn serve(&self, listener: UnixListener) -> Result<(), AdaptError> {
+    pub fn serve(&self, listener: UnixListener) -> Result<AbortHandle, AdaptError> {
         if self.core.config().disable_connections {
             return Err(AdaptError::ConnectionsDisabled);
         }
         let adaptation = self.clone();
-        self.core.spawn(async move {
+        let handle = self.core.spawn(async move {
             loop {
                 let accepted = tokio::select! {
                     accepted = listener.accept() => accepted,
-                    () = adaptation.core.shutting_down() => return,
+                    () = adaptation.core.wait_for_shutdown() => return,
                 };
                 match accepted {
                     Ok((stream, _)) => adaptation.accept(stream),
@@ -87,7 +95,7 @@ impl Adaptation {
                 }
             }
         });
-        Ok(())
+        Ok(handle)
     }
 
     /// Starts a session for an accepted connection, in a separate task.
@@ -153,9 +161,9 @@ impl Adaptation {
         self.core.admit(configured).await
     }
 
-    /// Launches the plugin of this file after [`Adaptation::start`], without the pause of a plugin
-    /// that ended. Returns when the plugin is active. The file's plugin must not be running: it
-    /// would run twice.
+    /// Launches the plugin of this file after [`Adaptation::start`], at once even if a restart of
+    /// the plugin is pending. Returns when the plugin is active. No plugin of this file may be
+    /// running, since its program would then run twice.
     ///
     /// # Errors
     /// Reason why the plugin did not become active.
@@ -168,8 +176,9 @@ impl Adaptation {
         self.core.registry.has_plugins()
     }
 
-    /// Whether a request of this kind has to be made: some plugin subscribed to it, or may still
-    /// subscribe, or rules that apply without plugins concern a creation.
+    /// Whether a request for `event` is needed: a plugin has subscribed to it or may still
+    /// subscribe, or `event` is a creation and the built-in validator or a required plugin is
+    /// configured.
     pub fn needs_request(&self, event: Event) -> bool {
         let config = self.core.config();
         let has_rules =
@@ -178,37 +187,37 @@ impl Adaptation {
             || (event == Event::CREATE_CONTAINER && has_rules)
     }
 
-    /// Returns the status of all plugins in call order. Launched plugins that ended are among them,
-    /// and for a while external plugins that closed, failed or were refused.
+    /// Returns the status of all plugins in call order. The list includes launched plugins that
+    /// have ended, and for a limited time external plugins that closed, failed or were refused.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         self.core.registry.all()
     }
 
-    /// Returns the actions that a reload with the current configuration would take.
-    pub async fn pending_reload(&self) -> Vec<(PathBuf, ReloadAction)> {
-        let (plan, _) = self.supervisor.plan_reload(self.core.config()).await;
-        plan.into_iter().filter_map(|(path, action)| Some((path, action?))).collect()
-    }
-
-    /// Returns the names of policies that match no plugin that is connected, was listed, or could
-    /// be launched. Such a name is misspelled, or belongs to a plugin that connects later.
-    pub async fn unmatched_policies(&self) -> Vec<String> {
+    /// Returns what a reload with the current configuration would do.
+    ///
+    /// # Errors
+    /// The plugin directory cannot be read within `limit`.
+    pub async fn pending_reload(&self, limit: Duration) -> Result<PendingReload, SkipReason> {
         let config = self.core.config();
-        let (plan, _) = self.supervisor.plan_reload(config.clone()).await;
+        let (plan, _) = self.supervisor.plan_reload(config.clone(), limit).await?;
         let files = plan.keys().filter_map(|path| id_of(path));
         let ids: Vec<_> = self.plugins().into_iter().filter_map(|p| p.id).chain(files).collect();
         let is_unmatched = |p: &&crate::policy::plugin_policy::PluginPolicy| {
             !p.is_for_all() && !ids.iter().any(|id| p.matches(id))
         };
-        config.policies.iter().filter(is_unmatched).map(|p| p.plugin.clone()).collect()
+        let unmatched = config.policies.iter().filter(is_unmatched).map(|p| p.plugin.clone());
+        let unmatched_policies = unmatched.collect();
+        let actions = plan.into_iter().filter_map(|(path, action)| Some((path, action?))).collect();
+        Ok(PendingReload { actions, unmatched_policies })
     }
 
-    /// Replaces the configuration; launches, relaunches and ends plugins as it and the plugin
-    /// directory require. All other plugins keep their program and connection.
+    /// Replaces the configuration, then launches, relaunches and ends plugins as the new
+    /// configuration and the plugin directory require. All other plugins keep their program and
+    /// connection.
     ///
-    /// A plugin that does not become active is reported, and restarted as after a failure; if it is
-    /// required, no container is created meanwhile. The reload completes even if the caller's
-    /// future is dropped.
+    /// A plugin that does not become active is reported, and restarted like a plugin that exited;
+    /// while a required plugin is not active, no container is created. The reload completes even if
+    /// the caller's future is dropped.
     pub async fn reload(&self, config: AdaptationConfig) -> Vec<ReloadedPlugin> {
         let supervisor = self.supervisor.clone();
         let reloaded = tokio::spawn(async move { supervisor.reload(config).await }).await;
@@ -217,17 +226,18 @@ impl Adaptation {
 
     /// Ends all sessions. Launched plugins get a `Shutdown`, then their programs are stopped, with
     /// SIGKILL if need be, and reaped. External plugins are disconnected, as in upstream NRI. Later
-    /// requests pass without plugins.
+    /// requests succeed without calling plugins.
     pub async fn shutdown(&self) {
         let core = &self.core;
-        core.shut_down();
+        core.start_shutdown();
         let mut ending = JoinSet::new();
         for plugin in core.pipeline.plugins() {
             let is_launched = plugin.record.read(|s| matches!(s.origin, PluginOrigin::Launched(_)));
             let grace = plugin.timeout.min(core.config().stop_grace);
             ending.spawn(async move {
                 if is_launched {
-                    // Best effort: old plugins do not implement it, hanging ones do not reply.
+                    // Best effort: old plugins do not implement `Shutdown`, hanging plugins do not
+                    // reply.
                     let _ = tokio::time::timeout(grace, plugin.session.shutdown(grace)).await;
                 }
                 plugin.close("the runtime shuts down".into());

@@ -1,6 +1,6 @@
 //! Configuration of the adaptation: paths, timeouts, policies.
 //!
-//! Values only; reading a configuration file is `nri-config`.
+//! This file holds values only; `nri-config` reads the configuration file.
 
 use crate::policy::peers::PeerPolicy;
 use crate::policy::plugin_policy::PluginPolicy;
@@ -35,6 +35,11 @@ pub struct AdaptationConfig {
     /// Program that drops privileges and becomes a plugin ([`launcher`](crate::launcher)), called
     /// with `--launch`.
     pub launcher: PathBuf,
+    /// Cgroup in which each launched plugin gets a cgroup of its own; `None`: the plugins are in
+    /// that of this process.
+    pub plugin_cgroups: Option<PathBuf>,
+    /// Soft limit of open files of launched plugins; `None` for that of this process.
+    pub soft_nofile: Option<u64>,
     /// Name of the runtime, sent to plugins.
     pub runtime_name: String,
     /// Version of the runtime, sent to plugins.
@@ -60,8 +65,10 @@ impl Default for AdaptationConfig {
             restart_backoff: Duration::from_secs(1),
             restart_backoff_limit: Duration::from_secs(60),
             peers: PeerPolicy::default(),
-            // The program that runs now, even if its file was replaced since.
+            // The running program, even if its file was replaced after its start.
             launcher: "/proc/self/exe".into(),
+            plugin_cgroups: None,
+            soft_nofile: None,
             runtime_name: "nri-container-runtime".into(),
             runtime_version: env!("CARGO_PKG_VERSION").into(),
             policies: Vec::new(),
@@ -72,7 +79,7 @@ impl Default for AdaptationConfig {
 }
 
 impl AdaptationConfig {
-    /// Returns the policy for a plugin; the default one if none matches.
+    /// Returns the policy for a plugin, or the default policy if none matches.
     pub fn policy(&self, id: &PluginId) -> PluginPolicy {
         let exact = self.policies.iter().find(|p| p.matches_exactly(id));
         let named = || self.policies.iter().find(|p| p.matches(id) && !p.is_for_all());
@@ -80,10 +87,12 @@ impl AdaptationConfig {
         exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
     }
 
-    /// Whether a plugin of another user may register under this name.
+    /// Whether a plugin of user `uid`, neither root nor the user of this process, may register
+    /// under this name.
     ///
-    /// A policy's permissions belong to the users that it lists, and a required plugin counts as
-    /// present only if it is the operator's: names of either kind are refused to other users.
+    /// A name that a policy other than `*` matches is reserved for the users that the policy lists,
+    /// since the policy's permissions are meant for them. Any other name is refused if the built-in
+    /// validator requires it: otherwise a plugin of any user would satisfy the requirement.
     pub(crate) fn may_register(&self, uid: u32, id: &PluginId) -> bool {
         if self.policies.iter().any(|policy| policy.matches(id) && !policy.is_for_all()) {
             return self.policy(id).uids.contains(&uid);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tracing::debug;
 
 use crate::config::AdaptationConfig;
@@ -13,6 +13,7 @@ use crate::plugin::registry::PluginRegistry;
 use crate::plugin::status::{PluginState, PluginStatus};
 use crate::policy::peers::PeerRefusal;
 use nri_api::PluginId;
+use nri_wire::CallLimits;
 
 /// Shared state of an adaptation.
 pub(crate) struct Core {
@@ -20,6 +21,8 @@ pub(crate) struct Core {
     pub(crate) manager: Arc<dyn ContainerManager>,
     pub(crate) pipeline: Pipeline,
     pub(crate) registry: PluginRegistry,
+    /// Limits of the plugins' requests, shared by all sessions.
+    pub(crate) call_limits: CallLimits,
     pub(crate) runtime: Handle,
     shutdown: watch::Sender<bool>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -33,6 +36,7 @@ impl Core {
             manager,
             pipeline: Pipeline::default(),
             registry: PluginRegistry::default(),
+            call_limits: CallLimits::default(),
             runtime: Handle::current(),
             shutdown: watch::Sender::new(false),
             tasks: Mutex::default(),
@@ -49,7 +53,8 @@ impl Core {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Lists a refused connection and notifies the manager, once per reason.
+    /// Adds a refused connection to the registry, and notifies the manager unless a connection
+    /// refused for the same reason is listed already.
     pub(crate) fn notify_refused(&self, pid: Option<u32>, why: &PeerRefusal) {
         if let Some(status) = self.registry.add_refused(pid, &why.to_string()) {
             self.notify_changed(status);
@@ -78,11 +83,14 @@ impl Core {
         self.manager.plugin_changed(&status);
     }
 
-    /// Runs a task that the shutdown waits for.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    /// Runs a task that the shutdown waits for, unless it was aborted by the returned handle.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|t| !t.is_finished());
-        tasks.push(self.runtime.spawn(task));
+        let task = self.runtime.spawn(task);
+        let handle = task.abort_handle();
+        tasks.push(task);
+        handle
     }
 
     /// Waits until all tasks have ended, including those that they spawn.
@@ -101,12 +109,12 @@ impl Core {
     }
 
     /// Starts the shutdown.
-    pub(crate) fn shut_down(&self) {
+    pub(crate) fn start_shutdown(&self) {
         self.shutdown.send_replace(true);
     }
 
     /// Waits until the shutdown starts.
-    pub(crate) async fn shutting_down(&self) {
+    pub(crate) async fn wait_for_shutdown(&self) {
         // The sender is a field of self, so the channel stays open.
         let _ = self.shutdown.subscribe().wait_for(|is_down| *is_down).await;
     }

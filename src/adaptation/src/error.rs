@@ -5,6 +5,7 @@ use nri_api::{InvalidPlugin, PluginId, UnknownEvents};
 use nri_merge::MergeError;
 use nri_wire::{CallError, WireError};
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::launch::discovery::SkipReason;
@@ -38,6 +39,21 @@ pub enum AdaptError {
         event: Event,
         /// Id of the container or pod.
         subject: String,
+        /// Timeout, closed connection or broken protocol.
+        source: CallError,
+    },
+    /// The validator did not reply, and its policy refuses the container for that.
+    #[error(
+        "plugin {plugin} could not handle {:?} of {container}: {source}; a validator without a \
+         verdict refuses whatever its on_failure is, unless its [[plugin]] has \
+         validation_failure = \"ignore\"",
+        Event::VALIDATE_CONTAINER_ADJUSTMENT
+    )]
+    NoVerdict {
+        /// Validator that did not reply.
+        plugin: PluginId,
+        /// Id of the container.
+        container: String,
         /// Timeout, closed connection or broken protocol.
         source: CallError,
     },
@@ -98,6 +114,14 @@ pub enum AdaptError {
         plugin: PluginId,
         /// Reason why it did not become active.
         source: SessionError,
+    },
+    /// The plugin directory cannot be read in time, so it is unknown which plugins to launch.
+    #[error("plugin directory {}: {source}", path.display())]
+    PluginDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Cause.
+        source: SkipReason,
     },
     /// The configuration disables external plugins.
     #[error("external plugins are disabled by configuration")]
@@ -191,28 +215,32 @@ impl AdaptError {
         match self {
             Self::Refused { .. }
             | Self::Unavailable { .. }
+            | Self::NoVerdict { .. }
             | Self::Merge { .. }
             | Self::Denied { .. }
             | Self::Rejected { .. } => Fault::Plugin,
             Self::TooLarge { .. } => Fault::Caller,
-            Self::RequiredMissing { .. } | Self::Start { .. } | Self::ConnectionsDisabled => {
-                Fault::Operator
-            }
+            Self::RequiredMissing { .. }
+            | Self::Start { .. }
+            | Self::PluginDirectory { .. }
+            | Self::ConnectionsDisabled => Fault::Operator,
         }
     }
 
-    /// Returns the plugin that the error is about, if it is about one.
+    /// Returns the plugin that the error names, if any.
     pub fn plugin(&self) -> Option<&PluginId> {
         match self {
             Self::Refused { plugin, .. }
             | Self::Unavailable { plugin, .. }
+            | Self::NoVerdict { plugin, .. }
             | Self::TooLarge { plugin, .. }
             | Self::Start { plugin, .. } => Some(plugin),
             Self::Merge { source, .. } => Some(source.plugin()),
             Self::Denied { denied, .. } => Some(&denied.plugin),
-            Self::Rejected { .. } | Self::RequiredMissing { .. } | Self::ConnectionsDisabled => {
-                None
-            }
+            Self::Rejected { .. }
+            | Self::RequiredMissing { .. }
+            | Self::PluginDirectory { .. }
+            | Self::ConnectionsDisabled => None,
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Adaptation of a runtime to NRI: discovers and launches plugins, keeps their sessions, and calls
-//! them for each event in one order.
+//! NRI adaptation of a runtime: discovers and launches plugins, manages their sessions, and
+//! delivers events to all plugins in the same order.
 //!
 //! Start from [`Adaptation`]. It receives the requests of an engine as NRI messages, and a
 //! [`ContainerManager`] that records the containers. It calls the plugins, merges their replies
 //! (`nri-merge`), and passes the outcome to a commit function that the caller supplies with the
 //! request.
 //!
-//! Deliberately absent: the OCI config, cgroups, and the records of containers.
+//! This crate handles neither OCI configs nor cgroups, and keeps no records of containers.
 //!
 //! | module | content |
 //! |---|---|
@@ -14,14 +14,14 @@
 //! | `events` | handling of each event |
 //! | `launch` | discovery, programs and their privileges, restarts, reload |
 //! | `session` | registration, synchronization, requests of plugins, end of a session |
-//! | `order` | the pipeline: one order of requests at all plugins |
-//! | `plugin` | one plugin: its calls, queue and status |
+//! | `order` | the pipeline, which gives all plugins the same order of requests |
+//! | `plugin` | a plugin's calls, queue and status; the registry of all plugins |
 //! | `policy` | permissions, privileges and peers that the operator allows |
 //! | `core` | state that the modules above share |
 //! | `config`, `manager`, `error` | input, calls to the manager, and errors |
 //!
-//! A module uses only modules further down in this table; `config`, `manager` and `error` use
-//! leaves of it.
+//! Imports between files form no cycle, but modules are not strict layers: `events` adds methods to
+//! `Adaptation`, for example, and a session owns the `Process` of its launched plugin.
 
 #![deny(unsafe_code)]
 
@@ -45,14 +45,16 @@ pub use events::update::StopOutcome;
 pub use launch::discovery::SkipReason;
 pub use launch::launcher;
 pub use launch::plan::ReloadAction;
-pub use launch::reload::{ReloadOutcome, ReloadedPlugin};
+pub use launch::reload::{PendingReload, ReloadOutcome, ReloadedPlugin};
 pub use launch::supervisor::LaunchOutcome;
 pub use manager::{ContainerManager, Snapshot};
 pub use order::context::RequestContext;
 pub use plugin::status::{PluginOrigin, PluginState, PluginStatus};
 pub use policy::fields::field_groups;
 pub use policy::peers::{PeerPolicy, PeerRefusal};
-pub use policy::permissions::{DenialReason, PermissionDenied, Permissions, UnknownGroup};
+pub use policy::permissions::{
+    AmbiguousPermissions, DenialReason, PermissionDenied, Permissions, UnknownGroup,
+};
 pub use policy::plugin_policy::{OnFailure, PluginPolicy};
 pub use policy::privileges::{InvalidArgument, Privileges};
 pub use session::synchronize::TooLarge;

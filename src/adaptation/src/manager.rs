@@ -13,8 +13,9 @@ use crate::plugin::status::PluginStatus;
 ///
 /// No method may wait for a request in the pipeline
 /// ([`Adaptation::create_container`](crate::Adaptation::create_container) and the like), nor for a
-/// lock that is held across one: the pipeline waits for the manager, so both would wait forever.
-/// Take per-container locks in the commit, not around the request.
+/// lock that is held during such a request: the pipeline waits for the manager, so both would wait
+/// forever. A caller that holds a container lock while it makes a request therefore must not take
+/// that lock in these methods.
 #[async_trait]
 pub trait ContainerManager: Send + Sync + 'static {
     /// Returns the current pods and containers, for a plugin that registers. Containers that are
@@ -24,8 +25,8 @@ pub trait ContainerManager: Send + Sync + 'static {
     async fn snapshot(&self) -> Snapshot;
 
     /// Performs updates and evictions that a plugin requests outside of events: in its reply to
-    /// `Synchronize`, or by `UpdateContainers`, at any time and also during a commit. Returns the
-    /// updates that failed.
+    /// `Synchronize`, or by `UpdateContainers`. May be called at any time, even during a commit.
+    /// Returns the updates that failed.
     async fn update_containers(
         &self,
         plugin: &PluginId,

@@ -1,11 +1,11 @@
-//! An NRI plugin that prints every event as a line of JSON, `{"event": ..., "request": ...}`, with
-//! the request in protobuf's JSON mapping.
+//! An NRI plugin that prints every event but validation as a line of JSON, `{"event": ...,
+//! "request": ...}`, with the request in protobuf's JSON mapping.
 //!
 //! ```text
 //! logger [--idx NN] [--name NAME] [--socket PATH]
 //! ```
-//! The defaults are `--idx 00` and `--name logger`; a runtime that launches the plugin overrides
-//! both.
+//! The defaults are `--idx 00` and `--name logger`. A runtime that launches the plugin sets index
+//! and name instead.
 #![allow(clippy::print_stdout)] // the output of the program
 
 use nri_plugin::{
@@ -31,7 +31,7 @@ fn value(message: &dyn MessageDyn) -> Reply<Value> {
 
 #[async_trait]
 impl Plugin for Logger {
-    /// Subscribes to all events, unknown ones included: an empty set means all.
+    /// Subscribes to all events but validation: an empty set means these.
     fn events(&self) -> EventMask {
         EventMask::NONE
     }
@@ -170,14 +170,6 @@ impl Plugin for Logger {
         container: Container,
     ) -> Reply<()> {
         print("RemoveContainer", &[("pod", &pod), ("container", &container)])
-    }
-
-    async fn validate_container_adjustment(
-        &self,
-        _: &Session,
-        request: ValidateContainerAdjustmentRequest,
-    ) -> Reply<()> {
-        print("ValidateContainerAdjustment", &[("all", &request)])
     }
 }
 

@@ -6,9 +6,9 @@ use nri_api::{opt, proto::*};
 /// Adjustment of a container that is being created. The methods of [`SetResources`] set its
 /// resources.
 ///
-/// Setters return `&mut Self` and can be chained. They check nothing: the runtime reports invalid
-/// values and conflicts with other plugins. To override the value of an earlier plugin, remove it
-/// and set it again in the same adjustment:
+/// Setters return `&mut Self` and can be chained. They do not check values: the runtime reports
+/// invalid values and conflicts with other plugins. To override the value of an earlier plugin,
+/// remove it and set it again in the same adjustment:
 ///
 /// ```
 /// let mut adjustment = nri_plugin::Adjustment::new();
@@ -140,7 +140,8 @@ impl Adjustment {
         self
     }
 
-    /// Sets a namespace, such as `network`: the one at `path`, or a new one if `path` is empty.
+    /// Sets a namespace, such as `network`, to the one at `path`, or to a new one if `path` is
+    /// empty.
     pub fn add_namespace(&mut self, kind: impl Into<String>, path: impl Into<String>) -> &mut Self {
         let namespace =
             LinuxNamespace { type_: kind.into(), path: path.into(), ..Default::default() };
@@ -148,7 +149,7 @@ impl Adjustment {
         self
     }
 
-    /// Removes a namespace, such as `network`: the container uses that of the runtime.
+    /// Removes a namespace, such as `network`: the container uses the runtime's namespace.
     pub fn remove_namespace(&mut self, kind: &str) -> &mut Self {
         self.add_namespace(removal(kind), "")
     }
@@ -164,7 +165,8 @@ impl Adjustment {
         self.set_sysctl(removal(key), "")
     }
 
-    /// Moves a network device of the host into the container; an empty `name` keeps its name.
+    /// Moves a network device of the host into the container; an empty `name` keeps the
+    /// device's name.
     pub fn add_net_device(
         &mut self,
         host_name: impl Into<String>,
@@ -175,7 +177,7 @@ impl Adjustment {
         self
     }
 
-    /// Removes a network device from the container; it stays on the host.
+    /// Removes a network device from the container; the device stays on the host.
     pub fn remove_net_device(&mut self, host_name: &str) -> &mut Self {
         self.add_net_device(removal(host_name), "")
     }
@@ -271,8 +273,8 @@ mod tests {
         reflect::{ReflectFieldRef, RuntimeFieldType, RuntimeType},
     };
 
-    /// Messages that a plugin passes as a whole; they have no setters for their fields.
-    const WHOLE: [&str; 9] = [
+    /// Messages that a plugin passes to a setter; their fields have no setters.
+    const WITHOUT_SETTERS: [&str; 9] = [
         "Mount",
         "KeyValue",
         "Hooks",
@@ -291,7 +293,7 @@ mod tests {
             let path = format!("{path}/{}", field.name());
             let inner = match field.runtime_field_type() {
                 RuntimeFieldType::Singular(RuntimeType::Message(m))
-                    if !WHOLE.contains(&m.name()) =>
+                    if !WITHOUT_SETTERS.contains(&m.name()) =>
                 {
                     field.get_message(message)
                 }
@@ -385,11 +387,11 @@ mod tests {
         let mut update = Update::new("id");
         set_all_resources(update.set_ignore_failure(true));
         check(&ContainerUpdate::from(update), &[]);
-        // The check finds missing fields.
-        let mut less = everything();
-        (less.0.args, less.rdt().remove) = (Vec::new(), false);
-        less.resources().cpu.mut_or_insert_default().quota = None.into();
-        check(&less.0, &["/args", "/linux/rdt/remove", "/linux/resources/cpu/quota"]);
+        // The check itself must find fields that are not set.
+        let mut incomplete = everything();
+        (incomplete.0.args, incomplete.rdt().remove) = (Vec::new(), false);
+        incomplete.resources().cpu.mut_or_insert_default().quota = None.into();
+        check(&incomplete.0, &["/args", "/linux/rdt/remove", "/linux/resources/cpu/quota"]);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::{io, path::PathBuf};
 /// Error of a connection to a runtime, or of its session.
 #[derive(Debug, thiserror::Error)]
 pub enum StubError {
-    /// The plugin has no name or no index: it is given neither by the builder, nor by a runtime
-    /// that launched the plugin, nor by the program's name.
-    #[error("the plugin has no {0}: give it one, or name its program NN-name")]
+    /// The plugin has no name or no index: the builder, the environment from a runtime that
+    /// launched the plugin, and the program's name lack it.
+    #[error("the plugin has no {0}: set it, or name the program NN-name")]
     NoIdentity(&'static str),
     /// The name or index is invalid.
     #[error("invalid name or index")]
@@ -26,8 +26,8 @@ pub enum StubError {
         #[source]
         source: io::Error,
     },
-    /// The inherited socket was used before: a launched plugin has one connection.
-    #[error("the socket inherited from the runtime was used already")]
+    /// The inherited socket was already used: a launched plugin has only one connection.
+    #[error("the socket inherited from the runtime was already used")]
     Used,
     /// No socket accepted the connection.
     #[error("no NRI socket accepts connections: {}", list(.0))]

@@ -37,15 +37,15 @@ impl Launched {
     /// close-on-exec set. The inherited number is closed, so that children of the plugin do not
     /// keep the connection open.
     pub(crate) fn socket(&self) -> Result<UnixStream, StubError> {
-        static TAKEN: AtomicBool = AtomicBool::new(false);
-        if TAKEN.swap(true, Ordering::SeqCst) {
-            return Err(StubError::Used); // the number may belong to another file by now
+        static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+        if IS_TAKEN.swap(true, Ordering::SeqCst) {
+            return Err(StubError::Used); // the number may already belong to another file
         }
         let failed = |source| StubError::Inherit { fd: self.fd, source };
-        let own = pidfd_open(getpid(), PidfdFlags::empty())
-            .and_then(|me| pidfd_getfd(me, self.fd as ForeignRawFd, PidfdGetfdFlags::empty()))
+        let duplicate = pidfd_open(getpid(), PidfdFlags::empty())
+            .and_then(|pidfd| pidfd_getfd(pidfd, self.fd as ForeignRawFd, PidfdGetfdFlags::empty()))
             .map_err(|e| failed(e.into()))?;
         nix::unistd::close(self.fd).map_err(|e| failed(e.into()))?;
-        Ok(UnixStream::from(own))
+        Ok(UnixStream::from(duplicate))
     }
 }

@@ -1,8 +1,8 @@
 //! SDK for NRI plugins in Rust.
 //!
 //! Implement [`Plugin`], a trait with a method for each event, and run it with a [`Stub`], which
-//! connects to the runtime and registers the plugin. Handlers reply with [`Adjustment`]s of a
-//! container that is created and [`Update`]s of existing ones.
+//! connects to the runtime and registers the plugin. Handlers reply with an [`Adjustment`] of the
+//! container that is being created and with [`Update`]s of existing containers.
 //!
 //! This plugin sets a variable and limits memory to 64 MiB in each container that is created:
 //!
@@ -40,8 +40,8 @@
 //!
 //! Units are those of the OCI runtime specification: bytes, microseconds, CPU shares.
 //!
-//! Deliberately absent: reconnecting. A plugin that continues after its runtime restarts calls
-//! `connect` and `run` in a loop, with a pause of its choice.
+//! Deliberately absent: reconnecting. A plugin that is to continue after a restart of its
+//! runtime calls `connect` and `run` in a loop, with a pause of its choice.
 
 #![deny(unsafe_code)]
 

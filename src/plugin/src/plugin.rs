@@ -13,17 +13,21 @@ pub type Reply<T> = Result<T, Failure>;
 /// An NRI plugin. All methods but [`events`](Self::events) have a default that changes nothing.
 ///
 /// The runtime sends one event at a time and waits for the reply, up to a timeout
-/// ([`RuntimeInfo::request_timeout`](crate::RuntimeInfo)). After a timeout it continues without the
-/// plugin, and handlers may overlap. A handler is never cancelled. A panic fails its event only.
+/// ([`RuntimeInfo::request_timeout`](crate::RuntimeInfo)). After a timeout the runtime continues
+/// without the plugin, and handlers may overlap. A handler is never cancelled. A panic of a handler
+/// fails only the event.
 #[async_trait]
 pub trait Plugin: Send + Sync + 'static {
     /// Returns the events that the plugin subscribes to. Called after
-    /// [`configure`](Self::configure). As the protocol defines it, an empty set subscribes to all
-    /// events.
+    /// [`configure`](Self::configure). An empty set subscribes to all events but
+    /// `VALIDATE_CONTAINER_ADJUSTMENT`: a validator that hangs or crashes refuses containers, so a
+    /// plugin has to name that event. A runtime that does not send its NRI version gets the empty
+    /// set, which it takes for all events that it has.
     fn events(&self) -> EventMask;
 
-    /// Receives the content of the plugin's configuration file; empty without one. Runtimes send it
-    /// to launched plugins only. [`Session::runtime`] describes the runtime from now on.
+    /// Receives the content of the plugin's configuration file; empty if there is no file.
+    /// Runtimes send the content to launched plugins only. From this call on, [`Session::runtime`]
+    /// describes the runtime.
     ///
     /// # Errors
     /// An error ends the session.
@@ -91,8 +95,8 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Called before a container is created, with the adjustments of earlier plugins applied.
-    /// Returns the adjustment of the container, and updates of others.
+    /// Called before a container is created; `container` has the adjustments of earlier plugins.
+    /// Returns the adjustment of the container, and updates and evictions of other containers.
     ///
     /// # Errors
     /// An error prevents the creation.
@@ -143,7 +147,7 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// Called before a container's resources change to `resources`. A returned update of this
-    /// container overrides them field by field.
+    /// container overrides `resources` field by field.
     ///
     /// # Errors
     /// An error prevents the update.
@@ -219,7 +223,7 @@ pub struct Creation {
 /// Reply to the update of a container.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Changes {
-    /// Updates of this container and of others.
+    /// Updates of this container and of other containers.
     pub updates: Vec<ContainerUpdate>,
     /// Containers to stop.
     pub evictions: Vec<ContainerEviction>,

@@ -1,14 +1,14 @@
-//! Setters of resources, for adjustments and updates. Their names are those of the protocol.
+//! Setters of resources, for adjustments and updates. The names of the setters follow the protocol.
 
 use nri_api::{opt, proto::*};
 
 /// Setters of [`LinuxResources`]. They return `&mut Self` and can be chained.
 pub trait SetResources {
-    /// Returns the resources; they are added if there are none.
+    /// Returns the resources of the message, and adds them if they are missing.
     fn resources(&mut self) -> &mut LinuxResources;
 
-    /// Sets the memory limit in bytes; -1 means unlimited. The limit of memory and swap gets the
-    /// same value unless it is set.
+    /// Sets the memory limit in bytes; -1 means unlimited. Unless the limit of memory and swap
+    /// ([`set_memory_swap`](Self::set_memory_swap)) is set, it gets the same value.
     fn set_memory_limit(&mut self, bytes: i64) -> &mut Self {
         memory(self).limit = opt(Some(bytes));
         self
@@ -125,7 +125,7 @@ pub trait SetResources {
     }
 
     /// Adds a rule of the device cgroup. [`Adjustment::add_device`](crate::Adjustment::add_device)
-    /// implies one. Updates must not have rules.
+    /// adds the rule for its device. Updates must not have rules.
     fn add_device_rule(&mut self, rule: LinuxDeviceCgroup) -> &mut Self {
         self.resources().devices.push(rule);
         self

@@ -1,6 +1,7 @@
-//! Dispatch of the protocol's calls, old forms included, to the methods of [`Plugin`].
+//! Dispatches the calls of the protocol to the methods of [`Plugin`], including `StateChange`,
+//! which older runtimes use.
 
-use crate::{Failure, Plugin, Reply, Session};
+use crate::{EventMask, Failure, Plugin, Reply, Session};
 use async_trait::async_trait;
 use nri_api::proto::*;
 use nri_wire::{Context, status, ttrpc};
@@ -25,12 +26,24 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: ConfigureRequest,
     ) -> ttrpc::Result<ConfigureResponse> {
-        self.session.configured(&request);
+        self.session.set_runtime(&request);
         if let Err(e) = self.plugin.configure(&self.session, &request.config).await {
             *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(e.to_string());
-            return Err(failed(&e));
+            return Err(ttrpc_error(&e));
         }
-        Ok(ConfigureResponse { events: self.plugin.events().bits(), ..Default::default() })
+        let events = match self.plugin.events() {
+            // In the protocol, an empty set is all events of the runtime. Older runtimes refuse the
+            // numbers of events that they do not have.
+            EventMask::ALL => EventMask::NONE,
+            // A runtime that does not send its version has no validation, with few exceptions.
+            events if events.is_empty() && request.NRI_version.is_empty() => events,
+            events if events.is_empty() => {
+                let is_other = |event: &Event| *event != Event::VALIDATE_CONTAINER_ADJUSTMENT;
+                EventMask::ALL.iter().filter(is_other).collect()
+            }
+            events => events,
+        };
+        Ok(ConfigureResponse { events: events.bits(), ..Default::default() })
     }
 
     async fn synchronize(
@@ -39,11 +52,11 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         request: SynchronizeRequest,
     ) -> ttrpc::Result<SynchronizeResponse> {
         let more = request.more;
-        let Some(whole) = self.collect(request) else {
+        let Some(joined) = self.collect(request) else {
             return Ok(SynchronizeResponse { more, ..Default::default() });
         };
         let update =
-            done(self.plugin.synchronize(&self.session, whole.pods, whole.containers).await)?;
+            to_ttrpc(self.plugin.synchronize(&self.session, joined.pods, joined.containers).await)?;
         Ok(SynchronizeResponse { update, ..Default::default() })
     }
 
@@ -57,9 +70,10 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: UpdatePodSandboxRequest,
     ) -> ttrpc::Result<UpdatePodSandboxResponse> {
-        let (pod, overhead) = (message(request.pod), message(request.overhead_linux_resources));
-        let resources = message(request.linux_resources);
-        done(self.plugin.update_pod_sandbox(&self.session, pod, overhead, resources).await)?;
+        let (pod, overhead) =
+            (or_default(request.pod), or_default(request.overhead_linux_resources));
+        let resources = or_default(request.linux_resources);
+        to_ttrpc(self.plugin.update_pod_sandbox(&self.session, pod, overhead, resources).await)?;
         Ok(UpdatePodSandboxResponse::new())
     }
 
@@ -68,8 +82,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: CreateContainerRequest,
     ) -> ttrpc::Result<CreateContainerResponse> {
-        let (pod, container) = (message(request.pod), message(request.container));
-        let creation = done(self.plugin.create_container(&self.session, pod, container).await)?;
+        let (pod, container) = (or_default(request.pod), or_default(request.container));
+        let creation = to_ttrpc(self.plugin.create_container(&self.session, pod, container).await)?;
         Ok(CreateContainerResponse {
             adjust: Some(creation.adjustment.into()).into(),
             update: creation.updates,
@@ -83,10 +97,10 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: UpdateContainerRequest,
     ) -> ttrpc::Result<UpdateContainerResponse> {
-        let (pod, container) = (message(request.pod), message(request.container));
-        let resources = message(request.linux_resources);
+        let (pod, container) = (or_default(request.pod), or_default(request.container));
+        let resources = or_default(request.linux_resources);
         let changes =
-            done(self.plugin.update_container(&self.session, pod, container, resources).await)?;
+            to_ttrpc(self.plugin.update_container(&self.session, pod, container, resources).await)?;
         Ok(UpdateContainerResponse {
             update: changes.updates,
             evict: changes.evictions,
@@ -99,8 +113,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: StopContainerRequest,
     ) -> ttrpc::Result<StopContainerResponse> {
-        let (pod, container) = (message(request.pod), message(request.container));
-        let update = done(self.plugin.stop_container(&self.session, pod, container).await)?;
+        let (pod, container) = (or_default(request.pod), or_default(request.container));
+        let update = to_ttrpc(self.plugin.stop_container(&self.session, pod, container).await)?;
         Ok(StopContainerResponse { update, ..Default::default() })
     }
 
@@ -116,11 +130,12 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         Ok(verdict)
     }
 
-    /// Runtimes before NRI v0.12 send these events in this form.
+    /// Runtimes before NRI v0.12 send the events below as `StateChange`, not as dedicated calls.
     async fn state_change(&self, _: &Context, event: StateChangeEvent) -> ttrpc::Result<Empty> {
         let (plugin, session) = (&self.plugin, &self.session);
-        let (kind, pod, container) = (event.event, message(event.pod), message(event.container));
-        done(match kind.enum_value_or_default() {
+        let (kind, pod, container) =
+            (event.event, or_default(event.pod), or_default(event.container));
+        to_ttrpc(match kind.enum_value_or_default() {
             Event::RUN_POD_SANDBOX => plugin.run_pod_sandbox(session, pod).await,
             Event::POST_UPDATE_POD_SANDBOX => plugin.post_update_pod_sandbox(session, pod).await,
             Event::STOP_POD_SANDBOX => plugin.stop_pod_sandbox(session, pod).await,
@@ -147,7 +162,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: RunPodSandboxRequest,
     ) -> ttrpc::Result<RunPodSandboxResponse> {
-        done(self.plugin.run_pod_sandbox(&self.session, message(request.pod)).await)?;
+        to_ttrpc(self.plugin.run_pod_sandbox(&self.session, or_default(request.pod)).await)?;
         Ok(RunPodSandboxResponse::new())
     }
 
@@ -156,7 +171,9 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: PostUpdatePodSandboxRequest,
     ) -> ttrpc::Result<PostUpdatePodSandboxResponse> {
-        done(self.plugin.post_update_pod_sandbox(&self.session, message(request.pod)).await)?;
+        to_ttrpc(
+            self.plugin.post_update_pod_sandbox(&self.session, or_default(request.pod)).await,
+        )?;
         Ok(PostUpdatePodSandboxResponse::new())
     }
 
@@ -165,7 +182,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: StopPodSandboxRequest,
     ) -> ttrpc::Result<StopPodSandboxResponse> {
-        done(self.plugin.stop_pod_sandbox(&self.session, message(request.pod)).await)?;
+        to_ttrpc(self.plugin.stop_pod_sandbox(&self.session, or_default(request.pod)).await)?;
         Ok(StopPodSandboxResponse::new())
     }
 
@@ -174,7 +191,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: RemovePodSandboxRequest,
     ) -> ttrpc::Result<RemovePodSandboxResponse> {
-        done(self.plugin.remove_pod_sandbox(&self.session, message(request.pod)).await)?;
+        to_ttrpc(self.plugin.remove_pod_sandbox(&self.session, or_default(request.pod)).await)?;
         Ok(RemovePodSandboxResponse::new())
     }
 
@@ -183,8 +200,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: PostCreateContainerRequest,
     ) -> ttrpc::Result<PostCreateContainerResponse> {
-        let (pod, container) = (message(request.pod), message(request.container));
-        done(self.plugin.post_create_container(&self.session, pod, container).await)?;
+        let (pod, container) = (or_default(request.pod), or_default(request.container));
+        to_ttrpc(self.plugin.post_create_container(&self.session, pod, container).await)?;
         Ok(PostCreateContainerResponse::new())
     }
 
@@ -193,8 +210,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: StartContainerRequest,
     ) -> ttrpc::Result<StartContainerResponse> {
-        let (pod, container) = (message(request.pod), message(request.container));
-        done(self.plugin.start_container(&self.session, pod, container).await)?;
+        let (pod, container) = (or_default(request.pod), or_default(request.container));
+        to_ttrpc(self.plugin.start_container(&self.session, pod, container).await)?;
         Ok(StartContainerResponse::new())
     }
 
@@ -203,8 +220,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: PostStartContainerRequest,
     ) -> ttrpc::Result<PostStartContainerResponse> {
-        let (pod, container) = (message(request.pod), message(request.container));
-        done(self.plugin.post_start_container(&self.session, pod, container).await)?;
+        let (pod, container) = (or_default(request.pod), or_default(request.container));
+        to_ttrpc(self.plugin.post_start_container(&self.session, pod, container).await)?;
         Ok(PostStartContainerResponse::new())
     }
 
@@ -213,8 +230,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: PostUpdateContainerRequest,
     ) -> ttrpc::Result<PostUpdateContainerResponse> {
-        let (pod, container) = (message(request.pod), message(request.container));
-        done(self.plugin.post_update_container(&self.session, pod, container).await)?;
+        let (pod, container) = (or_default(request.pod), or_default(request.container));
+        to_ttrpc(self.plugin.post_update_container(&self.session, pod, container).await)?;
         Ok(PostUpdateContainerResponse::new())
     }
 
@@ -223,41 +240,41 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         _: &Context,
         request: RemoveContainerRequest,
     ) -> ttrpc::Result<RemoveContainerResponse> {
-        let (pod, container) = (message(request.pod), message(request.container));
-        done(self.plugin.remove_container(&self.session, pod, container).await)?;
+        let (pod, container) = (or_default(request.pod), or_default(request.container));
+        to_ttrpc(self.plugin.remove_container(&self.session, pod, container).await)?;
         Ok(RemoveContainerResponse::new())
     }
 }
 
 impl<P> Served<P> {
-    /// Adds a part, and returns the whole request after the last one.
+    /// Adds a part of a split request, and returns the joined request after the last part.
     fn collect(&self, part: SynchronizeRequest) -> Option<SynchronizeRequest> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let more = part.more;
-        let whole = match parts.take() {
+        let joined = match parts.take() {
             None => part,
-            Some(mut whole) => {
-                whole.pods.extend(part.pods);
-                whole.containers.extend(part.containers);
-                whole
+            Some(mut joined) => {
+                joined.pods.extend(part.pods);
+                joined.containers.extend(part.containers);
+                joined
             }
         };
         if more {
-            *parts = Some(whole);
+            *parts = Some(joined);
             return None;
         }
-        Some(whole)
+        Some(joined)
     }
 }
 
-fn message<M: Default>(field: MessageField<M>) -> M {
+fn or_default<M: Default>(field: MessageField<M>) -> M {
     field.into_option().unwrap_or_default()
 }
 
-fn done<T>(reply: Reply<T>) -> ttrpc::Result<T> {
-    reply.map_err(|e| failed(&e))
+fn to_ttrpc<T>(reply: Reply<T>) -> ttrpc::Result<T> {
+    reply.map_err(|e| ttrpc_error(&e))
 }
 
-fn failed(e: &Failure) -> ttrpc::Error {
+fn ttrpc_error(e: &Failure) -> ttrpc::Error {
     status(Code::UNKNOWN, e)
 }

@@ -1,4 +1,4 @@
-//! Session of a plugin: the runtime, and requests to it.
+//! Session of a plugin: a description of the runtime, and requests to the runtime.
 
 use nri_api::{PluginId, proto::*};
 use nri_wire::{CallError, RuntimeClient};
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// Handle of the session with a runtime. Cheap to clone; may be used outside of handlers.
+/// Handle of the session with a runtime. It is cheap to clone, and can be used outside of handlers.
 #[derive(Clone, Debug)]
 pub struct Session {
     inner: Arc<Inner>,
@@ -41,11 +41,11 @@ impl Session {
         Self { inner: Arc::new(inner) }
     }
 
-    pub(crate) fn connected(&self, client: RuntimeClient) {
+    pub(crate) fn set_client(&self, client: RuntimeClient) {
         self.inner.client.get_or_init(|| client);
     }
 
-    pub(crate) fn configured(&self, request: &ConfigureRequest) {
+    pub(crate) fn set_runtime(&self, request: &ConfigureRequest) {
         let millis = |n: i64| Duration::from_millis(u64::try_from(n).unwrap_or(0));
         self.inner.runtime.get_or_init(|| RuntimeInfo {
             name: request.runtime_name.clone(),
@@ -62,15 +62,15 @@ impl Session {
         &self.inner.plugin
     }
 
-    /// Returns the description of the runtime; `None` before it has configured the plugin.
+    /// Returns the description of the runtime; `None` before `Configure`.
     pub fn runtime(&self) -> Option<&RuntimeInfo> {
         self.inner.runtime.get()
     }
 
     /// Requests updates and evictions of containers, and returns the updates that failed.
     ///
-    /// May be called at any time, also within a handler. The call has no time limit. (Runtimes with
-    /// upstream NRI ignore the evictions.)
+    /// This method can be called at any time, also within a handler. The request has no time limit.
+    /// (Runtimes with upstream NRI ignore the evictions.)
     ///
     /// # Errors
     /// If the connection is closed, or the runtime refuses the whole request.

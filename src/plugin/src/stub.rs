@@ -1,4 +1,4 @@
-//! Connection of a plugin: identity, socket, registration, end of the session.
+//! Connects a plugin to a runtime, registers the plugin, and runs its session.
 
 use crate::{Plugin, Session, StubError, launched::Launched, served::Served};
 use nri_api::{NRI_VERSION, PluginId, proto::RegisterPluginRequest};
@@ -11,9 +11,13 @@ use std::{
 };
 use tokio::net::UnixStream;
 
-/// Sockets of runtimes: that of NRI, then that of `nrid`.
-pub const DEFAULT_SOCKETS: [&str; 2] =
-    ["/var/run/nri/nri.sock", "/run/nri-container-runtime/nri.sock"];
+/// Default sockets: first that of engines with NRI, then those of `nrid`, the last one of its
+/// earlier versions.
+pub const DEFAULT_SOCKETS: [&str; 3] = [
+    "/var/run/nri/nri.sock",
+    "/run/nri-container-runtime/plugins/nri.sock",
+    "/run/nri-container-runtime/nri.sock",
+];
 
 /// Default time limit of the registration, as in upstream NRI.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,12 +40,14 @@ pub struct Builder<P> {
 }
 
 impl Stub {
-    /// Creates a builder. Everything but the plugin has a default.
+    /// Creates a builder. The index has no default unless the program is named `NN-name`;
+    /// everything else has one.
     pub fn builder<P: Plugin>(plugin: P) -> Builder<P> {
         Self::shared(Arc::new(plugin))
     }
 
-    /// Creates a builder for a shared plugin, which may be used again for the next connection.
+    /// Creates a builder for a shared plugin, so that the plugin can be used for several
+    /// connections.
     pub fn shared<P: Plugin>(plugin: Arc<P>) -> Builder<P> {
         Builder {
             plugin,
@@ -77,22 +83,22 @@ impl Stub {
 
     /// Ends the session after all replies are sent.
     pub async fn stop(self) {
-        self.end.trunk().flush().await.ok(); // fails if the session has ended already
+        self.end.trunk().flush().await.ok(); // fails if the session has already ended
         self.end.close();
     }
 }
 
 impl<P: Plugin> Builder<P> {
-    /// Sets the plugin's name. A runtime that launches the plugin overrides it. Without either the
-    /// name is that of the program, `NN-name`.
+    /// Sets the plugin's name. A runtime that launches the plugin overrides the name. By
+    /// default the name is taken from the program's file name, `NN-name` or `name`.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets the plugin's index, two digits. A runtime that launches the plugin overrides it.
-    /// Without either the index is that of the program's name, `NN-name`.
+    /// Sets the plugin's index, two digits. A runtime that launches the plugin overrides the
+    /// index. By default the index is taken from the program's file name, `NN-name`.
     #[must_use]
     pub fn index(mut self, index: impl Into<String>) -> Self {
         self.index = Some(index.into());
@@ -107,7 +113,7 @@ impl<P: Plugin> Builder<P> {
         self
     }
 
-    /// Uses an existing connection.
+    /// Uses an existing connection instead of a socket path, even if the plugin was launched.
     #[must_use]
     pub fn stream(mut self, stream: UnixStream) -> Self {
         self.stream = Some(stream);
@@ -121,15 +127,15 @@ impl<P: Plugin> Builder<P> {
         self
     }
 
-    /// Connects and registers the plugin. The runtime then configures and synchronizes it, possibly
-    /// before this returns.
+    /// Connects and registers the plugin. The runtime then configures and synchronizes the
+    /// plugin, possibly before this method returns.
     ///
     /// # Errors
     /// If no socket accepts the connection, the runtime refuses the plugin, or its name or index is
     /// missing or invalid.
     pub async fn connect(self) -> Result<Stub, StubError> {
-        let explicit = self.stream.is_some() || !self.sockets.is_empty();
-        let launched = if explicit { None } else { Launched::from_env()? };
+        let is_explicit = self.stream.is_some() || !self.sockets.is_empty();
+        let launched = if is_explicit { None } else { Launched::from_env()? };
         let plugin = identity(&self, launched.as_ref(), env::args_os().next().map(PathBuf::from))?;
         let stream = match (self.stream, launched) {
             (Some(stream), _) => stream,
@@ -140,9 +146,9 @@ impl<P: Plugin> Builder<P> {
                 UnixStream::from_std(socket).map_err(failed)?
             }
             (None, None) if self.sockets.is_empty() => {
-                dial(&DEFAULT_SOCKETS.map(PathBuf::from)).await?
+                connect_to_first(&DEFAULT_SOCKETS.map(PathBuf::from)).await?
             }
-            (None, None) => dial(&self.sockets).await?,
+            (None, None) => connect_to_first(&self.sockets).await?,
         };
 
         let session = Session::new(plugin.clone());
@@ -154,7 +160,7 @@ impl<P: Plugin> Builder<P> {
             refusal: refusal.clone(),
         };
         let end = PluginEnd::new(stream, Arc::new(served)).await?;
-        session.connected(end.runtime().clone());
+        session.set_client(end.runtime().clone());
         let mut request = RegisterPluginRequest::new();
         request.plugin_name = plugin.name.to_string();
         request.plugin_idx = plugin.index.to_string();
@@ -176,23 +182,23 @@ fn identity<P>(
 ) -> Result<PluginId, StubError> {
     let file =
         program.as_deref().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
-    let named = file.as_deref().and_then(|f| PluginId::from_file_name(f).ok());
+    let from_program = file.as_deref().and_then(|f| PluginId::from_file_name(f).ok());
     let name = launched
         .and_then(|l| l.name.clone())
         .or_else(|| builder.name.clone())
-        .or_else(|| named.as_ref().map(|id| id.name.to_string()))
+        .or_else(|| from_program.as_ref().map(|id| id.name.to_string()))
         .or(file)
         .ok_or(StubError::NoIdentity("name"))?;
     let index = launched
         .and_then(|l| l.index.clone())
         .or_else(|| builder.index.clone())
-        .or_else(|| named.map(|id| id.index.to_string()))
+        .or_else(|| from_program.map(|id| id.index.to_string()))
         .ok_or(StubError::NoIdentity("index"))?;
     Ok(PluginId::new(&index, &name)?)
 }
 
-/// Connects to the first of these sockets that accepts.
-async fn dial(paths: &[PathBuf]) -> Result<UnixStream, StubError> {
+/// Connects to the first of the sockets that accepts the connection.
+async fn connect_to_first(paths: &[PathBuf]) -> Result<UnixStream, StubError> {
     let mut failures = Vec::new();
     for path in paths {
         match UnixStream::connect(path).await {

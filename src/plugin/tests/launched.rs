@@ -1,4 +1,5 @@
-//! The example `adjust` as a process: launched with its socket as descriptor 3, and external.
+//! Runs the example `adjust` as a process: launched with its socket as descriptor 3, and as an
+//! external plugin.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -6,7 +7,7 @@ mod common;
 
 use command_fds::{CommandFdExt, FdMapping};
 use common::*;
-use nri_plugin::proto::*;
+use nri_plugin::{EventMask, proto::*};
 use std::{
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
@@ -22,10 +23,10 @@ fn example() -> PathBuf {
     tests.parent().unwrap().with_file_name("examples").join("adjust")
 }
 
-/// Waits for the exit of the plugin, which follows the end of its connection.
-async fn exit(child: Child) -> Output {
+/// Waits for the exit of the plugin; a plugin exits after the end of its connection.
+async fn wait_for_exit(child: Child) -> Output {
     let wait = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
-    timeout(SOON, wait).await.unwrap().unwrap()
+    timeout(TIMEOUT, wait).await.unwrap().unwrap()
 }
 
 async fn launch() -> (TestRuntimeEnd, Child) {
@@ -43,7 +44,7 @@ async fn launch() -> (TestRuntimeEnd, Child) {
     let child = command.spawn().unwrap();
     drop(command); // closes the plugin's end of the socket in this process
     let mut runtime = serve_runtime(near).await;
-    let registered = timeout(SOON, runtime.registered.recv()).await.unwrap().unwrap();
+    let registered = timeout(TIMEOUT, runtime.registered.recv()).await.unwrap().unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("tuner", "33"));
     (runtime, child)
 }
@@ -62,20 +63,24 @@ async fn a_launched_plugin_takes_its_socket_and_identity_from_the_environment() 
         "log = {log:?}\nfilter.name = 'c'\ncreate.env.set = {{ A = 'b' }}\nupdate.shares = 9\n\
          create.resources.cpus = '0-1'"
     );
-    assert_eq!(plugin.configure(SOON, &configure(&config)).await.unwrap().events, 0);
-    plugin.synchronize(SOON, &SynchronizeRequest::new()).await.unwrap();
+    // In the protocol, an empty set is all events of the runtime.
+    assert_eq!(
+        plugin.configure(TIMEOUT, &configure(&config)).await.unwrap().events,
+        EventMask::NONE.bits()
+    );
+    plugin.synchronize(TIMEOUT, &SynchronizeRequest::new()).await.unwrap();
 
     let mut create = CreateContainerRequest { pod: Some(pod("p")).into(), ..Default::default() };
     for (name, env) in [("c", vec!["A"]), ("other", vec![])] {
         create.container = Some(container(name)).into();
-        let adjust = plugin.create_container(SOON, &create).await.unwrap().adjust;
+        let adjust = plugin.create_container(TIMEOUT, &create).await.unwrap().adjust;
         assert_eq!(adjust.env.iter().map(|e| e.key.as_str()).collect::<Vec<_>>(), env);
         assert_eq!(adjust.linux.resources.cpu.cpus, if env.is_empty() { "" } else { "0-1" });
     }
     let mut update =
         UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     update.linux_resources.mut_or_insert_default().pids.mut_or_insert_default().limit = 3;
-    let reply = plugin.update_container(SOON, &update).await.unwrap();
+    let reply = plugin.update_container(TIMEOUT, &update).await.unwrap();
     assert_eq!(reply.update[0].linux.resources.cpu.shares.value, 9);
 
     let lines = std::fs::read_to_string(&log).unwrap();
@@ -92,17 +97,18 @@ async fn a_launched_plugin_takes_its_socket_and_identity_from_the_environment() 
     assert_eq!(lines.lines().collect::<Vec<_>>(), expect);
 
     drop(runtime);
-    let output = exit(child).await;
+    let output = wait_for_exit(child).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test]
 async fn an_invalid_configuration_is_reported_by_plugin_and_runtime() {
     let (runtime, child) = launch().await;
-    let error = runtime.end.plugin().configure(SOON, &configure("colour = 1")).await.unwrap_err();
+    let error =
+        runtime.end.plugin().configure(TIMEOUT, &configure("colour = 1")).await.unwrap_err();
     assert!(error.to_string().contains("unknown field `colour`"), "{error}");
     drop(runtime);
-    let output = exit(child).await;
+    let output = wait_for_exit(child).await;
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(
@@ -128,7 +134,7 @@ async fn a_killed_plugin_closes_its_connection_despite_a_child() {
         assert!(cloexec, "{} is inherited by children", fd.display());
     }
     child.kill().unwrap();
-    timeout(SOON, runtime.end.closed()).await.unwrap();
+    timeout(TIMEOUT, runtime.end.closed()).await.unwrap();
     child.wait().unwrap();
 }
 
@@ -154,24 +160,24 @@ async fn an_external_plugin_connects_to_the_given_socket() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let (stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
+    let (stream, _) = timeout(TIMEOUT, listener.accept()).await.unwrap().unwrap();
     let mut runtime = serve_runtime(stream).await;
-    let registered = timeout(SOON, runtime.registered.recv()).await.unwrap().unwrap();
+    let registered = timeout(TIMEOUT, runtime.registered.recv()).await.unwrap().unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("adjust", "12"));
     let plugin = runtime.end.plugin();
-    plugin.configure(SOON, &configure("")).await.unwrap();
-    let reply = plugin.create_container(SOON, &CreateContainerRequest::new()).await.unwrap();
+    plugin.configure(TIMEOUT, &configure("")).await.unwrap();
+    let reply = plugin.create_container(TIMEOUT, &CreateContainerRequest::new()).await.unwrap();
     assert_eq!(reply.adjust.args, ["x"], "the empty configuration replaced the file's");
     assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
     drop(runtime);
-    assert!(exit(child).await.status.success());
+    assert!(wait_for_exit(child).await.status.success());
 
-    let failed = Command::new(example()).args(["--socket", "/nowhere"]).output().unwrap();
+    let failed = Command::new(example()).args(["--socket", "/missing"]).output().unwrap();
     let text = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert_eq!(
         text,
         "adjust: no NRI socket accepts connections: \
-         /nowhere: No such file or directory (os error 2)\n"
+         /missing: No such file or directory (os error 2)\n"
     );
 }
 

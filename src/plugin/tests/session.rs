@@ -1,4 +1,4 @@
-//! The SDK and the runtime's end of a session over real sockets.
+//! Runs plugins of the SDK against a test runtime, over real sockets.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -20,7 +20,7 @@ use tokio::{
     net::{UnixListener, UnixStream},
 };
 
-/// Records its events; refuses those of the id "bad".
+/// A plugin that records its events, and refuses events of the pod or container "bad".
 #[derive(Default)]
 struct Recorder {
     received: Mutex<Vec<String>>,
@@ -183,7 +183,7 @@ async fn a_plugin_registers_and_is_configured() {
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("rec", "07"));
     assert_eq!(registered.NRI_version, "v0.12.3");
     assert_eq!(p.stub.session().runtime(), None);
-    let reply = p.runtime.end.plugin().configure(SOON, &configure("text")).await.unwrap();
+    let reply = p.runtime.end.plugin().configure(TIMEOUT, &configure("text")).await.unwrap();
     assert_eq!(reply.events, 1 << 3 | 1 << 10);
     assert_eq!(p.plugin.received(), ["configure text"]);
     let expect = RuntimeInfo {
@@ -205,14 +205,14 @@ async fn the_parts_of_a_split_synchronize_are_joined() {
         more,
         ..Default::default()
     };
-    // A second time: the parts of the first must not be added again.
+    // The second request must not contain parts of the first one.
     for _ in 0..2 {
         for (request, more, updates) in [
             (part(&["p1", "p2"], &["a"], true), true, 0),
             (part(&[], &["b", "c"], true), true, 0),
             (part(&["p3"], &["d"], false), false, 1),
         ] {
-            let reply = p.runtime.end.plugin().synchronize(SOON, &request).await.unwrap();
+            let reply = p.runtime.end.plugin().synchronize(TIMEOUT, &request).await.unwrap();
             assert_eq!((reply.more, reply.update.len()), (more, updates));
         }
         assert_eq!(p.plugin.received(), ["synchronize p1,p2,p3;a,b,c,d"]);
@@ -235,7 +235,7 @@ async fn dedicated_calls_and_state_change_reach_the_same_methods() {
     macro_rules! pods {
         ($($call:ident $request:ident)*) => {$(
             let request = $request { pod: Some(pod("p")).into(), ..Default::default() };
-            plugin.$call(SOON, &request).await.unwrap();
+            plugin.$call(TIMEOUT, &request).await.unwrap();
         )*};
     }
     pods! {
@@ -244,11 +244,11 @@ async fn dedicated_calls_and_state_change_reach_the_same_methods() {
         stop_pod_sandbox StopPodSandboxRequest
         remove_pod_sandbox RemovePodSandboxRequest
     }
-    plugin.post_create_container(SOON, &event!(PostCreateContainerRequest)).await.unwrap();
-    plugin.start_container(SOON, &event!(StartContainerRequest)).await.unwrap();
-    plugin.post_start_container(SOON, &event!(PostStartContainerRequest)).await.unwrap();
-    plugin.post_update_container(SOON, &event!(PostUpdateContainerRequest)).await.unwrap();
-    plugin.remove_container(SOON, &event!(RemoveContainerRequest)).await.unwrap();
+    plugin.post_create_container(TIMEOUT, &event!(PostCreateContainerRequest)).await.unwrap();
+    plugin.start_container(TIMEOUT, &event!(StartContainerRequest)).await.unwrap();
+    plugin.post_start_container(TIMEOUT, &event!(PostStartContainerRequest)).await.unwrap();
+    plugin.post_update_container(TIMEOUT, &event!(PostUpdateContainerRequest)).await.unwrap();
+    plugin.remove_container(TIMEOUT, &event!(RemoveContainerRequest)).await.unwrap();
     let expect = [
         "run pod p",
         "post-update pod p",
@@ -275,14 +275,14 @@ async fn dedicated_calls_and_state_change_reach_the_same_methods() {
     ] {
         let mut change = event!(StateChangeEvent);
         change.event = event.into();
-        plugin.state_change(SOON, &change).await.unwrap();
+        plugin.state_change(TIMEOUT, &change).await.unwrap();
     }
     assert_eq!(p.plugin.received(), expect);
 
     // An unknown event is ignored.
     let mut unknown = event!(StateChangeEvent);
     unknown.event = protobuf::EnumOrUnknown::from_i32(99);
-    plugin.state_change(SOON, &unknown).await.unwrap();
+    plugin.state_change(TIMEOUT, &unknown).await.unwrap();
     assert_eq!(p.plugin.received(), [""; 0]);
 }
 
@@ -291,7 +291,7 @@ async fn adjustments_updates_and_evictions_are_sent_in_replies() {
     let mut p = connected().await;
     let plugin = p.runtime.end.plugin();
 
-    let reply = plugin.create_container(SOON, &event!(CreateContainerRequest)).await.unwrap();
+    let reply = plugin.create_container(TIMEOUT, &event!(CreateContainerRequest)).await.unwrap();
     assert_eq!(reply.adjust.env[0].value, "other", "the handler did not receive the failed update");
     assert_eq!(
         (reply.update[0].container_id.as_str(), reply.evict[0].reason.as_str()),
@@ -310,24 +310,24 @@ async fn adjustments_updates_and_evictions_are_sent_in_replies() {
     };
     let mut update = event!(UpdateContainerRequest);
     update.linux_resources = resources(3);
-    let reply = plugin.update_container(SOON, &update).await.unwrap();
+    let reply = plugin.update_container(TIMEOUT, &update).await.unwrap();
     assert_eq!(reply.update[0].linux.resources.cpu.shares.value, 7);
     assert!(reply.update[0].ignore_failure && reply.evict.is_empty());
 
-    let reply = plugin.stop_container(SOON, &event!(StopContainerRequest)).await.unwrap();
+    let reply = plugin.stop_container(TIMEOUT, &event!(StopContainerRequest)).await.unwrap();
     assert_eq!(reply.update[0].container_id, "freed");
 
     let mut update = UpdatePodSandboxRequest { pod: Some(pod("p")).into(), ..Default::default() };
     (update.overhead_linux_resources, update.linux_resources) = (resources(1), resources(2));
-    plugin.update_pod_sandbox(SOON, &update).await.unwrap();
+    plugin.update_pod_sandbox(TIMEOUT, &update).await.unwrap();
 
     let mut validate = event!(ValidateContainerAdjustmentRequest);
-    assert!(!plugin.validate_container_adjustment(SOON, &validate).await.unwrap().reject);
+    assert!(!plugin.validate_container_adjustment(TIMEOUT, &validate).await.unwrap().reject);
     validate.container = Some(container("bad")).into();
-    let reply = plugin.validate_container_adjustment(SOON, &validate).await.unwrap();
+    let reply = plugin.validate_container_adjustment(TIMEOUT, &validate).await.unwrap();
     assert_eq!((reply.reject, reply.reason.as_str()), (true, "not this one"));
 
-    plugin.shutdown(SOON, &Empty::new()).await.unwrap();
+    plugin.shutdown(TIMEOUT, &Empty::new()).await.unwrap();
     let expect = [
         "create p/c",
         "update p/c 3",
@@ -344,13 +344,13 @@ async fn adjustments_updates_and_evictions_are_sent_in_replies() {
 async fn the_text_of_a_failure_is_sent_to_the_runtime() {
     let p = connected().await;
     let mut request = RunPodSandboxRequest { pod: Some(pod("bad")).into(), ..Default::default() };
-    let error = p.runtime.end.plugin().run_pod_sandbox(SOON, &request).await.unwrap_err();
+    let error = p.runtime.end.plugin().run_pod_sandbox(TIMEOUT, &request).await.unwrap_err();
     assert!(
         matches!(&error, CallError::Status { code: 2, message } if message == "not this one"),
         "{error:?}"
     );
     request.pod = None.into(); // a request without a pod is accepted
-    p.runtime.end.plugin().run_pod_sandbox(SOON, &request).await.unwrap();
+    p.runtime.end.plugin().run_pod_sandbox(TIMEOUT, &request).await.unwrap();
     assert_eq!(p.plugin.received(), ["run pod bad", "run pod "]);
 }
 
@@ -374,7 +374,7 @@ async fn run_returns_the_cause_of_the_end() {
 
     let p = connected().await;
     let run = tokio::spawn(p.stub.run());
-    let error = p.runtime.end.plugin().configure(SOON, &configure("bad")).await.unwrap_err();
+    let error = p.runtime.end.plugin().configure(TIMEOUT, &configure("bad")).await.unwrap_err();
     assert!(error.to_string().contains("not this one"));
     drop(p.runtime);
     let error = run.await.unwrap().unwrap_err();
@@ -385,23 +385,23 @@ async fn run_returns_the_cause_of_the_end() {
     let trunk = nri_wire::Trunk::new(a);
     let mut conn = trunk.open(nri_wire::ConnId::RUNTIME).unwrap();
     let stub = Stub::builder(Recorder::default()).name("rec").index("07").stream(b);
-    let answering = async {
+    let replying = async {
         let mut header = [0; 10];
         tokio::io::AsyncReadExt::read_exact(&mut conn, &mut header).await.unwrap();
         let stream = &header[4..8];
         conn.write_all(&[&[0, 0, 0, 0], stream, &[2, 0]].concat()).await.unwrap();
     };
-    let (stub, ()) = tokio::join!(stub.connect(), answering);
+    let (stub, ()) = tokio::join!(stub.connect(), replying);
     let stub = stub.unwrap();
     conn.write_all(b"0123456789").await.unwrap();
     let error = stub.run().await.unwrap_err();
     assert!(matches!(error, StubError::Session { .. }), "{error:?}");
     let source = error.source().unwrap().to_string();
-    assert!(source.contains("broke ttrpc"), "{source}");
+    assert!(source.contains("violated ttrpc"), "{source}");
 }
 
 #[tokio::test]
-async fn a_refused_or_late_registration_is_an_error() {
+async fn a_registration_that_is_refused_or_times_out_is_an_error() {
     async fn check(name: &str, expect: impl Fn(&CallError) -> bool) {
         let (a, b) = UnixStream::pair().unwrap();
         let _runtime = serve_runtime(a).await;
@@ -463,7 +463,7 @@ async fn a_plugin_that_reconnects_is_configured_again() {
         let runtime = serve_runtime(a).await;
         let stub =
             Stub::shared(plugin.clone()).name("p").index("07").stream(b).connect().await.unwrap();
-        runtime.end.plugin().configure(SOON, &configure(&n.to_string())).await.unwrap();
+        runtime.end.plugin().configure(TIMEOUT, &configure(&n.to_string())).await.unwrap();
         RuntimeEnd::close(&runtime.end);
         stub.run().await.unwrap();
     }

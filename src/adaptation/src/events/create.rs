@@ -1,6 +1,7 @@
 //! `CreateContainer`: adjustment by one plugin after the other, validation, commit.
 
-use nri_api::proto::{CreateContainerRequest, Event};
+use nri_api::HOOK_ENVIRONMENT;
+use nri_api::proto::{ContainerAdjustment, CreateContainerRequest, Event, Hooks};
 use nri_merge::{CreateMerge, CreateOutcome, validator};
 use std::sync::Arc;
 
@@ -21,14 +22,14 @@ impl Adaptation {
     ///
     /// `commit` performs the effects: it records the container, updates others and writes
     /// `config.json`. Commits run one at a time in the order in which their requests entered the
-    /// pipeline. A request enters when this future is first polled, or when a reload that
-    /// relaunches plugins completes. The snapshot of a new plugin is taken between two commits. A
-    /// commit must not wait for another request. Work that changes nothing belongs into `prepare`,
-    /// which runs while other requests commit.
+    /// pipeline. A request enters when this future is first polled; while a reload relaunches
+    /// plugins, it enters when they are active. The snapshot of a new plugin is taken between two
+    /// commits. A commit must not wait for another request. Work that changes nothing belongs in
+    /// `prepare`, which runs while other requests commit.
     ///
     /// A dropped future cancels the request: nothing is committed, though plugins may have received
-    /// it already. The same holds for an error. [`Adaptation::roll_back_creation`] notifies the
-    /// plugins that received the request.
+    /// the request already. After an error nothing is committed either.
+    /// [`Adaptation::roll_back_creation`] notifies the plugins that received the request.
     ///
     /// # Errors
     /// If a plugin or a validator refuses, replies contradict one another, or a required plugin is
@@ -55,8 +56,11 @@ impl Adaptation {
             };
             let permit = ticket.permit().await;
             let reply = plugin.call(permit, merge.request()).await;
-            if let Some(reply) = context.record_reply(&plugin, reply)? {
-                let permitted = plugin.reply_check().creation(&id, &reply);
+            if let Some(mut reply) = context.record_reply(&plugin, reply)? {
+                if let Some(adjust) = reply.adjust.as_mut() {
+                    set_hook_environments(adjust);
+                }
+                let permitted = plugin.reply_check().check_creation(&id, &reply);
                 let merged = permitted
                     .map_err(|denied| AdaptError::Denied { event, denied })
                     .and_then(|()| {
@@ -78,7 +82,7 @@ impl Adaptation {
         Ok(commit(prepared).await)
     }
 
-    /// Fails if a policy requires a plugin and none of the open plugins matches it.
+    /// Fails if a policy requires a plugin and no connected plugin matches the policy.
     fn check_required(&self, plugins: &[Arc<Plugin>], container: &str) -> Result<(), AdaptError> {
         let config = self.core.config();
         let is_missing = |policy: &&PluginPolicy| {
@@ -94,7 +98,7 @@ impl Adaptation {
     }
 
     /// Calls all validators in parallel. Of several rejections the first in call order is returned.
-    /// A validator that does not reply rejects, whatever its policy.
+    /// A missing reply counts as a rejection, unless the validator's policy says otherwise.
     async fn validate(
         &self,
         plugins: &[Arc<Plugin>],
@@ -129,7 +133,7 @@ impl Adaptation {
             .into_iter()
             .map(|plugin| {
                 let request = request.clone();
-                tokio::spawn(async move { (plugin.call_required(request).await, plugin) })
+                tokio::spawn(async move { (plugin.call_validator(request).await, plugin) })
             })
             .collect();
         // All verdicts are awaited first: a rollback must not reach a validator before its call.
@@ -143,6 +147,7 @@ impl Adaptation {
         for verdict in verdicts {
             let (reply, plugin) = verdict?;
             let verdict = reply.and_then(|reply| {
+                let Some(reply) = reply else { return Ok(()) };
                 let reason =
                     if reply.reason.is_empty() { "no reason given".into() } else { reply.reason };
                 if reply.reject { Err(rejected(plugin.id.to_string(), reason)) } else { Ok(()) }
@@ -150,5 +155,24 @@ impl Adaptation {
             verdict.or_else(|e| context.refuse(e))?;
         }
         Ok(())
+    }
+}
+
+/// Gives [`HOOK_ENVIRONMENT`] to the hooks for which the plugin names no variable.
+fn set_hook_environments(adjust: &mut ContainerAdjustment) {
+    let Some(hooks) = adjust.hooks.as_mut() else { return };
+    let Hooks {
+        prestart,
+        create_runtime,
+        create_container,
+        start_container,
+        poststart,
+        poststop,
+        ..
+    } = hooks;
+    for kind in [prestart, create_runtime, create_container, start_container, poststart, poststop] {
+        for hook in kind.iter_mut().filter(|hook| hook.env.is_empty()) {
+            hook.env.push(HOOK_ENVIRONMENT.to_owned());
+        }
     }
 }

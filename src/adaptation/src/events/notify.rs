@@ -80,8 +80,8 @@ impl Adaptation {
 /// Events that a plugin cannot refuse: all plugins are notified in parallel, and failures are
 /// logged.
 ///
-/// The commit removes the pod or container from the manager's records: a plugin that registers
-/// either receives the removal or does not find the container in its snapshot.
+/// The commit of a removal removes the pod or container from the manager's records: a plugin that
+/// registers at that time either receives the removal or gets a snapshot without the container.
 impl Adaptation {
     /// Notifies the plugins of the stop of a pod. For order, commit and dropped futures see
     /// [`Adaptation::create_container`].
@@ -133,8 +133,8 @@ impl Adaptation {
 
 /// Post-events: all plugins are notified in parallel, and the caller need not wait.
 ///
-/// The event takes its tickets when the method is called: a later request comes later at each
-/// plugin, whether or not the delivery is awaited.
+/// The event takes its tickets when the method is called. Each plugin therefore receives the event
+/// before any later request, whether or not the caller awaits the delivery.
 impl Adaptation {
     /// Notifies the plugins that a pod's resources were updated.
     pub fn post_update_pod_sandbox(&self, request: PostUpdatePodSandboxRequest) -> Delivery {
@@ -173,8 +173,8 @@ impl Adaptation {
     }
 }
 
-/// Delivery of an event to its plugins. It continues when this is dropped; awaiting it waits until
-/// every plugin has replied or failed.
+/// Delivery of an event to its plugins. The delivery continues if this value is dropped; awaiting
+/// the value waits until every plugin has replied or failed.
 #[derive(Debug)]
 pub struct Delivery(Vec<JoinHandle<()>>);
 

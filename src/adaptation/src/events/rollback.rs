@@ -1,5 +1,5 @@
-//! Rollback of a refused creation: the plugins that received it are notified of the stop and the
-//! removal, and can free what they allocated.
+//! Rollback of a refused creation: the plugins that received the creation get a stop and a removal,
+//! and can free the resources that they allocated.
 
 use nri_api::proto::*;
 
@@ -8,8 +8,9 @@ use crate::events::update::StopOutcome;
 use crate::order::context::RequestContext;
 
 impl Adaptation {
-    /// Rolls back the creation of a container: the plugins that received it get `StopContainer` and
-    /// `RemoveContainer`. `commit` is that of [`Adaptation::stop_container`].
+    /// Rolls back the creation of a container: the plugins that received the creation get
+    /// `StopContainer` and `RemoveContainer`. `commit` is called as by
+    /// [`Adaptation::stop_container`].
     pub async fn roll_back_creation(
         &self,
         context: &RequestContext,
@@ -28,8 +29,8 @@ impl Adaptation {
         self.notify_with(tickets, remove, async || ()).await;
     }
 
-    /// Rolls back the start of a pod: the plugins that received it get `StopPodSandbox` and
-    /// `RemovePodSandbox`.
+    /// Rolls back the start of a pod: the plugins that received `RunPodSandbox` get
+    /// `StopPodSandbox` and `RemovePodSandbox`.
     pub async fn roll_back_pod(&self, context: &RequestContext, pod: PodSandbox) {
         let pipeline = &self.core.pipeline;
         let stop = StopPodSandboxRequest { pod: Some(pod.clone()).into(), ..Default::default() };

@@ -14,7 +14,7 @@ use crate::order::pipeline::{PluginTicket, RequestTickets};
 pub struct StopOutcome {
     /// Updates of other containers.
     pub updates: UpdatesOutcome,
-    /// Errors of plugins. A stop cannot be refused, so the replies of the other plugins apply.
+    /// Errors of plugins. A stop cannot be refused, so the replies of other plugins still apply.
     pub failures: Vec<AdaptError>,
 }
 
@@ -42,7 +42,7 @@ impl Adaptation {
             let reply = plugin.call(permit, merge.request()).await;
             if let Some(reply) = context.record_reply(&plugin, reply)? {
                 let check = plugin.reply_check();
-                let permitted = check.updates(Some(&id), &reply.update, &reply.evict);
+                let permitted = check.check_updates(Some(&id), &reply.update, &reply.evict);
                 let merged = permitted
                     .map_err(|denied| AdaptError::Denied { event, denied })
                     .and_then(|()| {
@@ -85,13 +85,15 @@ impl Adaptation {
             let Some(ticket) = ticket else { continue };
             let permit = ticket.permit().await;
             let merged = match plugin.call(permit, request.clone()).await {
-                Ok(Some(reply)) => match plugin.reply_check().updates(None, &reply.update, &[]) {
-                    Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
-                        let subject = request.container.id.clone();
-                        AdaptError::Merge { event, subject, source }
-                    }),
-                    Err(denied) => Err(AdaptError::Denied { event, denied }),
-                },
+                Ok(Some(reply)) => {
+                    match plugin.reply_check().check_updates(None, &reply.update, &[]) {
+                        Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
+                            let subject = request.container.id.clone();
+                            AdaptError::Merge { event, subject, source }
+                        }),
+                        Err(denied) => Err(AdaptError::Denied { event, denied }),
+                    }
+                }
                 Ok(None) => Ok(()),
                 Err(e) => Err(e),
             };

@@ -48,7 +48,7 @@ impl Backoff {
         (pause, attempts.generation)
     }
 
-    /// Whether no launch of the file has started since.
+    /// Whether no launch of the file has started since the pause of this generation began.
     pub(crate) fn is_current(&self, file: &Path, generation: u64) -> bool {
         self.lock().get(file).is_some_and(|attempts| attempts.generation == generation)
     }

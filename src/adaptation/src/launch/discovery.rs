@@ -5,12 +5,13 @@
 //! aborts the discovery instead.
 
 use crate::config::AdaptationConfig;
-use nri_api::{InvalidPlugin, PluginId};
-use nri_trust::{Owners, Untrusted};
+use nri_api::{InvalidPlugin, MAX_MESSAGE, PluginId};
+use nri_trust::{Owners, Untrusted, read_regular_text};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// File of a plugin that can be launched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,11 +44,15 @@ pub enum SkipReason {
     /// The file or its target cannot be read, or the directory cannot be listed.
     #[error("cannot be read")]
     Unreadable(#[source] io::Error),
+    /// The directory or a file of it cannot be read in time.
+    #[error("no reply within {0:?}: the file system hangs")]
+    Hangs(Duration),
     /// Other users can change the configuration file.
     #[error("configuration not trusted: {0}")]
     ConfigUntrusted(#[source] Untrusted),
-    /// The configuration file cannot be read, or is not UTF-8 and so cannot be sent.
-    #[error("configuration {} cannot be read", path.display())]
+    /// The configuration file cannot be read, or cannot be sent to the plugin: it is not UTF-8, or
+    /// larger than a message.
+    #[error("configuration {} cannot be read: {source}", path.display())]
     Config {
         /// Path of the configuration file.
         path: PathBuf,
@@ -94,7 +99,7 @@ pub(crate) fn discover(config: &AdaptationConfig) -> (Vec<PluginFile>, Vec<Skipp
     (files, skipped)
 }
 
-/// Examines one file; `None` if it is not an executable file and so no plugin.
+/// Examines one file. Returns `None` if it is not an executable file and so not a plugin.
 pub(crate) fn examine(
     path: &Path,
     config: &AdaptationConfig,
@@ -120,10 +125,12 @@ pub(crate) fn examine(
 fn plugin_config(id: &PluginId, config: &AdaptationConfig) -> Result<String, SkipReason> {
     for name in [id.to_string(), id.name.to_string()] {
         let path = config.plugin_config_path.join(name + ".conf");
-        // The path is relative to the working directory if it cannot be made absolute.
+        // If the working directory is unknown, a relative path is checked as it is.
         let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-        Owners::of_this_process().check_if_there(&absolute).map_err(SkipReason::ConfigUntrusted)?;
-        match fs::read_to_string(&path) {
+        Owners::of_this_process()
+            .check_if_exists(&absolute)
+            .map_err(SkipReason::ConfigUntrusted)?;
+        match read_regular_text(&path, MAX_MESSAGE as u64) {
             Ok(text) => return Ok(text),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(SkipReason::Config { path, source }),
@@ -149,7 +156,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Stands for the messages of `nri-trust`.
+    /// Replaces the messages of `nri-trust` in comparisons.
     const UNTRUSTED: &str = "(untrusted)";
 
     struct Dirs {
@@ -178,10 +185,11 @@ mod tests {
         }
 
         fn check(&self, found: &[(&str, &str)], skipped: &[(&str, &str)]) {
-            let (f, s) = discover(&self.config);
-            let here = format!("{}/", self.dir.path().display());
-            let f: Vec<_> = f.iter().map(|f| (f.id.to_string(), f.config.clone())).collect();
-            let s: Vec<_> = s
+            let (files, skipped_files) = discover(&self.config);
+            let prefix = format!("{}/", self.dir.path().display());
+            let files: Vec<_> =
+                files.iter().map(|f| (f.id.to_string(), f.config.clone())).collect();
+            let skipped_files: Vec<_> = skipped_files
                 .iter()
                 .map(|s| {
                     (
@@ -190,16 +198,16 @@ mod tests {
                             SkipReason::Untrusted(_) | SkipReason::ConfigUntrusted(_) => {
                                 UNTRUSTED.to_owned()
                             }
-                            reason => reason.to_string().replace(&here, ""),
+                            reason => reason.to_string().replace(&prefix, ""),
                         },
                     )
                 })
                 .collect();
-            let own = |pairs: &[(&str, &str)]| {
+            let owned = |pairs: &[(&str, &str)]| {
                 pairs.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect::<Vec<_>>()
             };
-            assert_eq!(f, own(found));
-            assert_eq!(s, own(skipped));
+            assert_eq!(files, owned(found));
+            assert_eq!(skipped_files, owned(skipped));
         }
     }
 
@@ -218,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn executables_are_found_by_name_and_others_skipped_or_ignored() {
+    fn trusted_executables_named_nn_name_are_found_and_others_skipped_or_ignored() {
         let dirs = Dirs::new();
         dirs.file("plugins/20-b", 0o755, b"#!");
         dirs.file("plugins/10-a", 0o700, b"");
@@ -264,7 +272,37 @@ mod tests {
         dirs.file("conf.d/d.conf", 0o666, b"writable");
         dirs.check(
             &[("10-a", "this a"), ("11-a", "any a"), ("12-b", "")],
-            &[("13-c", "configuration conf.d/13-c.conf cannot be read"), ("14-d", UNTRUSTED)],
+            &[
+                (
+                    "13-c",
+                    "configuration conf.d/13-c.conf cannot be read: invalid utf-8 sequence of 1 \
+                     bytes from index 0",
+                ),
+                ("14-d", UNTRUSTED),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_configuration_without_an_end_is_skipped_with_a_reason() {
+        let dirs = Dirs::new();
+        for name in ["10-huge", "20-masked", "30-zero"] {
+            dirs.file(&format!("plugins/{name}"), 0o755, b"");
+        }
+        let conf = |name: &str| dirs.config.plugin_config_path.join(name);
+        fs::File::create(conf("10-huge.conf")).unwrap().set_len(1 << 40).unwrap();
+        symlink("/dev/null", conf("20-masked.conf")).unwrap();
+        symlink("/dev/zero", conf("30-zero.conf")).unwrap();
+        dirs.check(
+            &[("20-masked", "")],
+            &[
+                (
+                    "10-huge",
+                    "configuration conf.d/10-huge.conf cannot be read: the file is larger than \
+                     the limit of 4194304 bytes",
+                ),
+                ("30-zero", "configuration conf.d/30-zero.conf cannot be read: not a regular file"),
+            ],
         );
     }
 }

@@ -14,7 +14,7 @@
 //! former. `caps` would be a second set of wrappers for the same system calls.
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set,
     configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
@@ -64,7 +64,7 @@ pub enum LaunchError {
     #[error("unknown user {0}")]
     NoUser(String),
     /// The numeric user has no passwd entry that names its group.
-    #[error("group of user {0} unknown, no passwd entry: give one, as in \"{0}:{0}\"")]
+    #[error("user {0} has no passwd entry, so its group must be given, as in \"{0}:{0}\"")]
     NoGroupOf(String),
     /// The group does not exist.
     #[error("unknown group {0}")]
@@ -100,7 +100,7 @@ pub fn knows_rlimit(name: &str) -> bool {
 /// Applies the privileges and executes the plugin's program; `arguments` are those after
 /// [`ARGUMENT`]. Returns only on failure, after writing the error to standard output.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // A duplicate with close-on-exec; standard output itself is replaced below.
+    // Duplicate of standard output with close-on-exec: `attempt` replaces standard output itself.
     let mut parent = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     let Err(error) = attempt(arguments.into_iter());
     if let Ok(parent) = &mut parent {
@@ -113,17 +113,28 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, LaunchError> {
     let privileges = Privileges::parse(&mut arguments)?;
     let program = arguments.next().map(PathBuf::from).ok_or(InvalidArgument("program".into()))?;
-    // The plugin's standard output and error both go to the pipe that standard error is.
+    // The plugin's standard output goes to the same pipe as its standard error.
     rustix::stdio::dup2_stdout(io::stderr()).map_err(system("set standard output"))?;
+    if let Some(file) = &privileges.cgroup_procs
+        && let Err(error) = std::fs::write(file, "0")
+    {
+        // The plugin can run in the cgroup of nrid. Its standard error is logged.
+        eprintln!("warning: no cgroup of its own: {file}: {error}");
+    }
     let account = account(&privileges)?;
-    let kept = privileges.capabilities.as_deref().map(kept).transpose()?;
+    let kept = privileges.capabilities.as_deref().map(capability_set).transpose()?;
+    if let Some(soft) = privileges.soft_nofile {
+        let hard = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum: hard })
+            .map_err(system("set the soft limit of open files"))?;
+    }
     for (name, limit) in &privileges.rlimits {
         let resource = rlimit(name)?;
         setrlimit(resource, Rlimit { current: *limit, maximum: *limit })
             .map_err(system(&format!("set the resource limit {name}")))?;
     }
     if let Some(kept) = kept {
-        limit_bounding_set(kept)?;
+        limit_bounding_set(kept, privileges.no_new_privs)?;
     }
     if let Some(account) = account {
         set_keep_capabilities(kept.is_some()).map_err(system("keep capabilities"))?;
@@ -142,8 +153,10 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     Err(LaunchError::Exec(Command::new(program).exec(), privileges.user))
 }
 
-/// Drops all capabilities but these from the bounding set.
-fn limit_bounding_set(kept: CapabilitySet) -> Result<(), LaunchError> {
+/// Drops all capabilities but these from the bounding set. With `no_new_privs`, a process that may
+/// not drop them keeps the bounding set: no program that it executes gets a capability which is not
+/// in the permitted set, and the launcher limits that set to `kept`.
+fn limit_bounding_set(kept: CapabilitySet, no_new_privs: bool) -> Result<(), LaunchError> {
     for number in 0..u64::BITS {
         let one = CapabilitySet::from_bits_retain(1 << number);
         if kept.contains(one) {
@@ -152,6 +165,8 @@ fn limit_bounding_set(kept: CapabilitySet) -> Result<(), LaunchError> {
         match remove_capability_from_bounding_set(one) {
             // Beyond the last capability of the kernel.
             Err(rustix::io::Errno::INVAL) => break,
+            // nrid runs as another user than root, or without CAP_SETPCAP.
+            Err(rustix::io::Errno::PERM) if no_new_privs => break,
             result => result.map_err(system("drop capabilities"))?,
         }
     }
@@ -177,6 +192,7 @@ struct Account {
     groups: Vec<Gid>,
 }
 
+/// Returns the user and groups that the plugin runs as; `None` keeps those of this process.
 fn account(privileges: &Privileges) -> Result<Option<Account>, LaunchError> {
     let Some(name) = &privileges.user else { return Ok(None) };
     let lookup_failed = |error: nix::Error| system(&format!("look up user {name}"))(error);
@@ -207,7 +223,7 @@ fn group_of(name: &str) -> Result<Gid, LaunchError> {
     known.map(|group| group.gid).ok_or_else(|| LaunchError::NoGroup(name.to_owned()))
 }
 
-fn kept(names: &[String]) -> Result<CapabilitySet, LaunchError> {
+fn capability_set(names: &[String]) -> Result<CapabilitySet, LaunchError> {
     names.iter().map(|name| capability(name)).collect()
 }
 
@@ -221,6 +237,7 @@ fn rlimit(name: &str) -> Result<Resource, LaunchError> {
     found.map(|(_, resource)| *resource).ok_or_else(|| LaunchError::NoLimit(name.to_owned()))
 }
 
+/// Returns a conversion of an error into [`LaunchError::System`], where `what` failed.
 fn system<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> LaunchError {
     let what = what.to_owned();
     move |error| LaunchError::System(what, error.into())

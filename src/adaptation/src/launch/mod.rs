@@ -3,6 +3,8 @@
 //! Start from [`LaunchSupervisor`](supervisor::LaunchSupervisor).
 
 pub(crate) mod backoff;
+pub(crate) mod cgroup;
+pub(crate) mod directory;
 pub(crate) mod discovery;
 pub mod launcher;
 pub(crate) mod output;

@@ -20,7 +20,7 @@ use crate::manager::ContainerManager;
 
 /// Limit of a line in bytes; the rest of a longer line is dropped.
 const MAX_LINE: usize = 2048;
-/// Limit of queued lines: 1 MiB at most.
+/// Limit of lines in the queue, which together take at most 1 MiB.
 const MAX_QUEUED: usize = 512;
 /// Limit of bytes read after the program exited: more than a pipe holds by default (64 KiB).
 const MAX_AFTER_EXIT: usize = 128 << 10;
@@ -32,7 +32,7 @@ enum Entry {
     Flush(oneshot::Sender<()>),
 }
 
-/// Sink of the plugins' lines. Clones are the same sink.
+/// Destination of the plugins' lines. Clones share one queue.
 #[derive(Clone)]
 pub(crate) struct PluginOutput {
     /// `None` if the thread could not be started; lines are discarded then.
@@ -46,7 +46,7 @@ impl PluginOutput {
         let dropped = Arc::new(AtomicU64::new(0));
         let counted = dropped.clone();
         let thread = std::thread::Builder::new().name("plugin-output".into());
-        let started = thread.spawn(move || write(&*manager, &entries, &counted));
+        let started = thread.spawn(move || pass_lines(&*manager, &entries, &counted));
         if let Err(e) = &started {
             warn!("cannot start a thread, output of plugins is not logged: {e}");
         }
@@ -70,8 +70,8 @@ impl PluginOutput {
                 tokio::select! {
                     biased;
                     ready = pipe.readable() => ready?,
-                    // A dropped sender means an exit too. The pipe may stay open in a child of the
-                    // program, which is not waited for.
+                    // A dropped sender means an exit too. A child of the program may keep the pipe
+                    // open, and is not waited for.
                     _ = exited.wait_for(|exited| *exited) => has_exited = true,
                 }
             }
@@ -104,7 +104,8 @@ impl PluginOutput {
     }
 }
 
-fn write(manager: &dyn ContainerManager, entries: &Receiver<Entry>, dropped: &AtomicU64) {
+/// Passes the queued lines to the manager, and logs how many were dropped.
+fn pass_lines(manager: &dyn ContainerManager, entries: &Receiver<Entry>, dropped: &AtomicU64) {
     for entry in entries {
         match entry {
             Entry::Line(plugin, line) => manager.plugin_output(&plugin, &line),
@@ -115,7 +116,7 @@ fn write(manager: &dyn ContainerManager, entries: &Receiver<Entry>, dropped: &At
         }
         match dropped.swap(0, Ordering::Relaxed) {
             0 => {}
-            lines => warn!(lines, "lines of plugins dropped, log too slow"),
+            lines => warn!(lines, "output lines of plugins dropped, log too slow"),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::config::AdaptationConfig;
+use crate::launch::directory::Discovered;
 use crate::launch::discovery::{PluginFile, SkipReason, SkippedFile};
 use crate::policy::privileges::Privileges;
 
@@ -35,7 +36,7 @@ impl LaunchInput {
     }
 
     /// Returns the reason for a relaunch, if an input differs.
-    fn change(&self, now: &Self) -> Option<&'static str> {
+    fn relaunch_reason(&self, now: &Self) -> Option<&'static str> {
         if self.file.program != now.file.program {
             Some("program changed")
         } else if self.file.config != now.file.config {
@@ -76,7 +77,7 @@ impl LaunchInputs {
 pub enum ReloadAction {
     /// Launch the plugin: its file is new, or the plugin had ended.
     Launch {
-        /// Whether it was never launched before.
+        /// Whether the plugin was never launched before.
         new: bool,
     },
     /// End the plugin and launch it again, for this reason.
@@ -93,27 +94,27 @@ pub(crate) type ReloadPlan = BTreeMap<PathBuf, Option<ReloadAction>>;
 /// Decides the action for each file. `is_running` returns whether a plugin of the file runs or is
 /// about to be restarted.
 pub(crate) fn plan(
-    files: &[PluginFile],
-    skipped: &[SkippedFile],
+    discovered: &Discovered,
     launched: &BTreeMap<PathBuf, LaunchInput>,
     config: &AdaptationConfig,
     is_running: impl Fn(&Path) -> bool,
 ) -> ReloadPlan {
+    let Discovered { files, skipped, existing, .. } = discovered;
     let mut plan = ReloadPlan::new();
     for file in files {
         let before = launched.get(&file.path);
         let action = match before {
             _ if !is_running(&file.path) => Some(ReloadAction::Launch { new: before.is_none() }),
-            // Running, but its launch was not recorded: there is nothing to compare.
+            // The plugin runs, but its launch was not recorded: no inputs can be compared.
             None => None,
             Some(before) => {
-                before.change(&LaunchInput::new(file, config)).map(ReloadAction::Relaunch)
+                before.relaunch_reason(&LaunchInput::new(file, config)).map(ReloadAction::Relaunch)
             }
         };
         plan.insert(file.path.clone(), action);
     }
     for SkippedFile { path, reason } in skipped {
-        // A symlink whose target was removed.
+        // The target of a symlink was removed.
         let is_removed =
             matches!(reason, SkipReason::Unreadable(e) if e.kind() == io::ErrorKind::NotFound);
         let action = if is_removed && is_running(path) {
@@ -125,7 +126,7 @@ pub(crate) fn plan(
     }
     for path in launched.keys() {
         let why = match path.parent() == Some(&config.plugin_path) {
-            true if path.exists() => "file no longer executable",
+            true if existing.contains(path) => "file no longer executable",
             true => "file removed",
             false => "file outside plugin_path",
         };
@@ -134,7 +135,7 @@ pub(crate) fn plan(
     plan
 }
 
-/// Formats an error with its source, unless its text has that already.
+/// Formats an error with its source, unless the error's text contains the source already.
 fn with_cause(error: &SkipReason) -> String {
     let text = error.to_string();
     match error.source().map(|source| format!(": {source}")) {

@@ -5,6 +5,7 @@
 //! ([`crate::launch::supervisor`]) are not handled here.
 
 use crate::config::AdaptationConfig;
+use crate::launch::cgroup::PluginCgroup;
 use crate::launch::discovery::PluginFile;
 use crate::launch::launcher;
 use crate::launch::output::PluginOutput;
@@ -21,6 +22,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
+use tracing::warn;
 
 /// Descriptor of the socket in the plugin, as NRI defines it.
 const PLUGIN_FD: i32 = 3;
@@ -36,7 +38,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Sends SIGTERM, and after the grace SIGKILL to the process group.
+    /// Sends SIGTERM to the process. Once it has exited, and after `stop_grace` in any case, its
+    /// process group gets SIGKILL.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -51,18 +54,26 @@ impl Process {
     }
 }
 
-/// Starts the program of a plugin. Its environment holds the variables that NRI defines and no
-/// others; its output is read line by line.
+/// Starts the program of a plugin. The program's environment has only the variables that NRI
+/// defines; its output is read line by line.
 pub(crate) async fn launch(
     plugin: &PluginFile,
     config: &AdaptationConfig,
     output: PluginOutput,
 ) -> io::Result<(UnixStream, Process)> {
-    let privileges = config.policy(&plugin.id).privileges;
+    let mut privileges = config.policy(&plugin.id).privileges;
+    privileges.soft_nofile = config.soft_nofile;
+    let cgroup = config.plugin_cgroups.as_deref().and_then(|parent| {
+        let created = PluginCgroup::create(parent, &plugin.id);
+        created.map_err(|error| warn!(plugin = %plugin.id, %error, "no cgroup of its own")).ok()
+    });
+    let procs = cgroup.as_ref().map(PluginCgroup::procs);
+    privileges.cgroup_procs = procs.map(|file| file.to_string_lossy().into_owned());
     let (ours, theirs) = StdStream::pair()?;
     ours.set_nonblocking(true)?;
     let (output_reader, output_writer) = io::pipe()?;
-    // Standard output of the launcher carries its error; closed without one means success.
+    // The launcher writes its error to standard output. If standard output is closed without an
+    // error, the launcher has executed the plugin's program.
     let (launcher_error, stdout, mut command) = if privileges.are_inherited() {
         (None, output_writer.try_clone()?, std::process::Command::new(&plugin.path))
     } else {
@@ -85,8 +96,8 @@ pub(crate) async fn launch(
     let mut command = Command::from(command);
     command.process_group(0).kill_on_drop(true);
     let child = command.spawn()?;
-    // The command owns the child's ends of socket and pipes: kept open here they would hide its
-    // exit.
+    // The command owns the child's ends of socket and pipes. If they stayed open in this process,
+    // the child's exit would not close them.
     drop(command);
     let stream = UnixStream::from_std(ours)?;
     let (exited, has_exited) = watch::channel(false);
@@ -95,10 +106,18 @@ pub(crate) async fn launch(
 
     let (stop, stopped) = watch::channel(false);
     let (ended, exit) = watch::channel(None);
-    let pid = child.id();
+    let (pid, id) = (child.id(), plugin.id.clone());
     tokio::spawn(async move {
         let how = supervise(child, stopped, grace).await;
+        if let Some(cgroup) = &cgroup {
+            cgroup.kill();
+        }
         exited.send_replace(true);
+        if let Some(cgroup) = cgroup
+            && let Err(error) = cgroup.end().await
+        {
+            warn!(plugin = %id, %error, "the cgroup of the plugin is not removed");
+        }
         // The last lines of output are handled before the exit is reported.
         let _ = reading.await;
         ended.send_replace(Some(how));
@@ -123,12 +142,16 @@ async fn read_launcher_error(reader: OwnedFd) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Waits until the process exits, or stops it on request. Returns once it is reaped.
+/// Waits until the process exits, or stops it on request; then ends the other processes of its
+/// group, which it started. Those that made a group of their own (`setsid`) survive, unless the
+/// plugin has a cgroup. Returns once
+/// the process is reaped.
 async fn supervise(
     mut child: Child,
     mut stopped: watch::Receiver<bool>,
     grace: Duration,
 ) -> String {
+    let process = pid(&child);
     let ended = tokio::select! {
         status = child.wait() => Some(status),
         // An error means that the handle was dropped, which requests a stop too.
@@ -138,6 +161,11 @@ async fn supervise(
         Some(status) => status,
         None => terminate(&mut child, grace).await,
     };
+    // The kernel gives the number of a group to no new process while the group has a member. If it
+    // has none, the number would have to be reused since the process was reaped, a moment ago.
+    if let Some(group) = process {
+        let _ = killpg(group, Signal::SIGKILL);
+    }
     match ended {
         Ok(status) => describe(status),
         Err(e) => format!("ended with unknown status: {e}"),
@@ -169,5 +197,43 @@ fn describe(status: ExitStatus) -> String {
         (Some(code), _) => format!("exited with code {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncBufReadExt;
+
+    /// Starts a shell that starts a child, and returns how the shell ended once the child is dead.
+    async fn supervised(script: &str, stop: bool) -> String {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
+        let mut shell = command.spawn().unwrap();
+        // The child has the shell's standard output, which ends with the last of both.
+        let mut output = tokio::io::BufReader::new(shell.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).await.unwrap();
+        assert_eq!(line, "started\n");
+        let (_stop, stopped) = watch::channel(stop);
+        let how = supervise(shell, stopped, Duration::from_secs(60)).await;
+        let mut rest = String::new();
+        let ended = output.read_to_string(&mut rest);
+        tokio::time::timeout(Duration::from_secs(60), ended)
+            .await
+            .expect("the child lives")
+            .unwrap();
+        how
+    }
+
+    #[tokio::test]
+    async fn the_children_of_a_plugin_end_with_it() {
+        let how = supervised("sleep 600 & echo started; exit 3", false).await;
+        assert_eq!(how, "exited with code 3");
+        let how = supervised("sleep 600 & echo started; kill -9 $$", false).await;
+        assert_eq!(how, "was killed by signal 9");
+        // The shell ends at SIGTERM; its child ignores the signal.
+        let how = supervised("(trap '' TERM; exec sleep 600) & echo started; wait", true).await;
+        assert_eq!(how, "was killed by signal 15");
     }
 }

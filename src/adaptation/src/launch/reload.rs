@@ -1,4 +1,4 @@
-//! Reload: a new configuration, and a changed plugin directory, while plugins run.
+//! Reload: applies a new configuration and a changed plugin directory while plugins run.
 //!
 //! A launched plugin is kept unless an input of its launch has changed: program, configuration,
 //! privileges, or the timeouts that `Configure` sends. A changed plugin is relaunched and not
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::AdaptationConfig;
-use crate::launch::discovery::{PluginFile, discover};
+use crate::launch::directory::READ_TIMEOUT;
+use crate::launch::discovery::{PluginFile, SkipReason};
 use crate::launch::plan::{ReloadAction, ReloadPlan, plan};
 use crate::launch::supervisor::{LaunchOutcome, LaunchSupervisor};
 use crate::plugin::handle::Plugin;
@@ -23,6 +24,18 @@ use crate::plugin::status::{PluginOrigin, PluginState};
 
 /// Interval between checks whether a program that is being stopped has exited.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What a reload would do, without a change of the configuration.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PendingReload {
+    /// Actions on files of the plugin directory.
+    pub actions: Vec<(PathBuf, ReloadAction)>,
+    /// Names of policies that match neither a plugin of [`Adaptation::plugins`] nor a plugin file.
+    /// Such a name is misspelled, or belongs to a plugin that connects later.
+    ///
+    /// [`Adaptation::plugins`]: crate::Adaptation::plugins
+    pub unmatched_policies: Vec<String>,
+}
 
 /// A file of the plugin directory after a reload.
 #[derive(Debug)]
@@ -46,22 +59,25 @@ pub enum ReloadOutcome {
     Ended(&'static str),
     /// The plugin did not become active, for this reason.
     Failed(String),
-    /// The file cannot be launched, for this reason; a running plugin of it is kept.
+    /// The file cannot be launched, for this reason; a running plugin of the file is kept.
     Unusable(String),
 }
 
 impl LaunchSupervisor {
     /// Returns the plan of a reload with this configuration, and the files that can be launched.
+    ///
+    /// # Errors
+    /// The plugin directory cannot be read within `limit`.
     pub(crate) async fn plan_reload(
         &self,
         config: Arc<AdaptationConfig>,
-    ) -> (ReloadPlan, Vec<PluginFile>) {
-        let searched = config.clone();
-        let discovered = tokio::task::spawn_blocking(move || discover(&searched)).await;
-        let (files, skipped) = discovered.unwrap_or_default();
+        limit: Duration,
+    ) -> Result<(ReloadPlan, Vec<PluginFile>), SkipReason> {
         let launched = self.inputs.all();
-        let plan = plan(&files, &skipped, &launched, &config, |path| self.runs_or_restarts(path));
-        (plan, files)
+        let paths = launched.keys().cloned().collect();
+        let discovered = self.directory.discover(config.clone(), paths, limit).await?;
+        let plan = plan(&discovered, &launched, &config, |path| self.runs_or_restarts(path));
+        Ok((plan, discovered.files.clone()))
     }
 
     /// Whether a plugin of this file runs, or is about to be restarted.
@@ -73,14 +89,23 @@ impl LaunchSupervisor {
     /// Replaces the configuration and carries out the plan.
     pub(crate) async fn reload(self: Arc<Self>, config: AdaptationConfig) -> Vec<ReloadedPlugin> {
         // No other launch starts while this is held.
-        let _launching = self.launching.write().await;
+        let _lock = self.launch_lock.write().await;
         let config = Arc::new(config);
-        let (mut plan, files) = self.plan_reload(config.clone()).await;
+        let planned = self.plan_reload(config.clone(), READ_TIMEOUT).await;
         self.core.set_config(config.clone());
         let plugins = self.core.pipeline.plugins();
         for plugin in &plugins {
             plugin.policy.set(config.policy(&plugin.id));
         }
+        let (mut plan, files) = match planned {
+            Ok(planned) => planned,
+            // Nothing is launched or ended.
+            Err(why) => {
+                let path = config.plugin_path.clone();
+                let outcome = ReloadOutcome::Unusable(why.to_string());
+                return vec![ReloadedPlugin { path, outcome }];
+            }
+        };
         // A plugin that waits for its restart is launched now.
         for (path, action) in &mut plan {
             let is_connected = || plugins.iter().any(|p| p.record.read(|s| s.origin.is_file(path)));
@@ -115,59 +140,69 @@ impl LaunchSupervisor {
     ) -> Vec<LaunchOutcome> {
         let core = &self.core;
         let action = |path: &Path| plan.get(path).and_then(Option::as_ref);
-        let is_end = |path: &Path| matches!(action(path), Some(ReloadAction::End(_)));
-        let is_launch = |path: &Path| matches!(action(path), Some(ReloadAction::Launch { .. }));
-        let is_relaunch = |path: &Path| matches!(action(path), Some(ReloadAction::Relaunch(_)));
-        let connected = |matches: &dyn Fn(&Path) -> bool| -> Vec<Arc<Plugin>> {
-            let launched_from = |plugin: &Arc<Plugin>| {
-                plugin.record.read(|s| match &s.origin {
-                    PluginOrigin::Launched(path) => matches(path),
-                    PluginOrigin::External => false,
-                })
-            };
-            core.pipeline.plugins().into_iter().filter(launched_from).collect()
+        let end_reason = |path: &Path| match action(path) {
+            Some(ReloadAction::End(why)) => Some(*why),
+            _ => None,
         };
-        let (leaving, changing) = (connected(&is_end), connected(&is_relaunch));
-        let ended: Vec<_> = plan.keys().filter(|path| is_end(path)).collect();
-        for path in &ended {
+        let is_launch = |path: &Path| matches!(action(path), Some(ReloadAction::Launch { .. }));
+        let relaunch_reason = |path: &Path| match action(path) {
+            Some(ReloadAction::Relaunch(why)) => Some(*why),
+            _ => None,
+        };
+        // Connected plugins of files for which a reason is returned, with the reason.
+        type Retired = Vec<(Arc<Plugin>, &'static str)>;
+        let connected = |reason: &dyn Fn(&Path) -> Option<&'static str>| -> Retired {
+            let of_plugin = |plugin: Arc<Plugin>| {
+                let why = plugin.record.read(|s| match &s.origin {
+                    PluginOrigin::Launched(path) => reason(path),
+                    PluginOrigin::External => None,
+                });
+                Some((plugin, why?))
+            };
+            core.pipeline.plugins().into_iter().filter_map(of_plugin).collect()
+        };
+        let to_end = connected(&end_reason);
+        let to_relaunch = connected(&relaunch_reason);
+        let ended_files: Vec<_> = plan.keys().filter(|path| end_reason(path).is_some()).collect();
+        for path in &ended_files {
             // Voids the pause of a plugin that waits for its restart.
             self.backoff.start_launch(path);
         }
-        let (changed, new): (Vec<_>, Vec<_>) = files
+        let (changed_files, new_files): (Vec<_>, Vec<_>) = files
             .into_iter()
-            .filter(|f| is_launch(&f.path) || is_relaunch(&f.path))
-            .partition(|f| is_relaunch(&f.path));
-        // After a change of plugin_path, plugins of the new directory replace those that leave.
-        let is_moved = new.iter().any(|f| leaving.iter().any(|p| p.id == f.id));
-        let gate = core.pipeline.remove_and_close(&leaving);
+            .filter(|f| is_launch(&f.path) || relaunch_reason(&f.path).is_some())
+            .partition(|f| relaunch_reason(&f.path).is_some());
+        // After a change of plugin_path, plugins of the new directory replace plugins that end.
+        let is_moved = new_files.iter().any(|f| to_end.iter().any(|(p, _)| p.id == f.id));
+        let plugins =
+            |all: &Retired| all.iter().map(|(plugin, _)| plugin.clone()).collect::<Vec<_>>();
+        let gate = core.pipeline.remove_and_close(&plugins(&to_end));
         let gate = is_moved.then_some(gate);
-        self.retire(leaving, "its file was removed").await;
-        for path in ended {
+        self.retire(to_end).await;
+        for path in ended_files {
             self.inputs.remove(path);
             core.registry.remove_closed_file(path);
         }
-        let mut outcomes = self.clone().launch_after_exit(new).await;
+        let mut outcomes = self.clone().launch_after_exit(new_files).await;
         drop(gate);
-        if !changed.is_empty() {
-            let _gate = core.pipeline.remove_and_close(&changing);
-            self.retire(changing, "relaunched").await;
-            outcomes.extend(self.clone().launch_after_exit(changed).await);
+        if !changed_files.is_empty() {
+            let _gate = core.pipeline.remove_and_close(&plugins(&to_relaunch));
+            self.retire(to_relaunch).await;
+            outcomes.extend(self.clone().launch_after_exit(changed_files).await);
         }
         outcomes
     }
 
     /// Ends plugins that were removed from the pipeline, once all earlier requests have passed
-    /// them.
-    async fn retire(self: &Arc<Self>, plugins: Vec<Arc<Plugin>>, why: &'static str) {
+    /// them. Each plugin comes with the reason.
+    async fn retire(self: &Arc<Self>, plugins: Vec<(Arc<Plugin>, &'static str)>) {
         let mut ending = tokio::task::JoinSet::new();
-        for plugin in plugins {
+        for (plugin, why) in plugins {
             let core = self.core.clone();
             ending.spawn(async move {
-                core.pipeline.drained(&plugin).await;
+                core.pipeline.wait_drained(&plugin).await;
                 let grace = plugin.timeout.min(core.config().stop_grace);
-                // Best effort: old plugins do not implement Shutdown.
-                let _ = tokio::time::timeout(grace, plugin.session.shutdown(grace)).await;
-                plugin.retire(why.to_owned()).await;
+                plugin.retire(why, grace).await;
             });
         }
         while ending.join_next().await.is_some() {}
@@ -176,7 +211,7 @@ impl LaunchSupervisor {
     /// Launches plugins, each after the previous program of its file has exited.
     async fn launch_after_exit(self: Arc<Self>, files: Vec<PluginFile>) -> Vec<LaunchOutcome> {
         for file in &files {
-            // Bounded by the grace after which the program gets SIGKILL.
+            // The wait is bounded, since the program gets SIGKILL after `stop_grace`.
             while self.core.registry.is_running(&file.path) && !self.core.is_shutting_down() {
                 tokio::time::sleep(EXIT_POLL_INTERVAL).await;
             }

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nri_api::PluginId;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::config::AdaptationConfig;
 use crate::core::Core;
 use crate::error::SessionError;
 use crate::launch::backoff::Backoff;
+use crate::launch::directory::DirectoryReader;
 use crate::launch::discovery::{PluginFile, SkipReason, discover, examine};
 use crate::launch::output::PluginOutput;
 use crate::launch::plan::LaunchInputs;
@@ -27,9 +28,9 @@ use crate::session::handshake::{ConfiguredPlugin, Connection, OnEnd};
 /// Result of the launch of one file in the plugin directory.
 #[derive(Debug)]
 pub struct LaunchOutcome {
-    /// Path of the file; of the directory, if that cannot be read.
+    /// Path of the file, or of the plugin directory if that cannot be read.
     pub path: PathBuf,
-    /// The active plugin, or why it is not active.
+    /// The active plugin, or the reason why it is not active.
     pub result: Result<PluginId, SessionError>,
 }
 
@@ -38,9 +39,11 @@ pub(crate) struct LaunchSupervisor {
     pub(crate) core: Arc<Core>,
     pub(crate) backoff: Backoff,
     pub(crate) inputs: LaunchInputs,
-    /// Held shared by each launch and exclusively by a reload, so that no plugin starts meanwhile.
-    pub(crate) launching: tokio::sync::RwLock<()>,
+    /// Read-locked by each launch and write-locked by a reload, so that no other launch starts
+    /// during a reload.
+    pub(crate) launch_lock: tokio::sync::RwLock<()>,
     pub(crate) output: PluginOutput,
+    pub(crate) directory: DirectoryReader,
 }
 
 impl LaunchSupervisor {
@@ -50,21 +53,19 @@ impl LaunchSupervisor {
             core,
             backoff: Backoff::default(),
             inputs: LaunchInputs::default(),
-            launching: tokio::sync::RwLock::default(),
+            launch_lock: tokio::sync::RwLock::default(),
+            directory: DirectoryReader::default(),
         }
     }
 
     /// Launches all plugins of the plugin directory. Files that discovery skipped are among the
     /// outcomes, and listed as closed plugins.
-    pub(crate) async fn launch_all(self: &Arc<Self>) -> Vec<LaunchOutcome> {
+    ///
+    /// # Errors
+    /// The plugin directory cannot be read in time.
+    pub(crate) async fn launch_all(self: &Arc<Self>) -> Result<Vec<LaunchOutcome>, SkipReason> {
         let config = self.core.config();
-        let (files, skipped) = match tokio::task::spawn_blocking(move || discover(&config)).await {
-            Ok(discovered) => discovered,
-            Err(e) => {
-                warn!("plugin discovery failed: {e}");
-                return Vec::new();
-            }
-        };
+        let (files, skipped) = self.directory.read(move || Ok(discover(&config))).await?;
         let registry = &self.core.registry;
         let mut outcomes: Vec<_> = skipped
             .into_iter()
@@ -78,16 +79,16 @@ impl LaunchSupervisor {
         // A plugin that fails the start is not restarted.
         outcomes.extend(self.launch_each(files, |file| !self.fails_start(&file.path)).await);
         outcomes.sort_by(|a, b| a.path.cmp(&b.path));
-        outcomes
+        Ok(outcomes)
     }
 
-    /// Launches programs in parallel, and admits them one after the other in the given order, which
-    /// is that of file names and so of indices. Those that fail are restarted if `restarts` says
-    /// so.
+    /// Launches programs in parallel, and admits the plugins one after the other in the order of
+    /// `files`, which is that of file names and so of indices. A plugin that fails is restarted if
+    /// `should_restart` returns true for its file.
     pub(crate) async fn launch_each(
         self: &Arc<Self>,
         files: Vec<PluginFile>,
-        restarts: impl Fn(&PluginFile) -> bool,
+        should_restart: impl Fn(&PluginFile) -> bool,
     ) -> Vec<LaunchOutcome> {
         let mut launches = Vec::new();
         for file in files {
@@ -99,7 +100,7 @@ impl LaunchSupervisor {
         for (file, launch) in launches {
             let result =
                 launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
-            if result.is_err() && restarts(&file) {
+            if result.is_err() && should_restart(&file) {
                 self.restart(&file, Duration::ZERO);
             }
             configured.push((file.path, result));
@@ -120,8 +121,8 @@ impl LaunchSupervisor {
         self: &Arc<Self>,
         path: &Path,
     ) -> Result<PluginId, SessionError> {
-        let _launching = self.launching.read().await;
-        let file = examine(path, &self.core.config())?.ok_or(SessionError::NotExecutable)?;
+        let _lock = self.launch_lock.read().await;
+        let file = self.examine_again(path).await?;
         let serial = self.core.registry.next_serial();
         match self.clone().launch_one(file.clone(), serial).await {
             Ok(plugin) => self.core.admit(plugin).await,
@@ -173,8 +174,8 @@ impl LaunchSupervisor {
             .spawn(async move { supervisor.restart_until_active(&file, &policy, active).await });
     }
 
-    /// Launches the plugin after each pause until it is in the pipeline. Its end from there starts
-    /// a new restart.
+    /// Launches the plugin after each pause until it is in the pipeline. If its session ends later,
+    /// that end starts the next restart.
     async fn restart_until_active(
         self: Arc<Self>,
         file: &PluginFile,
@@ -191,15 +192,19 @@ impl LaunchSupervisor {
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = core.shutting_down() => return,
+                () = core.wait_for_shutdown() => return,
             }
-            let _launching = self.launching.read().await;
-            // The second check is for a launch between the exit and the start of the pause.
+            let _lock = self.launch_lock.read().await;
+            // `is_running` detects a launch between the exit and the start of the pause.
             if !self.backoff.is_current(path, generation) || core.registry.is_running(path) {
                 return;
             }
             let found = match self.examine_again(path).await {
                 Ok(found) => found,
+                Err(SessionError::Skipped(e @ SkipReason::Hangs(_))) => {
+                    debug!(plugin = %file.id, "restart failed: {e}");
+                    continue;
+                }
                 Err(e) => {
                     if let Some(status) = core.registry.abandon_restart(path, &e.to_string()) {
                         core.notify_changed(status);
@@ -210,7 +215,7 @@ impl LaunchSupervisor {
             let serial = core.registry.next_serial();
             match self.clone().launch_one(found, serial).await {
                 Ok(plugin) => {
-                    // A failure ends the session, and the end of the session starts a new restart.
+                    // A failure ends the session, whose end starts the next restart.
                     let _ = core.admit(plugin).await;
                     return;
                 }
@@ -222,9 +227,7 @@ impl LaunchSupervisor {
 
     async fn examine_again(&self, path: &Path) -> Result<PluginFile, SessionError> {
         let (path, config) = (path.to_owned(), self.core.config());
-        let examined = tokio::task::spawn_blocking(move || examine(&path, &config)).await;
-        let examined = examined.map_err(|e| SkipReason::Unreadable(std::io::Error::other(e)))?;
-        match examined {
+        match self.directory.read(move || examine(&path, &config)).await {
             Ok(Some(file)) => Ok(file),
             Ok(None) => Err(SessionError::NotExecutable),
             Err(SkipReason::Unreadable(e)) if e.kind() == std::io::ErrorKind::NotFound => {
@@ -245,7 +248,7 @@ impl LaunchSupervisor {
     }
 }
 
-/// Returns the plugin that a file name stands for.
+/// Returns the identity of the plugin, from its file name.
 pub(crate) fn id_of(path: &Path) -> Option<PluginId> {
     PluginId::from_file_name(path.file_name()?.to_str()?).ok()
 }

@@ -1,9 +1,9 @@
-//! Context of a request that plugins can refuse: the plugins that received it, and whether a
-//! refusal ends it.
+//! Context of a request that plugins can refuse: the plugins that received the request, and whether
+//! a refusal ends the request.
 //!
 //! A plugin that did not receive the request, because an earlier plugin refused or because it
-//! registered later, is not notified of a rollback ([`crate::events::rollback`]): it never knew the
-//! container, or knows another one with the same id.
+//! registered later, is not notified of a rollback ([`crate::events::rollback`]): such a plugin
+//! does not know the container, or knows another container with the same id.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -54,7 +54,8 @@ impl RequestContext {
         }
     }
 
-    /// Records a plugin's reply; `None` if the request continues without it.
+    /// Records that the plugin received the request, and returns the plugin's reply; `None` if the
+    /// request continues without a reply.
     pub(crate) fn record_reply<T>(
         &self,
         plugin: &Plugin,
@@ -67,7 +68,7 @@ impl RequestContext {
         }
     }
 
-    /// Ends the request with the refusal, or collects it.
+    /// Collects the refusal, or returns it to end the request.
     pub(crate) fn refuse(&self, refusal: AdaptError) -> Result<(), AdaptError> {
         if !self.consult_all {
             return Err(refusal);

@@ -14,8 +14,8 @@
 //!   of its own queue and a ticket of the commit. Requests that entered before do not know the
 //!   plugin, and have committed when the plugin's ticket at the commit is granted, where its
 //!   snapshot is taken. Requests that enter afterwards know the plugin, wait until it is
-//!   synchronized, and commit after the snapshot. So each request is either in the snapshot or
-//!   delivered, and never both.
+//!   synchronized, and commit after the snapshot. So each request either has its effect in the
+//!   snapshot or is delivered to the plugin, never both.
 //!
 //! Post-events cannot change anything, so they need no commit and are sent to all subscribers at
 //! the same time. They take their tickets at entry too, so that each plugin receives them after all
@@ -31,17 +31,17 @@ use crate::order::context::RequestContext;
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::{PluginQueue, Ticket};
 
-/// All plugins in the order in which they are called, and the queues after them.
+/// All plugins in the order in which they are called, then the queues of validation and commit.
 #[derive(Default)]
 pub(crate) struct Pipeline {
     plugins: Mutex<Vec<Arc<Plugin>>>,
     validation: PluginQueue,
     commit: PluginQueue,
-    /// Closed while a plugin is relaunched. Changed and read under the lock of the plugins.
+    /// Closed while a plugin is relaunched. Closing and reading take the lock of `plugins`.
     gate: Gate,
 }
 
-/// Whether requests that a relaunched plugin could change may enter.
+/// Gate for requests that a relaunched plugin could change. The value is true while it is open.
 struct Gate(watch::Sender<bool>);
 
 impl Default for Gate {
@@ -129,7 +129,7 @@ impl Pipeline {
         subscribed.map(|p| (p.clone(), p.queue.ticket())).collect()
     }
 
-    /// Adds a plugin, after the plugins with the same index that were added before.
+    /// Inserts a plugin in call order: by index, then by serial number.
     pub(crate) fn add(&self, plugin: &Arc<Plugin>) -> AdmissionTickets {
         let mut plugins = self.lock();
         let order = |p: &Plugin| (p.id.index, p.serial);
@@ -143,17 +143,18 @@ impl Pipeline {
         self.lock().retain(|p| p.serial != plugin.serial);
     }
 
-    /// Removes plugins that are to be replaced, and closes the gate until the guard is dropped:
-    /// requests that the replacements could change wait for them.
-    pub(crate) fn remove_and_close(&self, leaving: &[Arc<Plugin>]) -> ClosedGate<'_> {
+    /// Removes plugins, and closes the gate until the guard is dropped: requests that replacements
+    /// of the plugins could change wait until then.
+    pub(crate) fn remove_and_close(&self, removed: &[Arc<Plugin>]) -> ClosedGate<'_> {
         let mut plugins = self.lock();
         self.gate.0.send_replace(false);
-        plugins.retain(|p| !leaving.iter().any(|l| l.serial == p.serial));
+        plugins.retain(|p| !removed.iter().any(|r| r.serial == p.serial));
         ClosedGate(self)
     }
 
-    /// Waits until all requests that know this removed plugin have passed it and committed.
-    pub(crate) async fn drained(&self, plugin: &Plugin) {
+    /// Waits until all requests with a ticket of this removed plugin have passed its queue and have
+    /// committed.
+    pub(crate) async fn wait_drained(&self, plugin: &Plugin) {
         let (queue, commit) = (plugin.queue.ticket(), self.commit.ticket());
         drop(queue.permit().await);
         drop(commit.permit().await);
@@ -164,7 +165,8 @@ impl Pipeline {
         self.lock().clone()
     }
 
-    // An entry is atomic under this lock; nothing waits while it is held.
+    // Held for the whole entry of a request, which makes the entry atomic. No code waits for
+    // anything else while it holds this lock.
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Plugin>>> {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }

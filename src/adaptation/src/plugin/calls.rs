@@ -132,8 +132,9 @@ fn state_change(
     StateChangeEvent { event: event.into(), pod, container, ..StateChangeEvent::default() }
 }
 
-// Event, subject (pod or container), whether old plugins receive it as a StateChange (`old`) or it
-// never had that form (`new`), and its call.
+// Columns: event, subject (pod or container), form, call. The form `old` is an event that old
+// plugins receive as a StateChange; the form `new` is an event that was never sent as a
+// StateChange.
 events! {
     RUN_POD_SANDBOX pod old:
         run_pod_sandbox(RunPodSandboxRequest) -> RunPodSandboxResponse;

@@ -3,11 +3,12 @@
 //! The pipeline ([`crate::order::pipeline`]) decides the order of calls. Closing a plugin only
 //! marks it here; its session task ([`crate::session::admission`]) disconnects it.
 
-use nri_api::proto::Event;
+use nri_api::proto::{
+    Event, ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
+};
 use nri_api::{EventMask, PluginId};
 use nri_wire::CallError;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -21,8 +22,8 @@ use crate::plugin::status::StatusRecord;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
 use crate::policy::reply_check::ReplyCheck;
 
-/// Delay of a timer above which this process itself was stopped or got no CPU time: far more than
-/// scheduling delays on a busy node, and less than a usual timeout.
+/// Limit of the delay of a timer; a longer delay means that this process itself was stopped or got
+/// no CPU time. Far more than scheduling delays on a busy node, and less than a usual timeout.
 const MAX_TIMER_DELAY: Duration = Duration::from_secs(1);
 
 /// A configured plugin.
@@ -37,15 +38,15 @@ pub(crate) struct Plugin {
     pub(crate) session: Arc<dyn PluginSession>,
     pub(crate) record: Arc<StatusRecord>,
     pub(crate) queue: PluginQueue,
-    /// Lock that is held during a call: validations bypass the queue, and a plugin still gets one
-    /// call at a time. The holder waits for the plugin only, never for another lock.
+    /// Lock that is held during a call, so that a plugin gets one call at a time although
+    /// validations bypass its queue. The holder waits for the plugin only, never for another lock.
     call_lock: tokio::sync::Mutex<()>,
     /// Events that the plugin supports only as a `StateChange`.
     state_change_only: Mutex<EventMask>,
     /// Reason why the plugin is closed; the first reason is kept.
     closed: watch::Sender<Option<String>>,
-    /// Whether the plugin was closed on purpose, and is not launched again.
-    retired: AtomicBool,
+    /// Reason why a reload ends the plugin, which is then not launched again.
+    retired: OnceLock<&'static str>,
     /// Whether the session is cleaned up and the plugin's program has exited.
     cleaned_up: watch::Sender<bool>,
 }
@@ -72,13 +73,13 @@ impl Plugin {
             call_lock: tokio::sync::Mutex::default(),
             state_change_only: Mutex::default(),
             closed: watch::Sender::new(None),
-            retired: AtomicBool::new(false),
+            retired: OnceLock::new(),
             cleaned_up: watch::Sender::new(false),
         }
     }
 
-    /// Calls the plugin, with the permit of its queue. `None` if the call failed and the policy is
-    /// to continue without the plugin.
+    /// Calls the plugin, with the permit of its queue. Returns `None` if the call failed and the
+    /// policy is to continue without the plugin.
     ///
     /// When the caller's future is dropped the call continues and keeps the permit: the plugin
     /// handles one request at a time.
@@ -94,16 +95,32 @@ impl Plugin {
         }
     }
 
-    /// Calls the plugin outside its queue, and fails if it does not reply, whatever its policy.
-    pub(crate) async fn call_required<R: EventRequest>(
+    /// Requests a verdict from the plugin, outside its queue. Fails if the plugin does not reply,
+    /// unless its policy is to continue without the verdict, which is `None` then.
+    pub(crate) async fn call_validator(
         self: &Arc<Self>,
-        request: R,
-    ) -> Result<R::Reply, AdaptError> {
-        let subject = request.subject().to_owned();
-        self.spawn_call(None, request).await.map_err(|e| self.error(R::EVENT, subject, e))
+        request: ValidateContainerAdjustmentRequest,
+    ) -> Result<Option<ValidateContainerAdjustmentResponse>, AdaptError> {
+        let event = Event::VALIDATE_CONTAINER_ADJUSTMENT;
+        let container = request.subject().to_owned();
+        let error = match self.spawn_call(None, request).await {
+            Ok(verdict) => return Ok(Some(verdict)),
+            Err(error) => error,
+        };
+        let plugin = self.id.clone();
+        match error {
+            CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_) => {
+                if self.policy.get().validation_failure == OnFailure::Ignore {
+                    warn!(%plugin, ?event, %container, "validator skipped: {error}");
+                    return Ok(None);
+                }
+                Err(AdaptError::NoVerdict { plugin, container, source: error })
+            }
+            error => Err(self.error(event, container, error)),
+        }
     }
 
-    /// Returns the check of its replies by its current permissions.
+    /// Returns the check of this plugin's replies against its current permissions.
     pub(crate) fn reply_check(&self) -> ReplyCheck<'_> {
         ReplyCheck { plugin: &self.id, policy: self.policy.get() }
     }
@@ -129,17 +146,22 @@ impl Plugin {
         closed.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
     }
 
-    /// Closes the plugin for good: it is not launched again. Returns when its program has exited.
-    pub(crate) async fn retire(&self, why: String) {
-        self.retired.store(true, Ordering::Release);
-        self.close(why);
+    /// Ends the plugin for good, at first by a request: it is not launched again. Returns when its
+    /// program has exited.
+    pub(crate) async fn retire(&self, why: &'static str, grace: Duration) {
+        // A plugin that ends because of the request has the same reason.
+        let why = *self.retired.get_or_init(|| why);
+        // Best effort: old plugins do not implement Shutdown.
+        let _ = tokio::time::timeout(grace, self.session.shutdown(grace)).await;
+        self.close(why.to_owned());
         let mut cleaned_up = self.cleaned_up.subscribe();
         // The sender is a field of self, so the channel stays open.
         let _ = cleaned_up.wait_for(|done| *done).await;
     }
 
-    pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+    /// Returns the reason why a reload ended the plugin, if one did.
+    pub(crate) fn retired(&self) -> Option<&'static str> {
+        self.retired.get().copied()
     }
 
     pub(crate) fn set_cleaned_up(&self) {
@@ -163,7 +185,7 @@ impl Plugin {
         })
     }
 
-    /// Sends the request, waits for the reply within the timeout, and accounts for a failure.
+    /// Sends the request, waits for the reply within the timeout, and counts a timeout.
     async fn call_timed<R: EventRequest>(&self, request: &R) -> Result<R::Reply, CallError> {
         if self.is_closed() {
             return Err(CallError::Closed(None));
@@ -173,14 +195,14 @@ impl Plugin {
         let result = result.unwrap_or(Err(CallError::Timeout(self.timeout))).and_then(check_types);
         let took = start.elapsed();
         if matches!(result, Err(CallError::Timeout(_))) && took > self.timeout + MAX_TIMER_DELAY {
-            // The reply may have arrived and not been read. The request continues without it, and
-            // the timeout does not count against the plugin.
+            // The reply may have arrived while this process could not read it, so the timeout does
+            // not count against the plugin.
             warn!(
                 plugin = %self.id, event = ?R::EVENT, ?took,
                 "nrid was stopped during the call, timeout not counted"
             );
         } else {
-            self.account(R::EVENT, result.as_ref().err());
+            self.record_result(R::EVENT, result.as_ref().err());
         }
         result
     }
@@ -208,8 +230,9 @@ impl Plugin {
         }
     }
 
-    /// Counts timeouts, and closes the plugin after too many of them or a fatal error.
-    fn account(&self, event: Event, error: Option<&CallError>) {
+    /// Counts consecutive timeouts, records the error, and closes the plugin after too many
+    /// timeouts or a fatal error.
+    fn record_result(&self, event: Event, error: Option<&CallError>) {
         let timeouts = self.record.set(|status| {
             match error {
                 Some(CallError::Timeout(_)) => status.timeouts += 1,

@@ -62,8 +62,8 @@ impl PluginQueue {
             };
             match next.send(QueuePermit(Some(self.clone()))) {
                 Ok(()) => return,
-                // The ticket was dropped. Emptying the permit keeps its own drop from passing it
-                // on: a long run of dropped tickets would recurse.
+                // The ticket was dropped. An empty permit does not call `pass_on` when it is
+                // dropped: with many dropped tickets in a row that recursion would be deep.
                 Err(mut permit) => permit.0 = None,
             }
         }
@@ -139,7 +139,7 @@ mod tests {
         let queue = PluginQueue::default();
         let (a, b, mut c) = (queue.ticket(), queue.ticket(), queue.ticket());
         drop(a);
-        drop(b); // its permit is in the channel
+        drop(b); // the permit of b was in the channel
         assert!(is_granted(&mut c));
     }
 }

@@ -1,7 +1,7 @@
 //! Status records of all plugins, including those that closed a while ago.
 //!
-//! The registry answers which plugins exist and whether any may subscribe to an event. It acts on
-//! no plugin.
+//! The registry reports which plugins exist and whether any may subscribe to an event. It neither
+//! calls nor closes plugins.
 
 use nri_api::{EventMask, PluginId};
 use std::collections::BTreeMap;
@@ -16,7 +16,8 @@ use crate::policy::peers::{PeerPolicy, PeerRefusal};
 /// Time that a closed or refused external plugin stays listed: long enough for an operator to find
 /// out why it is not active.
 const CLOSED_RETENTION: Duration = Duration::from_secs(600);
-/// Limit of listed external plugins that closed or were refused; the oldest are removed first.
+/// Limit of listed external plugins that closed or were refused; the oldest are removed first. It
+/// bounds the list while a client connects in a loop.
 const MAX_CLOSED: usize = 32;
 
 /// The status records of all plugins.
@@ -51,8 +52,8 @@ impl PluginRegistry {
         policy: &PeerPolicy,
         pid: Option<u32>,
     ) -> Result<Arc<StatusRecord>, PeerRefusal> {
-        // Counted and added under two locks: listeners that accept at the same time may exceed the
-        // limit by one each.
+        // Counting and adding lock the records separately: listeners that accept at the same time
+        // may exceed the limit by one connection each.
         let (mut unregistered, mut plugins) = (0, 0);
         for record in self.lock().values() {
             let (state, is_external) =
@@ -105,7 +106,7 @@ impl PluginRegistry {
         })
     }
 
-    /// Marks the plugin of this file, which was to be launched again, as closed for good.
+    /// Marks the plugin of this file as closed instead of restarting: it is not launched again.
     pub(crate) fn abandon_restart(&self, file: &Path, why: &str) -> Option<PluginStatus> {
         self.change_if(file, PluginState::Restarting, |status| {
             status.state = PluginState::Closed;
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn closed_external_plugins_stay_listed_for_a_while_and_in_limited_number() {
+    async fn closed_external_plugins_stay_listed_for_a_limited_time_and_in_limited_number() {
         let registry = PluginRegistry::default();
         let close_new = |why: &str| {
             let record = registry.add(registry.next_serial(), None, PluginOrigin::External, None);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_are_listed_in_call_order_and_closed_launched_ones_stay() {
+    fn plugins_are_listed_in_call_order_and_closed_launched_plugins_stay_listed() {
         let registry = PluginRegistry::default();
         for name in ["20-b", "10-z", "10-a"] {
             let id = PluginId::from_file_name(name).unwrap();

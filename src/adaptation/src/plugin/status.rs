@@ -1,7 +1,6 @@
 //! Status of a plugin: identity, state, subscription, last error.
 //!
-//! A status exists from the connection on, before the plugin has a name. Nothing here acts on a
-//! plugin.
+//! A status exists from the connection on, before the plugin has a name.
 
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};

@@ -1,8 +1,7 @@
-//! Table of the groups of protocol fields that permissions are given by, and the groups that a
-//! reply touches.
+//! Field groups: each permission covers one group of protocol fields.
 //!
-//! Which fields a reply sets is read from the protocol's descriptors, so that a field that is
-//! missing in this table is refused to restricted plugins instead of being let through.
+//! The fields that a reply sets are found by the protocol's descriptors. A field that is missing in
+//! this table is therefore refused to plugins with restricted permissions, not silently permitted.
 
 use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
@@ -14,10 +13,14 @@ pub(crate) const UPDATE: &str = "update";
 pub(crate) const EVICT: &str = "evict";
 /// Group of annotations that runtimes act on; needed in addition to `annotations`.
 pub(crate) const RUNTIME_ANNOTATIONS: &str = "runtime_annotations";
-/// Group that stands for all `resources.*` groups.
+/// Group that stands for all `resources.*` groups, except that allowing it does not allow
+/// [`RESOURCES_DEVICES`].
 pub(crate) const RESOURCES: &str = "resources";
+/// Group of the device rules of the cgroup, which open every device of the host to a container that
+/// may create device nodes.
+pub(crate) const RESOURCES_DEVICES: &str = "resources.devices";
 
-/// Fields of `ContainerAdjustment`, each with all fields below it, and their groups.
+/// Fields of `ContainerAdjustment` and their groups. An entry covers all fields below its path.
 const FIELDS: &[(&str, &str)] = &[
     ("annotations", "annotations"),
     ("mounts", "mounts"),
@@ -33,7 +36,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("linux.resources.blockio_class", "resources.blockio_class"),
     ("linux.resources.rdt_class", "resources.rdt_class"),
     ("linux.resources.unified", "resources.unified"),
-    ("linux.resources.devices", "resources.devices"),
+    ("linux.resources.devices", RESOURCES_DEVICES),
     ("linux.resources.pids", "resources.pids"),
     ("linux.cgroups_path", "cgroups_path"),
     ("linux.oom_score_adj", "oom_score_adj"),
@@ -47,11 +50,20 @@ const FIELDS: &[(&str, &str)] = &[
     ("linux.memory_policy", "memory_policy"),
 ];
 
+/// Fields that have the effect of another group: to deny that group denies the field, too.
+const SAME_EFFECT: &[(&str, &str)] = &[
+    ("linux.resources.devices", "devices"),
+    // The class of `rdt_class` becomes the `closID`.
+    ("linux.resources.rdt_class", "rdt"),
+    ("linux.rdt.clos_id", "resources.rdt_class"),
+    ("linux.rdt.remove", "resources.rdt_class"),
+];
+
 /// Messages that only group other fields. Every other message is a value, even if it is empty.
-const CONTAINERS_OF_FIELDS: &[&str] =
+const GROUPING_MESSAGES: &[&str] =
     &["Hooks", "LinuxContainerAdjustment", "LinuxResources", "LinuxMemory", "LinuxCPU", "LinuxRdt"];
 
-/// Names of all groups of fields that permissions are given by.
+/// Returns the names of all field groups.
 pub fn field_groups() -> BTreeSet<&'static str> {
     FIELDS
         .iter()
@@ -62,10 +74,22 @@ pub fn field_groups() -> BTreeSet<&'static str> {
 
 /// Returns the group of a field, given by its path in `ContainerAdjustment`.
 pub(crate) fn group_of(path: &str) -> Option<&'static str> {
-    let is_below = |field: &str| {
-        path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    FIELDS.iter().find(|(field, _)| is_below(field)).map(|(_, group)| *group)
+    FIELDS.iter().find(|(field, _)| is_below(path, field)).map(|(_, group)| *group)
+}
+
+/// Returns the other groups that have the effect of a field.
+pub(crate) fn groups_of_effect(path: &str) -> impl Iterator<Item = &'static str> {
+    SAME_EFFECT.iter().filter(move |(field, _)| is_below(path, field)).map(|(_, group)| *group)
+}
+
+/// Returns the pairs of groups of which the first has a field with the effect of the second.
+pub(crate) fn groups_with_same_effect() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SAME_EFFECT.iter().filter_map(|(field, other)| Some((group_of(field)?, *other)))
+}
+
+/// Whether a path is `field` or below it.
+fn is_below(path: &str, field: &str) -> bool {
+    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Returns the paths of the fields that are set in a message, each with `prefix` before it.
@@ -83,7 +107,7 @@ pub(crate) fn fields_set(message: &dyn MessageDyn, prefix: &str) -> Vec<String> 
         }
         match field.is_singular().then(|| field.get_singular(message)).flatten() {
             Some(ReflectValueRef::Message(inner))
-                if CONTAINERS_OF_FIELDS.contains(&inner.descriptor_dyn().name()) =>
+                if GROUPING_MESSAGES.contains(&inner.descriptor_dyn().name()) =>
             {
                 found.extend(fields_set(&*inner, &format!("{path}.")));
             }
@@ -131,7 +155,7 @@ pub(crate) mod tests {
     fn grouping_message(field: &FieldDescriptor) -> Option<MessageDescriptor> {
         match field.runtime_field_type() {
             RuntimeFieldType::Singular(RuntimeType::Message(inner)) => {
-                CONTAINERS_OF_FIELDS.contains(&inner.name()).then_some(inner)
+                GROUPING_MESSAGES.contains(&inner.name()).then_some(inner)
             }
             _ => None,
         }
@@ -188,12 +212,12 @@ pub(crate) mod tests {
     fn every_field_of_a_reply_and_of_an_update_is_checked() {
         // The fields of an update's resources are those of an adjustment's resources.
         let update = nri_api::proto::LinuxContainerUpdate::descriptor();
-        assert_eq!(field_names(&update), ["resources"], "other fields are not checked");
+        assert_eq!(field_names(&update), ["resources"], "permissions do not cover a new field");
         let update = ContainerUpdate::descriptor();
         let expected = ["container_id", "linux", "ignore_failure"];
-        assert_eq!(field_names(&update), expected, "other fields are not checked");
+        assert_eq!(field_names(&update), expected, "permissions do not cover a new field");
         let reply = CreateContainerResponse::descriptor();
         let expected = ["adjust", "update", "evict"];
-        assert_eq!(field_names(&reply), expected, "other fields are not checked");
+        assert_eq!(field_names(&reply), expected, "permissions do not cover a new field");
     }
 }

@@ -4,6 +4,8 @@
 //! Values and checks only; nothing here calls a plugin. Start from
 //! [`PluginPolicy`](plugin_policy::PluginPolicy).
 
+#[cfg(test)]
+mod effects;
 pub(crate) mod fields;
 pub(crate) mod peers;
 pub(crate) mod permissions;

@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 /// Users and programs that may connect, and limits of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerPolicy {
-    /// Users that may connect, besides root and the user of this process.
+    /// Users that may connect in addition to root and the user of this process.
     pub uids: Vec<u32>,
     /// Programs that may connect; `None` allows any. This guards against accidents, not attacks: a
     /// user that may connect can let an allowed program inherit the connection.
@@ -73,8 +73,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Reads the peer's credentials. On Linux 6.5 and later (SO_PEERPIDFD) the pidfd is that of the
-    /// very process that connected.
+    /// Reads the peer's credentials. On Linux 6.5 and later (SO_PEERPIDFD) the pidfd refers to
+    /// the process that connected, even if its pid was reused.
     pub(crate) fn of(stream: &UnixStream) -> Result<Self, PeerRefusal> {
         let cred = stream.peer_cred().map_err(PeerRefusal::Unknown)?;
         let pid = cred.pid().and_then(Pid::from_raw);
@@ -101,12 +101,12 @@ impl Peer {
         Owners::of_this_process().check(program).map_err(PeerRefusal::Untrusted)
     }
 
-    /// User of the peer, unless it is root or the user of this process.
+    /// Returns the peer's user, unless that is root or the user of this process.
     pub(crate) fn foreign_uid(&self) -> Option<u32> {
         (!Owners::of_this_process().contains(self.uid)).then_some(self.uid)
     }
 
-    /// Path of the peer's program, and the file's device and inode.
+    /// Returns the path of the peer's program, and the file's device and inode.
     fn program(&self) -> io::Result<(PathBuf, (u64, u64))> {
         let not_found = |reason| io::Error::new(io::ErrorKind::NotFound, reason);
         let (Some(pid), Some(process)) = (self.pid, &self.process) else {

@@ -1,6 +1,6 @@
 //! Policy of one plugin: failures, timeouts, restarts, permissions, privileges.
 //!
-//! Values only; reading them from a configuration file is `nri-config`.
+//! This file holds values only; `nri-config` reads the configuration file.
 
 use crate::policy::permissions::Permissions;
 use crate::policy::privileges::Privileges;
@@ -11,13 +11,15 @@ use std::time::Duration;
 /// Policy of one plugin, or of all plugins that `plugin` matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginPolicy {
-    /// `NN-name`, `name` for any index, or `*` for all plugins. The full form takes precedence over
-    /// the bare name, and that over `*`; among equals the first in the list.
+    /// `NN-name`, `name` for any index, or `*` for all plugins. `NN-name` takes precedence over
+    /// `name`, and `name` over `*`; of policies with the same text, the first in the list applies.
     pub plugin: String,
     /// Handling of a request when the plugin cannot be called.
     pub on_failure: OnFailure,
-    /// Whether containers are created only while such a plugin is active. A required plugin that
-    /// cannot be launched also fails the start.
+    /// Handling of a creation when the plugin cannot validate it.
+    pub validation_failure: OnFailure,
+    /// Whether containers are created only while a plugin that this policy matches is active. A
+    /// required plugin that cannot be launched also fails the start.
     pub required: bool,
     /// Time limit of each call; `None` takes
     /// [`AdaptationConfig::request_timeout`](crate::AdaptationConfig::request_timeout).
@@ -33,7 +35,7 @@ pub struct PluginPolicy {
     pub permissions: Permissions,
     /// Privileges that a launched plugin runs with.
     pub privileges: Privileges,
-    /// Users, besides root and the user of this process, that may connect under this plugin's name.
+    /// Users, in addition to root and the user of this process, that may register this name.
     /// Ignored in a policy for all plugins.
     pub uids: Vec<u32>,
 }
@@ -45,8 +47,8 @@ pub enum OnFailure {
     /// The request continues without the plugin, as in upstream NRI.
     #[default]
     Ignore,
-    /// The request fails. Later requests do not know a plugin that disconnected;
-    /// [`PluginPolicy::required`] fails those too.
+    /// The request fails. Later requests skip a plugin that has disconnected, and succeed;
+    /// [`PluginPolicy::required`] makes later creations fail too.
     Fail,
 }
 
@@ -55,6 +57,7 @@ impl Default for PluginPolicy {
         Self {
             plugin: String::new(),
             on_failure: OnFailure::Ignore,
+            validation_failure: OnFailure::Fail,
             required: false,
             timeout: None,
             consecutive_timeouts: 1,

@@ -4,8 +4,8 @@
 
 use std::ffi::OsString;
 
-/// User, capabilities and limits that a launched plugin runs with; by default those of this
-/// process.
+/// User, capabilities and limits that a launched plugin runs with. The default is to inherit them
+/// from this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Privileges {
     /// User, by name or number.
@@ -15,10 +15,14 @@ pub struct Privileges {
     /// The only capabilities, such as `net_admin`. `None` keeps those of this process, as far as
     /// the kernel leaves them to the user.
     pub capabilities: Option<Vec<String>>,
-    /// Whether `no_new_privs` is set, so that no program it runs can gain privileges.
+    /// Whether `no_new_privs` is set, so that no program that the plugin runs can gain privileges.
     pub no_new_privs: bool,
     /// Resource limits, such as `nofile`, soft and hard alike; `None` is unlimited.
     pub rlimits: Vec<(String, Option<u64>)>,
+    /// File that moves the process into the cgroup of the plugin; `None` keeps the cgroup.
+    pub cgroup_procs: Option<String>,
+    /// Soft limit of open files, set before `rlimits`; `None` keeps that of this process.
+    pub soft_nofile: Option<u64>,
 }
 
 /// Argument that separates the privileges from the program.
@@ -45,6 +49,12 @@ impl Privileges {
         }
         if self.no_new_privs {
             add("no_new_privs", "true");
+        }
+        if let Some(file) = &self.cgroup_procs {
+            add("cgroup", file);
+        }
+        if let Some(limit) = self.soft_nofile {
+            add("soft_nofile", &limit.to_string());
         }
         for (name, limit) in &self.rlimits {
             let limit = limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
@@ -74,6 +84,10 @@ impl Privileges {
                     parsed.capabilities = Some(names.map(str::to_owned).collect());
                 }
                 "no_new_privs" => parsed.no_new_privs = true,
+                "cgroup" => parsed.cgroup_procs = Some(value.to_owned()),
+                "soft_nofile" => {
+                    parsed.soft_nofile = Some(value.parse().map_err(|_| invalid())?);
+                }
                 "rlimit" => {
                     let (name, limit) = value.split_once(':').ok_or_else(invalid)?;
                     let limit = match limit {
@@ -107,6 +121,8 @@ mod tests {
             capabilities: Some(vec!["kill".into(), "chown".into()]),
             no_new_privs: true,
             rlimits: limits,
+            cgroup_procs: Some("/a=b/cgroup.procs".into()),
+            soft_nofile: Some(9),
         };
         let none = Privileges { capabilities: Some(vec![]), ..Privileges::default() };
         for privileges in [all, none, Privileges::default()] {

@@ -3,8 +3,10 @@
 //! A reply is checked as a whole and before it is merged: whether a plugin may request a change
 //! must not depend on the requests of other plugins.
 
-use crate::policy::fields::{EVICT, RUNTIME_ANNOTATIONS, UPDATE, fields_set, group_of};
-use crate::policy::permissions::PermissionDenied;
+use crate::policy::fields::{
+    EVICT, RUNTIME_ANNOTATIONS, UPDATE, fields_set, group_of, groups_of_effect,
+};
+use crate::policy::permissions::{DenialReason, PermissionDenied};
 use crate::policy::plugin_policy::PluginPolicy;
 use crate::policy::runtime_keys::{group_of_unified, is_runtime_annotation};
 use nri_api::PluginId;
@@ -23,7 +25,7 @@ pub(crate) struct ReplyCheck<'a> {
 
 impl ReplyCheck<'_> {
     /// Checks a reply to `CreateContainer`.
-    pub(crate) fn creation(
+    pub(crate) fn check_creation(
         &self,
         container: &str,
         reply: &CreateContainerResponse,
@@ -32,20 +34,20 @@ impl ReplyCheck<'_> {
             return Ok(());
         }
         if let Some(adjust) = reply.adjust.as_ref() {
-            self.fields("adjust", container, &fields_set(adjust, ""))?;
+            self.check_fields("adjust", container, &fields_set(adjust, ""))?;
             for key in adjust.annotations.keys().filter(|key| is_runtime_annotation(key)) {
-                self.group(RUNTIME_ANNOTATIONS, container, || {
+                self.check_group(RUNTIME_ANNOTATIONS, container, || {
                     format!("adjust annotation {key:?} of {container}")
                 })?;
             }
-            self.unified("adjust", container, &adjust.linux.resources)?;
+            self.check_unified("adjust", container, &adjust.linux.resources)?;
         }
-        self.updates(None, &reply.update, &reply.evict)
+        self.check_updates(None, &reply.update, &reply.evict)
     }
 
-    /// Checks updates and evictions. `own` is the container that the event is about, if the event
-    /// is its update.
-    pub(crate) fn updates(
+    /// Checks updates and evictions. `own` is the container of an `UpdateContainer` event, which
+    /// its plugins may update without the group `update`; `None` for other events.
+    pub(crate) fn check_updates(
         &self,
         own: Option<&str>,
         updates: &[ContainerUpdate],
@@ -57,21 +59,21 @@ impl ReplyCheck<'_> {
         for update in updates {
             let id = &*update.container_id;
             if own != Some(id) {
-                self.group(UPDATE, id, || format!("update other containers ({id})"))?;
+                self.check_group(UPDATE, id, || format!("update other containers ({id})"))?;
             }
             if let Some(resources) = update.linux.resources.as_ref() {
-                self.fields("update", id, &fields_set(resources, RESOURCES_PREFIX))?;
-                self.unified("update", id, resources)?;
+                self.check_fields("update", id, &fields_set(resources, RESOURCES_PREFIX))?;
+                self.check_unified("update", id, resources)?;
             }
         }
         for eviction in evictions {
             let id = &*eviction.container_id;
-            self.group(EVICT, id, || format!("evict containers ({id})"))?;
+            self.check_group(EVICT, id, || format!("evict containers ({id})"))?;
         }
         Ok(())
     }
 
-    fn fields(
+    fn check_fields(
         &self,
         verb: &str,
         container: &str,
@@ -80,14 +82,19 @@ impl ReplyCheck<'_> {
         for path in paths {
             let group = group_of(path);
             let name = group.unwrap_or(path);
-            self.check(group, container, || format!("{verb} {name} of {container}"))?;
+            let what = || format!("{verb} {name} of {container}");
+            self.check_optional_group(group, container, what)?;
+            for other in groups_of_effect(path) {
+                let checked = self.policy.permissions.check_denied(&self.policy.plugin, other);
+                checked.map_err(|why| self.denied(container, what(), why))?;
+            }
         }
         Ok(())
     }
 
     /// Denies keys of `unified` that set a field of a denied group. A policy that allows
-    /// `resources.unified` by name allows all keys but those.
-    fn unified(
+    /// `resources.unified` by name allows all other keys.
+    fn check_unified(
         &self,
         verb: &str,
         container: &str,
@@ -96,34 +103,36 @@ impl ReplyCheck<'_> {
         for key in resources.unified.keys() {
             let group = group_of_unified(key);
             if let Some(group) = group.filter(|group| self.policy.permissions.denies(group)) {
-                self.group(group, container, || format!("{verb} unified {key:?} of {container}"))?;
+                self.check_group(group, container, || {
+                    format!("{verb} unified {key:?} of {container}")
+                })?;
             }
         }
         Ok(())
     }
 
-    fn group(
+    fn check_group(
         &self,
         group: &'static str,
         container: &str,
         what: impl Fn() -> String,
     ) -> Result<(), PermissionDenied> {
-        self.check(Some(group), container, what)
+        self.check_optional_group(Some(group), container, what)
     }
 
-    fn check(
+    fn check_optional_group(
         &self,
         group: Option<&'static str>,
         container: &str,
         what: impl Fn() -> String,
     ) -> Result<(), PermissionDenied> {
         let checked = self.policy.permissions.check(&self.policy.plugin, group);
-        checked.map_err(|why| PermissionDenied {
-            plugin: self.plugin.clone(),
-            what: what(),
-            container: container.to_owned(),
-            why,
-        })
+        checked.map_err(|why| self.denied(container, what(), why))
+    }
+
+    fn denied(&self, container: &str, what: String, why: DenialReason) -> PermissionDenied {
+        let (plugin, container) = (self.plugin.clone(), container.to_owned());
+        PermissionDenied { plugin, what, container, why }
     }
 }
 
@@ -131,7 +140,7 @@ impl ReplyCheck<'_> {
 mod tests {
     use super::*;
     use crate::policy::fields::tests::each_field;
-    use crate::policy::fields::{RESOURCES, field_groups};
+    use crate::policy::fields::{RESOURCES, RESOURCES_DEVICES, field_groups};
     use crate::policy::permissions::Permissions;
     use nri_api::proto::ContainerAdjustment;
     use protobuf::MessageField;
@@ -146,7 +155,8 @@ mod tests {
             Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
         let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
         let plugin = PluginId::new("10", "a").unwrap();
-        let result = ReplyCheck { plugin: &plugin, policy: policy.into() }.creation("c", reply);
+        let result =
+            ReplyCheck { plugin: &plugin, policy: policy.into() }.check_creation("c", reply);
         assert_eq!(
             result.map_err(|e| e.to_string()),
             expected.map_err(str::to_owned),
@@ -168,21 +178,37 @@ mod tests {
                 adjust: MessageField::some(adjust.clone()),
                 ..Default::default()
             };
+            let hint = match group {
+                RESOURCES_DEVICES => ", which is not part of resources",
+                _ => "",
+            };
             let text = |why: &str| {
-                format!("plugin 10-a may not adjust {group} of c: the policy \"a\" {why}")
+                let hint = if why.starts_with("does not") { hint } else { "" };
+                format!("plugin 10-a may not adjust {group} of c: the policy \"a\" {why}{hint}")
             };
             check(None, &[], &reply, Ok(()));
             check(None, &[group], &reply, Err(&text(&format!("denies {group}"))));
             check(Some(&[group]), &[], &reply, Ok(()));
             check(Some(&[group]), &[group], &reply, Err(&text(&format!("denies {group}"))));
             check(Some(&[]), &[], &reply, Err(&text(&format!("does not allow {group}"))));
-            let others: Vec<_> =
+            let mut others: Vec<_> =
                 field_groups().into_iter().filter(|g| *g != group && *g != RESOURCES).collect();
-            check(None, &others, &reply, Ok(()));
             check(Some(&others), &[], &reply, Err(&text(&format!("does not allow {group}"))));
+            let same: Vec<_> = groups_of_effect(path).collect();
+            others.retain(|other| !same.contains(other));
+            check(None, &others, &reply, Ok(()));
+            if group == RESOURCES_DEVICES {
+                check(
+                    Some(&[RESOURCES]),
+                    &[],
+                    &reply,
+                    Err(&text("does not allow resources.devices")),
+                );
+            } else if group.starts_with("resources.") {
+                check(Some(&[RESOURCES]), &[], &reply, Ok(()));
+            }
             if group.starts_with("resources.") {
                 check(None, &[RESOURCES], &reply, Err(&text("denies resources")));
-                check(Some(&[RESOURCES]), &[], &reply, Ok(()));
             }
         });
     }

@@ -1,5 +1,5 @@
-//! Keys with effects beyond the field that they are in: annotations that runtimes act on, and keys
-//! of `unified` that set the same cgroup files as other fields.
+//! Keys that take effect outside the field that they are in: annotations that runtimes act on, and
+//! keys of `unified` that set the same cgroup files as other fields.
 //!
 //! Without these tables a plugin that may set annotations could set everything: memory limits
 //! (`org.systemd.property.MemoryMax`), programs that CRIU runs as root (`org.criu.config`), devices
@@ -20,7 +20,7 @@ const RUNTIME_ANNOTATION_PREFIXES: &[&str] = &[
     "io.katacontainers.",
     // gVisor: flags, mounts.
     "dev.gvisor.",
-    // Mark of a sandbox and its containers, read by gVisor, Kata and nrid.
+    // Annotations that mark sandboxes and their containers, read by gVisor, Kata and nrid.
     "io.kubernetes.cri.",
     "io.kubernetes.cri-o.",
     "io.container.manager",

@@ -14,7 +14,7 @@ use crate::manager::Snapshot;
 use crate::order::pipeline::AdmissionTickets;
 use crate::plugin::handle::Plugin;
 use crate::plugin::status::PluginState;
-use crate::session::handshake::{ConfiguredPlugin, OnEnd, disconnected, within};
+use crate::session::handshake::{ConfiguredPlugin, OnEnd, wait_disconnected, within};
 use crate::session::synchronize;
 
 impl Core {
@@ -37,8 +37,9 @@ impl Core {
     ) -> Result<PluginId, SessionError> {
         let ConfiguredPlugin { plugin, end, service, process, on_end } = configured;
         let AdmissionTickets { queue, commit } = self.pipeline.add(&plugin);
-        // A reload during the registration did not see the plugin: its policy is read again now
-        // that a reload would find it in the pipeline.
+        // A reload during the registration did not update this plugin's policy, since the plugin
+        // was not in the pipeline. Later reloads find the plugin there, so the policy is read again
+        // until no reload has replaced the configuration meanwhile.
         loop {
             let config = self.config();
             plugin.policy.set(config.policy(&plugin.id));
@@ -48,7 +49,7 @@ impl Core {
         }
         // Requests that enter from now on wait for this permit.
         let permit = queue.permit().await;
-        self.watch(plugin.clone(), end, process, on_end);
+        self.spawn_session_task(plugin.clone(), end, process, on_end);
         let result = async {
             let snapshot = {
                 let _commit = commit.permit().await;
@@ -94,12 +95,12 @@ impl Core {
         if updates.is_empty() {
             return Ok(());
         }
-        plugin.reply_check().updates(None, &updates, &[]).map_err(SessionError::Denied)?;
+        plugin.reply_check().check_updates(None, &updates, &[]).map_err(SessionError::Denied)?;
         let mut merge = UpdatesMerge::new();
         merge.reply(&plugin.id, updates).map_err(SessionError::Updates)?;
         let outcome = merge.finish();
-        // The permit of the plugin's queue is still held: updates that the plugin requests later
-        // must not be performed before these.
+        // The permit of the plugin's queue is still held, so that updates in replies to later
+        // events are performed after these.
         let (updates, evictions) = (outcome.updates, outcome.evictions);
         let failed = self.manager.update_containers(&plugin.id, updates, evictions).await.len()
             + outcome.failed.len();
@@ -111,25 +112,26 @@ impl Core {
 
     /// Spawns the task that waits for the end of the session, disconnects the plugin and stops its
     /// program.
-    fn watch(
+    fn spawn_session_task(
         self: &Arc<Self>,
         plugin: Arc<Plugin>,
         end: RuntimeEnd,
         process: Option<Process>,
         on_end: Option<OnEnd>,
     ) {
-        let since = tokio::time::Instant::now();
+        let start = tokio::time::Instant::now();
         let core = self.clone();
         self.spawn(async move {
             let why = tokio::select! {
                 biased;
                 why = plugin.closed() => match end.trunk().close_reason() {
-                    // A call noticed the disconnection first, but not its cause.
-                    Some(_) => disconnected(&end, process.as_ref()).await,
+                    // A call failed because of the disconnection, and does not know its cause.
+                    Some(_) => wait_disconnected(&end, process.as_ref()).await,
                     None => why,
                 },
-                why = disconnected(&end, process.as_ref()) => why,
+                why = wait_disconnected(&end, process.as_ref()) => why,
             };
+            let why = plugin.retired().map_or(why, str::to_owned);
             plugin.close(why.clone());
             end.close();
             core.pipeline.remove(&plugin);
@@ -138,9 +140,9 @@ impl Core {
                 let how = process.exited().await;
                 info!(plugin = %plugin.id, "the program {how}");
             }
-            let active = since.elapsed();
+            let active = start.elapsed();
             core.notify_changed(core.registry.close(&plugin.record, why));
-            if let Some(on_end) = on_end.filter(|_| !plugin.is_retired()) {
+            if let Some(on_end) = on_end.filter(|_| plugin.retired().is_none()) {
                 on_end(active);
             }
             plugin.set_cleaned_up();

@@ -1,10 +1,10 @@
-//! Registration and configuration of a plugin, from its connection on.
+//! Registration and configuration of a plugin that has connected.
 //!
-//! A plugin that is ready afterwards enters the pipeline by [`crate::session::admission`].
+//! [`crate::session::admission`] then adds the configured plugin to the pipeline.
 
 use nri_api::proto::{ConfigureRequest, ConfigureResponse};
 use nri_api::{EventMask, NRI_VERSION};
-use nri_wire::{CallError, RuntimeEnd, WireError};
+use nri_wire::{CallError, RuntimeEnd, Trunk, WireError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -18,13 +18,13 @@ use crate::plugin::handle::Plugin;
 use crate::plugin::status::{PluginOrigin, PluginState, StatusRecord};
 use crate::session::service::RuntimeService;
 
-/// Time limit for a refused plugin to read the error before its connection is closed, and for a
-/// program to exit after it closed its connection, so that its exit status can be reported as the
-/// cause. Both usually take a few milliseconds.
+/// Time that a refused plugin has to read the error before its connection is closed, and that a
+/// program has to exit after its connection closed, so that the exit status can be reported as the
+/// cause. Either usually takes a few milliseconds.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// Called at the end of a session with the time that the plugin was active, unless the plugin was
-/// retired.
+/// Callback at the end of a session, with the time that the plugin was active. Not called
+/// for a retired plugin.
 pub(crate) type OnEnd = Box<dyn FnOnce(Duration) + Send>;
 
 /// A connection of a plugin that has not registered yet.
@@ -63,7 +63,7 @@ impl Core {
         let handshake = self.handshake(stream, &record, config, process.as_ref(), foreign_uid);
         let result = tokio::select! {
             result = handshake => result,
-            () = self.shutting_down() => Err(SessionError::ShuttingDown),
+            () = self.wait_for_shutdown() => Err(SessionError::ShuttingDown),
         };
         match result {
             Ok((plugin, end, service)) => {
@@ -77,7 +77,7 @@ impl Core {
                 let status = self.registry.close(&record, e.to_string());
                 let is_external = status.origin == PluginOrigin::External;
                 if matches!(e, SessionError::Unregistered(_)) && is_external {
-                    // A probe of the socket, not a plugin.
+                    // The connection was a probe of the socket, not a plugin.
                     self.registry.remove(status.serial);
                 }
                 self.notify_changed(status);
@@ -98,7 +98,8 @@ impl Core {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (service, registration) = RuntimeService::new(self.manager.clone(), record.get().id);
-        let end = match RuntimeEnd::new(stream, service.clone()).await {
+        let trunk = Trunk::new(stream);
+        let end = match RuntimeEnd::over(trunk, service.clone(), &self.call_limits).await {
             Ok(end) => end,
             Err(e) => return Err(connect_error(e, process).await),
         };
@@ -107,7 +108,7 @@ impl Core {
         let registration = tokio::select! {
             biased;
             registration = registration => registration,
-            why = disconnected(&end, process) => return Err(SessionError::Unregistered(why)),
+            why = wait_disconnected(&end, process) => return Err(SessionError::Unregistered(why)),
             () = tokio::time::sleep(limit) => return Err(SessionError::RegistrationTimeout(limit)),
         };
         let (id, version) = match registration {
@@ -116,7 +117,7 @@ impl Core {
                 let _ = timeout(CLOSE_GRACE, end.closed()).await;
                 return Err(e.into());
             }
-            // The service holds the sender until it is used, so this does not occur.
+            // The service keeps the sender until the registration, so this does not occur.
             Err(_) => return Err(SessionError::Unregistered("registration was dropped".into())),
         };
         if let Some(uid) = foreign_uid
@@ -156,8 +157,8 @@ impl Core {
     }
 }
 
-/// Returns the error of a connection that failed at once. The exit status of a launched program
-/// explains it better than the connection does.
+/// Returns the error for a connection that failed before the registration. For a launched program,
+/// the exit status explains the failure better than the error of the connection.
 async fn connect_error(error: WireError, process: Option<&Process>) -> SessionError {
     match (process, error) {
         (None, WireError::Closed(why)) => SessionError::Unregistered(why.to_string()),
@@ -171,9 +172,10 @@ async fn connect_error(error: WireError, process: Option<&Process>) -> SessionEr
 
 /// Waits until the connection is closed or the program has exited, and returns the cause.
 ///
-/// The exit counts even if a child of the program keeps the socket open. Where the connection is
-/// closed first, which is usual, the exit status is still the better cause.
-pub(crate) async fn disconnected(end: &RuntimeEnd, process: Option<&Process>) -> String {
+/// An exit of the program ends the wait even if a child of the program keeps the socket open.
+/// Usually the connection closes first; if the program then exits within [`CLOSE_GRACE`], its exit
+/// status is returned, since that explains more.
+pub(crate) async fn wait_disconnected(end: &RuntimeEnd, process: Option<&Process>) -> String {
     let Some(process) = process else { return end.closed().await.to_string() };
     let closed = tokio::select! {
         biased;

@@ -1,7 +1,7 @@
 //! Life cycle of a plugin session: registration, configuration, synchronization, requests of the
 //! plugin, end.
 //!
-//! Launching programs and accepting connections is not done here. Start from
+//! Programs are launched by [`crate::launch`], and connections accepted by `Adaptation`. Start from
 //! [`Connection`](handshake::Connection).
 
 pub(crate) mod admission;

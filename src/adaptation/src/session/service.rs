@@ -19,7 +19,8 @@ use crate::policy::reply_check::ReplyCheck;
 /// Runtime service of one session.
 pub(crate) struct RuntimeService {
     manager: Arc<dyn ContainerManager>,
-    /// Identity of a launched plugin: that of its file, whatever it registers as.
+    /// Identity of a launched plugin, from its file name. It replaces the name that the plugin
+    /// registers with. `None` for an external plugin.
     launched_as: Option<PluginId>,
     registration: Mutex<Option<oneshot::Sender<Registration>>>,
     /// Set once the plugin may request updates.
@@ -27,10 +28,10 @@ pub(crate) struct RuntimeService {
 }
 
 /// Limit of updates and evictions in one request: far more than a node has containers. A message
-/// could hold two million, each of which takes a hundred times its size in memory.
+/// could hold two million small ones, each of which takes a hundred times its size in memory.
 const MAX_UPDATES: usize = 16384;
 
-/// Length in characters that a plugin's NRI version is cut to, since it is stored and logged.
+/// Limit of a plugin's NRI version in characters, since it is stored and logged; the rest is cut.
 const MAX_VERSION: usize = 64;
 
 /// Identity and NRI version that a plugin registered with.
@@ -48,7 +49,8 @@ impl RuntimeService {
         (Arc::new(Self { manager, launched_as, registration, accepts_updates }), receiver)
     }
 
-    /// Accepts updates from now on. Called before `Synchronize`, whose handler may request some.
+    /// Accepts `UpdateContainers` from now on. Called before `Synchronize` is sent, since its
+    /// handler in the plugin may request updates.
     pub(crate) fn accept_updates(&self, id: PluginId, policy: SharedPolicy) {
         self.accepts_updates.get_or_init(|| (id, policy));
     }
@@ -105,14 +107,12 @@ impl Runtime for RuntimeService {
             return Err(status(Code::INVALID_ARGUMENT, message));
         }
         let check = ReplyCheck { plugin: id, policy: policy.get() };
-        if let Err(denied) = check.updates(None, &request.update, &request.evict) {
+        if let Err(denied) = check.check_updates(None, &request.update, &request.evict) {
             warn!("{denied}");
             return Err(status(Code::PERMISSION_DENIED, denied));
         }
+        // The manager logs the updates that failed.
         let failed = self.manager.update_containers(id, request.update, request.evict).await;
-        if !failed.is_empty() {
-            warn!(plugin = %id, failed = failed.len(), "updates of containers failed");
-        }
         Ok(UpdateContainersResponse { failed, ..Default::default() })
     }
 }

@@ -1,6 +1,6 @@
 //! Split of a snapshot into `Synchronize` requests that fit the message size.
 //!
-//! Sizes are computed before sending; upstream NRI splits after a message failed to send.
+//! Sizes are computed before sending; upstream NRI splits only after sending a message failed.
 
 use nri_api::proto::SynchronizeRequest;
 use protobuf::Message;
@@ -37,11 +37,11 @@ pub(crate) fn split(snapshot: Snapshot, limit: usize) -> Result<Vec<SynchronizeR
     };
     for pod in snapshot.pods {
         let fits = add("pod", &pod.id, pod.compute_size())?;
-        part(&mut parts, fits).pods.push(pod);
+        part_for(&mut parts, fits).pods.push(pod);
     }
     for container in snapshot.containers {
         let fits = add("container", &container.id, container.compute_size())?;
-        part(&mut parts, fits).containers.push(container);
+        part_for(&mut parts, fits).containers.push(container);
     }
     if let Some((_last, others)) = parts.split_last_mut() {
         others.iter_mut().for_each(|part| part.more = true);
@@ -49,8 +49,8 @@ pub(crate) fn split(snapshot: Snapshot, limit: usize) -> Result<Vec<SynchronizeR
     Ok(parts)
 }
 
-/// Returns the last part if the entry fits, or else a new one.
-fn part(parts: &mut Vec<SynchronizeRequest>, fits: bool) -> &mut SynchronizeRequest {
+/// Returns the part for the next entry: the last part if the entry `fits`, otherwise a new part.
+fn part_for(parts: &mut Vec<SynchronizeRequest>, fits: bool) -> &mut SynchronizeRequest {
     if !fits || parts.is_empty() {
         parts.push(SynchronizeRequest::new());
     }
@@ -89,8 +89,8 @@ mod tests {
     /// Splits a snapshot and checks size, `more` and completeness; `parts` are the expected numbers
     /// of pods and containers.
     fn check(pods: &[usize], containers: &[usize], limit: usize, parts: &[(usize, usize)]) {
-        let whole = snapshot(pods, containers);
-        let split = split(whole.clone(), limit).unwrap();
+        let original = snapshot(pods, containers);
+        let split = split(original.clone(), limit).unwrap();
         assert_eq!(
             split.iter().map(|p| (p.pods.len(), p.containers.len())).collect::<Vec<_>>(),
             parts
@@ -103,11 +103,11 @@ mod tests {
                 part.compute_size()
             );
         }
-        let together = Snapshot {
+        let joined = Snapshot {
             pods: split.iter().flat_map(|p| p.pods.clone()).collect(),
             containers: split.iter().flat_map(|p| p.containers.clone()).collect(),
         };
-        assert_eq!(together, whole);
+        assert_eq!(joined, original);
     }
 
     #[test]
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn many_large_containers_take_several_messages() {
         let limit = 4 << 20;
-        let whole = snapshot(&[500; 3], &[100_000; 500]);
-        let parts = split(whole, limit).unwrap();
+        let snapshot = snapshot(&[500; 3], &[100_000; 500]);
+        let parts = split(snapshot, limit).unwrap();
         assert_eq!(parts.len(), 13); // 41 containers fit a message
         assert!(parts.iter().all(|p| p.compute_size() as usize <= limit));
     }

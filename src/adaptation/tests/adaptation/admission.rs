@@ -1,4 +1,5 @@
-//! Plugins that register while requests are in progress, and their unsolicited updates.
+//! Plugins that register while requests are in progress, and updates that plugins request outside
+//! of events.
 
 use crate::harness::*;
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use nri_wire::{CallError, RuntimeClient, status, ttrpc};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Containers that a plugin received at `Synchronize`, and those whose creation it received.
+/// Returns the containers that a plugin received by `Synchronize` and by `CreateContainer`.
 fn known(harness: &Harness, plugin: &str) -> (Vec<String>, Vec<String>) {
     let synchronized = harness.log.of(&format!("{plugin} synchronize")).remove(0);
     let synchronized =
@@ -25,11 +26,12 @@ async fn a_plugin_that_registers_during_creations_receives_each_container_once()
         let mut creating = Vec::new();
         let mut peers = Vec::new();
         for i in 0..60 {
-            creating.push(harness.creating(&format!("c{i}")));
+            creating.push(harness.spawn_create(&format!("c{i}")));
             if i % 15 == 7 {
                 // Indices before, between and after those of other plugins.
                 let name = format!("{:02}-p", (i * 17 + round) % 100);
-                let (peer, connecting) = harness.peer(&name, &[CREATE_CONTAINER], Quiet).await;
+                let (peer, connecting) =
+                    harness.connect_unregistered(&name, &[CREATE_CONTAINER], Quiet).await;
                 peer.register().await.unwrap();
                 peers.push((peer, connecting));
             }
@@ -72,6 +74,7 @@ impl Script for Held {
     }
 }
 
+/// Blocks its synchronization until the gate opens.
 struct HeldSync(Arc<Gate>);
 
 #[async_trait]
@@ -87,18 +90,19 @@ impl Script for HeldSync {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_snapshot_holds_earlier_requests_and_later_ones_are_delivered() {
+async fn the_snapshot_has_earlier_containers_and_later_creations_are_delivered() {
     let (harness, gate) = (Harness::new().await, Gate::new());
     let _slow = harness.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
-    let before = harness.creating("before");
+    let before = harness.spawn_create("before");
     harness.log.wait("50-slow create_container before").await;
     // The new plugin's index is lower than that of the plugin that handles "before" already.
-    let (new, connecting) = harness.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
+    let (new, connecting) =
+        harness.connect_unregistered("10-new", &[CREATE_CONTAINER], Quiet).await;
     new.register().await.unwrap();
     run_until_idle().await;
     assert_eq!(harness.log.of("10-new"), [""; 0]);
     assert!(harness.adaptation.needs_request(CREATE_CONTAINER));
-    let after = harness.creating("after");
+    let after = harness.spawn_create("after");
     run_until_idle().await;
     gate.open();
     before.await.unwrap().unwrap();
@@ -114,10 +118,10 @@ async fn a_slow_synchronization_delays_later_requests_only() {
     let (harness, gate) = (Harness::new().await, Gate::new());
     let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
     let (new, connecting) =
-        harness.peer("20-new", &[CREATE_CONTAINER], HeldSync(gate.clone())).await;
+        harness.connect_unregistered("20-new", &[CREATE_CONTAINER], HeldSync(gate.clone())).await;
     new.register().await.unwrap();
     harness.log.wait("20-new synchronize ").await;
-    let create = harness.creating("c");
+    let create = harness.spawn_create("c");
     harness.log.wait("10-a create_container c").await;
     run_until_idle().await;
     assert_eq!(harness.log.of("20-new"), ["synchronize "]);
@@ -130,10 +134,11 @@ async fn a_slow_synchronization_delays_later_requests_only() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_fails_to_synchronize_blocks_no_request() {
     let (harness, gate) = (Harness::new().await, Gate::new());
-    let (new, connecting) = harness.peer("20-new", &[CREATE_CONTAINER], HeldSync(gate)).await;
+    let (new, connecting) =
+        harness.connect_unregistered("20-new", &[CREATE_CONTAINER], HeldSync(gate)).await;
     new.register().await.unwrap();
     harness.log.wait("20-new synchronize ").await;
-    let create = harness.creating("c");
+    let create = harness.spawn_create("c");
     let error = connecting.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "cannot be synchronized: no reply within 2s");
     create.await.unwrap().unwrap();
@@ -147,14 +152,15 @@ async fn a_plugin_that_fails_to_synchronize_blocks_no_request() {
 async fn a_plugin_that_disconnects_before_its_snapshot_blocks_no_request() {
     let (harness, gate) = (Harness::new().await, Gate::new());
     let _slow = harness.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
-    let before = harness.creating("before");
+    let before = harness.spawn_create("before");
     harness.log.wait("50-slow create_container before").await;
-    let (new, connecting) = harness.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
+    let (new, connecting) =
+        harness.connect_unregistered("10-new", &[CREATE_CONTAINER], Quiet).await;
     new.register().await.unwrap();
     run_until_idle().await;
     new.end.close();
     harness.log.wait("manager 10-new Closed").await;
-    let after = harness.creating("after");
+    let after = harness.spawn_create("after");
     gate.open();
     gate.open();
     before.await.unwrap().unwrap();
@@ -231,7 +237,7 @@ async fn updates_are_accepted_from_within_handlers() {
 #[tokio::test(start_paused = true)]
 async fn updates_are_refused_before_the_plugin_is_synchronized() {
     let harness = Harness::new().await;
-    let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
+    let (peer, connecting) = harness.connect_unregistered("10-a", &[], Quiet).await;
     let error = peer
         .end
         .runtime()
@@ -260,7 +266,7 @@ async fn contradicting_updates_in_the_reply_to_synchronize_close_the_session() {
         }
     }
     let harness = Harness::new().await;
-    let (peer, connecting) = harness.peer("10-a", &[], Twice).await;
+    let (peer, connecting) = harness.connect_unregistered("10-a", &[], Twice).await;
     peer.register().await.unwrap();
     let error = connecting.await.unwrap().unwrap_err();
     assert!(matches!(error, SessionError::Updates(_)), "{error}");

@@ -34,7 +34,11 @@ impl Script for Arc<Bad> {
 
 /// Creates containers one after the other with a failing plugin between two good ones, and checks
 /// the results and the plugins that are active afterwards.
-async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], left: &[&str]) {
+async fn check(
+    policy: PluginPolicy,
+    containers: &[(&str, Result<(), &str>)],
+    active_after: &[&str],
+) {
     let harness = Harness::with(AdaptationConfig {
         policies: vec![policy.clone()],
         ..AdaptationConfig::default()
@@ -49,7 +53,7 @@ async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], le
     for (id, expected) in containers {
         let result = harness.create(id).await;
         let skipped = matches!(*id, "hang" | "die");
-        is_closed |= skipped && left == OTHERS;
+        is_closed |= skipped && active_after == OTHERS;
         assert_eq!(
             result.as_ref().map(|_| ()).map_err(|e| &**e),
             *expected,
@@ -64,10 +68,10 @@ async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], le
             );
         }
     }
-    if !left.contains(&"20-b") {
+    if !active_after.contains(&"20-b") {
         harness.log.wait("manager 20-b Closed").await;
     }
-    assert_eq!(harness.names(), left, "{policy:?}");
+    assert_eq!(harness.active_plugins(), active_after, "{policy:?}");
 }
 
 fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
@@ -97,7 +101,7 @@ async fn a_plugin_that_refuses_fails_create_and_stays_connected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_fails_fails_the_request_if_its_policy_says_so() {
+async fn a_plugin_without_reply_fails_the_request_if_on_failure_is_fail() {
     let policy = policy(OnFailure::Fail, 1);
     check(policy.clone(), &[("hang", Err(LATE)), ("c", Ok(()))], OTHERS).await;
     check(policy, &[("die", Err(DEAD))], OTHERS).await;
@@ -139,7 +143,7 @@ async fn a_timeout_while_this_process_was_stopped_does_not_count() {
     })
     .await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
-    let creating = harness.creating("hang");
+    let creating = harness.spawn_create("hang");
     // The clock jumps after the call was sent, as after SIGSTOP and SIGCONT.
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -184,8 +188,8 @@ async fn a_hanging_plugin_delays_each_request_by_its_timeout() {
     };
     let harness = Harness::with(config).await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
-    let start = tokio::time::Instant::now(); // virtual, and so exact
-    let creating: Vec<_> = (0..5).map(|_| harness.creating("hang")).collect();
+    let start = tokio::time::Instant::now(); // paused clock, so the time is exact
+    let creating: Vec<_> = (0..5).map(|_| harness.spawn_create("hang")).collect();
     for create in creating {
         create.await.unwrap().unwrap();
     }

@@ -5,7 +5,7 @@
 
 use crate::harness::*;
 use crate::raw::{self, Fault};
-use crate::subscriptions::{ALL, send_all_events};
+use crate::subscriptions::{ALL_EVENTS, send_all_events};
 use nri_adaptation::{AdaptError, AdaptationConfig, OnFailure, PluginPolicy, RequestContext};
 use nri_api::proto::Event::{self, *};
 use nri_api::proto::StartContainerRequest;
@@ -50,7 +50,7 @@ async fn harness(
 
 /// Checks that the good plugins received all events in order, after the first `before` calls.
 fn check_received(harness: &Harness, before: [usize; 2], context: &str) {
-    let expected: Vec<_> = ALL.iter().map(|(_, received)| *received).collect();
+    let expected: Vec<_> = ALL_EVENTS.iter().map(|(_, received)| *received).collect();
     for (name, before) in ["10-a", "30-c"].into_iter().zip(before) {
         assert_eq!(harness.log.of(name)[before..], expected, "{name}, {context}");
     }
@@ -62,16 +62,17 @@ fn check_received_with_failure(harness: &Harness, failed: Event, context: &str) 
     let validation =
         |event: Event| failed == CREATE_CONTAINER && event == VALIDATE_CONTAINER_ADJUSTMENT;
     for (name, is_first) in [("10-a", true), ("30-c", false)] {
-        let received =
-            ALL.iter().filter(|(event, _)| !validation(*event) && (is_first || *event != failed));
+        let received = ALL_EVENTS
+            .iter()
+            .filter(|(event, _)| !validation(*event) && (is_first || *event != failed));
         let expected: Vec<_> = received.map(|(_, received)| *received).collect();
-        assert_eq!(of_this(harness, name), expected, "{name}, {context}");
+        assert_eq!(calls_for_this(harness, name), expected, "{name}, {context}");
     }
 }
 
-/// Returns the calls that a good plugin received after its synchronization, without those for the
-/// other container.
-fn of_this(harness: &Harness, name: &str) -> Vec<String> {
+/// Returns the calls that a good plugin received after its synchronization, without calls for the
+/// container `other`.
+fn calls_for_this(harness: &Harness, name: &str) -> Vec<String> {
     harness.log.of(name)[1..]
         .iter()
         .filter(|received| !received.ends_with(" other"))
@@ -79,8 +80,8 @@ fn of_this(harness: &Harness, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Makes requests for another container during the fault. Returns their results and duration.
-async fn others(
+/// Creates and starts the container `other` during the fault. Returns the results and the duration.
+async fn request_for_other(
     harness: &Harness,
     received: &str,
 ) -> (Result<(), String>, Result<(), AdaptError>, Duration) {
@@ -89,7 +90,7 @@ async fn others(
     let start = Instant::now();
     let request =
         StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
-    let (creating, adaptation) = (harness.creating("other"), harness.adaptation.clone());
+    let (creating, adaptation) = (harness.spawn_create("other"), harness.adaptation.clone());
     let starting = tokio::spawn(async move {
         adaptation.start_container(request, &RequestContext::default(), async || ()).await
     });
@@ -104,31 +105,32 @@ fn can_fail(event: Event) -> bool {
     fallible.contains(&event)
 }
 
-/// Whether the fault is harmless: an empty reply accepts any message as one of a newer protocol.
-fn is_no_fault(event: Event, fault: Fault) -> bool {
+/// Whether the fault is harmless: in a reply without known fields, the fields of any message count
+/// as those of a newer protocol.
+fn is_harmless(event: Event, fault: Fault) -> bool {
     let with_content =
         [CREATE_CONTAINER, UPDATE_CONTAINER, STOP_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
     fault == Fault::OtherMessage && !with_content.contains(&event)
 }
 
-/// Checks one combination of event, fault and policy, until the faulty plugin is closed and the
-/// others continued without it.
+/// Checks one combination of event, fault and policy: sends all events during the fault, and again
+/// after the faulty plugin is closed.
 async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure) {
     let context = format!("{fault:?} at {event:?}, {on_failure:?}");
     // Subscribed to this event only: a validator that is closed rejects every creation.
     let (harness, _good, connecting) = harness(&[event], &method(event), fault, on_failure).await;
     assert!(connecting.await.unwrap(), "{context}");
-    assert_eq!(harness.names(), ["10-a", "20-b", "30-c"], "{context}");
+    assert_eq!(harness.active_plugins(), ["10-a", "20-b", "30-c"], "{context}");
 
     let start = Instant::now();
     let ((errors, took), (created, started, delay)) = tokio::join!(
         async { (send_all_events(&harness).await, start.elapsed()) },
-        others(&harness, received)
+        request_for_other(&harness, received)
     );
     assert!(took <= TIMEOUT, "{context}: {took:?}");
     // A validator that does not reply rejects. All other requests continue without the plugin,
     // unless its policy is to fail them. A stop cannot fail, but reports failures.
-    let is_fault = !is_no_fault(event, fault);
+    let is_fault = !is_harmless(event, fault);
     let fails = is_fault && on_failure == OnFailure::Fail;
     let is_reported = (event == VALIDATE_CONTAINER_ADJUSTMENT && is_fault)
         || (fails && (can_fail(event) || event == STOP_CONTAINER));
@@ -143,9 +145,9 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
     if fails && can_fail(event) {
         check_received_with_failure(&harness, event, &context);
     } else {
-        let all: Vec<_> = ALL.iter().map(|(_, received)| *received).collect();
+        let all: Vec<_> = ALL_EVENTS.iter().map(|(_, received)| *received).collect();
         for name in ["10-a", "30-c"] {
-            assert_eq!(of_this(&harness, name), all, "{name}, {context}");
+            assert_eq!(calls_for_this(&harness, name), all, "{name}, {context}");
         }
     }
 
@@ -176,12 +178,12 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
 
     if !is_fault {
         run_until_idle().await;
-        assert_eq!(harness.names(), ["10-a", "20-b", "30-c"], "{context}");
+        assert_eq!(harness.active_plugins(), ["10-a", "20-b", "30-c"], "{context}");
         return;
     }
     let closed = timeout(Duration::from_secs(50), harness.log.wait("manager 20-b Closed"));
     closed.await.unwrap_or_else(|_| panic!("{context}: the plugin was not closed"));
-    assert_eq!(harness.names(), ["10-a", "30-c"], "{context}");
+    assert_eq!(harness.active_plugins(), ["10-a", "30-c"], "{context}");
     let (start, before) = (Instant::now(), ["10-a", "30-c"].map(|name| harness.log.of(name).len()));
     assert_eq!(send_all_events(&harness).await, [""; 0], "{context}");
     assert_eq!(start.elapsed(), Duration::ZERO, "{context}");
@@ -192,7 +194,7 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
 async fn every_fault_at_every_event_leaves_other_plugins_and_containers_unaffected() {
     let mut combinations = 0;
     for fault in Fault::ALL {
-        for (event, received) in ALL {
+        for (event, received) in ALL_EVENTS {
             for on_failure in [OnFailure::Ignore, OnFailure::Fail] {
                 check(event, received, fault, on_failure).await;
                 combinations += 1;
@@ -214,7 +216,7 @@ async fn every_fault_during_registration_leaves_other_plugins_unaffected() {
             assert!(!connecting.await.unwrap(), "{context}");
             assert!(start.elapsed() <= TIMEOUT, "{context}: {:?}", start.elapsed());
             harness.log.wait("manager 20-b Closed").await;
-            assert_eq!(harness.names(), ["10-a", "30-c"], "{context}");
+            assert_eq!(harness.active_plugins(), ["10-a", "30-c"], "{context}");
             check_received(&harness, [1, 1], &context);
         }
     }

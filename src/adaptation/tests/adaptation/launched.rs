@@ -1,5 +1,5 @@
-//! Plugins that are launched as programs. These tests run in real time, and wait for events, not
-//! for time to pass.
+//! Plugins that are launched as programs. These tests run in real time, and wait for events instead
+//! of sleeping.
 
 use crate::harness::*;
 use nri_adaptation::{
@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// Temporary directories of plugins and their configuration, and a configuration that names them.
 pub(crate) struct Dirs {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) config: AdaptationConfig,
@@ -43,6 +44,7 @@ impl Dirs {
         self.config.policies.push(PluginPolicy { plugin: "*".into(), ..policy });
     }
 
+    /// Writes a plugin that is a shell script. Returns its path.
     pub(crate) fn plugin(&self, name: &str, script: &str) -> PathBuf {
         let path = self.config.plugin_path.join(name);
         // Written under another name and moved: executing a file that is open for writing fails.
@@ -72,6 +74,7 @@ impl Dirs {
     }
 }
 
+/// Returns the file name and the result of each launch as text.
 pub(crate) fn results(outcomes: &[LaunchOutcome]) -> Vec<(String, String)> {
     let result = |o: &LaunchOutcome| match &o.result {
         Ok(id) => format!("ok {id}"),
@@ -113,12 +116,12 @@ async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped
     assert_eq!(group, pid.to_string(), "the plugin is not the leader of a process group");
     let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
     assert!(outputs[0].to_string_lossy().starts_with("pipe:"), "{outputs:?}");
-    assert_eq!(outputs[0], outputs[1], "with two pipes the order of lines would be lost");
+    assert_eq!(outputs[0], outputs[1], "two pipes, so the order of lines is lost");
 
     let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.adjust.annotations["config"], "of the fixture");
     assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
-    assert_eq!(outcome.consulted[0].to_string(), "07-fix", "the name of the file is kept");
+    assert_eq!(outcome.consulted[0].to_string(), "07-fix", "not the name of the file");
 
     harness.adaptation.shutdown().await;
     assert!(!exists(pid), "not reaped");
@@ -132,8 +135,8 @@ async fn a_plugin_that_fails_to_start_is_reported_and_others_start() {
     dirs.never_restart();
     dirs.plugin("10-exits", "exit 7");
     dirs.plugin("20-killed", "kill -9 $$");
-    let never = dirs.file("pid");
-    dirs.plugin("30-never", &format!("echo $$ > {}\nread forever <&3", never.display()));
+    let pid_file = dirs.file("pid");
+    dirs.plugin("30-never", &format!("echo $$ > {}\nread forever <&3", pid_file.display()));
     dirs.plugin("35-mute", "exec 3<&-\nexec /bin/sleep 1000");
     dirs.plugin("40-good", &dirs.fixture());
     dirs.plugin("badname", "");
@@ -153,16 +156,16 @@ async fn a_plugin_that_fails_to_start_is_reported_and_others_start() {
         results(&outcomes),
         expected.map(|(name, result)| (name.to_owned(), result.to_owned()))
     );
-    assert_eq!(harness.names(), ["40-good"]);
-    let pid = fs::read_to_string(never).unwrap().trim().parse().unwrap();
-    assert!(!exists(pid), "not stopped and reaped");
+    assert_eq!(harness.active_plugins(), ["40-good"]);
+    let pid = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
+    assert!(!exists(pid), "30-never still exists");
     let closed: Vec<_> = harness
         .adaptation
         .plugins()
         .into_iter()
         .filter(|p| p.state == PluginState::Closed)
         .collect();
-    assert_eq!(closed.len(), 6, "closed plugins stay listed: {closed:?}");
+    assert_eq!(closed.len(), 6, "a closed plugin is not listed: {closed:?}");
     harness.adaptation.shutdown().await;
 }
 
@@ -187,13 +190,13 @@ async fn a_plugin_that_ignores_sigterm_is_killed_with_its_children() {
     harness.adaptation.shutdown().await;
     assert!(!exists(pid));
     // The orphaned child may remain a zombie until init reaps it.
-    let dead = || match fs::read_to_string(format!("/proc/{child}/stat")) {
+    let is_dead = || match fs::read_to_string(format!("/proc/{child}/stat")) {
         Ok(stat) => matches!(stat.rsplit_once(") ").unwrap().1.as_bytes()[0], b'Z' | b'X'),
         Err(_) => true,
     };
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !dead() {
-        assert!(Instant::now() < deadline, "the child lives");
+    while !is_dead() {
+        assert!(Instant::now() < deadline, "the child still runs");
         tokio::task::yield_now().await;
     }
 }
@@ -209,7 +212,7 @@ async fn a_plugin_that_exits_is_closed_and_can_be_launched_again() {
         StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     let failures =
         harness.adaptation.stop_container(request, async |outcome| outcome.failures).await;
-    assert!(failures.is_empty(), "skipped: {failures:?}");
+    assert!(failures.is_empty(), "the exit of the plugin failed the stop: {failures:?}");
     harness.log.wait("manager 10-dies Closed").await;
     let ended = harness.adaptation.plugins().remove(0);
     assert_eq!((ended.serial, ended.state), (first.serial, PluginState::Closed));

@@ -33,14 +33,14 @@ impl Script for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_are_pipelined_and_do_not_overtake() {
+async fn requests_are_pipelined_and_do_not_overtake_each_other() {
     let (harness, gate) = (Harness::new().await, Gate::new());
     let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Slow("c1", gate.clone())).await;
     let _c = harness.plugin("30-c", &[CREATE_CONTAINER], Quiet).await;
-    let first = harness.creating("c1");
+    let first = harness.spawn_create("c1");
     harness.log.wait("20-b create_container c1").await;
-    let second = harness.creating("c2");
+    let second = harness.spawn_create("c2");
     harness.log.wait("10-a create_container c2").await;
     run_until_idle().await;
     assert_eq!(harness.log.of("20-b create_container"), ["c1"]);
@@ -73,14 +73,15 @@ async fn a_request_that_fails_does_not_block_others() {
     let harness = Harness::new().await;
     let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Refuse).await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Quiet).await;
-    let (first, second) = (harness.creating("c1"), harness.creating("c2"));
+    let (first, second) = (harness.spawn_create("c1"), harness.spawn_create("c2"));
     first.await.unwrap().unwrap_err();
     second.await.unwrap().unwrap();
     assert_eq!(harness.log.of("20-b create_container"), ["c2"]);
     assert_eq!(harness.log.of("commit"), ["begin c2", "end c2"]);
 }
 
-/// Yields a number of times that depends on plugin and container, and fails on concurrent calls.
+/// Yields a number of times that depends on plugin and container. Fails if another call is in
+/// progress.
 struct Uneven(u64, AtomicUsize);
 
 #[async_trait]
@@ -101,7 +102,7 @@ impl Script for Uneven {
         }
         self.1.fetch_sub(1, Ordering::SeqCst);
         if others > 0 {
-            Err(nri_wire::status(ttrpc::Code::INTERNAL, "two at a time"))
+            Err(nri_wire::status(ttrpc::Code::INTERNAL, "concurrent calls"))
         } else {
             Ok(Default::default())
         }
@@ -117,7 +118,7 @@ async fn all_plugins_see_one_order_and_get_one_call_at_a_time() {
             harness.plugin(name, &[CREATE_CONTAINER], Uneven(seed, AtomicUsize::new(0))).await,
         );
     }
-    let creating: Vec<_> = (0..100).map(|i| harness.creating(&format!("c{i}"))).collect();
+    let creating: Vec<_> = (0..100).map(|i| harness.spawn_create(&format!("c{i}"))).collect();
     for create in creating {
         create.await.unwrap().unwrap();
     }
@@ -151,7 +152,7 @@ async fn plugins_are_called_by_index_then_registration_and_see_earlier_adjustmen
     for (name, key) in [("50-x", "x"), ("10-z", "z"), ("10-a", "a"), ("00-m", "m")] {
         peers.push(harness.plugin(name, &[CREATE_CONTAINER], Add(key)).await);
     }
-    assert_eq!(harness.names(), ["00-m", "10-z", "10-a", "50-x"]);
+    assert_eq!(harness.active_plugins(), ["00-m", "10-z", "10-a", "50-x"]);
     let outcome = harness.create("c").await.unwrap();
     let mut annotations: Vec<_> = outcome.adjust.annotations.into_iter().collect();
     annotations.sort();
@@ -159,7 +160,7 @@ async fn plugins_are_called_by_index_then_registration_and_see_earlier_adjustmen
     assert_eq!(annotations, expected.map(|(k, v)| (k.to_owned(), v.to_owned())));
     assert_eq!(
         outcome.consulted.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        harness.names()
+        harness.active_plugins()
     );
 }
 
@@ -187,7 +188,7 @@ async fn the_caller_does_not_wait_for_post_events_but_later_requests_do() {
     assert_eq!(
         harness.log.of("10-a").len(),
         2,
-        "only synchronize and the first event were received: {:?}",
+        "received more than synchronize and the first event: {:?}",
         harness.log.of("10-a")
     );
     gate.open();
@@ -210,7 +211,7 @@ async fn post_events_do_not_overtake_earlier_requests() {
     let (harness, gate) = (Harness::new().await, Gate::new());
     let _a = harness.plugin("10-a", &[], Slow("c1", gate.clone())).await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER, POST_CREATE_CONTAINER], Quiet).await;
-    let first = harness.creating("c1");
+    let first = harness.spawn_create("c1");
     harness.log.wait("10-a create_container c1").await;
     let request = PostCreateContainerRequest {
         container: Some(container("c0")).into(),
@@ -218,7 +219,7 @@ async fn post_events_do_not_overtake_earlier_requests() {
     };
     let delivery = harness.adaptation.post_create_container(request);
     run_until_idle().await;
-    assert_eq!(harness.log.of("20-b"), ["synchronize "], "c1 has not reached the plugin yet");
+    assert_eq!(harness.log.of("20-b"), ["synchronize "], "the post-event overtook c1");
     gate.open();
     delivery.await;
     assert_eq!(
@@ -233,11 +234,11 @@ async fn a_cancelled_request_blocks_only_the_plugin_that_handles_it() {
     let (harness, gate) = (Harness::new().await, Gate::new());
     let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Slow("c1", gate.clone())).await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Quiet).await;
-    let first = harness.creating("c1");
+    let first = harness.spawn_create("c1");
     harness.log.wait("10-a create_container c1").await;
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    let second = harness.creating("c2");
+    let second = harness.spawn_create("c2");
     run_until_idle().await;
     assert_eq!(harness.log.of("10-a create_container"), ["c1"]);
     gate.open();

@@ -30,8 +30,8 @@ impl SocketDir {
         self.dir.path().join(name)
     }
 
-    /// Copies the plugin program in a separate process: a descriptor open for writing could be
-    /// inherited by another test's child, and executing the file would fail.
+    /// Copies the plugin program with `cp`: if this process wrote the file, the child of another
+    /// test could inherit the open descriptor, and executing the file would fail.
     fn program(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         let copied = Command::new("/bin/cp")
@@ -75,7 +75,7 @@ impl Drop for Running {
     }
 }
 
-/// Last errors of all closed external plugins.
+/// Returns the last errors of all closed plugins.
 fn refusals(harness: &Harness) -> Vec<String> {
     let closed =
         harness.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed);
@@ -86,7 +86,7 @@ fn is_root() -> bool {
     let root =
         fs::read_to_string("/proc/self/status").unwrap().lines().any(|l| l == "Uid:\t0\t0\t0\t0");
     if !root {
-        println!("skipped: only root can be another user");
+        println!("skipped: only root can run programs as another user");
     }
     root
 }
@@ -115,7 +115,7 @@ async fn only_allowed_users_may_connect() {
     }
     assert_eq!(refusals(&harness), [refused]);
     assert_eq!(harness.log.of("manager ?"), ["Closed"]);
-    assert_eq!(harness.names(), ["99-other"]);
+    assert_eq!(harness.active_plugins(), ["99-other"]);
 
     let dir = SocketDir::new();
     let program = dir.program("plugin");
@@ -201,7 +201,7 @@ async fn only_allowed_programs_may_connect() {
         dir.path("alias").display()
     );
     assert!(refusals[1].starts_with(&start), "{refusals:?}");
-    assert_eq!(harness.names(), ["99-other"]);
+    assert_eq!(harness.active_plugins(), ["99-other"]);
 
     // An empty list allows no program.
     let dir = SocketDir::new();
@@ -234,8 +234,8 @@ async fn a_peer_that_exited_is_refused_even_if_its_pid_is_reused() {
     assert!(refusals[0].starts_with("refused: program of the peer unknown: "), "{refusals:?}");
 }
 
-/// Waits for the end of a connection, and checks that nothing was sent.
-async fn is_closed(mut stream: UnixStream) {
+/// Waits until a connection is closed, and checks that no data was sent.
+async fn wait_closed(mut stream: UnixStream) {
     let mut byte = [0; 1];
     let read = stream.read(&mut byte);
     let n = tokio::time::timeout(Duration::from_secs(60), read).await.unwrap();
@@ -251,16 +251,16 @@ async fn connections_that_do_not_register_are_limited() {
     for _ in 0..3 {
         waiting.push(UnixStream::connect(&socket).await.unwrap());
     }
-    is_closed(UnixStream::connect(&socket).await.unwrap()).await;
+    wait_closed(UnixStream::connect(&socket).await.unwrap()).await;
     let refused = "refused: 3 connections have not registered yet, \
                    the limit of [connections] max_unregistered";
     assert_eq!(refusals(&harness), [refused]);
-    // A connection that closes makes room for another.
+    // A closed connection no longer counts.
     drop(waiting.pop());
     harness.log.wait_times("manager ? Closed", 2).await;
     let _plugin = dir.connect(&dir.program("plugin"), None);
     harness.log.wait("manager 99-other Active").await;
-    assert_eq!(harness.names(), ["99-other"]);
+    assert_eq!(harness.active_plugins(), ["99-other"]);
     harness.create("c").await.unwrap();
 }
 
@@ -280,5 +280,5 @@ async fn the_number_of_plugins_is_limited() {
     harness.log.wait("manager 99-other Closed").await;
     let _fourth = dir.connect(&program, None);
     harness.log.wait_times("manager 99-other Active", 3).await;
-    assert_eq!(harness.names(), ["99-other", "99-other"]);
+    assert_eq!(harness.active_plugins(), ["99-other", "99-other"]);
 }

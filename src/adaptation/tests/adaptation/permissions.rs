@@ -97,8 +97,9 @@ impl Script for Late {
 async fn a_reload_applies_to_a_plugin_that_is_registering() {
     let harness = Harness::new().await;
     let gate = Gate::new();
-    let (peer, connecting) =
-        harness.peer("10-a", &[CREATE_CONTAINER], Late(harness.log.clone(), gate.clone())).await;
+    let (peer, connecting) = harness
+        .connect_unregistered("10-a", &[CREATE_CONTAINER], Late(harness.log.clone(), gate.clone()))
+        .await;
     peer.register().await.unwrap();
     harness.log.wait("configure received").await;
     let permissions = Permissions::new(None::<[&str; 0]>, ["hooks"]).unwrap();
@@ -126,7 +127,7 @@ async fn a_denied_adjustment_fails_its_creation_and_no_other() {
     let why = "plugin 10-a may not adjust hooks of c: the policy \"a\" denies hooks";
     assert_eq!(error, format!("CREATE_CONTAINER: {why}"));
     assert_eq!(harness.log.of("commit"), ["begin c0", "end c0"]);
-    assert_eq!(harness.names(), ["05-other", "10-a"], "the plugin stays connected");
+    assert_eq!(harness.active_plugins(), ["05-other", "10-a"], "the plugin was disconnected");
     drop(other);
     let request =
         CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
@@ -266,7 +267,11 @@ async fn an_unsolicited_request_is_refused_as_a_whole_with_the_reason() {
         request_updates(UpdateContainersRequest { update: many, ..Default::default() }).await,
         Err(why.into())
     );
-    assert_eq!(harness.log.of("manager"), ["snapshot", "10-a Active"], "no update was performed");
+    assert_eq!(
+        harness.log.of("manager"),
+        ["snapshot", "10-a Active"],
+        "a refused update was performed"
+    );
     request_updates(UpdateContainersRequest { update: vec![pids("x")], ..Default::default() })
         .await
         .unwrap();
@@ -278,7 +283,7 @@ async fn denied_updates_in_the_reply_to_synchronize_close_the_session() {
     let harness = harness(None, &["update"]).await;
     let requests =
         Requests { update: vec![shares("x", 5)], at_synchronize: true, ..Requests::nothing() };
-    let (peer, connecting) = harness.peer("10-a", &[], requests).await;
+    let (peer, connecting) = harness.connect_unregistered("10-a", &[], requests).await;
     peer.register().await.unwrap();
     let error = connecting.await.unwrap().unwrap_err().to_string();
     let why = "plugin 10-a may not update other containers (x): the policy \"a\" denies update";

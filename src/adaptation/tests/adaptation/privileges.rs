@@ -1,4 +1,4 @@
-//! Privileges of launched plugins, as the kernel shows them. Changing the user needs root.
+//! Privileges of launched plugins, as `/proc/PID/status` shows them. Changing the user needs root.
 
 use crate::launched::{Dirs, results};
 use nri_adaptation::{PluginPolicy, Privileges};
@@ -29,7 +29,7 @@ async fn check(privileges: Privileges, expected: &[&str]) {
     dirs.plugin("10-a", "/bin/cat /proc/$$/status\necho limit $(ulimit -n) $(ulimit -Hn)\necho $0");
     let (harness, outcomes) = dirs.start().await;
     harness.adaptation.shutdown().await;
-    let output = harness.log.of("10-a says");
+    let output = harness.log.of("10-a printed");
     assert_eq!(
         results(&outcomes)[0].1,
         "ended before it registered: the program exited with code 0"
@@ -52,6 +52,7 @@ fn capabilities(names: &[&str]) -> Option<Vec<String>> {
 }
 
 const NOBODY: [&str; 2] = ["Uid:\t65534\t65534\t65534\t65534", "Gid:\t65534\t65534\t65534\t65534"];
+/// Empty set of capabilities in `/proc/PID/status`.
 const NONE: &str = "0000000000000000";
 
 #[tokio::test]
@@ -97,6 +98,44 @@ async fn a_plugin_keeps_only_the_capabilities_of_its_policy() {
     check(Privileges { capabilities: some, ..Privileges::default() }, "0000000000000420").await;
 }
 
+/// The launcher runs with one capability, and not with CAP_SETPCAP, as that of an `nrid` of another
+/// user than root does.
+#[tokio::test]
+async fn no_new_privs_limits_capabilities_if_the_bounding_set_cannot() {
+    if !is_root() {
+        return;
+    }
+    let run = async |no_new_privs| {
+        let mut dirs = dirs(Privileges {
+            capabilities: capabilities(&[]),
+            no_new_privs,
+            ..Default::default()
+        });
+        let real = dirs.config.launcher.display().to_string();
+        let script = |name: &str, text: &str| {
+            let script = dirs.plugin(name, text);
+            fs::rename(script, dirs.file(name)).unwrap();
+            dirs.file(name)
+        };
+        // The launcher executes programs without arguments.
+        let limited = script("limited", &format!("exec {real} $ARGUMENTS")).display().to_string();
+        let text = format!("ARGUMENTS=\"$*\" exec {real} --launch capabilities=kill -- {limited}");
+        dirs.config.launcher = script("launcher", &text);
+        dirs.plugin("10-a", "/bin/cat /proc/$$/status");
+        let (harness, _) = dirs.start().await;
+        harness.adaptation.shutdown().await;
+        harness.log.of("10-a printed")
+    };
+    let output = run(true).await;
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert!(output.contains(&format!("{set}:\t{NONE}")), "{set}: {output:#?}");
+    }
+    assert!(output.contains(&"CapBnd:\t0000000000000020".to_owned()), "{output:#?}");
+    // A program with file capabilities could get those of the bounding set.
+    let output = run(false).await;
+    assert_eq!(output, ["cannot drop capabilities: Operation not permitted (os error 1)"]);
+}
+
 #[tokio::test]
 async fn a_plugin_runs_with_no_new_privs_and_resource_limits() {
     let privileges = Privileges {
@@ -123,7 +162,7 @@ async fn a_plugin_with_reduced_privileges_handles_requests() {
     assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
     let pid = harness.adaptation.plugins()[0].pid.unwrap();
     let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
-    assert_eq!(outputs[0], outputs[1], "the launcher's pipe must be closed");
+    assert_eq!(outputs[0], outputs[1], "standard output is still the launcher's pipe");
     harness.adaptation.shutdown().await;
 }
 
@@ -138,7 +177,7 @@ async fn privileges_that_cannot_be_applied_are_reported() {
         (user("nobody", Some("no-such-group")), "unknown group no-such-group"),
         (
             user("4711", None),
-            "group of user 4711 unknown, no passwd entry: give one, as in \"4711:4711\"",
+            "user 4711 has no passwd entry, so its group must be given, as in \"4711:4711\"",
         ),
         (
             Privileges { capabilities: capabilities(&["fly"]), ..Privileges::default() },
@@ -158,7 +197,7 @@ async fn privileges_that_cannot_be_applied_are_reported() {
         let (harness, outcomes) = dirs.start().await;
         assert_eq!(results(&outcomes)[0].1, format!("cannot be executed: {expected}"));
         harness.adaptation.shutdown().await;
-        assert_eq!(harness.log.of("10-a says"), [""; 0]);
+        assert_eq!(harness.log.of("10-a printed"), [""; 0]);
     }
     // A file that the user may not execute.
     let dirs = dirs(user("nobody", None));

@@ -1,4 +1,4 @@
-//! A plugin that writes raw frames, with a given fault in the reply to a given call.
+//! A plugin that writes raw frames and injects a fault into its reply to a given call.
 
 use nri_api::EventMask;
 use nri_api::proto::*;
@@ -57,8 +57,11 @@ impl Fault {
     ];
 }
 
+/// Connection of the trunk for calls to the plugin.
 const PLUGIN: u32 = 1;
+/// Connection of the trunk for calls to the runtime.
 const RUNTIME: u32 = 2;
+/// Size in bytes of a message that exceeds the limit of 4 MiB.
 const HUGE: usize = 5 << 20;
 
 fn frame(connection: u32, payload: &[u8]) -> Vec<u8> {
@@ -93,7 +96,7 @@ fn request_frame(call: u32, method: &str, request: &impl Message) -> Vec<u8> {
 }
 
 /// Registers as this plugin with these events, replies to every call with an empty message, and
-/// commits the fault at the call `at`. Returns when the connection is closed.
+/// injects the fault at the call `at`. Returns when the connection is closed.
 pub(crate) async fn plugin(
     mut stream: UnixStream,
     name: &str,
@@ -133,14 +136,14 @@ pub(crate) async fn plugin(
         if fault == Fault::Crash {
             return Ok(());
         }
-        // After the fault nothing is sent that could be a valid reply. A reply to Configure without
-        // known fields is valid.
+        // After the fault the plugin sends nothing that could be a valid reply. At Configure this
+        // includes OtherMessage, since a reply to Configure without known fields is valid.
         is_silent = fault != Fault::OtherMessage || at == "Configure";
-        commit(&mut stream, call, fault).await?;
+        inject(&mut stream, call, fault).await?;
     }
 }
 
-async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<()> {
+async fn inject(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<()> {
     let good = frame(PLUGIN, &reply(call, Vec::new()));
     match fault {
         Fault::Crash | Fault::Hang => Ok(()),
@@ -149,12 +152,12 @@ async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<
         Fault::WrongCall => stream.write_all(&frame(PLUGIN, &reply(call + 1000, Vec::new()))).await,
         Fault::WrongConnection => stream.write_all(&frame(7, &reply(call, Vec::new()))).await,
         Fault::HugeFrame => {
-            let whole = message(MESSAGE_TYPE_RESPONSE, call, HUGE, &vec![0; HUGE]);
-            stream.write_all(&frame(PLUGIN, &whole)).await
+            let huge = message(MESSAGE_TYPE_RESPONSE, call, HUGE, &vec![0; HUGE]);
+            stream.write_all(&frame(PLUGIN, &huge)).await
         }
         Fault::HugeMessage => {
-            let whole = message(MESSAGE_TYPE_RESPONSE, call, HUGE, &vec![0; HUGE]);
-            for piece in whole.chunks(1 << 20) {
+            let huge = message(MESSAGE_TYPE_RESPONSE, call, HUGE, &vec![0; HUGE]);
+            for piece in huge.chunks(1 << 20) {
                 stream.write_all(&frame(PLUGIN, piece)).await?;
             }
             Ok(())
@@ -182,7 +185,7 @@ async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<
         }
         Fault::Garbage => stream.write_all(&frame(PLUGIN, &reply(call, vec![0xff; 64]))).await,
         Fault::OtherMessage => {
-            // A string in a field where all replies with content have a message, or none.
+            // A string in field 1, which has another type in all replies with content.
             let other =
                 RegisterPluginRequest { plugin_name: "\u{1}".repeat(9), ..Default::default() };
             stream.write_all(&frame(PLUGIN, &reply(call, other.write_to_bytes().unwrap()))).await

@@ -3,7 +3,8 @@
 use crate::harness::*;
 use crate::launched::{Dirs, exists};
 use nri_adaptation::{
-    Permissions, PluginPolicy, PluginState, ReloadAction, ReloadOutcome, ReloadedPlugin,
+    PendingReload, Permissions, PluginPolicy, PluginState, ReloadAction, ReloadOutcome,
+    ReloadedPlugin,
 };
 use std::fs;
 use std::time::Duration;
@@ -30,9 +31,13 @@ fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn pid(harness: &Harness, name: &str) -> u32 {
     let plugins = harness.adaptation.plugins();
-    let is =
+    let has_name =
         |p: &&nri_adaptation::PluginStatus| p.id.as_ref().is_some_and(|id| id.to_string() == name);
-    plugins.iter().find(is).unwrap_or_else(|| panic!("no {name} in {plugins:?}")).pid.unwrap()
+    plugins.iter().find(has_name).unwrap_or_else(|| panic!("no {name} in {plugins:?}")).pid.unwrap()
+}
+
+async fn pending(harness: &Harness) -> PendingReload {
+    harness.adaptation.pending_reload(Duration::from_secs(60)).await.unwrap()
 }
 
 #[tokio::test]
@@ -62,11 +67,11 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
     .unwrap();
     dirs.plugin("05-new", &dirs.fixture());
     dirs.plugin("badname", "");
-    let due: Vec<_> =
-        harness.adaptation.pending_reload().await.into_iter().map(|(_, due)| due).collect();
+    let actions: Vec<_> =
+        pending(&harness).await.actions.into_iter().map(|(_, action)| action).collect();
     let bad = "plugin file name \"badname\" is not of the form NN-name";
     assert_eq!(
-        due,
+        actions,
         [
             ReloadAction::Launch { new: true },
             ReloadAction::Relaunch("configuration changed"),
@@ -89,26 +94,37 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
             ("badname", &format!("unusable: {bad}")),
         ])
     );
-    assert_eq!(harness.names(), ["05-new", "10-kept", "20-configured", "30-replaced"]);
+    assert_eq!(harness.active_plugins(), ["05-new", "10-kept", "20-configured", "30-replaced"]);
+    let mut closed = harness.log.of("closed");
+    closed.sort();
+    assert_eq!(
+        closed,
+        [
+            "20-configured: configuration changed",
+            "30-replaced: program changed",
+            "40-removed: file removed",
+            "50-off: file no longer executable",
+        ]
+    );
     assert_eq!(pid(&harness, "10-kept"), before[0]);
     for ended in &before[1..] {
-        assert!(!exists(*ended), "not stopped and reaped");
+        assert!(!exists(*ended), "the previous program still exists");
     }
     assert!(
         harness.adaptation.plugins().iter().all(|p| p.state == PluginState::Active),
-        "removed plugins are not listed"
+        "an ended plugin is listed"
     );
     assert_eq!(
-        harness.adaptation.pending_reload().await.len(),
+        pending(&harness).await.actions.len(),
         1,
-        "the invalid name stays unusable"
+        "more than the file with the invalid name is pending"
     );
     assert_eq!(fs::read_to_string(dirs.file("shutdown")).unwrap(), "shutdown".repeat(4));
     harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn permissions_apply_at_once_and_privileges_and_timeouts_take_a_relaunch() {
+async fn new_permissions_apply_at_once_and_new_privileges_and_timeouts_by_a_relaunch() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
     let (harness, _) = dirs.start().await;
@@ -143,7 +159,7 @@ async fn permissions_apply_at_once_and_privileges_and_timeouts_take_a_relaunch()
 #[tokio::test]
 async fn no_container_is_created_while_a_plugin_is_relaunched() {
     let dirs = Dirs::new();
-    let (waits, go) = (dirs.file("waits"), dirs.file("go"));
+    let (started, proceed) = (dirs.file("started"), dirs.file("proceed"));
     dirs.plugin("10-a", &dirs.fixture());
     let mut config = dirs.config.clone();
     // Required: a creation without it would be refused.
@@ -156,20 +172,20 @@ async fn no_container_is_created_while_a_plugin_is_relaunched() {
     let _other = harness.plugin("20-b", &[nri_api::proto::Event::CREATE_CONTAINER], Quiet).await;
     let wait = format!(
         "echo > {}\nwhile [ ! -e {} ]; do /bin/sleep 0.01; done\n{}",
-        waits.display(),
-        go.display(),
+        started.display(),
+        proceed.display(),
         dirs.fixture()
     );
     dirs.plugin("10-a", &wait);
     let adaptation = harness.adaptation.clone();
     let reloading = tokio::spawn(async move { adaptation.reload(config).await });
-    while !waits.exists() {
+    while !started.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let creating = harness.creating("c");
+    let creating = harness.spawn_create("c");
     run_until_idle().await;
     assert!(!creating.is_finished());
-    fs::write(go, "").unwrap();
+    fs::write(proceed, "").unwrap();
     let changes = outcomes(reloading.await.unwrap());
     assert_eq!(changes, expected(&[("10-a", "relaunched: program changed")]));
     let consulted = creating.await.unwrap().unwrap().consulted;
@@ -206,13 +222,16 @@ async fn requests_that_entered_before_a_reload_complete_before_the_plugin_ends()
     let _slow = harness
         .plugin("20-slow", &[nri_api::proto::Event::CREATE_CONTAINER], Slow(gate.clone()))
         .await;
-    let creating = harness.creating("c");
+    let creating = harness.spawn_create("c");
     harness.log.wait("20-slow create_container c").await;
     dirs.plugin("10-a", &dirs.fixture());
     let adaptation = harness.adaptation.clone();
     let reloading = tokio::spawn(async move { adaptation.reload(config).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(exists(first) && !reloading.is_finished(), "the request still needs it");
+    assert!(
+        exists(first) && !reloading.is_finished(),
+        "the plugin ended while a request needed it"
+    );
     gate.open();
     creating.await.unwrap().expect("the required plugin is active");
     assert_eq!(
@@ -244,13 +263,13 @@ async fn a_reload_launches_a_plugin_that_waits_for_its_restart_or_removes_it() {
             ("30-broken", failed),
         ])
     );
-    assert_eq!(harness.names(), ["10-mended"]);
+    assert_eq!(harness.active_plugins(), ["10-mended"]);
     assert_eq!(harness.adaptation.plugins().len(), 2);
     harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_reload_with_another_plugin_path_and_policies_that_match_no_plugin() {
+async fn a_reload_replaces_plugins_of_another_plugin_path_and_unmatched_policies_are_listed() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
     dirs.plugin("20-b", &dirs.fixture());
@@ -269,9 +288,12 @@ async fn a_reload_with_another_plugin_path_and_policies_that_match_no_plugin() {
         changes,
         expected(&[("10-a", "launched"), ("10-a", elsewhere), ("20-b", elsewhere)])
     );
-    assert_eq!(harness.names(), ["10-a"]);
-    assert_eq!(harness.adaptation.unmatched_policies().await, ["b", "11-a", "cc"]);
+    assert_eq!(harness.active_plugins(), ["10-a"]);
+    let mut closed = harness.log.of("closed");
+    closed.sort();
+    assert_eq!(closed, ["10-a", "20-b"].map(|name| format!("{name}: file outside plugin_path")));
+    assert_eq!(pending(&harness).await.unmatched_policies, ["b", "11-a", "cc"]);
     let _external = harness.plugin("70-cc", &[], Quiet).await;
-    assert_eq!(harness.adaptation.unmatched_policies().await, ["b", "11-a"]);
+    assert_eq!(pending(&harness).await.unmatched_policies, ["b", "11-a"]);
     harness.adaptation.shutdown().await;
 }

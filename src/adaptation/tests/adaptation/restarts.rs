@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-/// Sends an event at which the fixture exits.
+/// Sends a `StopContainer`, at which the fixture exits.
 async fn stop(harness: &Harness) {
     let request =
         StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
@@ -19,8 +19,8 @@ fn restart_after(millis: u64) -> PluginPolicy {
     PluginPolicy { restart_backoff: Some(Duration::from_millis(millis)), ..PluginPolicy::default() }
 }
 
-/// State and last error of the only plugin.
-fn last(harness: &Harness) -> (PluginState, String) {
+/// Returns the state and the last error of the only plugin.
+fn state_and_error(harness: &Harness) -> (PluginState, String) {
     let plugins = harness.adaptation.plugins();
     assert_eq!(plugins.len(), 1, "{plugins:?}");
     (plugins[0].state, plugins[0].last_error.clone().unwrap_or_default())
@@ -75,9 +75,9 @@ async fn a_plugin_that_cannot_start_is_retried_with_growing_pauses_until_its_fil
     let tried = fs::read_to_string(tried).unwrap();
     let times: Vec<u64> = tried.lines().map(|line| line.parse().unwrap()).collect();
     assert!(times.len() >= 4, "fewer than four attempts: {times:?}");
-    for (pause, atleast) in times.windows(2).map(|w| (w[1] - w[0]) / 1_000_000).zip([100, 200, 400])
+    for (pause, minimum) in times.windows(2).map(|w| (w[1] - w[0]) / 1_000_000).zip([100, 200, 400])
     {
-        assert!(pause >= atleast, "pause of {pause} ms, expected {atleast} or more");
+        assert!(pause >= minimum, "pause of {pause} ms, expected {minimum} or more");
     }
     harness.adaptation.shutdown().await;
 }
@@ -91,7 +91,7 @@ async fn a_file_that_others_can_change_is_not_launched_again() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
     stop(&harness).await;
     harness.log.wait_times("manager 10-dies Closed", 2).await;
-    let (state, error) = last(&harness);
+    let (state, error) = state_and_error(&harness);
     assert_eq!(state, PluginState::Closed);
     let why = format!("not launched again: {} is writable by everybody (mode 777)", path.display());
     assert!(error.starts_with("the program exited with code 3; "), "{error}");
@@ -100,7 +100,7 @@ async fn a_file_that_others_can_change_is_not_launched_again() {
 }
 
 #[tokio::test]
-async fn the_shutdown_does_not_wait_for_a_restart_pause_and_nothing_starts_after_it() {
+async fn the_shutdown_does_not_wait_for_a_restart_pause_and_ends_restarts() {
     let mut dirs = Dirs::new();
     dirs.policy(restart_after(600_000));
     let tried = dirs.file("tried");
@@ -128,6 +128,6 @@ async fn an_explicit_launch_replaces_the_restart_pause() {
     stop(&harness).await;
     harness.log.wait("manager 10-dies Restarting").await;
     harness.adaptation.launch(&path).await.unwrap();
-    assert_eq!(last(&harness).0, PluginState::Active);
+    assert_eq!(state_and_error(&harness).0, PluginState::Active);
     harness.adaptation.shutdown().await;
 }

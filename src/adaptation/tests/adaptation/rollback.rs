@@ -1,4 +1,5 @@
-//! Rollback of refused requests, and requests that collect refusals instead of ending.
+//! Rollback of refused requests, and requests that collect refusals
+//! (`RequestContext::consult_all`).
 
 use crate::harness::*;
 use async_trait::async_trait;
@@ -44,7 +45,7 @@ impl Script for Refuses {
     }
 }
 
-const LIFE: &[Event] = &[
+const LIFE_CYCLE: &[Event] = &[
     RUN_POD_SANDBOX,
     CREATE_CONTAINER,
     START_CONTAINER,
@@ -70,9 +71,9 @@ fn received(harness: &Harness) -> [Vec<String>; 3] {
 #[tokio::test(start_paused = true)]
 async fn only_plugins_that_received_a_refused_creation_get_its_rollback() {
     let harness = Harness::new().await;
-    let _a = harness.plugin("10-a", LIFE, Quiet).await;
-    let _b = harness.plugin("20-b", LIFE, Refuses).await;
-    let _c = harness.plugin("30-c", LIFE, Quiet).await;
+    let _a = harness.plugin("10-a", LIFE_CYCLE, Quiet).await;
+    let _b = harness.plugin("20-b", LIFE_CYCLE, Refuses).await;
+    let _c = harness.plugin("30-c", LIFE_CYCLE, Quiet).await;
 
     let context = RequestContext::default();
     let created = harness
@@ -81,7 +82,7 @@ async fn only_plugins_that_received_a_refused_creation_get_its_rollback() {
         .await;
     assert_eq!(created.unwrap_err().plugin().unwrap().to_string(), "20-b");
     // A plugin that registers now did not receive the creation either.
-    let _late = harness.plugin("40-late", LIFE, Quiet).await;
+    let _late = harness.plugin("40-late", LIFE_CYCLE, Quiet).await;
     harness.adaptation.roll_back_creation(&context, pod("p"), container("c"), async |_| ()).await;
     let expected = ["create_container c", "stop_container c", "remove_container c"];
     assert_eq!(received(&harness), [expected.to_vec(), expected.to_vec(), vec![]]);
@@ -139,18 +140,18 @@ async fn a_request_too_large_to_be_sent_is_not_rolled_back() {
 #[tokio::test(start_paused = true)]
 async fn with_consult_all_every_plugin_is_called_and_refusals_are_collected() {
     let harness = Harness::new().await;
-    let all =
-        &[LIFE, &[UPDATE_CONTAINER, UPDATE_POD_SANDBOX, VALIDATE_CONTAINER_ADJUSTMENT]].concat();
+    let all = &[LIFE_CYCLE, &[UPDATE_CONTAINER, UPDATE_POD_SANDBOX, VALIDATE_CONTAINER_ADJUSTMENT]]
+        .concat();
     let _a = harness.plugin("10-a", all, Quiet).await;
     let _b = harness.plugin("20-b", all, Refuses).await;
     let _c = harness.plugin("30-c", all, Quiet).await;
-    let a = &harness.adaptation;
+    let adaptation = &harness.adaptation;
     let (p, c) = (|| Some(pod("p")).into(), || Some(container("c")).into());
     let mut refused = Vec::new();
     macro_rules! request {
         ($method:ident($request:expr) $($commit:tt)*) => {{
             let context = RequestContext::consult_all();
-            a.$method($request, &context, $($commit)*).await.unwrap();
+            adaptation.$method($request, &context, $($commit)*).await.unwrap();
             refused.extend(context.into_refusals().iter().map(|e| e.plugin().unwrap().to_string()));
         }};
     }

@@ -22,7 +22,7 @@ async fn a_registration_with_an_invalid_name_is_refused_with_the_reason() {
         ("10", "a/b", "plugin name \"a/b\" is not one or more of A-Z a-z 0-9 _ . + -"),
     ] {
         let harness = Harness::new().await;
-        let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
+        let (peer, connecting) = harness.connect_unregistered("10-a", &[], Quiet).await;
         let error = peer.register_as(index, name).await.unwrap_err();
         assert_eq!(error.to_string(), format!("{why} (status 3)"));
         assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
@@ -33,21 +33,21 @@ async fn a_registration_with_an_invalid_name_is_refused_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_registers_once_in_a_session() {
+async fn a_second_registration_in_a_session_is_refused() {
     let harness = Harness::new().await;
     let peer = harness.plugin("10-a", &[], Quiet).await;
     let error = peer.register_as("20", "b").await.unwrap_err();
     assert_eq!(error.to_string(), "the plugin has registered already (status 9)");
-    assert_eq!(harness.names(), ["10-a"]);
+    assert_eq!(harness.active_plugins(), ["10-a"]);
     // Two sessions with one name are two plugins, as in upstream NRI.
     let _other = harness.plugin("10-a", &[], Quiet).await;
-    assert_eq!(harness.names(), ["10-a", "10-a"]);
+    assert_eq!(harness.active_plugins(), ["10-a", "10-a"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_does_not_register_in_time_is_disconnected() {
     let harness = Harness::new().await;
-    let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
+    let (peer, connecting) = harness.connect_unregistered("10-a", &[], Quiet).await;
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), "did not register within 5s");
     peer.end.closed().await;
 }
@@ -55,7 +55,7 @@ async fn a_plugin_that_does_not_register_in_time_is_disconnected() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_disconnects_before_it_registers_is_reported() {
     let harness = Harness::new().await;
-    let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
+    let (peer, connecting) = harness.connect_unregistered("10-a", &[], Quiet).await;
     peer.end.close();
     let error = connecting.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "ended before it registered: closed by the peer");
@@ -71,11 +71,11 @@ async fn garbage_closes_only_the_connection_that_it_was_sent_on() {
         let error = harness.adaptation.connect(ours, None).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "ended before it registered: the peer broke the frame format"
+            "ended before it registered: the peer violated the frame format"
         );
     }
     harness.create("c").await.unwrap();
-    assert_eq!(harness.names(), ["10-a"]);
+    assert_eq!(harness.active_plugins(), ["10-a"]);
 }
 
 /// Replies to `Configure` with these bits, and records the request.
@@ -93,7 +93,8 @@ impl Script for Configured {
 async fn unknown_event_bits_are_refused() {
     for (bits, unknown) in [(1 << 14, "0x4000"), (-1, "0xffffc000"), (i32::MIN | 1, "0x80000000")] {
         let harness = Harness::new().await;
-        let (peer, connecting) = harness.peer("10-a", &[], Configured(bits, Arc::default())).await;
+        let (peer, connecting) =
+            harness.connect_unregistered("10-a", &[], Configured(bits, Arc::default())).await;
         peer.register().await.unwrap();
         let error = connecting.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), format!("unknown event bits {unknown} in the subscription"));
@@ -137,7 +138,7 @@ async fn configure_sends_runtime_name_timeouts_and_nri_version() {
     }
 }
 
-/// Records the parts of its synchronization. An old plugin does not support parts.
+/// Records the messages of its synchronization. An old plugin supports only one message.
 struct Collect {
     old: bool,
     parts: Arc<Mutex<Vec<SynchronizeRequest>>>,
@@ -195,11 +196,13 @@ async fn a_large_snapshot_is_sent_in_several_messages() {
 #[tokio::test(start_paused = true)]
 async fn an_old_plugin_is_refused_if_the_snapshot_takes_several_messages() {
     let harness = harness_with_containers(80).await;
-    let _fits = harness.plugin("10-a", &[], Collect { old: true, parts: Arc::default() }).await;
+    let _synchronized =
+        harness.plugin("10-a", &[], Collect { old: true, parts: Arc::default() }).await;
     let harness = harness_with_containers(500).await;
     let parts = Arc::default();
-    let (peer, connecting) =
-        harness.peer("10-a", &[], Collect { old: true, parts: Arc::clone(&parts) }).await;
+    let (peer, connecting) = harness
+        .connect_unregistered("10-a", &[], Collect { old: true, parts: Arc::clone(&parts) })
+        .await;
     peer.register().await.unwrap();
     let text = "cannot be synchronized: the snapshot takes 7 messages, \
                 and the plugin is too old for more than one";
@@ -209,19 +212,19 @@ async fn an_old_plugin_is_refused_if_the_snapshot_takes_several_messages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_disconnects_and_requests_pass_without_plugins() {
+async fn shutdown_disconnects_plugins_and_later_requests_succeed() {
     let harness = Harness::new().await;
     let peer = harness.plugin("10-a", &[], Quiet).await;
-    let (waiting, connecting) = harness.peer("20-b", &[], Quiet).await;
+    let (waiting, connecting) = harness.connect_unregistered("20-b", &[], Quiet).await;
     harness.adaptation.shutdown().await;
     assert!(peer.end.closed().await.is_clean());
     assert!(waiting.end.closed().await.is_clean());
     let why = "no plugin is accepted: shutting down";
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
     assert!(!harness.adaptation.has_plugins());
-    assert_eq!(harness.log.of("10-a shutdown"), [""; 0], "external plugins are only disconnected");
+    assert_eq!(harness.log.of("10-a shutdown"), [""; 0], "an external plugin got Shutdown");
     harness.create("c").await.unwrap();
-    let (late, connecting) = harness.peer("30-c", &[], Quiet).await;
+    let (late, connecting) = harness.connect_unregistered("30-c", &[], Quiet).await;
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
     late.end.closed().await;
 }
@@ -235,7 +238,7 @@ async fn plugins_connect_to_any_of_the_sockets() {
     {
         harness.adaptation.serve(UnixListener::bind(&path).unwrap()).unwrap();
         let stream = UnixStream::connect(&path).await.unwrap();
-        let peer = harness.adopt(name, stream).await;
+        let peer = harness.serve_quiet(name, stream).await;
         peer.register().await.unwrap();
         harness.log.wait(&format!("manager {name} Active")).await;
         let status = harness.adaptation.plugins().into_iter().last().unwrap();
@@ -243,11 +246,15 @@ async fn plugins_connect_to_any_of_the_sockets() {
         // Keep the session open until the end of the test.
         std::mem::forget(peer);
     }
-    assert_eq!(harness.names(), ["10-a", "20-b"]);
+    assert_eq!(harness.active_plugins(), ["10-a", "20-b"]);
     harness.adaptation.shutdown().await;
     for path in ["one.sock", "two.sock"] {
         let error = UnixStream::connect(dir.path().join(path)).await.unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "the listener is closed");
+        assert_eq!(
+            error.kind(),
+            std::io::ErrorKind::ConnectionRefused,
+            "the listener is still open"
+        );
     }
 }
 

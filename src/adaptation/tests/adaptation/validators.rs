@@ -2,7 +2,7 @@
 
 use crate::harness::*;
 use async_trait::async_trait;
-use nri_adaptation::{AdaptationConfig, DefaultValidatorConfig, PluginPolicy};
+use nri_adaptation::{AdaptationConfig, DefaultValidatorConfig, OnFailure, PluginPolicy};
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, status, ttrpc};
@@ -27,7 +27,7 @@ impl Script for Adjust {
     }
 }
 
-/// Replies by its verdict, and records the request.
+/// Replies with the given verdict, and records the request.
 struct Validator(&'static str, Arc<Mutex<Option<ValidateContainerAdjustmentRequest>>>);
 
 #[async_trait]
@@ -56,9 +56,13 @@ fn validator(verdict: &'static str) -> Validator {
     Validator(verdict, Arc::default())
 }
 
+/// End of the error of a validator that does not reply.
+const NO_VERDICT: &str = "; a validator without a verdict refuses whatever its on_failure is, \
+                          unless its [[plugin]] has validation_failure = \"ignore\"";
+
 const VALIDATE: &[Event] = &[VALIDATE_CONTAINER_ADJUSTMENT];
 
-/// Creates a container with an adjusting plugin and validators of these verdicts.
+/// Creates a container with a plugin that adjusts it and validators with these verdicts.
 async fn check(verdicts: &[&'static str], expected: Result<(), &str>) {
     let harness = Harness::new().await;
     let _adjust = harness.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
@@ -85,9 +89,11 @@ async fn any_rejection_fails_the_creation() {
     check(&["reject silently"], Err(&by(0, "no reason given"))).await;
     let broken = "plugin 01-v failed VALIDATE_CONTAINER_ADJUSTMENT of c: broken (status 2)";
     check(&["accept", "broken"], Err(broken)).await;
-    let late =
-        "plugin 00-v could not handle VALIDATE_CONTAINER_ADJUSTMENT of c: no reply within 2s";
-    check(&["hang", "accept"], Err(late)).await;
+    let late = format!(
+        "plugin 00-v could not handle VALIDATE_CONTAINER_ADJUSTMENT of c: no reply within \
+         2s{NO_VERDICT}"
+    );
+    check(&["hang", "accept"], Err(&late)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +106,7 @@ async fn a_validator_gets_the_original_container_and_the_merged_adjustment() {
     harness.create("c").await.unwrap();
     let request = request.lock().unwrap().take().unwrap();
     assert_eq!(*request.pod, pod("p"));
-    assert_eq!(*request.container, container("c"), "the container is not adjusted");
+    assert_eq!(*request.container, container("c"), "the validator got an adjusted container");
     assert_eq!(request.adjust.annotations["k"], "v");
     assert_eq!(request.update, [shares("other", 5)]);
     assert_eq!(
@@ -170,9 +176,9 @@ async fn a_validator_gets_one_call_at_a_time() {
         }
     }
     let _slow = harness.plugin("20-slow", &[CREATE_CONTAINER], Slow(slow.clone())).await;
-    let first = harness.creating("c1");
+    let first = harness.spawn_create("c1");
     harness.log.wait("20-slow create_container c1").await;
-    let second = harness.creating("c2");
+    let second = harness.spawn_create("c2");
     harness.log.wait("10-v create_container c2").await;
     slow.open(); // c1 is validated next, while the validator handles c2
     run_until_idle().await;
@@ -194,7 +200,7 @@ async fn the_built_in_validator_rejects_by_its_rules() {
     .await;
     assert!(
         harness.adaptation.needs_request(CREATE_CONTAINER),
-        "its rules apply without plugins too"
+        "the rules of the validator apply without plugins too"
     );
     harness.create("c1").await.unwrap();
     let _adjust = harness.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
@@ -221,7 +227,7 @@ async fn no_container_is_created_without_a_required_plugin() {
     let _other = harness.plugin("21-b", &[], Quiet).await;
     assert_eq!(harness.create("c").await.unwrap_err(), missing("20-b"));
 
-    /// Disconnects instead of replying.
+    /// Disconnects during `CreateContainer` once its end of the session is set.
     struct Leave(Arc<Mutex<Option<Arc<nri_wire::PluginEnd>>>>);
     #[async_trait]
     impl Script for Leave {
@@ -243,9 +249,63 @@ async fn no_container_is_created_without_a_required_plugin() {
     assert_eq!(
         harness.create("c").await.unwrap_err(),
         missing("20-b"),
-        "it disconnected during the request"
+        "20-b disconnected during the request"
     );
     a.end.close();
     harness.log.wait("manager 77-a Closed").await;
     assert_eq!(harness.create("c").await.unwrap_err(), missing("a"));
+}
+
+/// Hangs in the creation of a container.
+struct HangingAdjuster;
+
+#[async_trait]
+impl Script for HangingAdjuster {
+    async fn create(
+        &self,
+        _: &RuntimeClient,
+        _: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        std::future::pending().await
+    }
+}
+
+/// A validator that can be stalled away is none: `on_failure` has no effect on its verdict,
+/// whatever closed its session.
+#[tokio::test(start_paused = true)]
+async fn only_validation_failure_passes_a_container_without_a_verdict() {
+    let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
+    for on_failure in [OnFailure::Ignore, OnFailure::Fail] {
+        for validation_failure in [OnFailure::Ignore, OnFailure::Fail] {
+            let policy = PluginPolicy {
+                plugin: "v".into(),
+                on_failure,
+                validation_failure,
+                ..PluginPolicy::default()
+            };
+            let config = || AdaptationConfig {
+                policies: vec![policy.clone()],
+                ..AdaptationConfig::default()
+            };
+            let case = format!("{on_failure:?} {validation_failure:?}");
+            // The session is closed by the verdict that does not come.
+            let harness = Harness::with(config()).await;
+            let _validator = harness.plugin("00-v", VALIDATE, validator("hang")).await;
+            let result = harness.create("c").await;
+            assert_eq!(result.is_ok(), validation_failure == OnFailure::Ignore, "{case}");
+            if let Err(error) = result {
+                assert!(error.ends_with(NO_VERDICT), "{case}: {error}");
+            }
+            // The session is closed before the validation of the same creation.
+            let harness = Harness::with(config()).await;
+            let _plugin = harness.plugin("00-v", both, HangingAdjuster).await;
+            let result = harness.create("c").await;
+            let passes = [on_failure, validation_failure].iter().all(|f| *f == OnFailure::Ignore);
+            assert_eq!(result.is_ok(), passes, "{case}");
+            if let Err(error) = result {
+                let is_verdict = error.ends_with(NO_VERDICT);
+                assert_eq!(is_verdict, on_failure == OnFailure::Ignore, "{case}: {error}");
+            }
+        }
+    }
 }

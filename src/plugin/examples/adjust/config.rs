@@ -1,4 +1,4 @@
-//! The configuration in TOML. Its keys are documented in `main.rs`.
+//! The plugin's configuration in TOML. The documentation of `main.rs` describes the keys.
 
 use nri_plugin::proto::*;
 use serde::Deserialize;
@@ -163,13 +163,13 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_with_line_and_column() {
-        let wrong = |text: &str| parse(text).unwrap_err().to_string();
+        let error_of = |text: &str| parse(text).unwrap_err().to_string();
         assert!(
-            wrong("log = '/l'\n  nonsense = 1\n")
+            error_of("log = '/l'\n  nonsense = 1\n")
                 .starts_with("line 2, column 3: unknown field `nonsense`")
         );
         for text in ["a = \n", "[create]\nargs = 1\n", "\u{e4} = [", "="] {
-            let error = wrong(text);
+            let error = error_of(text);
             assert!(error.starts_with("line ") && !error.contains('\n'), "{error}");
         }
     }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_filter_matches_names_and_annotations_of_container_or_pod() {
-        let check = |filter: &str, expect: bool| {
+        let check = |filter: &str, is_match: bool| {
             let filter: Filter = toml::from_str(filter).unwrap();
             let pod = PodSandbox {
                 annotations: [("a".into(), "pod".into())].into(),
@@ -220,7 +220,7 @@ mod tests {
             };
             let annotations = [("b".into(), "own".into())].into();
             let container = Container { name: "web".into(), annotations, ..Default::default() };
-            assert_eq!(filter.matches(&pod, &container), expect, "{filter:?}");
+            assert_eq!(filter.matches(&pod, &container), is_match, "{filter:?}");
         };
         check("", true);
         check("name = 'web'", true);

@@ -4,9 +4,9 @@
 //! ```text
 //! adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
 //! ```
-//! When a runtime launches the plugin, as `NN-name` in the plugin directory, its configuration file
-//! `NN-name.conf` has the TOML instead. The defaults are `--idx 50` and `--name adjust`. All keys
-//! are optional; an unknown key is an error.
+//! A runtime can also launch the plugin, as `NN-name` in its plugin directory. The TOML is then in
+//! the plugin's configuration file, `NN-name.conf`. The defaults are `--idx 50` and
+//! `--name adjust`. All keys are optional; an unknown key is an error.
 //!
 //! ```toml
 //! log = "/run/adjust.log"          # a JSON line per event; `--log` overrides it
@@ -17,7 +17,7 @@
 //!
 //! [create]
 //! args = ["sleep", "100"]          # the command line
-//! replace_args = true              # even if an earlier plugin set it
+//! replace_args = true              # even if an earlier plugin set args
 //! oom_score_adj = 100
 //! cdi_devices = ["vendor.example/class=name"]
 //! env = { set = { A = "b" }, remove = ["C"] }
@@ -86,7 +86,7 @@ use std::{io::Write, path::PathBuf};
 const USAGE: &str = "\
 An NRI plugin that adjusts containers by the rules of a TOML file.
 Usage: adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
-When a runtime launches it, its configuration file in the configuration directory has the TOML.
+If a runtime launches the plugin, the TOML is in its file in the plugin configuration directory.
 src/plugin/examples/adjust/main.rs documents the keys.";
 
 #[tokio::main(flavor = "current_thread")]

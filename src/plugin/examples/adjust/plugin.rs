@@ -1,4 +1,4 @@
-//! The plugin: logs each event, and replies to creations and updates by the rules.
+//! The plugin: logs each event, and replies to creations and updates as the configuration says.
 
 use super::config::{AdjustConfig, parse};
 use nri_plugin::{
@@ -13,12 +13,12 @@ use std::{
 
 pub(crate) struct Adjust {
     config: Mutex<Arc<AdjustConfig>>,
-    /// Path from the command line; overrides that of the configuration.
+    /// Log path from the command line; overrides the path in the configuration.
     log: Option<PathBuf>,
 }
 
 impl Adjust {
-    /// Creates the plugin; `log` is the path from the command line.
+    /// Creates the plugin; `log` is the log path from the command line.
     pub(crate) fn new(config: AdjustConfig, log: Option<PathBuf>) -> Self {
         Self { config: Mutex::new(Arc::new(config)), log }
     }
@@ -27,7 +27,7 @@ impl Adjust {
         self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Writes a line: event, pod, container and resources.
+    /// Appends a line with event, pod, container and resources to the log.
     fn log(
         &self,
         event: &str,
@@ -65,9 +65,14 @@ impl Adjust {
 
 #[async_trait]
 impl Plugin for Adjust {
-    /// Subscribes to all events, unknown ones included: an empty set means all.
+    /// Subscribes to all events. Without a log there is nothing to do in a validation, and a
+    /// validator refuses containers while it hangs.
     fn events(&self) -> EventMask {
-        EventMask::NONE
+        if self.log.is_some() || self.config().log.is_some() {
+            EventMask::ALL
+        } else {
+            EventMask::NONE
+        }
     }
 
     async fn configure(&self, _: &Session, config: &str) -> Reply<()> {

@@ -1,4 +1,4 @@
-//! Adjustments and updates by the rules of the TOML file.
+//! Adjustments and updates that follow the rules of the TOML file.
 
 use super::config::{Create, HookRule, Resources, Stage};
 use nri_plugin::{Adjustment, SetResources, opt, proto::*};
@@ -18,7 +18,7 @@ impl Create {
         for name in &self.cdi_devices {
             a.add_cdi_device(name);
         }
-        // A key that is removed and set in one reply is set, even if another plugin owned it.
+        // If one reply removes and sets a key, the key is set, even if an earlier plugin owns it.
         for key in &self.env.remove {
             a.remove_env(key);
         }
@@ -100,7 +100,7 @@ impl HookRule {
 }
 
 impl Resources {
-    /// Sets the resources that the rules have.
+    /// Sets the resources for which there is a rule.
     pub(crate) fn apply(&self, to: &mut impl SetResources) {
         macro_rules! set {
             ($($field:ident: $setter:ident),*) => {$(

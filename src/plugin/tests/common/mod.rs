@@ -1,4 +1,4 @@
-//! An NRI runtime for tests: the other end of a plugin's connection.
+//! A minimal NRI runtime for tests of plugins.
 #![allow(dead_code, unreachable_pub)] // each test file uses a part
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +11,8 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-/// Time limit of steps that must succeed, ample for a loaded machine.
-pub const SOON: Duration = Duration::from_secs(20);
+/// Time limit of each step: long, so that no step times out on a loaded machine.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A runtime that refuses the plugin "unwanted", never replies to "ignored", and fails each update.
 struct TestRuntime {
@@ -54,11 +54,14 @@ pub struct TestRuntimeEnd {
 
 /// Serves a plugin as a [`TestRuntime`] on the stream.
 pub async fn serve_runtime(stream: UnixStream) -> TestRuntimeEnd {
-    let (r, registered) = unbounded_channel();
-    let (u, requested) = unbounded_channel();
-    let end = RuntimeEnd::new(stream, Arc::new(TestRuntime { registered: r, requested: u }))
-        .await
-        .unwrap();
+    let (registrations, registered) = unbounded_channel();
+    let (requests, requested) = unbounded_channel();
+    let end = RuntimeEnd::new(
+        stream,
+        Arc::new(TestRuntime { registered: registrations, requested: requests }),
+    )
+    .await
+    .unwrap();
     TestRuntimeEnd { end, registered, requested }
 }
 

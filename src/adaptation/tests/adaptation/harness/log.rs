@@ -21,16 +21,18 @@ impl Log {
         self.0.borrow().clone()
     }
 
-    /// Returns the entries that start with `prefix` and a blank, without these.
+    /// Returns the rest of each entry that starts with `prefix` and a blank.
     pub(crate) fn of(&self, prefix: &str) -> Vec<String> {
         let start = format!("{prefix} ");
         self.all().iter().filter_map(|e| e.strip_prefix(&start)).map(str::to_owned).collect()
     }
 
+    /// Waits until the entry is logged.
     pub(crate) async fn wait(&self, entry: &str) {
         self.wait_times(entry, 1).await;
     }
 
+    /// Waits until the entry is logged at least this many times.
     pub(crate) async fn wait_times(&self, entry: &str, times: usize) {
         let mut log = self.0.subscribe();
         let found = log.wait_for(|log| log.iter().filter(|e| *e == entry).count() >= times);

@@ -2,7 +2,7 @@
 
 use super::log::Log;
 use async_trait::async_trait;
-use nri_adaptation::{ContainerManager, PluginStatus, Snapshot};
+use nri_adaptation::{ContainerManager, PluginState, PluginStatus, Snapshot};
 use nri_api::PluginId;
 use nri_api::proto::*;
 use std::sync::Mutex;
@@ -42,11 +42,14 @@ impl ContainerManager for TestManager {
         if line.starts_with("slow") {
             std::thread::park_timeout(Duration::from_secs(600));
         }
-        self.log.add(format!("{plugin} says {line}"));
+        self.log.add(format!("{plugin} printed {line}"));
     }
 
     fn plugin_changed(&self, status: &PluginStatus) {
         let name = status.id.as_ref().map_or("?".to_owned(), PluginId::to_string);
         self.log.add(format!("manager {name} {:?}", status.state));
+        if let (PluginState::Closed, Some(why)) = (status.state, &status.last_error) {
+            self.log.add(format!("closed {name}: {why}"));
+        }
     }
 }

@@ -59,6 +59,7 @@ pub(super) struct Scripted<S> {
     pub(super) name: String,
     pub(super) events: EventMask,
     pub(super) log: Log,
+    /// Client for requests to the runtime, set after the connection.
     pub(super) runtime: OnceLock<RuntimeClient>,
     pub(super) script: S,
 }

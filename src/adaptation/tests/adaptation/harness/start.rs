@@ -1,4 +1,4 @@
-//! An adaptation with its manager and plugins.
+//! Start of an adaptation with a manager and scripted plugins.
 
 use super::log::Log;
 use super::manager::TestManager;
@@ -14,7 +14,7 @@ use nri_wire::PluginEnd;
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::task::JoinHandle;
 
-/// Plugin's end of a session.
+/// A scripted plugin's end of a session.
 pub(crate) struct Peer {
     pub(crate) end: Arc<PluginEnd>,
     pub(crate) name: String,
@@ -41,6 +41,7 @@ impl Peer {
     }
 }
 
+/// An adaptation, its manager, and the log of both.
 pub(crate) struct Harness {
     pub(crate) adaptation: Adaptation,
     pub(crate) manager: Arc<TestManager>,
@@ -71,7 +72,7 @@ impl Harness {
     }
 
     /// Connects a plugin that has not registered yet.
-    pub(crate) async fn peer(
+    pub(crate) async fn connect_unregistered(
         &self,
         name: &str,
         events: &[Event],
@@ -83,8 +84,8 @@ impl Harness {
         (self.serve(name, events, theirs, script).await, connecting)
     }
 
-    /// Serves a quiet plugin on this stream.
-    pub(crate) async fn adopt(&self, name: &str, stream: tokio::net::UnixStream) -> Peer {
+    /// Serves a plugin that changes nothing on this stream.
+    pub(crate) async fn serve_quiet(&self, name: &str, stream: tokio::net::UnixStream) -> Peer {
         self.serve(name, &[], stream, Quiet).await
     }
 
@@ -106,26 +107,27 @@ impl Harness {
 
     /// Connects a plugin that registers and becomes active.
     pub(crate) async fn plugin(&self, name: &str, events: &[Event], script: impl Script) -> Peer {
-        let (peer, connecting) = self.peer(name, events, script).await;
+        let (peer, connecting) = self.connect_unregistered(name, events, script).await;
         peer.register().await.unwrap();
         assert_eq!(connecting.await.unwrap().unwrap().to_string(), name);
         peer
     }
 
-    /// Creates a container, and records it at the commit.
+    /// Creates a container. The commit adds it to the manager's state.
     pub(crate) async fn create(&self, id: &str) -> Result<CreateOutcome, String> {
         create(&self.adaptation, &self.manager, &self.log, id).await
     }
 
-    /// Creates a container in a task.
-    pub(crate) fn creating(&self, id: &str) -> JoinHandle<Result<CreateOutcome, String>> {
+    /// Spawns a task that creates a container.
+    pub(crate) fn spawn_create(&self, id: &str) -> JoinHandle<Result<CreateOutcome, String>> {
         let (adaptation, manager, log) =
             (self.adaptation.clone(), self.manager.clone(), self.log.clone());
         let id = id.to_owned();
         tokio::spawn(async move { create(&adaptation, &manager, &log, &id).await })
     }
 
-    pub(crate) fn names(&self) -> Vec<String> {
+    /// Returns the names of the active plugins in call order.
+    pub(crate) fn active_plugins(&self) -> Vec<String> {
         self.adaptation
             .plugins()
             .iter()
@@ -136,7 +138,7 @@ impl Harness {
 }
 
 async fn create(
-    a: &Adaptation,
+    adaptation: &Adaptation,
     manager: &TestManager,
     log: &Log,
     id: &str,
@@ -147,14 +149,15 @@ async fn create(
         ..Default::default()
     };
     let commit = async |outcome: CreateOutcome| {
-        // Yields, so that a concurrent commit would be noticed.
+        // Yields, so that entries of a concurrent commit would be logged in between.
         log.add(format!("commit begin {id}"));
         tokio::task::yield_now().await;
         manager.state.lock().unwrap().containers.push(outcome.container.clone());
         log.add(format!("commit end {id}"));
         outcome
     };
-    a.create_container(request, &RequestContext::default(), async |outcome| outcome, commit)
+    adaptation
+        .create_container(request, &RequestContext::default(), async |outcome| outcome, commit)
         .await
         .map_err(|e| e.to_string())
 }

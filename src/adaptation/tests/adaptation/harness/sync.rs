@@ -21,7 +21,7 @@ impl Gate {
 }
 
 /// Runs all tasks until they wait for time to pass. The runtime has one thread, so one yield runs
-/// every ready task once; a thousand exceed any chain of wake-ups here.
+/// every ready task once; a thousand yields exceed the longest chain of wake-ups in these tests.
 pub(crate) async fn run_until_idle() {
     for _ in 0..1000 {
         tokio::task::yield_now().await;
