@@ -1,7 +1,7 @@
 //! The server's end of a control connection: JSON frames with file descriptors, and the exchange of
 //! messages for a verb.
 
-use crate::host::process::{ProcessIdentity, has_ended};
+use crate::host::process::{ProcessIdentity, ProcessStat};
 use nri_control::{
     Finished, FrameError, MAX_FDS, MAX_FRAME, PROTOCOL, Reply, Request, Substitute, Versioned,
 };
@@ -21,14 +21,14 @@ use tokio::{
 };
 
 /// Time that a peer has to send its first request, and the rest of any message after the first
-/// byte. Peers are on the same host, so only one that hangs needs longer.
+/// byte. Peers are on the same host, so only a peer that hangs needs longer.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Size in bytes above which only [`LARGE_MESSAGES`] messages are read at once, to bound memory.
 /// Messages of almost all containers are smaller.
 const LARGE_MESSAGE: usize = 256 << 10;
 
-/// Maximum number of large messages in memory.
+/// Maximum number of large messages in memory at once; each has at most [`MAX_FRAME`] bytes.
 const LARGE_MESSAGES: usize = 4;
 
 /// Permits to read large messages, shared by all connections.
@@ -55,7 +55,8 @@ impl Channel {
         Self { stream, large, timeout: RECEIVE_TIMEOUT }
     }
 
-    /// Process id of the peer; 0 if the peer is in a pid namespace that `nrid` cannot see.
+    /// Returns the process id of the peer; 0 if the peer is in a pid namespace that `nrid` cannot
+    /// see.
     pub fn peer_pid(&self) -> Option<i32> {
         self.stream.peer_cred().ok().and_then(|c| c.pid())
     }
@@ -63,11 +64,16 @@ impl Channel {
     /// Returns the peer; `None` if it is in a pid namespace that `nrid` cannot see.
     ///
     /// # Errors
-    /// The peer has ended. Its verb must not be started, because the engine may have started the
-    /// next one.
+    /// The peer has ended, or that cannot be determined. Its verb must not be started, because the
+    /// engine may have started the next one.
     pub fn peer(&self) -> Result<Option<ProcessIdentity>, FrameError> {
         let Some(pid) = self.peer_pid().filter(|pid| *pid > 0) else { return Ok(None) };
-        if has_ended(pid) { Err(FrameError::Closed) } else { Ok(ProcessIdentity::of(pid)) }
+        match ProcessStat::of(pid)? {
+            Some(stat) if !stat.has_ended => {
+                Ok(Some(ProcessIdentity { pid, start_time: stat.start_time }))
+            }
+            _ => Err(FrameError::Closed),
+        }
     }
 
     /// Sends the reply by which the wrapper calls the runtime, and waits for the report of the
@@ -83,7 +89,7 @@ impl Channel {
     /// Receives the first request, with its descriptors.
     ///
     /// # Errors
-    /// As for [`Channel::receive`], or no request arrives in time.
+    /// Those of [`Channel::receive`], or no request arrives in time.
     pub async fn receive_first(
         &mut self,
     ) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
@@ -98,14 +104,14 @@ impl Channel {
     /// [`FrameError::OtherProtocol`].
     pub async fn receive(&mut self) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
         let (mut length, mut fds) = ([0u8; 4], Vec::new());
-        let got = self.receive_part(&mut length, &mut fds).await?;
-        let limit = self.timeout;
-        let rest = self.receive_rest(length, got, &mut fds);
-        let request = timeout(limit, rest).await.map_err(|_| FrameError::Timeout)??;
+        let received = self.receive_part(&mut length, &mut fds).await?;
+        let time_limit = self.timeout;
+        let rest = self.receive_rest(length, received, &mut fds);
+        let request = timeout(time_limit, rest).await.map_err(|_| FrameError::Timeout)??;
         Ok((request, fds))
     }
 
-    /// Receives the bytes that have arrived, with their descriptors; waits for the first.
+    /// Receives the bytes that have arrived, with their descriptors; waits for the first byte.
     async fn receive_part(
         &self,
         buffer: &mut [u8],
@@ -123,15 +129,15 @@ impl Channel {
         }
     }
 
-    /// Receives the rest of a message after the first `got` bytes of its length.
+    /// Receives the rest of a message, whose length prefix has `received` bytes so far.
     async fn receive_rest(
         &mut self,
         mut length: [u8; 4],
-        mut got: usize,
+        mut received: usize,
         fds: &mut Vec<OwnedFd>,
     ) -> Result<Versioned<Request>, FrameError> {
-        while got < length.len() {
-            got += self.receive_part(&mut length[got..], fds).await?;
+        while received < length.len() {
+            received += self.receive_part(&mut length[received..], fds).await?;
         }
         let length = u32::from_be_bytes(length) as usize;
         if length > MAX_FRAME {
@@ -210,15 +216,15 @@ mod tests {
     use tokio::task::JoinHandle;
 
     fn pair(large: &LargeMessages) -> (UnixStream, Channel) {
-        let (theirs, ours) = UnixStream::pair().unwrap();
-        (theirs, Channel::new(ours, large.clone()))
+        let (peer, own) = UnixStream::pair().unwrap();
+        (peer, Channel::new(own, large.clone()))
     }
 
     #[tokio::test]
     async fn a_peer_that_sends_no_complete_request_times_out() {
         let pair = || {
-            let (theirs, ours) = super::tests::pair(&LargeMessages::default());
-            (theirs, Channel { timeout: Duration::from_millis(50), ..ours })
+            let (peer, channel) = super::tests::pair(&LargeMessages::default());
+            (peer, Channel { timeout: Duration::from_millis(50), ..channel })
         };
         let (_silent, mut channel) = pair();
         assert!(matches!(channel.receive_first().await, Err(FrameError::Timeout)));
@@ -236,30 +242,30 @@ mod tests {
     #[tokio::test]
     async fn only_a_few_large_messages_are_in_memory_at_once() {
         let (large, length) = (LargeMessages::default(), 4 << 20);
-        let mut all = Vec::new();
+        let mut messages = Vec::new();
         for _ in 0..LARGE_MESSAGES + 2 {
-            let (mut theirs, mut channel) = pair(&large);
+            let (mut peer, mut channel) = pair(&large);
             let reading = tokio::spawn(async move { channel.receive().await.map(drop) });
             let writing = tokio::spawn(async move {
-                theirs.write_all(&u32::try_from(length).unwrap().to_be_bytes()).await.unwrap();
+                peer.write_all(&u32::try_from(length).unwrap().to_be_bytes()).await.unwrap();
                 // All but the last byte.
-                theirs.write_all(&vec![b' '; length - 1]).await.unwrap();
-                theirs
+                peer.write_all(&vec![b' '; length - 1]).await.unwrap();
+                peer
             });
-            all.push((reading, writing));
+            messages.push((reading, writing));
         }
-        let written = |all: &[(_, JoinHandle<UnixStream>)]| {
-            all.iter().filter(|(_, w)| w.is_finished()).count()
+        let count_written = |messages: &[(_, JoinHandle<UnixStream>)]| {
+            messages.iter().filter(|(_, writing)| writing.is_finished()).count()
         };
-        while written(&all) < LARGE_MESSAGES {
+        while count_written(&messages) < LARGE_MESSAGES {
             tokio::task::yield_now().await;
         }
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(written(&all), LARGE_MESSAGES, "the sockets hold less than a message");
-        // As these end, the others are read.
-        for (reading, writing) in all {
+        assert_eq!(count_written(&messages), LARGE_MESSAGES, "too many messages were read at once");
+        // The end of a message releases its permit, so the waiting messages are read.
+        for (reading, writing) in messages {
             drop(writing.await.unwrap());
             assert!(matches!(reading.await.unwrap(), Err(FrameError::Closed)));
         }

@@ -1,17 +1,18 @@
 //! Errors of requests, grouped by the party at fault: the caller (engine or wrapper), a plugin, the
 //! operator (the node's configuration), or the host.
 //!
-//! Errors of single modules are their sources. Start from [`Error`]; [`Error::line`] is the line
-//! that an engine shows.
+//! The errors of single modules are sources of these errors. Start from [`Error`]; [`Error::line`]
+//! is the line that an engine shows.
 
 use crate::{
     bundle::{config_json::BundleError, hook_injection::InjectError},
     host::{
         adjustment_paths::UnprobedPaths, cdi::AdjustmentError, classes::ClassError,
-        error_chain::chain,
+        descriptors::DescriptorLimit, error_chain::chain, file_access::FileSystem,
+        runtime::LookUpError,
     },
     resources::error::ResourceError,
-    state::store::StoreError,
+    state::{key::ContainerKey, store::StoreError},
     verb::update::args::UpdateArgumentError,
 };
 use nri_adaptation::{AdaptError, Fault};
@@ -51,6 +52,14 @@ pub enum CallerError {
         /// Syntax, size or depth.
         source: OciConfigError,
     },
+    /// Runtimes would not see a change of `config.json`.
+    #[error("{} cannot be adjusted", file.display())]
+    Unchangeable {
+        /// Path of `config.json`.
+        file: PathBuf,
+        /// The key.
+        source: OciConfigError,
+    },
     /// A field of `config.json` has a wrong type.
     #[error("{}", file.display())]
     ConfigField {
@@ -59,7 +68,7 @@ pub enum CallerError {
         /// The field.
         source: WrongType,
     },
-    /// `hooks` of `config.json` cannot take our hook.
+    /// Our hook cannot be added to `hooks` of `config.json`.
     #[error(transparent)]
     Hooks(#[from] InjectError),
     /// An event failed by the caller's fault.
@@ -71,13 +80,13 @@ pub enum CallerError {
     /// The request came without the descriptor of the bundle's directory.
     #[error("the wrapper passed no bundle directory")]
     NoBundle,
-    /// `Finished` without a verb in progress on this connection.
+    /// The wrapper reported a result (`Finished`), but no verb is in progress on this connection.
     #[error("finished: no verb is in progress on this connection")]
     NoVerb,
     /// Another process is creating a container of the same id.
     #[error("process {pid} is still creating a container of this id: wait for it, or end it")]
     CreationInProgress {
-        /// The other process; 0 if unknown.
+        /// Process id of the other creation's wrapper; 0 if unknown.
         pid: i32,
     },
     /// The hook names a record that does not exist.
@@ -98,7 +107,7 @@ pub enum CallerError {
     /// The resources of `update` are JSON, but not an object.
     #[error("update: resources: not an object")]
     ResourcesNotAnObject,
-    /// A field of the resources of `update` has a wrong type.
+    /// A field in the resources of `update` has a wrong type.
     #[error("update")]
     ResourceField(#[source] WrongType),
 }
@@ -150,6 +159,9 @@ pub enum OperatorError {
     /// An event failed by the operator's fault: a required plugin is missing.
     #[error(transparent)]
     Event(Box<AdaptError>),
+    /// The limit of open files is too low for another container.
+    #[error(transparent)]
+    Descriptors(#[from] DescriptorLimit),
     /// A block I/O or RDT class is not defined.
     #[error(transparent)]
     Class(#[from] ClassError),
@@ -159,10 +171,13 @@ pub enum OperatorError {
          containers are refused until the file is corrected"
     )]
     Reload(#[source] ConfigFileError),
+    /// The configuration has a mistake that a start would correct.
+    #[error("{0}; nrid keeps the previous configuration")]
+    ReloadMistake(#[source] ConfigFileError),
     /// No program is named for a restart, and the path of the running one is unknown.
     #[error("the path of the running nrid is unknown: name a program")]
     ProgramUnknown,
-    /// Another program cannot replace this process.
+    /// The requested program cannot replace the running one.
     #[error("{} cannot replace the running nrid", program.display())]
     Takeover {
         /// Path of the program.
@@ -184,6 +199,9 @@ pub enum TakeoverError {
     /// The program did not end in time.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
+    /// Threads of the running program wait for these file systems.
+    #[error("a file system hangs, and nrid waits for it: {}", list(.0))]
+    FileSystem(Vec<FileSystem>),
     /// The program failed without a message.
     #[error("--check ended without a message: {0}")]
     Failed(ExitStatus),
@@ -192,12 +210,24 @@ pub enum TakeoverError {
     Refused(String),
 }
 
+fn list(file_systems: &[FileSystem]) -> String {
+    file_systems.iter().map(FileSystem::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// A failure of the host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// `config.json` cannot be read or replaced.
     #[error(transparent)]
     Bundle(BundleError),
+    /// The directory of the runtime's containers cannot be looked up.
+    #[error("root directory {} of the runtime cannot be looked up", root.display())]
+    RuntimeRoot {
+        /// Path of the directory.
+        root: PathBuf,
+        /// Cause of the failure.
+        source: LookUpError,
+    },
     /// A record cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -210,6 +240,13 @@ pub enum HostError {
     /// Resources cannot be set, or are not effective.
     #[error(transparent)]
     Resources(ResourceError),
+}
+
+impl HostError {
+    /// Returns the error of a look-up of this container.
+    pub fn unreadable_root(key: &ContainerKey, source: LookUpError) -> Self {
+        Self::RuntimeRoot { root: key.root.clone(), source }
+    }
 }
 
 impl From<AdaptError> for Error {
@@ -269,14 +306,15 @@ impl Error {
     }
 }
 
-/// Formats an error as one line, because engines show one line.
-pub(crate) fn line(container: &str, why: &str) -> String {
-    let why = nri_control::printable(why);
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-    if container.is_empty() || why.split(|c| !is_part(c)).any(|word| word == container) {
-        return why.into_owned();
+/// Formats an error as one line, because engines show one line. Adds the container's id, unless the
+/// message already contains it.
+pub(crate) fn line(container: &str, message: &str) -> String {
+    let message = nri_control::printable(message);
+    let is_of_id = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    if container.is_empty() || message.split(|c| !is_of_id(c)).any(|word| word == container) {
+        return message.into_owned();
     }
-    format!("container {container:?}: {why}")
+    format!("container {container:?}: {message}")
 }
 
 #[cfg(test)]
@@ -284,19 +322,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_is_named_once() {
-        for (why, expected) in [
+    fn the_line_of_an_error_names_the_container_once() {
+        for (message, expected) in [
             ("no room", "container \"c1\": no room"),
             (
                 "plugin 10-a failed CREATE_CONTAINER of c1: no",
                 "plugin 10-a failed CREATE_CONTAINER of c1: no",
             ),
             ("validator v rejected \"c1\"", "validator v rejected \"c1\""),
-            // Another container, and a path.
+            // Ids of other containers that begin with this id.
             ("update of c11", "container \"c1\": update of c11"),
             ("update of c1-x", "container \"c1\": update of c1-x"),
         ] {
-            assert_eq!(line("c1", why), expected);
+            assert_eq!(line("c1", message), expected);
         }
         assert_eq!(line("", "no room"), "no room");
     }

@@ -1,11 +1,12 @@
 //! The resident core: keeps records of containers, sends requests to plugins, and performs the
 //! resulting changes.
 //!
-//! It does the I/O around the pure crates: `nri-merge` decides which adjustments are allowed,
-//! `nri-spec` applies them to an OCI config, `nri-adaptation` orders the requests to plugins. Start
-//! from [`control::server`], where requests arrive, and [`service::Service`], which they share. A
-//! folder imports only from the folders above it; `service.rs` comes before `lifecycle`, and holds
-//! the log, the program and the shared plugins of `daemon`:
+//! This crate does the I/O around the pure crates: `nri-merge` decides which adjustments are
+//! allowed, `nri-spec` applies them to an OCI config. `nri-adaptation` orders the requests to
+//! plugins. Start from [`control::server`], where requests arrive, and [`service::Service`], which
+//! all requests share. A folder imports only from the folders above it in this table; `service.rs`
+//! belongs between `resources` and `lifecycle`, and holds the log, the program and the shared
+//! plugins of `daemon`:
 //!
 //! | folder | contents |
 //! |---|---|

@@ -2,19 +2,22 @@
 
 use clap::Parser;
 use nri_adaptation::launcher;
+use nri_control::Inherited;
 use nrid::{
     daemon::{
         activation::{Activation, Notify},
         background,
         handover::Handover,
         log::{self, Log},
+        namespaces,
+        program::RestartError,
         start, systemd,
     },
-    host::path_probe,
-    settings::{load::Settings, state_dir},
+    host::{delegation, descriptors, file_access, path_probe},
+    settings::{load::Settings, plugins::ambiguities, state_dir},
 };
 use std::{
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -31,9 +34,9 @@ struct Arguments {
     /// Detach; print `ready`, or an error, to stdout.
     #[arg(long)]
     background: bool,
-    /// Set in the process that `--background` starts, which becomes the daemon.
-    #[arg(long, hide = true)]
-    stay: bool,
+    /// Set in the second process that `--background` starts, which becomes the daemon.
+    #[arg(long = "stay", hide = true)]
+    is_background_process: bool,
     /// Check the configuration, print the version, and exit.
     #[arg(long)]
     check: bool,
@@ -56,18 +59,18 @@ fn main() -> ExitCode {
     // Must come before any other descriptor or thread exists.
     let activation = systemd::take();
     let arguments = Arguments::parse();
-    let done = if arguments.background {
+    let result = if arguments.background {
         background::start_second().map_err(Into::into)
     } else {
         activation.map_err(Into::into).and_then(|activation| run(&arguments, activation))
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let error: Box<dyn std::error::Error> = error;
             let line = nri_control::printable(&error.to_string()).into_owned();
-            if arguments.background || arguments.stay {
-                // The starter reads this line.
+            if arguments.background || arguments.is_background_process {
+                // The process that ran `nrid --background` (the starter) reads this line.
                 let _ = writeln!(std::io::stdout(), "{line}");
             } else {
                 let _ = writeln!(std::io::stderr(), "nrid: {line}");
@@ -82,35 +85,71 @@ fn run(
     mut activation: Activation,
 ) -> Result<(), Box<dyn std::error::Error>> {
     background::restrict_access();
-    background::unblock_signals();
+    background::reset_signals();
+    namespaces::check_proc()?;
+    let mut inherited = Vec::new();
+    if arguments.is_background_process {
+        let is_restart = activation.lock.is_some();
+        inherited.extend(namespaces::enter_host(arguments.state_dir.as_deref(), is_restart)?);
+    }
     let mut settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
     if arguments.check {
+        if let Some(mistake) = settings.mistakes().next() {
+            return Err(mistake.into());
+        }
         let file = settings.file.as_ref().map_or("none".into(), |f| f.display().to_string());
         writeln!(std::io::stdout(), "nrid {}, configuration {file}", env!("CARGO_PKG_VERSION"))?;
+        for missing in settings.missing_paths() {
+            writeln!(std::io::stderr(), "nrid: warning: {missing}")?;
+        }
+        // Not an error: a restart checks the configuration, and an earlier release accepted it.
+        for ambiguity in ambiguities(&settings.config) {
+            writeln!(std::io::stderr(), "nrid: warning: {ambiguity}")?;
+        }
         return Ok(());
     }
     let log;
-    if arguments.stay {
+    if arguments.is_background_process {
         // The directory must exist before the log.
         state_dir::create(&settings.state_dir)?;
         log = log::open(&settings, log::DefaultLog::File);
-        background::detach();
+        // Sets the limits of process 1: no limit may be raised before.
+        inherited.extend(background::detach());
+        for Inherited { what, effect, .. } in &inherited {
+            tracing::warn!(effect, "inherited from the process that started nrid: {what}");
+        }
     } else {
         log = log::open(&settings, log::DefaultLog::Stderr);
+        if let Err(error) = delegation::use_delegated_cgroup() {
+            tracing::warn!(%error, "launched plugins get no cgroups of their own");
+        }
+    }
+    for mistake in settings.mistakes() {
+        tracing::error!("{mistake}");
+    }
+    // After the attributes of the starter are left, and before a thread exists.
+    if let Err(error) = descriptors::raise_limit() {
+        tracing::warn!(%error, "cannot raise the soft limit of open files");
     }
     let notify = activation.notify.take();
-    let mut report = StartReport { waits: arguments.stay, notify };
+    let mut report = StartReport { starter_waits: arguments.is_background_process, notify };
     loop {
+        activation.inherited.clone_from(&inherited);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let ended = runtime.block_on(serve(settings.clone(), log.clone(), activation, &mut report));
-        // Tasks must not write files that the next program, or the next iteration, uses.
+        // A task that still runs could write a file that the next program, or the next iteration of
+        // this loop, uses.
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         let Some((handover, program)) = ended? else { return Ok(()) };
-        let failed = handover.exec(&program, &settings.state_dir);
-        let failed = format!("{}: {failed}", program.display());
-        tracing::error!("restart failed, nrid continues with the running program: {failed}");
-        activation = handover.keep(failed);
+        let is_transient = file_access::any_in_progress();
+        let error = match is_transient {
+            true => io::Error::new(io::ErrorKind::TimedOut, "a file system hangs"),
+            false => handover.exec(&program, &settings.state_dir),
+        };
+        let message = format!("{}: {error}", program.display());
+        tracing::error!("restart failed, nrid continues with the running program: {message}");
+        activation = handover.into_activation(RestartError { message, is_transient });
         // Loaded again, as at a start; the previous configuration stays if that fails.
         settings = settings.load_again().unwrap_or(settings);
     }
@@ -119,8 +158,9 @@ fn run(
 /// Recipients of the report that `nrid` has started: the process that ran `nrid --background`, and
 /// systemd.
 struct StartReport {
-    /// Whether the process that ran `nrid --background` reads `ready`, or an error, from stdout.
-    waits: bool,
+    /// Whether the process that ran `nrid --background` (the starter) waits for `ready`, or an
+    /// error, on our stdout.
+    starter_waits: bool,
     /// systemd's notification socket (`NOTIFY_SOCKET`).
     notify: Option<Notify>,
 }
@@ -133,21 +173,27 @@ async fn serve(
     activation: Activation,
     report: &mut StartReport,
 ) -> Result<Option<(Handover, PathBuf)>, Box<dyn std::error::Error>> {
-    // If the starter found no listener, or systemd has the sockets, any process that still holds
-    // the lock is about to exit: wait for it.
-    let is_ending = report.waits || !activation.sockets.is_empty();
-    let lock_timeout = if is_ending { settings.config.start_timeout } else { Duration::ZERO };
+    // If the starter found no listener, or systemd has the sockets, an nrid that still holds the
+    // lock is about to exit: wait for the lock.
+    let is_previous_ending = report.starter_waits || !activation.sockets.is_empty();
+    let lock_timeout =
+        if is_previous_ending { settings.config.start_timeout } else { Duration::ZERO };
     let failure = settings.state_dir.join(nri_control::START_FAILURE);
     let running = match start::start(settings, log, activation, lock_timeout).await {
         // systemd listens by now: the starter can connect, and systemd then starts another nrid.
-        Err(start::StartError::SocketInUse(_)) if report.waits => {
+        Err(start::StartError::SocketInUse(_)) if report.starter_waits => {
             report_ready()?;
             return Ok(None);
         }
         Err(error) => {
-            if !matches!(error, start::StartError::Running(_) | start::StartError::SocketInUse(_)) {
+            if !matches!(
+                error,
+                start::StartError::Running(_)
+                    | start::StartError::NotListening(..)
+                    | start::StartError::SocketInUse(_)
+            ) {
                 tracing::error!("not started: {error}");
-                // For `nrictl doctor`, because the starter may not read stdout any more.
+                // `nrictl doctor` shows this file; the starter may not read stdout any more.
                 let _ = std::fs::write(
                     &failure,
                     format!("{}\n", nri_control::printable(&error.to_string())),
@@ -158,7 +204,7 @@ async fn serve(
         Ok(running) => running,
     };
     let _ = std::fs::remove_file(&failure);
-    if std::mem::take(&mut report.waits) {
+    if std::mem::take(&mut report.starter_waits) {
         report_ready()?;
     }
     if let Some(Err(error)) = report.notify.take().map(|notify| notify.ready()) {
@@ -170,7 +216,7 @@ async fn serve(
 /// Notifies the starter, and closes its pipe.
 fn report_ready() -> std::io::Result<()> {
     let mut stdout = std::io::stdout();
-    // An error is ignored: the starter may have given up.
+    // Errors are ignored: the starter may have exited after its own timeout.
     let _ = writeln!(stdout, "{}", nri_control::READY);
     let _ = stdout.flush();
     let null = std::fs::File::options().write(true).open(Path::new("/dev/null"))?;

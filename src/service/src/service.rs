@@ -1,15 +1,20 @@
-//! The service: state that all requests share. Each request is served in the file that is named
-//! after it.
+//! The service: state that all requests share. Each runtime verb is served in the file with its
+//! name, such as `verb/create.rs`.
 
 use crate::{
+    cgroup::oom_events::OomMonitor,
     daemon::{log::Log, program::Program, shared_plugins::SharedPlugins},
     engine::own_nri::EngineNri,
-    host::path_probe::PathProbe,
+    host::{
+        descriptors::Descriptors, mount_namespace::MountNamespaces, path_probe::PathProbe,
+        problems::Problems,
+    },
     resources::manager::ResourceManager,
     settings::load::Settings,
     state::{claims::Claims, locks::Locks, registry::Registry},
 };
 use nri_adaptation::Adaptation;
+use nri_control::Inherited;
 use std::{
     path::PathBuf,
     sync::{
@@ -38,21 +43,32 @@ pub struct Service {
     pub engine_nri: EngineNri,
     /// Whether an engine launches the shared plugins.
     pub shared_plugins: SharedPlugins,
+    /// Mount namespaces of engines, where they differ from that of `nrid`.
+    pub namespaces: MountNamespaces,
     /// Probes paths that plugins and bundles name.
     pub path_probe: PathProbe,
+    /// Descriptors that may be open.
+    pub descriptors: Arc<Descriptors>,
+    /// Watches for OOM kills.
+    pub oom_monitor: OomMonitor,
+    /// Conditions of the host that limit what `nrid` can do.
+    pub problems: Problems,
     /// The resources of the containers.
     pub resource_manager: Arc<ResourceManager>,
     /// The plugins.
     pub adaptation: Adaptation,
     /// Time of the start.
     pub started: Instant,
-    /// Sockets for plugins.
+    /// Paths of the sockets for plugins.
     pub plugin_sockets: Vec<PathBuf>,
-    /// The program of this process.
+    /// The program of this process; `None` if its path is unknown.
     pub program: Option<Program>,
-    /// The requested end.
+    /// What `nrid` has inherited from the process that started it, and cannot reset.
+    pub inherited: Vec<Inherited>,
+    /// The end that was requested; `None` while `nrid` serves.
     pub ending: watch::Sender<Option<Ending>>,
-    /// Whether requests in progress are left to the next `nrid`.
+    /// Whether `nrid` ends without completing the requests in progress. The next `nrid` completes
+    /// them.
     pub abandoned: watch::Sender<bool>,
     /// Number of requests in progress.
     pub in_progress: AtomicUsize,
@@ -72,13 +88,13 @@ impl Drop for InProgress<'_> {
 pub enum Ending {
     /// The process ends.
     Stop,
-    /// This program replaces the running one in the same process.
+    /// The program at this path replaces the running one in the same process.
     Restart(PathBuf),
 }
 
 impl Service {
-    /// The current settings. Two calls may return different settings: call once for values that
-    /// must fit together.
+    /// Returns the current settings. A reload may happen between two calls: values that must be
+    /// consistent have to come from one call.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -97,9 +113,9 @@ impl Service {
         });
     }
 
-    /// Counts a request as in progress. Returns `None` if an end was requested: the next `nrid`
-    /// serves the request then. The request is counted before the check, so that an end that is
-    /// requested meanwhile waits for it.
+    /// Counts a request as in progress. Returns `None` if an end was requested, because the next
+    /// `nrid` then serves the request. The request is counted before the check, so that an end that
+    /// is requested in between waits for the request.
     pub fn start_request(&self) -> Option<InProgress<'_>> {
         self.in_progress.fetch_add(1, Ordering::SeqCst);
         let request = InProgress(self);
@@ -111,17 +127,17 @@ impl Service {
         self.in_progress.load(Ordering::SeqCst) > 0 || self.locks.is_busy()
     }
 
-    /// Waits until requests in progress are left to the next `nrid`.
+    /// Waits until `nrid` abandons the requests in progress, which the next `nrid` completes.
     pub async fn abandoned(&self) {
         let mut receiver = self.abandoned.subscribe();
-        // The sender is in self, so it is not dropped.
+        // Cannot fail: the sender is a field of `self`, so it is not dropped meanwhile.
         let _ = receiver.wait_for(|abandoned| *abandoned).await;
     }
 
     /// Waits until a clean end is requested.
-    pub async fn ended(&self) {
+    pub async fn end_requested(&self) {
         let mut receiver = self.ending.subscribe();
-        // The sender is in self, so it is not dropped.
+        // Cannot fail: the sender is a field of `self`, so it is not dropped meanwhile.
         let _ = receiver.wait_for(Option::is_some).await;
     }
 }

@@ -1,4 +1,5 @@
-//! Socket activation: systemd passes listening sockets to `nrid`, which stay when `nrid` ends.
+//! Tests of socket activation: systemd passes listening sockets to `nrid`, and the sockets must
+//! stay when `nrid` ends.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +28,7 @@ use tempfile::TempDir;
 /// Time limit of every wait in these tests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Stands for systemd: listens in the state directory, and passes the sockets.
+/// A stand-in for systemd: listens in the state directory, and passes the sockets to `nrid`.
 struct Unit {
     dir: TempDir,
     sockets: Vec<(PathBuf, UnixListener)>,
@@ -38,7 +39,7 @@ impl Unit {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("s")).unwrap();
         fs::create_dir(dir.path().join("plugins")).unwrap();
-        // No shared socket: it belongs to the machine that runs the test.
+        // No shared socket, because its path belongs to the machine that runs the test.
         let base = format!(
             "plugin_path = {:?}\nsocket_path = \"\"\nstart_timeout = 20\n",
             dir.path().join("plugins")
@@ -72,8 +73,8 @@ impl Unit {
         ]
     }
 
-    /// Command for `nrid` with the passed sockets. A shell execs `nrid`, as systemd does, so that
-    /// `LISTEN_PID=$$` is its process id.
+    /// Returns the command for `nrid` with the passed sockets. A shell replaces itself by `nrid`,
+    /// so that `LISTEN_PID=$$` is the process id of `nrid`.
     fn activated(&self, pid: &str, count: usize) -> Command {
         let mut command = self.command("sh");
         let script =
@@ -87,10 +88,10 @@ impl Unit {
         command
     }
 
-    /// Command for `nrid` without passed sockets.
-    fn without_sockets(&self, more: &[&str]) -> Command {
+    /// Returns the command for `nrid` without passed sockets.
+    fn without_sockets(&self, options: &[&str]) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_nrid"));
-        command.args(more).args(self.arguments());
+        command.args(options).args(self.arguments());
         command
     }
 
@@ -110,7 +111,8 @@ impl Unit {
         assert!(client.wait_closed());
     }
 
-    fn identities(&self) -> Vec<u64> {
+    /// Returns the inodes of the sockets.
+    fn inodes(&self) -> Vec<u64> {
         self.sockets.iter().map(|(path, _)| fs::metadata(path).unwrap().ino()).collect()
     }
 }
@@ -127,8 +129,8 @@ impl Program {
         self.0.id()
     }
 
-    /// Waits for the end, and returns the exit status and the output.
-    fn ended(mut self) -> (ExitStatus, String) {
+    /// Waits until the program exits, and returns the exit status and the output.
+    fn wait_for_exit(mut self) -> (ExitStatus, String) {
         let status = wait_until("the program to end", || self.0.try_wait().unwrap());
         let mut output = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();
@@ -144,13 +146,14 @@ impl Drop for Program {
     }
 }
 
+/// Waits until the condition returns a value. `what` names the awaited event.
 fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "timeout: waited for {what}");
+        assert!(Instant::now() < deadline, "timeout while waiting for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -158,7 +161,7 @@ fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 #[test]
 fn passed_sockets_are_served_and_not_removed() {
     let unit = Unit::new(&["control.sock", "nri.sock", "more.sock"], "");
-    let before = unit.identities();
+    let before = unit.inodes();
     for _ in 0..2 {
         // Clients can connect before nrid runs.
         let early = Client::connect(&unit.path("control.sock")).unwrap();
@@ -168,15 +171,15 @@ fn passed_sockets_are_served_and_not_removed() {
         let Reply::Status(status) = early.call(&Request::Status, &[]).unwrap() else { panic!() };
         assert_eq!(status.pid, child.id());
         let sockets: Vec<_> = status.sockets.iter().map(|s| s.as_path().to_owned()).collect();
-        assert_eq!(sockets, [unit.path("nri.sock"), unit.path("more.sock")]);
+        assert_eq!(sockets, ["plugins/nri.sock", "nri.sock", "more.sock"].map(|s| unit.path(s)));
         wait_until("the plugin that connected early", || {
             unit.status().plugins.iter().any(|p| p.pid == Some(std::process::id())).then_some(())
         });
         drop(plugin);
         unit.stop();
-        let (status, output) = child.ended();
+        let (status, output) = child.wait_for_exit();
         assert!(status.success(), "{output}");
-        assert_eq!(unit.identities(), before, "nrid removed passed sockets");
+        assert_eq!(unit.inodes(), before, "nrid removed passed sockets");
         assert!(!output.contains("warn") && !output.contains("WARN"), "{output}");
     }
 }
@@ -184,7 +187,7 @@ fn passed_sockets_are_served_and_not_removed() {
 #[test]
 fn plugins_inherit_neither_sockets_nor_variables_of_systemd() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "plugin_registration_timeout = '60s'\n");
-    let (plugin, seen) = (unit.dir.path().join("plugins/10-look"), unit.dir.path().join("seen"));
+    let (plugin, seen) = (unit.dir.path().join("plugins/10-print"), unit.dir.path().join("seen"));
     let script = format!(
         "#!/bin/sh\n(env; readlink /proc/$$/fd/*) >'{seen}.new'\nmv '{seen}.new' '{seen}'\n",
         seen = seen.display()
@@ -206,41 +209,41 @@ fn plugins_inherit_neither_sockets_nor_variables_of_systemd() {
     assert!(!seen.contains("LISTEN_") && !seen.contains("NOTIFY_"), "{seen}");
 
     notify.set_read_timeout(Some(TIMEOUT)).unwrap();
-    let mut word = [0; 64];
-    let n = notify.recv(&mut word).unwrap();
-    assert_eq!(&word[..n], b"READY=1");
+    let mut message = [0; 64];
+    let n = notify.recv(&mut message).unwrap();
+    assert_eq!(&message[..n], b"READY=1");
     unit.status();
     unit.stop();
-    child.ended();
+    child.wait_for_exit();
 }
 
 #[test]
 fn nrid_does_not_replace_sockets_on_which_systemd_listens() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "");
-    let before = unit.identities();
+    let before = unit.inodes();
     // A background start reports ready, because the starter can connect to systemd's sockets.
-    let (status, output) = Program::start(unit.without_sockets(&["--background"])).ended();
+    let (status, output) = Program::start(unit.without_sockets(&["--background"])).wait_for_exit();
     assert!(status.success());
     assert_eq!(output, "ready\n");
-    let (status, output) = Program::start(unit.without_sockets(&[])).ended();
+    let (status, output) = Program::start(unit.without_sockets(&[])).wait_for_exit();
     assert_eq!(status.code(), Some(1));
     assert!(
         output.contains("another process listens on")
             && output.contains("nri-container-runtime.service"),
         "{output}"
     );
-    assert_eq!(unit.identities(), before);
-    // nrid that systemd starts for that connection waits for the lock.
+    assert_eq!(unit.inodes(), before);
+    // The nrid that systemd then starts waits for the lock.
     let child = Program::start(unit.activated("$$", 2));
     assert_eq!(unit.status().pid, child.id());
     unit.stop();
-    child.ended();
+    child.wait_for_exit();
 }
 
 #[test]
 fn a_restart_keeps_passed_sockets() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "");
-    let before = unit.identities();
+    let before = unit.inodes();
     let child = Program::start(unit.activated("$$", 2));
     unit.status();
     for _ in 0..2 {
@@ -248,35 +251,35 @@ fn a_restart_keeps_passed_sockets() {
         client.set_timeout(Some(TIMEOUT)).unwrap();
         assert_eq!(client.call(&Request::Restart { program: None }, &[]).unwrap(), Reply::Done);
         assert!(client.wait_closed());
-        assert_eq!((unit.status().pid, unit.status().sockets.len()), (child.id(), 1));
+        assert_eq!((unit.status().pid, unit.status().sockets.len()), (child.id(), 2));
     }
     unit.stop();
-    let (status, output) = child.ended();
+    let (status, output) = child.wait_for_exit();
     assert!(status.success(), "{output}");
-    assert_eq!(unit.identities(), before);
+    assert_eq!(unit.inodes(), before);
 }
 
 #[test]
 fn descriptors_for_another_process_are_ignored() {
     let unit = Unit::new(&["other.sock"], "");
     let child = Program::start(unit.activated("1", 1));
-    wait_until("nrid", || unit.path("control.sock").exists().then_some(()));
+    wait_until("nrid", || UnixStream::connect(unit.path("control.sock")).ok());
     let sockets: Vec<_> = unit.status().sockets.iter().map(|s| s.as_path().to_owned()).collect();
-    assert_eq!(sockets, [unit.path("nri.sock")]);
+    assert_eq!(sockets, ["plugins/nri.sock", "nri.sock"].map(|s| unit.path(s)));
     unit.stop();
-    assert!(child.ended().0.success());
+    assert!(child.wait_for_exit().0.success());
     assert!(
         !unit.path("nri.sock").exists() && !unit.path("control.sock").exists(),
-        "nrid did not remove sockets that it created"
+        "nrid did not remove the sockets that it created"
     );
 }
 
 #[test]
 fn invalid_descriptors_are_refused_by_name() {
-    let check = |unit: &Unit, count: usize, words: &[&str]| {
-        let (status, output) = Program::start(unit.activated("$$", count)).ended();
+    let check = |unit: &Unit, count: usize, parts: &[&str]| {
+        let (status, output) = Program::start(unit.activated("$$", count)).wait_for_exit();
         assert_eq!(status.code(), Some(1), "{output}");
-        assert!(words.iter().all(|word| output.contains(word)), "{output}");
+        assert!(parts.iter().all(|part| output.contains(part)), "{output}");
     };
     let unit = Unit::new(&["nri.sock"], "");
     check(&unit, 2, &["descriptor 4 of LISTEN_FDS"]);
@@ -294,7 +297,7 @@ fn invalid_descriptors_are_refused_by_name() {
 }
 
 #[test]
-fn connections_of_plugins_are_closed_if_they_are_disabled() {
+fn connections_of_plugins_are_closed_under_disable_connections() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "disable_connections = true\n");
     let child = Program::start(unit.activated("$$", 2));
     assert!(unit.status().sockets.is_empty());
@@ -302,7 +305,7 @@ fn connections_of_plugins_are_closed_if_they_are_disabled() {
     plugin.set_read_timeout(Some(TIMEOUT)).unwrap();
     assert_eq!(plugin.read(&mut [0]).unwrap(), 0);
     unit.stop();
-    child.ended();
+    child.wait_for_exit();
 }
 
 #[test]
@@ -314,10 +317,10 @@ fn a_socket_of_another_process_is_not_removed() {
         fs::remove_file(path).unwrap();
         UnixListener::bind(path).unwrap()
     };
-    wait_until("nrid", || unit.path("control.sock").exists().then_some(()));
+    wait_until("nrid", || UnixStream::connect(unit.path("control.sock")).ok());
     let _listener = replace(&unit.path("nri.sock"));
     unit.stop();
-    assert!(child.ended().0.success());
+    assert!(child.wait_for_exit().0.success());
     assert!(unit.path("nri.sock").exists());
     assert!(!unit.path("control.sock").exists());
 }

@@ -4,6 +4,7 @@
 //!
 //! The content is not interpreted here.
 
+use crate::host::file_access::{FileSystem, FileSystemHangs};
 pub use nri_host::sha256 as digest;
 use rustix::{
     fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid},
@@ -19,15 +20,11 @@ use std::{
         unix::fs::MetadataExt,
     },
     path::{Path, PathBuf},
-    time::Duration,
+    sync::OnceLock,
 };
 
 /// Maximum size of a `config.json` in bytes. Real ones have some 10 to 100 KiB.
 pub const MAX_CONFIG_SIZE: u64 = 16 << 20;
-
-/// Time limit of reading a `config.json`. A runtime would wait without a limit, but `nrid` serves
-/// other containers, too.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Directory and file name of a `config.json`.
 #[derive(Debug)]
@@ -35,6 +32,31 @@ pub struct Bundle {
     dir: OwnedFd,
     path: PathBuf,
     name: OsString,
+    /// Device and inode of the directory.
+    identity: (u64, u64),
+    effect: Effect,
+}
+
+/// Whether a replacement of `config.json` takes effect. Decided once: by the replacement itself, or
+/// by its time limit, after which the creation is refused and must not change the bundle.
+#[derive(Debug, Default)]
+pub struct Effect(OnceLock<bool>);
+
+impl Effect {
+    /// Lets the replacement take effect. Returns whether it may.
+    pub fn take(&self) -> bool {
+        *self.0.get_or_init(|| true)
+    }
+
+    /// Lets the replacement have no effect. Returns whether it has none.
+    pub fn give_up(&self) -> bool {
+        !*self.0.get_or_init(|| false)
+    }
+
+    /// Whether the replacement has no effect.
+    pub fn is_given_up(&self) -> bool {
+        self.0.get() == Some(&false)
+    }
 }
 
 /// A `config.json` that was read.
@@ -82,7 +104,7 @@ pub enum BundleError {
     /// The file has changed since it was read for the request to plugins.
     #[error("{0} was changed during the request to plugins: create the container again")]
     Changed(PathBuf),
-    /// The file cannot be replaced, and is unchanged.
+    /// The file cannot be replaced, and has not been changed.
     #[error("cannot replace {0}: {1}")]
     Replace(PathBuf, #[source] io::Error),
 }
@@ -91,54 +113,67 @@ impl Bundle {
     /// Returns the bundle in the directory `dir`, with the file `config` (default: `config.json`).
     ///
     /// # Errors
-    /// `config` is in another directory, which cannot be opened.
+    /// `config` is in another directory, which cannot be opened, or the file system fails.
     pub fn new(dir: OwnedFd, path: &Path, config: Option<&Path>) -> Result<Self, BundleError> {
         let config = config.unwrap_or(Path::new("config.json"));
         let name = config.file_name().unwrap_or(config.as_os_str()).to_owned();
         match config.parent().filter(|p| !p.as_os_str().is_empty()) {
-            None => Ok(Self { dir, path: path.to_owned(), name }),
+            None => Self::with_identity(dir, path.to_owned(), name),
             Some(parent) => {
                 let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
                 let inner = rustix::fs::openat(&dir, parent, flags, Mode::empty())
                     .map_err(|e| BundleError::Read(path.join(config), e.into()))?;
-                Ok(Self { dir: inner, path: path.join(parent), name })
+                Self::with_identity(inner, path.join(parent), name)
             }
         }
     }
 
-    /// Opens the directory by its path, for a bundle that is known already.
+    /// Opens the directory by its path.
     ///
     /// # Errors
-    /// The directory does not exist (any more).
+    /// The directory does not exist.
+    #[cfg(test)]
     pub fn open(path: &Path, name: &str) -> Result<Self, BundleError> {
         let dir = rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| BundleError::Read(path.to_owned(), e.into()))?;
-        Ok(Self { dir, path: path.to_owned(), name: name.into() })
+        Self::with_identity(dir, path.to_owned(), name.into())
     }
 
-    /// Directory of `config.json`.
+    fn with_identity(dir: OwnedFd, path: PathBuf, name: OsString) -> Result<Self, BundleError> {
+        let stat =
+            rustix::fs::fstat(&dir).map_err(|e| BundleError::Read(path.clone(), e.into()))?;
+        let identity = (stat.st_dev, stat.st_ino);
+        Ok(Self { dir, path, name, identity, effect: Effect::default() })
+    }
+
+    /// Returns the path of the directory of `config.json`.
     pub fn dir(&self) -> &Path {
         &self.path
     }
 
-    /// Name of `config.json`.
+    /// Returns the file name of `config.json`.
     pub fn name(&self) -> String {
         self.name.to_string_lossy().into_owned()
     }
 
-    /// Path of `config.json`, for messages.
+    /// Returns the path of `config.json`, for messages.
     pub fn file(&self) -> PathBuf {
         self.path.join(&self.name)
     }
 
-    /// Device and inode of the directory, which identify it independently of its path.
-    ///
-    /// # Errors
-    /// The file system fails.
-    pub fn identity(&self) -> Result<(u64, u64), BundleError> {
-        let stat = rustix::fs::fstat(&self.dir)
-            .map_err(|e| BundleError::Read(self.path.clone(), e.into()))?;
-        Ok((stat.st_dev, stat.st_ino))
+    /// Returns device and inode of the directory, which identify it whatever its path is.
+    pub fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
+    /// Returns the file system of the directory.
+    pub fn file_system(&self) -> FileSystem {
+        FileSystem::of(&self.dir)
+    }
+
+    /// Whether the replacement of `config.json` takes effect.
+    pub fn effect(&self) -> &Effect {
+        &self.effect
     }
 
     /// Reads `config.json`.
@@ -164,22 +199,11 @@ impl Bundle {
         Ok(Found { bytes, link: self.link().map_err(failed)?, meta })
     }
 
-    /// Reads `config.json` with a time limit, without blocking other requests if its file system
-    /// hangs.
+    /// Returns the symbolic link at the path of `config.json`, if it is one.
     ///
     /// # Errors
-    /// As for [`Bundle::read`], or the time limit is reached.
-    pub async fn read_with_timeout(self) -> Result<(Self, Found), BundleError> {
-        let file = self.file();
-        let reading = tokio::task::spawn_blocking(move || self.read().map(|found| (self, found)));
-        match tokio::time::timeout(READ_TIMEOUT, reading).await {
-            Ok(Ok(read)) => read,
-            Ok(Err(e)) => Err(BundleError::Read(file, io::Error::other(e))),
-            Err(_) => Err(BundleError::Hangs(file)),
-        }
-    }
-
-    fn link(&self) -> io::Result<Option<Link>> {
+    /// There is no file, or it cannot be read.
+    pub fn link(&self) -> io::Result<Option<Link>> {
         let meta = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(meta.st_mode) != FileType::Symlink {
             return Ok(None);
@@ -195,24 +219,28 @@ impl Bundle {
     /// The new file is not synced to disk: a bundle does not outlive a crash of its host.
     ///
     /// # Errors
-    /// A step fails, or the file has changed since it was read: the engine may have given up the
-    /// container, and may be about to create the next one. Then the present `config.json` stays,
-    /// and no temporary file is left.
+    /// A step fails, or the file has changed since it was read: the engine may have abandoned this
+    /// creation, and be about to create the next container from the bundle. Then the present
+    /// `config.json` stays, and no temporary file is left.
     pub fn replace(&self, bytes: &[u8], found: &Found) -> Result<(), BundleError> {
-        self.replace_found(found, |temporary| self.write_new(temporary, bytes, found))
+        let write_new = |temporary: &OsString| self.write_new(temporary, bytes, found);
+        let is_new = |entry: &Entry| matches!(entry, Entry::File(present) if present == bytes);
+        self.replace_found(found, write_new, is_new)
     }
 
-    /// Replaces the `config.json` that was read by the symbolic link that was there originally.
+    /// Replaces the `config.json` that was read by the engine's original symbolic link.
     ///
     /// # Errors
-    /// As for [`Bundle::replace`].
+    /// Those of [`Bundle::replace`].
     pub fn restore_link(&self, link: &Link, found: &Found) -> Result<(), BundleError> {
-        self.replace_found(found, |temporary| self.write_link(temporary, link))
+        let write_new = |temporary: &OsString| self.write_link(temporary, link);
+        let is_new = |entry: &Entry| matches!(entry, Entry::Link(to) if *to == link.target);
+        self.replace_found(found, write_new, is_new)
     }
 
     /// Restores the engine's `config.json` or link, if the present file has the digest `written`.
-    /// The engine does not wait for this call, and may write another `config.json` at the same
-    /// time; that one stays.
+    /// The engine does not wait for this call, and may write a new `config.json` at the same time.
+    /// Such a new file is not replaced.
     ///
     /// # Errors
     /// A step fails. Then the present `config.json` stays, and no temporary file is left.
@@ -223,12 +251,12 @@ impl Bundle {
         found: &Found,
         written: &str,
     ) -> Result<(), BundleError> {
-        let make = |temporary: &OsString| match link {
+        let write_temporary = |temporary: &OsString| match link {
             Some(link) => self.write_link(temporary, link),
             None => self.write_new(temporary, original, found),
         };
         self.replace_if(
-            make,
+            write_temporary,
             |entry| matches!(entry, Entry::File(bytes) if digest(bytes) == written),
         )
         .map(drop)
@@ -237,28 +265,44 @@ impl Bundle {
     fn replace_found(
         &self,
         found: &Found,
-        make: impl FnOnce(&OsString) -> io::Result<()>,
+        write_new: impl FnOnce(&OsString) -> io::Result<()>,
+        is_new: impl FnOnce(&Entry) -> bool,
     ) -> Result<(), BundleError> {
+        let has_hung = || match self.effect.is_given_up() {
+            true => Err(io::Error::new(io::ErrorKind::TimedOut, FileSystemHangs)),
+            false => Ok(()),
+        };
         let is_found = |entry: &Entry| match (entry, &found.link) {
             (Entry::File(bytes), None) => *bytes == found.bytes,
             (Entry::Link(target), Some(link)) => *target == link.target,
             _ => false,
         };
-        match self.replace_if(make, is_found)? {
-            true => Ok(()),
-            false => Err(BundleError::Changed(self.file())),
+        let write_new = |temporary: &OsString| write_new(temporary).and_then(|()| has_hung());
+        if !self.replace_if(write_new, is_found)? {
+            return Err(BundleError::Changed(self.file()));
         }
+        if self.effect.take() {
+            return Ok(());
+        }
+        // The creation has been refused meanwhile.
+        let write_found = |temporary: &OsString| match &found.link {
+            Some(link) => self.write_link(temporary, link),
+            None => self.write_new(temporary, &found.bytes, found),
+        };
+        self.replace_if(write_found, is_new)?;
+        has_hung().map_err(|e| BundleError::Replace(self.file(), e))
     }
 
-    /// Replaces `config.json` by a new file, if the present one is as expected. Returns whether it
-    /// was.
+    /// Replaces `config.json` by the file that `write_temporary` makes, if the present file or link
+    /// is as expected. Returns whether `config.json` was replaced.
     fn replace_if(
         &self,
-        make: impl FnOnce(&OsString) -> io::Result<()>,
+        write_temporary: impl FnOnce(&OsString) -> io::Result<()>,
         is_expected: impl FnOnce(&Entry) -> bool,
     ) -> Result<bool, BundleError> {
         let temporary = self.temporary();
-        make(&temporary).and_then(|()| self.exchange(&temporary, is_expected)).map_err(|e| {
+        let result = write_temporary(&temporary);
+        result.and_then(|()| self.exchange(&temporary, is_expected)).map_err(|e| {
             let _ = rustix::fs::unlinkat(&self.dir, &temporary, AtFlags::empty());
             BundleError::Replace(self.file(), e)
         })
@@ -266,9 +310,9 @@ impl Bundle {
 
     /// Exchanges the new file with `config.json`, and exchanges them back if the old file is not as
     /// expected. A check before a plain rename would miss a file that the engine writes in between.
-    /// An engine that has opened the old file for writing has truncated it, which the check shows,
-    /// and an engine that renames does so before or after the exchange. The only gap is within the
-    /// engine's `open`, between lookup and truncation.
+    /// The check after the exchange detects an engine that has opened the old file for writing,
+    /// because `open` has truncated the file; an engine that renames does so before or after the
+    /// exchange. The only gap is within the engine's `open`, between lookup and truncation.
     fn exchange(
         &self,
         temporary: &OsString,
@@ -290,7 +334,7 @@ impl Bundle {
                     self.read_entry(&self.name).is_ok_and(|entry| is_expected(&entry));
                 match is_expected {
                     true => rustix::fs::renameat(&self.dir, temporary, &self.dir, &self.name)?,
-                    false => self.sweep(),
+                    false => self.remove_temporary(),
                 }
                 return Ok(is_expected);
             }
@@ -307,17 +351,17 @@ impl Bundle {
                 back => back,
             };
             if let Err(error) = back {
-                // The temporary file must stay: it is the engine's.
+                // The temporary file must stay: it is the engine's config.json.
                 let file = self.path.join(temporary);
                 tracing::error!(
                     file = %file.display(),
                     %error,
-                    "cannot put back the engine's config.json, it is now in `file`"
+                    "cannot restore the engine's config.json, which now has the path in `file`"
                 );
                 return Ok(false);
             }
         }
-        self.sweep();
+        self.remove_temporary();
         Ok(is_expected)
     }
 
@@ -340,15 +384,15 @@ impl Bundle {
 
     fn write_link(&self, name: &OsString, link: &Link) -> io::Result<()> {
         self.check_replaceable()?;
-        self.sweep();
+        self.remove_temporary();
         rustix::fs::symlinkat(&link.target, &self.dir, name)?;
         let (uid, gid) = (Uid::from_raw(link.owner.0), Gid::from_raw(link.owner.1));
         rustix::fs::chownat(&self.dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(())
     }
 
-    /// Checks that `config.json` is a regular file or a link now: no engine writes a directory, a
-    /// device or a pipe there, so those stay.
+    /// Checks that `config.json` is a regular file or a link now. No engine writes a directory, a
+    /// device or a pipe at this path, so `nrid` does not replace those.
     fn check_replaceable(&self) -> io::Result<()> {
         let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(now.st_mode) {
@@ -357,24 +401,24 @@ impl Bundle {
         }
     }
 
-    /// Removes the temporary file of an `nrid` that was killed.
-    pub fn sweep(&self) {
-        let swept = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::empty());
+    /// Removes the temporary file, which may also be that of an `nrid` that was killed.
+    pub fn remove_temporary(&self) {
+        let removed = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::empty());
         // Another process with access to the directory may have put a directory there.
-        if swept == Err(Errno::ISDIR) {
+        if removed == Err(Errno::ISDIR) {
             let _ = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::REMOVEDIR);
         }
     }
 
-    /// Name of the temporary file. One name is enough, because only the holder of the bundle lock
-    /// writes.
+    /// Returns the name of the temporary file. One name per `config.json` is enough, because only
+    /// the holder of the bundle lock writes it.
     fn temporary(&self) -> OsString {
         OsString::from(format!(".{}.nri", self.name()))
     }
 
     fn write_new(&self, name: &OsString, bytes: &[u8], like: &Found) -> io::Result<()> {
         self.check_replaceable()?;
-        self.sweep();
+        self.remove_temporary();
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;

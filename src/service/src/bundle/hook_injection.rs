@@ -1,4 +1,5 @@
-//! Injection of our OCI hook into `config.json`, for containers that no wrapper reports.
+//! Injection of our OCI hook into `config.json`, for containers of `run` and `restore`: the wrapper
+//! becomes the runtime, so only a hook can report what happens to the container.
 
 use nri_control::HookKind;
 use nri_spec::OciConfig;
@@ -12,7 +13,7 @@ pub struct HookCall {
     pub program: PathBuf,
     /// Control socket.
     pub socket: PathBuf,
-    /// Record of the container.
+    /// Name of the container's record, see `ContainerKey::hook_name`.
     pub record: String,
     /// Time that the hook waits for a reply, which includes requests to plugins.
     pub timeout: Duration,
@@ -29,10 +30,10 @@ pub enum InjectError {
     Name(PathBuf),
 }
 
-/// Adds the hook to each stage, after the hooks of the engine. So it runs after `createRuntime`
-/// hooks that set up the network, and does not run after a `poststart` hook that fails: plugins are
-/// not notified of a `start` that fails, either. The engine's hooks keep their indexes, by which
-/// runtimes name a hook that failed.
+/// Adds our hook to each stage, after the hooks of the engine. Our hook therefore runs after
+/// `createRuntime` hooks that set up the network. It does not run if a `poststart` hook of the
+/// engine fails, just as plugins are not notified of a `start` that fails. The engine's hooks keep
+/// their indexes, by which runtimes name a hook that failed.
 ///
 /// # Errors
 /// `hooks` is not an object of lists. Then the config is unchanged.
@@ -92,17 +93,21 @@ mod tests {
 
     #[test]
     fn the_hook_is_added_after_those_of_the_engine() {
-        let theirs = json!({"path": "/theirs"});
+        let engine_hook = json!({"path": "/engine-hook"});
         let mut config = OciConfig::from_value(json!({
             "ociVersion": "1.0.2",
-            "hooks": {"createRuntime": [theirs], "poststart": [theirs, theirs], "other": 1}
+            "hooks": {
+                "createRuntime": [engine_hook],
+                "poststart": [engine_hook, engine_hook],
+                "other": 1
+            }
         }))
         .unwrap();
         inject(&mut config, &call()).unwrap();
         let hooks = &config.value()["hooks"];
-        assert_eq!(hooks["createRuntime"][0], theirs);
+        assert_eq!(hooks["createRuntime"][0], engine_hook);
         assert_eq!(hooks["createRuntime"][1]["args"][7], "createRuntime");
-        assert_eq!(hooks["poststart"][1], theirs);
+        assert_eq!(hooks["poststart"][1], engine_hook);
         assert_eq!(hooks["poststart"][2]["args"][7], "poststart");
         assert_eq!(hooks["poststop"][0]["args"][7], "poststop");
         assert_eq!(hooks["other"], 1);

@@ -1,37 +1,46 @@
 //! Files of control groups: compares their content with the effective resources, and writes them.
 //!
-//! `nri-cgroup` decides which values are written and expected; this file reads and writes. No
-//! access blocks for long, so the calls are not asynchronous.
+//! `nri-cgroup` decides which values are written and expected; this file reads and writes. Reads do
+//! not block. A write may take seconds: a smaller `memory.max` reclaims memory first.
 
+use crate::host::file_access::blocking;
 use nri_cgroup::CgroupWrite;
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// Number of attempts to write a file: limits depend on one another, so a write may succeed after
-/// that of another limit.
+/// Number of attempts to write a file: limits depend on one another, so the write of a limit may
+/// succeed only after another limit was written.
 const WRITE_ATTEMPTS: usize = 3;
 
 /// A file that does not hold the effective value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {} {}, and not {wanted}", file.display(), describe(found))]
+#[derive(Debug, thiserror::Error)]
+#[error("{field}: {} {found}, and not {wanted}", file.display())]
 pub struct Drift {
     /// The field of the resources.
     pub field: String,
-    /// The file that holds it.
+    /// The file that holds the field's value.
     pub file: PathBuf,
-    /// The content that it must have.
+    /// The content that the file must have.
     pub wanted: String,
-    /// Content of the file, or the reason why it cannot be read or written.
-    pub found: Result<String, String>,
+    /// What the file holds instead.
+    #[source]
+    pub found: ActualContent,
 }
 
-fn describe(found: &Result<String, String>) -> String {
-    match found {
-        Ok(content) => format!("holds {content:?}"),
-        Err(why) => why.clone(),
-    }
+/// What is wrong with a file that does not hold the effective value.
+#[derive(Debug, thiserror::Error)]
+pub enum ActualContent {
+    /// The compared part of the content.
+    #[error("holds {0:?}")]
+    Content(String),
+    /// The file cannot be read.
+    #[error("cannot be read ({0})")]
+    Unreadable(#[source] io::Error),
+    /// The file cannot be written.
+    #[error("cannot be written ({0})")]
+    Unwritable(#[source] io::Error),
 }
 
 /// Returns the files that do not hold the expected values.
@@ -55,39 +64,43 @@ pub fn found(write: &CgroupWrite) -> io::Result<String> {
     fs::read_to_string(file).map(|content| write.effective.compared(&content).to_owned())
 }
 
+/// Compares one file; `None` if it holds the expected value.
 fn drift(write: &CgroupWrite, page: u64) -> Option<Drift> {
     let file = file(write)?;
     let found = match fs::read_to_string(file) {
         Ok(content) if write.effective.matches(&content, page) => return None,
-        Ok(content) => Ok(write.effective.compared(&content).to_owned()),
+        Ok(content) => ActualContent::Content(write.effective.compared(&content).to_owned()),
         Err(e) if e.kind() == io::ErrorKind::NotFound && write.is_optional => return None,
-        Err(e) => Err(format!("cannot be read ({e})")),
+        Err(e) => ActualContent::Unreadable(e),
     };
     let wanted = write.effective.to_string();
     Some(Drift { field: write.field.clone(), file: file.to_owned(), wanted, found })
 }
 
-/// Writes the files that do not hold the expected values, and returns those that still do not hold
-/// them. Files that only the runtime can write are compared, but not written.
+/// Writes the files that do not hold the expected values, and returns the files that still do not
+/// hold them. Files that only the runtime can write are compared, but not written.
 pub fn enforce(writes: &[CgroupWrite]) -> Vec<Drift> {
     let page = rustix::param::page_size() as u64;
-    let mut left: Vec<&CgroupWrite> = writes.iter().filter(|s| drift(s, page).is_some()).collect();
+    let mut differing: Vec<&CgroupWrite> =
+        writes.iter().filter(|s| drift(s, page).is_some()).collect();
     let mut errors: Vec<(&CgroupWrite, io::Error)> = Vec::new();
     for _ in 0..WRITE_ATTEMPTS {
-        errors = left.iter().filter_map(|s| perform(s).err().map(|e| (*s, e))).collect();
-        left.retain(|s| drift(s, page).is_some());
-        if left.is_empty() {
+        if differing.is_empty() {
             return Vec::new();
         }
+        errors = blocking(|| {
+            differing.iter().filter_map(|s| perform(s).err().map(|e| (*s, e))).collect()
+        });
+        differing.retain(|s| drift(s, page).is_some());
     }
-    let explained = |write: &CgroupWrite| {
+    let with_error = |write: &CgroupWrite| {
         let mut drift = drift(write, page)?;
-        if let Some((_, error)) = errors.iter().find(|(failed, _)| *failed == write) {
-            drift.found = Err(format!("cannot be written ({error})"));
+        if let Some(index) = errors.iter().position(|(failed, _)| *failed == write) {
+            drift.found = ActualContent::Unwritable(errors.swap_remove(index).1);
         }
         Some(drift)
     };
-    left.into_iter().filter_map(explained).collect()
+    differing.into_iter().filter_map(with_error).collect()
 }
 
 fn perform(write: &CgroupWrite) -> io::Result<()> {
@@ -117,9 +130,9 @@ mod tests {
     #[test]
     fn drift_is_reported_and_corrected() {
         let dir = tempfile::tempdir().unwrap();
-        let set = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
-        set("right", "1\n");
-        set("wrong", "2");
+        let write_file = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        write_file("right", "1\n");
+        write_file("wrong", "2");
         let writes = [
             cgroup_write(dir.path(), &["right"], "1"),
             cgroup_write(dir.path(), &["missing", "wrong"], "1"),
@@ -132,21 +145,21 @@ mod tests {
             drift[0].to_string(),
             format!("memory.limit: {} holds \"2\", and not 1", file.display())
         );
-        assert_eq!(enforce(&writes), []);
+        assert!(enforce(&writes).is_empty());
         assert_eq!(fs::read_to_string(file).unwrap(), "1");
-        assert_eq!(compare(&writes), []);
+        assert!(compare(&writes).is_empty());
     }
 
     #[test]
     fn a_file_that_cannot_be_written_is_returned_with_the_reason() {
         let dir = tempfile::tempdir().unwrap();
-        let missing = cgroup_write(&dir.path().join("gone"), &["file"], "1");
-        let left = enforce(std::slice::from_ref(&missing));
-        assert!(left[0].to_string().contains("cannot be written (No such file"), "{}", left[0]);
+        let missing = cgroup_write(&dir.path().join("missing"), &["file"], "1");
+        let drift = enforce(std::slice::from_ref(&missing));
+        assert!(drift[0].to_string().contains("cannot be written (No such file"), "{}", drift[0]);
         // A file that only the runtime can write is compared, but not written.
-        let only_read = CgroupWrite { texts: Vec::new(), ..cgroup_write(dir.path(), &["x"], "1") };
+        let read_only = CgroupWrite { texts: Vec::new(), ..cgroup_write(dir.path(), &["x"], "1") };
         fs::write(dir.path().join("x"), "2").unwrap();
-        assert_eq!(enforce(&[only_read]).len(), 1);
+        assert_eq!(enforce(&[read_only]).len(), 1);
         assert_eq!(fs::read_to_string(dir.path().join("x")).unwrap(), "2");
     }
 }

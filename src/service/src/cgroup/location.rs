@@ -6,18 +6,18 @@ use nri_cgroup::{CgroupDirs, Controller, configured_path};
 use std::{
     collections::HashMap,
     fs,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
-/// Annotation of crun that names the group below a systemd scope.
+/// Annotation of crun that names the cgroup of the container below its systemd scope.
 const SUBGROUP_ANNOTATION: &str = "run.oci.systemd.subgroup";
 
-/// Name of that group without the annotation.
+/// Name of the cgroup below the systemd scope if a container lacks [`SUBGROUP_ANNOTATION`].
 const DEFAULT_SUBGROUP: &str = "container";
 
-/// Returns `/proc/PID/cgroup`; empty for a process that has ended.
-pub fn membership(pid: i32) -> String {
-    proc::text(format!("/proc/{pid}/cgroup"))
+/// Returns `/proc/PID/cgroup`; `None` for a process that has ended, or if the file cannot be read.
+pub fn membership(pid: i32) -> Option<String> {
+    Some(proc::text(format!("/proc/{pid}/cgroup"))).filter(|text| !text.is_empty())
 }
 
 /// Returns the directories of a container whose first process had this `membership` when it was
@@ -29,24 +29,46 @@ pub fn locate(
     systemd: bool,
     annotations: &HashMap<String, String>,
 ) -> CgroupDirs {
-    let mut expected = configured_path(path, systemd);
-    if let Some(scope) = expected.as_mut().filter(|_| systemd) {
-        // crun with cgroup version 2 puts the process, and the limits that it does not pass to
-        // systemd, into a group below the scope.
-        let subgroup =
-            annotations.get(SUBGROUP_ANNOTATION).map_or(DEFAULT_SUBGROUP, String::as_str);
-        let below = scope.join(subgroup);
-        if is_member_of(membership, &below) {
-            *scope = below;
-        }
-    }
+    let expected = expected(membership, path, systemd, annotations);
     CgroupDirs::of_process(&hierarchies::mounted(), membership, expected.as_deref())
+}
+
+/// Returns the path of the container's own group, as the OCI config names it.
+fn expected(
+    membership: &str,
+    path: &str,
+    systemd: bool,
+    annotations: &HashMap<String, String>,
+) -> Option<PathBuf> {
+    let scope = configured_path(path, systemd)?;
+    if !systemd {
+        return Some(scope);
+    }
+    // In cgroup v2, crun makes a group below the scope for the process and for the limits that
+    // crun does not pass to systemd.
+    let subgroup = match annotations.get(SUBGROUP_ANNOTATION) {
+        Some(name) => subgroup_name(name).map(|name| scope.join(name)),
+        None => Some(scope.join(DEFAULT_SUBGROUP)),
+    };
+    Some(subgroup.filter(|group| is_member_of(membership, group)).unwrap_or(scope))
+}
+
+/// Returns the value of [`SUBGROUP_ANNOTATION`] without the slashes around it, as crun appends it
+/// to the scope; `None` if it is not a single name. A user of an engine may choose the value, and
+/// it must not lead out of the scope.
+fn subgroup_name(value: &str) -> Option<&str> {
+    let name = value.trim_matches('/');
+    let mut components = Path::new(name).components();
+    match (components.next(), components.next()) {
+        (Some(Component::Normal(only)), None) if only == name => Some(name),
+        _ => None,
+    }
 }
 
 /// Whether a process is in the group `path`, or in one below it, in any hierarchy.
 fn is_member_of(membership: &str, path: &Path) -> bool {
     let paths = membership.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    paths.map(Path::new).any(|at| at.starts_with(path))
+    paths.map(Path::new).any(|member| member.starts_with(path))
 }
 
 /// Whether a container is paused. Runtimes pause through the freezer, and NRI has no event for it.
@@ -65,7 +87,7 @@ pub fn threads(dirs: &CgroupDirs) -> Vec<i32> {
     let Some(dir) = dirs.dirs().into_iter().find(|dir| dir.is_dir()) else { return Vec::new() };
     let (mut threads, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(dir) = dirs.pop() {
-        // Version 2 and version 1.
+        // In cgroup v2, then in v1.
         let text = ["cgroup.threads", "tasks"]
             .iter()
             .find_map(|name| fs::read_to_string(dir.join(name)).ok());
@@ -81,6 +103,36 @@ pub fn threads(dirs: &CgroupDirs) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subgroup_is_one_name_below_the_scope() {
+        let path = "a-b.slice:x:c";
+        let scope = "/a.slice/a-b.slice/x-c.scope";
+        for (value, below, expected) in [
+            (None, "container", "container"),
+            (None, "other", ""),
+            (Some("mine"), "mine/init", "mine"),
+            // crun appends the value to the scope.
+            (Some("/mine/"), "mine", "mine"),
+            (Some(""), "", ""),
+            // Values that once led to a group above the container.
+            (Some("/a.slice"), "", ""),
+            (Some("/a.slice"), "a.slice", "a.slice"),
+            (Some("/"), "container", ""),
+            (Some(".."), "", ""),
+            (Some("../.."), "", ""),
+            (Some("x/../.."), "x", ""),
+            (Some("."), "", ""),
+            (Some("x/y"), "x/y", ""),
+            (Some("x/."), "x", ""),
+        ] {
+            let membership = format!("0::{scope}/{below}\n");
+            let annotations = value.map(|v| (SUBGROUP_ANNOTATION.to_owned(), v.to_owned()));
+            let found =
+                super::expected(&membership, path, true, &annotations.into_iter().collect());
+            assert_eq!(found, Some(Path::new(scope).join(expected)), "{value:?}");
+        }
+    }
 
     #[test]
     fn membership_includes_groups_below_the_path() {

@@ -3,3 +3,4 @@
 pub mod files;
 pub mod location;
 pub mod oom;
+pub mod oom_events;

@@ -1,50 +1,51 @@
 //! Detection of OOM kills: kills of a container's processes because of its memory limit.
 //!
-//! The control group counts such kills, but may be removed with its last process (systemd then
-//! removes the scope). So `nrid` watches it from the creation on: by inotify in version 2, by an
-//! eventfd in version 1.
+//! The control group counts these kills, but may be removed as soon as its last process has exited
+//! (systemd then removes the scope). So `nrid` watches the control group from the creation on: by
+//! inotify in cgroup v2, by an eventfd in cgroup v1.
 
-use crate::host::sys;
-use nri_cgroup::{CgroupDirs, Controller};
-use rustix::{
-    event::{EventfdFlags, eventfd},
-    fs::inotify,
+use crate::{
+    cgroup::oom_events::{Events, OomMonitor},
+    host::problems::Problem,
 };
+use nri_cgroup::{CgroupDirs, Controller};
 use std::{
     fs, io,
-    mem::MaybeUninit,
-    os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-use tokio::io::unix::AsyncFd;
 
-/// Maximum time between reaching the limit and the removal of the group for which a kill is
-/// assumed: the kernel kills within milliseconds, and engines remove the group soon after.
+/// Maximum time between the last event that the limit was reached and the removal of the group for
+/// which an OOM kill is assumed. The kernel kills within milliseconds of the event, and engines
+/// remove the group soon after.
 const KILL_WINDOW: Duration = Duration::from_secs(2);
 
-/// Time that the event of a group's removal may take to arrive.
+/// Time limit for the arrival of the event that reports the removal of a group.
 const REMOVAL_EVENT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Name of the counter in the files of both versions.
+/// Name of the counter of OOM kills, in the files of both cgroup versions.
 const COUNTER: &str = "oom_kill";
 
-/// The file that counts kills. Its version decides how changes are reported.
+/// The file that counts OOM kills. The cgroup version decides how the kernel reports changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Counter {
     V1(PathBuf),
     V2(PathBuf),
 }
 
-/// A watch for OOM kills. Without a control group that counts them it reports none.
+/// A watch for OOM kills. Without one, the counter is read at the exit.
 #[derive(Debug, Default)]
-pub struct OomWatch(Option<Arc<Watch>>);
+pub struct OomWatch {
+    watch: Option<Arc<Watch>>,
+    _problem: Option<Problem>,
+}
 
+/// The watch of a control group.
 #[derive(Debug)]
 struct Watch {
     counter: Counter,
-    notifier: AsyncFd<OwnedFd>,
+    events: Events,
     seen: Mutex<Seen>,
 }
 
@@ -53,44 +54,36 @@ struct Watch {
 struct Seen {
     /// Time of the last event that the limit was reached.
     limit_reached: Option<Instant>,
-    /// Counts of the groups above at that time, the nearest first: version 2 only, where a group
-    /// counts for those below it.
-    above: Vec<(PathBuf, u64)>,
-    /// Number of events after the removal of the group: version 1 only, where the removal is an
-    /// event as well.
+    /// Counts of the ancestor groups at the last check, the nearest ancestor first. Cgroup v2 only,
+    /// where the count of a group includes its descendants.
+    ancestors: Vec<(PathBuf, u64)>,
+    /// Number of events after the removal of the group. Cgroup v1 only, where the removal itself
+    /// also is an event.
     events_after_removal: u64,
     killed: bool,
 }
 
 impl OomWatch {
     /// Watches the control groups of a container until they are removed; `id` is for the log.
-    pub fn start(id: &str, dirs: Option<&CgroupDirs>) -> Self {
-        let Some(counter) = dirs.and_then(Counter::of) else {
-            return Self(None);
-        };
-        let id = id.to_owned();
-        let watch = match Watch::of(counter) {
-            Ok(watch) => Arc::new(watch),
-            Err(error) => {
+    pub fn start(monitor: &OomMonitor, id: &str, dirs: Option<&CgroupDirs>) -> Self {
+        let Some(counter) = dirs.and_then(Counter::of) else { return Self::default() };
+        match Watch::start(monitor, counter) {
+            Ok(watch) => Self { watch: Some(watch), _problem: None },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 tracing::debug!(container = id, %error, "cannot watch for OOM kills");
-                return Self(None);
+                Self::default()
             }
-        };
-        let watching = watch.clone();
-        tokio::spawn(async move {
-            if let Err(error) = watching.watch().await {
-                tracing::debug!(container = id, %error, "watch for OOM kills failed");
-            }
-        });
-        Self(Some(watch))
+            Err(error) => Self { watch: None, _problem: Some(monitor.report(&error)) },
+        }
     }
 
-    /// Whether a kill was seen, or the control group counts one now. `status`: wait status of the
-    /// first process, if that is known.
+    /// Whether an OOM kill was detected, or the control group counts one now. `status`: wait status
+    /// of the first process, if known.
     pub async fn killed(&self, dirs: Option<&CgroupDirs>, status: Option<i32>) -> bool {
-        if let Some(watch) = &self.0 {
+        if let Some(watch) = &self.watch {
             // The last events may not have been read yet.
-            if watch.check() != Some(true) && status.is_none_or(is_of_a_kill) {
+            watch.events.read();
+            if watch.check() != Some(true) && status.is_none_or(is_kill_status) {
                 watch.wait_for_removal_event().await;
             }
             if watch.check() == Some(true) {
@@ -102,17 +95,46 @@ impl OomWatch {
 }
 
 impl Watch {
-    fn of(counter: Counter) -> io::Result<Self> {
-        let notifier = sys::wait_readable(match &counter {
-            Counter::V1(file) => notify_v1(file)?,
-            Counter::V2(file) => notify_v2(file)?,
-        })?;
-        let seen = Mutex::new(Seen { above: counter.above(), ..Seen::default() });
-        Ok(Self { counter, notifier, seen })
+    /// Starts to watch a control group.
+    fn start(monitor: &OomMonitor, counter: Counter) -> io::Result<Arc<Self>> {
+        let events = match &counter {
+            Counter::V1(file) => monitor.v1(file)?,
+            Counter::V2(file) => monitor.v2(file)?,
+        };
+        let seen = Mutex::new(Seen { ancestors: counter.ancestors(), ..Seen::default() });
+        let watch = Arc::new(Self { counter, events, seen });
+        if matches!(watch.events, Events::V1 { .. }) {
+            tokio::spawn(watch.clone().follow_v1());
+        }
+        let weak = Arc::downgrade(&watch);
+        watch.events.on_event(move || {
+            if let Some(watch) = weak.upgrade() {
+                watch.check();
+            }
+        });
+        Ok(watch)
     }
 
-    /// Waits for a second event after the removal of the group: one alone may be a kill or the
-    /// removal.
+    /// Checks at each event, until there was a kill or the group is removed.
+    async fn follow_v1(self: Arc<Self>) {
+        let Events::V1 { eventfd, .. } = &self.events else { return };
+        loop {
+            let Ok(mut ready) = eventfd.readable().await else { return };
+            if self.check().is_some() {
+                return;
+            }
+            ready.clear_ready();
+            // The kernel sends the event before it kills: wait for the kill to be counted.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            // Checked again, for events that arrived before the flag was cleared.
+            if self.check().is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a second event after the removal of the group: a single event may report a kill or
+    /// the removal.
     async fn wait_for_removal_event(&self) {
         let deadline = Instant::now() + REMOVAL_EVENT_TIMEOUT;
         while self.check() != Some(true)
@@ -127,32 +149,16 @@ impl Watch {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn watch(&self) -> io::Result<()> {
-        loop {
-            let mut ready = self.notifier.readable().await?;
-            if self.check().is_some() {
-                return Ok(());
-            }
-            ready.clear_ready();
-            if matches!(self.counter, Counter::V1(_)) {
-                // The event precedes the kill.
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            // Checked again, for events that arrived before the flag was cleared.
-            if self.check().is_some() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Reads the events and the counter; returns whether there was a kill, if that is certain.
+    /// Reads the events and the counter. Returns whether there was a kill; `None` while the group
+    /// exists and has counted no kill.
     fn check(&self) -> Option<bool> {
-        // Locked, because events are read once: they are evaluated before the next check.
+        // Locked until the end: an event can be read only once, so another check must not run
+        // before this one has evaluated it.
         let mut seen = self.seen();
-        let events = self.read_events();
-        // The groups above are read first: a kill between the reads is then in the group's own
-        // count.
-        let above = self.counter.above();
+        let events = self.events.take();
+        // The ancestors are read first, so that a kill between the two reads is in the group's own
+        // count, and not lost.
+        let ancestors = self.counter.ancestors();
         let content = fs::read_to_string(self.counter.file());
         let is_reached = if content.is_err() && matches!(self.counter, Counter::V1(_)) {
             seen.events_after_removal += events;
@@ -166,46 +172,27 @@ impl Watch {
         match &content {
             Ok(content) => {
                 seen.killed |= count(content) > 0;
-                seen.above = above;
+                seen.ancestors = ancestors;
             }
-            // The group was removed with the process, by a runtime that waits for it or by systemd.
-            // In version 2 there is an event every 10 ms at most, so the kill may have none. The
-            // limit has one, and the groups above count the kill.
+            // A runtime or systemd removed the group right after the process exited. Cgroup v2
+            // sends at most one event per 10 ms, so there may be no event for the kill itself.
+            // There is one for reaching the limit, and the ancestors count the kill.
             Err(_) => {
                 let is_recent = seen.limit_reached.is_some_and(|at| at.elapsed() < KILL_WINDOW);
-                let above =
-                    seen.above.iter().find_map(|(file, before)| Some(kills(file).ok()? > *before));
-                seen.killed |= is_recent && above.unwrap_or(true);
+                let is_counted = seen
+                    .ancestors
+                    .iter()
+                    .find_map(|(file, before)| Some(kills(file).ok()? > *before));
+                seen.killed |= is_recent && is_counted.unwrap_or(true);
             }
         }
         if seen.killed { Some(true) } else { content.is_err().then_some(false) }
     }
-
-    /// Reads the events since the last call, and returns their number. In version 1 the removal of
-    /// the group is one of them.
-    fn read_events(&self) -> u64 {
-        let fd = self.notifier.get_ref();
-        match &self.counter {
-            Counter::V1(_) => {
-                let mut count = [0; 8];
-                let read = rustix::io::read(fd, &mut count[..]).is_ok_and(|n| n == count.len());
-                if read { u64::from_ne_bytes(count) } else { 0 }
-            }
-            Counter::V2(_) => {
-                let mut buffer = [MaybeUninit::uninit(); 4096];
-                let mut events = inotify::Reader::new(fd, &mut buffer);
-                let mut modified = 0;
-                while let Ok(event) = events.next() {
-                    modified += u64::from(event.events().contains(inotify::ReadFlags::MODIFY));
-                }
-                modified
-            }
-        }
-    }
 }
 
-/// Whether a wait status is that of a killed process, or of a shell that ran a killed process.
-fn is_of_a_kill(status: i32) -> bool {
+/// Whether a wait status is that of a process that SIGKILL ended, or of a shell that reports such a
+/// process.
+fn is_kill_status(status: i32) -> bool {
     const KILL: i32 = libc::SIGKILL;
     status & 0x7f == KILL || status >> 8 == 128 + KILL
 }
@@ -231,8 +218,9 @@ impl Counter {
         kills(self.file()).unwrap_or(0)
     }
 
-    /// Counts of the groups above, where they include the groups below them.
-    fn above(&self) -> Vec<(PathBuf, u64)> {
+    /// Returns the counts of the ancestor groups; none in cgroup v1, where an ancestor does not
+    /// count the kills of its descendants.
+    fn ancestors(&self) -> Vec<(PathBuf, u64)> {
         let (Self::V2(file), Some(name)) = (self, self.file().file_name()) else {
             return Vec::new();
         };
@@ -244,26 +232,12 @@ impl Counter {
     }
 }
 
-/// Returns the count in a file.
+/// Reads the count of OOM kills from a file.
 fn kills(file: &Path) -> io::Result<u64> {
     fs::read_to_string(file).map(|content| count(&content))
 }
 
-fn notify_v1(file: &Path) -> io::Result<OwnedFd> {
-    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let control = fs::File::open(file)?;
-    let text = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
-    fs::write(file.with_file_name("cgroup.event_control"), text)?;
-    Ok(event)
-}
-
-fn notify_v2(file: &Path) -> io::Result<OwnedFd> {
-    let notifier = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-    let events = inotify::WatchFlags::MODIFY | inotify::WatchFlags::DELETE_SELF;
-    inotify::add_watch(&notifier, file, events)?;
-    Ok(notifier)
-}
-
+/// Parses the count of OOM kills.
 fn count(content: &str) -> u64 {
     let line = content.lines().find_map(|line| line.strip_prefix(COUNTER)?.strip_prefix(' '));
     line.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
@@ -272,6 +246,36 @@ fn count(content: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::{descriptors::Descriptors, problems::Problems};
+
+    #[tokio::test]
+    async fn one_inotify_instance_serves_all_containers() {
+        let dir = tempfile::tempdir().unwrap();
+        let descriptors = Arc::new(Descriptors::of_this_process());
+        let monitor = OomMonitor::new(descriptors, Problems::default());
+        // More than a user may have inotify instances by default.
+        let files: Vec<_> = (0..200)
+            .map(|n| {
+                let group = dir.path().join(n.to_string());
+                fs::create_dir(&group).unwrap();
+                let file = group.join("memory.events");
+                fs::write(&file, "max 0\noom_kill 0\n").unwrap();
+                file
+            })
+            .collect();
+        let watch = |file: &PathBuf| Watch::start(&monitor, Counter::V2(file.clone())).unwrap();
+        let watches: Vec<_> = files.iter().map(watch).collect();
+        // A second container in a control group.
+        drop(watch(&files[7]));
+        fs::write(&files[7], "max 1\noom_kill 1\n").unwrap();
+        fs::remove_dir_all(files[9].parent().unwrap()).unwrap();
+        watches[8].events.read();
+        // The kill was seen when the events were read for another watch.
+        fs::remove_dir_all(files[7].parent().unwrap()).unwrap();
+        assert_eq!(watches[7].check(), Some(true));
+        assert_eq!(watches[8].check(), None);
+        assert_eq!(watches[9].check(), Some(false));
+    }
 
     #[test]
     fn oom_kills_are_counted_in_both_cgroup_versions() {

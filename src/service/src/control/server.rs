@@ -1,8 +1,9 @@
-//! The control socket: accepts connections, authorizes and decodes their requests, and passes them
-//! on. The verbs are in [`crate::verb`].
+//! The control socket: accepts and authorizes connections, decodes requests, and calls the function
+//! for each request. The runtime verbs are served in [`crate::verb`].
 
 use crate::{
     channel::{Channel, LargeMessages},
+    control::peer::{CallerRefusal, authorize},
     error::CallerError,
     service::{Ending, Service},
     verb::{
@@ -12,30 +13,42 @@ use crate::{
     },
 };
 use nri_control::{Begin, FrameError, OsText, Reply, Request, Verb};
-use nri_trust::Owners;
-use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
-use tokio::net::{UnixListener, UnixStream};
+use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
+use tokio::{net::UnixListener, sync::mpsc};
 
-/// Pause after an `accept` that failed, because descriptors are exhausted for example.
+/// Pause after an `accept` that failed, for example because descriptors are exhausted: without the
+/// pause, the loop would use a whole CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections until the service ends.
-pub async fn serve(service: Arc<Service>, listener: UnixListener) {
+/// Accepts connections until the service ends. A listener from `replacements` replaces the current
+/// one, whose path was removed.
+pub async fn serve(
+    service: Arc<Service>,
+    mut listener: UnixListener,
+    mut replacements: mpsc::Receiver<UnixListener>,
+) {
     let large = LargeMessages::default();
     loop {
         let accepted = tokio::select! {
-            // Polled first, so that a connection that is not accepted waits for the next nrid.
+            // The end is polled first: a connection that this nrid does not accept stays in the
+            // socket's queue for the next nrid.
             biased;
-            () = service.ended() => return,
+            () = service.end_requested() => return,
+            Some(replacement) = replacements.recv() => {
+                listener = replacement;
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
-                if let Err(error) = authorize(&stream) {
+                let authorized = authorize(&stream);
+                let (service, channel) = (service.clone(), Channel::new(stream, large.clone()));
+                if let Err(error) = authorized {
                     tracing::warn!(%error, "control connection refused");
+                    tokio::spawn(refuse_peer(channel, error));
                     continue;
                 }
-                let (service, channel) = (service.clone(), Channel::new(stream, large.clone()));
                 tokio::spawn(async move {
                     match connection(&service, channel).await {
                         Ok(()) | Err(FrameError::Closed) => {}
@@ -51,20 +64,18 @@ pub async fn serve(service: Arc<Service>, listener: UnixListener) {
     }
 }
 
-/// Checks that a peer may send requests: they name programs that are run with the rights of `nrid`.
-/// The directory and mode of the socket keep other users away, unless a systemd unit has moved it.
-fn authorize(stream: &UnixStream) -> io::Result<()> {
-    let uid = stream.peer_cred()?.uid();
-    if Owners::of_this_process().contains(uid) {
-        return Ok(());
+/// Replies to the first request of a peer that may not send any.
+async fn refuse_peer(mut channel: Channel, error: CallerRefusal) {
+    if let Ok(_) | Err(FrameError::OtherProtocol(_)) = channel.receive_first().await {
+        let _ = channel.send(&Reply::Refused { message: format!("nrid refuses: {error}") }).await;
     }
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("the peer is user {uid}")))
 }
 
+/// Serves the requests of a connection, one after the other.
 async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), FrameError> {
-    let mut first = true;
+    let mut is_first = true;
     loop {
-        let received = match std::mem::take(&mut first) {
+        let received = match std::mem::take(&mut is_first) {
             true => channel.receive_first().await,
             false => channel.receive().await,
         };
@@ -79,16 +90,19 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
         if !matches!(request.version.as_str(), "" | env!("CARGO_PKG_VERSION")) {
             service.restart_if_replaced(&request.version);
         }
-        let is_work =
-            !matches!(request.message, Request::Status | Request::Stop | Request::Restart { .. });
+        let must_complete = !matches!(
+            request.message,
+            Request::Ping | Request::Status | Request::Stop | Request::Restart { .. }
+        );
         let in_progress = service.start_request();
-        if is_work && in_progress.is_none() {
+        if must_complete && in_progress.is_none() {
             // Closed without a reply: nothing was started, and the wrapper sends its request to the
             // next nrid.
             return Ok(());
         }
-        let _in_progress = in_progress.filter(|_| is_work);
+        let _in_progress = in_progress.filter(|_| must_complete);
         match request.message {
+            Request::Ping => channel.send(&Reply::Done).await?,
             Request::Status => {
                 channel.send(&Reply::Status(Box::new(service.status().await))).await?
             }
@@ -103,29 +117,29 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
             Request::Stop => {
                 channel.send(&Reply::Done).await?;
                 service.end(Ending::Stop);
-                // The peer sees the end of the process as the end of this connection.
+                // Keeps the connection open until the process ends, for which the peer waits.
                 std::future::pending::<()>().await;
             }
             message => tokio::select! {
-                // Polled first: a missing reply of a plugin that is being closed must not count as
-                // its failure.
+                // Polled first: if a plugin does not reply because nrid is closing it, the request
+                // must be abandoned and not fail.
                 biased;
                 () = service.abandoned() => return Err(FrameError::Closed),
-                done = work(service, &mut channel, message, fds) => done?,
+                served = serve_request(service, &mut channel, message, fds) => served?,
             },
         }
     }
 }
 
-/// Serves a request for which a clean end waits.
-async fn work(
+/// Serves a request that a clean end of `nrid` waits for.
+async fn serve_request(
     service: &Arc<Service>,
     channel: &mut Channel,
     message: Request,
     fds: Vec<OwnedFd>,
 ) -> Result<(), FrameError> {
     match message {
-        Request::Begin(begin) => verb(service, channel, *begin, fds).await,
+        Request::Begin(begin) => serve_verb(service, channel, *begin, fds).await,
         Request::Hook(hook) => channel.send(&hook::serve(service, &hook).await).await,
         Request::Verify { ids } => {
             let verified = service.verify(&ids).await;
@@ -145,16 +159,17 @@ async fn work(
     }
 }
 
-async fn verb(
+async fn serve_verb(
     service: &Arc<Service>,
     channel: &mut Channel,
     begin: Begin,
     fds: Vec<OwnedFd>,
 ) -> Result<(), FrameError> {
     let (verb, id) = (begin.verb, begin.id.clone());
-    let request = match VerbRequest::parse(begin, fds.into_iter().next()) {
+    let namespace = channel.peer_pid().and_then(|pid| service.namespaces.of_process(pid));
+    let request = match VerbRequest::parse(begin, fds.into_iter().next(), namespace).await {
         Ok(request) => request,
-        Err(error) => return channel.send(&refuse(&id, &error.into())).await,
+        Err(error) => return channel.send(&refuse(&id, &error)).await,
     };
     match verb {
         Verb::Create => create::serve(service, channel, request).await,
@@ -162,36 +177,5 @@ async fn verb(
         Verb::Start => start::serve(service, channel, &request).await,
         Verb::Update => update::serve(service, channel, &request).await,
         Verb::Delete => delete::serve(service, channel, &request).await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn only_the_owner_may_send_requests() {
-        let (ours, _theirs) = UnixStream::pair().unwrap();
-        assert!(authorize(&ours).is_ok());
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: only root can be another user");
-            return;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s");
-        let listener = UnixListener::bind(&path).unwrap();
-        for file in [dir.path(), &path] {
-            std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o777))
-                .unwrap();
-        }
-        let connect = || {
-            // Changes the user of this thread only.
-            let nobody = rustix::fs::Uid::from_raw(65534);
-            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-            std::os::unix::net::UnixStream::connect(&path).unwrap()
-        };
-        let _client = std::thread::scope(|s| s.spawn(connect).join().unwrap());
-        let (stream, _) = listener.accept().await.unwrap();
-        assert_eq!(authorize(&stream).unwrap_err().to_string(), "the peer is user 65534");
     }
 }

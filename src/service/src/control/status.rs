@@ -1,6 +1,9 @@
 //! The status that `nrictl status` shows.
 
-use crate::{daemon::program::Program, service::Service};
+use crate::{
+    daemon::{program::Program, reload::PLUGIN_DIR_TIMEOUT},
+    service::Service,
+};
 use nri_adaptation::PluginOrigin;
 use nri_config::Mode;
 use nri_control::{OsText, PluginStatus, Status};
@@ -9,6 +12,10 @@ impl Service {
     /// Returns the current status.
     pub async fn status(&self) -> Status {
         let settings = self.settings();
+        let pending = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
+        let plugin_dir_error = pending.as_ref().err().map(ToString::to_string);
+        let mut pending = pending.unwrap_or_default();
+        let idle_policies = std::mem::take(&mut pending.unmatched_policies);
         let (pods, containers) = self.registry.counts();
         let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
             name: plugin.id.as_ref().map_or_else(String::new, ToString::to_string),
@@ -34,11 +41,14 @@ impl Service {
                 Mode::Shadow => "shadow",
             }
             .to_owned(),
-            due: self.pending_changes().await,
+            due: self.pending_changes(pending),
             program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
             program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),
             restart_error: self.program.as_ref().and_then(Program::error),
-            idle_policies: self.adaptation.unmatched_policies().await,
+            problems: self.problems.lines(),
+            idle_policies,
+            plugin_dir_error,
+            inherited: self.inherited.clone(),
         }
     }
 }

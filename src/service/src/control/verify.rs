@@ -1,5 +1,5 @@
 //! `nrictl verify`: compares the effective resources of containers with their control groups, for
-//! resources of the engine and of plugins.
+//! fields that the engine set as well as fields that plugins set.
 
 use crate::{
     cgroup::files,
@@ -20,7 +20,7 @@ impl Service {
     pub async fn verify(&self, ids: &[String]) -> Vec<Verified> {
         let mut verified = Vec::new();
         if ids.is_empty() {
-            for container in self.registry.all() {
+            for container in self.registry.by_age() {
                 if container.status() != ContainerStatus::Stopped {
                     verified.push(verify(&container).await);
                 }
@@ -29,10 +29,10 @@ impl Service {
         for id in ids {
             match self.find_by_id(id) {
                 Ok(container) => verified.push(verify(&container).await),
-                Err(why) => {
+                Err(error) => {
                     verified.push(Verified {
                         id: id.clone(),
-                        error: Some(why.to_owned()),
+                        error: Some(error.to_owned()),
                         ..Verified::default()
                     });
                 }
@@ -41,19 +41,11 @@ impl Service {
         verified
     }
 
+    /// Returns the container with this id, or else the only container whose id begins with it.
     fn find_by_id(&self, id: &str) -> Result<Arc<Container>, &'static str> {
-        let all = self.registry.all();
-        let matching = |wanted: &dyn Fn(&str) -> bool| {
-            let found = |c: &&Arc<Container>| {
-                let record = c.record();
-                wanted(&record.key.id) || wanted(&record.container.id)
-            };
-            all.iter().filter(found).cloned().collect::<Vec<_>>()
-        };
-        let exact = matching(&|known| known == id);
-        let found = if exact.is_empty() { matching(&|known| known.starts_with(id)) } else { exact };
+        let found = self.registry.by_id_or_prefix(id);
         match <[Arc<Container>; 1]>::try_from(found) {
-            Ok([one]) => Ok(one),
+            Ok([container]) => Ok(container),
             Err(found) if found.is_empty() => Err("no such container"),
             Err(_) => Err("several containers have ids with this prefix"),
         }

@@ -1,9 +1,11 @@
 //! Sockets and lock that were passed to the process, by systemd ([`systemd`]) or by the program
-//! that it replaces ([`handover`]).
+//! that the current one replaced ([`handover`]).
 //!
 //! [`systemd`]: super::systemd
 //! [`handover`]: super::handover
 
+use crate::daemon::program::RestartError;
+use nri_control::Inherited;
 use std::{
     ffi::OsString,
     io,
@@ -25,10 +27,12 @@ pub struct Activation {
     pub sockets: Vec<PassedSocket>,
     /// Lock of the state directory, from the program that this one replaces.
     pub lock: Option<OwnedFd>,
-    /// Error of an attempt to replace this program by another one.
-    pub failed: Option<String>,
+    /// Error of a restart that failed, after which this program continues.
+    pub restart_error: Option<RestartError>,
     /// Socket on which systemd expects the report of the start.
     pub notify: Option<Notify>,
+    /// What the process has inherited from the one that started it, and cannot reset.
+    pub inherited: Vec<Inherited>,
 }
 
 /// A listening socket.
@@ -38,7 +42,7 @@ pub struct PassedSocket {
     pub path: PathBuf,
     /// The socket.
     pub listener: UnixListener,
-    /// The file, if the program that this one replaces created it, so that it is removed at the
+    /// The socket's file, if the replaced program created it. `nrid` removes such a file at its
     /// end.
     pub created: Option<FileId>,
 }
@@ -53,13 +57,13 @@ impl Activation {
     }
 }
 
-/// Returns device and inode of a file, without following links.
+/// Returns device and inode of a file, without following links; `None` if it does not exist.
 pub fn file_id(path: &Path) -> Option<FileId> {
     use std::os::unix::fs::MetadataExt;
     std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
 }
 
-/// Whether two paths are one file; `/var/run` is a link to `/run`.
+/// Whether two paths name one file, such as `/run/x` and `/var/run/x`.
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     a == b || file_id(a).is_some_and(|a| Some(a) == file_id(b))
 }

@@ -2,10 +2,15 @@
 //! verb, may be in the cgroup of a container or pod, and has pipes of the engine among its
 //! descriptors.
 //!
-//! It runs as two processes. The first makes inherited descriptors close-on-exec, starts the second
-//! and ends, so that the second has no parent that waits. The second opens a session and leaves the
-//! cgroup. A second `nrid` is prevented by the lock of the state directory, not here.
+//! Detaching takes two processes. The first process makes inherited descriptors close-on-exec,
+//! starts the second one and exits, so that the daemon is not a child that the starter has to wait
+//! for. The second process enters the namespaces of the host ([`super::namespaces`]), opens a
+//! session, leaves the cgroup, resets what it has inherited ([`super::attributes`]), and is then
+//! the daemon. The lock of the state directory allows one daemon only. A restart does all that
+//! again.
 
+use crate::daemon::{attributes, namespaces};
+use nri_control::Inherited;
 use rustix::process::{DumpableBehavior, Signal, setsid};
 use std::{
     fs, io,
@@ -14,7 +19,7 @@ use std::{
 };
 
 /// Argument of the second process, in place of `--background`.
-pub const STAY: &str = "--stay";
+const SECOND_PROCESS: &str = "--stay";
 
 /// Starts the second process with the same arguments, `--background` replaced.
 ///
@@ -22,12 +27,13 @@ pub const STAY: &str = "--stay";
 /// The second process cannot be started.
 pub fn start_second() -> io::Result<()> {
     crate::host::sys::close_on_exec_from(3)?;
-    let arguments =
-        std::env::args_os().skip(1).map(|a| if a == "--background" { STAY.into() } else { a });
+    let arguments = std::env::args_os()
+        .skip(1)
+        .map(|a| if a == "--background" { SECOND_PROCESS.into() } else { a });
     Command::new(std::env::current_exe()?)
         .args(arguments)
         .env_clear()
-        .envs(std::env::vars_os().filter(|(k, _)| KEPT.iter().any(|kept| k == kept)))
+        .envs(std::env::vars_os().filter(|(k, _)| KEPT_VARIABLES.iter().any(|kept| k == kept)))
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .current_dir("/")
@@ -35,9 +41,9 @@ pub fn start_second() -> io::Result<()> {
     Ok(())
 }
 
-/// Variables that the second process keeps. The rest are the engine's, and may name its sockets and
-/// pipes.
-const KEPT: [&str; 5] =
+/// Environment variables that the second process keeps. All others come from the engine, and may
+/// name the engine's sockets and pipes.
+const KEPT_VARIABLES: [&str; 5] =
     ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_locate::CONFIG_ENV, "LD_LIBRARY_PATH"];
 
 /// Denies other users access to the files and the memory of this process, because both hold
@@ -49,34 +55,42 @@ pub fn restrict_access() {
     }
 }
 
-/// Unblocks all signals, before there is another thread. Runtimes block them for the hooks that
-/// they call, and launched plugins would inherit that.
-pub fn unblock_signals() {
+/// Unblocks all signals, and ends that they are ignored, before another thread exists. Runtimes
+/// block signals in the hooks that they call, nohup(1) ignores one, and launched plugins would
+/// inherit both.
+pub fn reset_signals() {
+    crate::host::sys::handle_ignored_signals();
     if let Err(error) = nix::sys::signal::SigSet::empty().thread_set_mask() {
         tracing::warn!(%error, "cannot unblock signals");
     }
 }
 
-/// Leaves the session, parent and cgroup of the starter, in the second process.
-pub fn detach() {
-    // Leaves the starter's terminal and process group. It cannot fail, because the first process
-    // leads the group.
+/// Leaves the session, parent and cgroup of the starter, and resets other attributes, in the second
+/// process. Returns what cannot be reset.
+pub fn detach() -> Vec<Inherited> {
+    // Leaves the starter's terminal and process group. This cannot fail, because this process is
+    // not the leader of its process group: the first process is.
     let _ = setsid();
     let _ = rustix::process::set_parent_process_death_signal(None::<Signal>);
-    for (file, error) in leave_cgroup() {
-        tracing::warn!(file = %file.display(), %error, "cannot leave the cgroup of the starter");
-    }
+    let stays_in = |(file, error): (PathBuf, io::Error)| Inherited {
+        what: format!("the cgroup of the starter cannot be left: {}: {error}", file.display()),
+        effect: "nrid and its plugins share the limits of this cgroup, and end with it".to_owned(),
+        remedy: namespaces::START_AGAIN.to_owned(),
+    };
+    let mut inherited: Vec<_> = leave_cgroup().into_iter().map(stays_in).collect();
+    inherited.extend(attributes::reset());
+    inherited
 }
 
-/// Moves this process to the root of every cgroup hierarchy, and returns the files where that
-/// failed. In the cgroup of a container or pod, `nrid` would be limited and killed with that
-/// cgroup.
+/// Moves this process to the root of every cgroup hierarchy, and returns the files whose write
+/// failed. In the cgroup of a container or pod, `nrid` would share that cgroup's limits and be
+/// killed with it.
 fn leave_cgroup() -> Vec<(PathBuf, io::Error)> {
-    let inside = crate::host::proc::text("/proc/self/cgroup");
-    crate::host::hierarchies::mounted()
+    let own_cgroups = crate::host::proc::text("/proc/self/cgroup");
+    crate::host::hierarchies::read()
         .into_iter()
         .filter(|hierarchy| {
-            nri_cgroup::path_in_hierarchy(&inside, hierarchy).is_some_and(|path| path != "/")
+            nri_cgroup::path_in_hierarchy(&own_cgroups, hierarchy).is_some_and(|path| path != "/")
         })
         .filter_map(|hierarchy| {
             let file = hierarchy.path.join("cgroup.procs");

@@ -5,9 +5,10 @@
 use crate::{
     daemon::{
         activation::{Activation, FileId, PassedSocket},
+        program::RestartError,
         sockets::Socket,
     },
-    host::sys,
+    host::{descriptors, sys},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -41,13 +42,12 @@ struct Numbers {
 }
 
 impl Handover {
-    /// Prepares sockets for the next program, without those at a path that another process has
-    /// taken.
+    /// Prepares sockets for the next program, except sockets whose path now is another file.
     pub fn new(sockets: Vec<Socket>, lock: OwnedFd) -> Self {
-        Self { sockets: sockets.into_iter().filter(Socket::has_path).collect(), lock }
+        Self { sockets: sockets.into_iter().filter(Socket::is_at_path).collect(), lock }
     }
 
-    /// Replaces this program, with the same arguments. Returns only if that fails.
+    /// Replaces this program, with the same arguments. Returns only if the replacement fails.
     pub fn exec(&self, program: &Path, state_dir: &Path) -> io::Error {
         match self.try_exec(program, state_dir) {
             Ok(never) => match never {},
@@ -63,8 +63,8 @@ impl Handover {
             Numbers { pid: std::process::id(), sockets: sockets?, lock: number(&self.lock)? };
         let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
         arguments.insert(0, program.into());
-        let named = |a: &OsString| a.as_encoded_bytes().starts_with(b"--state-dir");
-        if !arguments.iter().any(named) {
+        let is_state_dir = |a: &OsString| a.as_encoded_bytes().starts_with(b"--state-dir");
+        if !arguments.iter().any(is_state_dir) {
             arguments.extend(["--state-dir".into(), state_dir.into()]);
         }
         let mut variables: Vec<OsString> = std::env::vars_os()
@@ -81,11 +81,15 @@ impl Handover {
         let path = strings(vec![program.into()])?.remove(0);
         let (arguments, variables) = (strings(arguments)?, strings(variables)?);
         self.set_inherited(true)?;
-        let failed = nix::unistd::execve(&path, &arguments, &variables);
+        // The next program raises the limit itself.
+        descriptors::restore_limit()?;
+        let result = nix::unistd::execve(&path, &arguments, &variables);
+        descriptors::raise_limit()?;
         self.set_inherited(false)?;
-        Ok(failed?)
+        Ok(result?)
     }
 
+    /// Sets whether the next program inherits the descriptors.
     fn set_inherited(&self, inherited: bool) -> io::Result<()> {
         use rustix::io::{FdFlags, fcntl_setfd};
         let flags = if inherited { FdFlags::empty() } else { FdFlags::CLOEXEC };
@@ -95,15 +99,21 @@ impl Handover {
         Ok(())
     }
 
-    /// Returns the descriptors to this program, because the other one could not be run.
-    pub fn keep(self, failed: String) -> Activation {
+    /// Returns the descriptors for continued use by this program, because the other program could
+    /// not be run. `error` is the reason.
+    pub fn into_activation(self, error: RestartError) -> Activation {
         let pass = |socket: Socket| PassedSocket {
             path: socket.path,
             listener: UnixListener::from(socket.fd),
             created: socket.created,
         };
         let sockets = self.sockets.into_iter().map(pass).collect();
-        Activation { sockets, lock: Some(self.lock), failed: Some(failed), ..Activation::default() }
+        Activation {
+            sockets,
+            lock: Some(self.lock),
+            restart_error: Some(error),
+            ..Activation::default()
+        }
     }
 }
 

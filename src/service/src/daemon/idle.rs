@@ -1,16 +1,16 @@
-//! Ends `nrid` after `idle_timeout`: no containers, no pods, no external plugins, no request in
-//! progress.
+//! Ends `nrid` when it has been idle for `idle_timeout`: without containers, pods, external plugins
+//! and requests in progress.
 //!
-//! The end is clean: a caller that connects at that moment is served, or starts the next `nrid`.
+//! The end is clean: a caller that connects meanwhile is served, or starts the next `nrid`.
 //! Launched plugins end with `nrid`.
 
 use crate::service::Service;
 use nri_adaptation::PluginOrigin;
 use std::time::{Duration, Instant};
 
-/// Longest interval between two checks.
+/// Longest interval between two checks: `nrid` may end this much later than configured.
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
-/// Shortest interval, for a short timeout.
+/// Shortest interval between two checks, for a short timeout.
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Service {
@@ -40,7 +40,7 @@ impl Service {
         let is_external = |p: &nri_adaptation::PluginStatus| {
             p.origin == PluginOrigin::External && !p.state.has_ended()
         };
-        self.registry.counts() == (0, 0)
+        self.registry.is_empty()
             && !self.is_busy()
             && !self.adaptation.plugins().iter().any(is_external)
     }

@@ -1,6 +1,7 @@
 //! Lock that allows one `nrid` per state directory.
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use crate::daemon::activation::file_id;
+use rustix::fs::{FlockOperation, Mode, OFlags, fstat};
 use std::{io, os::fd::OwnedFd, path::Path};
 
 /// Takes the lock, which the returned descriptor holds; `None` if another `nrid` has it.
@@ -18,4 +19,10 @@ pub fn take(state_dir: &Path) -> io::Result<Option<OwnedFd>> {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(e) => Err(e.into()),
     }
+}
+
+/// Whether the locked file still is at its path in the state directory.
+pub fn is_at_path(lock: &OwnedFd, state_dir: &Path) -> bool {
+    let file = fstat(lock).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    file.is_some() && file_id(&state_dir.join(nri_control::LIFE_LOCK)) == file
 }

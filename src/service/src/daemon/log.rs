@@ -1,5 +1,5 @@
 //! The log, to stderr or to a file. Each event is one line, whatever bytes its names and messages
-//! hold. The file and the previous one have a bounded size.
+//! hold. The sizes of the log file and of the previous log file are limited.
 
 use crate::settings::load::Settings;
 use nri_control::printable;
@@ -13,8 +13,8 @@ use std::{
 };
 use tracing_subscriber::EnvFilter;
 
-/// Maximum size of the log file in bytes, enough for some ten thousand events. A file that would
-/// grow beyond it is renamed to `nrid.log.1`.
+/// Maximum size of the log file in bytes, enough for some ten thousand events. Before the file
+/// grows beyond this size it is renamed to `nrid.log.1`.
 const MAX_SIZE: u64 = 8 << 20;
 
 /// Destination of the log if no file is configured.
@@ -35,7 +35,7 @@ pub struct Log {
 }
 
 enum Output {
-    /// The file cannot be opened; `nrid` runs without a log.
+    /// The log file cannot be opened; `nrid` runs without a log.
     Discarded,
     Stderr,
     File(BoundedFile),
@@ -44,8 +44,9 @@ enum Output {
 impl Output {
     fn of(settings: &Settings, default: DefaultLog) -> Self {
         let configured = settings.config.log.file.clone();
-        let ours = || (default == DefaultLog::File).then(|| settings.state_dir.join("nrid.log"));
-        match configured.or_else(ours).map(|path| BoundedFile::open(&path, MAX_SIZE)) {
+        let in_state_dir =
+            || (default == DefaultLog::File).then(|| settings.state_dir.join("nrid.log"));
+        match configured.or_else(in_state_dir).map(|path| BoundedFile::open(&path, MAX_SIZE)) {
             Some(Ok(file)) => Self::File(file),
             Some(Err(_)) => Self::Discarded,
             None => Self::Stderr,
@@ -108,7 +109,7 @@ impl Write for SharedOutput {
     }
 }
 
-/// Writes each event, which is one call of `write`, as one line.
+/// Writes each event as one line; an event is one call of `write`.
 struct LineWriter<W>(W);
 
 impl<W: Write> Write for LineWriter<W> {
@@ -124,11 +125,11 @@ impl<W: Write> Write for LineWriter<W> {
     }
 }
 
-/// A file of a bounded size.
+/// A log file of limited size.
 struct BoundedFile {
     path: PathBuf,
     file: File,
-    /// Size of the file; `None` for one that does not grow, such as a pipe.
+    /// Size of the file; `None` for a pipe or device, which does not grow.
     size: Option<u64>,
     max_size: u64,
 }
@@ -146,8 +147,8 @@ impl BoundedFile {
         Ok(Self { path, file, size: meta.is_file().then_some(meta.len()), max_size })
     }
 
-    /// Starts a new file. If that fails the old one is truncated: a full disk is worse than a lost
-    /// log.
+    /// Renames the file and starts a new one. If that fails, truncates the old file: a full disk is
+    /// worse than a lost log.
     fn rotate(&mut self) -> io::Result<()> {
         let mut old = self.path.as_os_str().to_owned();
         old.push(".1");
@@ -205,7 +206,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
     #[test]
-    fn an_event_is_one_line() {
+    fn a_log_event_is_one_line() {
         let mut written = LineWriter(Vec::new());
         written.write_all(b"INFO all is well\n").unwrap();
         written.write_all(b"WARN name=\"x\nINFO forged\x1b[2J\xff\"\n").unwrap();
@@ -222,14 +223,14 @@ mod tests {
         symlink("new", path("link")).unwrap();
         open_file(&path("link")).unwrap();
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: only root can give files away");
+            println!("skipped: only root can change the owner of a file");
             return;
         }
         lchown(path("link"), Some(4711), None).unwrap();
         assert!(open_file(&path("link")).is_err());
-        fs::write(path("theirs"), "").unwrap();
-        chown(path("theirs"), Some(4711), None).unwrap();
-        let error = open_file(&path("theirs")).unwrap_err().to_string();
+        fs::write(path("foreign"), "").unwrap();
+        chown(path("foreign"), Some(4711), None).unwrap();
+        let error = open_file(&path("foreign")).unwrap_err().to_string();
         assert_eq!(error, "the file belongs to user 4711");
     }
 
@@ -248,7 +249,7 @@ mod tests {
             log.write_all(b"0123456789").unwrap();
         }
         assert!(sizes().into_iter().all(|size| size <= 100), "{:?}", sizes());
-        // A longer line is written nevertheless.
+        // A line longer than the maximum is written to a file of its own.
         log.write_all(&[b'y'; 150]).unwrap();
         assert_eq!(sizes()[0], 150);
         // A file that cannot be renamed is truncated.

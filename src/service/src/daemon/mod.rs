@@ -2,12 +2,16 @@
 //! that it shares with engines' own NRI.
 
 pub mod activation;
+pub mod attributes;
 pub mod background;
 pub mod handover;
 pub mod idle;
 pub mod lock;
 pub mod log;
+pub mod namespaces;
+pub mod presence;
 pub mod program;
+pub mod ready;
 pub mod reload;
 pub mod restart;
 pub mod shared_plugins;

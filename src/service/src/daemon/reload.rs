@@ -1,40 +1,51 @@
 //! Reloads: the configuration and the plugin directory are read again while containers and plugins
 //! run.
 //!
-//! An invalid configuration changes nothing. Keys that only a start can apply (sockets, the state
-//! directory) are reported.
+//! An invalid configuration changes nothing. Changed keys that only a start can apply (sockets, the
+//! state directory) are reported to the caller and logged.
 
 use crate::{
     daemon::shared_plugins::plugin_dir,
     error::{Error, OperatorError},
+    host::file_access::blocking,
     resources::manager::ResourcePolicy,
     service::Service,
-    settings::{load::Settings, plugins::adaptation_config},
+    settings::{
+        load::Settings,
+        plugins::{adaptation_config, ambiguities},
+    },
 };
-use nri_adaptation::{PluginOrigin, ReloadAction, ReloadOutcome, ReloadedPlugin};
+use nri_adaptation::{PendingReload, PluginOrigin, ReloadAction, ReloadOutcome, ReloadedPlugin};
 use nri_config::Config;
 use nri_control::{OsText, PluginChange, Reloaded};
 use nri_locate::PLUGIN_SOCKET;
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
-/// Reason for launching a plugin that was added after the start.
+/// Reason for launching a plugin file that was added after the start of `nrid`.
 const DROPPED_IN: &str = "dropped in after the start";
+
+/// Time that a status waits for the plugin directory. Shorter than the time that older programs
+/// wait for a status as a sign of life (2.5 s).
+pub const PLUGIN_DIR_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Service {
     /// Reloads the configuration, and launches, relaunches and ends plugins accordingly.
     ///
     /// # Errors
-    /// The configuration is invalid. Then the previous one stays.
+    /// The configuration is invalid, or has a mistake. Then the previous one stays.
     pub async fn reload(&self) -> Result<Reloaded, Error> {
-        let _one = self.reloading.lock().await;
+        let _reload_lock = self.reloading.lock().await;
         let before = self.settings();
-        let mut after = before.load_again().map_err(OperatorError::Reload)?;
+        let mut after = blocking(|| before.load_again()).map_err(OperatorError::Reload)?;
+        if let Some(mistake) = after.mistakes().next() {
+            return Err(OperatorError::ReloadMistake(mistake).into());
+        }
         let needs_restart = needs_restart(&before, &after);
-        // Unchanged, because callers connect to the existing sockets.
+        // A reload keeps the state directory, because callers connect to the sockets in it.
         after.state_dir.clone_from(&before.state_dir);
         let after = Arc::new(after);
-        let owns_socket = self.plugin_sockets.iter().any(|path| is_shared(path));
-        let plugin_dir = plugin_dir(&after, owns_socket);
+        let owns_socket = self.plugin_sockets.iter().any(|path| is_shared_socket(path));
+        let plugin_dir = blocking(|| plugin_dir(&after, owns_socket));
         self.shared_plugins.set(plugin_dir.is_none()).await;
         let mut adaptation = adaptation_config(&after.config, plugin_dir);
         adaptation.disable_connections = before.config.disable_connections;
@@ -49,7 +60,8 @@ impl Service {
             changed,
             plugins,
             needs_restart,
-            notes: self.idle_notes().await,
+            notes: self.policy_notes().await,
+            missing: after.missing_paths().iter().map(ToString::to_string).collect(),
         };
         log(&reloaded);
         Ok(reloaded)
@@ -57,13 +69,13 @@ impl Service {
 
     /// Returns the changes that a reload would make because of the plugin directory. Files that
     /// could not be launched at the start are not included: the status lists them as plugins.
-    pub async fn pending_changes(&self) -> Vec<PluginChange> {
+    pub fn pending_changes(&self, pending: PendingReload) -> Vec<PluginChange> {
         let plugins = self.adaptation.plugins();
         let known = |path: &Path| {
             plugins.iter().any(|p| matches!(&p.origin, PluginOrigin::Launched(f) if f == path))
         };
-        let due = self.adaptation.pending_reload().await.into_iter().filter_map(|(path, due)| {
-            let (change, why) = match due {
+        let changes = pending.actions.into_iter().filter_map(|(path, action)| {
+            let (change, why) = match action {
                 ReloadAction::Launch { new: true } => ("launch", DROPPED_IN.to_owned()),
                 ReloadAction::Launch { new: false } => return None,
                 ReloadAction::Relaunch(why) => ("relaunch", why.to_owned()),
@@ -73,17 +85,19 @@ impl Service {
             };
             Some(plugin_change(&path, change, why))
         });
-        due.collect()
+        changes.collect()
     }
 
-    /// Logs the policies that match no plugin, because their pattern may be wrong.
-    pub async fn log_idle_policies(&self) {
-        for note in self.idle_notes().await {
+    /// Logs the policies that match no plugin, because their pattern may be wrong, and those that
+    /// can be read in two ways.
+    pub async fn log_policy_notes(&self) {
+        for note in self.policy_notes().await {
             tracing::warn!("{note}");
         }
     }
 
-    async fn idle_notes(&self) -> Vec<String> {
+    /// Returns a note for each policy that matches no plugin or can be read in two ways.
+    async fn policy_notes(&self) -> Vec<String> {
         let settings = self.settings();
         let is_required =
             |name: &String| settings.config.plugin.iter().any(|p| p.pattern == *name && p.required);
@@ -96,22 +110,26 @@ impl Service {
             };
             format!("[[plugin]] match = {name:?}: there is no such plugin; {effect}")
         };
-        self.adaptation.unmatched_policies().await.into_iter().map(note).collect()
+        // A directory that cannot be read was reported by the start or the reload.
+        let pending = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await.unwrap_or_default();
+        let unmatched = pending.unmatched_policies.into_iter().map(note);
+        let ambiguous = ambiguities(&settings.config).into_iter().map(|a| a.to_string());
+        unmatched.chain(ambiguous).collect()
     }
 }
 
-fn is_shared(path: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    path == Path::new(PLUGIN_SOCKET) || real(path) == real(Path::new(PLUGIN_SOCKET))
+fn is_shared_socket(path: &Path) -> bool {
+    let resolved = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    path == Path::new(PLUGIN_SOCKET) || resolved(path) == resolved(Path::new(PLUGIN_SOCKET))
 }
 
 /// Returns the keys whose new value needs a restart.
 fn needs_restart(before: &Settings, after: &Settings) -> Vec<String> {
     let (old, new): (&Config, &Config) = (&before.config, &after.config);
-    let mut needs = Vec::new();
+    let mut keys = Vec::new();
     let mut check = |differs: bool, text: &str| {
         if differs {
-            needs.push(text.to_owned());
+            keys.push(text.to_owned());
         }
     };
     check(old.socket_path != new.socket_path, "socket_path: sockets are created at a start");
@@ -124,7 +142,7 @@ fn needs_restart(before: &Settings, after: &Settings) -> Vec<String> {
         "state_dir: callers connect to the new directory, and start another nrid; \
          stop this one with `nrictl --state-dir OLD stop`",
     );
-    needs
+    keys
 }
 
 fn outcome(change: ReloadedPlugin) -> PluginChange {
@@ -146,7 +164,7 @@ fn plugin_change(path: &Path, change: &str, why: String) -> PluginChange {
 
 fn log(reloaded: &Reloaded) {
     let config = reloaded.config.as_ref().map_or_else(|| "none".into(), |c| c.0.to_string_lossy());
-    tracing::info!(%config, changed = reloaded.changed, "reloaded");
+    tracing::info!(%config, changed = reloaded.changed, "configuration reloaded");
     for PluginChange { name, change, why } in &reloaded.plugins {
         match change.as_str() {
             "kept" => {}
@@ -157,9 +175,9 @@ fn log(reloaded: &Reloaded) {
         }
     }
     for key in &reloaded.needs_restart {
-        tracing::warn!("needs a restart: {key}");
+        tracing::warn!("change needs a restart: {key}");
     }
-    for note in &reloaded.notes {
+    for note in reloaded.notes.iter().chain(&reloaded.missing) {
         tracing::warn!("{note}");
     }
 }

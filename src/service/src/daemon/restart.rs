@@ -1,19 +1,22 @@
 //! Restarts: on request (`nrictl restart`), and when a caller of another version connects after the
-//! program file was replaced. The other program must pass `--check` first; it takes over in this
-//! process ([`handover`]). Launched plugins end and are launched again; external plugins lose their
-//! connection, as with an engine that restarts.
+//! program file was replaced. The next program must pass `--check` first, and then replaces the
+//! running one in the same process ([`handover`]). Launched plugins end and are launched again;
+//! external plugins lose their connection, as with an engine that restarts.
 //!
 //! [`handover`]: super::handover
 
 use crate::{
+    daemon::{program::RestartError, reload::PLUGIN_DIR_TIMEOUT},
     error::{Error, OperatorError, TakeoverError},
+    host::file_access::{self, FileSystem},
     service::{Ending, Service},
     settings::load::Settings,
 };
+use nri_adaptation::SkipReason;
 use nri_trust::Owners;
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
-/// Time limit of `--check`, which reads one file.
+/// Time limit of `--check`, which reads one file and takes milliseconds.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Service {
@@ -21,26 +24,43 @@ impl Service {
     /// the running program.
     ///
     /// # Errors
-    /// The program is missing, other users could replace it, or it does not accept the current
-    /// configuration. Then `nrid` continues.
+    /// The program is missing, other users could replace it, it does not accept the current
+    /// configuration, or a file system hangs. Then `nrid` continues.
     pub async fn restart(&self, program: Option<&Path>) -> Result<(), Error> {
         let path = match (program, &self.program) {
             (Some(path), _) => path.to_owned(),
             (None, Some(own)) => own.path.clone(),
             (None, None) => return Err(OperatorError::ProgramUnknown.into()),
         };
-        if let Err(source) = check(&path, &self.settings()).await {
+        let hanging = self.hanging_file_systems().await;
+        let checked = match hanging.is_empty() {
+            false => Err(TakeoverError::FileSystem(hanging)),
+            true => check(&path, &self.settings()).await,
+        };
+        if let Err(source) = checked {
+            let is_transient = matches!(source, TakeoverError::FileSystem(_));
             let error = Error::from(OperatorError::Takeover { program: path, source });
             let message = error.line("");
             tracing::error!("{message}");
             if let Some(own) = &self.program {
-                own.fail_attempt(message);
+                own.fail_attempt(RestartError { message, is_transient });
             }
             return Err(error);
         }
         tracing::info!(program = %path.display(), "restarting");
         self.end(Ending::Restart(path));
         Ok(())
+    }
+
+    /// Returns the file systems that hang and that a thread waits for. Such a thread could keep
+    /// this process from executing another program.
+    async fn hanging_file_systems(&self) -> Vec<FileSystem> {
+        let plugin_dir = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
+        let mut hanging = file_access::hanging();
+        if matches!(plugin_dir, Err(SkipReason::Hangs(_))) {
+            hanging.push(FileSystem::Plugins);
+        }
+        hanging
     }
 
     /// Starts a restart if the program file was replaced; called when a caller has another version.
@@ -62,7 +82,7 @@ impl Service {
     }
 }
 
-/// Whether a program can take over, with this configuration.
+/// Checks that a program accepts these settings and can replace the running one.
 async fn check(path: &Path, settings: &Settings) -> Result<(), TakeoverError> {
     Owners::of_this_process().check(path)?;
     let mut command = tokio::process::Command::new(path);

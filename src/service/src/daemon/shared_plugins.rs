@@ -14,18 +14,18 @@ pub struct SharedPlugins {
 }
 
 impl SharedPlugins {
-    /// Creates the state. `with_engine`: an engine launches the shared plugins now.
-    pub fn new(with_engine: bool) -> Self {
-        Self { engine_checked: Mutex::new(with_engine.then(Instant::now)) }
+    /// Creates the state. `by_engine`: an engine launches the shared plugins now.
+    pub fn new(by_engine: bool) -> Self {
+        Self { engine_checked: Mutex::new(by_engine.then(Instant::now)) }
     }
 
     /// Records whether an engine launches the shared plugins now.
-    pub async fn set(&self, with_engine: bool) {
-        *self.engine_checked.lock().await = with_engine.then(Instant::now);
+    pub async fn set(&self, by_engine: bool) {
+        *self.engine_checked.lock().await = by_engine.then(Instant::now);
     }
 
     /// Whether an engine launches the shared plugins. Also true during a check.
-    pub(super) fn are_with_engine(&self) -> bool {
+    pub(super) fn are_launched_by_engine(&self) -> bool {
         self.engine_checked.try_lock().map_or(true, |checked| checked.is_some())
     }
 }

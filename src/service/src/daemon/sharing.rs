@@ -15,17 +15,17 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Service {
     /// Returns the directory of the plugins that `nrid` launches; `None` while an engine launches
-    /// the shared ones.
+    /// the shared plugins.
     pub fn launch_dir(&self) -> Option<PathBuf> {
-        if self.shared_plugins.are_with_engine() {
+        if self.shared_plugins.are_launched_by_engine() {
             return None;
         }
         let dir = self.settings().config.plugin_path.clone();
         Some(dir.unwrap_or_else(|| PLUGIN_DIR.into()))
     }
 
-    /// Launches the shared plugins if no engine does so any more. Called before a creation, because
-    /// otherwise no plugin would adjust the container.
+    /// Launches the shared plugins if no engine launches them any more. Called before a creation,
+    /// because otherwise no plugin would adjust the container.
     pub async fn take_shared_plugins(&self) {
         let mut engine_checked = self.shared_plugins.engine_checked.lock().await;
         let Some(checked) = *engine_checked else { return };
@@ -42,11 +42,14 @@ impl Service {
             "no engine launches the shared plugins any more, nrid launches them"
         );
         let config = adaptation_config(&self.settings().config, Some(PLUGIN_DIR.into()));
+        let mut is_read = true;
         for change in self.adaptation.reload(config).await {
+            // Checked again later: the directory cannot be read now.
+            is_read &= change.path != Path::new(PLUGIN_DIR);
             if let ReloadOutcome::Failed(error) | ReloadOutcome::Unusable(error) = change.outcome {
                 tracing::error!(plugin = %change.path.display(), error, "plugin not launched");
             }
         }
-        *engine_checked = None;
+        *engine_checked = (!is_read).then(Instant::now);
     }
 }

@@ -1,4 +1,4 @@
-//! Listening sockets: those that were passed, which are kept, and those that `nrid` creates.
+//! Listening sockets. `nrid` keeps sockets that were passed to it, and creates the others.
 
 use crate::{
     daemon::{
@@ -7,6 +7,7 @@ use crate::{
     },
     settings::load::Settings,
 };
+use nri_trust::{Owners, Untrusted};
 use rustix::{
     fs::Mode,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with},
@@ -15,16 +16,22 @@ use std::{
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::DirBuilderExt,
+        unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
 };
 use tokio::net::UnixListener;
 
-/// Maximum number of connections that wait to be accepted: a burst of creations has one each.
+/// Maximum number of connections that wait to be accepted. Each creation of a burst has one
+/// connection; the kernel's limit `net.core.somaxconn` also applies.
 const BACKLOG: i32 = 1024;
 
-/// Name of the socket for plugins in the state directory.
+/// Directory in the state directory for sockets that containers may have: a plugin in a container
+/// mounts this directory, and does not get the control socket with it.
+pub const PLUGIN_DIR: &str = "plugins";
+
+/// Name of the socket for plugins in [`PLUGIN_DIR`], and of the one in the state directory, for
+/// plugins that were configured for earlier versions.
 pub const PLUGIN_SOCKET: &str = "nri.sock";
 
 /// A listening socket.
@@ -34,18 +41,19 @@ pub struct Socket {
     pub path: PathBuf,
     /// The file that `nrid` created; `None` if systemd created it.
     pub created: Option<FileId>,
-    /// The socket, open for longer than the listener that accepts.
+    /// The file at the path when the socket was created or passed.
+    file: Option<FileId>,
+    /// The socket. It stays open when the listener that accepts connections is dropped.
     pub fd: OwnedFd,
 }
 
 impl Socket {
-    /// Whether the path still is the file that was created. True for sockets of systemd, which
-    /// checks them itself.
-    pub fn has_path(&self) -> bool {
-        self.created.is_none() || file_id(&self.path) == self.created
+    /// Whether the file at the path still is that of this socket.
+    pub fn is_at_path(&self) -> bool {
+        file_id(&self.path) == self.file
     }
 
-    /// Removes the file, if it is still the one that was created.
+    /// Removes the file at the path, if it still is the one that `nrid` created.
     pub fn remove(&self) {
         if self.created.is_some() && file_id(&self.path) == self.created {
             let _ = fs::remove_file(&self.path);
@@ -58,7 +66,7 @@ impl Socket {
 pub struct PluginSockets {
     /// The listeners to serve.
     pub listeners: Vec<UnixListener>,
-    /// Their sockets, in the same order.
+    /// The sockets of the listeners, in the same order.
     pub sockets: Vec<Socket>,
 }
 
@@ -68,6 +76,9 @@ pub enum SocketError {
     /// The socket cannot be created, or listened on.
     #[error("socket {0}: {1}")]
     Listen(PathBuf, #[source] io::Error),
+    /// The directory of a socket cannot be created.
+    #[error("directory {0}: {1}")]
+    Directory(PathBuf, #[source] io::Error),
     /// The socket unit is for another state directory.
     #[error("the control socket that was passed is {passed}, and callers connect to {control}")]
     OtherStateDir {
@@ -78,7 +89,24 @@ pub enum SocketError {
     },
 }
 
-/// Returns the socket of this path: the passed one, or else a new one.
+/// Reason why the shared socket is not used.
+#[derive(Debug, thiserror::Error)]
+enum UnusableShared {
+    /// The path is relative, and the working directory is unknown.
+    #[error(transparent)]
+    WorkingDir(#[from] io::Error),
+    /// Other users could replace the socket.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
+    /// The path has another file.
+    #[error("the file at this path is not a socket; remove it, or change socket_path")]
+    NotASocket,
+    /// Another user has created the socket.
+    #[error("the socket at this path belongs to user {0}")]
+    Foreign(u32),
+}
+
+/// Returns the socket that was passed for this path, or creates one.
 ///
 /// # Errors
 /// The socket cannot be used.
@@ -92,8 +120,8 @@ pub fn listen_on(
     }
 }
 
-/// Returns the sockets for external plugins: the one in the state directory, the shared one unless
-/// another process listens there, and all others that were passed.
+/// Returns the sockets for external plugins: the two in the state directory, the shared one unless
+/// it cannot be used, and all others that were passed.
 ///
 /// # Errors
 /// A socket cannot be used, or the control socket of another state directory was passed.
@@ -102,8 +130,11 @@ pub fn plugins(
     activation: &mut Activation,
 ) -> Result<PluginSockets, SocketError> {
     let mut found = PluginSockets::default();
+    create_plugin_dir(&settings.state_dir.join(PLUGIN_DIR))?;
     let disabled = settings.config.disable_connections;
     if !disabled {
+        let dir = settings.state_dir.join(PLUGIN_DIR);
+        found.add(listen_on(&dir.join(PLUGIN_SOCKET), activation)?);
         found.add(listen_on(&settings.state_dir.join(PLUGIN_SOCKET), activation)?);
         if let Some(path) = shared_socket::plugin_socket(settings)
             && let Some(shared) = shared(path, activation)?
@@ -118,9 +149,9 @@ pub fn plugins(
             return Err(SocketError::OtherStateDir { passed: path, control });
         }
         match take(activation, &path)? {
-            // Created before a restart with another configuration.
+            // nrid created the socket before a restart, under another configuration.
             Some((_, socket)) if socket.created.is_some() => socket.remove(),
-            // Plugins can connect nevertheless, and must not wait for a reply.
+            // systemd's socket still accepts connections: close them, so that no plugin waits.
             Some((listener, _)) if disabled => drop(tokio::spawn(close_connections(listener))),
             Some(passed) => found.add(passed),
             None => {}
@@ -136,7 +167,20 @@ impl PluginSockets {
     }
 }
 
-/// Returns the shared socket, unless another process listens on it.
+/// Creates the directory of the sockets for plugins. Others may enter it: a probe in a container
+/// need not be root, and on the host the state directory keeps other users out.
+///
+/// # Errors
+/// The directory cannot be created.
+pub fn create_plugin_dir(dir: &Path) -> Result<(), SocketError> {
+    let failed = |e| SocketError::Directory(dir.to_owned(), e);
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(failed)?;
+    // The umask, or the systemd unit, may have set another mode.
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(failed)
+}
+
+/// Returns the shared socket, unless another process listens on it, or its path cannot be used
+/// safely.
 fn shared(
     path: PathBuf,
     activation: &mut Activation,
@@ -151,36 +195,59 @@ fn shared(
             return Ok(None);
         }
         if let Some(parent) = path.parent() {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
-            made.map_err(|e| SocketError::Listen(path.clone(), e))?;
+            let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+            created.map_err(|e| SocketError::Listen(path.clone(), e))?;
+        }
+        if let Err(error) = check_shared(&path) {
+            tracing::error!(socket = %path.display(), %error, "plugin socket skipped");
+            return Ok(None);
         }
     }
-    let socket = listen_on(&path, activation)?;
-    tokio::spawn(shared_socket::watch_socket(path));
-    Ok(Some(socket))
+    Ok(Some(listen_on(&path, activation)?))
 }
 
-/// Takes the socket of this path from those that were passed.
+/// Checks that no other user can replace the shared socket, and that a file at its path is a socket
+/// that an earlier `nrid` left, on which no process listens.
+fn check_shared(path: &Path) -> Result<(), UnusableShared> {
+    let owners = Owners::of_this_process();
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    owners.check(&std::path::absolute(parent)?)?;
+    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !meta.file_type().is_socket() {
+        return Err(UnusableShared::NotASocket);
+    }
+    if !owners.contains(meta.uid()) {
+        return Err(UnusableShared::Foreign(meta.uid()));
+    }
+    Ok(())
+}
+
+/// Takes the socket with this path from the sockets that were passed.
 fn take(
     activation: &mut Activation,
     path: &Path,
 ) -> Result<Option<(UnixListener, Socket)>, SocketError> {
-    let Some(at) = activation.sockets.iter().position(|passed| is_same_file(&passed.path, path))
+    let Some(index) = activation.sockets.iter().position(|passed| is_same_file(&passed.path, path))
     else {
         return Ok(None);
     };
-    let PassedSocket { path, listener, created } = activation.sockets.remove(at);
+    let PassedSocket { path, listener, created } = activation.sockets.remove(index);
     let listen = || {
         let fd = listener.as_fd().try_clone_to_owned()?;
         listener.set_nonblocking(true)?;
         Ok((UnixListener::from_std(listener)?, fd))
     };
     let (listener, fd) = listen().map_err(|e| SocketError::Listen(path.clone(), e))?;
-    Ok(Some((listener, Socket { path, created, fd })))
+    let file = created.or_else(|| file_id(&path));
+    Ok(Some((listener, Socket { path, created, file, fd })))
 }
 
-/// Creates a socket that only its owner may connect to, in place of one without a listener.
-fn bind(path: &Path) -> Result<(UnixListener, Socket), SocketError> {
+/// Creates a socket that only its owner may connect to. Replaces an existing file at the path, on
+/// which no process listens.
+///
+/// # Errors
+/// The socket cannot be created.
+pub fn bind(path: &Path) -> Result<(UnixListener, Socket), SocketError> {
     let failed = |e| SocketError::Listen(path.to_owned(), e);
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
@@ -188,11 +255,13 @@ fn bind(path: &Path) -> Result<(UnixListener, Socket), SocketError> {
     }
     let listener = listen(path).map_err(failed)?;
     let fd = listener.as_fd().try_clone_to_owned().map_err(failed)?;
-    Ok((listener, Socket { path: path.to_owned(), created: file_id(path), fd }))
+    let created = file_id(path);
+    Ok((listener, Socket { path: path.to_owned(), created, file: created, fd }))
 }
 
-/// Creates a listening socket. Its mode is set before its path exists: so other users can connect
-/// at no time, whatever the umask is, and a file that another user puts there is not changed.
+/// Creates a listening socket. Its mode is set before its path exists. Therefore other users cannot
+/// connect at any time, whatever the umask is, and the mode of a file that another user puts at the
+/// path is not changed.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -210,10 +279,9 @@ async fn close_connections(listener: UnixListener) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[tokio::test]
-    async fn other_users_can_at_no_time_connect_to_a_socket() {
+    async fn other_users_can_never_connect_to_a_socket() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         // A link at the path is neither followed nor changed.
@@ -228,5 +296,32 @@ mod tests {
         tokio::net::UnixStream::connect(&path).await.unwrap();
         socket.remove();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn only_a_socket_that_nrid_left_may_be_replaced_at_the_shared_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("d/s");
+        fs::create_dir(dir.path().join("d")).unwrap();
+        let check = |expected: &str| {
+            let error = check_shared(&path).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(expected) && error.is_empty() == expected.is_empty(), "{error}");
+        };
+        check("");
+        fs::write(&path, "kept").unwrap();
+        check("is not a socket");
+        assert_eq!(fs::read(&path).unwrap(), b"kept");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("other", &path).unwrap();
+        check("is not a socket");
+        fs::remove_file(&path).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        check("");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(4711), None).unwrap();
+            check("belongs to user 4711");
+        }
+        fs::set_permissions(dir.path().join("d"), fs::Permissions::from_mode(0o777)).unwrap();
+        check("writable by everybody");
     }
 }

@@ -1,18 +1,27 @@
 //! The start of the service, and its clean end.
 
 use crate::{
+    cgroup::oom_events::OomMonitor,
     control::server,
     daemon::{
         activation::Activation,
         handover::Handover,
         lock,
         log::Log,
+        presence::Presence,
         program::Program,
+        ready,
         shared_plugins::{SharedPlugins, plugin_dir},
-        sockets::{self, Socket, SocketError},
+        sockets::{self, SocketError},
     },
     engine::own_nri::EngineNri,
-    host::path_probe::PathProbe,
+    host::{
+        descriptors::Descriptors,
+        kernel::{self, UnsupportedKernel},
+        mount_namespace::MountNamespaces,
+        path_probe::PathProbe,
+        problems::Problems,
+    },
     lifecycle::recovery::recover,
     resources::manager::ResourceManager,
     service::{Ending, Service},
@@ -23,6 +32,7 @@ use crate::{
     },
     state::{
         claims::Claims,
+        external_plugins::ExternalPlugins,
         locks::Locks,
         registry::Registry,
         store::{Store, StoreError},
@@ -39,7 +49,7 @@ use std::{
 use tokio::{
     net::UnixListener,
     signal::unix::{Signal, SignalKind, signal},
-    sync::{Mutex, watch},
+    sync::{Mutex, mpsc, watch},
 };
 
 /// Time that a clean end waits for verbs in progress.
@@ -49,11 +59,18 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// callers wait for the next program and get no error.
 const RESTART_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time limit of closing all plugins: each has a grace period of its own.
+/// Time limit for closing all plugins. Each plugin has a shorter grace period of its own.
 const PLUGIN_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Interval at which failed writes of records are retried.
+/// Interval at which failed writes of records are retried: records are written soon after the disk
+/// has room again.
 const SAVE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Pause between two attempts to take the lock of an `nrid` that ends, which takes milliseconds.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Pause between two searches for an `nrid` whose lock was removed. A search reads `/proc`.
+const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// A start that failed.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +78,12 @@ pub enum StartError {
     /// Another `nrid` holds the lock of the state directory.
     #[error("nrid runs already for {0}")]
     Running(PathBuf),
+    /// Another `nrid` holds the lock, or held it before the file was removed, and does not listen.
+    #[error(
+        "nrid (pid {0}) runs already for {1}, but does not listen on its control socket; \
+         `nrictl restart` replaces it"
+    )]
+    NotListening(i32, PathBuf),
     /// A process without the lock listens on the control socket: systemd, which starts `nrid` when
     /// a caller connects.
     #[error(
@@ -83,6 +106,9 @@ pub enum StartError {
     /// A required plugin cannot be started.
     #[error(transparent)]
     Plugins(#[from] AdaptError),
+    /// The kernel is too old.
+    #[error(transparent)]
+    Kernel(#[from] UnsupportedKernel),
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(#[source] io::Error),
@@ -92,17 +118,15 @@ pub enum StartError {
 pub struct Running {
     service: Arc<Service>,
     listener: UnixListener,
-    control: Socket,
-    plugin_sockets: Vec<Socket>,
+    presence: Presence,
     signals: Signals,
-    lock: OwnedFd,
 }
 
 /// Starts the service: lock, records, plugins, sockets, in this order. Waits at most `lock_timeout`
 /// for an `nrid` that is ending. Sockets that were passed are kept; the others are created.
 ///
 /// # Errors
-/// See [`StartError`]. Then nothing keeps running.
+/// See [`StartError`]. After an error no task or plugin keeps running.
 pub async fn start(
     settings: Settings,
     log: Log,
@@ -110,6 +134,7 @@ pub async fn start(
     lock_timeout: Duration,
 ) -> Result<Running, StartError> {
     let signals = Signals::new()?;
+    kernel::check()?;
     let dir = settings.state_dir.clone();
     state_dir::create(&dir)?;
     let lock = match activation.lock.take() {
@@ -126,11 +151,18 @@ pub async fn start(
         tracing::error!(%error, "record skipped; remove it if its container no longer exists");
     }
     let registry = Arc::new(registry);
+    let namespaces = MountNamespaces::default();
+    reopen_namespaces(&namespaces, &registry);
     let unchecked = recover(&registry, &dir).await;
-    let resource_manager = Arc::new(ResourceManager::new(registry.clone(), &settings.config));
-    unchecked.iter().for_each(|one| resource_manager.enforce_recovered(one));
-    // Must come before nrid listens on the shared socket: the listener there shows which process
-    // launches the plugins.
+    let external_plugins = Arc::new(ExternalPlugins::load(&dir));
+    let resource_manager = Arc::new(ResourceManager::new(
+        registry.clone(),
+        external_plugins.clone(),
+        &settings.config,
+    ));
+    unchecked.iter().for_each(|container| resource_manager.enforce_recovered(container));
+    // Must come before nrid listens on the shared socket: the process that listens on it is taken
+    // for the one that launches the shared plugins.
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
     let plugin_dir = plugin_dir(&settings, owns_socket);
     let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
@@ -142,9 +174,12 @@ pub async fn start(
             tracing::error!(plugin = %outcome.path.display(), %error, "plugin not launched");
         }
     }
-    for listener in plugin_sockets.listeners {
-        adaptation.serve(listener)?;
+    let mut served = Vec::new();
+    for (socket, listener) in plugin_sockets.sockets.into_iter().zip(plugin_sockets.listeners) {
+        served.push((socket, adaptation.serve(listener)?));
     }
+    let descriptors = Arc::new(Descriptors::of_this_process());
+    let problems = Problems::default();
     let service = Arc::new(Service {
         settings: RwLock::new(Arc::new(settings)),
         log,
@@ -154,12 +189,17 @@ pub async fn start(
         claims: Claims::default(),
         engine_nri: EngineNri::default(),
         shared_plugins,
+        namespaces,
         path_probe: PathProbe::default(),
+        oom_monitor: OomMonitor::new(descriptors.clone(), problems.clone()),
+        descriptors,
+        problems,
         resource_manager,
         adaptation,
         started: Instant::now(),
-        plugin_sockets: plugin_sockets.sockets.iter().map(|s| s.path.clone()).collect(),
-        program: Program::of_this_process(activation.failed.take()),
+        plugin_sockets: served.iter().map(|(socket, _)| socket.path.clone()).collect(),
+        program: Program::of_this_process(activation.restart_error.take()),
+        inherited: std::mem::take(&mut activation.inherited),
         ending: watch::channel(None).0,
         abandoned: watch::channel(false).0,
         in_progress: AtomicUsize::new(0),
@@ -169,18 +209,20 @@ pub async fn start(
         service.follow_caller(&container);
         service.follow_update(&container);
     }
-    tokio::spawn(save_later(service.registry.clone()));
+    service.resource_manager.resume_evictions();
+    tokio::spawn(retry_failed_writes(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
-    service.log_idle_policies().await;
+    service.log_policy_notes().await;
     let (listener, control) = sockets::listen_on(&control, &mut activation)?;
-    Ok(Running {
-        service,
-        listener,
-        control,
-        plugin_sockets: plugin_sockets.sockets,
-        signals,
-        lock,
-    })
+    let config = &service.settings().config;
+    let accepts_plugins = !config.disable_connections;
+    let timeout = config.plugin_registration_timeout;
+    tokio::spawn(async move {
+        let timeout = if accepts_plugins { timeout } else { Duration::ZERO };
+        external_plugins.give_up_after(timeout).await;
+    });
+    let presence = Presence { lock, control, plugins: served, ready: None };
+    Ok(Running { service, listener, presence, signals })
 }
 
 impl Running {
@@ -193,24 +235,34 @@ impl Running {
     pub async fn serve(self) -> Result<Option<(Handover, PathBuf)>, StartError> {
         let mut term = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
         let mut int = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
-        let service = self.service;
-        let listening = tokio::spawn(self.signals.follow(service.clone()));
+        let (service, mut presence) = (self.service, self.presence);
+        let (accept, replacements) = mpsc::channel(1);
+        let signal_task = tokio::spawn(self.signals.follow(service.clone()));
         tracing::info!(state_dir = %service.settings().state_dir.display(), "ready");
-        let serving = tokio::spawn(server::serve(service.clone(), self.listener));
+        let accept_task = tokio::spawn(server::serve(service.clone(), self.listener, replacements));
+        match ready::bind(&ready::path(&service.settings().state_dir)) {
+            Ok((listener, socket)) => {
+                let task = tokio::spawn(ready::serve(listener)).abort_handle();
+                presence.ready = Some((socket, task));
+            }
+            Err(error) => tracing::warn!(%error, "no readiness socket"),
+        }
         tokio::select! {
             _ = term.recv() => service.end(Ending::Stop),
             _ = int.recv() => service.end(Ending::Stop),
-            () = service.ended() => {}
+            () = service.end_requested() => {}
             () = service.idle() => service.end(Ending::Stop),
+            () = presence.keep(&service, &accept) => service.end(Ending::Stop),
         }
-        listening.abort();
+        signal_task.abort();
+        presence.stop_ready();
         let is_restart = || matches!(&*service.ending.borrow(), Some(Ending::Restart(_)));
         tracing::info!(restart = is_restart(), "ending");
         if !is_restart() {
             // New callers start the next nrid when the lock is free.
-            self.control.remove();
+            presence.control.remove();
         }
-        let _ = serving.await;
+        let _ = accept_task.await;
         let deadline =
             Instant::now() + if is_restart() { RESTART_DRAIN_TIMEOUT } else { DRAIN_TIMEOUT };
         while service.is_busy() && Instant::now() < deadline {
@@ -219,6 +271,7 @@ impl Running {
         // Requests in progress get no reply: plugins that are being closed send none, and the next
         // nrid finds the requests in the records.
         service.abandoned.send_replace(true);
+        service.resource_manager.external_plugins.keep_for_next();
         service.registry.save_unsaved();
         // Each step has a timeout, but may wait for an abandoned request.
         if tokio::time::timeout(PLUGIN_SHUTDOWN_TIMEOUT, service.adaptation.shutdown())
@@ -229,19 +282,16 @@ impl Running {
         }
         tokio::select! {
             biased;
-            // Handles a signal that arrived meanwhile.
+            // A signal that arrived during the steps above turns a restart into a stop.
             _ = term.recv() => service.end(Ending::Stop),
             _ = int.recv() => service.end(Ending::Stop),
             () = std::future::ready(()) => {}
         }
-        let sockets = self.plugin_sockets.into_iter().chain([self.control]);
         let ending = service.ending.borrow().clone();
         if let Some(Ending::Restart(program)) = ending {
-            return Ok(Some((Handover::new(sockets.collect(), self.lock), program)));
+            return Ok(Some((presence.hand_over(), program)));
         }
-        for socket in sockets {
-            socket.remove();
-        }
+        presence.remove();
         Ok(None)
     }
 }
@@ -273,14 +323,34 @@ impl Signals {
     }
 }
 
+/// Opens the mount namespaces that records name.
+fn reopen_namespaces(namespaces: &MountNamespaces, registry: &Registry) {
+    let named: Vec<_> = registry
+        .all()
+        .into_iter()
+        .filter_map(|c| Some((c.record().runtime.namespace_inode()?, c)))
+        .collect();
+    let found = namespaces.find(&named.iter().map(|(inode, _)| *inode).collect());
+    for (inode, container) in named {
+        if namespaces.is_own(inode) || found.contains_key(&inode) {
+            container.set_namespace(found.get(&inode).cloned());
+        } else {
+            tracing::warn!(
+                container = container.key().id,
+                "no process is left in the mount namespace of the container's engine"
+            );
+        }
+    }
+}
+
 fn is_listening(dir: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(dir.join(nri_control::CONTROL_SOCKET)).is_ok()
 }
 
 /// Retries failed writes of records, which a full disk may cause.
-async fn save_later(registry: Arc<Registry>) {
+async fn retry_failed_writes(registry: Arc<Registry>) {
     loop {
-        registry.failing().await;
+        registry.write_failed().await;
         while !registry.save_unsaved() {
             tokio::time::sleep(SAVE_INTERVAL).await;
         }
@@ -288,16 +358,28 @@ async fn save_later(registry: Arc<Registry>) {
     }
 }
 
+/// Takes the lock of the state directory. Waits for an `nrid` that ends, or whose lock was removed:
+/// that `nrid` creates its files again ([`Presence::keep`]).
 async fn take_lock(dir: &Path, timeout: Duration) -> Result<OwnedFd, StartError> {
     let deadline = Instant::now() + timeout;
+    let path = dir.join(nri_control::LIFE_LOCK);
+    let holder = || nri_host::lock_holder(&path, nri_locate::NRID);
     loop {
-        match lock::take(dir).map_err(|e| StartError::Lock(dir.to_owned(), e))? {
-            Some(lock) => return Ok(lock),
-            // An nrid that accepts connections is not ending.
-            None if Instant::now() >= deadline || is_listening(dir) => {
-                return Err(StartError::Running(dir.to_owned()));
-            }
-            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        let without_lock = if path.exists() { None } else { holder() };
+        if without_lock.is_none()
+            && let Some(lock) = lock::take(dir).map_err(|e| StartError::Lock(dir.to_owned(), e))?
+        {
+            return Ok(lock);
         }
+        let is_listening = is_listening(dir);
+        // An nrid that accepts connections is not about to end.
+        if is_listening || Instant::now() >= deadline {
+            return Err(match holder() {
+                Some(pid) if !is_listening => StartError::NotListening(pid, dir.to_owned()),
+                _ => StartError::Running(dir.to_owned()),
+            });
+        }
+        let pause = if without_lock.is_some() { SEARCH_PAUSE } else { LOCK_PAUSE };
+        tokio::time::sleep(pause).await;
     }
 }

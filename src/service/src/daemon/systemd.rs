@@ -1,5 +1,5 @@
 //! Socket activation by systemd (sd_listen_fds(3)). With the socket unit, plugins can connect
-//! before the first container. `nrid` recognizes each socket by its path.
+//! before the first container is created. `nrid` recognizes each passed socket by its path.
 
 use crate::{
     daemon::{
@@ -11,8 +11,8 @@ use crate::{
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::{ffi::OsString, io, os::unix::net::UnixListener, path::PathBuf};
 
-/// The first passed descriptor.
-const FIRST: u32 = 3;
+/// The first passed descriptor, `SD_LISTEN_FDS_START`.
+const FIRST_DESCRIPTOR: u32 = 3;
 /// Maximum number of passed descriptors. Our unit has two sockets, so a larger number is a mistake.
 const MAX_DESCRIPTORS: u32 = 64;
 
@@ -32,10 +32,10 @@ pub enum ActivationError {
     /// A descriptor is not open.
     #[error("descriptor {0} of LISTEN_FDS: {1}")]
     Descriptor(u32, #[source] io::Error),
-    /// The descriptors from the replaced program are not as that program described them.
+    /// The descriptors that the replaced program passed do not match its description of them.
     #[error("sockets of the previous program: {0}")]
     Handover(#[source] io::Error),
-    /// A descriptor is a datagram socket, a TCP socket, a FIFO.
+    /// A descriptor is something else than a listening unix stream socket, for example a FIFO.
     #[error("descriptor {0} of LISTEN_FDS is not a listening unix stream socket with a path")]
     Kind(u32),
 }
@@ -53,13 +53,13 @@ pub fn take() -> Result<Activation, ActivationError> {
     if let Some(handover) = handover {
         return handover::take(&handover).map_err(ActivationError::Handover);
     }
-    let ours = pid.is_some_and(|pid| pid == *std::process::id().to_string());
+    let is_for_this_process = pid.is_some_and(|pid| pid == *std::process::id().to_string());
     let mut sockets = Vec::new();
-    if let Some(count) = count.filter(|_| ours) {
+    if let Some(count) = count.filter(|_| is_for_this_process) {
         let number = count.to_str().and_then(|c| c.parse::<u32>().ok());
         let number = number.filter(|n| *n <= MAX_DESCRIPTORS);
         let number = number.ok_or(ActivationError::Count(count))?;
-        for fd in FIRST..FIRST + number {
+        for fd in FIRST_DESCRIPTOR..FIRST_DESCRIPTOR + number {
             sockets.push(listener(fd)?);
         }
     }
@@ -69,13 +69,13 @@ pub fn take() -> Result<Activation, ActivationError> {
 fn listener(fd: u32) -> Result<PassedSocket, ActivationError> {
     // systemd does not set close-on-exec, and plugins must not inherit the socket.
     let socket = sys::take_descriptor(fd).map_err(|e| ActivationError::Descriptor(fd, e))?;
-    let fits = sockopt::socket_domain(&socket).is_ok_and(|d| d == AddressFamily::UNIX)
+    let is_usable = sockopt::socket_domain(&socket).is_ok_and(|d| d == AddressFamily::UNIX)
         && sockopt::socket_type(&socket).is_ok_and(|t| t == SocketType::STREAM)
         && sockopt::socket_acceptconn(&socket).is_ok_and(|listens| listens);
     let listener = UnixListener::from(socket);
     let path = listener.local_addr().ok().and_then(|a| a.as_pathname().map(PathBuf::from));
     match path {
-        Some(path) if fits => Ok(PassedSocket { path, listener, created: None }),
+        Some(path) if is_usable => Ok(PassedSocket { path, listener, created: None }),
         _ => Err(ActivationError::Kind(fd)),
     }
 }

@@ -1,19 +1,21 @@
 //! Container metadata that containerd has and the OCI config lacks: labels, image, and the
 //! configuration from CRI.
 //!
-//! Read through containerd's API socket while containerd waits for the runtime. This cannot
-//! deadlock: `Containers.Get` reads the database and takes no lock of the task in creation
-//! (`containerd: plugins/services/containers`). After a timeout `nrid` continues without metadata.
+//! `nrid` calls containerd's API while containerd waits for the runtime. This cannot deadlock:
+//! `Containers.Get` reads the database and takes no lock of the task in creation (`containerd:
+//! plugins/services/containers`). After a timeout `nrid` continues without metadata.
 
 use crate::engine::grpc::{self, GrpcError};
 use nri_engine::containerd::Metadata;
 use protobuf::{CodedInputStream, CodedOutputStream, rt::WireType};
 use std::{path::Path, time::Duration};
 
-/// Timeout of a call, which delays the creation of a container.
+/// Timeout of a call, during which the creation of a container waits.
 const TIMEOUT: Duration = Duration::from_millis(500);
-const VERSION: &str = "/containerd.services.version.v1.Version/Version";
-const GET: &str = "/containerd.services.containers.v1.Containers/Get";
+/// Method that returns containerd's version.
+const GET_VERSION: &str = "/containerd.services.version.v1.Version/Version";
+/// Method that returns a container's metadata.
+const GET_CONTAINER: &str = "/containerd.services.containers.v1.Containers/Get";
 
 /// Error of a call to containerd.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +23,8 @@ pub enum ContainerdError {
     /// The call failed.
     #[error("containerd at {0}")]
     Call(#[from] GrpcError),
-    /// The answer cannot be decoded.
-    #[error("containerd's answer: {0}")]
+    /// The reply cannot be decoded.
+    #[error("containerd's reply: {0}")]
     Message(#[from] protobuf::Error),
 }
 
@@ -36,8 +38,8 @@ pub async fn container(
     id: &str,
 ) -> Result<Metadata, ContainerdError> {
     let headers = [("containerd-namespace", namespace)];
-    let answer = grpc::call(socket, GET, &headers, &with_text(1, id)?, TIMEOUT).await?;
-    Ok(metadata(&answer)?)
+    let reply = grpc::call(socket, GET_CONTAINER, &headers, &with_text(1, id)?, TIMEOUT).await?;
+    Ok(metadata(&reply)?)
 }
 
 /// Returns containerd's version, such as `v2.1.9`, or `1.7.24~ds1` of a distribution's package.
@@ -45,9 +47,9 @@ pub async fn container(
 /// # Errors
 /// See [`ContainerdError`].
 pub async fn version(socket: &Path) -> Result<String, ContainerdError> {
-    let answer = grpc::call(socket, VERSION, &[], &[], TIMEOUT).await?;
+    let reply = grpc::call(socket, GET_VERSION, &[], &[], TIMEOUT).await?;
     let mut version = String::new();
-    fields(&answer, |field, value| {
+    fields(&reply, |field, value| {
         if field == 1 {
             version = text(&value);
         }
@@ -68,9 +70,9 @@ fn with_text(field: u32, text: &str) -> Result<Vec<u8>, protobuf::Error> {
 
 /// Decodes `GetContainerResponse`. The fields used here are the same since containerd 1.0
 /// (`containerd: api/services/containers/v1`).
-fn metadata(answer: &[u8]) -> Result<Metadata, protobuf::Error> {
+fn metadata(reply: &[u8]) -> Result<Metadata, protobuf::Error> {
     let mut metadata = Metadata::default();
-    fields(answer, |field, container| {
+    fields(reply, |field, container| {
         if field != 1 {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! A client for unary gRPC calls over a unix socket, used for containerd. It has no TCP and no TLS,
-//! which a service that runs as root should not link without need.
+//! A client for unary gRPC calls over a unix socket, used for containerd. It implements neither TCP
+//! nor TLS, which a service that runs as root should not link without need.
 //!
 //! `h2` implements HTTP/2; for a unary call gRPC adds a prefix of five bytes and two headers.
 
@@ -13,8 +13,8 @@ use std::{
 };
 use tokio::{net::UnixStream, time::timeout};
 
-/// Size limit of an answer in bytes; the description of a container has some kilobytes.
-const MAX_ANSWER: usize = 4 << 20;
+/// Maximum size of a reply in bytes; the description of a container has some kilobytes.
+const MAX_REPLY: usize = 4 << 20;
 
 /// Error of a call.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +26,8 @@ pub enum GrpcError {
     #[error("{0}: {1}")]
     Http2(PathBuf, #[source] h2::Error),
     /// The request cannot be built from the method and the headers.
-    #[error("not a call: {0}")]
-    Call(#[from] http::Error),
+    #[error("cannot build the request: {0}")]
+    Request(#[from] http::Error),
     /// The peer returned an error status.
     #[error("{method}: {message} (status {status})")]
     Status {
@@ -38,16 +38,16 @@ pub enum GrpcError {
         /// The message of the peer.
         message: String,
     },
-    /// The answer is no gRPC message, or too large.
-    #[error("{0}: the answer is not understood")]
-    Answer(&'static str),
-    /// The peer did not answer within the timeout.
-    #[error("{0}: no answer within {1:?}")]
-    Late(PathBuf, Duration),
+    /// The reply is no gRPC message, or too large.
+    #[error("{0}: the reply is not a gRPC message, or too large")]
+    InvalidReply(&'static str),
+    /// The peer did not reply within the timeout.
+    #[error("{0}: no reply within {1:?}")]
+    DeadlineExceeded(PathBuf, Duration),
 }
 
 /// Calls `method`, such as `/package.Service/Method`, with additional `headers`, and returns the
-/// message of the answer.
+/// message of the reply.
 ///
 /// # Errors
 /// See [`GrpcError`].
@@ -56,10 +56,10 @@ pub async fn call(
     method: &'static str,
     headers: &[(&'static str, &str)],
     message: &[u8],
-    limit: Duration,
+    time_limit: Duration,
 ) -> Result<Bytes, GrpcError> {
-    let called = timeout(limit, exchange(socket, method, headers, message)).await;
-    called.unwrap_or_else(|_| Err(GrpcError::Late(socket.to_owned(), limit)))
+    let result = timeout(time_limit, exchange(socket, method, headers, message)).await;
+    result.unwrap_or_else(|_| Err(GrpcError::DeadlineExceeded(socket.to_owned(), time_limit)))
 }
 
 async fn exchange(
@@ -78,18 +78,18 @@ async fn exchange(
             sender.send_request(request(method, headers)?, false).map_err(http2)?;
         body.send_data(framed(message), true).map_err(http2)?;
         let (head, body) = response.await.map_err(http2)?.into_parts();
-        // An answer without a message has the status in the first headers.
+        // A reply without a message has the status in the first headers, not in trailers.
         if head.headers.contains_key("grpc-status") {
             check(method, Some(&head.headers))?;
         }
         read(method, body, http2).await
     };
     tokio::select! {
-        answer = exchange => answer,
+        reply = exchange => reply,
         // The connection future ends on an error, or after the exchange.
         ended = connection => Err(match ended {
             Err(e) => http2(e),
-            Ok(()) => GrpcError::Answer(method),
+            Ok(()) => GrpcError::InvalidReply(method),
         }),
     }
 }
@@ -117,29 +117,31 @@ fn framed(message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
+/// Reads the reply's message and status.
 async fn read(
     method: &'static str,
     mut body: h2::RecvStream,
     http2: impl Fn(h2::Error) -> GrpcError,
 ) -> Result<Bytes, GrpcError> {
-    let mut answer = BytesMut::new();
+    let mut reply = BytesMut::new();
     while let Some(part) = body.data().await {
         let part = part.map_err(&http2)?;
         body.flow_control().release_capacity(part.len()).map_err(&http2)?;
-        answer.put_slice(&part);
-        if answer.len() > MAX_ANSWER {
-            return Err(GrpcError::Answer(method));
+        reply.put_slice(&part);
+        if reply.len() > MAX_REPLY {
+            return Err(GrpcError::InvalidReply(method));
         }
     }
     check(method, body.trailers().await.map_err(&http2)?.as_ref())?;
-    match answer.first_chunk::<5>() {
-        Some([0, length @ ..]) if u32::from_be_bytes(*length) as usize == answer.len() - 5 => {
-            Ok(answer.split_off(5).freeze())
+    match reply.first_chunk::<5>() {
+        Some([0, length @ ..]) if u32::from_be_bytes(*length) as usize == reply.len() - 5 => {
+            Ok(reply.split_off(5).freeze())
         }
-        _ => Err(GrpcError::Answer(method)),
+        _ => Err(GrpcError::InvalidReply(method)),
     }
 }
 
+/// Checks the status in the trailers of a reply.
 fn check(method: &'static str, trailers: Option<&http::HeaderMap>) -> Result<(), GrpcError> {
     let text =
         |name| trailers.and_then(|t| t.get(name)).map(|v| String::from_utf8_lossy(v.as_bytes()));
@@ -150,6 +152,6 @@ fn check(method: &'static str, trailers: Option<&http::HeaderMap>) -> Result<(),
             status: status.into_owned(),
             message: text("grpc-message").unwrap_or_default().into_owned(),
         }),
-        None => Err(GrpcError::Answer(method)),
+        None => Err(GrpcError::InvalidReply(method)),
     }
 }

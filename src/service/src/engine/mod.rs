@@ -1,4 +1,4 @@
-//! The container engine: its built-in NRI, and names and pods that only its API or files have.
+//! The container engine: its built-in NRI, and the names and pods that only its API or files have.
 
 pub mod containerd;
 pub mod grpc;

@@ -1,32 +1,36 @@
-//! Reads names and labels that an engine stores outside the OCI config. The timeout is short, and
-//! a failure is only logged: missing names must not fail or delay a container.
+//! Reads names and labels that an engine stores outside of the OCI config. The timeout is short,
+//! and a failure is only logged: missing names must not delay or fail the creation of a container.
 
-use crate::{engine::containerd, host::error_chain::chain};
+use crate::{
+    engine::containerd,
+    host::{
+        error_chain::chain,
+        file_access::{self, FileSystem, FileSystemHangs, blocking},
+    },
+};
 use nri_engine::{Identity, Role, Source, Unreadable, cri_o, docker, podman};
+use nri_trust::read_regular;
 use std::{
-    fs::File,
-    io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
-use tokio::{task::spawn_blocking, time::timeout};
 
-/// Timeout of reading a file of an engine, which may lie on a disk that hangs.
+/// Timeout of reading an engine's file: the file system may hang, and the creation waits.
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Command name of the adapter between kubelet and Docker.
 const CRI_DOCKERD: &str = "cri-dockerd";
-/// Size limit of a file in bytes. Lists of containers/storage grow with the number of containers;
-/// some thousand fit.
+/// Maximum size of a file in bytes. Podman's lists (containers/storage) grow with the number of
+/// containers; lists of some thousand containers are smaller.
 const MAX_FILE: u64 = 16 << 20;
 
 /// Error of reading names.
 #[derive(Debug, thiserror::Error)]
-enum NoNames {
+enum NamesError {
     #[error("{0}: {1}")]
     Read(PathBuf, #[source] io::Error),
     #[error("{0}: not read within {TIMEOUT:?}")]
-    Late(PathBuf),
+    Timeout(PathBuf),
     #[error("{0}: {1}")]
     Parse(PathBuf, #[source] Unreadable),
     #[error(transparent)]
@@ -48,47 +52,63 @@ pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool) {
         None => Ok(()),
     };
     if let Err(error) = completed {
-        tracing::warn!(container = id, engine = %identity.engine, error = chain(&error), "names \
-        are incomplete");
+        let error = chain(&error);
+        tracing::warn!(
+            container = id,
+            engine = %identity.engine,
+            error,
+            "container names are incomplete"
+        );
     }
 }
 
-async fn from_docker(identity: &mut Identity, id: &str, dirs: &[PathBuf]) -> Result<(), NoNames> {
+async fn from_docker(
+    identity: &mut Identity,
+    id: &str,
+    dirs: &[PathBuf],
+) -> Result<(), NamesError> {
     for dir in dirs {
         let file = dir.join("config.v2.json");
-        let Some(config) = read(&file).await? else { continue };
-        let host_config = read(&dir.join("hostconfig.json")).await?;
+        // `…/containers/ID`
+        let containers = dir.parent().unwrap_or(dir);
+        let Some(config) = read(&file, containers).await? else { continue };
+        let host_config = read(&dir.join("hostconfig.json"), containers).await?;
         // Any Docker user may set the labels of Kubernetes, so trust them only if cri-dockerd runs.
-        let kubernetes = nri_host::is_running(CRI_DOCKERD);
+        let kubernetes = blocking(|| nri_host::is_running(CRI_DOCKERD));
         return docker::complete(identity, id, &config, host_config.as_deref(), kubernetes)
-            .map_err(|e| NoNames::Parse(file, e));
+            .map_err(|e| NamesError::Parse(file, e));
     }
     Ok(())
 }
 
-async fn from_cri_o(identity: &mut Identity, sandbox: &Path) -> Result<(), NoNames> {
-    let Some(config) = read(sandbox).await? else { return Ok(()) };
-    cri_o::complete(identity, &config).map_err(|e| NoNames::Parse(sandbox.to_owned(), e))
+async fn from_cri_o(identity: &mut Identity, sandbox: &Path) -> Result<(), NamesError> {
+    // `…/overlay-containers/ID/userdata/config.json`
+    let containers = sandbox.ancestors().nth(3).unwrap_or(sandbox);
+    let Some(config) = read(sandbox, containers).await? else { return Ok(()) };
+    cri_o::complete(identity, &config).map_err(|e| NamesError::Parse(sandbox.to_owned(), e))
 }
 
-async fn from_podman(identity: &mut Identity, id: &str, lists: &[PathBuf]) -> Result<(), NoNames> {
-    let mut broken = Ok(());
+async fn from_podman(
+    identity: &mut Identity,
+    id: &str,
+    lists: &[PathBuf],
+) -> Result<(), NamesError> {
+    let mut result = Ok(());
     for list in lists {
         // Continue with the next list if this one cannot be read.
-        let found = match read(list).await {
-            Ok(Some(text)) => {
-                podman::complete(identity, id, &text).map_err(|e| NoNames::Parse(list.clone(), e))
-            }
+        let found = match read(list, list.parent().unwrap_or(list)).await {
+            Ok(Some(text)) => podman::complete(identity, id, &text)
+                .map_err(|e| NamesError::Parse(list.clone(), e)),
             Ok(None) => Ok(false),
             Err(error) => Err(error),
         };
         match found {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            Err(error) => broken = Err(error),
+            Err(error) => result = Err(error),
         }
     }
-    broken
+    result
 }
 
 async fn from_containerd(
@@ -96,7 +116,7 @@ async fn from_containerd(
     id: &str,
     (socket, namespace): (&Path, &str),
     pod_is_known: bool,
-) -> Result<(), NoNames> {
+) -> Result<(), NamesError> {
     let own = containerd::container(socket, namespace, id).await?;
     let sandbox = match identity.role {
         Role::Member if !pod_is_known => {
@@ -107,27 +127,15 @@ async fn from_containerd(
     Ok(nri_engine::containerd::complete(identity, &own, sandbox.as_ref())?)
 }
 
-/// Returns the content of a file; `None` if it does not exist.
-async fn read(path: &Path) -> Result<Option<Vec<u8>>, NoNames> {
+/// Returns the content of a file; `None` if it does not exist. `containers`: the directory in which
+/// the engine keeps the files of its containers, which may hang while that of another does not.
+async fn read(path: &Path, containers: &Path) -> Result<Option<Vec<u8>>, NamesError> {
     let file = path.to_owned();
-    let read = timeout(TIMEOUT, spawn_blocking(move || read_bounded(&file))).await;
-    match read.map_err(|_| NoNames::Late(path.to_owned()))?.map_err(io::Error::other).flatten() {
+    let read = move || read_regular(&file, MAX_FILE);
+    let read = file_access::run(FileSystem::directory(containers), TIMEOUT, read).await;
+    match read.map_err(|FileSystemHangs| NamesError::Timeout(path.to_owned()))? {
         Ok(content) => Ok(Some(content)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(NoNames::Read(path.to_owned(), e)),
+        Err(e) => Err(NamesError::Read(path.to_owned(), e)),
     }
-}
-
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    // O_NONBLOCK: opening a pipe would block until it has a writer.
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a file"));
-    }
-    let mut content = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > MAX_FILE {
-        return Err(io::Error::other(format!("longer than {MAX_FILE} bytes")));
-    }
-    Ok(content)
 }

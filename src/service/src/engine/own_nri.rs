@@ -1,10 +1,14 @@
 //! Decides whether `nrid` or the engine adapts a container: the engine does if its built-in NRI is
-//! enabled, unless the configuration overrides this.
+//! enabled, unless the configuration overrides this. Docker adapts containers only if the
+//! configuration says so, since its NRI applies only a part of an adjustment.
 //!
 //! `nri-host` detects the state of NRI; this file caches the result.
 
-use crate::{engine::containerd, host::process::start_time};
-use nri_config::{EngineSettings, InCharge};
+use crate::{
+    engine::containerd,
+    host::{file_access::blocking, process::ProcessIdentity},
+};
+use nri_config::{AdaptedBy, EngineSettings};
 use nri_engine::{EngineKind, Identity, Source};
 use nri_host::containerd::{OwnNri, on_by_default, own_nri};
 use nri_locate::PLUGIN_SOCKET;
@@ -25,7 +29,7 @@ pub struct ContainerEngine {
     /// Name of the engine; empty in records of old versions, which did not store it.
     #[serde(rename = "engine")]
     pub name: String,
-    /// API socket of containerd, if its CRI created the container.
+    /// API socket of containerd, if containerd's CRI plugin created the container.
     #[serde(default)]
     pub cri: Option<PathBuf>,
 }
@@ -48,10 +52,10 @@ impl ContainerEngine {
     }
 }
 
-/// Cache: whether NRI is enabled, by process id and start time of containerd, since a restarted
-/// containerd may have another configuration.
+/// Caches whether NRI is enabled in each containerd. The key is the process id and start time of
+/// containerd, because a restarted containerd may have another configuration.
 #[derive(Debug, Default)]
-pub struct EngineNri(Mutex<HashMap<(i32, u64), bool>>);
+pub struct EngineNri(Mutex<HashMap<ProcessIdentity, bool>>);
 
 impl EngineNri {
     /// Whether `nrid`, rather than the engine itself, adapts the containers of this engine.
@@ -60,55 +64,66 @@ impl EngineNri {
         settings: &EngineSettings,
         container_engine: &ContainerEngine,
     ) -> bool {
-        let is = |engine: EngineKind| container_engine.name == engine.name();
-        let theirs = if is(EngineKind::Containerd) {
+        let is_engines = if container_engine.name == EngineKind::Containerd.name() {
             match (settings.containerd, &container_engine.cri) {
-                // Outside the namespace of CRI any client may set the annotations of CRI, so
-                // they are no evidence that the engine adapts the container.
-                (InCharge::Ours, _) | (_, None) => false,
-                (InCharge::Engine, Some(_)) => true,
-                (InCharge::Auto, Some(socket)) => self.containerd(socket).await,
+                // Outside the namespace of CRI, containerd's NRI adapts no container, whatever
+                // CRI annotations a client has set.
+                (AdaptedBy::Nrid, _) | (_, None) => false,
+                (AdaptedBy::Engine, Some(_)) => true,
+                (AdaptedBy::Auto, Some(socket)) => self.is_on_in_containerd(socket).await,
             }
-        } else if is(EngineKind::CriO) {
-            is_in_charge(settings.crio, || listens("crio"))
-        } else if is(EngineKind::Docker) || is(EngineKind::CriDockerd) {
-            is_in_charge(settings.docker, || listens("dockerd"))
         } else {
-            false
+            is_adapted_by_engine(settings, container_engine, || listens_for_plugins("crio"))
         };
-        !theirs
+        !is_engines
     }
 
-    async fn containerd(&self, socket: &Path) -> bool {
-        let Some(pid) = nri_host::listener(socket) else { return false };
-        let Some(started) = start_time(pid) else { return false };
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(on) = known().get(&(pid, started)) {
-            return *on;
+    /// Whether NRI is enabled in the containerd that listens on `socket`.
+    async fn is_on_in_containerd(&self, socket: &Path) -> bool {
+        let Some(pid) = blocking(|| nri_host::listener(socket)) else { return false };
+        let Some(process) = ProcessIdentity::of(pid) else { return false };
+        let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(enabled) = cache().get(&process) {
+            return *enabled;
         }
-        let on = containerd_has_nri_on(pid, socket).await;
-        tracing::info!(socket = %socket.display(), on, "NRI of containerd, \
-        {}", nri_host::describe(pid));
-        known().insert((pid, started), on);
-        on
+        let enabled = is_nri_on_in(pid, socket).await;
+        let engine = nri_host::describe(pid);
+        tracing::info!(socket = %socket.display(), enabled, "checked the own NRI of {engine}");
+        cache().insert(process, enabled);
+        enabled
     }
 }
 
-fn is_in_charge(setting: InCharge, engine_is_on: impl FnOnce() -> bool) -> bool {
-    match setting {
-        InCharge::Engine => true,
-        InCharge::Ours => false,
-        InCharge::Auto => engine_is_on(),
+/// Whether an engine other than containerd adapts its containers itself. `crio_listens` returns
+/// whether CRI-O listens on the standard plugin socket.
+fn is_adapted_by_engine(
+    settings: &EngineSettings,
+    engine: &ContainerEngine,
+    crio_listens: impl FnOnce() -> bool,
+) -> bool {
+    if engine.is_docker() {
+        return settings.docker == AdaptedBy::Engine;
+    }
+    if engine.name != EngineKind::CriO.name() {
+        return false;
+    }
+    match settings.crio {
+        AdaptedBy::Engine => true,
+        AdaptedBy::Nrid => false,
+        AdaptedBy::Auto => crio_listens(),
     }
 }
 
 /// Whether a process with this command name listens on the standard plugin socket.
-fn listens(name: &str) -> bool {
-    nri_host::listener(Path::new(PLUGIN_SOCKET))
-        .is_some_and(|pid| nri_host::command_name(pid) == name)
+fn listens_for_plugins(name: &str) -> bool {
+    blocking(|| {
+        nri_host::listener(Path::new(PLUGIN_SOCKET))
+            .is_some_and(|pid| nri_host::command_name(pid) == name)
+    })
 }
 
-async fn containerd_has_nri_on(pid: i32, socket: &Path) -> bool {
+/// Whether NRI is enabled in the containerd with this pid, which serves its API on `socket`.
+async fn is_nri_on_in(pid: i32, socket: &Path) -> bool {
     match spawn_blocking(move || own_nri(pid)).await.unwrap_or(OwnNri::ByVersion) {
         OwnNri::On => true,
         OwnNri::Off => false,
@@ -117,10 +132,31 @@ async fn containerd_has_nri_on(pid: i32, socket: &Path) -> bool {
             Err(error) => {
                 tracing::warn!(
                     error = crate::host::error_chain::chain(&error),
-                    "cannot tell containerd's version"
+                    "containerd version unknown, its NRI is taken for disabled"
                 );
                 false
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_configuration_leaves_containers_to_docker() {
+        let is_engines = |kind: EngineKind, setting| {
+            let settings = EngineSettings { containerd: setting, crio: setting, docker: setting };
+            let engine = ContainerEngine { name: kind.name().to_owned(), cri: None };
+            is_adapted_by_engine(&settings, &engine, || true)
+        };
+        for kind in [EngineKind::Docker, EngineKind::CriDockerd] {
+            assert!(!is_engines(kind, AdaptedBy::Auto), "{kind:?}");
+            assert!(!is_engines(kind, AdaptedBy::Nrid), "{kind:?}");
+            assert!(is_engines(kind, AdaptedBy::Engine), "{kind:?}");
+        }
+        assert!(is_engines(EngineKind::CriO, AdaptedBy::Auto));
+        assert!(!is_engines(EngineKind::Podman, AdaptedBy::Engine));
     }
 }

@@ -1,10 +1,11 @@
 //! CDI devices: reads the CDI specifications of this host when a plugin injects a device.
 //!
-//! `nri_spec::cdi` interprets the specifications. They are not cached: a few small files are read
-//! as fast as checked for changes. An unusable file affects only its own devices; the log names
-//! it, and so does the error about an unresolvable device. Start from [`Devices::read`].
+//! `nri_spec::cdi` interprets the specifications. They are not cached: to read a few small files
+//! takes no longer than to check them for changes. An unusable file affects only its own devices.
+//! The log names the file, and so does the error about an unresolvable device. Start from
+//! [`Devices::read`].
 
-use crate::host::{error_chain::chain, structured};
+use crate::host::{error_chain::chain, file_access::FileSystemHangs, structured};
 use nri_spec::cdi::{CdiDeviceNode, CdiEdits, CdiError, CdiRegistry, CdiSpecFile};
 use nri_spec::{ApplyError, CdiResolver};
 use serde_json::Value;
@@ -13,8 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Limit of specification files per directory. More is a configuration mistake, which would slow
-/// down each creation with CDI devices.
+/// Maximum number of specification files in a directory. A larger number is a configuration
+/// mistake, which would slow down each creation with CDI devices.
 const MAX_FILES: usize = 1000;
 
 /// An adjustment that cannot be applied to the OCI config.
@@ -24,7 +25,7 @@ pub struct AdjustmentError {
     /// The cause.
     #[source]
     error: ApplyError,
-    /// Unusable specifications with the cause; one of them may define a missing device.
+    /// Unusable specifications with the cause. They may define the device that was not found.
     skipped: Vec<String>,
 }
 
@@ -57,10 +58,10 @@ impl Devices {
             };
             for path in paths {
                 match structured::read(&path) {
-                    Ok(document) => files.push(CdiSpecFile {
+                    Ok(spec) => files.push(CdiSpecFile {
                         path: path.display().to_string(),
                         priority,
-                        document: with_text_names(document),
+                        content: with_text_names(spec),
                     }),
                     Err(error) => broken.push(error.to_string()),
                 }
@@ -69,6 +70,12 @@ impl Devices {
         let registry = CdiRegistry::new(files);
         broken.extend(registry.errors().iter().map(|e| chain(e)));
         Self { registry, broken }
+    }
+
+    /// Returns no devices, for directories whose file system hangs.
+    pub fn unread(dirs: &[PathBuf]) -> Self {
+        let broken = dirs.iter().map(|dir| format!("{}: {FileSystemHangs}", dir.display()));
+        Self { registry: CdiRegistry::default(), broken: broken.collect() }
     }
 
     /// Returns the host paths of the device nodes of these devices; empty if a device cannot be
@@ -86,7 +93,8 @@ impl Devices {
         &self.broken
     }
 
-    /// Adds the unusable files to an error about an unresolvable device, which one may define.
+    /// Adds the unusable files to an error about an unresolvable device: one of these files may
+    /// define the device.
     pub fn explain(&self, error: ApplyError) -> AdjustmentError {
         let skipped = match &error {
             ApplyError::Cdi(CdiError::Unresolvable { .. }) => self.broken.clone(),
@@ -125,14 +133,14 @@ fn specifications(dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Converts numeric device names to strings: other CDI readers accept `name: 0` in YAML as "0".
-fn with_text_names(mut document: Value) -> Value {
-    let devices = document.get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten();
+fn with_text_names(mut spec: Value) -> Value {
+    let devices = spec.get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten();
     for name in devices.filter_map(|d| d.get_mut("name")) {
         if let Value::Number(number) = name {
             *name = number.to_string().into();
         }
     }
-    document
+    spec
 }
 
 #[cfg(test)]
@@ -160,9 +168,13 @@ mod tests {
         dirs[..2].iter().for_each(|d| fs::create_dir(d).unwrap());
         fs::write(dirs[0].join("a.yaml"), spec(&[device("0", "A=etc"), device("all", "B=etc")]))
             .unwrap();
-        let json = r#"{"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [{"name": "all", "containerEdits": {"env": ["B=run"]}}]}"#;
-        fs::write(dirs[1].join("a.json"), json).unwrap();
-        fs::write(dirs[1].join("notes.txt"), "none of ours").unwrap();
+        let json = serde_json::json!({
+            "cdiVersion": "0.5.0",
+            "kind": "example.org/thing",
+            "devices": [{"name": "all", "containerEdits": {"env": ["B=run"]}}]
+        });
+        fs::write(dirs[1].join("a.json"), json.to_string()).unwrap();
+        fs::write(dirs[1].join("notes.txt"), "not a specification").unwrap();
         fs::create_dir(dirs[1].join("dir.yaml")).unwrap();
         let devices = Devices::read(&dirs);
         assert_eq!(devices.broken(), [""; 0]);
@@ -184,7 +196,7 @@ mod tests {
             variables(&devices, "example.org/thing=bad").unwrap_err(),
             format!(
                 "cannot inject CDI devices: no CDI specification defines example.org/thing=bad; \
-                     skipped: \
+                 skipped: \
                  {d}/b.yaml: not valid YAML: duplicate mapping key `a` is not allowed here at line \
                  2, column 1, \
                  {d}/d.json: No such file or directory (os error 2), \

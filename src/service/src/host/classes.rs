@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// Mount point of resctrl, the file system of RDT control groups.
 pub const RESCTRL: &str = "/sys/fs/resctrl";
 
-/// Directories in resctrl that are no control groups.
-const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
+/// Directories in resctrl that are not control groups.
+const RESERVED_DIRS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
 /// A class that cannot be resolved.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +80,8 @@ pub struct Sources<'a> {
     pub blockio: &'a ClassSettings,
     /// Section `[rdt]` of the configuration.
     pub rdt: &'a ClassSettings,
-    /// Mount point of resctrl; its control groups are the RDT classes if no file is configured.
+    /// Mount point of resctrl. If no file is configured, resctrl's control groups are the RDT
+    /// classes.
     pub resctrl: &'a Path,
 }
 
@@ -118,8 +119,8 @@ fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassErro
     let classes = BlockIoClasses::parse(&config).map_err(|e| lookup.content(file, e))?;
     let disks = Disks::default();
     let resolved = classes.resolve(name, &disks);
-    if let Some(wrong) = disks.into_error() {
-        return Err(lookup.content(file, wrong));
+    if let Some(invalid) = disks.into_error() {
+        return Err(lookup.content(file, invalid));
     }
     resolved.ok_or_else(|| lookup.unknown(file, classes.names()))
 }
@@ -147,7 +148,7 @@ fn control_groups(resctrl: &Path) -> Option<Value> {
     for entry in std::fs::read_dir(resctrl).ok()?.flatten() {
         let name = entry.file_name().into_string().ok();
         if let Some(name) =
-            name.filter(|n| !NO_GROUPS.contains(&n.as_str()) && entry.path().is_dir())
+            name.filter(|n| !RESERVED_DIRS.contains(&n.as_str()) && entry.path().is_dir())
         {
             classes.insert(name, json!({}));
         }
@@ -155,7 +156,7 @@ fn control_groups(resctrl: &Path) -> Option<Value> {
     Some(json!({ "partitions": { "": { "classes": classes } } }))
 }
 
-/// Lookup of a class name.
+/// Lookup of a class name; builds the errors of the lookup.
 #[derive(Clone, Copy)]
 struct Lookup<'a> {
     field: &'static str,
@@ -223,7 +224,8 @@ mod tests {
         }
         fs::write(resctrl.join("schemata"), "").unwrap();
         let (blockio_file, rdt_file) = (file("b.yaml", BLOCKIO), file("r.yaml", RDT));
-        // A configured file has precedence over resctrl; `/name` leaves the file unconfigured.
+        // A configured file has precedence over resctrl. In this test, a class `/name` is looked up
+        // in resctrl, without a configured file.
         let by_file = rdt.is_none_or(|name| !name.starts_with('/'));
         let sources = Sources {
             blockio: &blockio_file,
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_class_is_an_error_that_lists_the_defined_ones() {
+    fn the_error_about_an_unknown_class_lists_the_defined_classes() {
         check(
             Some("fast"),
             None,
@@ -262,8 +264,8 @@ mod tests {
             blockio_class: nri_api::opt(Some("slow".to_owned())),
             ..LinuxResources::default()
         };
-        let nothing = ClassSettings::default();
-        let sources = Sources { blockio: &nothing, rdt: &nothing, resctrl: Path::new("/nowhere") };
+        let unset = ClassSettings::default();
+        let sources = Sources { blockio: &unset, rdt: &unset, resctrl: Path::new("/nowhere") };
         assert_eq!(
             Resolved::of(&resources, &sources).unwrap_err().to_string(),
             r#"block I/O class "slow": no classes are configured ([blockio] config_file)"#
@@ -271,19 +273,18 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_used() {
+    fn the_error_about_an_unusable_class_file_names_the_file() {
         check(
             Some("bad"),
             None,
-            Err(
-                r#"block I/O class "bad": b.yaml: device pattern "/dev/[" is not valid: invalid range pattern"#,
-            ),
+            Err("block I/O class \"bad\": b.yaml: device pattern \"/dev/[\" is not valid: \
+                 invalid range pattern"),
         );
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let settings = ClassSettings { config_file: Some(path.clone()) };
         let sources = Sources { blockio: &settings, rdt: &settings, resctrl: Path::new(RESCTRL) };
-        let said = |text: Option<&str>| {
+        let error_text = |text: Option<&str>| {
             if let Some(text) = text {
                 fs::write(&path, text).unwrap();
             }
@@ -293,12 +294,13 @@ mod tests {
                 .replace(&path.display().to_string(), "FILE")
         };
         assert_eq!(
-            said(None),
+            error_text(None),
             r#"block I/O class "a": FILE: No such file or directory (os error 2)"#
         );
         assert_eq!(
-            said(Some("Classes: {a: {}}")),
-            r#"block I/O class "a": FILE: block I/O configuration does not have the expected form: Classes.a is an object, not an array"#
+            error_text(Some("Classes: {a: {}}")),
+            "block I/O class \"a\": FILE: block I/O configuration does not have the expected form: \
+             Classes.a is an object, not an array"
         );
         assert!(
             resolve_rdt("a", &sources).unwrap_err().to_string().starts_with("unknown RDT class")

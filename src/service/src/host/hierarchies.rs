@@ -2,9 +2,35 @@
 
 use nri_cgroup::Hierarchy;
 use nri_host::mountinfo::{MountInfo, mounts};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
-/// Returns the hierarchies in the mount namespace of this process.
-pub fn mounted() -> Vec<Hierarchy> {
+/// Time for which the hierarchies are remembered. A host with many containers has as many mounts,
+/// among which those of control groups hardly ever change.
+const VALIDITY: Duration = Duration::from_secs(10);
+
+/// The hierarchies, and the time at which they were read. Like the mount namespace, they are the
+/// same for the whole process.
+static KNOWN: Mutex<Option<(Instant, Arc<[Hierarchy]>)>> = Mutex::new(None);
+
+/// Returns the hierarchies in the mount namespace of this process; those of a moment ago, if they
+/// were read then.
+pub fn mounted() -> Arc<[Hierarchy]> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((at, hierarchies)) = known.as_ref()
+        && at.elapsed() < VALIDITY
+    {
+        return hierarchies.clone();
+    }
+    let hierarchies: Arc<[Hierarchy]> = read().into();
+    *known = Some((Instant::now(), hierarchies.clone()));
+    hierarchies
+}
+
+/// Reads the hierarchies in the mount namespace of this process.
+pub fn read() -> Vec<Hierarchy> {
     let hierarchy =
         |m: &MountInfo| Hierarchy::of_mount(&m.root, &m.point, &m.fs_type, &m.super_options);
     mounts().iter().filter_map(hierarchy).collect()

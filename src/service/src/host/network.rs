@@ -1,4 +1,5 @@
-//! Addresses of a pod, read inside its network namespace, since the OCI config does not have them.
+//! IP addresses of a pod, which the OCI config does not have. They are read inside the pod's
+//! network namespace.
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -11,11 +12,11 @@ use std::{
     path::PathBuf,
 };
 
-/// Returns the addresses in the network namespace of a process, IPv4 first. Empty for the host's
-/// namespace, since CRI reports no addresses for such pods.
+/// Returns the addresses in the network namespace of a process, IPv4 first. Returns none for the
+/// host's network namespace: CRI does not report addresses of pods that use it, either.
 pub async fn addresses(pid: i32) -> Vec<String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // Use a new thread, which ends after reading: it stays in the namespace that it has joined.
+    // Uses a new thread that ends after reading, since a thread stays in a namespace that it joins.
     let spawned = std::thread::Builder::new().name("netns".to_owned()).spawn(move || {
         let _ = sender.send(read(pid));
     });
@@ -27,12 +28,13 @@ pub async fn addresses(pid: i32) -> Vec<String> {
 
 fn read(pid: i32) -> io::Result<Vec<String>> {
     let path = PathBuf::from(format!("/proc/{pid}/ns/net"));
-    let theirs = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let (a, b) = (rustix::fs::fstat(&theirs)?, rustix::fs::stat("/proc/self/ns/net")?);
-    if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino) {
+    let namespace = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let other = rustix::fs::fstat(&namespace)?;
+    let own = rustix::fs::stat("/proc/self/ns/net")?;
+    if (other.st_dev, other.st_ino) == (own.st_dev, own.st_ino) {
         return Ok(Vec::new());
     }
-    move_into_link_name_space(theirs.as_fd(), Some(LinkNameSpaceType::Network))?;
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
     let mut found: Vec<IpAddr> = nix::ifaddrs::getifaddrs()?
         .filter_map(|interface| {
             let address = interface.address?;

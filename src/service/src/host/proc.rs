@@ -1,4 +1,4 @@
-//! Reads files of `/proc`. Names in them may be any bytes, so invalid UTF-8 in the name of one
+//! Reads files of `/proc`. Names in these files may be any bytes: invalid UTF-8 in the name of one
 //! control group must not make the whole file unreadable.
 
 use std::{fs, path::Path};

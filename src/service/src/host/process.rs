@@ -1,30 +1,33 @@
 //! Processes of the host: identity, checks for exit, and waiting for exit.
 //!
-//! No runtime is called when a container exits, so `nrid` watches the init process through a
-//! pidfd: [`Process`].
+//! No runtime is called when a container exits, so `nrid` watches the container's first process
+//! through a pidfd. Start from [`Process`]. That a process has ended is only concluded from what
+//! the kernel says about it: no such process, another start time, or a zombie. A file or descriptor
+//! that cannot be opened says nothing about the process, and is an error.
 
 use crate::host::sys;
+use procfs::{FromRead, process::Stat};
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, pidfd_open, test_kill_process},
 };
 use serde::{Deserialize, Serialize};
-use std::{os::fd::OwnedFd, time::Duration};
+use std::{fs, io, os::fd::OwnedFd, sync::OnceLock, time::Duration};
 use tokio::{
     io::unix::AsyncFd,
     time::{Instant, sleep},
 };
 
-/// Time to wait for the parent to reap an exited child: engines reap at once, but a busy host
-/// delays them.
+/// Time that `nrid` waits for the parent to reap an exited process. Engines reap at once, unless
+/// the host is overloaded.
 const REAP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Interval of checks for the exit status of an unreaped process.
+/// Interval at which `nrid` checks whether an exited process has been reaped.
 const REAP_POLL: Duration = Duration::from_millis(5);
 
 /// A process id with the start time, which distinguishes the process from a later one that reuses
 /// the id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Process id.
     pub pid: i32,
@@ -33,66 +36,130 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// Identity of the running process with this id; `None` if no such process runs.
+    /// Returns the identity of the running process with this id; `None` if no such process runs, or
+    /// if it cannot be determined.
     pub fn of(pid: i32) -> Option<Self> {
-        start_time(pid).map(|start_time| Self { pid, start_time })
+        let start_time = ProcessStat::of(pid).ok()?.filter(|stat| !stat.has_ended)?.start_time;
+        Some(Self { pid, start_time })
     }
 
-    /// Whether the process still runs.
+    /// Whether the process still runs, as far as it is known: `true` if that cannot be determined.
     pub fn is_alive(self) -> bool {
-        start_time(self.pid) == Some(self.start_time)
+        !self.has_ended().unwrap_or(false)
+    }
+
+    /// Whether the process has ended.
+    ///
+    /// # Errors
+    /// That cannot be determined.
+    pub fn has_ended(self) -> io::Result<bool> {
+        let stat = ProcessStat::of(self.pid)?;
+        Ok(stat.is_none_or(|stat| stat.has_ended || stat.start_time != self.start_time))
     }
 }
 
-/// Start time of a process in clock ticks after boot; `None` for an exited process, zombies
-/// included.
-pub fn start_time(pid: i32) -> Option<u64> {
-    let stat = stat(pid)?;
-    (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
+/// State of a process that exists, zombies included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// Start time in clock ticks after boot.
+    pub start_time: u64,
+    /// Whether the process has exited, and its parent has not reaped it yet.
+    pub has_ended: bool,
 }
 
-/// Whether a process is known to have exited; `false` if `/proc` cannot be read.
-pub fn has_ended(pid: i32) -> bool {
-    Pid::from_raw(pid).map(test_kill_process) == Some(Err(Errno::SRCH))
-        || stat(pid).is_some_and(|stat| matches!(stat.state, 'Z' | 'X'))
+impl ProcessStat {
+    /// Returns the state of the process with this id; `None` if there is none.
+    ///
+    /// # Errors
+    /// The process exists, or may exist, and `/proc` does not show it.
+    pub fn of(pid: i32) -> io::Result<Option<Self>> {
+        let Some(stat) = read_stat(pid)? else { return Ok(None) };
+        // A first thread that has ended is shown as a zombie, too, while other threads run.
+        let has_ended = matches!(stat.state, 'Z' | 'X') && stat.num_threads <= 1;
+        Ok(Some(Self { start_time: stat.starttime, has_ended }))
+    }
 }
 
-fn stat(pid: i32) -> Option<procfs::process::Stat> {
-    procfs::process::Process::new(pid).ok()?.stat().ok()
+fn read_stat(pid: i32) -> io::Result<Option<Stat>> {
+    let Some(id) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Ok(None) };
+    match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(bytes) => Stat::from_read(bytes.as_slice()).map(Some).map_err(io::Error::other),
+        // This call needs no descriptor, and no /proc.
+        Err(_) if test_kill_process(id) == Err(Errno::SRCH) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the wait status of an exited process that its parent has not reaped yet, and that
+/// started at this time.
+pub fn zombie_status(pid: i32, start_time: Option<u64>) -> Option<i32> {
+    let stat = read_stat(pid).ok()??;
+    if stat.state != 'Z' || Some(stat.starttime) != start_time {
+        return None;
+    }
+    // The kernel also shows 0 to a reader without permission. This link needs the same permission.
+    let is_permitted = || fs::read_link(format!("/proc/{pid}/ns/user")).is_ok();
+    stat.exit_code.filter(|status| *status != 0 || is_permitted())
 }
 
 /// A pidfd of a process, to wait for its exit.
 #[derive(Debug)]
-pub struct Process(AsyncFd<OwnedFd>);
+pub struct Process {
+    pidfd: AsyncFd<OwnedFd>,
+    pid: i32,
+    start_time: Option<u64>,
+    /// Wait status that was read after the exit, before the parent reaped the process.
+    zombie_status: OnceLock<i32>,
+}
 
 impl Process {
-    /// Opens the process with this id; `None` if it cannot be opened.
-    pub fn open(pid: i32) -> Option<Self> {
-        let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::NONBLOCK).ok()?;
-        sys::wait_readable(fd).ok().map(Self)
+    /// Opens the process with this id, which may be a zombie; `None` if there is no such process.
+    ///
+    /// # Errors
+    /// The process cannot be opened, for example because this process has too many open files.
+    pub fn open(pid: i32) -> io::Result<Option<Self>> {
+        let Some(id) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Ok(None) };
+        // Not PIDFD_NONBLOCK, which needs Linux 5.10: the pidfd is polled and never read.
+        match pidfd_open(id, PidfdFlags::empty()) {
+            Ok(fd) => {
+                let start_time = read_stat(pid).ok().flatten().map(|stat| stat.starttime);
+                let zombie_status = OnceLock::new();
+                let pidfd = sys::wait_readable(fd)?;
+                Ok(Some(Self { pidfd, pid, start_time, zombie_status }))
+            }
+            Err(Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Wait status of a reaped process; `None` before that, and before Linux 6.15.
+    /// Returns the wait status of an exited process; `None` if it is not known. Linux 6.15 and
+    /// later report it after the process was reaped. On other kernels it is known if it could be
+    /// read before that.
     pub fn wait_status(&self) -> Option<i32> {
-        sys::pidfd_exit_status(self.0.get_ref()).ok().flatten()
+        let reported = sys::pidfd_exit_status(self.pidfd.get_ref()).ok().flatten();
+        reported.or_else(|| self.zombie_status.get().copied())
     }
 
     /// Waits until the parent has reaped the exited process, so that the kernel reports its wait
     /// status. Returns after `REAP_TIMEOUT` at the latest, since some parents never reap, and at
     /// once on kernels that do not report the status.
-    pub async fn reaped(&self) {
+    pub async fn wait_until_reaped(&self) {
         let deadline = Instant::now() + REAP_TIMEOUT;
-        while matches!(sys::pidfd_exit_status(self.0.get_ref()), Ok(None))
+        while matches!(sys::pidfd_exit_status(self.pidfd.get_ref()), Ok(None))
             && Instant::now() < deadline
         {
             sleep(REAP_POLL).await;
         }
     }
 
-    /// Waits until the process has exited.
-    pub async fn ended(&self) {
+    /// Waits until the process has exited. Many parents reap it at the same moment: its wait status
+    /// is read at once, for kernels that do not report it later.
+    pub async fn wait_for_exit(&self) {
         // `readable` fails only if the async runtime has shut down.
-        let _ = self.0.readable().await;
+        let _ = self.pidfd.readable().await;
+        if let Some(status) = zombie_status(self.pid, self.start_time) {
+            let _ = self.zombie_status.set(status);
+        }
     }
 }
 
@@ -101,18 +168,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_start_time_is_known_and_a_missing_process_has_none() {
-        assert!(start_time(std::process::id() as i32).is_some());
-        assert_eq!(start_time(i32::MAX), None);
+    fn a_running_process_has_a_start_time_and_a_missing_one_has_no_state() {
+        let own = ProcessStat::of(std::process::id() as i32).unwrap().unwrap();
+        assert!(own.start_time > 0 && !own.has_ended);
+        assert_eq!(ProcessStat::of(i32::MAX).unwrap(), None);
+        assert_eq!(ProcessStat::of(0).unwrap(), None);
     }
 
     #[tokio::test]
     async fn waiting_ends_when_the_process_exits() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let process = Process::open(child.id() as i32).unwrap();
+        let pid = child.id() as i32;
+        let identity = ProcessIdentity::of(pid).unwrap();
+        let process = Process::open(pid).unwrap().unwrap();
+        assert!(!identity.has_ended().unwrap());
         child.kill().unwrap();
-        tokio::time::timeout(Duration::from_secs(10), process.ended()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(10), process.wait_for_exit()).await.unwrap();
+        let zombie = ProcessStat::of(pid).unwrap().unwrap();
+        assert!(zombie.has_ended && zombie.start_time == identity.start_time);
+        assert!(identity.has_ended().unwrap());
         child.wait().unwrap();
-        assert!(Process::open(child.id() as i32).is_none());
+        assert!(Process::open(pid).unwrap().is_none());
+        assert!(identity.has_ended().unwrap() && ProcessIdentity::of(pid).is_none());
+    }
+
+    #[tokio::test]
+    async fn the_wait_status_of_a_process_is_known_before_its_parent_reaps_it() {
+        for (script, status) in [("exit 3", 3 << 8), ("kill -9 $$", 9), ("exit 0", 0)] {
+            let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let process = Process::open(child.id() as i32).unwrap().unwrap();
+            process.wait_for_exit().await;
+            // As on kernels before Linux 6.15, which do not report the status after the reaping.
+            assert_eq!(process.zombie_status.get(), Some(&status), "{script}");
+            assert_eq!(process.wait_status(), Some(status), "{script}");
+            child.wait().unwrap();
+            assert_eq!(process.wait_status(), Some(status), "{script}");
+        }
     }
 }

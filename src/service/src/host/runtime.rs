@@ -1,21 +1,37 @@
-//! Calls of the low-level runtime by `nrid`, with the global options and the environment with which
-//! the engine created the container.
+//! Calls of the low-level runtime by `nrid`, with the global options and the environment of the
+//! engine's call that created the container.
 
+use crate::host::{
+    descriptors,
+    file_access::{self, FileSystem, FileSystemHangs, LOOKUP_TIMEOUT},
+    global_options,
+    mount_namespace::{self, MountNamespace},
+    sys,
+};
 use nri_control::OsText;
 use nri_locate::{Environment, NridOwner, runtime_root};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
+    ffi::{CString, OsStr, OsString},
+    fs::Metadata,
+    io,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Arc,
     time::Duration,
 };
-use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
+use tokio::{
+    io::AsyncWriteExt,
+    process::Command,
+    time::{Instant, timeout_at},
+};
 
-/// Variables that a runtime needs; others may hold secrets of the engine and are not stored.
-const KEPT: [&str; 5] =
+/// Environment variables that a runtime needs. Others are not stored, since they may hold secrets
+/// of the engine.
+const KEPT_VARIABLES: [&str; 5] =
     ["PATH", "XDG_RUNTIME_DIR", "HOME", "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS"];
 /// Time limit of a call of the runtime, which usually takes a few milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -28,6 +44,24 @@ pub struct LowLevelRuntime {
     environment: Vec<OsText>,
     cwd: OsText,
     root: Option<OsText>,
+    /// Mount namespace of the engine's call; `None` if it is that of `nrid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<CallerNamespace>,
+}
+
+/// The mount namespace of a call, by its inode.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct CallerNamespace {
+    inode: u64,
+    /// The namespace; `None` if no process was found in it after a restart of `nrid`.
+    #[serde(skip)]
+    open: Option<Arc<MountNamespace>>,
+}
+
+impl PartialEq for CallerNamespace {
+    fn eq(&self, other: &Self) -> bool {
+        self.inode == other.inode
+    }
 }
 
 /// Output of the runtime's `state`.
@@ -35,7 +69,7 @@ pub struct LowLevelRuntime {
 pub struct State {
     /// Status: creating, created, running, stopped, or paused (an extension of runc and crun).
     pub status: String,
-    /// Process id as the runtime's caller sees it; 0 or absent when it is stopped.
+    /// Id of the first process in our pid namespace; 0 or absent when the container is stopped.
     #[serde(default)]
     pub pid: i32,
 }
@@ -50,22 +84,37 @@ pub enum RuntimeError {
     #[error("{0} {1} did not end within {TIMEOUT:?}")]
     Hangs(PathBuf, &'static str),
     /// The runtime exited with an error.
-    #[error("{path} {verb}: {said}")]
+    #[error("{path} {verb}: {message}")]
     Failed {
         /// Path of the runtime.
         path: PathBuf,
         /// The verb that was called.
         verb: &'static str,
-        /// Last line of its stderr.
-        said: String,
+        /// The last line that the runtime wrote to stderr.
+        message: String,
     },
     /// The output of `state` cannot be parsed.
     #[error("{0} state: {1}")]
     State(PathBuf, #[source] serde_json::Error),
 }
 
+/// Error of a look-up in the runtime's root directory, which shows neither that a container exists
+/// nor that it does not.
+#[derive(Debug, thiserror::Error)]
+pub enum LookUpError {
+    /// The file system did not reply in time.
+    #[error(transparent)]
+    Hangs(#[from] FileSystemHangs),
+    /// The directory cannot be read.
+    #[error(transparent)]
+    Unreadable(io::Error),
+    /// No process was found in the mount namespace of the engine's call.
+    #[error("no process is left in its mount namespace")]
+    NamespaceLost,
+}
+
 impl LowLevelRuntime {
-    /// Stores how the engine calls the runtime, without the log options of that one call.
+    /// Stores how the engine calls the runtime, without the call's log options.
     pub fn new(
         path: &OsText,
         globals: &[OsText],
@@ -75,24 +124,52 @@ impl LowLevelRuntime {
     ) -> Self {
         let kept = |v: &&OsText| {
             let name = v.0.as_bytes().split(|b| *b == b'=').next().unwrap_or_default();
-            KEPT.iter().any(|k| k.as_bytes() == name)
+            KEPT_VARIABLES.iter().any(|k| k.as_bytes() == name)
         };
         Self {
             path: path.clone(),
-            globals: without_log(globals),
+            globals: global_options::without_log(globals),
             environment: environment.iter().filter(kept).cloned().collect(),
             cwd: cwd.clone(),
             root: root.cloned(),
+            namespace: None,
         }
     }
 
-    /// Path of the program.
+    /// Sets the mount namespace of the engine's call, if it is not that of `nrid`.
+    pub fn set_namespace(&mut self, namespace: Option<Arc<MountNamespace>>) {
+        self.namespace =
+            namespace.map(|open| CallerNamespace { inode: open.inode(), open: Some(open) });
+    }
+
+    /// Returns the inode of the mount namespace of the engine's call, if it is not that of `nrid`.
+    pub fn namespace_inode(&self) -> Option<u64> {
+        self.namespace.as_ref().map(|namespace| namespace.inode)
+    }
+
+    /// Returns the mount namespace of the engine's call, if it is open and not that of `nrid`.
+    pub fn namespace(&self) -> Option<&Arc<MountNamespace>> {
+        self.namespace.as_ref()?.open.as_ref()
+    }
+
+    /// Returns the metadata of the program, links followed.
+    ///
+    /// # Errors
+    /// The file does not exist, or cannot be opened.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        match self.namespace() {
+            Some(namespace) => namespace.metadata(self.path()),
+            None => self.path().metadata(),
+        }
+    }
+
+    /// Returns the path of the program.
     pub fn path(&self) -> &Path {
         self.path.as_path()
     }
 
-    /// Directory that holds a directory for each container: `--root`, or the default of this
-    /// runtime.
+    /// Returns the directory that holds a directory for each container: `--root`, or the default of
+    /// this runtime.
     pub fn root(&self) -> PathBuf {
         match &self.root {
             Some(root) => root.as_path().to_owned(),
@@ -103,25 +180,65 @@ impl LowLevelRuntime {
     /// Whether systemd creates the control groups: `--systemd-cgroup`, or crun's
     /// `--cgroup-manager systemd`.
     pub fn uses_systemd(&self) -> bool {
-        let mut before: &[u8] = b"";
-        self.globals.iter().any(|global| {
-            let text = global.0.as_bytes();
-            let manager = std::mem::replace(&mut before, text);
-            let is_manager = |name: &[u8]| matches!(name, b"--cgroup-manager" | b"-cgroup-manager");
-            matches!(
-                text,
-                b"--systemd-cgroup" | b"-systemd-cgroup" | b"--systemd-cgroup=true" | b"-s"
-            ) || matches!(text, b"--cgroup-manager=systemd" | b"-cgroup-manager=systemd")
-                || (text == b"systemd" && is_manager(manager))
-        })
+        global_options::uses_systemd(&self.globals)
+    }
+
+    /// Opens a directory that the engine's call named, such as the bundle.
+    ///
+    /// # Errors
+    /// The directory does not exist, or cannot be opened.
+    pub fn open_directory(&self, dir: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match self.namespace() {
+            Some(namespace) => namespace.open(dir, flags),
+            None => Ok(rustix::fs::open(dir, flags, Mode::empty())?),
+        }
+    }
+
+    /// Whether the runtime's root directory has an entry for this container id, or may have one:
+    /// a directory that cannot be read does not show the end of a container.
+    pub async fn has(&self, id: &str) -> bool {
+        !matches!(self.look_up(id).await, Ok(false))
     }
 
     /// Whether the runtime's root directory has an entry for this container id.
-    pub fn has(&self, id: &str) -> bool {
-        self.root().join(id).symlink_metadata().is_ok()
+    ///
+    /// # Errors
+    /// The directory cannot be read, or hangs.
+    pub async fn look_up(&self, id: &str) -> Result<bool, LookUpError> {
+        let (runtime, id) = (self.clone(), id.to_owned());
+        let file_system = FileSystem::directory(&self.root());
+        let look_up = move || runtime.look_up_now(&id);
+        file_access::run(file_system, LOOKUP_TIMEOUT, look_up).await?
     }
 
-    /// Base name of the program.
+    /// The same as [`LowLevelRuntime::look_up`], on a thread that may hang.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn look_up_now(&self, id: &str) -> Result<bool, LookUpError> {
+        let entry = self.root().join(id);
+        let found = match self.namespace() {
+            Some(namespace) => namespace.open(&entry, OFlags::PATH | OFlags::NOFOLLOW).map(drop),
+            None => entry.symlink_metadata().map(drop),
+        };
+        let is_missing = |e: &io::Error| {
+            matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        };
+        match found {
+            Ok(()) => Ok(true),
+            Err(error) if !is_missing(&error) => Err(LookUpError::Unreadable(error)),
+            Err(_) if self.is_lost() => Err(LookUpError::NamespaceLost),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether the mount namespace of the engine's call is neither that of `nrid` nor open.
+    fn is_lost(&self) -> bool {
+        self.namespace.as_ref().is_some_and(|namespace| namespace.open.is_none())
+    }
+
+    /// Returns the base name of the program.
     pub fn name(&self) -> String {
         self.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -138,10 +255,17 @@ impl LowLevelRuntime {
     /// Calls `state`.
     ///
     /// # Errors
-    /// The call fails; also for an unknown id.
+    /// The call fails, for example because the id is unknown.
     pub async fn state(&self, id: &str) -> Result<State, RuntimeError> {
         let out = self.call("state", &[OsStr::new(id)], None).await?;
         serde_json::from_slice(&out).map_err(|e| RuntimeError::State(self.path().to_owned(), e))
+    }
+
+    /// Returns the pid of the first process from `state`; `None` if the call fails or the container
+    /// has none.
+    pub async fn pid(&self, id: &str) -> Option<i32> {
+        let state = self.state(id).await;
+        state.ok().map(|state| state.pid).filter(|pid| *pid > 0)
     }
 
     /// Calls `update` with these resources.
@@ -169,77 +293,95 @@ impl LowLevelRuntime {
         self.call("kill", &[OsStr::new(id), OsStr::new(signal)], None).await.map(drop)
     }
 
+    /// Calls a verb with this stdin, and returns stdout.
     async fn call(
         &self,
         verb: &'static str,
         arguments: &[&OsStr],
         input: Option<String>,
     ) -> Result<Vec<u8>, RuntimeError> {
-        let start = |e| RuntimeError::Start(self.path().to_owned(), e);
-        let mut command = Command::new(self.path());
-        command.args(self.globals.iter().map(|g| &g.0)).arg(verb).args(arguments).env_clear();
-        for variable in &self.environment {
-            let bytes = variable.0.as_bytes();
-            if let Some(at) = bytes.iter().position(|b| *b == b'=') {
-                command.env(OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..]));
-            }
-        }
-        // The directory may have been removed (Podman's exec directory, a shim's bundle).
-        let cwd = self.cwd.as_path();
-        command.current_dir(if cwd.is_dir() { cwd } else { Path::new("/") });
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().map_err(start)?;
+        let deadline = Instant::now() + TIMEOUT;
+        let hangs = || RuntimeError::Hangs(self.path().to_owned(), verb);
+        let start_error = |e| RuntimeError::Start(self.path().to_owned(), e);
+        let runtime = self.clone();
+        let arguments: Vec<OsString> = arguments.iter().map(|a| (*a).to_owned()).collect();
+        let has_input = input.is_some();
+        let start = move || runtime.command(verb, &arguments, has_input)?.spawn();
+        // Waits for the file systems of the program and of the working directory.
+        let file_system = FileSystem::directory(containers_directory(self.cwd.as_path()));
+        let started = file_access::run(file_system, TIMEOUT, start).await;
+        let mut child = started.map_err(|FileSystemHangs| hangs())?.map_err(start_error)?;
         let stdin = child.stdin.take();
-        let feed = async move {
+        let write_input = async move {
             if let (Some(mut pipe), Some(text)) = (stdin, input) {
                 // Ignore EPIPE: a runtime that exits without reading reports the cause itself.
                 let _ = pipe.write_all(text.as_bytes()).await;
             }
         };
-        let both = async { tokio::join!(feed, child.wait_with_output()).1 };
-        let output = timeout(TIMEOUT, both)
-            .await
-            .map_err(|_| RuntimeError::Hangs(self.path().to_owned(), verb))?
-            .map_err(start)?;
+        let exchange = async { tokio::join!(write_input, child.wait_with_output()).1 };
+        let output =
+            timeout_at(deadline, exchange).await.map_err(|_| hangs())?.map_err(start_error)?;
         if output.status.success() {
             return Ok(output.stdout);
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let said = stderr
+        let message = stderr
             .lines()
             .rev()
             .find(|l| !l.trim().is_empty())
             .unwrap_or("no message")
             .trim()
             .to_owned();
-        Err(RuntimeError::Failed { path: self.path().to_owned(), verb, said })
+        Err(RuntimeError::Failed { path: self.path().to_owned(), verb, message })
+    }
+
+    /// Returns the command that calls a verb.
+    fn command(&self, verb: &str, arguments: &[OsString], has_input: bool) -> io::Result<Command> {
+        let mut command = Command::new(self.path());
+        command.args(self.globals.iter().map(|g| &g.0)).arg(verb).args(arguments).env_clear();
+        for variable in &self.environment {
+            let bytes = variable.0.as_bytes();
+            if let Some(equals) = bytes.iter().position(|b| *b == b'=') {
+                let (name, value) = (&bytes[..equals], &bytes[equals + 1..]);
+                command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
+            }
+        }
+        // The directory may have been removed (Podman's exec directory, a shim's bundle).
+        let cwd = self.cwd.as_path();
+        match self.namespace() {
+            Some(namespace) => {
+                let directory = CString::new(cwd.as_os_str().as_bytes())?;
+                let namespace = namespace.clone();
+                sys::before_exec(&mut command, move || {
+                    mount_namespace::enter(namespace.descriptors())?;
+                    // A directory that does not exist any more leaves the program in `/`.
+                    let _ = rustix::process::chdir(directory.as_c_str());
+                    Ok(())
+                });
+            }
+            // If the namespace is lost, the runtime may still find the container without it.
+            None => {
+                command.current_dir(if cwd.is_dir() { cwd } else { Path::new("/") });
+            }
+        }
+        command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        descriptors::restore_limit_in(&mut command);
+        Ok(command)
     }
 }
 
-/// Root directory that this runtime uses without `--root`.
+/// Returns the directory in which an engine keeps the working directories of its containers, which
+/// are `ID`, or `ID/userdata` under Podman and CRI-O.
+fn containers_directory(cwd: &Path) -> &Path {
+    cwd.ancestors().nth(2).unwrap_or(cwd)
+}
+
+/// Returns the root directory that this runtime uses without `--root`.
 fn default_root(name: &str, environment: &[OsText]) -> PathBuf {
     let environment = Environment::new(environment.iter().map(|v| v.0.clone()).collect());
     let runtime_dir = environment.var("XDG_RUNTIME_DIR").map(Path::new);
     runtime_root(name, &NridOwner::of_this_process(&environment), runtime_dir)
-}
-
-/// Returns the global options without `--log` and `--log-format`: calls of `nrid` must not write
-/// into the engine's log.
-fn without_log(globals: &[OsText]) -> Vec<OsText> {
-    let mut kept = Vec::new();
-    let mut rest = globals.iter();
-    while let Some(option) = rest.next() {
-        let bytes = option.0.as_bytes();
-        let name =
-            bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-")).unwrap_or_default();
-        match name {
-            b"log" | b"log-format" => drop(rest.next()),
-            _ if name.starts_with(b"log=") || name.starts_with(b"log-format=") => {}
-            _ => kept.push(option.clone()),
-        }
-    }
-    kept
 }
 
 impl From<&LowLevelRuntime> for OsString {
@@ -257,25 +399,6 @@ mod tests {
     }
 
     #[test]
-    fn log_options_of_the_engine_are_removed() {
-        let given = texts(&[
-            "--root",
-            "/r",
-            "--log",
-            "/l",
-            "--log-format=json",
-            "-log=/x",
-            "--systemd-cgroup",
-            "--log-level",
-            "debug",
-        ]);
-        assert_eq!(
-            without_log(&given),
-            texts(&["--root", "/r", "--systemd-cgroup", "--log-level", "debug"])
-        );
-    }
-
-    #[test]
     fn only_variables_that_a_runtime_needs_are_stored() {
         let runtime = LowLevelRuntime::new(
             &"/usr/bin/crun".into(),
@@ -286,5 +409,70 @@ mod tests {
         );
         assert_eq!(runtime.environment, texts(&["PATH=/bin", "HOME=/root"]));
         assert_eq!(runtime.root(), Path::new("/run/crun"));
+    }
+
+    #[tokio::test]
+    async fn a_root_directory_that_cannot_be_read_does_not_show_the_end_of_a_container() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("loop", dir.path().join("loop")).unwrap();
+        std::fs::create_dir_all(dir.path().join("root/c1")).unwrap();
+        let runtime = |root: &str| {
+            let root = OsText::from(dir.path().join(root).as_os_str());
+            LowLevelRuntime::new(&"/usr/bin/runc".into(), &[], Some(&root), &[], &"/".into())
+        };
+        for (root, id, found) in
+            [("root", "c1", Some(true)), ("root", "c2", Some(false)), ("loop", "c1", None)]
+        {
+            let runtime = runtime(root);
+            assert_eq!(
+                (runtime.look_up(id).await.ok(), runtime.has(id).await),
+                (found, found != Some(false))
+            );
+        }
+        // A record whose mount namespace is not found after a restart.
+        let mut value = serde_json::to_value(runtime("root")).unwrap();
+        assert_eq!(value.get("namespace"), None, "the field is in records of most engines");
+        value["namespace"] = serde_json::json!({"inode": 1});
+        let lost: LowLevelRuntime = serde_json::from_value(value.clone()).unwrap();
+        assert!(matches!(lost.look_up("c1").await, Ok(true)));
+        assert!(matches!(lost.look_up("c2").await, Err(LookUpError::NamespaceLost)));
+        assert_eq!(serde_json::to_value(lost).unwrap(), value);
+    }
+
+    #[test]
+    fn working_directories_of_an_engine_have_one_limit_of_threads() {
+        for (cwd, directory) in [
+            ("/run/containerd/task/k8s.io/c1", "/run/containerd/task"),
+            (
+                "/var/lib/storage/overlay-containers/c1/userdata",
+                "/var/lib/storage/overlay-containers",
+            ),
+            ("/", "/"),
+        ] {
+            assert_eq!(containers_directory(Path::new(cwd)), Path::new(directory));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_root_directory_that_hangs_shows_neither_a_container_nor_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = OsText::from(dir.path().as_os_str());
+        let runtime =
+            LowLevelRuntime::new(&"/usr/bin/runc".into(), &[], Some(&root), &[], &"/".into());
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let ended = Arc::new(std::sync::Mutex::new(ended));
+        for _ in 0..file_access::MAX_THREADS {
+            let ended = ended.clone();
+            let hang = move || drop(ended.lock().map(|ended| ended.recv()));
+            let file_system = FileSystem::directory(dir.path());
+            file_access::run(file_system, Duration::ZERO, hang).await.unwrap_err();
+        }
+        assert!(matches!(runtime.look_up("c1").await, Err(LookUpError::Hangs(_))));
+        assert!(runtime.has("c1").await);
+        drop(end);
+        while runtime.look_up("c1").await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!runtime.has("c1").await);
     }
 }

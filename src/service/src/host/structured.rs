@@ -7,37 +7,37 @@ mod yaml;
 
 pub use yaml::InvalidYaml;
 
-use nri_trust::{Owners, Untrusted};
+use nri_trust::{Owners, Untrusted, read_regular};
 use serde_json::Value;
 use std::{
-    fs::File,
-    io::{self, Read},
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
-/// Size limit of a file in bytes. CDI specifications of many devices have some tens of thousands.
+/// Maximum size of a file in bytes, well above the size of real files: a CDI specification of many
+/// devices has some tens of thousands of bytes.
 pub const MAX_FILE: u64 = 4 << 20;
 
 /// Error of reading a file.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {why}")]
+#[error("{path}: {cause}")]
 pub struct FileError {
     /// Path of the file.
     pub path: PathBuf,
     /// The cause.
     #[source]
-    pub why: WhyNot,
+    pub cause: FileErrorCause,
 }
 
 /// Cause of a [`FileError`].
 #[derive(Debug, thiserror::Error)]
-pub enum WhyNot {
+pub enum FileErrorCause {
     /// The file cannot be read.
     #[error("{0}")]
     Read(#[source] io::Error),
     /// Users other than root can change the file, and thereby run commands as root: CDI
     /// specifications may define hooks.
-    #[error("not relied upon: {0}")]
+    #[error("not trusted: {0}")]
     Untrusted(#[source] Untrusted),
     /// The path is a directory, a pipe or a device.
     #[error("not a regular file")]
@@ -58,34 +58,28 @@ pub enum WhyNot {
 /// # Errors
 /// The file cannot be read, is too large, or is not valid.
 pub fn read(path: &Path) -> Result<Value, FileError> {
-    let wrong = |why| FileError { path: path.to_owned(), why };
-    let bytes = bytes(path).map_err(wrong)?;
+    let failed = |cause| FileError { path: path.to_owned(), cause };
+    let bytes = bytes(path).map_err(failed)?;
     let parsed = if path.extension().is_some_and(|e| e == "json") {
-        serde_json::from_slice(&bytes).map_err(WhyNot::Json)
+        serde_json::from_slice(&bytes).map_err(FileErrorCause::Json)
     } else {
-        yaml::parse(&bytes).map_err(WhyNot::Yaml)
+        yaml::parse(&bytes).map_err(FileErrorCause::Yaml)
     };
-    parsed.map_err(wrong)
+    parsed.map_err(failed)
 }
 
-fn bytes(path: &Path) -> Result<Vec<u8>, WhyNot> {
-    use rustix::fs::{Mode, OFlags};
-    let absolute = std::path::absolute(path).map_err(WhyNot::Read)?;
+fn bytes(path: &Path) -> Result<Vec<u8>, FileErrorCause> {
+    let absolute = std::path::absolute(path).map_err(FileErrorCause::Read)?;
     if std::fs::metadata(&absolute).is_ok_and(|meta| !meta.is_file()) {
-        return Err(WhyNot::NotAFile);
+        return Err(FileErrorCause::NotAFile);
     }
     // The check accepts a missing file; opening it fails below.
-    Owners::of_this_process().check_if_there(&absolute).map_err(WhyNot::Untrusted)?;
-    // O_NONBLOCK: opening a pipe without a writer would block.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| WhyNot::Read(e.into()))?;
-    let file = File::from(file);
-    if !file.metadata().map_err(WhyNot::Read)?.is_file() {
-        return Err(WhyNot::NotAFile);
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(WhyNot::Read)?;
-    if bytes.len() as u64 > MAX_FILE { Err(WhyNot::TooLarge) } else { Ok(bytes) }
+    Owners::of_this_process().check_if_exists(&absolute).map_err(FileErrorCause::Untrusted)?;
+    read_regular(path, MAX_FILE).map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => FileErrorCause::NotAFile,
+        ErrorKind::FileTooLarge => FileErrorCause::TooLarge,
+        _ => FileErrorCause::Read(error),
+    })
 }
 
 #[cfg(test)]
@@ -111,9 +105,8 @@ mod tests {
         check(
             "a.yaml",
             "a: 1\na: 1",
-            Err(
-                r#"not valid YAML: duplicate mapping key `a` is not allowed here at line 2, column 1"#,
-            ),
+            Err("not valid YAML: duplicate mapping key `a` is not allowed here at line 2, \
+                 column 1"),
         );
     }
 
@@ -124,24 +117,24 @@ mod tests {
         std::fs::write(&path, "{}").unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))
             .unwrap();
-        let said = read(&path).unwrap_err().why.to_string();
+        let cause = read(&path).unwrap_err().cause.to_string();
         assert!(
-            said.starts_with("not relied upon: ") && said.contains("writable by everybody"),
-            "{said}"
+            cause.starts_with("not trusted: ") && cause.contains("writable by everybody"),
+            "{cause}"
         );
     }
 
     #[test]
     fn directories_pipes_and_large_files_are_not_read() {
         let dir = tempfile::tempdir().unwrap();
-        let said = |path: &Path| read(path).unwrap_err().why.to_string();
-        assert_eq!(said(dir.path()), "not a regular file");
-        assert_eq!(said(&dir.path().join("none")), "No such file or directory (os error 2)");
+        let cause = |path: &Path| read(path).unwrap_err().cause.to_string();
+        assert_eq!(cause(dir.path()), "not a regular file");
+        assert_eq!(cause(&dir.path().join("none")), "No such file or directory (os error 2)");
         let large = dir.path().join("large.yaml");
-        File::create(&large).unwrap().set_len(MAX_FILE + 1).unwrap();
-        assert_eq!(said(&large), "more than 4194304 bytes");
+        std::fs::File::create(&large).unwrap().set_len(MAX_FILE + 1).unwrap();
+        assert_eq!(cause(&large), "more than 4194304 bytes");
         let pipe = dir.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
-        assert_eq!(said(&pipe), "not a regular file");
+        assert_eq!(cause(&pipe), "not a regular file");
     }
 }

@@ -1,10 +1,11 @@
-//! Life cycle of a container after plugins have agreed to its creation. A change is noticed by a
-//! verb, our hook, the exit watch, recovery, or the search for vanished containers.
+//! Life cycle of a container after plugins have agreed to its creation. A verb, our hook, the exit
+//! watch, recovery, or the search for vanished containers detects a change of status.
 //!
-//! Start from [`transition`]: one function per change of status, called from all of these.
+//! Start from [`transition`]: one function per change of status, called by whatever detects it.
 
 pub mod config_restore;
 pub mod exit_watch;
+mod missed_start;
 pub mod pod;
 pub mod reconcile;
 pub mod recovery;

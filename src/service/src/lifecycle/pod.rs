@@ -1,4 +1,5 @@
-//! Transitions of a pod: New -> Running -> Stopped -> removed. Plugins are notified of each once.
+//! Transitions of a pod: New -> Running -> Stopped -> removed. Plugins are notified of each
+//! transition once.
 
 use crate::{
     host::network,
@@ -12,11 +13,11 @@ use crate::{
 use nri_adaptation::AdaptError;
 
 impl Service {
-    /// Notifies plugins by RunPodSandbox, and adds the pod.
+    /// New -> Running: sends RunPodSandbox to plugins, and adds the pod.
     ///
     /// # Errors
     /// A plugin refuses. Plugins that received the request are notified of the pod's removal.
-    pub async fn pod_running(&self, pod: PodRecord) -> Result<(), AdaptError> {
+    pub async fn run_pod(&self, pod: PodRecord) -> Result<(), AdaptError> {
         let pod = PodRecord { status: PodStatus::Running, ..pod };
         let request = pod_request!(RunPodSandboxRequest, pod.sandbox.clone());
         let (context, sandbox) = (self.request_context(), pod.sandbox.clone());
@@ -29,19 +30,20 @@ impl Service {
         result
     }
 
-    /// Notifies plugins of a pod when its sandbox container starts, unless they know the pod.
+    /// Sends RunPodSandbox to plugins when the pod's sandbox container starts, unless they have
+    /// received it already.
     ///
     /// # Errors
     /// A plugin refuses.
-    pub(super) async fn sandbox_starting(&self, record: &Record) -> Result<(), AdaptError> {
+    pub(super) async fn request_sandbox_start(&self, record: &Record) -> Result<(), AdaptError> {
         match self.registry.pods.get(&record.pod_id) {
-            Some(pod) if pod.status == PodStatus::New => self.pod_running(pod).await,
+            Some(pod) if pod.status == PodStatus::New => self.run_pod(pod).await,
             _ => Ok(()),
         }
     }
 
-    /// Notifies plugins by StopPodSandbox, if the pod runs.
-    pub(super) async fn pod_stopped(&self, id: &str) {
+    /// Running -> Stopped: notifies plugins by StopPodSandbox. Does nothing in another status.
+    pub(super) async fn stop_pod(&self, id: &str) {
         let Some(pod) = self.registry.pods.get(id).filter(|p| p.status == PodStatus::Running)
         else {
             return;
@@ -53,30 +55,30 @@ impl Service {
         self.adaptation.stop_pod_sandbox(request, commit).await;
     }
 
-    /// Stops the pod of a stopped container if the pod was made for this container alone. A shared
-    /// pod keeps running, since another container may be added; a sandbox pod stops with its
-    /// sandbox.
+    /// Stops the pod of a stopped container if `nrid` made the pod for this container alone. A
+    /// shared pod keeps running, since another container may be added. A sandbox pod stops with its
+    /// sandbox container.
     pub(super) async fn stop_single_container_pod(&self, record: &Record) {
         let pod = self.registry.pods.get(&record.pod_id);
         if pod.is_some_and(|pod| pod.kind == PodKind::SingleContainer) {
-            self.pod_stopped(&record.pod_id).await;
+            self.stop_pod(&record.pod_id).await;
         }
     }
 
-    /// Removes a pod without sandbox container if it has no container left. The caller must not
-    /// hold a pod lock.
+    /// Removes a pod that has no sandbox container and no other container. The caller must not hold
+    /// a pod lock.
     pub async fn remove_empty_pod(&self, id: &str) {
         let _lock = self.locks.pod(id).await;
         let has_no_sandbox = self.registry.pods.get(id).is_some_and(|p| p.kind != PodKind::Sandbox);
         if has_no_sandbox && self.registry.is_empty_pod(id) {
-            self.pod_removed(id).await;
+            self.remove_pod(id).await;
         }
     }
 
     /// Stops the pod if it runs, notifies plugins by RemovePodSandbox if they know the pod, and
     /// removes it.
-    async fn pod_removed(&self, id: &str) {
-        self.pod_stopped(id).await;
+    async fn remove_pod(&self, id: &str) {
+        self.stop_pod(id).await;
         let Some(pod) = self.registry.pods.get(id) else { return };
         if pod.status == PodStatus::New {
             return self.registry.pods.remove(id);
@@ -87,8 +89,8 @@ impl Service {
 
     /// Returns the container's pod, if the container holds the pod's namespaces.
     fn pod_of_holder(&self, record: &Record) -> Option<PodRecord> {
-        let holds = record.sandbox || record.pod_id == record.container.id;
-        self.registry.pods.get(&record.pod_id).filter(|_| holds)
+        let is_holder = record.sandbox || record.pod_id == record.container.id;
+        self.registry.pods.get(&record.pod_id).filter(|_| is_holder)
     }
 
     /// Records the container's process as the pod's, if the container holds the pod's namespaces.
@@ -102,8 +104,9 @@ impl Service {
     /// Records the pod's IP addresses. Engines connect the network before a start.
     pub(super) async fn set_pod_addresses(&self, record: &Record) {
         let Some((pod, pid)) = self.pod_of_holder(record).zip(record.pid) else { return };
-        let separate = record.container.linux.namespaces.iter().any(|n| n.type_ == "network");
-        if !separate || !pod.sandbox.ips.is_empty() {
+        let has_own_network =
+            record.container.linux.namespaces.iter().any(|n| n.type_ == "network");
+        if !has_own_network || !pod.sandbox.ips.is_empty() {
             return;
         }
         let ips = network::addresses(pid).await;

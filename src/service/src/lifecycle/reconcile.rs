@@ -1,4 +1,4 @@
-//! Reconciliation of a container with its runtime, after a creation or a `run` that was not
+//! Reconciliation of a container with its runtime, after a creation or a `run` whose result was not
 //! reported.
 
 use crate::{
@@ -14,37 +14,41 @@ impl Service {
     pub async fn reconcile(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
         // `exists` also marks the container as present, which the search for vanished containers
-        // needs. If the runtime was killed before it wrote a state, only that search finds the end.
-        if !container.exists() {
-            return self.removed(container).await;
+        // needs. If the runtime was killed before it wrote a state, only that search detects the
+        // end of the container.
+        if !container.exists().await {
+            return self.on_removed(container).await;
         }
-        // `run` was detached, or keeps the container: hooks may have missed transitions.
+        // The container outlives its `run` (`--detach`, `--keep`): hooks may have missed
+        // transitions.
         let Ok(state) = record.runtime.state(&record.key.id).await else { return };
-        let was = record.status;
-        if was == ContainerStatus::Creating {
+        let old_status = record.status;
+        if old_status == ContainerStatus::Creating {
             let pid = (state.pid > 0).then_some(state.pid);
-            // The creating process has exited, so a failure can be reported at the start only.
+            // The creating process has exited, so only a later `start` can report a failure.
             // `RetryAtStart` never returns an error.
             let _ = self.confirm_created(container, pid, IfNotEffective::RetryAtStart);
-            // Decided by `was`: a snapshot may have recorded the process meanwhile, without the
-            // container lock, and neither the watch nor the event may be lost to it.
-            self.announce_created(container, pid);
+            // The decision is by `old_status`, since a snapshot may have changed the recorded
+            // status meanwhile, without the container lock. The watch and the event are still
+            // needed.
+            self.announce_created(container, pid).await;
         }
         if state.status == "created" {
             // The container is not started yet; its start will be reported.
             return;
         }
-        if was == ContainerStatus::Creating
-            && let Err(error) = self.starting(container).await
+        // Does nothing if plugins have agreed to the start already.
+        if old_status < ContainerStatus::Running
+            && let Err(error) = self.request_start(container).await
         {
             let container = &record.key.id;
             tracing::warn!(container, %error, "start refused, but the container runs already");
         }
-        if was < ContainerStatus::Running {
-            self.running(container);
+        if old_status < ContainerStatus::Running {
+            self.on_running(container);
         }
         if state.status == "stopped" || container.record().process_has_ended() {
-            self.stopped(container).await;
+            self.on_stopped(container).await;
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     cgroup::oom,
-    host::process::ProcessIdentity,
+    host::process::{ProcessIdentity, zombie_status},
     lifecycle::{
         config_restore,
         transition::IfNotEffective,
@@ -29,13 +29,13 @@ pub struct Unchecked {
     leftover: Leftover,
 }
 
-/// Brings the records up to date with what happened while no `nrid` ran. No plugin is connected
-/// yet, so none is notified: plugins learn the result when they are synchronized.
+/// Updates the records by the events of the time in which no `nrid` ran. No plugin is connected
+/// yet, so none is notified: plugins receive the result by `Synchronize`.
 pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
     let mut unchecked = Vec::new();
-    for container in registry.all() {
+    for container in registry.by_age() {
         let mut record = container.record();
-        if !container.exists() {
+        if !container.exists().await {
             if record.status == ContainerStatus::Creating
                 && record.caller.is_some_and(ProcessIdentity::is_alive)
             {
@@ -44,7 +44,7 @@ pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
                 continue;
             }
             if !registry.shares_config(&record) {
-                config_restore::restore(&record);
+                config_restore::restore(&record, ()).await;
             }
             exec_marker::forget(state_dir, &record.key);
             registry.remove(&record.key);
@@ -65,16 +65,17 @@ pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
             }
             continue;
         }
-        // A running container with a known process needs no `state`. One call of the runtime per
-        // container would take longer than wrappers wait for the start of nrid.
-        let is_known = record.status == ContainerStatus::Running && record.pid.is_some();
+        // The record of a running container with a known process needs no `state` of the runtime.
+        // One call of the runtime per container would take longer than wrappers wait for the start
+        // of nrid.
+        let is_up_to_date = record.status == ContainerStatus::Running && record.pid.is_some();
         if record.status != ContainerStatus::Stopped
-            && !is_known
+            && !is_up_to_date
             && let Ok(state) = record.runtime.state(&record.key.id).await
         {
-            let was = record.status;
+            let old_status = record.status;
             record = registry.change(&container, |r| r.observe(&state));
-            if was == ContainerStatus::Creating && record.status > was {
+            if old_status == ContainerStatus::Creating && record.status > old_status {
                 let leftover = Leftover::default();
                 unchecked.push(Unchecked { container: container.clone(), leftover });
             }
@@ -91,12 +92,14 @@ pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
 }
 
 fn set_stopped(registry: &Registry, container: &Container) {
-    let oom_killed = oom::killed(container.record().cgroup().as_ref());
-    registry.change(container, |r| r.set_stopped(None, oom_killed));
+    let record = container.record();
+    let oom_killed = oom::killed(record.cgroup().as_ref());
+    let wait_status = record.pid.and_then(|pid| zombie_status(pid, record.start_time));
+    registry.change(container, |r| r.set_stopped(wait_status, oom_killed));
 }
 
-/// Derives the status of a pod from one of its containers: the pod's record may be older, and a pod
-/// stops with its only container or with its sandbox.
+/// Derives the status of a pod from one of its containers: the pod's record may be older than the
+/// container's, and a pod stops with its only container or with its sandbox.
 fn recover_pod(registry: &Registry, record: &Record) {
     let Some(pod) = registry.pods.get(&record.pod_id) else { return };
     let stops_with_container = record.sandbox || pod.kind == PodKind::SingleContainer;

@@ -1,8 +1,8 @@
 //! Transitions of a container: Creating -> Created -> Starting -> Running -> Stopped -> removed.
 //!
-//! One function per transition, called from the place that notices the change: a verb, our hook,
-//! the exit watch, reconciliation, or the search for vanished containers. Plugins are notified of
-//! each transition once, and in this order. The caller holds the container lock.
+//! One function per transition, called by whatever detects the change: a verb, our hook, the exit
+//! watch, reconciliation, or the search for vanished containers. Plugins are notified of each
+//! transition once, and in this order. The caller holds the container lock.
 
 use crate::{
     error::Error,
@@ -22,9 +22,9 @@ use nri_adaptation::{AdaptError, RequestContext, StopOutcome};
 use nri_api::proto::{self, PodSandbox};
 use std::{sync::Arc, time::Duration};
 
-/// Time that a pod's stop waits in total for the locks of its containers that have ended. A verb
-/// may hold such a lock during a request to plugins, and the engine waits for its sandbox
-/// meanwhile.
+/// Total time that a pod's stop waits for the container locks of members that have exited. A verb
+/// may hold a member's lock during a request to plugins, and the engine waits for the stop of the
+/// sandbox meanwhile.
 const MEMBER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Handling of a created container in which the resources set by plugins cannot be made effective.
@@ -32,8 +32,8 @@ const MEMBER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum IfNotEffective {
     /// The caller's verb fails.
     Refuse,
-    /// The creation is over: the start enforces the resources again, and fails if they still are
-    /// not effective.
+    /// No caller waits for the creation any more. The start enforces the resources again, and fails
+    /// if they still are not effective.
     RetryAtStart,
 }
 
@@ -41,15 +41,15 @@ impl ResourceManager {
     /// Enforces the effective resources of a created container, whose process does not run yet.
     ///
     /// # Errors
-    /// The resources cannot be made effective, and `otherwise` is `Refuse`.
+    /// The resources cannot be made effective, and `if_not_effective` is `Refuse`.
     pub(super) fn enforce_created(
         &self,
         container: &Container,
-        otherwise: IfNotEffective,
+        if_not_effective: IfNotEffective,
     ) -> Result<(), Error> {
         let record = container.record();
         let enforced = self.enforce_strictly(&record, &record.effective);
-        if enforced.is_ok() || otherwise == IfNotEffective::RetryAtStart {
+        if enforced.is_ok() || if_not_effective == IfNotEffective::RetryAtStart {
             container.set_enforcement_pending(enforced.is_err());
             return Ok(());
         }
@@ -62,50 +62,52 @@ impl Service {
     /// created already, only enforces the resources.
     ///
     /// # Errors
-    /// The resources cannot be made effective, and `otherwise` is `Refuse`.
-    pub async fn created(
+    /// The resources cannot be made effective, and `if_not_effective` is `Refuse`.
+    pub async fn on_created(
         self: &Arc<Self>,
         container: &Arc<Container>,
         pid: Option<i32>,
-        otherwise: IfNotEffective,
+        if_not_effective: IfNotEffective,
     ) -> Result<(), Error> {
         let is_new = container.status() == ContainerStatus::Creating;
-        self.confirm_created(container, pid, otherwise)?;
+        self.confirm_created(container, pid, if_not_effective)?;
         if is_new {
-            self.announce_created(container, pid);
+            self.announce_created(container, pid).await;
         }
         Ok(())
     }
 
-    /// The first half of [`Service::created`]. Afterwards the container can be updated, and the
+    /// The first half of [`Service::on_created`]. Afterwards the container can be updated, and the
     /// wrapper can get its reply.
     ///
     /// # Errors
-    /// The resources cannot be made effective, and `otherwise` is `Refuse`.
+    /// The resources cannot be made effective, and `if_not_effective` is `Refuse`.
     pub fn confirm_created(
         &self,
         container: &Container,
         pid: Option<i32>,
-        otherwise: IfNotEffective,
+        if_not_effective: IfNotEffective,
     ) -> Result<(), Error> {
-        if let Some(pid) = pid {
+        // Also completes what could not be read when the process became known.
+        if let Some(pid) = pid.or(container.record().pid) {
             self.registry.change(container, |r| r.set_process(pid));
         }
-        self.resource_manager.enforce_created(container, otherwise)?;
-        // In one step: a snapshot may record a running process without the container lock.
+        self.resource_manager.enforce_created(container, if_not_effective)?;
+        // Read and write in one step: a snapshot may set the status to running meanwhile, without
+        // the container lock, and the status must not decrease.
         self.registry.change(container, |r| r.status = r.status.max(ContainerStatus::Created));
         Ok(())
     }
 
-    /// The second half of [`Service::created`]: watches the process and notifies plugins.
-    pub fn announce_created(self: &Arc<Self>, container: &Arc<Container>, pid: Option<i32>) {
+    /// The second half of [`Service::on_created`]: watches the process and notifies plugins.
+    pub async fn announce_created(self: &Arc<Self>, container: &Arc<Container>, pid: Option<i32>) {
         let record = self.registry.change(container, |r| {
             if let Some(pid) = pid {
                 r.set_process(pid);
             }
         });
-        // Records that the runtime has the container: from now on it can vanish.
-        container.exists();
+        // `exists` marks the container as present, which the search for vanished containers needs.
+        container.exists().await;
         self.watch(container);
         self.set_pod_process(&record);
         if record.sandbox {
@@ -119,15 +121,16 @@ impl Service {
         )));
     }
 
-    /// Created -> Starting: sends the start to plugins.
+    /// Created -> Starting: sends the StartContainer request to plugins; RunPodSandbox for a
+    /// sandbox.
     ///
     /// # Errors
     /// A plugin refuses.
-    pub async fn starting(&self, container: &Container) -> Result<(), AdaptError> {
+    pub async fn request_start(&self, container: &Container) -> Result<(), AdaptError> {
         let record = container.record();
         self.set_pod_addresses(&record).await;
         if record.sandbox {
-            return self.sandbox_starting(&record).await;
+            return self.request_sandbox_start(&record).await;
         }
         if record.status >= ContainerStatus::Starting {
             return Ok(());
@@ -144,7 +147,7 @@ impl Service {
     }
 
     /// Starting -> Running: notifies plugins.
-    pub fn running(&self, container: &Container) {
+    pub fn on_running(&self, container: &Container) {
         self.confirm_running(container);
         if container.record().sandbox {
             return;
@@ -157,13 +160,13 @@ impl Service {
         )));
     }
 
-    /// The first part of [`Service::running`]. Afterwards the wrapper can get its reply.
+    /// The first part of [`Service::on_running`]. Afterwards the wrapper can get its reply.
     pub fn confirm_running(&self, container: &Container) {
         self.registry.change(container, Record::set_running);
     }
 
     /// Any -> Stopped: notifies plugins that the first process has ended.
-    pub async fn stopped(&self, container: &Container) {
+    pub async fn on_stopped(&self, container: &Container) {
         let record = container.record();
         if record.status == ContainerStatus::Stopped {
             return;
@@ -172,14 +175,15 @@ impl Service {
         let oom_killed = container.was_oom_killed(status).await;
         let set_stopped = || {
             self.registry.change(container, |r| r.set_stopped(status, oom_killed));
+            container.release_process();
         };
         if record.sandbox {
             self.stop_ended_members(&record).await;
             set_stopped();
-            return self.pod_stopped(&record.pod_id).await;
+            return self.stop_pod(&record.pod_id).await;
         }
         let (pod, _) = self.registry.messages(container);
-        let mut stopped = record.clone();
+        let mut stopped = Record::clone(&record);
         stopped.set_stopped(status, oom_killed);
         let request = container_request!(StopContainerRequest, pod, stopped.message());
         let commit = async |outcome: StopOutcome| {
@@ -191,24 +195,25 @@ impl Service {
         self.stop_single_container_pod(&record).await;
     }
 
-    /// [`Service::stopped`], if the first process has ended and the exit watch has not noticed yet.
-    pub async fn stopped_if_ended(&self, container: &Container) {
+    /// Calls [`Service::on_stopped`] if the first process has ended, in case that the exit watch
+    /// has not done so yet.
+    pub async fn on_stopped_if_ended(&self, container: &Container) {
         if container.record().process_has_ended() {
-            self.stopped(container).await;
+            self.on_stopped(container).await;
         }
     }
 
     /// Any -> removed: notifies plugins that the runtime has deleted the container, restores the
     /// engine's `config.json`, and removes the record.
-    pub async fn removed(&self, container: &Container) {
-        self.stopped(container).await;
+    pub async fn on_removed(&self, container: &Container) {
+        self.on_stopped(container).await;
         let record = container.record();
-        let _claim = self.claims.keep(&record.container.id, &record.key);
+        let _claim = self.claims.claim_existing(&record.container.id, &record.key);
         container.set_runtime_progress(RuntimeProgress::Deleted);
         self.restore_config(&record).await;
         if record.sandbox {
             self.forget(&record.key);
-            // Containers may outlive their sandbox. Then the pod ends with the last of them.
+            // Containers may outlive their sandbox. The pod then ends with the last container.
             self.registry.pods.change(&record.pod_id, |pod| pod.kind = PodKind::Shared);
             return self.remove_empty_pod(&record.pod_id).await;
         }
@@ -219,14 +224,14 @@ impl Service {
     }
 
     /// Removes the files about a container. The record is removed last, because the next `nrid`
-    /// finds the other files by it.
+    /// needs it to find the other files.
     pub fn forget(&self, key: &ContainerKey) {
         exec_marker::forget(&self.settings().state_dir, key);
         self.registry.remove(key);
     }
 
     /// Notifies the plugins that received a creation that it has failed.
-    pub async fn creation_failed(
+    pub async fn on_creation_failed(
         &self,
         context: &RequestContext,
         pod: PodSandbox,
@@ -240,13 +245,13 @@ impl Service {
         self.adaptation.roll_back_creation(context, pod, stopped, commit).await;
     }
 
-    /// Stops the containers of a pod that ended before their sandbox, even if another verb of such
-    /// a container is in progress. A task that holds the lock of a member never waits for that of a
-    /// sandbox.
+    /// Notifies plugins of the stop of those members of a pod that have exited, before the stop of
+    /// the sandbox. Waits for the lock of each such member. This cannot deadlock: a task that holds
+    /// the lock of a member never waits for the lock of a sandbox.
     async fn stop_ended_members(&self, sandbox: &Record) {
         let deadline = tokio::time::Instant::now() + MEMBER_LOCK_TIMEOUT;
-        for member in self.registry.all() {
-            if !member.is_live_member_of(&sandbox.pod_id) {
+        for member in self.registry.of_pod(&sandbox.pod_id) {
+            if member.is_sandbox() || member.status() == ContainerStatus::Stopped {
                 continue;
             }
             let record = member.record();
@@ -261,20 +266,20 @@ impl Service {
                 tracing::warn!(
                     container = record.key.id,
                     pod = sandbox.pod_id,
-                    "container lock not free, plugins are notified of the pod's stop first"
+                    "container lock not free, plugins receive the pod's stop before the container's"
                 );
                 continue;
             };
             if let Some(process) = member.process() {
-                process.reaped().await;
+                process.wait_until_reaped().await;
             }
             if self.registry.contains(&member) {
-                Box::pin(self.stopped(&member)).await;
+                Box::pin(self.on_stopped(&member)).await;
             }
         }
     }
 
-    /// Performs the updates and evictions that plugins requested at a stop.
+    /// Performs the updates and evictions that plugins requested in their replies to a stop.
     async fn apply_stop_outcome(&self, outcome: StopOutcome) {
         let StopOutcome { updates, .. } = outcome;
         for failed in self
@@ -285,7 +290,7 @@ impl Service {
             tracing::error!(
                 container = failed.update.container_id,
                 error = %failed.error,
-                "update requested by a plugin at a stop failed"
+                "update that a plugin requested at a stop failed"
             );
         }
         self.resource_manager.evict_all(updates.evictions);

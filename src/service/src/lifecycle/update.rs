@@ -1,9 +1,10 @@
-//! The end of an update of a container's resources: recording and notification. If the end was not
-//! reported, the control groups show whether the update was made.
+//! The end of an update of a container's resources: the record is changed, and plugins are
+//! notified. If no wrapper reported the result, the control groups show whether the update was
+//! made.
 
 use crate::{
     cgroup::files,
-    lifecycle::{request::container_request, run_watch},
+    lifecycle::request::container_request,
     resources::{manager::ResourceManager, updatable::runtime_part},
     service::Service,
     state::{container::Container, record::Record, registry::Registry},
@@ -21,44 +22,45 @@ pub struct Leftover {
     pub notify: bool,
     /// RDT group into which the threads are to be moved, because the update was made.
     rdt_group: Option<String>,
-    /// Fields that may be partly written, because `nrid` itself was making the update and it was
-    /// not completed.
+    /// Fields that may be partly written, because `nrid` itself was making the update and did not
+    /// complete it.
     tried: Value,
 }
 
-/// Decides whether the pending update was made: the control groups must hold the fields that the
-/// runtime sets. Other fields do not count, because `nrid` writes them after the runtime. The
-/// caller holds the update lock, or nothing else has access to the container yet.
+/// Completes the pending update in the record if it was made, otherwise removes it. The update was
+/// made if the control groups hold the fields that the runtime sets. Other fields do not count,
+/// because `nrid` writes them after the runtime. The caller holds the update lock, or is the only
+/// task that has access to the container.
 pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover {
     let record = container.record();
     let Some(update) = record.pending_update.clone() else { return Leftover::default() };
     let [before, after] = [&record.effective, &update.effective.resources];
     let by_runtime = changed(&runtime_part(before), &runtime_part(after));
-    let is_none_by_runtime = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
-    let made = match (is_none_by_runtime, update.caller) {
-        // The runtime had nothing to do.
+    let has_no_runtime_part = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
+    let was_made = match (has_no_runtime_part, update.caller) {
+        // The runtime had nothing to change.
         (true, Some(_)) => true,
         (true, None) => is_effective(&record, after, &changed(before, after)),
         (false, _) => is_effective(&record, after, &by_runtime),
     };
-    tracing::info!(container = record.key.id, made, "pending update reconciled");
-    let rdt_group = update.effective.rdt_class.clone().map(|(_, group)| group).filter(|_| made);
+    tracing::info!(container = record.key.id, made = was_made, "pending update reconciled");
+    let rdt_group = update.effective.rdt_class.clone().map(|(_, group)| group).filter(|_| was_made);
     let is_by_nrid = update.caller.is_none();
-    let tried = if is_by_nrid && !made { changed(before, after) } else { Value::Null };
-    let notify = made && update.notify;
-    let end = |r: &mut Record| if made { r.complete(update) } else { r.pending_update = None };
+    let tried = if is_by_nrid && !was_made { changed(before, after) } else { Value::Null };
+    let notify = was_made && update.notify;
+    let end = |r: &mut Record| if was_made { r.complete(update) } else { r.pending_update = None };
     registry.change(container, end);
     Leftover { notify, rdt_group, tried }
 }
 
-/// Whether the control groups hold the fields of `part` with the values of `resources`. True if no
-/// file shows them.
+/// Whether the control groups hold the values of `resources`, for the fields of `part`. True if no
+/// file shows these fields.
 fn is_effective(record: &Record, resources: &Value, part: &Value) -> bool {
     let Some(dirs) = record.cgroup() else { return true };
     // The plan has all resources, because the content of a file may depend on several fields.
-    let named: HashSet<String> = plan(part, &dirs).writes.into_iter().map(|s| s.field).collect();
+    let fields: HashSet<String> = plan(part, &dirs).writes.into_iter().map(|s| s.field).collect();
     let mut plan = plan(resources, &dirs).writes;
-    plan.retain(|s| named.contains(&s.field));
+    plan.retain(|s| fields.contains(&s.field));
     files::compare(&plan).is_empty()
 }
 
@@ -91,18 +93,19 @@ impl ResourceManager {
 }
 
 impl Service {
-    /// Reconciles the container after its pending update, and notifies plugins if it was made.
-    pub fn update_ended(&self, container: &Container) {
+    /// Reconciles the container after its pending update, and notifies plugins if the update was
+    /// made.
+    pub fn on_update_ended(&self, container: &Container) {
         let leftover = reconcile_update(&self.registry, container);
         self.resource_manager.enforce_reconciled(container, &leftover);
         if leftover.notify {
-            self.updated(container);
+            self.on_updated(container);
         }
     }
 
-    /// Notifies plugins of the effective resources after an update, and records them as those of
-    /// the pod, if the container is a sandbox.
-    pub fn updated(&self, container: &Container) {
+    /// Notifies plugins of the effective resources after an update. If the container is a sandbox,
+    /// also records these resources as those of the pod.
+    pub fn on_updated(&self, container: &Container) {
         let record = container.record();
         set_pod_resources(&self.registry, &record);
         let (pod, message) = self.registry.messages(container);
@@ -120,30 +123,30 @@ impl Service {
         }
     }
 
-    /// Follows the wrapper that was updating the container when the previous `nrid` ended.
+    /// Waits for the wrapper that was updating the container when the previous `nrid` ended, and
+    /// then reconciles the container.
     pub fn follow_update(self: &Arc<Self>, container: &Arc<Container>) {
-        let Some(caller) = container.record().pending_update.and_then(|update| update.caller)
+        let Some(caller) =
+            container.record().pending_update.as_ref().and_then(|update| update.caller)
         else {
             return;
         };
-        let process = run_watch::open(caller);
         let (service, container) = (self.clone(), container.clone());
         tokio::spawn(async move {
-            // The engine's next verb waits for this lock. Updates by plugins wait for the pending
-            // update itself.
-            let _lock = service.locks.container(&container.key()).await;
-            if let Some(process) = process {
-                tokio::select! {
-                    () = process.ended() => {}
-                    // The same wrapper has requested the update again, and waits for the container
-                    // lock.
-                    () = container.update_retried() => {}
-                }
+            // The engine's next verb waits for this lock. Updates by plugins wait until the record
+            // has no pending update.
+            let _lock = service.locks.container(container.key()).await;
+            tokio::select! {
+                () = service.wait_for_end(caller) => {}
+                // The same wrapper has requested the update again, and waits for the container
+                // lock, which this task holds.
+                () = container.update_retried() => {}
             }
             let _update_lock = container.update_lock.lock().await;
             if container.record().pending_update.is_some() {
-                // Plugins that were synchronized meanwhile received the old resources.
-                service.update_ended(&container);
+                // Notifies plugins, too: those that were synchronized meanwhile received the old
+                // resources.
+                service.on_update_ended(&container);
             }
         });
     }

@@ -1,11 +1,12 @@
-//! Updates of containers on request of plugins, one at a time per container: with the container's
-//! runtime, which keeps the runtime's state correct, and by writing control groups for fields that
-//! runtimes cannot set.
+//! Updates of containers on request of plugins, one at a time per container. `nrid` calls the
+//! runtime's `update`, which keeps the runtime's own state correct, and writes to control groups
+//! for fields that runtimes cannot set.
 
 use crate::{
     error::PluginError,
-    host::error_chain::chain,
+    host::{error_chain::chain, runtime::RuntimeError},
     resources::{
+        enforce::write_fields,
         error::ResourceError,
         manager::ResourceManager,
         owners,
@@ -19,14 +20,20 @@ use crate::{
 };
 use nri_api::PluginId;
 use nri_api::proto::{ContainerUpdate, FieldOwners, OwningPlugins};
+use nri_config::Enforce;
 use nri_spec::changed;
 use serde_json::Value;
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::MutexGuard;
 
 /// Time that an update waits for another update of the same container; equals the timeout of a
 /// call of the runtime.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Time in which plugins cannot update a container after a call of its runtime did not end. Events
+/// of other containers wait for such a call if it is part of a commit, and a plugin may request the
+/// same update with each event.
+const HUNG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The plugin or plugins that requested an update.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +46,7 @@ pub enum UpdateSource<'a> {
 
 impl UpdateSource<'_> {
     /// Records the owners of the changed fields of a container.
-    fn own(self, owners: &mut FieldOwners, container: &str, changed: &Value) {
+    fn set_owners(self, owners: &mut FieldOwners, container: &str, changed: &Value) {
         match self {
             Self::Plugin(plugin) => owners::assign(owners, changed, Some(&plugin.to_string())),
             Self::Merged(all) => {
@@ -60,7 +67,7 @@ impl fmt::Display for UpdateSource<'_> {
     }
 }
 
-/// Interval of checks whether an update that a previous `nrid` started has ended.
+/// Interval at which `nrid` checks whether an update that a previous `nrid` started has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An update that failed.
@@ -72,10 +79,10 @@ pub struct UnperformedUpdate {
     pub error: ResourceError,
 }
 
-/// Checks that no update failed but those with `ignore_failure`.
+/// Checks that all failed updates have `ignore_failure`.
 ///
 /// # Errors
-/// The container of the first such update, and the cause of the failure.
+/// The container of the first failed update without `ignore_failure`, and the cause.
 pub fn check_required(failed: Vec<UnperformedUpdate>) -> Result<(), PluginError> {
     match failed.into_iter().find(|f| !f.update.ignore_failure) {
         Some(UnperformedUpdate { update, error }) => {
@@ -93,28 +100,22 @@ impl ResourceManager {
         source: UpdateSource<'_>,
     ) -> Vec<UnperformedUpdate> {
         let mut failed = Vec::new();
-        if self.policy().shadow {
-            for update in updates {
-                let container = &update.container_id;
-                tracing::info!(container, %source, ?update, "shadow: would be updated");
-                // An unsolicited update fails; the event of a caller continues.
-                if let UpdateSource::Plugin(_) = source {
-                    failed.push(UnperformedUpdate { update, error: ResourceError::Shadow });
-                }
-            }
-            return failed;
-        }
         for update in updates {
             if let Err(error) = self.update_one(&update, source).await {
-                tracing::warn!(
-                    container = update.container_id,
-                    %source,
-                    error = chain(&error),
-                    ignored = update.ignore_failure,
-                    "update failed"
-                );
                 failed.push(UnperformedUpdate { update, error });
             }
+            // An update of an unknown container waits for nothing, and a plugin may request many.
+            tokio::task::yield_now().await;
+        }
+        if !failed.is_empty() {
+            let ignored = failed.iter().filter(|f| f.update.ignore_failure).count();
+            tracing::warn!(
+                %source,
+                failed = failed.len(),
+                ignored,
+                error = summary(&failed),
+                "updates failed"
+            );
         }
         failed
     }
@@ -125,6 +126,18 @@ impl ResourceManager {
         source: UpdateSource<'_>,
     ) -> Result<(), ResourceError> {
         let container = self.registry.by_nri_id(&update.container_id);
+        if self.policy().shadow {
+            if container.is_some() {
+                let container = &update.container_id;
+                tracing::info!(container, %source, ?update, "shadow: would be updated");
+            }
+            // The plugin of an unsolicited update gets an error. Updates from replies to an event
+            // are only logged, because a failure would refuse the event.
+            return match source {
+                UpdateSource::Plugin(_) => Err(ResourceError::Shadow),
+                UpdateSource::Merged(_) => Ok(()),
+            };
+        }
         let container = container.ok_or(ResourceError::UnknownContainer)?;
         let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else {
             return Ok(());
@@ -132,7 +145,10 @@ impl ResourceManager {
         check_updatable(resources)?;
         let lock = tokio::time::timeout(LOCK_TIMEOUT, lock_for_update(&container)).await;
         let _lock = lock.map_err(|_| ResourceError::Busy)?;
-        let record = container.record();
+        if container.runtime_hung_at().is_some_and(|at| at.elapsed() < HUNG_INTERVAL) {
+            return Err(ResourceError::RuntimeHung(HUNG_INTERVAL));
+        }
+        let record = self.record_with_process(&container).await;
         if record.status == ContainerStatus::Creating || record.status == ContainerStatus::Stopped {
             return Err(ResourceError::Status(record.status));
         }
@@ -141,7 +157,7 @@ impl ResourceManager {
         // The error needs no owners, since the plugin that sent the request receives it.
         self.check_supported(&record, &wanted, &FieldOwners::default()).await?;
         let mut owners = record.owners.clone();
-        source.own(
+        source.set_owners(
             &mut owners,
             &update.container_id,
             &changed(&record.effective, &wanted.resources),
@@ -155,13 +171,31 @@ impl ResourceManager {
         };
         self.registry.try_change(&container, |r| r.pending_update = Some(pending.clone()))?;
         let updated = self.perform(&record, &wanted).await;
-        if updated.is_err() {
+        if let Err(ResourceError::Runtime(RuntimeError::Hangs(..))) = &updated {
+            container.set_runtime_hung();
+            self.undo_in_cgroups(&record, &wanted);
+            self.registry.change(&container, |r| r.pending_update = None);
+        } else if updated.is_err() {
             self.undo(&record, &wanted).await;
             self.registry.change(&container, |r| r.pending_update = None);
         } else {
             self.registry.change(&container, |r| r.complete(pending));
         }
         updated
+    }
+
+    /// Returns the record, with the first process if the runtime knows it. A created container can
+    /// be updated before `create` has recorded its process, and without the process its control
+    /// groups are unknown.
+    async fn record_with_process(&self, container: &Container) -> Arc<Record> {
+        let record = container.record();
+        if record.cgroups.is_some() || record.status != ContainerStatus::Created {
+            return record;
+        }
+        match record.runtime.pid(&record.key.id).await {
+            Some(pid) => self.registry.change(container, |r| r.set_process(pid)),
+            None => record,
+        }
     }
 
     /// Checks that the runtime and this host can set these resources.
@@ -179,6 +213,7 @@ impl ResourceManager {
         self.check_cgroup_files(record, wanted)
     }
 
+    /// Sets the resources: by the runtime's `update`, by control groups, and by resctrl.
     async fn perform(
         &self,
         record: &Record,
@@ -201,13 +236,68 @@ impl ResourceManager {
         if let Err(error) = record.runtime.update(&record.key.id, &before).await {
             tracing::error!(container = record.key.id, %error, "cannot undo a failed update");
         }
+        self.undo_in_cgroups(record, tried);
+    }
+
+    /// Restores the values in control groups. Without enforcement, writes only the fields that the
+    /// failed update tried to set.
+    fn undo_in_cgroups(&self, record: &Record, tried: &EffectiveResources) {
         let tried = changed(&record.effective, &tried.resources);
-        self.enforce_with(record, &record.effective, &tried);
+        let drift = match self.policy().enforce {
+            Enforce::Off => write_fields(record, &record.effective, &tried),
+            _ => self.enforce_with(record, &record.effective, &tried),
+        };
+        for drift in drift {
+            tracing::error!(container = record.key.id, %drift, "cannot undo a failed update");
+        }
     }
 }
 
-/// Takes the update lock once no update is pending. An update that a previous `nrid` started holds
-/// no lock in this process, hence the polling.
+/// Maximum number of containers and of causes that a line of the log names.
+const MAX_NAMED: usize = 3;
+
+/// Length in characters to which ids are cut in the log: those of unknown containers may be any
+/// text.
+const MAX_ID: usize = 128;
+
+/// Describes the causes of failures, each with the containers, in one line.
+fn summary(failed: &[UnperformedUpdate]) -> String {
+    struct Cause {
+        text: String,
+        count: usize,
+        ids: Vec<String>,
+    }
+    let mut causes: Vec<Cause> = Vec::new();
+    let mut others = 0;
+    for UnperformedUpdate { update, error } in failed {
+        let text = chain(error);
+        if !causes.iter().any(|known| known.text == text) && causes.len() < MAX_NAMED {
+            causes.push(Cause { text: text.clone(), count: 0, ids: Vec::new() });
+        }
+        match causes.iter_mut().find(|known| known.text == text) {
+            Some(cause) => {
+                cause.count += 1;
+                if cause.ids.len() < MAX_NAMED {
+                    cause.ids.push(update.container_id.chars().take(MAX_ID).collect());
+                }
+            }
+            None => others += 1,
+        }
+    }
+    let described = causes.into_iter().map(|Cause { text, count, ids }| {
+        let more = count - ids.len();
+        let more = if more > 0 { format!(" and {more} others") } else { String::new() };
+        format!("container {}{more}: {text}", ids.join(", "))
+    });
+    let mut text = described.collect::<Vec<_>>().join("; ");
+    if others > 0 {
+        text += &format!("; {others} updates for other causes");
+    }
+    text
+}
+
+/// Takes the update lock once no update is pending. Polls, because an update that a previous `nrid`
+/// started does not hold the lock in this process.
 async fn lock_for_update(container: &Container) -> MutexGuard<'_, ()> {
     loop {
         let lock = container.update_lock.lock().await;
@@ -216,5 +306,28 @@ async fn lock_for_update(container: &Container) -> MutexGuard<'_, ()> {
         }
         drop(lock);
         tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_updates_are_described_in_one_line() {
+        let failed = |id: &str, error| UnperformedUpdate {
+            update: ContainerUpdate { container_id: id.to_owned(), ..Default::default() },
+            error,
+        };
+        let mut all: Vec<_> = (0..16_384)
+            .map(|n| failed(&format!("u{n}"), ResourceError::UnknownContainer))
+            .collect();
+        all.push(failed("c", ResourceError::Busy));
+        let unknown = ResourceError::UnknownContainer.to_string();
+        let busy = ResourceError::Busy.to_string();
+        assert_eq!(
+            summary(&all),
+            format!("container u0, u1, u2 and 16381 others: {unknown}; container c: {busy}")
+        );
     }
 }

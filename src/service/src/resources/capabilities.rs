@@ -31,7 +31,7 @@ impl ResourceManager {
             return Ok(());
         }
         let runtime = self.versions.of(runtime).await;
-        capability::check(before, after, owners, &runtime, &host())
+        self.known_host.check(host, |host| capability::check(before, after, owners, &runtime, host))
     }
 
     /// Checks that the runtime and this host support changes to an existing container's resources.
@@ -45,11 +45,12 @@ impl ResourceManager {
         after: &Value,
         owners: &FieldOwners,
     ) -> Result<(), UnsupportedFields> {
-        let document =
+        let config =
             |resources: &Value| OciConfig::from_value(json!({"linux": {"resources": resources}}));
-        match (document(before), document(after)) {
+        match (config(before), config(after)) {
             (Ok(before), Ok(after)) => self.check(runtime, &before, &after, owners).await,
-            // Resources nested too deeply for an OCI config; requests of plugins never are.
+            // The resources are nested too deeply for an OCI config. This cannot happen: requests
+            // of plugins have a fixed depth.
             _ => Ok(()),
         }
     }
@@ -75,12 +76,12 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
     if cgroup_v2 {
         let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
         host.controllers = controllers.split_whitespace().map(str::to_owned).collect();
-        host.files = files(root);
+        add_files(&mut host, root);
     } else {
         for mount in mounts.iter().filter(|m| m.fs_type == "cgroup") {
             for option in &mount.super_options {
                 if option == "blkio" || option == "cpu" {
-                    host.files.append(&mut files(&mount.point));
+                    add_files(&mut host, &mount.point);
                 }
                 // Other options, such as `rw`, end up in the set, too; no field needs them.
                 let controller = if option == "blkio" { "io" } else { option };
@@ -91,21 +92,26 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
     host
 }
 
-/// Returns the files of [`capability::FILES`] that exist in a hierarchy: in the root, or in one of
-/// its children, since the root cgroup of v2 has no such files. If no cgroup has the I/O
-/// controller, its files are unknown and assumed to exist.
-fn files(root: &Path) -> BTreeSet<String> {
+/// Adds the files of [`capability::FILES`] that exist in a hierarchy: in the root, or in one of its
+/// children, since the root cgroup of v2 does not have these files. If no cgroup has the I/O
+/// controller, the controller's files cannot be looked up, and are assumed to exist.
+fn add_files(host: &mut HostCapabilities, root: &Path) {
     let below =
         fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir());
     let dirs: Vec<PathBuf> = below.chain([root.to_owned()]).collect();
     let has = |name: &str| dirs.iter().any(|dir| dir.join(name).exists());
-    let is_unknown = |name: &str| name.starts_with("io.") && !has("io.max");
-    let names = capability::FILES.into_iter().filter(|name| has(name) || is_unknown(name));
-    names.map(str::to_owned).collect()
+    let names = |wanted: &dyn Fn(&str) -> bool| {
+        let names = capability::FILES.into_iter().filter(|name| wanted(name));
+        names.map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let mut assumed = names(&|name| name.starts_with("io.") && !has("io.max"));
+    host.files.extend(names(&has));
+    host.files.extend(assumed.iter().cloned());
+    host.assumed_files.append(&mut assumed);
 }
 
-/// Returns major and minor number of a release; zeros if they cannot be parsed, and the capability
-/// check then refuses no feature.
+/// Returns major and minor number of a kernel release. Returns zeros if they cannot be parsed; the
+/// capability check then refuses no feature because of the kernel.
 fn kernel(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -117,7 +123,7 @@ mod tests {
     use nri_host::mountinfo::parse_mounts;
 
     #[test]
-    fn hybrid_and_v1_are_v1() {
+    fn a_hybrid_host_counts_as_cgroup_v1() {
         let mounts = parse_mounts(
             b"\
 1 0 0:1 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
@@ -135,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_on_top_counts() {
+    fn the_last_mount_on_a_mount_point_counts() {
         let mounts = parse_mounts(
             b"\
 1 0 0:1 / /sys/fs/cgroup rw - tmpfs tmpfs rw
@@ -147,19 +153,22 @@ mod tests {
     }
 
     #[test]
-    fn files_of_controllers() {
+    fn controller_files_are_found_in_children_of_the_root() {
         let dir = tempfile::tempdir().unwrap();
-        let check = |expected: &[&str]| {
-            let found = files(dir.path());
+        let check = |expected: &[&str], assumed| {
+            let mut host = HostCapabilities::default();
+            add_files(&mut host, dir.path());
+            let found = &host.files;
             assert!(found.iter().map(String::as_str).eq(expected.iter().copied()), "{found:?}");
+            assert_eq!(host.assumed_files.len(), assumed);
         };
-        check(&["io.bfq.weight", "io.weight"]);
+        check(&["io.bfq.weight", "io.weight"], 2);
         let below = dir.path().join("system.slice");
         fs::create_dir(&below).unwrap();
-        check(&["io.bfq.weight", "io.weight"]);
+        check(&["io.bfq.weight", "io.weight"], 2);
         for file in ["io.max", "io.weight", "cpu.rt_period_us"] {
             fs::write(below.join(file), "").unwrap();
         }
-        check(&["cpu.rt_period_us", "io.weight"]);
+        check(&["cpu.rt_period_us", "io.weight"], 0);
     }
 }

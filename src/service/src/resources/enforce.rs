@@ -7,7 +7,10 @@ use crate::{
         files::{self, Drift},
         location,
     },
-    host::classes::{self, ClassError},
+    host::{
+        classes::{self, ClassError},
+        file_access::blocking,
+    },
     resources::{error::ResourceError, manager::ResourceManager, owners, updatable::cgroup_part},
     state::record::{EffectiveResources, Record},
 };
@@ -18,10 +21,11 @@ use nri_spec::{changed, merge_resources};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 
-/// Default block I/O weight of a control group.
+/// Default block I/O weight of a control group in cgroup v2.
 const DEFAULT_WEIGHT: u64 = 100;
 
-/// Attempts at moving the threads of a container: threads may be created during an attempt.
+/// Number of attempts at moving the threads of a container: threads may be created during an
+/// attempt.
 const MOVE_ATTEMPTS: usize = 3;
 
 /// Per-device lists of `blockIO`, each with the field of an entry that removes the limit if zero.
@@ -45,7 +49,8 @@ impl ResourceManager {
     ) -> Result<EffectiveResources, ClassError> {
         let mut resources = base.clone();
         merge_resources(&mut resources, requested);
-        let classes = classes::Resolved::of(requested, &self.policy().classes.sources())?;
+        let policy = self.policy();
+        let classes = blocking(|| classes::Resolved::of(requested, &policy.classes.sources()))?;
         let blockio_class = requested.blockio_class.as_ref().map(|c| c.value.clone());
         if blockio_class.is_some() {
             let class = classes.blockio.unwrap_or_else(|| json!({}));
@@ -80,12 +85,12 @@ impl ResourceManager {
                 return Err(ResourceError::NoRdtGroup { class, group });
             }
         }
-        let rest = cgroup_part(&changed(&record.effective, &wanted.resources));
-        if rest.as_object().is_none_or(serde_json::Map::is_empty) {
+        let by_cgroups = cgroup_part(&changed(&record.effective, &wanted.resources));
+        if by_cgroups.as_object().is_none_or(serde_json::Map::is_empty) {
             return Ok(());
         }
         let dirs = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
-        let Plan { writes, unsupported } = plan(&rest, &dirs);
+        let Plan { writes, unsupported } = plan(&by_cgroups, &dirs);
         if !unsupported.is_empty() {
             return Err(ResourceError::NoController(unsupported));
         }
@@ -100,23 +105,22 @@ impl ResourceManager {
         }
     }
 
-    /// Writes the values of plugins that differ from the control groups, and returns those that
-    /// still differ. `wanted` are all resources of the container; enforcement skips fields that
-    /// only the engine set, which are the runtime's task.
+    /// Writes the values of plugins that differ from the control groups, and returns the values
+    /// that still differ. `wanted` are all resources of the container; fields that only the engine
+    /// set are skipped, because setting them is the runtime's task.
     pub fn enforce(&self, record: &Record, wanted: &Value) -> Vec<Drift> {
         self.enforce_with(record, wanted, &Value::Null)
     }
 
-    /// Enforces like [`Self::enforce`], and also the fields present in `more`.
-    pub fn enforce_with(&self, record: &Record, wanted: &Value, more: &Value) -> Vec<Drift> {
+    /// Enforces like [`Self::enforce`], and also enforces the fields present in `additional`.
+    pub fn enforce_with(&self, record: &Record, wanted: &Value, additional: &Value) -> Vec<Drift> {
         if self.policy().enforce == Enforce::Off {
             return Vec::new();
         }
-        let by_plugins = changed(&record.requested, wanted);
-        let none = |part: &Value| part.as_object().is_none_or(serde_json::Map::is_empty);
-        if none(&by_plugins) && none(more) && !record.has_owned_resources() {
+        if is_empty(additional) && !has_resources_of_plugins(record, wanted) {
             return Vec::new();
         }
+        let by_plugins = changed(&record.requested, wanted);
         let Some(dirs) = record.cgroup() else {
             tracing::warn!(
                 container = record.key.id,
@@ -126,18 +130,18 @@ impl ResourceManager {
         };
         // Plan from all resources, since one file may depend on several fields. Enforce also a
         // field that a plugin set to the engine's value: the control group may hold another value.
-        let named: BTreeSet<String> = [&by_plugins, more]
+        let fields: BTreeSet<String> = [&by_plugins, additional]
             .into_iter()
             .flat_map(|part| plan(part, &dirs).writes)
             .map(|s| s.field)
             .collect();
         let mut plan = plan(wanted, &dirs).writes;
         plan.retain(|s| {
-            named.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
+            fields.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
         });
         let drift = files::enforce(&plan);
         for drift in &drift {
-            tracing::error!(container = record.key.id, %drift, "not effective");
+            tracing::error!(container = record.key.id, %drift, "resource not effective");
         }
         drift
     }
@@ -145,13 +149,21 @@ impl ResourceManager {
     /// Enforces, and fails under the strict policy if a value is not effective.
     ///
     /// # Errors
-    /// The values that are not effective.
+    /// The values that are not effective, or the container's control groups are unknown, so that no
+    /// value can be compared.
     pub fn enforce_strictly(&self, record: &Record, wanted: &Value) -> Result<(), ResourceError> {
         let drift = self.enforce(record, wanted);
-        if drift.is_empty() || self.policy().enforce != Enforce::Strict {
+        if self.policy().enforce != Enforce::Strict {
             return Ok(());
         }
-        Err(ResourceError::NotEffective(drift))
+        if !drift.is_empty() {
+            return Err(ResourceError::NotEffective(drift));
+        }
+        let is_unknown = record.cgroup().is_none_or(|dirs| dirs.dirs().is_empty());
+        if is_unknown && has_resources_of_plugins(record, wanted) {
+            return Err(ResourceError::UnknownCgroup);
+        }
+        Ok(())
     }
 
     /// Moves the container's threads into a group of resctrl; an empty name is the root group.
@@ -161,14 +173,15 @@ impl ResourceManager {
     pub fn move_to_rdt_group(&self, record: &Record, group: &str) -> Result<(), ResourceError> {
         let dirs = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
         let group = Some(group).filter(|g| !g.is_empty());
-        // A thread created by an unmoved thread is in the old group, so list the threads again.
+        // A thread that an unmoved thread creates is in the old group. Therefore each attempt lists
+        // the threads again.
         for _ in 0..MOVE_ATTEMPTS {
             let settings =
                 resctrl_writes(&self.policy().classes.resctrl, group, &location::threads(&dirs));
-            let left = files::enforce(&settings);
-            let Some(first) = left.first() else { return Ok(()) };
+            let unmoved = files::enforce(&settings);
+            let Some(first) = unmoved.first() else { return Ok(()) };
             let alive = location::threads(&dirs);
-            if !left
+            if !unmoved
                 .iter()
                 .any(|drift| alive.iter().any(|thread| thread.to_string() == drift.wanted))
             {
@@ -180,7 +193,31 @@ impl ResourceManager {
     }
 }
 
-/// Returns the class, with a zero limit for each device limit in `before` that the class lacks.
+/// Writes the fields present in `part` and no others, under every policy, with their values in
+/// `wanted`. Returns the values that still differ from the control groups.
+pub fn write_fields(record: &Record, wanted: &Value, part: &Value) -> Vec<Drift> {
+    let Some(dirs) = record.cgroup() else {
+        let container = &record.key.id;
+        tracing::warn!(container, "container cgroup unknown, resources not restored");
+        return Vec::new();
+    };
+    let fields: BTreeSet<String> = plan(part, &dirs).writes.into_iter().map(|s| s.field).collect();
+    let mut plan = plan(wanted, &dirs).writes;
+    plan.retain(|s| fields.contains(&s.field));
+    files::enforce(&plan)
+}
+
+/// Whether plugins have set any of the resources `wanted`.
+fn has_resources_of_plugins(record: &Record, wanted: &Value) -> bool {
+    !is_empty(&changed(&record.requested, wanted)) || record.has_owned_resources()
+}
+
+fn is_empty(resources: &Value) -> bool {
+    resources.as_object().is_none_or(serde_json::Map::is_empty)
+}
+
+/// Returns the class, with a zero limit for each device limit in `before` that the class lacks: a
+/// zero removes the limit in the control group.
 fn with_resets(before: &Value, class: Value) -> Value {
     let mut after = class;
     for (list, value) in BY_DEVICE {
@@ -188,8 +225,8 @@ fn with_resets(before: &Value, class: Value) -> Value {
         let kept: Vec<_> =
             after.get(list).and_then(Value::as_array).into_iter().flatten().map(device).collect();
         let old = before.get(list).and_then(Value::as_array).into_iter().flatten();
-        let gone = old.filter(|entry| !kept.contains(&device(entry)));
-        let resets: Vec<Value> = gone
+        let removed = old.filter(|entry| !kept.contains(&device(entry)));
+        let resets: Vec<Value> = removed
             .map(|entry| {
                 let mut reset = entry.clone();
                 reset[value] = 0.into();
@@ -216,7 +253,7 @@ mod tests {
     use super::*;
     use crate::{
         resources::manager::ResourcePolicy,
-        state::{registry::Registry, store::Store},
+        state::{external_plugins::ExternalPlugins, registry::Registry, store::Store},
     };
     use nri_api::opt;
     use std::{fs, sync::Arc};
@@ -232,7 +269,8 @@ mod tests {
         }
         let (registry, _) = Registry::load(Store::open(&dir.path().join("state")).unwrap());
         let config = nri_config::Config::default();
-        let manager = ResourceManager::new(Arc::new(registry), &config);
+        let external = Arc::new(ExternalPlugins::load(dir.path()));
+        let manager = ResourceManager::new(Arc::new(registry), external, &config);
         let mut policy = ResourcePolicy::of(&config);
         policy.classes.resctrl.clone_from(&resctrl);
         manager.set_policy(policy);
@@ -242,15 +280,15 @@ mod tests {
         };
         let gold = manager.overlay(&json!({}), &requested("gold")).unwrap();
         assert_eq!(gold.rdt_class, Some(("gold".to_owned(), "gold".to_owned())));
-        let out = manager.overlay(&json!({}), &requested("")).unwrap();
-        assert_eq!(out.rdt_class, Some((String::new(), String::new())));
+        let no_class = manager.overlay(&json!({}), &requested("")).unwrap();
+        assert_eq!(no_class.rdt_class, Some((String::new(), String::new())));
         let unknown = manager.overlay(&json!({}), &requested("lead")).unwrap_err().to_string();
         assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
         // Moving a thread writes its id to the `tasks` file of the group.
         let moved = resctrl_writes(&resctrl, Some("gold"), &[4711]);
-        assert_eq!(files::enforce(&moved), []);
+        assert!(files::enforce(&moved).is_empty());
         assert_eq!(fs::read_to_string(resctrl.join("gold/tasks")).unwrap(), "4711");
-        assert_eq!(files::enforce(&resctrl_writes(&resctrl, None, &[4711])), []);
+        assert!(files::enforce(&resctrl_writes(&resctrl, None, &[4711])).is_empty());
         assert_eq!(fs::read_to_string(resctrl.join("tasks")).unwrap(), "4711");
     }
 

@@ -6,7 +6,7 @@ use crate::{
     state::{status::ContainerStatus, store::StoreError},
 };
 use nri_spec::capability::UnsupportedFields;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Error of an update of resources.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum ResourceError {
     #[error("a running container's {} cannot be updated", .0.join(", "))]
     NotUpdatable(Vec<&'static str>),
     /// Shadow mode is on, in which no container is changed.
-    #[error("nothing is changed in shadow mode")]
+    #[error("shadow mode is on, the container was not updated")]
     Shadow,
     /// Another update of the same container holds the lock for too long.
     #[error("another update of the container does not end")]
@@ -29,7 +29,7 @@ pub enum ResourceError {
     /// A block I/O or RDT class is not defined.
     #[error(transparent)]
     Class(#[from] ClassError),
-    /// The RDT class is defined, and resctrl has no control group for it.
+    /// The RDT class is defined, but resctrl has no control group for the class.
     #[error("RDT class {class:?}: {} does not exist", group.display())]
     NoRdtGroup {
         /// Name of the class.
@@ -54,12 +54,15 @@ pub enum ResourceError {
     /// The control groups of the container were not found at its creation.
     #[error("container cgroup unknown")]
     UnknownCgroup,
-    /// The record cannot be written, so the next `nrid` would not know of the update.
+    /// The record cannot be written, so that the next `nrid` would not find the pending update.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// `update` of the low-level runtime failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// An earlier `update` of the low-level runtime did not end.
+    #[error("an update by its runtime did not end; plugins can update it {0:?} later")]
+    RuntimeHung(Duration),
     /// The control groups do not hold the values of plugins.
     #[error("not effective: {}", listed(.0))]
     NotEffective(Vec<Drift>),

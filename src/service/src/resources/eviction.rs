@@ -1,17 +1,25 @@
-//! Evictions: stops containers on request of a plugin.
+//! Evictions: stops containers on request of a plugin. An eviction is in the container's record
+//! until it ends, so that the next `nrid` continues it.
 
 use crate::{
-    host::process::Process, resources::manager::ResourceManager, state::container::Container,
+    host::{clock::now, process::Process},
+    resources::manager::ResourceManager,
+    state::{container::Container, record::Eviction, registry::Registry, status::ContainerStatus},
 };
 use nri_api::proto::ContainerEviction;
 use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep, timeout};
 
-/// Time between SIGTERM and SIGKILL, the same as the default of `docker stop`.
+/// Time between SIGTERM and SIGKILL; equals the default of `docker stop`.
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
+
+/// Interval at which a process without a pidfd is checked for its exit.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl ResourceManager {
     /// Stops the containers in the background: SIGTERM, then SIGKILL after `GRACE_PERIOD`.
     pub fn evict_all(&self, evictions: Vec<ContainerEviction>) {
+        let mut unknown = Vec::new();
         for eviction in evictions {
             if self.policy().shadow {
                 let ContainerEviction { container_id: container, reason, .. } = eviction;
@@ -19,28 +27,201 @@ impl ResourceManager {
                 continue;
             }
             match self.registry.by_nri_id(&eviction.container_id) {
-                Some(container) => drop(tokio::spawn(evict(container, eviction.reason))),
-                None => tracing::warn!(
-                    container = eviction.container_id,
-                    "no such container, eviction skipped"
-                ),
+                Some(container) => self.evict(container, eviction.reason),
+                None => unknown.push(eviction.container_id),
             }
+        }
+        if let Some(container) = unknown.first() {
+            let skipped = unknown.len();
+            tracing::warn!(container, skipped, "no such container, evictions skipped");
+        }
+    }
+
+    /// Continues the evictions that the previous `nrid` had not completed.
+    pub fn resume_evictions(&self) {
+        for container in self.registry.all() {
+            if container.record().eviction.is_some() {
+                tokio::spawn(perform(self.registry.clone(), container, GRACE_PERIOD));
+            }
+        }
+    }
+
+    fn evict(&self, container: Arc<Container>, reason: String) {
+        if container.record().eviction.is_some() {
+            tracing::debug!(container = container.key().id, reason, "is being evicted already");
+            return;
+        }
+        tracing::info!(container = container.key().id, reason, "evicting the container");
+        let eviction = Some(Eviction { reason, term_sent: None });
+        self.registry.change(&container, |r| r.eviction = eviction);
+        tokio::spawn(perform(self.registry.clone(), container, GRACE_PERIOD));
+    }
+}
+
+/// Performs what is left of a container's eviction.
+async fn perform(registry: Arc<Registry>, container: Arc<Container>, grace: Duration) {
+    let is_stopped = || container.status() == ContainerStatus::Stopped;
+    let term_sent = container.record().eviction.as_ref().and_then(|eviction| eviction.term_sent);
+    let mut is_over = is_stopped();
+    if !is_over && term_sent.is_none() {
+        is_over = !send(&container, "TERM").await;
+        registry.change(&container, |r| {
+            if let Some(eviction) = &mut r.eviction {
+                eviction.term_sent = Some(now());
+            }
+        });
+    }
+    if !is_over {
+        // The wall clock may have been set back.
+        let elapsed = term_sent.map_or(0, |sent| now().saturating_sub(sent)).max(0);
+        let left = grace.saturating_sub(Duration::from_nanos(elapsed.unsigned_abs()));
+        if !has_exited_within(&container, left).await {
+            send(&container, "KILL").await;
+        }
+    }
+    registry.change(&container, |r| r.eviction = None);
+}
+
+/// Sends a signal by the container's runtime; `false` if that fails.
+async fn send(container: &Container, signal: &str) -> bool {
+    let record = container.record();
+    let sent = record.runtime.kill(&record.key.id, signal).await;
+    if let Err(error) = &sent {
+        tracing::warn!(container = record.key.id, %error, "eviction failed");
+    }
+    sent.is_ok()
+}
+
+/// Waits until the container's first process has exited, at most for `limit`.
+async fn has_exited_within(container: &Container, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        let record = container.record();
+        if record.status == ContainerStatus::Stopped || record.process_has_ended() {
+            return true;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        match record.pid.map(Process::open) {
+            Some(Ok(Some(process))) => drop(timeout(left, process.wait_for_exit()).await),
+            // The process is unknown, or no descriptor is left.
+            _ => sleep(left.min(POLL_INTERVAL)).await,
         }
     }
 }
 
-async fn evict(container: Arc<Container>, reason: String) {
-    let record = container.record();
-    tracing::info!(container = record.key.id, reason, "evicting");
-    for signal in ["TERM", "KILL"] {
-        if let Err(error) = record.runtime.kill(&record.key.id, signal).await {
-            tracing::warn!(container = record.key.id, %error, "eviction failed");
-            return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        host::process::ProcessIdentity,
+        state::{external_plugins::ExternalPlugins, record::Record, store::Store},
+    };
+    use serde_json::json;
+    use std::{
+        fs,
+        os::unix::fs::PermissionsExt,
+        path::Path,
+        process::{Child, Command},
+    };
+
+    /// A registry with one running container, whose runtime writes the signals to a file.
+    fn load(dir: &Path) -> (Arc<Registry>, Arc<Container>) {
+        let registry = Arc::new(Registry::load(Store::open(&dir.join("state")).unwrap()).0);
+        let container = registry.all().pop().unwrap();
+        (registry, container)
+    }
+
+    fn store(dir: &Path, process: Option<&Child>, eviction: Option<Eviction>) {
+        let runtime = dir.join("runtime");
+        let script = format!("#!/bin/sh\necho \"$3\" >>{}/signals\n", dir.display());
+        fs::write(&runtime, script).unwrap();
+        fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut record: Record = serde_json::from_value(json!({
+            "key": {"root": "/run/runc", "id": "c"}, "pod_id": "p", "sandbox": false,
+            "maker": {"engine": "docker", "cri": null},
+            "runtime": {
+                "path": runtime, "globals": [], "environment": ["PATH=/usr/bin:/bin"], "cwd": "/",
+                "root": "/run/runc",
+            },
+            "bundle": {
+                "dir": "/b", "name": "config.json", "identity": [1, 2], "original": null,
+                "written": null, "link": null,
+            },
+            "container": {"id": "c"}, "owners": {}, "asked": {}, "in_force": {},
+            "phase": "running", "pid": null, "start_time": null, "by_run": false, "hooked": false,
+        }))
+        .unwrap();
+        record.pid = process.map(|child| child.id() as i32);
+        record.start_time = record.pid.and_then(ProcessIdentity::of).map(|p| p.start_time);
+        record.eviction = eviction;
+        Registry::load(Store::open(&dir.join("state")).unwrap()).0.insert(record).unwrap();
+    }
+
+    fn signals(dir: &Path) -> String {
+        fs::read_to_string(dir.join("signals")).unwrap_or_default().replace('\n', " ")
+    }
+
+    fn started(term_sent: Option<i64>) -> Option<Eviction> {
+        Some(Eviction { reason: "r".into(), term_sent })
+    }
+
+    #[tokio::test]
+    async fn the_next_nrid_continues_an_eviction_and_repeats_no_signal() {
+        let long_ago = now() - Duration::from_secs(3600).as_nanos() as i64;
+        for (eviction, expected) in [
+            (started(None), "TERM KILL "),
+            (started(Some(long_ago)), "KILL "),
+            // The clock was set back.
+            (started(Some(i64::MAX)), "KILL "),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            store(dir.path(), None, eviction);
+            let (registry, container) = load(dir.path());
+            perform(registry, container, Duration::from_millis(1)).await;
+            assert_eq!(signals(dir.path()), expected);
+            // Completed, also for the nrid after that.
+            assert_eq!(load(dir.path()).1.record().eviction, None);
         }
-        if let Some(process) = record.pid.and_then(Process::open)
-            && tokio::time::timeout(GRACE_PERIOD, process.ended()).await.is_ok()
-        {
-            return;
+    }
+
+    /// Without a pidfd the eviction once sent SIGKILL at once.
+    #[tokio::test]
+    async fn a_process_without_a_pidfd_has_its_grace_period() {
+        let dir = tempfile::tempdir().unwrap();
+        store(dir.path(), None, None);
+        let (_, container) = load(dir.path());
+        let (start, grace) = (Instant::now(), Duration::from_millis(50));
+        assert!(!has_exited_within(&container, grace).await);
+        assert!(start.elapsed() >= grace);
+    }
+
+    #[tokio::test]
+    async fn an_eviction_is_recorded_before_the_first_signal_and_ends_with_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        store(dir.path(), Some(&child), None);
+        let (registry, container) = load(dir.path());
+        let config = nri_config::Config::default();
+        let external = Arc::new(ExternalPlugins::load(dir.path()));
+        let manager = ResourceManager::new(registry.clone(), external, &config);
+        manager.evict(container.clone(), "r".into());
+        assert_eq!(load(dir.path()).1.record().eviction, started(None));
+        // A second request for the same container.
+        manager.evict(container.clone(), "again".into());
+        while container.record().eviction.as_ref().is_some_and(|e| e.term_sent.is_none()) {
+            sleep(Duration::from_millis(1)).await;
         }
+        assert!(
+            load(dir.path()).1.record().eviction.as_ref().is_some_and(|e| e.term_sent.is_some())
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+        while container.record().eviction.is_some() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(signals(dir.path()), "TERM ");
     }
 }

@@ -1,8 +1,12 @@
 //! The manager of the resources of all containers: registry, versions of runtimes, and the policy.
-//! Its methods are in the files `apply` (updates), `enforce`, `capabilities`, `eviction` and
-//! `plugin_requests` (calls from plugins).
+//! The manager's methods are in the files `apply` (updates), `enforce`, `capabilities`, `eviction`
+//! and `plugin_requests` (calls from plugins).
 
-use crate::{host::classes, resources::versions::RuntimeVersions, state::registry::Registry};
+use crate::{
+    host::classes,
+    resources::{known_host::KnownHost, versions::RuntimeVersions},
+    state::{external_plugins::ExternalPlugins, registry::Registry},
+};
 use nri_config::{ClassSettings, Config, Enforce, Mode};
 use std::{
     path::PathBuf,
@@ -17,6 +21,10 @@ pub struct ResourceManager {
     pub registry: Arc<Registry>,
     /// Versions of the low-level runtimes.
     pub versions: RuntimeVersions,
+    /// What this host can do.
+    pub known_host: KnownHost,
+    /// The external plugins, whose changes the adaptation reports to the manager.
+    pub external_plugins: Arc<ExternalPlugins>,
     policy: RwLock<Arc<ResourcePolicy>>,
 }
 
@@ -68,10 +76,16 @@ impl ClassLocations {
 
 impl ResourceManager {
     /// Creates a manager of these containers.
-    pub fn new(registry: Arc<Registry>, config: &Config) -> Self {
+    pub fn new(
+        registry: Arc<Registry>,
+        external_plugins: Arc<ExternalPlugins>,
+        config: &Config,
+    ) -> Self {
         Self {
             registry,
+            external_plugins,
             versions: RuntimeVersions::default(),
+            known_host: KnownHost::default(),
             policy: RwLock::new(Arc::new(ResourcePolicy::of(config))),
         }
     }

@@ -5,6 +5,7 @@ pub mod capabilities;
 pub mod enforce;
 pub mod error;
 pub mod eviction;
+pub mod known_host;
 pub mod manager;
 pub mod owners;
 pub mod plugin_requests;

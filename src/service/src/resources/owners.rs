@@ -8,16 +8,16 @@ use nri_api::{
 use protobuf::Enum;
 use serde_json::Value;
 
-/// Fields with an owner per key.
+/// Fields with an owner for each key (page size, file name) instead of one owner.
 const KEYED: [Field; 2] = [Field::HugepageLimits, Field::CgroupsUnified];
 
 /// Returns the plugin that owns the field `name`.
 pub fn owner(owners: &FieldOwners, name: &str) -> Option<String> {
     let simple = |f: Field| owners.simple.get(&f.value()).cloned();
-    let is = |field: &&ResourceField| {
+    let has_name = |field: &&ResourceField| {
         name == field.name || name.strip_prefix(field.name).is_some_and(|key| key.starts_with('.'))
     };
-    let field = RESOURCE_FIELDS.iter().find(is)?;
+    let field = RESOURCE_FIELDS.iter().find(has_name)?;
     let owned = field.owner?;
     if KEYED.contains(&owned) {
         let key = name.get(field.name.len() + 1..)?;

@@ -11,12 +11,19 @@ use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
 };
+use std::collections::HashSet;
 
 #[async_trait]
 impl ContainerManager for ResourceManager {
     async fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        for container in self.registry.all() {
+        let mut pods = HashSet::new();
+        let mut add = |snapshot: &mut Snapshot, pod: PodSandbox| {
+            if pods.insert(pod.id.clone()) {
+                snapshot.pods.push(pod);
+            }
+        };
+        for container in self.registry.by_age() {
             self.observe_run(&container).await;
             let record = container.record();
             if record.status == ContainerStatus::Stopped || self.is_announced_later(&record) {
@@ -52,29 +59,25 @@ impl ContainerManager for ResourceManager {
         let name =
             status.id.as_ref().map_or_else(|| "(not registered)".to_owned(), ToString::to_string);
         let (state, pid, error) = (status.state, status.pid, status.last_error.as_ref());
-        tracing::info!(plugin = name, ?state, pid, error, "plugin");
-    }
-}
-
-fn add(snapshot: &mut Snapshot, pod: PodSandbox) {
-    if !snapshot.pods.iter().any(|p| p.id == pod.id) {
-        snapshot.pods.push(pod);
+        tracing::info!(plugin = name, ?state, pid, error, "plugin state changed");
+        self.external_plugins.update(status);
     }
 }
 
 impl ResourceManager {
-    /// Whether the record is of a sandbox that has not started, so that plugins will receive its
-    /// pod with RunPodSandbox: with the pod in the snapshot, too, a plugin would receive it twice.
+    /// Whether the record is of a sandbox that has not started. Plugins will receive the pod of
+    /// such a sandbox with RunPodSandbox; if the snapshot also had the pod, they would receive it
+    /// twice.
     fn is_announced_later(&self, record: &Record) -> bool {
         let pod = self.registry.pods.get(&record.pod_id);
-        let announced = pod.is_none_or(|pod| pod.status != PodStatus::New);
-        record.sandbox && record.status < ContainerStatus::Running && !announced
+        let is_announced = pod.is_none_or(|pod| pod.status != PodStatus::New);
+        record.sandbox && record.status < ContainerStatus::Running && !is_announced
     }
 
     /// Reads the state of a container from the runtime if it was created with `run` and has no
     /// hooks, since no call then reports its start.
     async fn observe_run(&self, container: &Container) {
-        let record: Record = container.record();
+        let record = container.record();
         if !record.by_run || record.hooked || record.pid.is_some() {
             return;
         }
@@ -88,6 +91,7 @@ impl ResourceManager {
 mod tests {
     use super::*;
     use crate::state::{
+        external_plugins::ExternalPlugins,
         pod::{PodKind, PodRecord},
         registry::Registry,
         store::Store,
@@ -108,7 +112,8 @@ mod tests {
             let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
             registry.pods.set(PodRecord { sandbox, kind: PodKind::SingleContainer, status });
         }
-        let manager = ResourceManager::new(Arc::new(registry), &Config::default());
+        let external = Arc::new(ExternalPlugins::load(dir.path()));
+        let manager = ResourceManager::new(Arc::new(registry), external, &Config::default());
         let snapshot = manager.snapshot().await;
         assert_eq!(snapshot.pods.iter().map(|p| p.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }

@@ -19,8 +19,8 @@ pub fn check_updatable(requested: &LinuxResources) -> Result<(), ResourceError> 
     if names.is_empty() { Ok(()) } else { Err(ResourceError::NotUpdatable(names)) }
 }
 
-/// Returns the fields that the runtime's `update` accepts, unchanged ones included, since runc
-/// resets the fields that a request leaves out.
+/// Returns the fields that the runtime's `update` accepts, including unchanged fields, since runc
+/// resets the fields that a request omits.
 pub fn runtime_part(resources: &Value) -> Value {
     let mut part = Map::new();
     for field in RESOURCE_FIELDS.iter().filter(|field| field.update == Update::Runtime) {
@@ -43,17 +43,17 @@ pub fn runtime_part(resources: &Value) -> Value {
 }
 
 /// Returns the fields that no runtime's `update` sets, without device rules: only the runtime can
-/// set these, since in cgroup v2 they are a BPF program.
+/// set device rules, since in cgroup v2 they are a BPF program.
 pub fn cgroup_part(resources: &Value) -> Value {
     let by_runtime = runtime_part(resources);
     let mut rest = resources.clone();
     if let Some(fields) = rest.as_object_mut() {
         fields.remove("devices");
-        for (group, taken) in by_runtime.as_object().into_iter().flatten() {
-            if let (Some(Value::Object(fields)), Some(taken)) =
-                (fields.get_mut(group), taken.as_object())
+        for (group, excluded) in by_runtime.as_object().into_iter().flatten() {
+            if let (Some(Value::Object(fields)), Some(excluded)) =
+                (fields.get_mut(group), excluded.as_object())
             {
-                fields.retain(|name, _| !taken.contains_key(name));
+                fields.retain(|name, _| !excluded.contains_key(name));
             }
         }
         fields.retain(|_, value| value.as_object().is_none_or(|fields| !fields.is_empty()));
@@ -61,9 +61,10 @@ pub fn cgroup_part(resources: &Value) -> Value {
     rest
 }
 
-/// Sets `memory.swap` (the limit of memory and swap together) to the new memory limit if the
-/// request does not set swap and both limits were equal, or the new memory limit is unlimited or
-/// above the old swap limit, which the runtime would refuse.
+/// Sets `memory.swap` (the limit of memory and swap together) to the new memory limit. Does so only
+/// if the request does not set swap, and one of these conditions holds: both limits were equal
+/// before, the new memory limit is unlimited, or it is above the old swap limit, which the runtime
+/// would refuse.
 pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) {
     let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
     let (old, new) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
@@ -87,7 +88,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_runtime_gets_what_update_takes_and_no_nulls() {
+    fn the_runtime_part_has_updatable_fields_without_nulls() {
         let resources = json!({
             "devices": [{"allow": false}], "hugepageLimits": [{"pageSize": "2MB", "limit": 0}],
             "memory": {"limit": 1, "kernel": 2, "swap": null}, "cpu": {"shares": null},
@@ -106,7 +107,7 @@ mod tests {
             memory
         };
         // Columns: resources before, resources after, swap requested, expected swap limit.
-        for (before, after, given, swap) in [
+        for (before, after, swap_requested, swap) in [
             (memory(10, Some(10)), memory(20, Some(10)), false, Some(20)),
             (memory(10, Some(10)), memory(5, Some(10)), false, Some(5)),
             (memory(10, Some(30)), memory(20, Some(30)), false, Some(30)),
@@ -117,7 +118,7 @@ mod tests {
             (memory(10, None), memory(20, None), false, None),
         ] {
             let mut result = after.clone();
-            adapt_swap(&before, given, &mut result);
+            adapt_swap(&before, swap_requested, &mut result);
             assert_eq!(
                 result.pointer("/memory/swap").and_then(Value::as_i64),
                 swap,
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn control_groups_get_what_update_does_not_take() {
+    fn the_cgroup_part_has_fields_that_update_does_not_set() {
         let resources = json!({
             "memory": {"limit": 1, "swappiness": 5}, "cpu": {"shares": 2},
             "devices": [{"allow": true}],

@@ -1,23 +1,25 @@
 //! Versions of low-level runtimes. Each runtime binary is run once with `--version`, and again only
 //! after its file was replaced.
 
-use crate::host::runtime::LowLevelRuntime;
+use crate::host::{
+    file_access::{self, FileSystem, LOOKUP_TIMEOUT},
+    runtime::LowLevelRuntime,
+};
 use nri_spec::capability::RuntimeVersion;
 use std::{
     collections::HashMap,
-    fs,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Mutex, PoisonError},
 };
 
 /// Cache of versions by runtime binary.
 #[derive(Debug, Default)]
-pub struct RuntimeVersions(Mutex<HashMap<File, RuntimeVersion>>);
+pub struct RuntimeVersions(Mutex<HashMap<FileIdentity, RuntimeVersion>>);
 
-/// Identity of the file at a path; it changes when the file is replaced.
+/// Identity of the file at a path, which differs after the file is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct File {
+struct FileIdentity {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -25,10 +27,10 @@ struct File {
 }
 
 impl RuntimeVersions {
-    /// Returns kind and version of a runtime; both are `None` if its output has none.
+    /// Returns kind and version of a runtime; both are `None` if they cannot be determined.
     pub async fn of(&self, runtime: &LowLevelRuntime) -> RuntimeVersion {
         let unknown = RuntimeVersion { kind: None, version: None };
-        let Some(file) = File::of(runtime.path()) else { return unknown };
+        let Some(file) = FileIdentity::of(runtime).await else { return unknown };
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&file) {
             return known.clone();
         }
@@ -40,17 +42,25 @@ impl RuntimeVersions {
                 return unknown;
             }
         };
-        tracing::info!(path = %file.path.display(), runtime = %found, "runtime");
+        tracing::info!(path = %file.path.display(), runtime = %found, "runtime version detected");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(file, found.clone());
         found
     }
 }
 
-impl File {
-    fn of(path: &Path) -> Option<Self> {
-        let meta = fs::metadata(path).ok()?;
+impl FileIdentity {
+    async fn of(runtime: &LowLevelRuntime) -> Option<Self> {
+        let program = runtime.clone();
+        let file_system = FileSystem::directory(runtime.path().parent()?);
+        let read = move || program.metadata();
+        let meta = file_access::run(file_system, LOOKUP_TIMEOUT, read).await.ok()?.ok()?;
         let changed = (meta.mtime(), meta.mtime_nsec());
-        Some(Self { path: path.to_owned(), device: meta.dev(), inode: meta.ino(), changed })
+        Some(Self {
+            path: runtime.path().to_owned(),
+            device: meta.dev(),
+            inode: meta.ino(),
+            changed,
+        })
     }
 }
 
@@ -58,27 +68,28 @@ impl File {
 mod tests {
     use super::*;
     use nri_control::OsText;
+    use std::fs;
 
     #[tokio::test]
-    async fn a_runtime_is_run_once_and_a_new_file_again() {
+    async fn each_runtime_file_is_run_once_with_version() {
         let dir = tempfile::tempdir().unwrap();
-        let (path, asked) = (dir.path().join("runc"), dir.path().join("asked"));
+        let (path, calls) = (dir.path().join("runc"), dir.path().join("calls"));
         let install = |version: &str| {
             let script = format!(
                 "#!/bin/sh\n[ \"$*\" = --version ] || exit 1\necho x >>{}\n\
                  echo runc version {version}\n",
-                asked.display()
+                calls.display()
             );
             // Let another process write the file: a file that is open for writing, even in a child
             // that this process has just forked, cannot be executed (ETXTBSY).
             let write =
                 "printf %s \"$1\" >\"$2.new\" && chmod 755 \"$2.new\" && mv \"$2.new\" \"$2\"";
             let path = path.as_os_str();
-            let done = std::process::Command::new("sh")
+            let status = std::process::Command::new("sh")
                 .args(["-c", write, "sh", &script])
                 .arg(path)
                 .status();
-            assert!(done.unwrap().success());
+            assert!(status.unwrap().success());
         };
         let globals = [OsText::from("--root"), OsText::from("/r")];
         let text = OsText::from(path.to_str().unwrap());
@@ -97,6 +108,6 @@ mod tests {
                 assert_eq!(versions.of(&runtime).await.to_string(), format!("runc {version}"));
             }
         }
-        assert_eq!(fs::read_to_string(&asked).unwrap(), "x\nx\n");
+        assert_eq!(fs::read_to_string(&calls).unwrap(), "x\nx\n");
     }
 }

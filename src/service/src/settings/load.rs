@@ -1,9 +1,11 @@
 //! The command line and the configuration file, loaded at the start and at each reload. Start from
 //! [`Settings`].
 
-use nri_config::Config;
+use nri_config::{Config, ConfigError};
 use nri_host::sha256;
-use nri_locate::{ConfigFileError, Environment, LoadedConfig, NridOwner};
+use nri_locate::{
+    ConfigFileError, Environment, LoadedConfig, MissingPath, NridOwner, missing_paths,
+};
 use std::path::{Path, PathBuf};
 
 /// The settings, which do not change until the next reload.
@@ -17,6 +19,8 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: Option<String>,
+    /// Values that are wrong, but have been corrected.
+    mistakes: Vec<ConfigError>,
     command_line: CommandLine,
 }
 
@@ -46,10 +50,18 @@ impl Settings {
         let state_dir = state.map_or_else(|| loaded.state_dir(&environment), Path::to_owned);
         let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
         let file = loaded.source.map(|(file, _)| file);
-        Ok(Self { config: loaded.config, file, state_dir, digest, command_line })
+        let (config, mistakes) = (loaded.config, loaded.mistakes);
+        Ok(Self { config, file, state_dir, digest, mistakes, command_line })
     }
 
-    /// The configuration file that the command line names.
+    /// Returns the wrong values that have been corrected. A check and a reload refuse them.
+    pub fn mistakes(&self) -> impl Iterator<Item = ConfigFileError> {
+        let file = self.file.iter();
+        file.flat_map(|file| self.mistakes.iter().map(|m| (file.clone(), m.clone())))
+            .map(|(file, mistake)| ConfigFileError::Parse(file, mistake))
+    }
+
+    /// Returns the configuration file that the command line names.
     pub fn named_file(&self) -> Option<&Path> {
         self.command_line.config.as_deref()
     }
@@ -60,6 +72,11 @@ impl Settings {
     /// See [`Settings::load`].
     pub fn load_again(&self) -> Result<Self, ConfigFileError> {
         Self::load(self.command_line.config.as_deref(), self.command_line.state_dir.as_deref())
+    }
+
+    /// Returns the paths in the configuration that lead to nothing.
+    pub fn missing_paths(&self) -> Vec<MissingPath> {
+        missing_paths(&self.config, &Environment::of_this_process())
     }
 
     /// Whether the state directory is the default one of the host.

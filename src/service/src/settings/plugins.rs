@@ -1,8 +1,9 @@
 //! The configuration of plugins, as the adaptation takes it.
 
+use crate::host::{delegation, descriptors};
 use nri_adaptation::{
-    AdaptationConfig, DefaultValidatorConfig, OnFailure, PeerPolicy, Permissions, PluginPolicy,
-    Privileges,
+    AdaptationConfig, AmbiguousPermissions, DefaultValidatorConfig, OnFailure, PeerPolicy,
+    Permissions, PluginPolicy, Privileges,
 };
 use std::path::PathBuf;
 
@@ -17,6 +18,10 @@ pub fn adaptation_config(
         on_failure: match p.on_failure {
             nri_config::OnFailure::Ignore => OnFailure::Ignore,
             nri_config::OnFailure::Fail => OnFailure::Fail,
+        },
+        validation_failure: match p.validation_failure {
+            nri_config::ValidationFailure::Ignore => OnFailure::Ignore,
+            nri_config::ValidationFailure::Fail => OnFailure::Fail,
         },
         required: p.required,
         timeout: p.timeout,
@@ -42,6 +47,8 @@ pub fn adaptation_config(
         restart_backoff: config.plugin_restart_backoff,
         restart_backoff_limit: config.plugin_restart_backoff_limit,
         peers,
+        plugin_cgroups: delegation::plugin_cgroups(),
+        soft_nofile: descriptors::inherited_soft_limit(),
         runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
         policies: config.plugin.iter().map(policy).collect(),
         default_validator: config
@@ -54,11 +61,17 @@ pub fn adaptation_config(
     }
 }
 
+/// Returns what can be read in two ways in the policies, see [`Permissions::unambiguous`].
+pub fn ambiguities(config: &nri_config::Config) -> Vec<AmbiguousPermissions> {
+    let ambiguity = |p: &nri_config::PluginPolicy| permissions(p).unambiguous(&p.pattern).err();
+    config.plugin.iter().filter_map(ambiguity).collect()
+}
+
 fn permissions(p: &nri_config::PluginPolicy) -> Permissions {
     let allow = p.allow.as_ref().map(|groups| groups.iter().map(|group| group.name()));
     let permissions = Permissions::new(allow, p.deny.iter().map(|group| group.name()));
-    // Cannot fail: a test checks that both crates have the same names. No permission is the safe
-    // default.
+    // Cannot fail: a test checks that both crates have the same names. If it did, the plugin would
+    // have no permission, which is the safe default.
     permissions.unwrap_or_else(|_| Permissions::none())
 }
 
@@ -79,6 +92,8 @@ fn privileges(p: &nri_config::PluginPolicy) -> Privileges {
             .iter()
             .map(|(name, value)| (name.name().to_owned(), limit(value)))
             .collect(),
+        cgroup_procs: None,
+        soft_nofile: None,
     }
 }
 
@@ -127,6 +142,8 @@ mod tests {
             capabilities: Some(vec!["kill".into()]),
             no_new_privs: true,
             rlimits: vec![("as".into(), None), ("core".into(), Some(0))],
+            cgroup_procs: None,
+            soft_nofile: None,
         };
         assert_eq!(privileges(&config.plugin[0]), expected);
         let expected = Permissions::new(Some(["mounts"]), ["hooks"]).unwrap();

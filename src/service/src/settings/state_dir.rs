@@ -1,5 +1,5 @@
 //! The state directory: created if missing, and checked before anything in it is used. Its records
-//! name programs that `nrid` runs as root, so no other user may be able to change it.
+//! name programs that `nrid` runs as root, so other users must not be able to change it.
 
 use nri_trust::{Owners, Untrusted};
 use std::{
@@ -59,7 +59,7 @@ mod tests {
             let error = create(&state).unwrap_err().to_string();
             assert!(error.contains("belongs to user 4711"), "{error}");
         } else {
-            println!("skipped: only root can give files away");
+            println!("skipped: only root can change the owner of a file");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reservation of the ids by which plugins know containers.
 //!
 //! A container has no record before plugins have agreed to its creation, but its id must be
-//! reserved earlier: two runtime roots may create the same id at once.
+//! reserved earlier: containers of the same id may be created in two runtime roots at once.
 
 use crate::state::{key::ContainerKey, registry::Registry};
 use nri_host::sha256 as digest;
@@ -28,9 +28,9 @@ impl Claims {
     /// container of the same id. The caller holds the container lock.
     pub fn claim(&self, registry: &Registry, key: &ContainerKey) -> Claim {
         let mut claimed = lock(&self.0);
-        let taken = claimed.get(&key.id).is_some_and(|other| other != key)
-            || registry.by_nri_id(&key.id).is_some_and(|other| other.key() != *key);
-        let id = if taken {
+        let is_taken = claimed.get(&key.id).is_some_and(|other| other != key)
+            || registry.by_nri_id(&key.id).is_some_and(|other| other.key() != key);
+        let id = if is_taken {
             format!("{}-{}", key.id, &digest(key.root.as_os_str().as_encoded_bytes())[..8])
         } else {
             key.id.clone()
@@ -40,16 +40,16 @@ impl Claims {
         Claim { claimed: self.0.clone(), id }
     }
 
-    /// Claims the id of a known container, so that it stays reserved until the pod is removed,
-    /// which happens after the record's removal.
-    pub fn keep(&self, id: &str, key: &ContainerKey) -> Claim {
+    /// Claims the id of a known container that is being removed, so that the id stays reserved
+    /// until the pod is removed, which happens after the record's removal.
+    pub fn claim_existing(&self, id: &str, key: &ContainerKey) -> Claim {
         lock(&self.0).insert(id.to_owned(), key.clone());
         Claim { claimed: self.0.clone(), id: id.to_owned() }
     }
 }
 
 impl Claim {
-    /// The claimed id.
+    /// Returns the claimed id.
     pub fn id(&self) -> &str {
         &self.id
     }

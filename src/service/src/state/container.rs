@@ -1,30 +1,66 @@
 //! A known container: its record, and state that is in memory only.
 
 use crate::{
-    cgroup::oom::{self, OomWatch},
-    host::process::{Process, ProcessIdentity},
+    cgroup::{
+        oom::{self, OomWatch},
+        oom_events::OomMonitor,
+    },
+    host::{
+        descriptors::DescriptorPermit,
+        mount_namespace::MountNamespace,
+        process::{Process, ProcessIdentity},
+        runtime::LookUpError,
+    },
     state::{
         key::ContainerKey,
         record::Record,
         status::{ContainerStatus, RuntimeProgress},
     },
 };
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Instant,
+};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 /// A known container.
 #[derive(Debug)]
 pub struct Container {
-    record: Mutex<Record>,
+    names: ContainerNames,
+    record: Mutex<Arc<Record>>,
     volatile: Mutex<Volatile>,
     /// Held while resources are updated, so that updates are made one after the other.
     pub update_lock: Arc<AsyncMutex<()>>,
     update_retried: Notify,
-    process: Mutex<Option<Arc<Process>>>,
+    watch: Mutex<ProcessWatch>,
     oom: OnceLock<OomWatch>,
 }
 
-/// State that is not on disk: the next `nrid` determines it again.
+/// The names of a container, which never change.
+#[derive(Debug)]
+pub(super) struct ContainerNames {
+    pub(super) key: ContainerKey,
+    pub(super) nri_id: String,
+    pub(super) pod_id: String,
+    pub(super) hook_name: String,
+    pub(super) bundle: (u64, u64),
+    is_sandbox: bool,
+}
+
+impl ContainerNames {
+    fn of(record: &Record) -> Self {
+        Self {
+            key: record.key.clone(),
+            nri_id: record.container.id.clone(),
+            pod_id: record.pod_id.clone(),
+            hook_name: record.key.hook_name(record.incarnation),
+            bundle: record.bundle.identity,
+            is_sandbox: record.sandbox,
+        }
+    }
+}
+
+/// State that is not on disk. The next `nrid` determines this state again.
 #[derive(Debug, Default)]
 struct Volatile {
     runtime: RuntimeProgress,
@@ -33,6 +69,20 @@ struct Volatile {
     enforcement_pending: bool,
     /// Number of `delete` verbs in progress.
     deletes: usize,
+    /// Time when an `update` of the runtime did not end in time.
+    runtime_hung_at: Option<Instant>,
+}
+
+/// The descriptor by which the first process is watched.
+#[derive(Debug, Default)]
+enum ProcessWatch {
+    /// There is none.
+    #[default]
+    None,
+    /// The process is not known yet.
+    Expected(DescriptorPermit),
+    /// The process is watched.
+    Open { process: Arc<Process>, _descriptor: DescriptorPermit },
 }
 
 /// A `delete` in progress.
@@ -49,50 +99,55 @@ impl Container {
     /// Creates a container with this record.
     pub fn new(record: Record) -> Arc<Self> {
         Arc::new(Self {
-            record: Mutex::new(record),
+            names: ContainerNames::of(&record),
+            record: Mutex::new(Arc::new(record)),
             volatile: Mutex::default(),
             update_lock: Arc::default(),
             update_retried: Notify::new(),
-            process: Mutex::default(),
+            watch: Mutex::default(),
             oom: OnceLock::new(),
         })
     }
 
-    /// Returns a copy of the record.
-    pub fn record(&self) -> Record {
+    /// Returns the container's record as it is now. A later change does not change it.
+    pub fn record(&self) -> Arc<Record> {
         self.lock_record().clone()
     }
 
-    /// Locks the record, for reading without a copy and for the registry's changes. The guard is
-    /// never held across an await. A poisoned lock is usable: the record is complete at every point
-    /// where its holder could panic.
-    pub(super) fn lock_record(&self) -> MutexGuard<'_, Record> {
+    /// Locks the record for the registry's changes. The guard is never held across an await. A
+    /// poisoned lock is usable: the record is complete at every point where its holder could panic.
+    pub(super) fn lock_record(&self) -> MutexGuard<'_, Arc<Record>> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runtime root and id.
-    pub fn key(&self) -> ContainerKey {
-        self.lock_record().key.clone()
+    /// Returns the names.
+    pub(super) fn names(&self) -> &ContainerNames {
+        &self.names
     }
 
-    /// Status as plugins know it.
+    /// Returns runtime root and id.
+    pub fn key(&self) -> &ContainerKey {
+        &self.names.key
+    }
+
+    /// Whether the container is its pod's sandbox.
+    pub fn is_sandbox(&self) -> bool {
+        self.names.is_sandbox
+    }
+
+    /// Returns the status as plugins know it.
     pub fn status(&self) -> ContainerStatus {
         self.lock_record().status
     }
 
-    /// Whether the container is in this pod, is not its sandbox, and is not stopped.
-    pub fn is_live_member_of(&self, pod: &str) -> bool {
-        let record = self.lock_record();
-        record.pod_id == pod && !record.sandbox && record.status < ContainerStatus::Stopped
-    }
-
-    /// Records that plugins have agreed to the start of a created container: a start that fails
-    /// later may be tried again, and plugins are notified once.
+    /// Records that plugins have agreed to the start of a created container. If the runtime then
+    /// fails to start the container, the start may be repeated, and plugins receive no second
+    /// request.
     pub fn set_starting(&self) {
         let mut record = self.lock_record();
         if record.status == ContainerStatus::Created {
             // Not saved: both statuses have the same form on disk.
-            record.status = ContainerStatus::Starting;
+            Arc::make_mut(&mut record).status = ContainerStatus::Starting;
         }
     }
 
@@ -100,9 +155,19 @@ impl Container {
         self.volatile.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Progress of the runtime, as far as it is known.
+    /// Returns the progress of the runtime, as far as it is known.
     pub fn runtime_progress(&self) -> RuntimeProgress {
         self.volatile().runtime
+    }
+
+    /// Records that an `update` of the runtime did not end in time.
+    pub fn set_runtime_hung(&self) {
+        self.volatile().runtime_hung_at = Some(Instant::now());
+    }
+
+    /// Returns the last time when an `update` of the runtime did not end in time.
+    pub fn runtime_hung_at(&self) -> Option<Instant> {
+        self.volatile().runtime_hung_at
     }
 
     /// Records the progress of the runtime, which never decreases.
@@ -111,21 +176,40 @@ impl Container {
         volatile.runtime = volatile.runtime.max(progress);
     }
 
-    /// Whether the runtime has a directory for the container now.
-    pub fn exists(&self) -> bool {
+    /// Whether the runtime has a directory for the container now. If so, also marks the container
+    /// as present, so that it can vanish.
+    pub async fn exists(&self) -> bool {
         let record = self.record();
-        let exists = record.runtime.has(&record.key.id);
-        if exists {
+        let found = record.runtime.look_up(&record.key.id).await;
+        self.mark_if_found(&found);
+        // A directory that cannot be read does not show the end of a container.
+        !matches!(found, Ok(false))
+    }
+
+    fn mark_if_found(&self, found: &Result<bool, LookUpError>) {
+        if matches!(found, Ok(true)) {
             self.set_runtime_progress(RuntimeProgress::Present);
         }
-        exists
+    }
+
+    /// Sets the mount namespace of the container's runtime; `None` if it is that of `nrid`.
+    pub fn set_namespace(&self, namespace: Option<Arc<MountNamespace>>) {
+        Arc::make_mut(&mut self.lock_record()).runtime.set_namespace(namespace);
     }
 
     /// Whether the runtime had a directory for the container at an earlier check, and has none now.
-    /// A runtime may keep its containers elsewhere than `nrid` expects, so one that was never seen
-    /// has not vanished.
-    pub fn has_vanished(&self) -> bool {
-        !self.exists() && self.runtime_progress() >= RuntimeProgress::Present
+    /// A container whose directory was never found has not vanished: its runtime may keep
+    /// containers in another directory than `nrid` expects.
+    pub async fn has_vanished(&self) -> bool {
+        !self.exists().await && self.runtime_progress() >= RuntimeProgress::Present
+    }
+
+    /// The same as [`Container::has_vanished`], on a thread that may hang.
+    pub fn has_vanished_now(&self) -> bool {
+        let record = self.record();
+        let found = record.runtime.look_up_now(&record.key.id);
+        self.mark_if_found(&found);
+        matches!(found, Ok(false)) && self.runtime_progress() >= RuntimeProgress::Present
     }
 
     /// Whether the runtime has deleted the container; plugins may not be notified yet.
@@ -136,11 +220,19 @@ impl Container {
     /// Whether the process that creates the container is alive, and the runtime has not made the
     /// container's directory yet. The missing directory then does not mean that the container was
     /// deleted.
-    pub fn is_being_created(&self) -> bool {
+    ///
+    /// # Errors
+    /// The process is alive, and the directory cannot be looked up.
+    pub async fn is_being_created(&self) -> Result<bool, LookUpError> {
         let record = self.record();
-        record.status == ContainerStatus::Creating
-            && record.caller.is_some_and(ProcessIdentity::is_alive)
-            && !self.exists()
+        if record.status != ContainerStatus::Creating
+            || !record.caller.is_some_and(ProcessIdentity::is_alive)
+        {
+            return Ok(false);
+        }
+        let found = record.runtime.look_up(&record.key.id).await;
+        self.mark_if_found(&found);
+        found.map(|found| !found)
     }
 
     /// Counts a `delete` as in progress until the returned value is dropped.
@@ -164,8 +256,8 @@ impl Container {
         self.volatile().enforcement_pending = pending;
     }
 
-    /// Records that a wrapper requests an update. If the same wrapper runs the pending update, it
-    /// had no reply from the previous `nrid`, and has not called its runtime.
+    /// Notes that a wrapper requests an update. If this wrapper also runs the pending update, the
+    /// previous `nrid` has not replied to it, and it has not called its runtime.
     pub fn note_update_request(&self, caller: Option<ProcessIdentity>) {
         let pending = self.lock_record().pending_update.as_ref().and_then(|update| update.caller);
         if pending.is_some() && pending == caller {
@@ -178,21 +270,52 @@ impl Container {
         self.update_retried.notified().await;
     }
 
-    /// The first process, once it is watched.
+    /// Returns the first process, while it is watched.
     pub fn process(&self) -> Option<Arc<Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        match &*self.watch() {
+            ProcessWatch::Open { process, .. } => Some(process.clone()),
+            _ => None,
+        }
     }
 
-    /// Sets the first process.
-    pub fn set_process(&self, process: Arc<Process>) {
-        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+    /// Sets the first process, and returns it.
+    pub fn set_process(&self, process: Process, descriptor: DescriptorPermit) -> Arc<Process> {
+        let process = Arc::new(process);
+        *self.watch() = ProcessWatch::Open { process: process.clone(), _descriptor: descriptor };
+        process
     }
 
-    /// Starts to watch for OOM kills, at the first call.
-    pub fn watch_oom(&self) {
+    /// Keeps the right to open the first process, which will exist.
+    pub fn keep_descriptor(&self, descriptor: DescriptorPermit) {
+        *self.watch() = ProcessWatch::Expected(descriptor);
+    }
+
+    /// Returns the right to open the first process, if the container has it and did not use it.
+    pub fn take_descriptor(&self) -> Option<DescriptorPermit> {
+        let mut watch = self.watch();
+        match std::mem::take(&mut *watch) {
+            ProcessWatch::Expected(descriptor) => Some(descriptor),
+            other => {
+                *watch = other;
+                None
+            }
+        }
+    }
+
+    /// Gives the descriptor of the first process back, which has ended.
+    pub fn release_process(&self) {
+        *self.watch() = ProcessWatch::None;
+    }
+
+    fn watch(&self) -> MutexGuard<'_, ProcessWatch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts to watch for OOM kills. Later calls have no effect.
+    pub fn watch_oom(&self, monitor: &OomMonitor) {
         self.oom.get_or_init(|| {
             let record = self.record();
-            OomWatch::start(&record.key.id, record.cgroup().as_ref())
+            OomWatch::start(monitor, &record.key.id, record.cgroup().as_ref())
         });
     }
 

@@ -1,17 +1,27 @@
 //! Markers for `exec`: environment variables and rlimits that plugins have adjusted. Engines build
-//! the process of an `exec` from their own OCI config, so the wrapper adds the adjustments to it. A
-//! container without adjustments has no marker.
+//! the process of an `exec` from their own OCI config, so the wrapper adds the adjustments to that
+//! process. A container without adjustments has no marker.
 
-use crate::state::{key::ContainerKey, store::write_json};
+use crate::{
+    host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
+    state::{
+        key::ContainerKey,
+        record::{BundleRecord, Record},
+        store::write_json,
+    },
+};
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
-use nri_spec::OciConfig;
+use nri_host::sha256 as digest;
+use nri_spec::{OciConfig, OciConfigError};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Mutex, PoisonError},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-/// Returns the differences of two OCI configs in the parts of `process` that apply to `exec`, too.
+/// Returns the differences of two OCI configs in the parts of `process` that also apply to `exec`.
 pub fn changes(original: &OciConfig, adjusted: &OciConfig) -> ExecChanges {
     ExecChanges {
         env: env_changes(original, adjusted),
@@ -42,13 +52,13 @@ fn rlimit_changes(original: &OciConfig, adjusted: &OciConfig) -> Vec<ExecRlimit>
     let mut kinds = HashMap::new();
     for old in before {
         by_key.entry(comparison_key(old)).or_default().push(old);
-        // Of several rlimits of one type the first one counts.
+        // Of several rlimits of one type, the first one is reported as the engine's.
         kinds.entry(old.get("type")).or_insert(old);
     }
     let is_unchanged = |new: &Value| {
         by_key
             .get(&comparison_key(new))
-            .is_some_and(|olds| olds.iter().any(|old| nri_spec::same(old, new)))
+            .is_some_and(|olds| olds.iter().any(|old| nri_spec::same_value(old, new)))
     };
     after
         .iter()
@@ -72,30 +82,90 @@ fn comparison_key(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
     (rlimit.get("type").and_then(Value::as_str), [number("hard"), number("soft")])
 }
 
+/// Reason why a marker cannot be restored.
+#[derive(Debug, thiserror::Error)]
+enum RestoreMarkerError {
+    /// The adjusted OCI config cannot be read, or the marker cannot be written.
+    #[error("{}: {source}", file.display())]
+    File {
+        /// Path of the file.
+        file: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
+    /// The OCI config of the bundle is another one than `nrid` wrote.
+    #[error("{} was replaced since", .0.display())]
+    Replaced(PathBuf),
+    /// The time limit is reached.
+    #[error("{}: its file system hangs", .0.display())]
+    Hangs(PathBuf),
+    /// The original or the adjusted OCI config is malformed.
+    #[error("{}: {source}", file.display())]
+    Config {
+        /// Path of the adjusted OCI config.
+        file: PathBuf,
+        /// Cause of the failure.
+        source: OciConfigError,
+    },
+}
+
 /// Removes a container's entry from the marker file.
-pub fn forget(state_dir: &std::path::Path, key: &ContainerKey) {
+pub fn forget(state_dir: &Path, key: &ContainerKey) {
     if let Err(error) = set(state_dir, &key.id, &key.root, None) {
         tracing::warn!(%error, container = key.id, "cannot remove the marker for exec");
     }
 }
 
+/// Writes the entry of a container again, after the state directory was removed: the adjusted OCI
+/// config is in the bundle.
+pub async fn restore(state_dir: &Path, record: Arc<Record>) {
+    let (file_system, id) = (FileSystem::Device(record.bundle.identity.0), record.key.id.clone());
+    let (state_dir, dir) = (state_dir.to_owned(), record.bundle.dir.clone());
+    let restore = move || restore_now(&state_dir, &record);
+    let restored = file_access::run(file_system, LOOKUP_TIMEOUT, restore).await;
+    if let Err(error) = restored.unwrap_or(Err(RestoreMarkerError::Hangs(dir))) {
+        tracing::warn!(%error, container = id, "cannot restore the marker for exec");
+    }
+}
+
+fn restore_now(state_dir: &Path, record: &Record) -> Result<(), RestoreMarkerError> {
+    let BundleRecord { dir, name, original: Some(original), written, .. } = &record.bundle else {
+        return Ok(());
+    };
+    let file = dir.join(name);
+    let adjusted = std::fs::read(&file)
+        .map_err(|source| RestoreMarkerError::File { file: file.clone(), source })?;
+    if Some(digest(&adjusted)) != *written {
+        return Err(RestoreMarkerError::Replaced(file));
+    }
+    let parse = |text: &[u8]| {
+        OciConfig::parse(text)
+            .map_err(|source| RestoreMarkerError::Config { file: file.clone(), source })
+    };
+    let changes = changes(&parse(original.as_bytes())?, &parse(&adjusted)?);
+    set(state_dir, &record.key.id, &record.key.root, Some(changes)).map_err(|source| {
+        let file = ExecMarker::path(state_dir, &record.key.id);
+        RestoreMarkerError::File { file, source }
+    })
+}
+
 /// Writes, replaces or removes a container's entry in the marker file.
 ///
 /// # Errors
-/// The file cannot be written; then the old one remains.
+/// The file cannot be written; the old file then remains.
 pub fn set(
-    state_dir: &std::path::Path,
+    state_dir: &Path,
     id: &str,
-    root: &std::path::Path,
+    root: &Path,
     changes: Option<ExecChanges>,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     // Containers with the same id in different roots share a file.
     static WRITE_LOCK: Mutex<()> = Mutex::new(());
     let _lock = WRITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let path = ExecMarker::path(state_dir, id);
     let mut marker = match std::fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => ExecMarker::default(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => ExecMarker::default(),
         Err(e) => return Err(e),
     };
     let root = nri_control::OsText::from(root.as_os_str());
@@ -105,7 +175,7 @@ pub fn set(
     }
     if marker.containers.is_empty() {
         return match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
         };
     }
@@ -153,19 +223,23 @@ mod tests {
             |n: u64, hard: u64| json!({"type": format!("RLIMIT_{n}"), "hard": hard, "soft": n});
         let changed = |n: &u64| n.is_multiple_of(3);
         let original = with_rlimits((0..5000).map(|n| limit(n, n)).collect());
-        // In reverse order; some limits differ, some are spelled differently, and as many are new.
-        let spelled = |n: u64| match changed(&n) {
+        // In reverse order. Every third limit differs; the others are equal numbers that are
+        // written differently. The second half of the limits is new.
+        let adjusted_limit = |n: u64| match changed(&n) {
             true => limit(n, n + 1),
             false => serde_json::from_str(&format!(
                 r#"{{"soft": {n}.0, "hard": {n}0e-1, "type": "RLIMIT_{n}"}}"#
             ))
             .unwrap(),
         };
-        let adjusted = with_rlimits((0..10000).rev().map(spelled).collect());
+        let adjusted = with_rlimits((0..10000).rev().map(adjusted_limit).collect());
         let expected: Vec<_> = (0..10000)
             .rev()
             .filter(|n| *n >= 5000 || changed(n))
-            .map(|n| ExecRlimit { engine: (n < 5000).then(|| limit(n, n)), value: spelled(n) })
+            .map(|n| ExecRlimit {
+                engine: (n < 5000).then(|| limit(n, n)),
+                value: adjusted_limit(n),
+            })
             .collect();
         assert_eq!(rlimit_changes(&original, &adjusted), expected);
     }
@@ -185,10 +259,10 @@ mod tests {
         assert_eq!(rlimit_changes(&original, &adjusted), [change(texts[3]), change("-0.0")]);
         let zero = with_rlimits(vec![limit("0")]);
         assert!(rlimit_changes(&zero, &with_rlimits(vec![limit("-0.0")])).is_empty());
-        let odd = with_rlimits(vec![json!(1), json!({"type": 7}), json!({"hard": 1})]);
-        assert!(rlimit_changes(&odd, &odd).is_empty());
+        let malformed = with_rlimits(vec![json!(1), json!({"type": 7}), json!({"hard": 1})]);
+        assert!(rlimit_changes(&malformed, &malformed).is_empty());
         let engine =
-            |value: Value| rlimit_changes(&odd, &with_rlimits(vec![value])).remove(0).engine;
+            |value: Value| rlimit_changes(&malformed, &with_rlimits(vec![value])).remove(0).engine;
         assert_eq!(engine(json!({"type": 7, "hard": 1})), Some(json!({"type": 7})));
         assert_eq!(engine(json!({"soft": 1})), Some(json!(1)));
         assert_eq!(engine(json!({"type": "A"})), None);

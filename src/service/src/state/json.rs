@@ -1,4 +1,4 @@
-//! Protocol messages inside JSON records: `#[serde(with = "json")]`.
+//! (De)serialization of protobuf messages inside JSON records, for `#[serde(with = "json")]`.
 
 use protobuf::MessageFull;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};

@@ -1,4 +1,5 @@
-//! Identity of a container in `nrid`: runtime root and id, because two roots may hold the same id.
+//! Identity of a container in `nrid`: runtime root and id, because two runtime roots may have
+//! containers of the same id.
 
 use nri_host::sha256 as digest;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Locks that serialize the verbs and events of a container, and locks of pods and bundles.
 //!
 //! A container lock is held from the start of a verb to its end, also during requests to plugins.
-//! So nothing that a plugin waits for may take one: `ResourceManager`, which serves plugins, has no
-//! access to the locks. Order: container lock, then bundle lock, then pod lock.
+//! So nothing that a plugin waits for may take a container lock: `ResourceManager`, which serves
+//! plugins, has no access to the locks. Order: container lock, then bundle lock, then pod lock.
 
 use crate::state::key::ContainerKey;
 use std::{
@@ -30,7 +30,7 @@ type Lock = AsyncMutex<()>;
 pub struct Locks(Mutex<HashMap<Lockable, Weak<Lock>>>);
 
 impl Locks {
-    /// Waits for the lock of a container, known or not.
+    /// Waits for the lock of a container, which need not have a record yet.
     pub async fn container(&self, key: &ContainerKey) -> LockGuard {
         self.lock(Lockable::Container(key.clone())).lock_owned().await
     }

@@ -3,6 +3,8 @@
 pub mod claims;
 pub mod container;
 pub mod exec_marker;
+pub mod external_plugins;
+mod index;
 mod json;
 pub mod key;
 pub mod locks;

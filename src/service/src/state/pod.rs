@@ -7,18 +7,20 @@ use serde::{Deserialize, Serialize};
 /// Kind of a pod, which decides when the pod ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodKind {
-    /// A sandbox container; the pod ends with it.
+    /// A pod with a sandbox container, which ends with that container.
     Sandbox,
-    /// One container that belongs to no pod of its engine; the pod has its id, and ends with it.
+    /// A pod that `nrid` made for one container, because the engine put that container in no pod.
+    /// The pod has the container's id, and ends with the container.
     SingleContainer,
-    /// Several containers without a sandbox container (any more); the pod ends with the last one.
+    /// A pod without a sandbox container, or whose sandbox container was removed. The pod ends with
+    /// its last container.
     Shared,
 }
 
 /// A pod's status as plugins know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodStatus {
-    /// Plugins were not notified of the pod.
+    /// Plugins have not been notified of the pod.
     New,
     /// Plugins were notified by RunPodSandbox.
     Running,
@@ -38,7 +40,8 @@ pub struct PodRecord {
     pub status: PodStatus,
 }
 
-/// The form on disk, which `nrid` 0.1 and later read and write.
+/// The form on disk, which `nrid` 0.1 and later read and write: `real` is a pod with a sandbox
+/// container, `told_run` and `told_stop` are notifications of plugins.
 #[derive(Serialize, Deserialize)]
 struct OnDisk {
     #[serde(with = "json")]

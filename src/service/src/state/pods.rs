@@ -18,28 +18,28 @@ pub struct Pods {
     /// Pods with changes that are not on disk yet.
     unsaved: Mutex<HashSet<String>>,
     /// Notified when a record cannot be written.
-    failing: Arc<Notify>,
-    entering: Arc<Mutex<Entries>>,
+    write_failed: Arc<Notify>,
+    reservations: Arc<Mutex<Reservations>>,
 }
 
 /// Number of creations that are about to add a container, by pod.
-type Entries = HashMap<String, usize>;
+type Reservations = HashMap<String, usize>;
 
-/// Registration of a creation that is about to add a container to a pod: the pod is kept until the
-/// registration is dropped.
+/// Reservation by a creation that is about to add a container to a pod. The pod is not removed
+/// until the reservation is dropped.
 #[derive(Debug)]
-pub struct Entering {
-    entries: Arc<Mutex<Entries>>,
+pub struct PodReservation {
+    reservations: Arc<Mutex<Reservations>>,
     pod: String,
 }
 
-impl Drop for Entering {
+impl Drop for PodReservation {
     fn drop(&mut self) {
-        let mut entries = lock(&self.entries);
-        if let Some(n) = entries.get_mut(&self.pod) {
+        let mut reservations = lock(&self.reservations);
+        if let Some(n) = reservations.get_mut(&self.pod) {
             *n -= 1;
             if *n == 0 {
-                entries.remove(&self.pod);
+                reservations.remove(&self.pod);
             }
         }
     }
@@ -47,14 +47,14 @@ impl Drop for Entering {
 
 impl Pods {
     /// Creates the list from records that were read from disk.
-    pub(super) fn new(store: Store, records: Vec<PodRecord>, failing: Arc<Notify>) -> Self {
+    pub(super) fn new(store: Store, records: Vec<PodRecord>, write_failed: Arc<Notify>) -> Self {
         let records = records.into_iter().map(|p| (p.sandbox.id.clone(), p)).collect();
         Self {
             store,
             records: Mutex::new(records),
             unsaved: Mutex::default(),
-            failing,
-            entering: Arc::default(),
+            write_failed,
+            reservations: Arc::default(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Pods {
         lock(&self.records).get(id).cloned()
     }
 
-    /// All pods, in the order of their ids.
+    /// Returns all pods, in the order of their ids.
     pub fn all(&self) -> Vec<PodRecord> {
         let mut all: Vec<_> = lock(&self.records).values().cloned().collect();
         all.sort_by(|a, b| a.sandbox.id.cmp(&b.sandbox.id));
@@ -94,7 +94,7 @@ impl Pods {
         lock(&self.unsaved).remove(id);
     }
 
-    /// Writes a pod if that failed before.
+    /// Writes the record of a pod, if earlier writes of it have failed.
     ///
     /// # Errors
     /// The write fails again.
@@ -104,14 +104,20 @@ impl Pods {
         records.get(id).filter(|_| is_unsaved).map_or(Ok(()), |pod| self.try_save(pod))
     }
 
-    /// Writes the pods that could not be written before. Returns whether none is left.
+    /// Marks all pods as not on disk.
+    pub(super) fn mark_unsaved(&self) {
+        let ids = self.ids();
+        lock(&self.unsaved).extend(ids);
+    }
+
+    /// Writes the pods that could not be written before. Returns whether all pods are on disk now.
     pub(super) fn save_unsaved(&self) -> bool {
         let unsaved = lock(&self.unsaved).clone();
         unsaved.iter().all(|id| self.ensure_saved(id).is_ok())
     }
 
-    /// Writes a record. The caller has locked the records, so that an older one does not overwrite
-    /// a newer one.
+    /// Writes a record. The caller has locked the records, so that an older version of the record
+    /// does not overwrite a newer version.
     fn save(&self, pod: &PodRecord) {
         if let Err(error) = self.try_save(pod) {
             tracing::error!(%error, pod = pod.sandbox.id, "cannot write the record, retried later");
@@ -124,29 +130,30 @@ impl Pods {
         if saved.is_ok() {
             unsaved.remove(&pod.sandbox.id);
         } else if unsaved.insert(pod.sandbox.id.clone()) {
-            self.failing.notify_one();
+            self.write_failed.notify_one();
         }
         saved
     }
 
-    /// Ids of all pods.
+    /// Returns the ids of all pods.
     pub(super) fn ids(&self) -> Vec<String> {
         lock(&self.records).keys().cloned().collect()
     }
 
-    /// Keeps a pod while a container is about to be added to it.
-    pub fn enter(&self, pod: &str) -> Entering {
-        *lock(&self.entering).entry(pod.to_owned()).or_default() += 1;
-        Entering { entries: self.entering.clone(), pod: pod.to_owned() }
+    /// Reserves a pod to which a container is about to be added, so that it is not removed.
+    pub fn reserve(&self, pod: &str) -> PodReservation {
+        *lock(&self.reservations).entry(pod.to_owned()).or_default() += 1;
+        PodReservation { reservations: self.reservations.clone(), pod: pod.to_owned() }
     }
 
-    /// Whether a container is about to be added to a pod.
-    pub(super) fn is_entered(&self, pod: &str) -> bool {
-        lock(&self.entering).contains_key(pod)
+    /// Whether a creation has reserved the pod.
+    pub(super) fn is_reserved(&self, pod: &str) -> bool {
+        lock(&self.reservations).contains_key(pod)
     }
 }
 
-/// The maps are complete at every point where their holder could panic.
+/// Locks a map. A poisoned lock is usable: the maps are complete at every point where the holder of
+/// their lock could panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

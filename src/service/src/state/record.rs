@@ -6,7 +6,7 @@ use crate::{
     engine::own_nri::ContainerEngine,
     host::{
         clock::now,
-        process::{ProcessIdentity, start_time},
+        process::{ProcessIdentity, ProcessStat},
         runtime::{LowLevelRuntime, State},
     },
     state::{json, key::ContainerKey, status::ContainerStatus},
@@ -20,7 +20,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// A bundle, and what was changed in it.
+/// Exit code of a container whose wait status is not known, the same as in containerd: plugins must
+/// not take a crash for a success.
+const UNKNOWN_EXIT_CODE: i32 = 255;
+
+/// Message of a container whose wait status is not known.
+const UNKNOWN_EXIT_MESSAGE: &str = "nrid could not read the exit status: the process was reaped \
+    first, and the kernel (before Linux 6.15) does not report the status afterwards, or nrid did \
+    not run";
+
+/// A bundle, and the changes that `nrid` made in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BundleRecord {
     /// Directory of `config.json`.
@@ -31,9 +40,9 @@ pub struct BundleRecord {
     pub identity: (u64, u64),
     /// `config.json` as the engine wrote it, if it was replaced.
     pub original: Option<String>,
-    /// Digest of the `config.json` that replaced it.
+    /// Digest of the `config.json` that replaced the engine's.
     pub written: Option<String>,
-    /// The symbolic link that `config.json` was, if it was one.
+    /// The engine's symbolic link at the path of `config.json`, if there was one.
     #[serde(default)]
     pub link: Option<Link>,
 }
@@ -51,7 +60,7 @@ pub struct EffectiveResources {
 }
 
 impl EffectiveResources {
-    /// Creates resources that leave classes unchanged.
+    /// Creates resources that do not change classes.
     pub fn of(resources: Value) -> Self {
         Self { resources, blockio_class: None, rdt_class: None }
     }
@@ -66,7 +75,7 @@ pub struct PendingUpdate {
     /// Resources that will be effective.
     #[serde(rename = "laid")]
     pub effective: EffectiveResources,
-    /// Owners of the fields.
+    /// Owners of the resource fields.
     #[serde(with = "json")]
     pub owners: FieldOwners,
     /// The wrapper that runs the runtime's `update`; `None` if `nrid` runs it.
@@ -75,6 +84,10 @@ pub struct PendingUpdate {
     #[serde(rename = "told", default)]
     pub notify: bool,
 }
+
+/// Start time of a process that had ended before its start time was read. No process of a container
+/// has it.
+const ENDED_BEFORE_READ: u64 = 0;
 
 /// A container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -107,12 +120,16 @@ pub struct Record {
     /// The update in progress. The next `nrid` determines whether it was made.
     #[serde(rename = "pending", default)]
     pub pending_update: Option<PendingUpdate>,
+    /// The eviction in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction: Option<Eviction>,
     /// Status as plugins know it.
     #[serde(rename = "phase")]
     pub status: ContainerStatus,
     /// Id of the first process, once it is known.
     pub pid: Option<i32>,
-    /// Start time of the first process in clock ticks, to detect reuse of the pid.
+    /// Start time of the first process in clock ticks, to detect reuse of the pid; `None` while it
+    /// cannot be read, `ENDED_BEFORE_READ` if the process had ended before.
     pub start_time: Option<u64>,
     /// `/proc/PID/cgroup` of the first process when the container was created, once it is known.
     #[serde(default)]
@@ -126,8 +143,17 @@ pub struct Record {
     /// Time of the creation, which distinguishes successive containers of the same id.
     #[serde(default)]
     pub incarnation: i64,
-    /// Whether our hook is in its `config.json`.
+    /// Whether our hook is in the container's `config.json`.
     pub hooked: bool,
+}
+
+/// An eviction, which the next `nrid` continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Eviction {
+    /// Reason that the plugin gave.
+    pub reason: String,
+    /// Time at which SIGTERM was sent; `None` before it is sent.
+    pub term_sent: Option<i64>,
 }
 
 impl Record {
@@ -147,7 +173,7 @@ impl Record {
         Some(location::locate(membership, path, self.runtime.uses_systemd(), annotations))
     }
 
-    /// Updates the record by the output of the runtime's `state`.
+    /// Updates the record with the output of the runtime's `state`.
     pub fn observe(&mut self, state: &State) {
         if state.pid > 0 {
             self.set_process(state.pid);
@@ -161,14 +187,20 @@ impl Record {
         }
     }
 
-    /// Records the first process of a created container, and with it the control groups.
+    /// Records the first process of a created container, and the process's control groups.
     pub fn set_process(&mut self, pid: i32) {
         if self.pid != Some(pid) {
             self.pid = Some(pid);
-            self.start_time = start_time(pid);
+            self.start_time = None;
+        }
+        if self.start_time.is_none() {
+            // Unknown if it cannot be read, in which case the exit watch reads it later.
+            self.start_time = ProcessStat::of(pid)
+                .ok()
+                .map(|stat| stat.map_or(ENDED_BEFORE_READ, |stat| stat.start_time));
         }
         if self.cgroups.is_none() {
-            self.cgroups = Some(location::membership(pid)).filter(|text| !text.is_empty());
+            self.cgroups = location::membership(pid);
         }
     }
 
@@ -184,13 +216,19 @@ impl Record {
     /// `oom_killed`: the kernel killed a process of the container because of its memory limit.
     pub fn set_stopped(&mut self, wait_status: Option<i32>, oom_killed: bool) {
         self.container.finished_at = now();
+        // A container whose creation failed has had no process.
+        let has_run = self.pid.is_some() || self.status >= ContainerStatus::Created;
         if let Some(status) = wait_status {
-            // The same code that a shell reports.
+            // The exit code that a shell reports.
             let signal = status & 0x7f;
             self.container.exit_code =
                 if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
             let reason = if status == 0 { "Completed" } else { "Error" };
             self.container.status_reason = reason.to_owned();
+        } else if has_run {
+            self.container.exit_code = UNKNOWN_EXIT_CODE;
+            self.container.status_reason = "Unknown".to_owned();
+            self.container.status_message = UNKNOWN_EXIT_MESSAGE.to_owned();
         }
         if oom_killed && wait_status != Some(0) {
             self.container.status_reason = "OOMKilled".to_owned();
@@ -203,9 +241,12 @@ impl Record {
     /// Whether the first process is known to have ended.
     pub fn process_has_ended(&self) -> bool {
         match (self.pid, self.start_time) {
-            (Some(pid), Some(started)) => start_time(pid) != Some(started),
-            // The process had ended before its start time was read.
-            (Some(_), None) => true,
+            (Some(pid), Some(start_time)) => {
+                ProcessIdentity { pid, start_time }.has_ended().unwrap_or(false)
+            }
+            (Some(pid), None) => {
+                ProcessStat::of(pid).is_ok_and(|stat| stat.is_none_or(|stat| stat.has_ended))
+            }
             (None, _) => false,
         }
     }
@@ -247,27 +288,23 @@ impl Record {
     }
 }
 
-/// Returns the record with the engine's `config.json`, if `nrid` wrote the content `found`: the
-/// engine then uses a bundle again that still has an adjusted `config.json`.
+/// Returns, of the records of one bundle, the one with the engine's `config.json`, if `nrid` wrote
+/// the content `found`. This is so if the engine uses a bundle again that still has an adjusted
+/// `config.json`.
 pub fn original_of<'a>(
     records: impl Iterator<Item = &'a BundleRecord>,
-    identity: (u64, u64),
     name: &str,
     found: &[u8],
 ) -> Option<&'a BundleRecord> {
     let found = digest(found);
-    let mut ours = records.filter(|b| {
-        b.identity == identity && b.name == name && b.written.as_deref() == Some(&found)
-    });
-    ours.find(|b| b.original.is_some())
+    let mut written_by_nrid =
+        records.filter(|b| b.name == name && b.written.as_deref() == Some(&found));
+    written_by_nrid.find(|b| b.original.is_some())
 }
 
+/// A record that the program of commit 43e9a1b wrote.
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Written by commit 43e9a1b.
-    const OLD_RECORD: &str = "{\"key\":{\"root\":\"/run/runc\",\"id\":\"c1\"},\
+pub(crate) const EXAMPLE: &str = "{\"key\":{\"root\":\"/run/runc\",\"id\":\"c1\"},\
         \"pod_id\":\"p1\",\"sandbox\":false,\
         \"maker\":{\"engine\":\"docker\",\"cri\":null},\"runtime\":{\"path\":\"/usr/bin/runc\
         \",\"globals\":[\"--systemd-cgroup\"],\"environment\":[\"PATH=/bin\"],\"cwd\":\"/\",\
@@ -282,9 +319,13 @@ mod tests {
         \":\"0::/x\\n\",\"by_run\":true,\"caller\":{\"pid\":41,\"start_time\":7},\"incarnatio\
         n\":9,\"hooked\":true}";
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
     #[test]
     fn records_have_the_form_of_earlier_versions() {
-        let record: Record = serde_json::from_str(OLD_RECORD).unwrap();
+        let record: Record = serde_json::from_str(EXAMPLE).unwrap();
         assert_eq!(record.status, ContainerStatus::Running);
         assert_eq!(record.engine.name, "docker");
         assert_eq!(record.effective["memory"]["limit"], 2);
@@ -292,7 +333,7 @@ mod tests {
         let update = record.pending_update.as_ref().unwrap();
         assert_eq!(update.effective.resources["memory"]["limit"], 3);
         assert!(update.notify && update.caller == record.caller);
-        assert_eq!(serde_json::to_string(&record).unwrap(), OLD_RECORD);
+        assert_eq!(serde_json::to_string(&record).unwrap(), EXAMPLE);
     }
 
     #[test]
@@ -306,13 +347,13 @@ mod tests {
             assert_eq!(serde_json::to_string(&status).unwrap(), name);
             assert_eq!(serde_json::from_str::<ContainerStatus>(name).unwrap(), status);
         }
-        // Earlier versions have no such status.
+        // Earlier versions do not have the status `Starting`.
         assert_eq!(serde_json::to_string(&ContainerStatus::Starting).unwrap(), r#""created""#);
     }
 
     #[test]
-    fn the_exit_code_is_that_of_a_shell() {
-        let mut record: Record = serde_json::from_str(OLD_RECORD).unwrap();
+    fn exit_codes_and_reasons_are_those_of_a_shell_and_of_cri() {
+        let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
         for (wait_status, oom_killed, code, reason) in [
             (0, false, 0, "Completed"),
             (3 << 8, false, 3, "Error"),
@@ -322,6 +363,20 @@ mod tests {
             record.set_stopped(Some(wait_status), oom_killed);
             let container = &record.container;
             assert_eq!((container.exit_code, container.status_reason.as_str()), (code, reason));
+        }
+        for (status, oom_killed, code, reason) in [
+            (ContainerStatus::Running, false, 255, "Unknown"),
+            (ContainerStatus::Running, true, 255, "OOMKilled"),
+            (ContainerStatus::Created, false, 255, "Unknown"),
+            (ContainerStatus::Creating, false, 0, ""),
+        ] {
+            let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+            (record.status, record.pid) = (status, None);
+            record.set_stopped(None, oom_killed);
+            let container = &record.container;
+            let exit = (container.exit_code, container.status_reason.as_str());
+            assert_eq!(exit, (code, reason), "{status:?}");
+            assert_eq!(container.status_message.is_empty(), code == 0);
         }
     }
 }

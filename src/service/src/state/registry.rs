@@ -4,8 +4,8 @@ use crate::{
     cgroup::location,
     state::{
         container::Container,
+        index::Index,
         key::ContainerKey,
-        pod::PodKind,
         pods::Pods,
         record::Record,
         status::ContainerStatus,
@@ -14,7 +14,8 @@ use crate::{
 };
 use nri_api::proto::{Container as ContainerMessage, ContainerState, PodSandbox};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::Notify;
@@ -23,11 +24,11 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct Registry {
     store: Store,
-    containers: Mutex<HashMap<ContainerKey, Arc<Container>>>,
+    containers: Mutex<Index>,
     /// Containers with changes that are not on disk yet.
     unsaved: Mutex<HashSet<ContainerKey>>,
     /// Notified when a record cannot be written.
-    failing: Arc<Notify>,
+    write_failed: Arc<Notify>,
     /// The pods.
     pub pods: Pods,
 }
@@ -36,18 +37,19 @@ impl Registry {
     /// Reads the records of the previous `nrid`. Also returns an error for each file that cannot be
     /// read.
     pub fn load(store: Store) -> (Self, Vec<StoreError>) {
-        let (containers, mut broken) = store.containers();
+        let (mut records, mut broken) = store.containers();
         let (pods, broken_pods) = store.pods();
         broken.extend(broken_pods);
-        let containers =
-            containers.into_iter().map(|r| (r.key.clone(), Container::new(r))).collect();
-        let failing = Arc::<Notify>::default();
+        records.sort_by_key(|record| record.container.created_at);
+        let mut containers = Index::default();
+        records.into_iter().for_each(|record| containers.insert(Container::new(record)));
+        let write_failed = Arc::<Notify>::default();
         let registry = Self {
-            pods: Pods::new(store.clone(), pods, failing.clone()),
+            pods: Pods::new(store.clone(), pods, write_failed.clone()),
             store,
             containers: Mutex::new(containers),
             unsaved: Mutex::default(),
-            failing,
+            write_failed,
         };
         (registry, broken)
     }
@@ -57,30 +59,56 @@ impl Registry {
         lock(&self.containers).get(key).cloned()
     }
 
-    /// Whether this container is known. Another one with the same key does not count.
+    /// Whether this container is known. Another container with the same key does not count.
     pub fn contains(&self, container: &Container) -> bool {
-        self.get(&container.key()).is_some_and(|known| std::ptr::eq(&*known, container))
+        lock(&self.containers).get(container.key()).is_some_and(|c| std::ptr::eq(&**c, container))
     }
 
     /// Returns the container that plugins know by this id.
     pub fn by_nri_id(&self, id: &str) -> Option<Arc<Container>> {
-        self.all().into_iter().find(|c| c.lock_record().container.id == id)
+        lock(&self.containers).by_nri_id(id).cloned()
+    }
+
+    /// Returns the containers with this id (the runtime's, or the one that plugins know), or else
+    /// at most two whose ids begin with it.
+    pub fn by_id_or_prefix(&self, id: &str) -> Vec<Arc<Container>> {
+        let containers = lock(&self.containers);
+        let exact = containers.with_id(id);
+        if exact.is_empty() { containers.with_prefix(id) } else { exact }
     }
 
     /// Returns the container that a hook names by `--record`.
     pub fn by_hook_name(&self, name: &str) -> Option<Arc<Container>> {
-        let is = |record: &Record| record.key.hook_name(record.incarnation) == name;
-        self.all().into_iter().find(|c| is(&c.lock_record()))
+        lock(&self.containers).by_hook_name(name).cloned()
+    }
+
+    /// Returns the containers of a pod, its sandbox included, oldest first.
+    pub fn of_pod(&self, pod: &str) -> Vec<Arc<Container>> {
+        lock(&self.containers).of_pod(pod).to_vec()
+    }
+
+    /// Returns the records of the containers that were created from this bundle.
+    pub fn records_of_bundle(&self, identity: (u64, u64)) -> Vec<Arc<Record>> {
+        let containers = lock(&self.containers).of_bundle(identity).to_vec();
+        containers.iter().map(|container| container.record()).collect()
+    }
+
+    /// Returns all containers, in no order.
+    pub fn all(&self) -> Vec<Arc<Container>> {
+        lock(&self.containers).all().cloned().collect()
+    }
+
+    /// Returns the runtime roots of all containers.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        lock(&self.containers).roots().cloned().collect()
     }
 
     /// Returns all containers, oldest first.
-    pub fn all(&self) -> Vec<Arc<Container>> {
-        let mut all: Vec<_> = lock(&self.containers).values().cloned().collect();
-        all.sort_by_cached_key(|c| {
-            let record = c.lock_record();
-            (record.container.created_at, record.key.clone())
-        });
-        all
+    pub fn by_age(&self) -> Vec<Arc<Container>> {
+        let mut all: Vec<_> =
+            self.all().into_iter().map(|c| (c.record().container.created_at, c)).collect();
+        all.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.key().cmp(y.key())));
+        all.into_iter().map(|(_, container)| container).collect()
     }
 
     /// Adds a container, on disk first.
@@ -89,18 +117,18 @@ impl Registry {
     /// The record cannot be written; then the container is not added.
     pub fn insert(&self, record: Record) -> Result<Arc<Container>, StoreError> {
         self.store.save(&record)?;
-        let key = record.key.clone();
         let container = Container::new(record);
-        lock(&self.containers).insert(key, container.clone());
+        lock(&self.containers).insert(container.clone());
         Ok(container)
     }
 
     /// Changes a record, in memory and on disk, and returns it. A failed write is logged and
     /// retried later; the change stays in memory, because it has happened on the host already.
-    pub fn change(&self, container: &Container, change: impl FnOnce(&mut Record)) -> Record {
+    pub fn change(&self, container: &Container, change: impl FnOnce(&mut Record)) -> Arc<Record> {
         let mut record = container.lock_record();
-        change(&mut record);
-        // Written under the lock, so that an older record does not overwrite a newer one.
+        change(Arc::make_mut(&mut record));
+        // Written under the lock, so that an older version of the record does not overwrite a newer
+        // version.
         if let Err(error) = self.save(container, &record) {
             let id = &record.key.id;
             tracing::error!(%error, container = id, "cannot write the record, retried later");
@@ -118,18 +146,17 @@ impl Registry {
         change: impl FnOnce(&mut Record),
     ) -> Result<(), StoreError> {
         let mut record = container.lock_record();
-        let mut changed = record.clone();
+        let mut changed = Record::clone(&record);
         change(&mut changed);
         self.save(container, &changed)?;
-        *record = changed;
+        *record = Arc::new(changed);
         Ok(())
     }
 
     /// Writes a record that the caller has locked. A container that was removed is not written
     /// again.
     fn save(&self, container: &Container, record: &Record) -> Result<(), StoreError> {
-        let known = self.get(&record.key);
-        if known.is_none_or(|known| !std::ptr::eq(&*known, container)) {
+        if !self.contains(container) {
             return Ok(());
         }
         let saved = self.store.save(record);
@@ -137,17 +164,29 @@ impl Registry {
         if saved.is_ok() {
             unsaved.remove(&record.key);
         } else if unsaved.insert(record.key.clone()) {
-            self.failing.notify_one();
+            self.write_failed.notify_one();
         }
         saved
     }
 
     /// Waits until a record cannot be written.
-    pub async fn failing(&self) {
-        self.failing.notified().await;
+    pub async fn write_failed(&self) {
+        self.write_failed.notified().await;
     }
 
-    /// Writes the records that could not be written before. Returns whether none is left.
+    /// Writes all records again, after the state directory was removed. Those that cannot be
+    /// written are retried later.
+    pub fn save_all(&self) {
+        let keys: Vec<_> = self.all().iter().map(|c| c.key().clone()).collect();
+        lock(&self.unsaved).extend(keys);
+        self.pods.mark_unsaved();
+        if !self.save_unsaved() {
+            self.write_failed.notify_one();
+        }
+    }
+
+    /// Writes the records that could not be written before. Returns whether all records are on disk
+    /// now.
     pub fn save_unsaved(&self) -> bool {
         let unsaved = lock(&self.unsaved).clone();
         let save = |container: &Container| self.save(container, &container.lock_record()).is_ok();
@@ -155,18 +194,20 @@ impl Registry {
             && self.pods.save_unsaved()
     }
 
-    /// Whether another container was created from the adjusted `config.json` of this one. Deleted
-    /// containers do not count: otherwise none of several that are deleted at once would restore
-    /// the engine's `config.json`.
+    /// Whether another container was created from the adjusted `config.json` of this container.
+    /// Deleted containers do not count: otherwise, if several containers are deleted at once, none
+    /// of them would restore the engine's `config.json`.
     pub fn shares_config(&self, record: &Record) -> bool {
-        let same = |other: &Record| {
+        let shares = |other: &Arc<Container>| {
+            let other = other.record();
             other.key != record.key
-                && other.bundle.identity == record.bundle.identity
                 && other.bundle.name == record.bundle.name
                 && other.bundle.written == record.bundle.written
         };
+        // Not searched under the lock: a holder of a record's lock may wait for it.
+        let others = lock(&self.containers).of_bundle(record.bundle.identity).to_vec();
         record.bundle.written.is_some()
-            && self.all().iter().any(|c| !c.is_deleted() && same(&c.lock_record()))
+            && others.iter().any(|container| !container.is_deleted() && shares(container))
     }
 
     /// Removes a container.
@@ -180,43 +221,37 @@ impl Registry {
 
     /// Removes the pods that have neither a container nor a sandbox.
     pub fn remove_empty_pods(&self) {
-        for pod in self.pods.all() {
-            let id = &pod.sandbox.id;
-            let has_sandbox = pod.kind == PodKind::Sandbox
-                && self.all().iter().any(|c| {
-                    let record = c.lock_record();
-                    record.sandbox && record.pod_id == *id
-                });
-            if self.members(id) == 0 && !has_sandbox {
-                self.pods.remove(id);
+        for id in self.pods.ids() {
+            if lock(&self.containers).of_pod(&id).is_empty() {
+                self.pods.remove(&id);
             }
         }
     }
 
-    /// Whether a pod has no container, and none is about to be added. The caller holds the pod
+    /// Whether a pod has no container and no creation is about to add one. The caller holds the pod
     /// lock.
     pub fn is_empty_pod(&self, id: &str) -> bool {
-        !self.pods.is_entered(id) && self.members(id) == 0
+        !self.pods.is_reserved(id)
+            && lock(&self.containers).of_pod(id).iter().all(|container| container.is_sandbox())
     }
 
-    /// Number of containers of a pod, without its sandbox.
-    fn members(&self, pod: &str) -> usize {
-        let is_member = |record: &Record| record.pod_id == pod && !record.sandbox;
-        self.all().iter().filter(|c| is_member(&c.lock_record())).count()
-    }
-
-    /// Numbers of existing pods and containers, without sandbox containers. Deleted ones do not
-    /// count, even if plugins are not notified yet.
+    /// Returns the numbers of existing pods and of existing containers without sandbox containers.
+    /// Deleted pods and containers do not count, even if plugins are not notified yet.
     pub fn counts(&self) -> (usize, usize) {
-        let all = self.all();
-        let (deleted, existing): (Vec<_>, Vec<_>) = all.iter().partition(|c| c.is_deleted());
-        let pods_of = |list: &[&Arc<Container>]| -> HashSet<String> {
-            list.iter().map(|c| c.lock_record().pod_id.clone()).collect()
+        let ids = self.pods.ids();
+        let containers = lock(&self.containers);
+        let exists = |id: &&String| {
+            let members = containers.of_pod(id);
+            members.is_empty() || members.iter().any(|container| !container.is_deleted())
         };
-        let (ending, existing_pods) = (pods_of(&deleted), pods_of(&existing));
-        let exists = |pod: &&String| existing_pods.contains(*pod) || !ending.contains(*pod);
-        let pods = self.pods.ids().iter().filter(exists).count();
-        (pods, existing.iter().filter(|c| !c.lock_record().sandbox).count())
+        let counts = |c: &&Arc<Container>| !c.is_sandbox() && !c.is_deleted();
+        (ids.iter().filter(exists).count(), containers.all().filter(counts).count())
+    }
+
+    /// Whether no container and no pod exists. Counts them only if there is no container.
+    pub fn is_empty(&self) -> bool {
+        let is_known = lock(&self.containers).all().any(|container| !container.is_deleted());
+        !is_known && self.counts() == (0, 0)
     }
 
     /// Returns the pod and the container for a message to plugins.
@@ -232,7 +267,8 @@ impl Registry {
     }
 }
 
-/// The maps are complete at every point where their holder could panic.
+/// Locks a map. A poisoned lock is usable: the maps are complete at every point where the holder of
+/// their lock could panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 //! Status of a container. Start from [`ContainerStatus`], the status that plugins know, and
-//! [`RuntimeProgress`], the progress of the low-level runtime. They may differ: a container that
-//! the runtime has deleted is running for plugins until they are notified.
+//! [`RuntimeProgress`], the progress of the low-level runtime. The two may differ: plugins regard a
+//! container that the runtime has deleted as running until they are notified.
 
 use nri_api::proto::ContainerState;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ pub enum ContainerStatus {
     Creating,
     /// The runtime has created the container.
     Created,
-    /// Plugins have agreed to the start. Not on disk: after a restart of `nrid`, plugins receive a
-    /// repeated start again.
+    /// Plugins have agreed to the start. Not on disk: if the start is repeated after a restart of
+    /// `nrid`, plugins receive the request again.
     #[serde(skip)]
     Starting,
     /// The first process runs.
@@ -26,7 +26,7 @@ pub enum ContainerStatus {
 }
 
 impl ContainerStatus {
-    /// Name of the status in records and messages.
+    /// Returns the name of the status in records and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Creating => "creating",
@@ -36,7 +36,7 @@ impl ContainerStatus {
         }
     }
 
-    /// The status in messages to plugins. A paused container counts as running here.
+    /// Returns the status in messages to plugins; a paused container has status `Running` here.
     pub fn to_nri(self) -> ContainerState {
         match self {
             Self::Creating | Self::Created | Self::Starting => ContainerState::CONTAINER_CREATED,

@@ -30,28 +30,28 @@ pub struct StoreError {
 }
 
 impl Store {
-    /// Opens the directories, and makes those that are missing.
+    /// Opens the directories, and creates those that are missing.
     ///
     /// # Errors
-    /// A directory cannot be made.
+    /// A directory cannot be created.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
-        let make = |name: &str| {
+        let create = |name: &str| {
             let path = state_dir.join(name);
             match fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
                 Ok(()) => Ok(path),
                 Err(source) => Err(StoreError { path, source }),
             }
         };
-        // The other directories are swept when their records are read; exec markers are never
-        // listed.
-        sweep(&make(nri_control::EXEC_DIR)?);
-        Ok(Self { containers: make(nri_control::RECORDS_DIR)?, pods: make("pods")? })
+        // Temporary files in the other directories are removed when their records are read. The
+        // directory of exec markers is never listed otherwise.
+        remove_temporary_files(&create(nri_control::EXEC_DIR)?);
+        Ok(Self { containers: create(nri_control::RECORDS_DIR)?, pods: create("pods")? })
     }
 
     /// Writes the record of a container.
     ///
     /// # Errors
-    /// The disk is full, for example; then the old record remains.
+    /// The record cannot be written, for example because the disk is full; the old record remains.
     pub fn save(&self, record: &Record) -> Result<(), StoreError> {
         write(&self.container_file(&record.key), record)
     }
@@ -64,7 +64,7 @@ impl Store {
     /// Writes the record of a pod.
     ///
     /// # Errors
-    /// As for [`Store::save`].
+    /// Those of [`Store::save`].
     pub fn save_pod(&self, pod: &PodRecord) -> Result<(), StoreError> {
         write(&self.pod_file(&pod.sandbox.id), pod)
     }
@@ -100,11 +100,12 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
 /// Replaces a JSON file atomically.
 ///
 /// # Errors
-/// The file cannot be written. Then the old file remains, without a temporary one.
+/// The file cannot be written. The old file then remains, and the temporary file is removed.
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|bytes| {
-        // A killed nrid may have left it. Removed and not reused: it could be a symbolic link.
+        // A killed nrid may have left its temporary file. That file is removed and not reused,
+        // because it could be a symbolic link.
         match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -117,8 +118,8 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// Removes the files of writes that were interrupted.
-fn sweep(dir: &Path) {
+/// Removes the temporary files of writes that were interrupted.
+fn remove_temporary_files(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.path().extension().is_none_or(|e| e != "json") {
             let _ = fs::remove_file(entry.path());
@@ -127,7 +128,7 @@ fn sweep(dir: &Path) {
 }
 
 fn read_all<T: DeserializeOwned>(dir: &Path) -> (Vec<T>, Vec<StoreError>) {
-    sweep(dir);
+    remove_temporary_files(dir);
     let (mut found, mut broken) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -148,15 +149,15 @@ mod tests {
     #[test]
     fn files_of_interrupted_writes_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let parts = ["containers", "pods", "exec"].map(|name| dir.path().join(name));
+        let dirs = ["containers", "pods", "exec"].map(|name| dir.path().join(name));
         Store::open(dir.path()).unwrap();
-        for part in &parts {
-            fs::write(part.join("half.new"), "{").unwrap();
+        for path in &dirs {
+            fs::write(path.join("half.new"), "{").unwrap();
         }
-        fs::write(parts[2].join("whole.json"), "{}").unwrap();
+        fs::write(dirs[2].join("complete.json"), "{}").unwrap();
         let store = Store::open(dir.path()).unwrap();
         assert!(store.containers().1.is_empty() && store.pods().1.is_empty());
-        let left = parts.map(|part| fs::read_dir(part).unwrap().count());
-        assert_eq!(left, [0, 0, 1]);
+        let remaining = dirs.map(|path| fs::read_dir(path).unwrap().count());
+        assert_eq!(remaining, [0, 0, 1]);
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     channel::Channel,
     lifecycle::transition::IfNotEffective,
     service::Service,
-    state::{container::Container, record::Record},
+    state::container::Container,
     verb::{
         creation::prepare::{Creation, prepare},
         request::{VerbRequest, refuse},
@@ -42,12 +42,12 @@ pub async fn serve(
     drop(bundle_lock);
     if !created {
         // Removed before the reply: afterwards the engine may reuse the bundle.
-        service.removed(&container).await;
+        service.on_removed(&container).await;
         return channel.send(&Reply::Done).await;
     }
     let mut pid = finished.and_then(|f| f.pid);
     if pid.is_none() && record.has_plugin_resources() {
-        pid = pid_of(&record).await;
+        pid = record.runtime.pid(&key.id).await;
     }
     if let Err(error) = service.confirm_created(&container, pid, IfNotEffective::Refuse) {
         roll_back(service, &container).await;
@@ -57,9 +57,9 @@ pub async fn serve(
     // the container lock.
     let replied = channel.send(&Reply::Done).await;
     if pid.is_none() {
-        pid = pid_of(&record).await;
+        pid = record.runtime.pid(&key.id).await;
     }
-    service.announce_created(&container, pid);
+    service.announce_created(&container, pid).await;
     drop(lock);
     replied
 }
@@ -71,11 +71,5 @@ async fn roll_back(service: &Service, container: &Container) {
     if let Err(error) = record.runtime.delete(id).await {
         tracing::error!(container = id, %error, "cannot delete the container of a failed creation");
     }
-    service.removed(container).await;
-}
-
-/// Returns the pid of the container's first process from the runtime's `state`.
-async fn pid_of(record: &Record) -> Option<i32> {
-    let state = record.runtime.state(&record.key.id).await;
-    state.ok().map(|s| s.pid).filter(|pid| *pid > 0)
+    service.on_removed(container).await;
 }

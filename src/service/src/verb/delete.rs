@@ -31,18 +31,18 @@ pub async fn serve(
         return channel.send(&Reply::Bypass).await;
     };
     if lock.is_some() {
-        service.stopped_if_ended(&container).await;
+        service.on_stopped_if_ended(&container).await;
     }
-    let existed = container.exists();
+    let existed = container.exists().await;
     let deleting = container.start_delete();
     let finished = channel.proceed(Substitute::default()).await;
     drop(deleting);
-    // After `checkpoint`, which deletes the container, `delete` fails. The container counts as
-    // deleted nevertheless.
-    let deleted =
-        finished.is_some_and(|f| f.exit.success()) || !container.record().runtime.has(&key.id);
-    // A creation in progress reconciles its container itself.
-    if !deleted || (!existed && container.is_being_created()) {
+    // `delete` fails after a `checkpoint`, which has already deleted the container. Therefore the
+    // container also counts as deleted if the runtime does not have it.
+    let deleted = finished.is_some_and(|f| f.exit.success())
+        || !container.record().runtime.has(&key.id).await;
+    // The creation in progress handles the container of a `delete` that found none.
+    if !deleted || (!existed && container.is_being_created().await.unwrap_or(true)) {
         return channel.send(&Reply::Done).await;
     }
     // The engine may reuse the bundle after the reply, and the id after the lock is released.
@@ -54,7 +54,7 @@ pub async fn serve(
         None => {
             let service = service.clone();
             tokio::spawn(async move {
-                let lock = service.locks.container(&container.key()).await;
+                let lock = service.locks.container(container.key()).await;
                 notify(&service, &container, lock).await;
             });
         }
@@ -62,8 +62,9 @@ pub async fn serve(
     replied
 }
 
+/// Notifies plugins of the removal, unless another task has done so.
 async fn notify(service: &Service, container: &Container, _lock: LockGuard) {
     if service.registry.contains(container) {
-        service.removed(container).await;
+        service.on_removed(container).await;
     }
 }

@@ -36,17 +36,19 @@ async fn report(
     hook: &Hook,
     container: &Arc<Container>,
 ) -> Result<(), Error> {
-    // Hooks are called from config.json, so the runtime has read it. The state directory is no
-    // proof of that: the runtime may have removed it before the poststop hook.
+    // config.json lists the hook, so its call proves that the runtime has read config.json.
+    // `run_watch.rs` also checks for the runtime's directory of the container, but may miss it: a
+    // short-lived container can be deleted between two checks.
     container.set_runtime_progress(RuntimeProgress::ConfigRead);
     if container.is_being_deleted() && hook.kind == HookKind::Poststop {
         // The wrapper that runs `delete` holds the container lock, and reports the deletion.
         return Ok(());
     }
-    let _lock = service.locks.container(&container.key()).await;
+    let _lock = service.locks.container(container.key()).await;
     let is_known = service.registry.contains(container);
-    // A hook may outlive its runtime. Then the container has been reconciled, and the report has no
-    // effect.
+    // A hook may outlive its runtime; the container has then been reconciled. A report of a status
+    // that the container already has changes nothing. Nor does a report of a removed record, but
+    // createRuntime fails then, so that the container does not start.
     let status = container.status();
     match hook.kind {
         HookKind::CreateRuntime => {
@@ -58,21 +60,21 @@ async fn report(
             }
             let state: State = serde_json::from_str(&hook.state).map_err(CallerError::HookState)?;
             let pid = (state.pid > 0).then_some(state.pid);
-            service.created(container, pid, IfNotEffective::Refuse).await?;
-            service.starting(container).await?;
+            service.on_created(container, pid, IfNotEffective::Refuse).await?;
+            service.request_start(container).await?;
         }
         HookKind::Poststart => {
             if is_known && status < ContainerStatus::Running {
-                service.running(container);
+                service.on_running(container);
             }
         }
         HookKind::Poststop => {
-            if is_known && !container.exists() {
-                service.removed(container).await;
+            if is_known && !container.exists().await {
+                service.on_removed(container).await;
             } else if is_known {
                 // crun runs the hook before it removes its state. If crun is killed in between, the
                 // container still exists, and can be deleted.
-                service.stopped(container).await;
+                service.on_stopped(container).await;
                 service.restore_config(&container.record()).await;
                 service.expect_deletion(container.clone());
             }

@@ -1,12 +1,16 @@
 //! The request of a wrapper to run a verb, parsed.
 
 use crate::{
-    error::{CallerError, Error},
-    host::runtime::LowLevelRuntime,
+    error::{CallerError, Error, HostError},
+    host::{
+        file_access::{self, FileSystem, LOOKUP_TIMEOUT},
+        mount_namespace::MountNamespace,
+        runtime::LowLevelRuntime,
+    },
     state::key::ContainerKey,
 };
 use nri_control::{Begin, Reply};
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, sync::Arc};
 
 /// Maximum length of an id in bytes: runtimes name a directory after it, and names are limited to
 /// this length.
@@ -26,22 +30,36 @@ pub struct VerbRequest {
 }
 
 impl VerbRequest {
-    /// Parses a request.
+    /// Parses a request. `namespace`: the mount namespace of the wrapper, if it is not that of
+    /// `nrid`.
     ///
     /// # Errors
-    /// The id cannot be the name of a file.
-    pub fn parse(begin: Begin, bundle: Option<OwnedFd>) -> Result<Self, CallerError> {
+    /// The id cannot be the name of a file, or the file system of the runtime's root directory
+    /// hangs.
+    pub async fn parse(
+        begin: Begin,
+        bundle: Option<OwnedFd>,
+        namespace: Option<Arc<MountNamespace>>,
+    ) -> Result<Self, Error> {
         if !is_file_name(&begin.id) {
-            return Err(CallerError::InvalidId);
+            return Err(CallerError::InvalidId.into());
         }
-        let runtime = LowLevelRuntime::new(
+        let mut runtime = LowLevelRuntime::new(
             &begin.runtime,
             &begin.globals,
             begin.root.as_ref(),
             &begin.environment,
             &begin.cwd,
         );
-        let root = nri_control::resolved_root(&runtime.root());
+        runtime.set_namespace(namespace);
+        let root = runtime.root();
+        let file_system = FileSystem::directory(&root);
+        let resolve = move || nri_control::resolved_root(&root);
+        let root = file_access::run(file_system, LOOKUP_TIMEOUT, resolve).await;
+        let root = root.map_err(|error| HostError::RuntimeRoot {
+            root: runtime.root(),
+            source: error.into(),
+        })?;
         let key = ContainerKey { root, id: begin.id.clone() };
         Ok(Self { key, runtime, begin, bundle })
     }

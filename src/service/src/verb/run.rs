@@ -3,7 +3,6 @@
 
 use crate::{
     channel::Channel,
-    host::process::Process,
     service::Service,
     verb::{
         creation::prepare::{Creation, prepare},
@@ -24,12 +23,10 @@ pub async fn serve(
 ) -> Result<(), FrameError> {
     let id = request.key.id.clone();
     let lock = service.locks.container(&request.key).await;
-    // The wrapper waits for the reply, so its pid cannot have been reused.
-    let process = channel.peer_pid().and_then(Process::open);
     let caller = channel.peer()?;
     let reply = match prepare(service, request, caller).await {
         Ok(Creation::Proceed(container, bundle_lock)) => {
-            service.follow_run(&container, process, Some(bundle_lock));
+            service.follow_run(&container, caller, Some(bundle_lock));
             Reply::Proceed(Substitute::default())
         }
         Ok(Creation::Bypass) => Reply::Bypass,

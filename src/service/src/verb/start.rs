@@ -3,7 +3,7 @@
 
 use crate::{
     channel::Channel,
-    error::Error,
+    error::{Error, HostError},
     lifecycle::transition::IfNotEffective,
     service::Service,
     state::{container::Container, status::ContainerStatus},
@@ -44,7 +44,7 @@ pub async fn serve(
     }
     let replied = channel.send(&Reply::Done).await;
     if started {
-        service.running(&container);
+        service.on_running(&container);
     }
     replied
 }
@@ -52,14 +52,15 @@ pub async fn serve(
 /// Sends the request to plugins. Returns `false` without a request if the runtime will refuse the
 /// start.
 async fn prepare(service: &Arc<Service>, container: &Arc<Container>) -> Result<bool, Error> {
-    if container.is_being_created() {
+    let is_being_created = container.is_being_created().await;
+    if is_being_created.map_err(|e| HostError::unreadable_root(container.key(), e))? {
         return Ok(false);
     }
     if container.status() == ContainerStatus::Creating {
         // The creation ended while no nrid ran, and was not reported.
         service.reconcile(container).await;
     }
-    service.stopped_if_ended(container).await;
+    service.on_stopped_if_ended(container).await;
     if container.status() >= ContainerStatus::Running {
         return Ok(false);
     }
@@ -67,6 +68,6 @@ async fn prepare(service: &Arc<Service>, container: &Arc<Container>) -> Result<b
         let _update_lock = container.update_lock.lock().await;
         service.confirm_created(container, None, IfNotEffective::Refuse)?;
     }
-    service.starting(container).await?;
+    service.request_start(container).await?;
     Ok(true)
 }

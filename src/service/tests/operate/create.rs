@@ -1,36 +1,45 @@
-//! Refused creations change nothing.
+//! Tests that a refused creation changes nothing, and of creations that the strict policy refuses.
 
-use crate::node::{Node, example};
-use nri_control::{Begin, Client, OsText, Reply, Request, Verb};
+use crate::node::{Node, TIMEOUT, example};
+use nri_control::{Begin, Client, Exit, Finished, OsText, Reply, Request, Verb};
 use std::{
     fs,
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
 };
 
-/// Maximum size of a `config.json` in bytes.
+/// Maximum size of a `config.json` in bytes; equals `MAX_CONFIG_SIZE` of `nrid`.
 const MAX_CONFIG_SIZE: usize = 16 << 20;
 
 /// Creates a bundle with a `config.json` of `size` bytes. The padding is in a field that plugins do
 /// not receive, because messages to plugins have another limit.
-fn bundle(node: &Node, name: &str, size: usize) -> PathBuf {
-    let dir = node.path(name);
-    fs::create_dir(&dir).unwrap();
-    let config = |filling: &str| format!(r#"{{"ociVersion":"1.0.2","filling":"{filling}"}}"#);
+pub(crate) fn bundle(node: &Node, name: &str, size: usize) -> PathBuf {
+    let config = |padding: &str| format!(r#"{{"ociVersion":"1.0.2","padding":"{padding}"}}"#);
     let text = config(&"x".repeat(size - config("").len()));
     assert_eq!(text.len(), size);
-    fs::write(dir.join("config.json"), text).unwrap();
+    bundle_with(node, name, &text)
+}
+
+/// Creates a bundle with this `config.json`.
+pub(crate) fn bundle_with(node: &Node, name: &str, config: &str) -> PathBuf {
+    let dir = node.path(name);
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("config.json"), config).unwrap();
     dir
 }
 
-/// Requests a creation, with a runtime that knows no container. The creation is in progress as long
-/// as the returned client is connected.
-fn create(node: &Node, id: &str, bundle: &Path) -> (Reply, Client) {
+/// Requests a creation, with a runtime that has no containers. The creation stays in progress until
+/// the returned client disconnects.
+pub(crate) fn create(node: &Node, id: &str, bundle: &Path) -> (Reply, Client) {
+    create_with(node, id, bundle, Path::new("/bin/false"))
+}
+
+fn create_with(node: &Node, id: &str, bundle: &Path, runtime: &Path) -> (Reply, Client) {
     let path = |path: &Path| OsText::from(path.as_os_str());
     let begin = Begin {
         verb: Verb::Create,
         id: id.into(),
-        runtime: path(Path::new("/bin/false")),
+        runtime: path(runtime),
         root: Some(path(&node.path("root"))),
         globals: Vec::new(),
         arguments: Vec::new(),
@@ -43,13 +52,14 @@ fn create(node: &Node, id: &str, bundle: &Path) -> (Reply, Client) {
         hook: None,
     };
     let client = Client::connect(&node.socket()).unwrap();
+    client.set_timeout(Some(TIMEOUT)).unwrap();
     let dir = fs::File::open(bundle).unwrap();
     let reply = client.call(&Request::Begin(Box::new(begin)), &[dir.as_fd()]).unwrap();
     (reply, client)
 }
 
 /// Returns all files below the state directory that contain a container's id.
-fn records(node: &Node, id: &str) -> Vec<PathBuf> {
+pub(crate) fn records(node: &Node, id: &str) -> Vec<PathBuf> {
     let mut dirs = vec![node.state_dir()];
     let mut found = Vec::new();
     while let Some(dir) = dirs.pop() {
@@ -59,8 +69,8 @@ fn records(node: &Node, id: &str) -> Vec<PathBuf> {
                 dirs.push(entry.path());
             } else if entry.file_type().unwrap().is_file() {
                 let text = fs::read(entry.path()).unwrap();
-                let named = String::from_utf8_lossy(&text).contains(id);
-                found.extend(named.then(|| entry.path()));
+                let contains_id = String::from_utf8_lossy(&text).contains(id);
+                found.extend(contains_id.then(|| entry.path()));
             }
         }
     }
@@ -77,28 +87,77 @@ fn a_config_that_adjustments_make_too_large_is_not_written() {
     )
     .unwrap();
     let nrid = node.start();
-    let added = r#","annotations":{"added":"yes"}"#.len();
+    let added_length = r#","annotations":{"added":"yes"}"#.len();
 
-    let dir = bundle(&node, "large", MAX_CONFIG_SIZE - added + 1);
+    let dir = bundle(&node, "large", MAX_CONFIG_SIZE - added_length + 1);
     let before = fs::read(dir.join("config.json")).unwrap();
     let (Reply::Refused { message }, _) = create(&node, "too-large", &dir) else { panic!() };
-    for word in [
+    for part in [
         "too-large",
         "16777216 bytes",
         &format!("from {} bytes to {}", before.len(), MAX_CONFIG_SIZE + 1),
     ] {
-        assert!(message.contains(word), "{word}: {message}");
+        assert!(message.contains(part), "{part}: {message}");
     }
-    assert!(fs::read(dir.join("config.json")).unwrap() == before, "config.json is unchanged");
+    assert!(fs::read(dir.join("config.json")).unwrap() == before, "config.json was changed");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
     assert_eq!(records(&node, "too-large"), Vec::<PathBuf>::new());
 
-    let dir = bundle(&node, "fitting", MAX_CONFIG_SIZE - added);
+    let dir = bundle(&node, "fitting", MAX_CONFIG_SIZE - added_length);
     let (reply, in_progress) = create(&node, "just-fits", &dir);
     assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
     assert_eq!(fs::metadata(dir.join("config.json")).unwrap().len(), MAX_CONFIG_SIZE as u64);
     assert_ne!(records(&node, "just-fits"), Vec::<PathBuf>::new());
     drop(in_progress);
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
+}
+
+/// A process that has ended has no control groups. The same holds where `/proc` hides the process.
+#[test]
+fn a_creation_is_refused_if_its_control_groups_cannot_be_found() {
+    for (config, is_refused) in [("", true), ("enforce = 'report'\n", false)] {
+        let node = Node::new(config);
+        std::os::unix::fs::symlink(example("adjust"), node.plugins().join("10-adjust")).unwrap();
+        let rule = "[create.resources]\nshares = 512\n";
+        fs::write(node.path("conf.d/10-adjust.conf"), rule).unwrap();
+        let runtime = node.path("runtime");
+        fs::write(&runtime, format!("#!/bin/sh\necho \"$*\" >>{:?}\nexit 1\n", node.path("calls")))
+            .unwrap();
+        fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
+        let nrid = node.start();
+        let dir = bundle(&node, "b", 100);
+        let (reply, client) = create_with(&node, "unseen", &dir, &runtime);
+        assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
+        let finished = Finished { exit: Exit::Code(0), pid: Some(i32::MAX) };
+        match client.call(&Request::Finished(finished), &[]).unwrap() {
+            Reply::Refused { message } if is_refused => {
+                assert!(message.contains("container cgroup unknown"), "{message}");
+                let calls = fs::read_to_string(node.path("calls")).unwrap();
+                assert!(calls.contains("delete"), "{calls}");
+                assert_eq!(records(&node, "unseen"), Vec::<PathBuf>::new());
+            }
+            Reply::Done if !is_refused => {}
+            other => panic!("{config:?}: {other:?}"),
+        }
+        drop(client);
+        node.stop();
+        nrid.wait_for_exit();
+    }
+}
+
+/// The runtime would not refuse the id, and would create the container without plugins.
+#[test]
+fn a_creation_is_refused_if_the_root_directory_of_the_runtime_cannot_be_read() {
+    let node = Node::new("");
+    std::os::unix::fs::symlink("root", node.path("root")).unwrap();
+    let nrid = node.start();
+    let dir = bundle(&node, "bundle", 100);
+    let (Reply::Refused { message }, _) = create(&node, "unknown", &dir) else { panic!() };
+    for part in ["unknown", &node.path("root").display().to_string(), "symbolic links"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(records(&node, "unknown"), Vec::<PathBuf>::new());
+    node.stop();
+    nrid.wait_for_exit();
 }

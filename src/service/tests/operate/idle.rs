@@ -1,4 +1,4 @@
-//! `nrid` ends after `idle_timeout`, if one is configured.
+//! Tests of `idle_timeout`, after which `nrid` ends.
 
 use crate::node::{Node, wait_until};
 use std::{os::unix::net::UnixStream, thread, time::Duration};
@@ -8,7 +8,7 @@ fn nrid_ends_after_idle_timeout_and_not_while_a_plugin_is_connected() {
     let node = Node::new("idle_timeout = '100ms'\n");
     node.plugin("10-a");
     let nrid = node.start();
-    assert!(nrid.ended().contains("idle timeout reached"));
+    assert!(nrid.wait_for_exit().contains("idle timeout reached"));
     assert!(!node.socket().exists());
 
     // A connected plugin prevents the end.
@@ -19,7 +19,7 @@ fn nrid_ends_after_idle_timeout_and_not_while_a_plugin_is_connected() {
         node.status();
     }
     drop(plugin);
-    nrid.ended();
+    nrid.wait_for_exit();
 }
 
 #[test]
@@ -32,5 +32,5 @@ fn nrid_does_not_end_without_an_idle_timeout() {
     node.configure("idle_timeout = 0\n");
     nrid.signal(rustix::process::Signal::HUP);
     wait_until("nrid to end", || (!node.socket().exists()).then_some(()));
-    nrid.ended();
+    nrid.wait_for_exit();
 }

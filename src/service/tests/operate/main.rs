@@ -1,5 +1,5 @@
-//! Operation of a running `nrid`: reloads, restarts, the idle timeout, refused creations. Plugins
-//! are examples of the SDK.
+//! Tests of a running `nrid`: reloads, restarts, the idle timeout, refused creations. The plugins
+//! are the examples of the SDK.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,8 +7,19 @@
     reason = "helpers of tests: clippy exempts only functions with #[test]"
 )]
 
+mod containers;
 mod create;
+mod descriptors;
+mod external_plugins;
+mod files;
+mod flood;
+mod hung_runtime;
 mod idle;
+mod many;
 mod node;
 mod reload;
+mod removed_files;
 mod restart;
+mod size;
+mod sockets;
+mod surroundings;

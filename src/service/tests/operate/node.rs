@@ -12,8 +12,9 @@ use std::{
 use tempfile::TempDir;
 
 /// Time limit of every wait in these tests.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The directory of one `nrid`, removed when it is dropped.
 pub(crate) struct Node(TempDir);
 
 impl Node {
@@ -48,13 +49,14 @@ impl Node {
         self.state_dir().join("control.sock")
     }
 
-    /// Replaces the configuration.
-    pub(crate) fn configure(&self, more: &str) {
-        // No shared socket: it belongs to the machine that runs the test.
-        self.configure_with(more, Path::new(""));
+    /// Replaces the configuration, with these lines added to the fixture's own. There is no shared
+    /// socket, because its path belongs to the machine that runs the test.
+    pub(crate) fn configure(&self, lines: &str) {
+        self.configure_with(lines, Path::new(""));
     }
 
-    pub(crate) fn configure_with(&self, more: &str, socket: &Path) {
+    /// Replaces the configuration, with a second socket for plugins.
+    pub(crate) fn configure_with(&self, lines: &str, socket: &Path) {
         let base = format!(
             "plugin_path = {:?}\nplugin_config_path = {:?}\nsocket_path = {socket:?}\n\
              start_timeout = 20\n",
@@ -62,7 +64,7 @@ impl Node {
             self.path("conf.d")
         );
         let new = self.path("config.new");
-        fs::write(&new, base + more).unwrap();
+        fs::write(&new, base + lines).unwrap();
         fs::set_permissions(&new, fs::Permissions::from_mode(0o644)).unwrap();
         fs::rename(new, self.config()).unwrap();
     }
@@ -74,9 +76,22 @@ impl Node {
 
     /// Starts a program as `nrid` in the foreground, and waits until it accepts connections.
     pub(crate) fn start_program(&self, program: &Path) -> Nrid {
-        let mut command = Command::new(program);
+        self.start_command(Command::new(program))
+    }
+
+    /// Starts `nrid` with limits of open files, as `ulimit -n` takes them.
+    pub(crate) fn start_limited(&self, limits: &str) -> Nrid {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit {limits} && exec \"$0\" \"$@\"");
+        command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_nrid"));
+        self.start_command(command)
+    }
+
+    /// Starts a program, to whose arguments those of `nrid` are added, and waits as
+    /// [`Node::start_program`] does.
+    pub(crate) fn start_command(&self, mut command: Command) -> Nrid {
         command.arg("--config").arg(self.config()).arg("--state-dir").arg(self.state_dir());
-        // A file and not a pipe, because nothing reads it while nrid runs.
+        // The output goes to a file: nothing reads it while nrid runs, so a pipe could fill up.
         let output = self.path("output");
         let file = fs::File::create(&output).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
@@ -125,8 +140,13 @@ impl Nrid {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for a successful end, and returns the output.
-    pub(crate) fn ended(mut self) -> String {
+    /// Returns the output up to now.
+    pub(crate) fn output(&self) -> String {
+        fs::read_to_string(&self.output).unwrap()
+    }
+
+    /// Waits until `nrid` exits, with success, and returns its output.
+    pub(crate) fn wait_for_exit(mut self) -> String {
         let status = wait_until("nrid to end", || self.child.try_wait().unwrap());
         let output = fs::read_to_string(&self.output).unwrap();
         assert!(status.success(), "{output}");
@@ -141,7 +161,8 @@ impl Drop for Nrid {
     }
 }
 
-/// Path of an example plugin of the SDK, which `cargo build --examples` puts beside the programs.
+/// Returns the path of an example plugin of the SDK, which `cargo build --examples` puts beside the
+/// programs.
 pub(crate) fn example(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_nrid")).with_file_name("examples").join(name);
     assert!(
@@ -152,13 +173,14 @@ pub(crate) fn example(name: &str) -> PathBuf {
     path
 }
 
+/// Waits until the condition returns a value. `what` names the awaited event.
 pub(crate) fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "timeout: waited for {what}");
+        assert!(Instant::now() < deadline, "timeout while waiting for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

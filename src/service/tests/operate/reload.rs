@@ -1,9 +1,9 @@
-//! Reloads of configuration and plugin directory while `nrid` runs.
+//! Tests of reloads: configuration and plugin directory are read again while `nrid` runs.
 
 use crate::node::{Node, wait_until};
 use nri_control::{Reloaded, Reply, Request};
 use rustix::process::Signal;
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 fn reload(node: &Node) -> Reloaded {
     match node.call(&Request::Reload) {
@@ -26,7 +26,7 @@ fn an_invalid_configuration_is_refused_with_its_position_and_changes_nothing() {
     let before = node.status();
     node.configure("[log]\nlevel = 'debug'\nfiles = 3\n");
     let Reply::Refused { message } = node.call(&Request::Reload) else { panic!() };
-    for word in [
+    for part in [
         "config.toml",
         "line ",
         "column ",
@@ -34,7 +34,7 @@ fn an_invalid_configuration_is_refused_with_its_position_and_changes_nothing() {
         "keeps the previous configuration",
         "containers are refused",
     ] {
-        assert!(message.contains(word), "{word}: {message}");
+        assert!(message.contains(part), "{part}: {message}");
     }
     node.configure("");
     fs::set_permissions(node.config(), fs::Permissions::from_mode(0o666)).unwrap();
@@ -43,29 +43,29 @@ fn an_invalid_configuration_is_refused_with_its_position_and_changes_nothing() {
     let after = node.status();
     assert_eq!((after.pid, after.config_digest), (before.pid, before.config_digest));
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
 }
 
 #[test]
 fn status_shows_added_and_removed_plugins_and_a_reload_applies_them() {
     let node = Node::new("");
-    node.plugin("10-stays");
-    node.plugin("20-goes");
+    node.plugin("10-changed");
+    node.plugin("20-removed");
     let nrid = node.start();
     let pid =
         |name: &str| node.status().plugins.iter().find(|p| p.name == name).and_then(|p| p.pid);
-    let first = pid("10-stays").unwrap();
-    assert_eq!(changes(&reload(&node)), ["10-stays kept", "20-goes kept"]);
+    let first = pid("10-changed").unwrap();
+    assert_eq!(changes(&reload(&node)), ["10-changed kept", "20-removed kept"]);
     node.plugin("30-new");
-    fs::remove_file(node.plugins().join("20-goes")).unwrap();
-    fs::write(node.path("conf.d/10-stays.conf"), "# for another process\n").unwrap();
-    let due: Vec<_> =
+    fs::remove_file(node.plugins().join("20-removed")).unwrap();
+    fs::write(node.path("conf.d/10-changed.conf"), "# for another process\n").unwrap();
+    let pending: Vec<_> =
         node.status().due.iter().map(|d| format!("{} {} {}", d.name, d.change, d.why)).collect();
     assert_eq!(
-        due,
+        pending,
         [
-            "10-stays relaunch configuration changed",
-            "20-goes end file removed",
+            "10-changed relaunch configuration changed",
+            "20-removed end file removed",
             "30-new launch dropped in after the start"
         ]
     );
@@ -78,14 +78,14 @@ fn status_shows_added_and_removed_plugins_and_a_reload_applies_them() {
     assert_eq!(
         changes(&reloaded),
         [
-            "10-stays relaunched configuration changed",
-            "20-goes ended file removed",
+            "10-changed relaunched configuration changed",
+            "20-removed ended file removed",
             "30-new launched"
         ]
     );
     assert!(reloaded.changed);
-    let [idle, required] = &*reloaded.notes else { panic!("{:?}", reloaded.notes) };
-    assert!(idle.contains("30-enw") && idle.contains("no effect until"), "{idle}");
+    let [unmatched, required] = &*reloaded.notes else { panic!("{:?}", reloaded.notes) };
+    assert!(unmatched.contains("30-enw") && unmatched.contains("no effect until"), "{unmatched}");
     assert!(
         required.contains("late") && required.contains("creations are refused until"),
         "{required}"
@@ -93,9 +93,11 @@ fn status_shows_added_and_removed_plugins_and_a_reload_applies_them() {
     let status = node.status();
     assert_eq!(status.idle_policies, ["30-enw", "late"]);
     assert_eq!(status.mode, "shadow");
-    assert!(status.due.is_empty() && pid("10-stays").unwrap() != first && pid("20-goes").is_none());
+    assert!(
+        status.due.is_empty() && pid("10-changed").unwrap() != first && pid("20-removed").is_none()
+    );
     node.stop();
-    assert!(nrid.ended().contains("30-enw"), "the log names the policy");
+    assert!(nrid.wait_for_exit().contains("30-enw"), "the log does not name the policy");
 }
 
 #[test]
@@ -107,11 +109,11 @@ fn a_reload_reports_keys_that_need_a_restart() {
     node.configure_with(&elsewhere, &node.path("other.sock"));
     let needs = reload(&node).needs_restart;
     let keys: Vec<_> = needs.iter().map(|n| n.split(':').next().unwrap()).collect();
-    // Not state_dir: the command line sets it here, and has precedence.
+    // state_dir is not reported: the command line sets it here, and has precedence.
     assert_eq!(keys, ["socket_path", "disable_connections"]);
-    assert_eq!(node.status().sockets.len(), 1, "the socket stays until the restart");
+    assert_eq!(node.status().sockets.len(), 2, "the reload changed the sockets");
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
 }
 
 #[test]
@@ -121,7 +123,7 @@ fn sighup_reloads_and_sigusr1_reopens_the_log() {
     let with_log = |more: &str| node.configure(&format!("{more}[log]\nfile = {log:?}\n"));
     with_log("");
     let nrid = node.start();
-    let log_contains = |word: &str| fs::read_to_string(&log).unwrap_or_default().contains(word);
+    let log_contains = |part: &str| fs::read_to_string(&log).unwrap_or_default().contains(part);
     with_log("plugin_request_timeout = 3\n");
     nrid.signal(Signal::HUP);
     wait_until("the reload", || log_contains("reloaded").then_some(()));
@@ -133,6 +135,88 @@ fn sighup_reloads_and_sigusr1_reopens_the_log() {
     nrid.signal(Signal::USR1);
     wait_until("the log", || log.exists().then_some(()));
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
     assert!(log_contains("ending"));
+}
+
+#[test]
+fn an_allow_list_with_two_meanings_is_a_warning_of_the_check_and_a_note_of_a_reload() {
+    let ambiguous = "[[plugin]]\nmatch = '*'\nallow = ['env', 'resources']\n";
+    let node = Node::new(ambiguous);
+    let check = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nrid"));
+        let output = command.arg("--check").arg("--config").arg(node.config()).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let what = "name resources.devices in allow or in deny";
+    let (is_accepted, message) = check();
+    assert!(is_accepted && message.contains(what), "{message}");
+    // A start must not fail, either: no container could be created.
+    let nrid = node.start();
+    assert!(reload(&node).notes.iter().any(|note| note.contains(what)));
+    node.configure(
+        "[[plugin]]\nmatch = '*'\nallow = ['resources']\ndeny = ['resources.devices']\n",
+    );
+    assert_eq!(check(), (true, String::new()));
+    assert_eq!(reload(&node).notes, Vec::<String>::new());
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+/// A runtime may be installed later, so these paths are no error of the configuration.
+/// An error would stop a node after an upgrade: earlier releases accepted any level.
+#[test]
+fn a_start_corrects_what_check_and_reload_refuse() {
+    let node = Node::new("[log]\nlevel = 'loud'\n");
+    let what = "\"loud\" is not a level";
+    let check = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nrid"));
+        command.arg("--check").arg("--config").arg(node.config()).output().unwrap()
+    };
+    let output = check();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && message.contains(what), "{message}");
+    let nrid = node.start();
+    // A line of the level `info`.
+    wait_until("the log", || nrid.output().contains(" ready ").then_some(()));
+    let log = nrid.output();
+    assert!(log.contains(what) && log.contains("a start uses \"info\""), "{log}");
+    let refused = |what: &str| {
+        let reply = node.call(&Request::Reload);
+        let Reply::Refused { message } = reply else { panic!("{reply:?}") };
+        assert!(message.contains(what) && message.contains("keeps the previous"), "{message}");
+        assert!(!message.contains("containers are refused"), "{message}");
+    };
+    refused(what);
+    node.configure("[cdi]\nspec_dirs = ['cdi']\n");
+    refused("\"cdi\" is not an absolute path; a start takes it as relative to /");
+    node.configure("[log]\nlevel = 'WARNING'\n");
+    assert!(check().status.success());
+    reload(&node);
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+#[test]
+fn check_and_reload_name_paths_that_lead_to_nothing() {
+    let node = Node::new("");
+    let nrid = node.start();
+    assert!(reload(&node).missing.is_empty());
+    node.configure("runtime.path = '/nowhere/runc'\nblockio.config_file = '/nowhere/b.yaml'\n");
+    let expected = [
+        "runtime.path = \"/nowhere/runc\": not found; every verb of the wrapper that needs it fails",
+        "blockio.config_file = \"/nowhere/b.yaml\": no file; block I/O classes are refused",
+    ];
+    assert_eq!(reload(&node).missing, expected);
+    let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_nrid"));
+    let check = check.arg("--check").arg("--config").arg(node.config()).output().unwrap();
+    let warnings = expected.map(|text| format!("nrid: warning: {text}\n")).concat();
+    assert!(check.status.success());
+    assert_eq!(String::from_utf8(check.stderr).unwrap(), warnings);
+    fs::remove_dir_all(node.plugins()).unwrap();
+    node.configure("");
+    let missing = reload(&node).missing;
+    assert!(missing[0].ends_with(": no directory; no plugin is launched"), "{missing:?}");
+    node.stop();
+    nrid.wait_for_exit();
 }

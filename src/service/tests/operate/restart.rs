@@ -1,4 +1,5 @@
-//! Restarts: another program replaces `nrid`, in the same process and with the same sockets.
+//! Tests of restarts: another program replaces `nrid`, in the same process and with the same
+//! sockets.
 
 use crate::node::{Node, Nrid, wait_until};
 use nri_control::{Client, ClientError, Reply, Request, Versioned, receive, send};
@@ -17,8 +18,8 @@ use std::{
     time::Duration,
 };
 
-/// Installs a file at the path of the program, as a package manager does: writes it under another
-/// name, and renames it.
+/// Installs a file at the path of the program as a package manager does: writes the file under
+/// another name, and renames it.
 fn install(node: &Node, from: &Path) -> PathBuf {
     let (new, path) = (node.path("nrid.new"), node.path("nrid"));
     fs::copy(from, &new).unwrap();
@@ -33,20 +34,21 @@ fn program() -> PathBuf {
 
 /// Installs a script at the path of the program.
 fn install_script(node: &Node, script: &str) {
-    let text = node.path("script");
-    fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    install(node, &text);
+    let file = node.path("script");
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    install(node, &file);
 }
 
 fn inode(path: impl AsRef<Path>) -> u64 {
     fs::metadata(path).unwrap().ino()
 }
 
+/// Returns the inode of the program that runs.
 fn exe(nrid: &Nrid) -> u64 {
     inode(format!("/proc/{}/exe", nrid.id()))
 }
 
-fn restart(node: &Node, program: Option<&Path>) -> Result<(), String> {
+pub(crate) fn restart(node: &Node, program: Option<&Path>) -> Result<(), String> {
     let client = Client::connect(&node.socket()).unwrap();
     client.set_timeout(Some(Duration::from_secs(60))).unwrap();
     match client.call(&Request::Restart { program: program.map(Into::into) }, &[]).unwrap() {
@@ -84,8 +86,8 @@ fn no_connection_is_refused_during_a_requested_restart() {
             let (path, done, replies) = (node.state_dir().join(name), &done, &replies);
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
-                    // Every connection is accepted. A call may still fail, if its connection was
-                    // accepted but its request not yet read.
+                    // Every connection must be accepted. A call may fail: the restart may come
+                    // after its connection was accepted and before its request was read.
                     let client = match Client::connect(&path) {
                         Err(ClientError::Connect(e)) => {
                             panic!("{}: {e} ({:?})", path.display(), e.kind())
@@ -112,7 +114,7 @@ fn no_connection_is_refused_during_a_requested_restart() {
     assert!(replies.load(Ordering::Relaxed) > 5);
     assert_eq!(node.status().pid, nrid.id());
     assert_eq!(sockets(), before);
-    assert_ne!(plugin_pid(&node), Some(plugin), "the plugin was launched again");
+    assert_ne!(plugin_pid(&node), Some(plugin), "the plugin was not launched again");
     let second = std::process::Command::new(program())
         .arg("--config")
         .arg(node.config())
@@ -122,13 +124,13 @@ fn no_connection_is_refused_during_a_requested_restart() {
         .unwrap();
     assert!(
         String::from_utf8_lossy(&second.stderr).contains("runs already"),
-        "the lock is kept: {second:?}"
+        "the restarted nrid does not hold the lock: {second:?}"
     );
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
     assert!(
         !node.socket().exists() && !node.state_dir().join("nri.sock").exists(),
-        "nrid still removes the sockets that it created"
+        "the restarted nrid did not remove its sockets"
     );
 }
 
@@ -140,7 +142,7 @@ fn a_restart_may_name_another_program() {
     wait_until("the other program", || (exe(&nrid) == inode(program())).then_some(()));
     assert_eq!(node.status().program.unwrap().as_path(), program());
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
 }
 
 #[test]
@@ -153,14 +155,14 @@ fn a_caller_of_another_version_causes_one_restart_after_an_upgrade() {
     let status = json!({"protocol": 1, "version": "99.0.0", "message": "status"});
     let Reply::Status(reported) = call_raw(&node, &status) else { panic!() };
     assert!(!reported.program_replaced);
-    // The installed program is the running one, so nrid did not restart.
+    // So far nrid has not restarted, because the installed program was the running one.
     install(&node, &program());
     let Reply::Status(reported) = call_raw(&node, &json!({"protocol": 1, "message": "status"}))
     else {
         panic!()
     };
     assert!(reported.program_replaced);
-    assert_eq!(exe(&nrid), first, "a request without a version causes no restart");
+    assert_eq!(exe(&nrid), first, "a request without a version caused a restart");
     let Reply::Status(_) = call_raw(&node, &status) else { panic!("no reply") };
     wait_until("the new program", || (exe(&nrid) == inode(&path)).then_some(()));
     let second = plugin_pid(&node);
@@ -168,21 +170,22 @@ fn a_caller_of_another_version_causes_one_restart_after_an_upgrade() {
         let Reply::Status(reported) = call_raw(&node, &status) else { panic!() };
         assert!(!reported.program_replaced && reported.restart_error.is_none());
     }
-    assert_eq!(plugin_pid(&node), second, "no restart for a caller that stays of another version");
+    assert_eq!(plugin_pid(&node), second, "a caller of another version caused a second restart");
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
 }
 
 #[test]
-fn a_caller_of_another_protocol_learns_whether_nrid_restarts() {
+fn the_reply_to_a_caller_of_another_protocol_says_whether_nrid_restarts() {
     let node = Node::new("");
     let nrid = node.start_program(&install(&node, &program()));
-    let other = json!({"protocol": 99, "version": "99.0.0", "message": {"new": {"in": "that"}}});
+    let message = json!({"unknown": {"field": "value"}});
+    let other = json!({"protocol": 99, "version": "99.0.0", "message": message});
     let restarting = || match call_raw(&node, &other) {
         Reply::OtherVersion { restarting, .. } => restarting,
         reply => panic!("{reply:?}"),
     };
-    assert!(!restarting(), "the installed program is the running one");
+    assert!(!restarting(), "nrid restarts into the program that it runs already");
     let path = install(&node, &program());
     assert!(restarting());
     wait_until("the new program", || (exe(&nrid) == inode(&path)).then_some(()));
@@ -190,7 +193,7 @@ fn a_caller_of_another_protocol_learns_whether_nrid_restarts() {
     // A caller of another protocol can stop nrid.
     let stop = json!({"protocol": 99, "message": "stop"});
     assert_eq!(call_raw(&node, &stop), Reply::Done);
-    nrid.ended();
+    nrid.wait_for_exit();
 }
 
 #[test]
@@ -200,30 +203,30 @@ fn a_program_that_fails_its_check_does_not_replace_nrid() {
     let path = install(&node, &program());
     let nrid = node.start_program(&path);
     let plugin = plugin_pid(&node);
-    let refused = |word: &str| {
+    let check_refused = |part: &str| {
         let error = restart(&node, None).unwrap_err();
-        assert!(error.contains(word), "{word}: {error}");
+        assert!(error.contains(part), "{part}: {error}");
         assert_eq!(node.status().restart_error, Some(error));
-        assert_eq!(plugin_pid(&node), plugin, "the plugin still runs");
+        assert_eq!(plugin_pid(&node), plugin, "the plugin was restarted, or has ended");
     };
     fs::remove_file(&path).unwrap();
-    refused("No such file");
-    install_script(&node, "echo 'not I' >&2; exit 1");
-    refused("not I");
+    check_refused("No such file");
+    install_script(&node, "echo 'check failed' >&2; exit 1");
+    check_refused("check failed");
     install_script(&node, "exit 0");
-    refused("--check");
+    check_refused("--check");
     install(&node, &program());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-    refused("writable by everybody");
+    check_refused("writable by everybody");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(node.config(), "nonsense = 1\n").unwrap();
-    refused("line 1, column 1");
+    check_refused("line 1, column 1");
     node.configure("");
     assert_eq!(restart(&node, None), Ok(()));
     wait_until("the plugin after the restart", || plugin_pid(&node));
     assert_eq!(node.status().restart_error, None);
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn nrid_continues_if_the_next_program_disappears_after_its_check() {
     wait_until("the new program", || (exe(&nrid) != old).then_some(()));
     wait_until("the plugin of the new program", || plugin_pid(&node));
     nrid.signal(Signal::TERM);
-    assert!(nrid.ended().contains("restart failed, nrid continues"));
+    assert!(nrid.wait_for_exit().contains("restart failed, nrid continues"));
 }
 
 #[test]
@@ -259,7 +262,7 @@ fn a_restart_moves_and_removes_plugin_sockets() {
     node.configure_with("", &second);
     restart(&node, None).unwrap();
     wait_until("the other socket", || UnixStream::connect(&second).ok());
-    // The previous socket may be removed a moment after the next one is made.
+    // The first socket may be removed a moment after the second one is created.
     let error = wait_until("the removal of the first socket", || UnixStream::connect(&first).err());
     assert_eq!(error.kind(), ErrorKind::NotFound);
     node.configure_with("disable_connections = true\n", &second);
@@ -267,5 +270,5 @@ fn a_restart_moves_and_removes_plugin_sockets() {
     wait_until("no sockets", || node.status().sockets.is_empty().then_some(()));
     assert!(!second.exists() && !node.state_dir().join("nri.sock").exists());
     node.stop();
-    nrid.ended();
+    nrid.wait_for_exit();
 }

@@ -1,7 +1,7 @@
 //! Tests of `config_json.rs`, also with other processes that write to the bundle.
 
 use super::*;
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 fn bundle(dir: &Path) -> Bundle {
     Bundle::open(dir, "config.json").unwrap()
@@ -26,7 +26,7 @@ fn the_temporary_file_of_a_killed_nrid_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.json"), "old").unwrap();
     fs::write(dir.path().join(".config.json.nri"), "half").unwrap();
-    bundle(dir.path()).sweep();
+    bundle(dir.path()).remove_temporary();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
@@ -52,8 +52,9 @@ fn a_symbolic_link_is_replaced_and_restored() {
     bundle.replace(b"new", &found).unwrap();
     assert_eq!(fs::read(&file).unwrap(), b"new");
     let meta = fs::symlink_metadata(&file).unwrap();
-    assert!(meta.is_file(), "no link");
-    assert_eq!(meta.permissions().mode() & 0o7777, 0o640, "the mode of the target, without setuid");
+    assert!(meta.is_file(), "config.json is not a regular file");
+    let mode = meta.permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o640, "not the mode of the link's target without setuid");
     assert_eq!(fs::read(&other).unwrap(), b"{}");
     assert_eq!(bundle.read().unwrap().link, None);
     bundle.restore_link(&found.link.unwrap(), &bundle.read().unwrap()).unwrap();
@@ -75,8 +76,8 @@ fn a_directory_in_place_of_the_config_is_not_replaced() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// Another process replaces `config.json` by links to a file outside as fast as possible: that file
-/// may be read, but is never written.
+/// Another process replaces `config.json` by links to a file outside of the bundle as fast as
+/// possible: the file outside may be read, but is never written.
 #[test]
 fn a_file_outside_of_the_bundle_is_never_changed() {
     let dir = tempfile::tempdir().unwrap();
@@ -101,8 +102,8 @@ fn a_file_outside_of_the_bundle_is_never_changed() {
                 }
             }
         });
-        let (mut replaced, begin) = (0, std::time::Instant::now());
-        while replaced < 1000 && begin.elapsed() < Duration::from_secs(10) {
+        let (mut replaced, start) = (0, std::time::Instant::now());
+        while replaced < 1000 && start.elapsed() < Duration::from_secs(10) {
             let Ok(found) = bundle.read() else { continue };
             replaced += u32::from(bundle.replace(b"ours", &found).is_ok());
             if let Some(link) = &found.link {
@@ -143,7 +144,7 @@ fn a_config_that_the_engine_writes_meanwhile_is_not_replaced() {
         fs::rename(&other, &file).unwrap();
     };
     assert_eq!(restored(&rename), "the engine's");
-    // Replacing fails as well.
+    // `replace` fails if the engine has written a new file.
     fs::write(&file, "request").unwrap();
     let found = bundle.read().unwrap();
     rename();
@@ -159,7 +160,7 @@ fn a_config_that_the_engine_writes_meanwhile_is_not_replaced() {
     bundle.restore(b"original", None, &found, &digest(b"ours")).unwrap();
     writer.write_all(b"engine's").unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's");
-    // The engine renames at any moment.
+    // The engine renames its new file at any moment of the restoration.
     for n in 0..300 {
         fs::write(&file, "ours").unwrap();
         let found = bundle.read().unwrap();

@@ -13,16 +13,17 @@ pub struct InvalidPattern {
     pub why: &'static str,
 }
 
-/// The block devices of this host without partitions, since the kernel limits whole disks.
+/// The block devices of this host, without partitions: I/O limits of the kernel apply to whole
+/// disks.
 #[derive(Debug, Default)]
 pub struct Disks {
-    wrong: RefCell<Option<InvalidPattern>>,
+    invalid: RefCell<Option<InvalidPattern>>,
 }
 
 impl Disks {
     /// Returns the first invalid pattern.
     pub fn into_error(self) -> Option<InvalidPattern> {
-        self.wrong.into_inner()
+        self.invalid.into_inner()
     }
 }
 
@@ -31,8 +32,8 @@ impl BlockDevices for Disks {
         let paths = match glob::glob(pattern) {
             Ok(paths) => paths,
             Err(error) => {
-                let wrong = InvalidPattern { pattern: pattern.to_owned(), why: error.msg };
-                self.wrong.borrow_mut().get_or_insert(wrong);
+                let invalid = InvalidPattern { pattern: pattern.to_owned(), why: error.msg };
+                self.invalid.borrow_mut().get_or_insert(invalid);
                 return Vec::new();
             }
         };
@@ -40,7 +41,7 @@ impl BlockDevices for Disks {
         disks.sort_unstable();
         disks.dedup();
         if disks.is_empty() {
-            // Not an error: a class may list disks of several kinds of machines.
+            // Not an error: a class may list the disks of hosts with different hardware.
             tracing::warn!(
                 pattern,
                 "no disk of this host matches the pattern of a block I/O class"
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_disks_match() {
+    fn only_disks_match_a_pattern() {
         let disks = Disks::default();
         // A character device, a regular file, and a path that does not exist.
         assert_eq!(disks.matching("/dev/nul[k-m]"), []);
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_pattern_is_an_error() {
+    fn an_invalid_device_pattern_is_an_error() {
         let disks = Disks::default();
         assert_eq!(disks.matching("/dev/["), []);
         assert_eq!(disks.into_error().unwrap().pattern, "/dev/[");

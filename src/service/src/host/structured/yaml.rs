@@ -2,20 +2,21 @@
 //!
 //! The parser is `serde-saphyr`; this file sets its limits, so that a small file with nested
 //! aliases cannot expand without bound. Numbers with a leading zero are octal, as in YAML 1.1,
-//! since other CDI readers read `fileMode: 0660` as octal. Words such as `yes` and `on` are
-//! strings, as in YAML 1.2.
+//! since other CDI readers read `fileMode: 0660` as octal. `yes` and `on` are strings, as in YAML
+//! 1.2.
 
 use serde_json::Value;
 use serde_saphyr::{
     DuplicateKeyPolicy, MergeKeyPolicy, Options, UserMessageFormatter, budget, options,
 };
 
-/// Limit of nested lists and mappings.
+/// Maximum nesting of lists and mappings; CDI specifications and classes need fewer than ten
+/// levels.
 const MAX_DEPTH: usize = 64;
-/// Limit of values in a file, with aliases expanded. CDI specifications of many devices have some
-/// thousands.
+/// Maximum number of values in a file, with aliases expanded. CDI specifications of many devices
+/// have some thousands.
 const MAX_NODES: usize = 250_000;
-/// Limit of bytes of all scalars, with aliases expanded.
+/// Maximum number of bytes in all scalars, with aliases expanded; four times the size of a file.
 const MAX_SCALAR_BYTES: usize = 16 << 20;
 
 /// Error of invalid YAML, or of YAML that exceeds a limit.
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn documents() {
+    fn a_document_is_parsed_to_json() {
         check("", Ok(json!(null)));
         check("---\n", Ok(json!(null)));
         check("\u{feff}a: b\n", Ok(json!({"a": "b"})));
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_scalars() {
+    fn plain_scalars_have_the_types_of_yaml() {
         for (text, expected) in [
             ("~", json!(null)),
             ("Null", json!(null)),
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_refused() {
+    fn invalid_text_is_refused() {
         check(
             "a: 1\na: 2\n",
             Err("duplicate mapping key `a` is not allowed here at line 2, column 1"),

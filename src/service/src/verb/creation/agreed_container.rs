@@ -6,7 +6,7 @@ use nri_api::proto::{CDIDevice, Container};
 use nri_spec::{ContainerInfo, OciConfig, WrongType, to_container};
 
 /// Returns the merged container with the fields of the adjusted `config.json` and the injected CDI
-/// devices. An empty class name counts as no class.
+/// devices. An empty name of a block I/O or RDT class means no class.
 ///
 /// # Errors
 /// A field of `config.json` has a wrong type.
@@ -16,12 +16,12 @@ pub fn agreed_container(
     config: &OciConfig,
 ) -> Result<Container, WrongType> {
     let linux = merged.linux.get_or_default();
-    let named = |class: Option<&nri_api::proto::OptionalString>| {
+    let non_empty = |class: Option<&nri_api::proto::OptionalString>| {
         class.map(|c| c.value.clone()).filter(|name| !name.is_empty())
     };
     let info = ContainerInfo {
-        blockio_class: named(linux.resources.blockio_class.as_ref()),
-        rdt_class: named(linux.resources.rdt_class.as_ref()),
+        blockio_class: non_empty(linux.resources.blockio_class.as_ref()),
+        rdt_class: non_empty(linux.resources.rdt_class.as_ref()),
         seccomp_profile: linux.seccomp_profile.clone().into_option(),
         ..ContainerInfo::default()
     };

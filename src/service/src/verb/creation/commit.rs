@@ -1,14 +1,18 @@
 //! The `CreateContainer` request to plugins, and the commit of its outcome.
 
 use crate::{
+    bundle::{
+        bounded::{self, Replacement},
+        config_json::BundleError,
+    },
     error::{Error, HostError},
     lifecycle::shadow::log_refusals,
     resources::apply::{UpdateSource, check_required},
     service::Service,
     state::{container::Container, exec_marker},
     verb::creation::{
+        adjusted_config::{AdjustedConfig, Agreed, log_without_hook},
         draft::Draft,
-        layout::{Agreed, Layout},
         shadow,
     },
 };
@@ -36,21 +40,21 @@ impl Service {
             .create_container(
                 request,
                 &context,
-                |outcome: CreateOutcome| self.probe_host(outcome),
+                |outcome: CreateOutcome| self.probe_host(&draft, outcome),
                 |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, shadow),
             )
             .await;
         let created = result.map_err(Error::from).and_then(|created| created);
         if created.is_err() {
             // Plugins that received the request may have allocated something for the container.
-            self.creation_failed(&context, pod, container).await;
+            self.on_creation_failed(&context, pod, container).await;
         }
         log_refusals(context);
         created
     }
 
-    /// Adds the record, updates other containers, and replaces `config.json`. Commits run one at a
-    /// time, in the order of the requests.
+    /// Commits the plugins' replies: adds the container's record, updates other containers, and
+    /// replaces `config.json`. Commits run one at a time, in the order of the requests.
     async fn commit(
         &self,
         draft: Arc<Draft>,
@@ -60,7 +64,8 @@ impl Service {
     ) -> Result<Arc<Container>, Error> {
         if shadow {
             self.log_shadow(&draft, agreed).await;
-            agreed = self.probe_host(shadow::unadjusted(draft.container_message()?)).await;
+            let unadjusted = shadow::unadjusted(draft.container_message()?);
+            agreed = self.probe_host(&draft, unadjusted).await;
         }
         let Agreed { outcome, host } = agreed;
         for ignored in &outcome.ignored {
@@ -71,41 +76,53 @@ impl Service {
                 "adjustment without effect ignored"
             );
         }
-        let layout = self.lay_out_checked(&draft, &outcome, &host?).await?;
-        let mut record = draft.record(layout.container.clone(), layout.changed.as_ref());
+        let adjusted = self.adjust_checked(&draft, &outcome, &host?).await?;
+        let mut record = draft.record(adjusted.container.clone(), adjusted.changed.as_ref());
         record.pod_id = pod_id;
-        record.hooked = layout.hooked;
+        record.hooked = adjusted.hooked;
         let owners = &outcome.owners.owners;
         record.owners = owners.get(&outcome.container.id).cloned().unwrap_or_default();
-        let effective = layout.config.resources().cloned();
+        let effective = adjusted.config.resources().cloned();
         record.effective = effective.unwrap_or_else(|| serde_json::json!({}));
         let container = self.registry.insert(record)?;
-        if let Err(error) = self.perform(&draft, &layout, outcome).await {
+        if let Err(error) = self.perform(&draft, &adjusted, &container, outcome).await {
             self.forget(&draft.key);
             return Err(error);
         }
         Ok(container)
     }
 
+    /// Performs the effects of an agreed creation; the record is already written.
     async fn perform(
         &self,
-        draft: &Draft,
-        layout: &Layout,
+        draft: &Arc<Draft>,
+        adjusted: &AdjustedConfig,
+        container: &Container,
         outcome: CreateOutcome,
     ) -> Result<(), Error> {
-        let by = UpdateSource::Merged(&outcome.owners);
-        check_required(self.resource_manager.update_all(outcome.updates, by).await)?;
-        let exec = exec_marker::changes(&draft.config, &layout.config);
+        let source = UpdateSource::Merged(&outcome.owners);
+        check_required(self.resource_manager.update_all(outcome.updates, source).await)?;
+        let exec = exec_marker::changes(&draft.config, &adjusted.config);
         let (state_dir, key) = (&self.settings().state_dir, &draft.key);
         exec_marker::set(state_dir, &key.id, &key.root, Some(exec))
             .map_err(HostError::ExecMarker)?;
-        let bytes = layout.changed.as_deref().unwrap_or_else(|| draft.original_bytes());
+        let bytes = adjusted.changed.as_deref().unwrap_or_else(|| draft.original_bytes());
         if bytes != draft.found.bytes {
-            match &draft.link {
-                Some(link) if layout.changed.is_none() => {
-                    draft.bundle.restore_link(link, &draft.found)?;
+            let replacement = match &draft.link {
+                Some(link) if adjusted.changed.is_none() => Replacement::Link(link.clone()),
+                _ => Replacement::File(bytes.to_owned()),
+            };
+            match bounded::replace(draft.clone(), Draft::found_bundle, replacement).await {
+                // The engine's file stays, and only our hook is missing.
+                Err(error @ BundleError::Replace(..))
+                    if !adjusted.is_adjusted && draft.original.is_none() =>
+                {
+                    log_without_hook(draft, &error.to_string());
+                    self.registry.change(container, |r| {
+                        (r.hooked, r.bundle.original, r.bundle.written) = (false, None, None);
+                    });
                 }
-                _ => draft.bundle.replace(bytes, &draft.found)?,
+                replaced => replaced?,
             }
         }
         self.resource_manager.evict_all(outcome.evictions);

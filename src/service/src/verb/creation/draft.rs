@@ -1,8 +1,9 @@
-//! A creation before plugins receive it: the engine's `config.json`, and the names by which the
-//! engine knows the container.
+//! The draft of a creation, before plugins receive the request: the engine's `config.json`, and the
+//! names by which the engine knows the container.
 
 use crate::{
     bundle::{
+        bounded,
         config_json::{Bundle, Found, Link, digest},
         hook_injection::HookCall,
     },
@@ -12,6 +13,7 @@ use crate::{
     service::Service,
     state::{
         key::ContainerKey,
+        locks::LockGuard,
         record::{BundleRecord, Record, original_of},
         status::ContainerStatus,
     },
@@ -23,10 +25,12 @@ use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-/// Minimum time that a hook waits for its reply. It waits longer if plugins have long timeouts.
+/// Minimum time that a hook waits for its reply. The hook waits longer if plugins have long
+/// timeouts, see [`hook_timeout`].
 const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A creation in preparation.
@@ -41,17 +45,19 @@ pub struct Draft {
     pub runtime: LowLevelRuntime,
     /// The bundle.
     pub bundle: Bundle,
+    /// The lock of the bundle, held until the runtime has read `config.json`.
+    pub bundle_lock: Arc<LockGuard>,
     /// `config.json` as it was found in the bundle.
     pub found: Found,
     /// `config.json` as the engine wrote it.
     pub config: OciConfig,
-    /// Text of the engine's `config.json`, if the one in the bundle was written by `nrid`.
+    /// Text of the engine's `config.json`, if `nrid` wrote the `config.json` in the bundle.
     pub original: Option<String>,
-    /// The symbolic link that `config.json` is, or was before `nrid` replaced it.
+    /// The symbolic link at the path of `config.json`, now or before `nrid` replaced the link.
     pub link: Option<Link>,
     /// Names, pod and role that the engine gave to the container.
     pub identity: Identity,
-    /// Command of our OCI hook, if the program was found.
+    /// Command of our OCI hook; `None` if the wrapper has not found the hook's program.
     pub hook: Option<HookCall>,
     /// The wrapper.
     pub caller: Option<ProcessIdentity>,
@@ -60,7 +66,7 @@ pub struct Draft {
 }
 
 impl Service {
-    /// Reads `config.json` and identifies the container, if necessary by its engine's files.
+    /// Reads `config.json` and identifies the container, if necessary by the engine's files or API.
     ///
     /// # Errors
     /// The bundle cannot be used.
@@ -69,14 +75,14 @@ impl Service {
         request: &VerbRequest,
         caller: Option<ProcessIdentity>,
         nri_id: &str,
-        bundle: Bundle,
+        (bundle, bundle_lock): (Bundle, Arc<LockGuard>),
     ) -> Result<Draft, Error> {
         let VerbRequest { begin, key, runtime, .. } = request;
-        let (bundle, found) = bundle.read_with_timeout().await?;
+        let (bundle, found) = bounded::read(bundle).await?;
         let read = || -> Result<_, Error> {
-            let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
-            let original =
-                original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
+            let records = self.registry.records_of_bundle(bundle.identity());
+            let bundles = records.iter().map(|record| &record.bundle);
+            let original = original_of(bundles, &bundle.name(), &found.bytes);
             let link = found.link.clone().or_else(|| original.and_then(|o| o.link.clone()));
             let original = original.and_then(|o| o.original.clone());
             let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
@@ -93,7 +99,7 @@ impl Service {
             // Podman's containers may name only the sandbox of their pod.
             let sandbox = ContainerKey { root: key.root.clone(), id: identity.pod.sandbox.clone() };
             if let Some(sandbox) = self.registry.get(&sandbox) {
-                identity.pod.id = sandbox.record().pod_id;
+                identity.pod.id.clone_from(&sandbox.record().pod_id);
             }
         }
         let incarnation = now();
@@ -109,6 +115,7 @@ impl Service {
             verb: begin.verb,
             runtime: runtime.clone(),
             bundle,
+            bundle_lock,
             found,
             config,
             original,
@@ -140,12 +147,12 @@ fn identity(begin: &Begin, key: &ContainerKey, bundle: &Bundle, config: &OciConf
 /// Returns the time that a hook waits for its reply: enough for 20 plugins, one after the other.
 /// The wrapper waits as long for a verb.
 fn hook_timeout(config: &nri_config::Config) -> Duration {
-    let each = config
+    let longest = config
         .plugin
         .iter()
         .filter_map(|p| p.timeout)
         .fold(config.plugin_request_timeout, Duration::max);
-    HOOK_TIMEOUT.max(each * 20)
+    HOOK_TIMEOUT.max(longest * 20)
 }
 
 fn environment(begin: &Begin) -> Map {
@@ -157,10 +164,15 @@ fn environment(begin: &Begin) -> Map {
 }
 
 impl Draft {
-    /// Whether our hook is to be injected: under `run` and `restore` it reports what the wrapper
-    /// reports under `create` and `start`.
+    /// Whether our hook is to be injected: under `run` and `restore` the hook reports what the
+    /// wrapper reports under `create` and `start`.
     pub fn wants_hooks(&self) -> bool {
         matches!(self.verb, Verb::Run | Verb::Restore)
+    }
+
+    /// Returns the bundle, and `config.json` as it was found in it.
+    pub fn found_bundle(&self) -> (&Bundle, &Found) {
+        (&self.bundle, &self.found)
     }
 
     /// Text of `config.json` as the engine wrote it.
@@ -168,7 +180,7 @@ impl Draft {
         self.original.as_ref().map_or(self.found.bytes.as_slice(), |o| o.as_bytes())
     }
 
-    /// Returns the pod, with the fields that each of its containers knows.
+    /// Returns the pod, with the fields that are known from any of its containers.
     pub fn pod_message(&self) -> proto::PodSandbox {
         let pod = &self.identity.pod;
         proto::PodSandbox {
@@ -200,7 +212,7 @@ impl Draft {
         pod
     }
 
-    /// Returns the pod's id; for a container without a pod of its engine, the container's id.
+    /// Returns the pod's id; for a container that its engine put in no pod, the container's id.
     pub fn pod_id(&self) -> &str {
         if self.identity.role == Role::Alone { &self.nri_id } else { &self.identity.pod.id }
     }
@@ -243,7 +255,7 @@ impl Draft {
             bundle: BundleRecord {
                 dir: self.bundle.dir().to_owned(),
                 name: self.bundle.name(),
-                identity: self.bundle.identity().unwrap_or_default(),
+                identity: self.bundle.identity(),
                 original: written.map(|_| original()),
                 written: written.map(digest),
                 link: written.and(self.link.clone()),
@@ -253,6 +265,7 @@ impl Draft {
             effective: requested.clone(),
             requested,
             pending_update: None,
+            eviction: None,
             status: ContainerStatus::Creating,
             pid: None,
             start_time: None,

@@ -1,10 +1,10 @@
 //! Verification of Podman's infra containers. Plugins get no requests for a sandbox container, so a
 //! container that claims to be the infra container of its pod must prove it.
 //!
-//! `nri_host::podman` defines the proof. It reads files of the container, and the container's file
-//! system may hang. Without a proof in time the container is treated like any other, in a pod
-//! without sandbox container: thus an infra container with an unusual program is in one pod with
-//! the other containers. A false claim does not add a container to a pod with a known sandbox.
+//! `nri_host::podman` defines the proof, which reads files of the container. Their file system may
+//! hang, so the proof has a time limit. An unproven container is treated like any other, in a pod
+//! without a sandbox container: an infra container with an unusual program then still shares a pod
+//! with the other containers. A false claim does not add a container to a pod with a known sandbox.
 
 use crate::{
     host::path_probe::{PathProbe, ProbeRequest},
@@ -16,8 +16,8 @@ use nri_host::podman::{CandidateMount, InfraCandidate, PodmanEnvironment};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Clears the sandbox role of `draft` if it is not proven. `environment` is the wrapper's; `pod`
-/// returns a known pod by its id.
+/// Clears the sandbox role of `draft` unless the container proves it. `environment` is the
+/// wrapper's; `pod` returns a known pod by its id.
 pub async fn prove(
     probe: &PathProbe,
     draft: &mut Draft,
@@ -29,7 +29,8 @@ pub async fn prove(
     }
     let request =
         ProbeRequest { infra: Some(candidate(draft, environment)), ..ProbeRequest::default() };
-    match probe.probe(&request).await {
+    let namespace = draft.runtime.namespace().map(AsRef::as_ref);
+    match probe.probe(&request, namespace).await {
         Ok(answer) if answer.infra => return,
         Ok(_) => {}
         Err(error) => {
@@ -56,10 +57,10 @@ pub async fn prove(
          host's catatonit -P nor the infra_image of containers.conf: it is adjusted like any other \
          container{hint}"
     );
-    let taken = pod(&draft.identity.pod.id).is_some_and(|pod| pod.kind == PodKind::Sandbox);
+    let has_sandbox = pod(&draft.identity.pod.id).is_some_and(|pod| pod.kind == PodKind::Sandbox);
     let annotations =
         draft.config.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    podman::deny(&mut draft.identity, &draft.key.id, &annotations, taken);
+    podman::reject_infra(&mut draft.identity, &draft.key.id, &annotations, has_sandbox);
 }
 
 fn candidate(draft: &Draft, environment: &[nri_control::OsText]) -> InfraCandidate {

@@ -1,10 +1,10 @@
 //! Creation of a container, common to `create`, `run` and `restore`: from the wrapper's request to
 //! a record and an adjusted bundle. Start from [`prepare`].
 
+pub mod adjusted_config;
 pub mod agreed_container;
 pub mod commit;
 pub mod draft;
 pub mod infra;
-pub mod layout;
 pub mod prepare;
 pub mod shadow;

@@ -1,13 +1,14 @@
 //! Preparation of a creation: decides whether plugins receive it, and adds the container's pod.
 
 use crate::{
-    bundle::config_json::Bundle,
+    bundle::{bounded, config_json::BundleError},
     engine::own_nri::ContainerEngine,
-    error::{CallerError, Error},
+    error::{CallerError, Error, HostError, OperatorError},
     host::process::ProcessIdentity,
     service::Service,
     state::{
         container::Container,
+        key::ContainerKey,
         locks::LockGuard,
         pod::{PodKind, PodRecord, PodStatus},
     },
@@ -16,8 +17,10 @@ use crate::{
         request::VerbRequest,
     },
 };
-use nri_api::proto;
+use nri_api::proto::{self, Event};
+use nri_config::Mode;
 use nri_engine::Role;
+use nri_merge::validator;
 use std::{path::Path, sync::Arc};
 
 /// Result of [`prepare`].
@@ -25,8 +28,8 @@ use std::{path::Path, sync::Arc};
 pub enum Creation {
     /// The container has a record, and the wrapper calls the runtime. The bundle lock must be held
     /// until the runtime has read `config.json`.
-    Proceed(Arc<Container>, LockGuard),
-    /// The wrapper calls the runtime, and plugins do not receive the container.
+    Proceed(Arc<Container>, Arc<LockGuard>),
+    /// The wrapper calls the runtime, and plugins receive no request for the container.
     Bypass,
 }
 
@@ -41,28 +44,43 @@ pub async fn prepare(
 ) -> Result<Creation, Error> {
     let bundle_dir = request.bundle.take().ok_or(CallerError::NoBundle)?;
     let VerbRequest { key, runtime, begin, .. } = &request;
-    if let Some(known) = service.registry.get(key) {
+    let known = service.registry.get(key);
+    if let Some(known) = &known {
         // The same wrapper may repeat its request after a restart of nrid: it had no reply, and has
         // not called its runtime.
         if known.record().caller != caller {
-            service.wait_for_creation(&known).await?;
+            service.wait_for_creation(known).await?;
         }
-        if runtime.has(&key.id) {
-            return Ok(Creation::Bypass);
-        }
-        // The container was deleted without a verb.
-        service.removed(&known).await;
-    } else if runtime.has(&key.id) {
-        // The runtime refuses an id that is in use.
+    }
+    // A root directory that cannot be read does not show that the runtime refuses the id.
+    let exists = runtime.look_up(&key.id).await;
+    if exists.map_err(|e| HostError::unreadable_root(key, e))? {
+        tracing::info!(
+            container = key.id,
+            root = %key.root.display(),
+            "container skipped, the runtime has a container of this id and refuses another"
+        );
         return Ok(Creation::Bypass);
+    }
+    if let Some(known) = known {
+        // The container was deleted without a verb.
+        service.on_removed(&known).await;
     }
     // Reserves the id until the container has a record.
     let claim = service.claims.claim(&service.registry, key);
     let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
-    let bundle = Bundle::new(bundle_dir, path, begin.config.as_ref().map(|c| c.as_path()))?;
-    // Another container may be created from the same bundle, with other adjustments.
-    let bundle_lock = service.locks.bundle(bundle.identity()?).await;
-    let mut draft = service.draft(&request, caller, claim.id(), bundle).await?;
+    let config = begin.config.as_ref().map(|c| c.as_path());
+    let bundle = bounded::open(bundle_dir, path, config).await?;
+    // Another verb may create a container from the same bundle, with other adjustments.
+    let bundle_lock = Arc::new(bounded::lock(&service.locks, &bundle).await?);
+    let mut draft =
+        match service.draft(&request, caller, claim.id(), (bundle, bundle_lock.clone())).await {
+            Err(error) if service.is_unreadable_without_effect(&error) => {
+                log_unreadable(key, &error);
+                return Ok(Creation::Bypass);
+            }
+            draft => draft?,
+        };
     let pod = |id: &str| service.registry.pods.get(id);
     infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;
     let engines = &service.settings().config.engines;
@@ -77,24 +95,69 @@ pub async fn prepare(
         tracing::info!(container = key.id, annotation, "container skipped, it has opted out");
         return Ok(Creation::Bypass);
     }
+    if let Err(error) = draft.container_message().map_err(Error::from)
+        && service.is_unreadable_without_effect(&error)
+    {
+        log_unreadable(key, &error);
+        return Ok(Creation::Bypass);
+    }
+    // Taken before plugins are called: a container that cannot be watched is refused.
+    let descriptor = service.descriptors.pidfd().map_err(OperatorError::from)?;
     if draft.identity.role == Role::Sandbox {
         let container = service.add_sandbox(draft).await?;
+        container.keep_descriptor(descriptor);
         return Ok(Creation::Proceed(container, bundle_lock));
     }
+    service.wait_for_external_plugins(&draft).await;
     let pod = draft.pod_id().to_owned();
-    let entering = service.registry.pods.enter(&pod);
+    let reservation = service.registry.pods.reserve(&pod);
     let created = match service.ensure_pod(&draft).await {
         Ok(()) => service.request_creation(draft).await,
         Err(error) => Err(error),
     };
-    drop(entering);
+    drop(reservation);
     if created.is_err() {
         service.remove_empty_pod(&pod).await;
     }
-    Ok(Creation::Proceed(created?, bundle_lock))
+    let container = created?;
+    container.keep_descriptor(descriptor);
+    Ok(Creation::Proceed(container, bundle_lock))
+}
+
+/// Logs that a container is created without events.
+fn log_unreadable(key: &ContainerKey, error: &Error) {
+    let error = error.line(&key.id);
+    tracing::warn!(
+        container = key.id,
+        error,
+        "container skipped, its config.json cannot be sent to plugins; none could refuse or adjust \
+         it, and none receives its events"
+    );
 }
 
 impl Service {
+    /// Whether an error is a `config.json` that plugins cannot receive, while no plugin could
+    /// refuse or change the container: the runtime may well accept it.
+    fn is_unreadable_without_effect(&self, error: &Error) -> bool {
+        let is_unreadable = matches!(
+            error,
+            Error::Caller(
+                CallerError::Config { .. }
+                    | CallerError::ConfigField { .. }
+                    | CallerError::Bundle(BundleError::TooLarge(_))
+            )
+        );
+        let is_shadow = self.settings().config.mode == Mode::Shadow;
+        let can_refuse = [
+            Event::RUN_POD_SANDBOX,
+            Event::CREATE_CONTAINER,
+            Event::VALIDATE_CONTAINER_ADJUSTMENT,
+            Event::START_CONTAINER,
+        ];
+        let is_requested = || can_refuse.iter().any(|e| self.adaptation.needs_request(*e));
+        is_unreadable && (is_shadow || !is_requested())
+    }
+
     /// Returns the annotation by which the container or its pod opts out, if it does.
     fn opt_out(&self, draft: &Draft) -> Option<String> {
         let settings = self.settings();
@@ -109,6 +172,23 @@ impl Service {
         values.into_iter().flatten().any(|value| value == "true").then(|| annotation.to_owned())
     }
 
+    /// Waits for external plugins that were connected to the previous `nrid`, unless the pod
+    /// tolerates missing plugins: a plugin in a container cannot connect before its container runs.
+    async fn wait_for_external_plugins(&self, draft: &Draft) {
+        let pod = self.registry.pods.get(draft.pod_id()).map(|pod| pod.sandbox);
+        let pod = pod.unwrap_or_else(|| draft.pod_message());
+        let settings = self.settings();
+        let annotation = &settings.config.default_validator.tolerate_missing_plugins_annotation;
+        let tolerates = annotation.as_deref().is_some_and(|key| {
+            validator::tolerates_missing_plugins(key, &pod, &draft.identity.name)
+        });
+        let external_plugins = &self.resource_manager.external_plugins;
+        if !tolerates && !external_plugins.is_complete() {
+            tracing::info!(container = draft.key.id, "creation waits for external plugins");
+            external_plugins.complete().await;
+        }
+    }
+
     /// Adds a sandbox container and its pod. Plugins are notified of the pod when it starts.
     async fn add_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Error> {
         let container = draft.container_message()?;
@@ -117,16 +197,16 @@ impl Service {
         // The removal of a previous sandbox's last container may remove the pod at the same time.
         let _lock = self.locks.pod(&sandbox.id).await;
         let id = sandbox.id.clone();
-        let before = self.registry.pods.get(&id);
-        // Containers of a previous sandbox may have kept the pod. Then plugins know it already.
-        let runs = before.as_ref().is_some_and(|pod| pod.status == PodStatus::Running);
-        let status = if runs { PodStatus::Running } else { PodStatus::New };
+        let previous = self.registry.pods.get(&id);
+        // If containers of a previous sandbox have kept the pod, plugins know the pod already.
+        let is_running = previous.as_ref().is_some_and(|pod| pod.status == PodStatus::Running);
+        let status = if is_running { PodStatus::Running } else { PodStatus::New };
         self.registry.pods.set(PodRecord { sandbox, kind: PodKind::Sandbox, status });
         let saved =
             self.registry.pods.ensure_saved(&id).and_then(|()| self.registry.insert(record));
         if saved.is_err() {
-            match before {
-                Some(before) => self.registry.pods.set(before),
+            match previous {
+                Some(previous) => self.registry.pods.set(previous),
                 None => self.registry.pods.remove(&id),
             }
         }
@@ -148,8 +228,8 @@ impl Service {
             return Ok(());
         }
         let id = sandbox.id.clone();
-        self.pod_running(PodRecord { sandbox, kind, status: PodStatus::New }).await?;
-        // Saved before the container's record, because the next nrid needs the pod's as well.
+        self.run_pod(PodRecord { sandbox, kind, status: PodStatus::New }).await?;
+        // Saved before the container's record: the next nrid needs the records of both.
         Ok(self.registry.pods.ensure_saved(&id)?)
     }
 }

@@ -1,8 +1,8 @@
-//! `mode = "shadow"` for a creation: changes are logged, and not made.
+//! Creations in `mode = "shadow"`: logs the changes that would have been made.
 
 use crate::{
     service::Service,
-    verb::creation::{draft::Draft, layout::Agreed},
+    verb::creation::{adjusted_config::Agreed, draft::Draft},
 };
 use nri_api::proto::{Container, OwningPlugins};
 use nri_merge::CreateOutcome;
@@ -16,13 +16,13 @@ impl Service {
     /// Logs the changes that a creation's outcome would have made.
     pub(super) async fn log_shadow(&self, draft: &Draft, agreed: Agreed) {
         let (container, Agreed { outcome, host }) = (&draft.key.id, agreed);
-        let layout = match host {
-            Ok(host) => self.lay_out_checked(draft, &outcome, &host).await,
+        let adjusted = match host {
+            Ok(host) => self.adjust_checked(draft, &outcome, &host).await,
             Err(error) => Err(error.into()),
         };
-        match layout {
-            Ok(layout) => {
-                for change in differences(draft.config.value(), layout.config.value()) {
+        match adjusted {
+            Ok(adjusted) => {
+                for change in differences(draft.config.value(), adjusted.config.value()) {
                     tracing::info!(container, change, "shadow: would change");
                 }
             }
@@ -57,7 +57,7 @@ pub(super) fn unadjusted(container: Container) -> CreateOutcome {
     outcome
 }
 
-/// Returns the differences of two OCI configs, each as JSON pointer, old and new value.
+/// Returns the differences of two OCI configs, each as text: JSON pointer, old value, new value.
 fn differences(before: &Value, after: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", before, after, &mut found);
@@ -147,7 +147,7 @@ mod tests {
                 &process(json!(["A=other", "B=2", "C=secret"]))
             ),
             ["/process/env: - A", "/process/env: + A", "/process/env: + C"],
-            "values may be secrets"
+            "values of variables must not be logged"
         );
         assert_eq!(
             differences(&json!([1, 2]), &json!([2, 1])),

@@ -1,18 +1,21 @@
 //! Parser for the arguments of `update`. Flags that set a resource become `linux.resources`; other
 //! arguments are passed on to the runtime.
 //!
-//! Flags are runc's and crun's (`runc update --help`); youki knows a part of them.
+//! The flags are those of runc and crun (`runc update --help`); youki has some of them. Only crun
+//! takes abbreviations. runc, whose flags are those of Go, refuses an update with one, and changes
+//! nothing.
 
+use super::numbers::{self, Notation};
 use nri_control::OsText;
 use serde_json::{Map, Value, json};
 
 /// The parsed arguments of an `update`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct UpdateArguments {
+pub(super) struct UpdateArguments {
     /// `linux.resources`, from the flags.
-    pub flags: Value,
+    pub(super) flags: Value,
     /// Arguments that set no resource, unchanged.
-    pub others: Vec<OsText>,
+    pub(super) others: Vec<OsText>,
 }
 
 /// An argument that cannot be parsed.
@@ -23,7 +26,7 @@ pub enum UpdateArgumentError {
     Number {
         /// The flag.
         flag: String,
-        /// Its value.
+        /// The flag's value.
         value: String,
     },
     /// A flag has no value.
@@ -32,82 +35,134 @@ pub enum UpdateArgumentError {
 }
 
 /// Syntax of a flag's value.
-enum Form {
-    /// An integer.
-    Number,
+enum Syntax {
+    /// An integer, which every runtime reads as decimal.
+    Decimal,
+    /// An integer, which runc reads in any notation of Go: an `IntFlag` of its command line.
+    Integer,
     /// Bytes, with an optional unit.
     Size,
     /// Text.
     Text,
 }
 
-/// Flags of runc and crun: name, group and field of `linux.resources`, syntax of the value.
-const FLAGS: [(&str, &str, &str, Form); 17] = [
-    ("blkio-weight", "blockIO", "weight", Form::Number),
-    ("cpu-period", "cpu", "period", Form::Number),
-    ("cpu-quota", "cpu", "quota", Form::Number),
-    ("cpu-burst", "cpu", "burst", Form::Number),
-    ("cpu-idle", "cpu", "idle", Form::Number),
-    ("cpu-share", "cpu", "shares", Form::Number),
-    ("cpu-shares", "cpu", "shares", Form::Number),
-    ("cpu-rt-period", "cpu", "realtimePeriod", Form::Number),
-    ("cpu-rt-runtime", "cpu", "realtimeRuntime", Form::Number),
-    ("cpuset-cpus", "cpu", "cpus", Form::Text),
-    ("cpuset-mems", "cpu", "mems", Form::Text),
-    ("kernel-memory", "memory", "kernel", Form::Size),
-    ("kernel-memory-tcp", "memory", "kernelTCP", Form::Size),
-    ("memory", "memory", "limit", Form::Size),
-    ("memory-reservation", "memory", "reservation", Form::Size),
-    ("memory-swap", "memory", "swap", Form::Size),
-    ("pids-limit", "pids", "limit", Form::Number),
+/// A flag: name, group and field of `linux.resources`, syntax of the value.
+type UpdateFlag = (&'static str, &'static str, &'static str, Syntax);
+
+/// Flags of runc and crun.
+const FLAGS: [UpdateFlag; 17] = [
+    ("blkio-weight", "blockIO", "weight", Syntax::Integer),
+    ("cpu-period", "cpu", "period", Syntax::Decimal),
+    ("cpu-quota", "cpu", "quota", Syntax::Decimal),
+    ("cpu-burst", "cpu", "burst", Syntax::Decimal),
+    ("cpu-idle", "cpu", "idle", Syntax::Decimal),
+    ("cpu-share", "cpu", "shares", Syntax::Decimal),
+    ("cpu-shares", "cpu", "shares", Syntax::Decimal),
+    ("cpu-rt-period", "cpu", "realtimePeriod", Syntax::Decimal),
+    ("cpu-rt-runtime", "cpu", "realtimeRuntime", Syntax::Decimal),
+    ("cpuset-cpus", "cpu", "cpus", Syntax::Text),
+    ("cpuset-mems", "cpu", "mems", Syntax::Text),
+    ("kernel-memory", "memory", "kernel", Syntax::Size),
+    ("kernel-memory-tcp", "memory", "kernelTCP", Syntax::Size),
+    ("memory", "memory", "limit", Syntax::Size),
+    ("memory-reservation", "memory", "reservation", Syntax::Size),
+    ("memory-swap", "memory", "swap", Syntax::Size),
+    ("pids-limit", "pids", "limit", Syntax::Integer),
 ];
 
-/// Parses the arguments after the verb.
+/// The flag that names a file with resources, which the wrapper has sent in the request.
+const RESOURCES: &str = "resources";
+
+/// An option as it was typed.
+struct Typed<'a> {
+    name: &'a str,
+    /// The value, if it is in the same argument.
+    inline: Option<&'a str>,
+    /// Whether the name may be an abbreviation: it follows two dashes.
+    may_be_short: bool,
+}
+
+impl<'a> Typed<'a> {
+    /// Splits an argument; `None` if it is no option.
+    fn of(argument: &'a str) -> Option<Self> {
+        let (option, may_be_short) = match argument.strip_prefix("--") {
+            Some(option) => (option, true),
+            None => (argument.strip_prefix('-')?, false),
+        };
+        let (name, inline) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        let typed = Self { name, inline, may_be_short };
+        // The file may follow the letter of its flag at once.
+        match name.strip_prefix('r') {
+            Some(file) if !may_be_short && !file.is_empty() && !typed.is_resources() => {
+                Some(Self { name: "r", inline: Some(&option[1..]), may_be_short })
+            }
+            _ => Some(typed).filter(|typed| !typed.name.is_empty()),
+        }
+    }
+
+    fn is_resources(&self) -> bool {
+        let is_abbreviation = self.may_be_short && RESOURCES.starts_with(self.name);
+        self.name == "r" || self.name == RESOURCES || is_abbreviation
+    }
+
+    /// Returns the flag of this name, or the only one that it abbreviates.
+    fn flag(&self) -> Option<&'static UpdateFlag> {
+        if let Some(flag) = FLAGS.iter().find(|flag| flag.0 == self.name) {
+            return Some(flag);
+        }
+        let mut fitting =
+            FLAGS.iter().filter(|flag| self.may_be_short && flag.0.starts_with(self.name));
+        let first = fitting.next()?;
+        fitting.all(|flag| (flag.1, flag.2) == (first.1, first.2)).then_some(first)
+    }
+}
+
+/// Parses the arguments after the verb. `notation`: how the runtime reads an integer.
 ///
 /// # Errors
 /// A flag has no value, or one that is not a number.
-pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateArgumentError> {
+pub(super) fn parse(
+    arguments: &[OsText],
+    id: &str,
+    notation: Notation,
+) -> Result<UpdateArguments, UpdateArgumentError> {
     let mut flags = Map::new();
     let mut parsed = UpdateArguments { flags: Value::Null, others: Vec::new() };
     let mut rest = arguments.iter();
     let mut id_seen = false;
     while let Some(argument) = rest.next() {
         let text = argument.0.to_string_lossy();
-        let Some(option) =
-            text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|o| !o.is_empty())
-        else {
-            // The id is left out here, and appended by the caller.
+        let Some(typed) = Typed::of(&text) else {
+            // The id is not in `others`: the caller appends it to the arguments.
             if id_seen || text != id {
                 parsed.others.push(argument.clone());
             }
             id_seen |= text == id;
             continue;
         };
-        let (name, inline) = match option.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (option, None),
+        let mut value = |name: &str| {
+            let next = || rest.next().map(|v| v.0.to_string_lossy().into_owned());
+            let value = typed.inline.map(str::to_owned).or_else(next);
+            value.ok_or_else(|| UpdateArgumentError::Missing(format!("--{name}")))
         };
-        let mut value = || {
-            inline
-                .clone()
-                .or_else(|| rest.next().map(|v| v.0.to_string_lossy().into_owned()))
-                .ok_or_else(|| UpdateArgumentError::Missing(format!("--{name}")))
-        };
-        if matches!(name, "resources" | "r") {
-            // The wrapper has sent the content of this file in the request.
-            value()?;
-        } else if let Some((_, group, field, form)) = FLAGS.iter().find(|f| f.0 == name) {
-            let value = value()?;
+        if typed.is_resources() {
+            value(RESOURCES)?;
+        } else if let Some((name, group, field, syntax)) = typed.flag() {
+            let value = value(name)?;
             let number = |n: Option<i64>| {
                 n.map(Value::from).ok_or_else(|| UpdateArgumentError::Number {
                     flag: format!("--{name}"),
                     value: value.clone(),
                 })
             };
-            let value = match form {
-                Form::Number => number(value.trim().parse().ok())?,
-                Form::Size => number(parse_size(value.trim()))?,
-                Form::Text => Value::from(value.clone()),
+            let value = match syntax {
+                Syntax::Decimal => number(value.trim().parse().ok())?,
+                Syntax::Integer => number(numbers::parse_integer(value.trim(), notation))?,
+                Syntax::Size => number(numbers::parse_size(value.trim()))?,
+                Syntax::Text => Value::from(value.clone()),
             };
             let group = flags.entry(*group).or_insert_with(|| json!({}));
             if let Value::Object(group) = group {
@@ -115,7 +170,8 @@ pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateAr
             }
         } else {
             parsed.others.push(argument.clone());
-            if inline.is_none() && matches!(name, "l3-cache-schema" | "mem-bw-schema") {
+            let takes_value = matches!(typed.name, "l3-cache-schema" | "mem-bw-schema");
+            if typed.inline.is_none() && takes_value {
                 parsed.others.extend(rest.next().cloned());
             }
         }
@@ -124,39 +180,13 @@ pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateAr
     Ok(parsed)
 }
 
-/// Parses a size in bytes with an optional binary unit: 512m, 1G, 4KiB, -1.
-fn parse_size(text: &str) -> Option<i64> {
-    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = unit.to_ascii_lowercase();
-    let power = match unit.trim_end_matches("ib").trim_end_matches('b') {
-        "" => 0,
-        "k" => 1,
-        "m" => 2,
-        "g" => 3,
-        "t" => 4,
-        "p" => 5,
-        _ => return None,
-    };
-    let scale = 1024i64.pow(power);
-    match number.trim().parse::<i64>() {
-        Ok(n) => n.checked_mul(scale),
-        Err(_) => number
-            .trim()
-            .parse::<f64>()
-            .ok()
-            .filter(|n| n.is_finite())
-            .map(|n| (n * scale as f64) as i64),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(arguments: &[&str], flags: Value, others: &[&str]) {
         let texts: Vec<OsText> = arguments.iter().map(|a| OsText::from(*a)).collect();
-        let parsed = parse(&texts, "c1").unwrap();
+        let parsed = parse(&texts, "c1", Notation::Go).unwrap();
         let others: Vec<OsText> = others.iter().map(|a| OsText::from(*a)).collect();
         assert_eq!((parsed.flags, parsed.others), (flags, others), "{arguments:?}");
     }
@@ -179,29 +209,50 @@ mod tests {
         );
     }
 
+    /// argp of glibc, which crun uses, takes every abbreviation that is not ambiguous.
     #[test]
-    fn sizes_have_binary_units() {
-        for (text, bytes) in [
-            ("1", 1),
-            ("1k", 1024),
-            ("1KiB", 1024),
-            ("2Gb", 2 << 30),
-            ("1.5m", 3 << 19),
-            ("-1", -1),
-        ] {
-            assert_eq!(parse_size(text), Some(bytes), "{text}");
-        }
-        for text in ["", "m", "1x", "9999999999999t"] {
-            assert_eq!(parse_size(text), None, "{text}");
-        }
+    fn abbreviations_of_crun_are_flags() {
+        check(
+            &["--cpu-shar", "3", "--pids=33", "--memory-r", "1m", "c1"],
+            json!({
+                "cpu": {"shares": 3}, "pids": {"limit": 33}, "memory": {"reservation": 1 << 20}
+            }),
+            &[],
+        );
+        check(&["--res", "-", "c1"], json!({}), &[]);
+        check(&["--res=-", "c1"], json!({}), &[]);
+        check(&["-r-", "c1"], json!({}), &[]);
+        check(&["-r=-", "c1"], json!({}), &[]);
+        // Ambiguous ones, and those after one dash, are no flags of any runtime.
+        check(
+            &["--mem=1", "--cpu=2", "-pids=3", "c1"],
+            json!({}),
+            &["--mem=1", "--cpu=2", "-pids=3"],
+        );
     }
 
     #[test]
-    fn an_error_names_the_flag() {
-        let error = parse(&["--pids-limit".into(), "many".into()], "c1").unwrap_err();
+    fn numbers_are_read_as_the_runtime_reads_them() {
+        let limit = |text: &str, notation| {
+            let arguments = [OsText::from("--pids-limit"), OsText::from(text), OsText::from("c1")];
+            parse(&arguments, "c1", notation).map(|parsed| parsed.flags["pids"]["limit"].clone())
+        };
+        assert_eq!(limit("017", Notation::Go), Ok(json!(15)));
+        assert_eq!(limit("0x11", Notation::Go), Ok(json!(17)));
+        assert_eq!(limit("017", Notation::Decimal), Ok(json!(17)));
+        assert!(limit("0x11", Notation::Decimal).is_err());
+        // runc reads the other flags as decimal.
+        let shares = ["--cpu-share=017", "c1"].map(OsText::from);
+        let parsed = parse(&shares, "c1", Notation::Go).unwrap();
+        assert_eq!(parsed.flags, json!({"cpu": {"shares": 17}}));
+    }
+
+    #[test]
+    fn an_argument_error_names_the_flag() {
+        let error = parse(&["--pids-limit".into(), "many".into()], "c1", Notation::Go).unwrap_err();
         assert_eq!(error.to_string(), "update: --pids-limit: \"many\" is not a number");
         assert_eq!(
-            parse(&["--memory".into()], "c1").unwrap_err().to_string(),
+            parse(&["--memory".into()], "c1", Notation::Go).unwrap_err().to_string(),
             "update: --memory needs a value"
         );
     }

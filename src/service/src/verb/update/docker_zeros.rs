@@ -1,11 +1,10 @@
-//! Zeros in updates of Docker up to version 23. These updates have every field, with 0 in those
-//! that the user did not give (moby, `daemon/update_linux.go`, `toContainerdResources`). Newer
-//! versions leave such fields out. Whatever the version, a zero in one of these fields never sets a
-//! limit.
+//! Removes meaningless zeros from Docker's updates. Docker up to version 23 sends every field, with
+//! 0 in the fields that the user did not give (moby, `daemon/update_linux.go`,
+//! `toContainerdResources`). Newer versions omit such fields. In no version does a zero in one of
+//! the fields below set a limit: to clear a limit, Docker sends -1.
 //!
-//! If they were kept, the zeros would replace limits of plugins by "no limit" in the record of
-//! `nrid`. Zeros of other engines are requests and are kept, as are zeros in Docker's other fields:
-//! to clear a limit, Docker sends -1.
+//! Without the removal, the zeros would replace limits of plugins by "no limit" in the record of
+//! `nrid`. Zeros of other engines, and zeros in other fields of Docker, are requests and are kept.
 
 use serde_json::{Map, Value};
 
@@ -16,8 +15,8 @@ const FIELDS: [(&str, &[&str]); 3] = [
     ("blockIO", &["weight"]),
 ];
 
-/// Drops the fields that the user did not give, and groups that become empty.
-pub(super) fn drop_zeros(resources: &mut Map<String, Value>) {
+/// Removes the fields that the user did not give, and groups that become empty.
+pub(super) fn remove_zeros(resources: &mut Map<String, Value>) {
     for (name, fields) in FIELDS {
         let Some(group) = resources.get_mut(name).and_then(Value::as_object_mut) else { continue };
         let before = group.len();
@@ -37,12 +36,12 @@ mod tests {
 
     fn check(given: Value, expected: Value) {
         let Value::Object(mut map) = given.clone() else { unreachable!() };
-        drop_zeros(&mut map);
+        remove_zeros(&mut map);
         assert_eq!(Value::Object(map), expected, "{given}");
     }
 
     #[test]
-    fn zeros_that_docker_20_10_sends_are_dropped() {
+    fn zeros_that_docker_20_10_sends_are_removed() {
         // docker update --memory 48m --memory-swap 96m --cpus 0.2
         check(
             json!({
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn other_zeros_and_other_fields_are_kept() {
+    fn zeros_in_other_fields_are_kept() {
         let given = json!({
             "memory": {"swap": 0, "limit": "0"},
             "cpu": {"idle": 0, "cpus": "0"},

@@ -1,4 +1,5 @@
-//! An `update` after the runtime's call: completed, cancelled or resolved.
+//! The part of an `update` after the runtime's call: completes the update if the runtime has made
+//! it, undoes the update if the runtime has refused it, or finds out which of them applies.
 
 use crate::{
     error::Error,
@@ -13,25 +14,30 @@ impl Service {
     /// plugins.
     ///
     /// # Errors
-    /// The resources set by plugins cannot be made effective.
-    pub(super) fn finish_update(&self, update: Update) -> Result<(), Error> {
-        let Update { container, pending, .. } = update;
+    /// The resources set by plugins cannot be made effective. The update fails then, so the
+    /// previous resources are set again.
+    pub(super) async fn finish_update(&self, update: Update) -> Result<(), Error> {
+        let Update { container, pending, .. } = &update;
         let notify = pending.notify;
         let (requested, owners) = (pending.requested.clone(), pending.owners.clone());
-        let record = Record { requested, owners, ..container.record() };
+        let record = Record { requested, owners, ..Record::clone(&container.record()) };
         let mut enforced =
             self.resource_manager.enforce_strictly(&record, &pending.effective.resources);
         if let (Ok(()), Some((_, group))) = (&enforced, &pending.effective.rdt_class) {
             enforced = self.resource_manager.move_to_rdt_group(&record, group);
         }
-        // Recorded even if it is not effective: the next update enforces it again.
-        let record = self.registry.change(&container, |r| r.complete(pending));
+        if let Err(error) = enforced {
+            let record = self.registry.change(container, |r| r.pending_update = None);
+            self.resource_manager.undo(&record, &pending.effective).await;
+            return Err(error.into());
+        }
+        let record = self.registry.change(container, |r| r.complete(pending.clone()));
         if notify {
-            self.updated(&container);
+            self.on_updated(container);
         } else {
             set_pod_resources(&self.registry, &record);
         }
-        Ok(enforced?)
+        Ok(())
     }
 
     /// Undoes an update that the runtime has refused.
@@ -49,12 +55,13 @@ impl Service {
         }
         self.resource_manager.enforce_reconciled(&update.container, &leftover);
         if update.pending.notify {
-            self.updated(&update.container);
+            self.on_updated(&update.container);
         }
     }
 
     /// Restores the effective resources, because crun does not revert the files that it wrote
-    /// before it failed. A container without resources of plugins is left as crun left it.
+    /// before it failed. Does nothing for a container without resources of plugins: its `update` is
+    /// between the engine and the runtime.
     async fn undo_update(&self, update: &Update) {
         if update.substitute.arguments.is_some() {
             let (record, tried) = (update.container.record(), &update.pending.effective);

@@ -6,6 +6,7 @@
 pub mod args;
 mod docker_zeros;
 mod finish;
+mod numbers;
 mod prepare;
 
 use crate::{
@@ -31,7 +32,7 @@ pub async fn serve(
     let Some(container) = service.registry.get(&request.key) else {
         return channel.send(&Reply::Bypass).await;
     };
-    service.stopped_if_ended(&container).await;
+    service.on_stopped_if_ended(&container).await;
     // The runtime refuses the update of a stopped container.
     if container.status() == ContainerStatus::Stopped {
         return channel.send(&Reply::Bypass).await;
@@ -42,7 +43,7 @@ pub async fn serve(
     };
     match channel.proceed(update.substitute.clone()).await {
         Some(finished) if finished.exit.success() => {
-            let reply = match service.finish_update(update) {
+            let reply = match service.finish_update(update).await {
                 Ok(()) => Reply::Done,
                 Err(error) => request.refuse(&error),
             };

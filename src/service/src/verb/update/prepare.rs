@@ -1,7 +1,7 @@
-//! An `update` before the runtime's call: the engine's request, the plugins' replies, and the
-//! resources that will be effective.
+//! The part of an `update` before the runtime's call: parses the engine's request, sends it to
+//! plugins, and computes the resources that will be effective.
 
-use super::{args, docker_zeros};
+use super::{args, docker_zeros, numbers::Notation};
 use crate::{
     error::{CallerError, Error},
     host::process::ProcessIdentity,
@@ -61,7 +61,7 @@ impl Service {
         caller: Option<ProcessIdentity>,
     ) -> Result<Update, Error> {
         let record = container.record();
-        let requested = requested(begin, &record)?;
+        let requested = parse_request(begin, &record)?;
         let fields = resources_to_nri(&requested.fields).map_err(CallerError::ResourceField)?;
         if record.sandbox {
             let guard = self.request_pod_update(&container, fields).await?;
@@ -69,7 +69,7 @@ impl Service {
             let pending = PendingUpdate {
                 requested: requested.all,
                 effective,
-                owners: record.owners,
+                owners: record.owners.clone(),
                 caller,
                 notify: true,
             };
@@ -119,7 +119,7 @@ impl Service {
             true => requested.substitute(&effective, &record.key.id),
             false => Substitute::default(),
         };
-        let mut owners = record.owners;
+        let mut owners = record.owners.clone();
         owners::assign(&mut owners, &requested.fields, None);
         let pending = PendingUpdate {
             requested: requested.all,
@@ -144,8 +144,8 @@ impl Service {
         Ok(Update { container, pending, substitute, _guard: guard })
     }
 
-    /// Sends the update of a container to plugins. In shadow mode the outcome is logged, and an
-    /// empty one is returned.
+    /// Sends the update of a container to plugins. In shadow mode, logs the outcome and returns an
+    /// empty outcome.
     async fn request_update(
         &self,
         container: &Container,
@@ -172,16 +172,16 @@ impl Service {
         if !shadow {
             return agreed;
         }
-        let id = container.key().id;
+        let id = &container.key().id;
         let guard = match agreed {
             Ok((outcome, guard)) => {
-                if let Some(answer) = outcome.answer {
-                    tracing::info!(container = id, reply = ?answer, "shadow: would be updated");
+                if let Some(update) = outcome.merged_update {
+                    tracing::info!(container = id, reply = ?update, "shadow: would be updated");
                 }
                 guard
             }
             Err(error) => {
-                let error = error.line(&id);
+                let error = error.line(id);
                 tracing::info!(container = id, error, "shadow: would be refused");
                 container.update_lock.clone().lock_owned().await
             }
@@ -189,7 +189,7 @@ impl Service {
         Ok((UpdateOutcome::default(), guard))
     }
 
-    /// Sends the update of a pod to plugins, which can refuse but not change it.
+    /// Sends the update of a pod to plugins, which can refuse the update but not change it.
     async fn request_pod_update(
         &self,
         sandbox: &Container,
@@ -208,7 +208,7 @@ impl Service {
         agreed
     }
 
-    /// Commits the replies: updates other containers, and takes the update lock of this one.
+    /// Commits the replies: updates other containers, and takes the update lock of `container`.
     /// Commits run in the order of the requests.
     async fn commit_update(
         &self,
@@ -217,7 +217,7 @@ impl Service {
         outcome: UpdateOutcome,
     ) -> Result<(UpdateOutcome, UpdateGuard), Error> {
         let own = outcome
-            .answer
+            .merged_update
             .as_ref()
             .and_then(|a| a.linux.as_ref())
             .and_then(|l| l.resources.as_ref());
@@ -228,7 +228,7 @@ impl Service {
             let after = self.resource_manager.overlay(&before, own)?;
             let owners =
                 outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
-            let record = Record { effective: before, ..record };
+            let record = Record { effective: before, ..Record::clone(&record) };
             self.resource_manager.check_supported(&record, &after, &owners).await?;
         }
         let failed = self
@@ -242,8 +242,9 @@ impl Service {
 }
 
 /// Parses the resources or the flags of an update.
-fn requested(begin: &Begin, record: &Record) -> Result<Requested, CallerError> {
-    let arguments = args::parse(&begin.arguments, &record.key.id)?;
+fn parse_request(begin: &Begin, record: &Record) -> Result<Requested, CallerError> {
+    let notation = Notation::of(&record.runtime.name());
+    let arguments = args::parse(&begin.arguments, &record.key.id, notation)?;
     let fields = match &begin.resources {
         Some(text) => {
             let mut resources: Value =
@@ -254,9 +255,10 @@ fn requested(begin: &Begin, record: &Record) -> Result<Requested, CallerError> {
             }
             let fields = resources.as_object_mut().ok_or(CallerError::ResourcesNotAnObject)?;
             if record.engine.is_docker() {
-                docker_zeros::drop_zeros(fields);
+                docker_zeros::remove_zeros(fields);
             }
-            // Some engines send all resources: only those that differ from the last request count.
+            // Some engines send all resources. Only resources that differ from the engine's last
+            // request count as requested.
             changed(&record.requested, &resources)
         }
         None => arguments.flags,
@@ -280,6 +282,7 @@ impl Requested {
     }
 }
 
+/// Returns `base` with the fields of `top` added or replaced.
 fn merged(base: &Value, top: &Value) -> Value {
     let mut merged = base.clone();
     overlay(&mut merged, top);

@@ -1,0 +1,378 @@
+//! Work that may block, kept off the threads that serve requests.
+//!
+//! [`run`] is for files whose file system may hang: an access has a time limit, and one file system
+//! blocks a limited number of threads, so that others, and other requests, have threads left.
+//! [`blocking`] is for work that takes long but ends, such as a write to `memory.max` that reclaims
+//! memory, or a walk through `/proc`.
+
+use nri_host::mountinfo::mounts;
+use rustix::fs::{major, minor};
+use std::{
+    collections::HashMap,
+    fmt, fs,
+    os::fd::{AsFd, AsRawFd},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::{block_in_place, spawn_blocking},
+    time::{Instant, timeout_at},
+};
+
+/// Number of threads that may access one file system at the same time. An access takes less than a
+/// millisecond unless the file system hangs, so that hundreds of creations at once need no more.
+pub const MAX_THREADS: usize = 8;
+
+/// Number of threads past their limits, of all file systems, from which on no access begins: half
+/// of those that tokio has, so that other work has threads left.
+const MAX_LATE: usize = 256;
+
+/// Time limit of a look-up in a directory.
+pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The files that share a limit of threads: those of a file system, as far as it is known without
+/// an access that could hang.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum FileSystem {
+    /// The files of a mount, by its id.
+    Mount(u64),
+    /// The files of a device, by its number.
+    Device(u64),
+    /// The files in a directory that callers name.
+    Directory(PathBuf),
+    /// Targets of symbolic links, on unknown mounts.
+    Linked,
+    /// Specifications of CDI devices.
+    CdiSpecs,
+    /// The directory of launched plugins.
+    Plugins,
+}
+
+impl FileSystem {
+    /// Returns the mount of an open file. Reads only `/proc`, which does not hang.
+    pub fn of(fd: impl AsFd) -> Self {
+        let info = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
+        let text = fs::read_to_string(info).unwrap_or_default();
+        let mount = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+        mount.and_then(|id| id.trim().parse().ok()).map_or(Self::Linked, Self::Mount)
+    }
+
+    /// Returns the files in a directory.
+    pub fn directory(path: &Path) -> Self {
+        Self::Directory(path.to_owned())
+    }
+}
+
+/// Names the files so that an administrator finds their file system.
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mount(id) => match mounts().iter().find(|mount| mount.id == *id) {
+                Some(mount) => write!(f, "mount {}", mount.point.display()),
+                None => write!(f, "mount with id {id}"),
+            },
+            Self::Device(number) => {
+                let device = format!("{}:{}", major(*number), minor(*number));
+                match mounts().iter().find(|mount| mount.device == device) {
+                    Some(mount) => write!(f, "mount {}", mount.point.display()),
+                    None => write!(f, "file system of device {device}"),
+                }
+            }
+            Self::Directory(path) => write!(f, "directory {}", path.display()),
+            Self::Linked => f.write_str("targets of symbolic links in bundles"),
+            Self::Plugins => f.write_str("the plugin directory"),
+            Self::CdiSpecs => f.write_str("directories of CDI specifications"),
+        }
+    }
+}
+
+/// An access that did not end in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its file system hangs")]
+pub struct FileSystemHangs;
+
+/// Accesses files on another thread of this process. The access goes on after an error.
+///
+/// # Errors
+/// The access has not ended within `limit`, which includes the wait for earlier accesses of the
+/// file system; or as many accesses as have a thread, of this file system or of all, are past their
+/// limits.
+pub async fn run<T: Send + 'static>(
+    file_system: FileSystem,
+    limit: Duration,
+    access: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, FileSystemHangs> {
+    ACCESS.run(file_system, limit, access).await
+}
+
+/// Whether an access to this file system is past its limit.
+pub fn hangs(file_system: &FileSystem) -> bool {
+    ACCESS.threads(file_system.clone()).late() > 0
+}
+
+/// Returns the file systems with an access that is past its limit.
+pub fn hanging() -> Vec<FileSystem> {
+    ACCESS.hanging()
+}
+
+/// Whether any access has not ended. A thread that waits for a file system may keep this process
+/// from executing another program, for as long as it waits.
+pub fn any_in_progress() -> bool {
+    ACCESS.all().values().any(|threads| !threads.deadlines().is_empty())
+}
+
+/// Threads are a resource of the process.
+static ACCESS: LazyLock<FileAccess> = LazyLock::new(FileAccess::default);
+
+/// The threads that access files, by file system.
+#[derive(Debug, Default)]
+struct FileAccess(Mutex<HashMap<FileSystem, Arc<Threads>>>);
+
+/// The threads that access one file system.
+#[derive(Debug)]
+struct Threads {
+    file_system: FileSystem,
+    /// Whether the log says that the file system hangs.
+    reported: AtomicBool,
+    permits: Arc<Semaphore>,
+    /// The deadlines of the accesses in progress.
+    deadlines: Mutex<Vec<Instant>>,
+}
+
+/// An access in progress.
+struct Access {
+    threads: Arc<Threads>,
+    deadline: Instant,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl FileAccess {
+    async fn run<T: Send + 'static>(
+        &self,
+        file_system: FileSystem,
+        limit: Duration,
+        access: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, FileSystemHangs> {
+        let deadline = Instant::now() + limit;
+        let threads = self.threads(file_system);
+        if threads.late() >= MAX_THREADS {
+            threads.report();
+            return Err(FileSystemHangs);
+        }
+        // The log names the file systems.
+        if self.late() >= MAX_LATE {
+            return Err(FileSystemHangs);
+        }
+        let done = async {
+            let in_progress = threads.start(deadline).await;
+            let access = spawn_blocking(move || {
+                let _in_progress = in_progress;
+                access()
+            });
+            match access.await {
+                Ok(result) => Ok(result),
+                Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+                // The process ends.
+                Err(_) => Err(FileSystemHangs),
+            }
+        };
+        timeout_at(deadline, done).await.unwrap_or_else(|_| {
+            threads.report();
+            Err(FileSystemHangs)
+        })
+    }
+
+    /// Returns the number of threads that are past the limits of their accesses.
+    fn late(&self) -> usize {
+        self.all().values().map(|threads| threads.late()).sum()
+    }
+
+    fn hanging(&self) -> Vec<FileSystem> {
+        let all = self.all();
+        all.values().filter(|t| t.late() > 0).map(|t| t.file_system.clone()).collect()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<FileSystem, Arc<Threads>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn threads(&self, file_system: FileSystem) -> Arc<Threads> {
+        let mut all = self.all();
+        // File systems come and go: those without an access are forgotten.
+        all.retain(|_, threads| Arc::strong_count(threads) > 1);
+        let new = || Threads {
+            file_system: file_system.clone(),
+            reported: AtomicBool::default(),
+            permits: Arc::new(Semaphore::new(MAX_THREADS)),
+            deadlines: Mutex::default(),
+        };
+        all.entry(file_system.clone()).or_insert_with(|| Arc::new(new())).clone()
+    }
+}
+
+impl Threads {
+    /// Waits for a thread.
+    async fn start(self: &Arc<Self>, deadline: Instant) -> Access {
+        // The semaphore is never closed.
+        let permit = self.permits.clone().acquire_owned().await.ok();
+        self.deadlines().push(deadline);
+        Access { threads: self.clone(), deadline, _permit: permit }
+    }
+
+    /// Logs once that the file system hangs, until it has replied to all accesses.
+    fn report(&self) {
+        if !self.reported.swap(true, Relaxed) {
+            tracing::error!(
+                file_system = %self.file_system,
+                "a file system hangs: requests that need it fail, and nrid cannot restart"
+            );
+        }
+    }
+
+    /// Returns the number of threads that are past the limits of their accesses.
+    fn late(&self) -> usize {
+        let now = Instant::now();
+        self.deadlines().iter().filter(|deadline| **deadline < now).count()
+    }
+
+    fn deadlines(&self) -> MutexGuard<'_, Vec<Instant>> {
+        self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Access {
+    fn drop(&mut self) {
+        let mut deadlines = self.threads.deadlines();
+        if let Some(index) = deadlines.iter().position(|deadline| *deadline == self.deadline) {
+            deadlines.swap_remove(index);
+        }
+        if deadlines.is_empty() && self.threads.reported.swap(false, Relaxed) {
+            let file_system = &self.threads.file_system;
+            tracing::info!(%file_system, "the file system that hung has replied");
+        }
+    }
+}
+
+/// Does work that may take long, but ends. The other tasks of this thread move to another thread.
+pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
+        // In a test, or outside of the runtime.
+        _ => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    };
+
+    #[tokio::test]
+    async fn a_file_system_that_hangs_leaves_threads_for_others() {
+        let access = FileAccess::default();
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let begun = Arc::new(AtomicUsize::new(0));
+        let hang = |limit| {
+            let (ended, begun) = (ended.clone(), begun.clone());
+            access.run(FileSystem::Mount(1), limit, move || {
+                begun.fetch_add(1, SeqCst);
+                let _ = ended.lock().unwrap().recv();
+            })
+        };
+        for _ in 0..MAX_THREADS {
+            assert_eq!(hang(Duration::from_millis(20)).await, Err(FileSystemHangs));
+        }
+        // Refused without a wait, which would have no end.
+        assert_eq!(hang(Duration::MAX / 4).await, Err(FileSystemHangs));
+        assert_eq!(begun.load(SeqCst), MAX_THREADS);
+        assert_eq!(access.hanging(), [FileSystem::Mount(1)]);
+        let long = Duration::from_secs(60);
+        assert_eq!(access.run(FileSystem::Mount(2), long, || 7).await, Ok(7));
+        drop(end);
+        let works = || access.run(FileSystem::Mount(1), long, || 8);
+        while works().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(access.0.lock().unwrap().len(), 1, "the other mount was not forgotten");
+    }
+
+    #[tokio::test]
+    async fn many_file_systems_that_hang_leave_threads_for_other_work() {
+        let access = FileAccess::default();
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Arc::new(Mutex::new(ended));
+        let hang = |mount| {
+            let ended = ended.clone();
+            let hang = move || drop(ended.lock().map(|ended| ended.recv()));
+            access.run(FileSystem::Mount(mount), Duration::ZERO, hang)
+        };
+        for mount in 0..MAX_LATE as u64 {
+            hang(mount).await.unwrap_err();
+        }
+        assert_eq!(access.late(), MAX_LATE);
+        let long = Duration::from_secs(60);
+        let other = || access.run(FileSystem::Mount(u64::MAX), long, || 7);
+        assert_eq!(other().await, Err(FileSystemHangs));
+        drop(end);
+        while other().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_system_that_hangs_is_reported_once_until_it_replies() {
+        let access = FileAccess::default();
+        let (end, ended) = mpsc::channel::<()>();
+        let hang = move || ended.recv().unwrap_or_default();
+        let threads = access.threads(FileSystem::Mount(1));
+        access.run(FileSystem::Mount(1), Duration::ZERO, hang).await.unwrap_err();
+        assert!(threads.reported.load(SeqCst));
+        drop(end);
+        while threads.reported.load(SeqCst) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[test]
+    fn file_systems_are_named_by_their_mount_points() {
+        let file = fs::File::open("/proc/self/stat").unwrap();
+        assert_eq!(FileSystem::of(&file).to_string(), "mount /proc");
+        let device = rustix::fs::fstat(&file).unwrap().st_dev;
+        assert_eq!(FileSystem::Device(device).to_string(), "mount /proc");
+        assert_eq!(FileSystem::Mount(u64::MAX).to_string(), format!("mount with id {}", u64::MAX));
+        assert_eq!(FileSystem::directory(Path::new("/a")).to_string(), "directory /a");
+    }
+
+    #[test]
+    fn files_of_one_mount_have_one_limit() {
+        let open = |path: &str| FileSystem::of(fs::File::open(path).unwrap());
+        assert!(matches!(open("/proc/self/stat"), FileSystem::Mount(_)));
+        assert_eq!(open("/proc/self/stat"), open("/proc/self/status"));
+        assert_ne!(open("/proc/self/stat"), open("/dev/null"));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_run_while_work_blocks() {
+        let (sender, receiver) = mpsc::channel();
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let work = tokio::spawn(async move {
+            begin.send(()).unwrap();
+            blocking(|| receiver.recv().unwrap())
+        });
+        begun.await.unwrap();
+        // This task runs only if the single worker is free.
+        tokio::spawn(async move { sender.send(5).unwrap() }).await.unwrap();
+        assert_eq!(work.await.unwrap(), 5);
+    }
+}

@@ -1,0 +1,222 @@
+//! Mount namespaces of callers, where they differ from that of `nrid`. Paths that a caller names
+//! are those of its mount namespace: bundles, the root directory of its runtime, sources of mounts.
+//! Start from [`MountNamespaces::of_process`].
+//!
+//! Each namespace is held open once, as long as a container or a request refers to it. A record has
+//! the inode of its namespace; after a restart, [`MountNamespaces::find`] searches for a process in
+//! it, such as the engine or the parent of the container's process.
+
+use nri_trust::Owners;
+use rustix::{
+    fs::{Mode, OFlags, ResolveFlags, openat2},
+    process::{chroot, fchdir},
+    thread::{LinkNameSpaceType, move_into_link_name_space},
+};
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File, Metadata},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+/// A mount namespace, held open.
+#[derive(Debug)]
+pub struct MountNamespace {
+    inode: u64,
+    namespace: OwnedFd,
+    /// Root directory of a process in the namespace.
+    root: OwnedFd,
+}
+
+impl MountNamespace {
+    fn of_process(pid: i32) -> io::Result<Self> {
+        let namespace = File::open(format!("/proc/{pid}/ns/mnt"))?;
+        let inode = namespace.metadata()?.ino();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())?;
+        Ok(Self { inode, namespace: namespace.into(), root })
+    }
+
+    /// Identifies the namespace as long as it exists.
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Opens a path as a process in this namespace would.
+    ///
+    /// # Errors
+    /// The path does not exist, or cannot be opened.
+    pub fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        Ok(openat2(&self.root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?)
+    }
+
+    /// Returns the metadata of a file in this namespace, links followed.
+    ///
+    /// # Errors
+    /// The file does not exist, or cannot be opened.
+    pub fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        File::from(self.open(path, OFlags::PATH)?).metadata()
+    }
+
+    /// The descriptors of the namespace and of its root directory, for [`enter`].
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.namespace.as_fd(), self.root.as_fd()]
+    }
+}
+
+/// Moves this process into a namespace. The process must have one thread. Makes system calls only,
+/// so that it may be called between fork and exec.
+///
+/// # Errors
+/// The process lacks CAP_SYS_ADMIN or CAP_SYS_CHROOT.
+pub fn enter([namespace, root]: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+    move_into_link_name_space(namespace, Some(LinkNameSpaceType::Mount))?;
+    // The root directory is that of the namespace now; the caller may have another one.
+    fchdir(root)?;
+    chroot(c".")?;
+    Ok(())
+}
+
+/// The mount namespaces that are held open.
+#[derive(Debug)]
+pub struct MountNamespaces {
+    /// Inode of the namespace of this process; `None` if it is unknown.
+    own: Option<u64>,
+    known: Mutex<HashMap<u64, Weak<MountNamespace>>>,
+}
+
+impl Default for MountNamespaces {
+    fn default() -> Self {
+        Self { own: inode_of("self"), known: Mutex::default() }
+    }
+}
+
+impl MountNamespaces {
+    /// Returns the namespace of a process; `None` if it is that of `nrid`, or cannot be read.
+    pub fn of_process(&self, pid: i32) -> Option<Arc<MountNamespace>> {
+        let inode = inode_of(&pid.to_string())?;
+        if self.own.is_none_or(|own| own == inode) {
+            return None;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(namespace) = known.get(&inode).and_then(Weak::upgrade) {
+            return Some(namespace);
+        }
+        known.retain(|_, namespace| namespace.strong_count() > 0);
+        let opened = match MountNamespace::of_process(pid) {
+            Ok(opened) => Arc::new(opened),
+            Err(error) => {
+                tracing::warn!(pid, %error, "cannot open the mount namespace of a caller");
+                return None;
+            }
+        };
+        // Paths are those of this namespace if the id belongs to another process now.
+        known.insert(opened.inode, Arc::downgrade(&opened));
+        Some(opened)
+    }
+
+    /// Finds the namespaces with these inodes, by processes of the host in them. The kernel reuses
+    /// the inode of a namespace that has ended: the next one with it may be that of a container,
+    /// whose files must not be run as the runtime.
+    pub fn find(&self, inodes: &HashSet<u64>) -> HashMap<u64, Arc<MountNamespace>> {
+        let mut found = HashMap::new();
+        if inodes.is_empty() {
+            return found;
+        }
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in entries.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok()) {
+            let inode = inode_of(&pid.to_string());
+            let Some(inode) = inode.filter(|i| inodes.contains(i) && !found.contains_key(i)) else {
+                continue;
+            };
+            let Some(namespace) = self.of_process(pid) else { continue };
+            // Checked after the namespace and the root directory are open, because the pid may have
+            // been reused.
+            if namespace.inode == inode && is_of_host(pid) && has_root_of_host(&namespace) {
+                found.insert(inode, namespace);
+            }
+        }
+        found
+    }
+
+    /// Whether this is the namespace of `nrid`.
+    pub fn is_own(&self, inode: u64) -> bool {
+        self.own == Some(inode)
+    }
+}
+
+/// Whether a process belongs to our users, and to neither a container nor another user namespace.
+fn is_of_host(pid: i32) -> bool {
+    let of = |name: &str| fs::metadata(format!("/proc/{pid}/ns/{name}")).ok().map(|m| m.ino());
+    let own = |name: &str| fs::metadata(format!("/proc/self/ns/{name}")).ok().map(|m| m.ino());
+    let has_our = |name: &str| of(name).is_some() && of(name) == own(name);
+    let status = procfs::process::Process::new(pid).and_then(|process| process.status());
+    let owners = Owners::of_this_process();
+    has_our("user")
+        && has_our("pid")
+        && status.is_ok_and(|s| {
+            [s.ruid, s.euid, s.suid, s.fuid].into_iter().all(|uid| owners.contains(uid))
+        })
+}
+
+/// Whether the root directory of a namespace is ours: a container that shares the pid namespace of
+/// the host has a root directory of its own.
+fn has_root_of_host(namespace: &MountNamespace) -> bool {
+    let id = |m: Metadata| (m.dev(), m.ino());
+    let root = namespace.metadata(Path::new("/")).ok().map(id);
+    root.is_some() && root == fs::metadata("/").ok().map(id)
+}
+
+fn inode_of(process: &str) -> Option<u64> {
+    fs::metadata(format!("/proc/{process}/ns/mnt")).ok().map(|m| m.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Child, Command, Stdio},
+    };
+
+    /// Starts a process in a mount namespace of its own, below `outer`, and returns the namespace's
+    /// inode.
+    fn unshared(outer: &[&str]) -> (Child, u64) {
+        let mut child = Command::new("env")
+            .args(outer)
+            .args(["unshare", "--mount"])
+            .args(["sh", "-c", "stat -L -c %i /proc/self/ns/mnt; exec sleep 600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut inode = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut inode).unwrap();
+        (child, inode.trim().parse().unwrap())
+    }
+
+    #[test]
+    fn only_namespaces_of_host_processes_are_found_again() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can make mount namespaces");
+            return;
+        }
+        for (outer, is_found) in [
+            (&[][..], true),
+            (&["unshare", "--pid", "--fork", "--kill-child"], false),
+            (&["unshare", "--user", "--map-root-user"], false),
+            (&["setpriv", "--reuid", "65534", "unshare", "--user", "--map-root-user"], false),
+        ] {
+            let (mut child, inode) = unshared(outer);
+            let found = MountNamespaces::default().find(&HashSet::from([inode]));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(found.contains_key(&inode), is_found, "{outer:?}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Detection of starts that no verb or hook reported: by a wrapper that found no `nrid` running, or
+//! by a direct call of the runtime.
+
+use crate::{
+    host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
+    service::Service,
+    state::{container::Container, status::ContainerStatus},
+};
+use std::{io::ErrorKind, sync::Arc};
+
+/// The FIFO in a created container's directory at which its first process waits. runc and crun
+/// remove it at the start (`runc: libcontainer/container_linux.go`, `crun: src/libcrun/status.c`).
+const START_FIFO: &str = "exec.fifo";
+
+/// Runtimes with this FIFO, by their names.
+const FIFO_RUNTIMES: [&str; 2] = ["runc", "crun"];
+
+impl Service {
+    /// Reconciles a created container that seems to have been started without a report. Asks the
+    /// runtime only then, since that takes a process.
+    pub(super) async fn notice_start(self: &Arc<Self>, container: &Arc<Container>) {
+        if !may_have_started(container).await {
+            return;
+        }
+        // If a verb holds the lock, that verb or the next search notices the start.
+        let Some(_lock) = self.locks.try_container(container.key()) else { return };
+        let record = container.record();
+        if !self.registry.contains(container) || !may_have_started(container).await {
+            return;
+        }
+        self.reconcile(container).await;
+        if container.status() > record.status {
+            tracing::info!(container = record.key.id, "container was started without a verb");
+        }
+    }
+}
+
+async fn may_have_started(container: &Arc<Container>) -> bool {
+    // Most containers run.
+    if !waits_for_start(container) {
+        return false;
+    }
+    let file_system = FileSystem::directory(&container.record().runtime.root());
+    let container = container.clone();
+    let look_up = move || may_have_started_now(&container);
+    file_access::run(file_system, LOOKUP_TIMEOUT, look_up).await.unwrap_or_default()
+}
+
+fn waits_for_start(container: &Container) -> bool {
+    matches!(container.status(), ContainerStatus::Created | ContainerStatus::Starting)
+}
+
+/// Whether a created container no longer waits for its start. The start of a container of `run` is
+/// reported by our hook. The root of the runtime may hang.
+pub(super) fn may_have_started_now(container: &Container) -> bool {
+    if !waits_for_start(container) {
+        return false;
+    }
+    let record = container.record();
+    let name = record.runtime.name();
+    if record.by_run || !FIFO_RUNTIMES.iter().any(|known| name.contains(known)) {
+        return false;
+    }
+    let dir = record.runtime.root().join(&record.key.id);
+    let fifo = dir.join(START_FIFO).symlink_metadata();
+    dir.is_dir() && fifo.is_err_and(|e| e.kind() == ErrorKind::NotFound)
+}

@@ -1,0 +1,77 @@
+//! What this host can do, as it was read last. Reading it takes longer the more mounts and control
+//! groups there are, so it is not read for each container.
+
+use nri_spec::capability::HostCapabilities;
+use std::sync::{Mutex, PoisonError};
+
+/// The capabilities of this host, as they were read last.
+#[derive(Debug, Default)]
+pub struct KnownHost(Mutex<Option<HostCapabilities>>);
+
+impl KnownHost {
+    /// Performs a check of what the host can do. If nothing is known, or the check fails with what
+    /// is known, it is performed with what `read` returns now.
+    pub(super) fn check<E>(
+        &self,
+        read: impl FnOnce() -> HostCapabilities,
+        check: impl Fn(&HostCapabilities) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_some_and(|host| check(host).is_ok()) {
+            return Ok(());
+        }
+        let mut host = read();
+        let result = check(&host);
+        // A check that needs these files reads the host again: once a cgroup has the I/O
+        // controller, they can be looked up.
+        for file in &host.assumed_files {
+            host.files.remove(file);
+        }
+        *known = Some(host);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_read_again_only_if_a_check_fails() {
+        let known = KnownHost::default();
+        let reads = std::cell::Cell::new(0);
+        let has_resctrl = std::cell::Cell::new(false);
+        let read = || {
+            reads.set(reads.get() + 1);
+            HostCapabilities { resctrl: has_resctrl.get(), ..HostCapabilities::default() }
+        };
+        let needs_resctrl = |host: &HostCapabilities| host.resctrl.then_some(()).ok_or(());
+        assert_eq!(known.check(read, |_| Ok::<_, ()>(())), Ok(()));
+        assert_eq!(known.check(read, |_| Ok::<_, ()>(())), Ok(()));
+        assert_eq!(reads.get(), 1);
+        assert_eq!(known.check(read, needs_resctrl), Err(()));
+        has_resctrl.set(true);
+        assert_eq!(known.check(read, needs_resctrl), Ok(()));
+        assert_eq!(known.check(read, needs_resctrl), Ok(()));
+        assert_eq!(reads.get(), 3);
+    }
+
+    #[test]
+    fn files_that_are_assumed_to_exist_are_looked_up_again() {
+        let known = KnownHost::default();
+        let (reads, is_assumed) = (std::cell::Cell::new(0), std::cell::Cell::new(true));
+        let read = || {
+            reads.set(reads.get() + 1);
+            let files: std::collections::BTreeSet<_> =
+                is_assumed.get().then(|| "io.weight".to_owned()).into_iter().collect();
+            HostCapabilities { assumed_files: files.clone(), files, ..HostCapabilities::default() }
+        };
+        let needs_file =
+            |host: &HostCapabilities| host.files.contains("io.weight").then_some(()).ok_or(());
+        assert_eq!(known.check(read, needs_file), Ok(()));
+        assert_eq!(known.check(read, |_| Ok::<_, ()>(())), Ok(()));
+        assert_eq!(reads.get(), 1);
+        is_assumed.set(false);
+        assert_eq!(known.check(read, needs_file), Err(()));
+    }
+}

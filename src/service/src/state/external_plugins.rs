@@ -1,0 +1,232 @@
+//! External plugins that are connected, and those that were connected to the previous `nrid` and
+//! have not returned yet. Creations wait for the latter, because an `nrid` that has just started
+//! would otherwise create containers without them.
+//!
+//! The names are in a file of the state directory, which is written at each change: it serves a
+//! restart, an upgrade and a crash alike.
+
+use crate::state::store::write_json;
+use nri_adaptation::{PluginOrigin, PluginState, PluginStatus};
+use nri_api::PluginId;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// Name of the file in the state directory.
+const FILE: &str = "external-plugins.json";
+
+/// The external plugins of this `nrid`, and the missing ones of the previous one.
+#[derive(Debug)]
+pub struct ExternalPlugins {
+    file: PathBuf,
+    plugins: Mutex<Plugins>,
+    /// Whether no plugin is missing any more, or the deadline has passed.
+    complete: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Plugins {
+    /// Active plugins, by their serial number.
+    active: BTreeMap<u64, PluginId>,
+    /// Plugins of the previous `nrid` that are not active yet.
+    missing: BTreeSet<PluginId>,
+    /// Whether this `nrid` ends, so that disconnections no longer count.
+    ending: bool,
+}
+
+/// Content of the file.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Saved {
+    /// Plugins, as `NN-name`.
+    plugins: BTreeSet<String>,
+}
+
+impl ExternalPlugins {
+    /// Reads the plugins of the previous `nrid`. A missing or broken file has none.
+    pub fn load(state_dir: &Path) -> Self {
+        let file = state_dir.join(FILE);
+        // A killed nrid may have left its temporary file.
+        let _ = fs::remove_file(file.with_extension("new"));
+        let saved = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let Saved { plugins } = saved.unwrap_or_default();
+        let missing: BTreeSet<_> =
+            plugins.iter().filter_map(|name| PluginId::from_file_name(name).ok()).collect();
+        let complete = watch::Sender::new(missing.is_empty());
+        Self { file, plugins: Mutex::new(Plugins { missing, ..Plugins::default() }), complete }
+    }
+
+    /// Records the new status of a plugin.
+    pub fn update(&self, status: &PluginStatus) {
+        let (PluginOrigin::External, Some(id)) = (&status.origin, &status.id) else { return };
+        let mut plugins = self.lock();
+        if plugins.ending {
+            return;
+        }
+        let before = plugins.names();
+        match status.state {
+            PluginState::Active => {
+                plugins.active.insert(status.serial, id.clone());
+                plugins.missing.remove(id);
+            }
+            state if state.has_ended() => drop(plugins.active.remove(&status.serial)),
+            _ => return,
+        }
+        if plugins.names() != before {
+            self.save(&plugins);
+        }
+        if plugins.missing.is_empty() {
+            self.complete.send_replace(true);
+        }
+    }
+
+    /// Whether creations need not wait.
+    pub fn is_complete(&self) -> bool {
+        *self.complete.borrow()
+    }
+
+    /// Waits until no plugin is missing, or [`ExternalPlugins::give_up_after`] has given up.
+    pub async fn complete(&self) {
+        // Cannot fail: the sender is a field of `self`, so it is not dropped meanwhile.
+        let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
+    }
+
+    /// Waits at most `timeout` for missing plugins, and then logs a warning for each of them and
+    /// no longer expects them.
+    pub async fn give_up_after(&self, timeout: Duration) {
+        if !self.is_complete() {
+            let plugins = self.lock().missing.iter().map(ToString::to_string).collect::<Vec<_>>();
+            tracing::info!(
+                plugins = plugins.join(" "),
+                ?timeout,
+                "creations wait for external plugins that were connected to the previous nrid"
+            );
+        }
+        let _ = tokio::time::timeout(timeout, self.complete()).await;
+        let mut plugins = self.lock();
+        let missing = std::mem::take(&mut plugins.missing);
+        if !missing.is_empty() && !plugins.ending {
+            self.save(&plugins);
+        }
+        for plugin in missing {
+            tracing::warn!(
+                %plugin,
+                "plugin was connected to the previous nrid and has not connected again within \
+                 {timeout:?}; containers are created without it, or refused if it is required"
+            );
+        }
+        self.complete.send_replace(true);
+    }
+
+    /// Keeps the current plugins for the next `nrid`: those that disconnect from now on do so
+    /// because this `nrid` ends.
+    pub fn keep_for_next(&self) {
+        self.lock().ending = true;
+    }
+
+    /// Writes the file again.
+    pub fn save_again(&self) {
+        self.save(&self.lock());
+    }
+
+    fn save(&self, plugins: &Plugins) {
+        if let Err(error) = write_json(&self.file, &Saved { plugins: plugins.names() }) {
+            tracing::error!(
+                file = %self.file.display(),
+                %error,
+                "cannot write the names of external plugins; creations will not wait for them \
+                 after a restart"
+            );
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Plugins> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plugins {
+    /// Returns the names for the file. Missing plugins stay until the deadline, so that a second
+    /// restart before it waits for them, too.
+    fn names(&self) -> BTreeSet<String> {
+        self.active.values().chain(&self.missing).map(ToString::to_string).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_api::EventMask;
+
+    fn status(serial: u64, name: &str, state: PluginState) -> PluginStatus {
+        PluginStatus {
+            serial,
+            id: Some(PluginId::from_file_name(name).unwrap()),
+            origin: PluginOrigin::External,
+            version: String::new(),
+            pid: None,
+            events: EventMask::NONE,
+            state,
+            timeouts: 0,
+            last_error: None,
+        }
+    }
+
+    fn saved(dir: &Path) -> Vec<String> {
+        let saved: Saved = serde_json::from_slice(&fs::read(dir.join(FILE)).unwrap()).unwrap();
+        saved.plugins.into_iter().collect()
+    }
+
+    #[test]
+    fn a_missing_or_broken_file_expects_no_plugin() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(ExternalPlugins::load(dir.path()).is_complete());
+        for broken in ["", "{", "[]", "{\"plugins\": [\"nonsense\"]}", "{\"plugins\": 1}"] {
+            fs::write(dir.path().join(FILE), broken).unwrap();
+            assert!(ExternalPlugins::load(dir.path()).is_complete(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn plugins_that_leave_are_not_expected_unless_nrid_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = ExternalPlugins::load(dir.path());
+        first.update(&status(1, "10-left", PluginState::Active));
+        first.update(&status(2, "20-stayed", PluginState::Active));
+        first.update(&status(3, "20-stayed", PluginState::Active));
+        let launched = PluginOrigin::Launched("/30-launched".into());
+        let state = PluginState::Active;
+        first.update(&PluginStatus { origin: launched, ..status(4, "30-launched", state) });
+        first.update(&status(1, "10-left", PluginState::Closed));
+        first.update(&status(3, "20-stayed", PluginState::Closed));
+        assert_eq!(saved(dir.path()), ["20-stayed"]);
+        first.keep_for_next();
+        first.update(&status(2, "20-stayed", PluginState::Closed));
+        assert_eq!(saved(dir.path()), ["20-stayed"]);
+
+        let second = ExternalPlugins::load(dir.path());
+        second.update(&status(1, "40-other", PluginState::Active));
+        assert!(!second.is_complete());
+        // A restart before the plugin has returned expects it again.
+        assert_eq!(saved(dir.path()), ["20-stayed", "40-other"]);
+        second.update(&status(2, "20-stayed", PluginState::Synchronizing));
+        assert!(!second.is_complete());
+        second.update(&status(2, "20-stayed", PluginState::Active));
+        assert!(second.is_complete());
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_does_not_return_is_given_up_after_the_timeout() {
+        let dir = tempfile::tempdir().unwrap();
+        ExternalPlugins::load(dir.path()).update(&status(1, "10-a", PluginState::Active));
+        let next = ExternalPlugins::load(dir.path());
+        assert!(!next.is_complete());
+        tokio::join!(next.give_up_after(Duration::from_millis(20)), next.complete());
+        assert_eq!(saved(dir.path()), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,165 @@
+//! The known containers, by each of their names: nothing that happens to one container searches
+//! all others.
+
+use crate::state::{container::Container, key::ContainerKey};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+    ops::Bound,
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// Containers with a common property, oldest first.
+type Groups<K> = HashMap<K, Vec<Arc<Container>>>;
+
+/// The known containers.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    by_key: HashMap<ContainerKey, Arc<Container>>,
+    /// In the order of the ids, for searches by prefix.
+    by_nri_id: BTreeMap<String, Arc<Container>>,
+    by_hook_name: HashMap<String, Arc<Container>>,
+    by_pod: Groups<String>,
+    /// Number of containers of each runtime root.
+    roots: HashMap<PathBuf, usize>,
+    /// By device and inode of the bundle's directory.
+    by_bundle: Groups<(u64, u64)>,
+}
+
+impl Index {
+    /// Adds a container, in place of another one with its key.
+    pub(super) fn insert(&mut self, container: Arc<Container>) {
+        self.remove(container.key());
+        let names = container.names();
+        self.by_nri_id.insert(names.nri_id.clone(), container.clone());
+        self.by_hook_name.insert(names.hook_name.clone(), container.clone());
+        self.by_pod.entry(names.pod_id.clone()).or_default().push(container.clone());
+        self.by_bundle.entry(names.bundle).or_default().push(container.clone());
+        *self.roots.entry(names.key.root.clone()).or_default() += 1;
+        self.by_key.insert(names.key.clone(), container);
+    }
+
+    /// Removes a container.
+    pub(super) fn remove(&mut self, key: &ContainerKey) -> Option<Arc<Container>> {
+        let container = self.by_key.remove(key)?;
+        let names = container.names();
+        let is_removed = |other: Option<&Arc<Container>>| {
+            other.is_some_and(|other| Arc::ptr_eq(other, &container))
+        };
+        // Another container may have the name meanwhile.
+        if is_removed(self.by_nri_id.get(&names.nri_id)) {
+            self.by_nri_id.remove(&names.nri_id);
+        }
+        if is_removed(self.by_hook_name.get(&names.hook_name)) {
+            self.by_hook_name.remove(&names.hook_name);
+        }
+        remove_from_group(&mut self.by_pod, &names.pod_id, &container);
+        remove_from_group(&mut self.by_bundle, &names.bundle, &container);
+        if let Some(count) = self.roots.get_mut(&key.root) {
+            *count -= 1;
+            if *count == 0 {
+                self.roots.remove(&key.root);
+            }
+        }
+        Some(container)
+    }
+
+    /// Returns the container with this key.
+    pub(super) fn get(&self, key: &ContainerKey) -> Option<&Arc<Container>> {
+        self.by_key.get(key)
+    }
+
+    /// Returns the container that plugins know by this id.
+    pub(super) fn by_nri_id(&self, id: &str) -> Option<&Arc<Container>> {
+        self.by_nri_id.get(id)
+    }
+
+    /// Returns the containers with this id (the runtime's, or the one that plugins know).
+    pub(super) fn with_id(&self, id: &str) -> Vec<Arc<Container>> {
+        let of_root = |root: &PathBuf| ContainerKey { root: root.clone(), id: id.to_owned() };
+        let mut found: Vec<_> = self.by_nri_id.get(id).into_iter().cloned().collect();
+        for container in self.roots.keys().filter_map(|root| self.by_key.get(&of_root(root))) {
+            if !found.iter().any(|known| Arc::ptr_eq(known, container)) {
+                found.push(container.clone());
+            }
+        }
+        found
+    }
+
+    /// Returns the first two containers whose ids begin with this prefix. The id that plugins know
+    /// begins with the runtime's.
+    pub(super) fn with_prefix(&self, prefix: &str) -> Vec<Arc<Container>> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let ids = self.by_nri_id.range::<str, _>(from);
+        ids.take_while(|(id, _)| id.starts_with(prefix)).take(2).map(|(_, c)| c.clone()).collect()
+    }
+
+    /// Returns the container that a hook names by `--record`.
+    pub(super) fn by_hook_name(&self, name: &str) -> Option<&Arc<Container>> {
+        self.by_hook_name.get(name)
+    }
+
+    /// Returns the containers of a pod, its sandbox included.
+    pub(super) fn of_pod(&self, pod: &str) -> &[Arc<Container>] {
+        self.by_pod.get(pod).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the containers that were created from this bundle.
+    pub(super) fn of_bundle(&self, identity: (u64, u64)) -> &[Arc<Container>] {
+        self.by_bundle.get(&identity).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the runtime roots of all containers.
+    pub(super) fn roots(&self) -> impl Iterator<Item = &PathBuf> {
+        self.roots.keys()
+    }
+
+    /// Returns all containers, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Container>> {
+        self.by_key.values()
+    }
+}
+
+fn remove_from_group<K: Hash + Eq>(groups: &mut Groups<K>, name: &K, container: &Arc<Container>) {
+    let Some(group) = groups.get_mut(name) else { return };
+    group.retain(|other| !Arc::ptr_eq(other, container));
+    if group.is_empty() {
+        groups.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::record::{EXAMPLE, Record};
+
+    #[test]
+    fn a_container_is_found_by_its_ids_and_by_prefixes_of_them() {
+        let mut index = Index::default();
+        for (root, id, nri_id) in [
+            ("/a", "web", "web"),
+            ("/b", "web", "web-0123"),
+            ("/a", "webserver", "webserver"),
+            ("/b", "db", "db-4567"),
+        ] {
+            let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+            record.key = ContainerKey { root: root.into(), id: id.to_owned() };
+            record.container.id = nri_id.to_owned();
+            index.insert(Container::new(record));
+        }
+        let names = |found: Vec<Arc<Container>>| {
+            found.iter().map(|c| c.names().nri_id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(index.with_id("web")), ["web", "web-0123"]);
+        assert_eq!(names(index.with_id("web-0123")), ["web-0123"]);
+        // The container with the plain id was removed.
+        assert_eq!(names(index.with_id("db")), ["db-4567"]);
+        assert!(index.with_id("we").is_empty());
+        assert_eq!(names(index.with_prefix("webs")), ["webserver"]);
+        assert_eq!(names(index.with_prefix("db")), ["db-4567"]);
+        assert_eq!(index.with_prefix("w").len(), 2);
+        assert_eq!(index.with_prefix("").len(), 2);
+        assert!(index.with_prefix("x").is_empty());
+    }
+}

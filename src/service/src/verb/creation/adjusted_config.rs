@@ -1,0 +1,211 @@
+//! Computes the adjusted `config.json` of a creation from the merged adjustments, in memory. Start
+//! from `AdjustedConfig`.
+
+use crate::{
+    bundle::{config_json::MAX_CONFIG_SIZE, hook_injection},
+    error::{CallerError, Error, HostError, PluginError},
+    host::{
+        adjustment_paths::AdjustmentPaths,
+        cdi, classes,
+        file_access::{self, FileSystem, FileSystemHangs, blocking},
+    },
+    service::Service,
+    verb::creation::{agreed_container::agreed_container, draft::Draft},
+};
+use nri_api::proto;
+use nri_merge::CreateOutcome;
+use nri_spec::{ApplyContext, OciConfig};
+use std::time::Duration;
+
+/// Time limit of reading CDI specifications.
+const CDI_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The merged adjustments of all plugins, and the state of the host that they depend on.
+pub(super) struct Agreed {
+    pub(super) outcome: CreateOutcome,
+    pub(super) host: Result<HostView, HostError>,
+}
+
+/// State of the host that adjustments depend on: CDI devices and paths.
+pub(super) struct HostView {
+    devices: cdi::Devices,
+    paths: AdjustmentPaths,
+}
+
+/// An adjusted `config.json` that is not written yet.
+pub(super) struct AdjustedConfig {
+    pub(super) config: OciConfig,
+    /// The container for messages to plugins, after the adjustments.
+    pub(super) container: proto::Container,
+    /// The text of the adjusted `config.json`; `None` if it equals the engine's.
+    pub(super) changed: Option<Vec<u8>>,
+    /// Whether plugins have adjusted it.
+    pub(super) is_adjusted: bool,
+    /// Whether our hook is injected.
+    pub(super) hooked: bool,
+}
+
+/// Logs that our hook could not be added to the `config.json` of a container that no plugin has
+/// adjusted.
+pub(super) fn log_without_hook(draft: &Draft, error: &str) {
+    tracing::warn!(
+        container = draft.key.id,
+        error,
+        "container runs without our hook, plugins receive its events when its runtime has ended"
+    );
+}
+
+impl Service {
+    /// Probes the paths that an outcome names, where the runtime will look them up. Called before
+    /// the commit, so that only this creation waits if the file system of a path hangs.
+    pub(super) async fn probe_host(&self, draft: &Draft, outcome: CreateOutcome) -> Agreed {
+        let adjust = &outcome.adjust;
+        let names: Vec<&str> = adjust.CDI_devices.iter().map(|d| d.name.as_str()).collect();
+        let devices = match names.as_slice() {
+            [] => cdi::Devices::default(),
+            _ => self.devices().await,
+        };
+        let propagates =
+            |m: &&proto::Mount| m.options.iter().any(|o| o == "rshared" || o == "rslave");
+        let sources = adjust.mounts.iter().filter(propagates).map(|m| m.source.clone()).collect();
+        let (namespace, nodes) = (draft.runtime.namespace(), devices.nodes(&names));
+        let namespace = namespace.map(AsRef::as_ref);
+        let paths = AdjustmentPaths::probe(&self.path_probe, namespace, sources, nodes).await;
+        let host = paths.map(|paths| HostView { devices, paths }).map_err(HostError::Paths);
+        Agreed { outcome, host }
+    }
+
+    /// Reads the CDI specifications of this host.
+    async fn devices(&self) -> cdi::Devices {
+        let dirs = self.settings().config.cdi.spec_dirs.clone();
+        let read = dirs.clone();
+        file_access::run(FileSystem::CdiSpecs, CDI_TIMEOUT, move || cdi::Devices::read(&read))
+            .await
+            .unwrap_or_else(|FileSystemHangs| cdi::Devices::unread(&dirs))
+    }
+
+    /// Applies the adjustments, and checks that the runtime and the kernel support the result.
+    pub(super) async fn adjust_checked(
+        &self,
+        draft: &Draft,
+        outcome: &CreateOutcome,
+        host: &HostView,
+    ) -> Result<AdjustedConfig, Error> {
+        let adjusted = self.adjust_config(draft, outcome, host)?;
+        let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
+        let supported = self
+            .resource_manager
+            .check(&draft.runtime, &draft.config, &adjusted.config, &owners)
+            .await;
+        supported.map_err(PluginError::from)?;
+        Ok(adjusted)
+    }
+
+    /// Applies the adjustments to a copy of the engine's `config.json`.
+    fn adjust_config(
+        &self,
+        draft: &Draft,
+        outcome: &CreateOutcome,
+        HostView { devices, paths }: &HostView,
+    ) -> Result<AdjustedConfig, Error> {
+        let adjust = &outcome.adjust;
+        let policy = self.resource_manager.policy();
+        let sources = policy.classes.sources();
+        let classes = blocking(|| classes::Resolved::of(&adjust.linux.resources, &sources))?;
+        for broken in devices.broken() {
+            tracing::warn!(broken, "CDI specification ignored");
+        }
+        let mut config = draft.config.clone();
+        let context = ApplyContext {
+            blockio: &|_| classes.blockio.clone(),
+            rdt: &|_| classes.rdt.clone(),
+            cdi: devices,
+            propagation: &|path| paths.propagation(path),
+            device: &|path| paths.device(path),
+        };
+        let applied = nri_spec::apply(&mut config, adjust, &context)
+            .map_err(|e| PluginError::from(devices.explain(e)))?;
+        let container = agreed_container(&outcome.container, &adjust.CDI_devices, &config)
+            .map_err(PluginError::AdjustedField)?;
+        let hook = draft.hook.as_ref().filter(|_| draft.wants_hooks());
+        let hook = hook.filter(|_| self.adaptation.has_plugins());
+        let is_adjusted = applied.changed;
+        if !is_adjusted && hook.is_none() {
+            return Ok(AdjustedConfig {
+                config,
+                container,
+                changed: None,
+                is_adjusted,
+                hooked: false,
+            });
+        }
+        if let Some(call) = hook {
+            hook_injection::inject(&mut config, call).map_err(CallerError::from)?;
+        }
+        if let Err(source) = config.check_change(&draft.config, draft.original_bytes()) {
+            if is_adjusted {
+                let file = draft.bundle.file();
+                return Err(CallerError::Unchangeable { file, source }.into());
+            }
+            log_without_hook(draft, &source.to_string());
+            return Ok(AdjustedConfig {
+                config: draft.config.clone(),
+                container,
+                changed: None,
+                is_adjusted,
+                hooked: false,
+            });
+        }
+        let changed = Some(text_of(&config, draft.original_bytes().len())?);
+        Ok(AdjustedConfig { config, container, changed, is_adjusted, hooked: hook.is_some() })
+    }
+}
+
+/// Returns the text of an adjusted `config.json`. Fails if `nrid` could not read the text again,
+/// and so could not restore the engine's `config.json`.
+fn text_of(config: &OciConfig, original_length: usize) -> Result<Vec<u8>, PluginError> {
+    let text = config.to_bytes();
+    match text.len() {
+        after if after as u64 > MAX_CONFIG_SIZE => Err(PluginError::ConfigTooLarge {
+            before: original_length,
+            after,
+            limit: MAX_CONFIG_SIZE,
+        }),
+        _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::config_json::Bundle;
+
+    /// Returns a config with a text of `size` bytes.
+    fn config(size: u64) -> OciConfig {
+        let with_hostname = |length: usize| {
+            let value = serde_json::json!({"ociVersion": "1.0.2", "hostname": "x".repeat(length)});
+            OciConfig::from_value(value).unwrap()
+        };
+        with_hostname(size as usize - with_hostname(0).to_bytes().len())
+    }
+
+    #[test]
+    fn an_adjusted_config_is_never_too_large_to_be_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        let bundle = Bundle::open(dir.path(), "config.json").unwrap();
+        let largest = text_of(&config(MAX_CONFIG_SIZE), 100).unwrap();
+        std::fs::write(&file, &largest).unwrap();
+        let found = bundle.read().unwrap();
+        OciConfig::parse(&found.bytes).unwrap();
+        let larger = config(MAX_CONFIG_SIZE + 1);
+        let error = text_of(&larger, 16_000_000).unwrap_err();
+        assert_eq!(
+            Error::from(error).line("c1"),
+            "container \"c1\": the adjustments make its config.json larger than 16777216 bytes: \
+             from 16000000 bytes to 16777217"
+        );
+        bundle.replace(&larger.to_bytes(), &found).unwrap();
+        assert!(bundle.read().unwrap_err().to_string().contains("larger than 16777216 bytes"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Tests of a plugin that floods `nrid` with updates.
+
+use crate::{
+    containers::{Sleep, perform, run},
+    create::{bundle, create},
+    node::{Node, wait_until},
+    size::multiply,
+};
+use async_trait::async_trait;
+use nri_api::EventMask;
+use nri_api::proto::{
+    ConfigureRequest, ConfigureResponse, ContainerUpdate, Empty, Event, RegisterPluginRequest,
+    StateChangeEvent, SynchronizeRequest, SynchronizeResponse, UpdateContainersRequest,
+};
+use nri_control::{Reply, Request, Verb};
+use nri_wire::{Context, Plugin, PluginEnd, ttrpc};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+use tokio::task::{JoinSet, spawn_blocking};
+
+/// Number of requests that the plugin sends at once, and of updates in each: the limits of `nrid`.
+const REQUESTS: usize = 32;
+const UPDATES: usize = 16_384;
+
+/// Number of containers that exist.
+const CONTAINERS: usize = 1000;
+
+/// A plugin that only requests updates.
+struct Silent;
+
+#[async_trait]
+impl Plugin for Silent {
+    async fn configure(
+        &self,
+        _: &Context,
+        _: ConfigureRequest,
+    ) -> ttrpc::Result<ConfigureResponse> {
+        // No subscription at all would stand for all events.
+        let events = EventMask::NONE.with(Event::REMOVE_POD_SANDBOX).bits();
+        Ok(ConfigureResponse { events, ..Default::default() })
+    }
+
+    async fn synchronize(
+        &self,
+        _: &Context,
+        _: SynchronizeRequest,
+    ) -> ttrpc::Result<SynchronizeResponse> {
+        Ok(SynchronizeResponse::new())
+    }
+
+    async fn state_change(&self, _: &Context, _: StateChangeEvent) -> ttrpc::Result<Empty> {
+        Ok(Empty::new())
+    }
+}
+
+#[tokio::test]
+async fn verbs_are_answered_while_a_plugin_updates_unknown_containers_without_pause() {
+    let node = Arc::new(Node::new(""));
+    let existing = node.clone();
+    let start = move || {
+        let process = Sleep::new();
+        let nrid = existing.start();
+        run(&existing, "c0", &process).unwrap();
+        existing.stop();
+        nrid.wait_for_exit();
+        multiply(&existing, CONTAINERS);
+        (existing.start(), process)
+    };
+    let (nrid, process) = spawn_blocking(start).await.unwrap();
+    let socket = node.state_dir().join("nri.sock");
+    let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
+    let plugin = Arc::new(PluginEnd::new(stream, Arc::new(Silent)).await.unwrap());
+    let registration = RegisterPluginRequest {
+        plugin_name: "flood".into(),
+        plugin_idx: "10".into(),
+        ..Default::default()
+    };
+    plugin.runtime().register_plugin(None, &registration).await.unwrap();
+    let observed = node.clone();
+    let is_active = move || observed.status().plugins.iter().any(|p| p.state == "active");
+    spawn_blocking(move || wait_until("the plugin", || is_active().then_some(()))).await.unwrap();
+
+    let update =
+        |n: usize| ContainerUpdate { container_id: format!("unknown{n}"), ..Default::default() };
+    let update = (0..UPDATES).map(update).collect();
+    let request = Arc::new(UpdateContainersRequest { update, ..Default::default() });
+    let replies = Arc::new(AtomicUsize::new(0));
+    let mut calls = JoinSet::new();
+    for _ in 0..REQUESTS {
+        let (plugin, request, replies) = (plugin.clone(), request.clone(), replies.clone());
+        calls.spawn(async move {
+            let reply = plugin.runtime().update_containers(None, &request).await.unwrap();
+            replies.fetch_add(1, SeqCst);
+            reply.failed.len()
+        });
+    }
+    // The first reply shows that nrid is at work on these requests.
+    let mut failed = vec![calls.join_next().await.unwrap().unwrap()];
+    let calling = node.clone();
+    let verbs = move || {
+        let dir = bundle(&calling, "large", 1000);
+        let created = create(&calling, "c", &dir);
+        perform(&calling, Verb::Delete, "c7", "/bin/false", None).unwrap();
+        assert_eq!(calling.call(&Request::Ping), Reply::Done);
+        created
+    };
+    let (reply, in_progress) = spawn_blocking(verbs).await.unwrap();
+    let replies = replies.load(SeqCst);
+    assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
+    assert!(replies < REQUESTS, "the verbs waited for all requests of the plugin");
+    drop(in_progress);
+    failed.extend(calls.join_all().await);
+    assert_eq!(failed, [UPDATES; REQUESTS]);
+    let stopping = node.clone();
+    spawn_blocking(move || stopping.stop()).await.unwrap();
+    let log = nrid.wait_for_exit();
+    drop(process);
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("unknown0")).collect();
+    assert_eq!(lines.len(), REQUESTS, "not a line of the log for each request");
+    assert!(lines[0].contains("and 16381 others"), "{}", lines[0]);
+}

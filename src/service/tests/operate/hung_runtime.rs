@@ -1,0 +1,142 @@
+//! Tests of a low-level runtime that does not end: a call for one container delays no request that
+//! does not need it.
+
+use crate::{
+    containers::{Sleep, begin, perform, run, wait_for_status},
+    node::{Node, wait_until},
+};
+use async_trait::async_trait;
+use nri_api::EventMask;
+use nri_api::opt;
+use nri_api::proto::{
+    ConfigureRequest, ConfigureResponse, ContainerUpdate, CreateContainerRequest,
+    CreateContainerResponse, Empty, Event, LinuxCPU, LinuxContainerUpdate, LinuxResources,
+    RegisterPluginRequest, StateChangeEvent, SynchronizeRequest, SynchronizeResponse,
+};
+use nri_control::{Reply, Request, Verb};
+use nri_wire::{Context, Plugin, PluginEnd, ttrpc};
+use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
+use tokio::task::spawn_blocking;
+
+/// A plugin that updates the container `hung` when the container `updater` is created.
+struct Updater;
+
+#[async_trait]
+impl Plugin for Updater {
+    async fn configure(
+        &self,
+        _: &Context,
+        _: ConfigureRequest,
+    ) -> ttrpc::Result<ConfigureResponse> {
+        let events = EventMask::NONE.with(Event::CREATE_CONTAINER).bits();
+        Ok(ConfigureResponse { events, ..Default::default() })
+    }
+
+    async fn synchronize(
+        &self,
+        _: &Context,
+        _: SynchronizeRequest,
+    ) -> ttrpc::Result<SynchronizeResponse> {
+        Ok(SynchronizeResponse::new())
+    }
+
+    async fn create_container(
+        &self,
+        _: &Context,
+        request: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        let mut response = CreateContainerResponse::new();
+        if request.container.id == "updater" {
+            let cpu = LinuxCPU { shares: opt(Some(512)), ..Default::default() };
+            let resources = LinuxResources { cpu: Some(cpu).into(), ..Default::default() };
+            let linux =
+                LinuxContainerUpdate { resources: Some(resources).into(), ..Default::default() };
+            response.update.push(ContainerUpdate {
+                container_id: "hung".into(),
+                linux: Some(linux).into(),
+                ..Default::default()
+            });
+        }
+        Ok(response)
+    }
+
+    async fn state_change(&self, _: &Context, _: StateChangeEvent) -> ttrpc::Result<Empty> {
+        Ok(Empty::new())
+    }
+}
+
+/// Writes a runtime whose first `update` and `state` do not end. Each writes its process id to a
+/// file with the name of the verb.
+fn write_runtime(node: &Node) -> String {
+    let path = node.path("runtime");
+    let dir = node.path("");
+    let script = format!(
+        "#!/bin/sh\nfor verb in update state; do\n  case \" $* \" in\n  *\" $verb \"*)\n    \
+         cd {dir:?}\n    [ -e $verb ] && exit 0\n    echo $$ >$verb.new && mv $verb.new $verb\n    \
+         exec sleep 100000;;\n  esac\ndone\necho runc version 1.2.3\n"
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_runtime_that_does_not_end_delays_no_other_request() {
+    let node = Arc::new(Node::new(""));
+    let nrid = node.start();
+    let socket = node.state_dir().join("nri.sock");
+    let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
+    let plugin = Arc::new(PluginEnd::new(stream, Arc::new(Updater)).await.unwrap());
+    let registration = RegisterPluginRequest {
+        plugin_name: "updater".into(),
+        plugin_idx: "10".into(),
+        ..Default::default()
+    };
+    plugin.runtime().register_plugin(None, &registration).await.unwrap();
+    let checked = node.clone();
+    let check = move || {
+        let node = checked;
+        wait_until("the plugin", || {
+            node.status().plugins.iter().any(|p| p.state == "active").then_some(())
+        });
+        let runtime = write_runtime(&node);
+        let process = Sleep::new();
+        perform(&node, Verb::Create, "hung", &runtime, Some(process.pid())).unwrap();
+        perform(&node, Verb::Start, "hung", &runtime, None).unwrap();
+        let ended = Sleep::new();
+        run(&node, "other", &process).unwrap();
+        run(&node, "ended", &ended).unwrap();
+        // Without a pid, nrid calls `state`.
+        perform(&node, Verb::Create, "no-pid", &runtime, None).unwrap();
+        let called = |verb: &str| {
+            let pid = || fs::read_to_string(node.path(verb)).ok()?.trim().parse::<i32>().ok();
+            wait_until(verb, pid)
+        };
+        called("state");
+        let updating = std::thread::scope(|scope| {
+            let creation = scope.spawn(|| begin(&node, Verb::Create, "updater", "/bin/false").0);
+            let pid = called("update");
+            assert_eq!(node.call(&Request::Ping), Reply::Done);
+            assert_eq!(node.status().containers, 5);
+            perform(&node, Verb::Delete, "other", "/bin/false", None).unwrap();
+            assert!(!creation.is_finished());
+            let refused = creation.join().unwrap();
+            let Reply::Refused { message } = refused else { panic!("{refused:?}") };
+            assert!(message.contains("hung") && message.contains("did not end"), "{message}");
+            pid
+        });
+        // The runtime is not called again at once, so that later events do not wait for it.
+        let again = begin(&node, Verb::Create, "updater", "/bin/false").0;
+        let Reply::Refused { message } = again else { panic!("{again:?}") };
+        assert!(message.contains("an update by its runtime did not end"), "{message}");
+        let is_killed = || !fs::exists(format!("/proc/{updating}")).unwrap();
+        wait_until("the end of the runtime", || is_killed().then_some(()));
+        drop(ended);
+        wait_for_status(&node, "stopped", &["ended"]);
+        perform(&node, Verb::Delete, "hung", &runtime, None).unwrap();
+        perform(&node, Verb::Delete, "no-pid", &runtime, None).unwrap();
+        node.stop();
+    };
+    spawn_blocking(check).await.unwrap();
+    nrid.wait_for_exit();
+}

@@ -1,0 +1,144 @@
+//! Tests of files in the state directory that are removed while `nrid` runs.
+
+use crate::{
+    create::{bundle_with, create, records},
+    node::{Node, example, wait_until},
+};
+use nri_control::{Client, Reply};
+use std::{
+    fs,
+    io::Read,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|meta| meta.ino())
+}
+
+/// Starts a second `nrid` for the same state directory, and returns its error.
+fn second(node: &Node) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nrid"));
+    command.arg("--config").arg(node.config()).arg("--state-dir").arg(node.state_dir());
+    let output = command.output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn removed_sockets_are_created_again() {
+    let node = Node::new("");
+    let shared = node.path("shared.sock");
+    node.configure_with("", &shared);
+    let nrid = node.start();
+    let plugins = node.state_dir().join("nri.sock");
+    for path in [node.socket(), plugins, shared] {
+        fs::remove_file(&path).unwrap();
+        wait_until("the socket", || UnixStream::connect(&path).ok());
+        // A socket that no process listens on is replaced, too.
+        fs::remove_file(&path).unwrap();
+        drop(UnixListener::bind(&path).unwrap());
+        wait_until("the socket", || UnixStream::connect(&path).ok());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let line = format!("the socket was removed: created again socket={}", path.display());
+        let count = || nrid.output().matches(&line).count();
+        wait_until("both log lines", || (count() == 2).then_some(()));
+    }
+    wait_until("a reply", || Client::connect(&node.socket()).ok());
+    assert_eq!(node.status().pid, nrid.id());
+    node.stop();
+    nrid.wait_for_exit();
+    assert!(!node.socket().exists() && !node.path("shared.sock").exists());
+}
+
+/// Reads what the readiness socket writes, as any user can: without a reply the socket is missing.
+fn ready(node: &Node) -> Option<String> {
+    let path = node.state_dir().join("plugins/ready.sock");
+    let is_open = fs::metadata(&path).ok()?.permissions().mode() & 0o777 == 0o666;
+    let mut text = String::new();
+    UnixStream::connect(&path).ok()?.read_to_string(&mut text).ok()?;
+    is_open.then_some(text)
+}
+
+#[test]
+fn removed_sockets_of_containers_are_created_again_with_their_modes() {
+    let node = Node::new("");
+    let nrid = node.start();
+    let dir = node.state_dir().join("plugins");
+    wait_until("the readiness socket", || ready(&node));
+    for removed in ["plugins/ready.sock", "plugins", ""] {
+        let path = node.state_dir().join(removed);
+        if path.is_dir() {
+            fs::remove_dir_all(&path).unwrap();
+        } else {
+            fs::remove_file(&path).unwrap();
+        }
+        wait_until("the socket for plugins", || UnixStream::connect(dir.join("nri.sock")).ok());
+        let mode = fs::metadata(&dir).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o755, "{removed}");
+        assert_eq!(wait_until("the readiness socket", || ready(&node)), "ready\n");
+    }
+    node.stop();
+    nrid.wait_for_exit();
+    assert!(!dir.join("ready.sock").exists());
+}
+
+#[test]
+fn a_removed_state_directory_is_created_again_with_its_records() {
+    let node = Node::new("");
+    std::os::unix::fs::symlink(example("adjust"), node.plugins().join("10-adjust")).unwrap();
+    fs::write(node.path("conf.d/10-adjust.conf"), "[create]\nenv = { set = { ADDED = 'yes' } }\n")
+        .unwrap();
+    let nrid = node.start();
+    let config = r#"{"ociVersion":"1.0.2","process":{"args":["sh"],"cwd":"/","env":["A=b"]}}"#;
+    let bundle = bundle_with(&node, "bundle", config);
+    let (reply, in_progress) = create(&node, "kept", &bundle);
+    assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
+    let files = records(&node, "kept");
+    let marker = node.state_dir().join("exec/kept.json");
+    let exec = fs::read_to_string(&marker).unwrap();
+    let plugin = node.status().plugins[0].pid;
+    assert!(!files.is_empty() && exec.contains("ADDED") && plugin.is_some());
+    let lock = node.state_dir().join("nrid.lock");
+    let first_lock = inode(&lock);
+
+    fs::remove_dir_all(node.state_dir()).unwrap();
+    // A second nrid must not lock the new directory before the first one has done so.
+    let error = second(&node);
+    assert!(error.contains("runs already"), "{error}");
+    wait_until("nrid", || Client::connect(&node.socket()).ok());
+    wait_until("the records", || (records(&node, "kept") == files).then_some(()));
+    wait_until("the marker for exec", || {
+        fs::read_to_string(&marker).ok().filter(|text| *text == exec)
+    });
+    assert_ne!(inode(&lock), first_lock);
+    let status = node.status();
+    assert_eq!((status.pid, status.plugins[0].pid), (nrid.id(), plugin));
+    assert!(second(&node).contains("runs already"));
+    drop(in_progress);
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+#[test]
+fn nrid_ends_when_another_one_has_locked_the_new_state_directory() {
+    let node = Node::new("");
+    node.plugin("10-a");
+    let nrid = node.start();
+    let new: PathBuf = node.path("new");
+    fs::create_dir(&new).unwrap();
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o700)).unwrap();
+    let lock = fs::File::create(new.join("nrid.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    fs::rename(node.state_dir(), node.path("old")).unwrap();
+    fs::rename(&new, node.state_dir()).unwrap();
+    let output = nrid.wait_for_exit();
+    assert!(output.contains("another nrid has created it again"), "{output}");
+    // It has left the other one's directory alone.
+    let files: Vec<_> = fs::read_dir(node.state_dir()).unwrap().map(|e| e.unwrap()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+}
