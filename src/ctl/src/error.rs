@@ -23,6 +23,13 @@ pub(crate) enum CtlError {
     UnexpectedReply(Box<Reply>),
     #[error("nrid does not run ({0}), its containers are unknown; `nrictl start` starts it")]
     NotRunning(PathBuf),
+    #[error(
+        "nrid (pid {pid}) runs, but does not listen on {}; `nrictl restart` replaces it",
+        .socket.display()
+    )]
+    NotListening { pid: i32, socket: PathBuf },
+    #[error("cannot end nrid (pid {0}): {1}")]
+    Signal(i32, #[source] std::io::Error),
     #[error("nrid did not stop in time")]
     NotStopped,
     #[error("the previous nrid keeps running, the next one cannot run: {0}")]

@@ -44,10 +44,10 @@ enum Command {
     Start,
     /// Stop nrid and the plugins that it launched. Containers and external plugins keep running.
     Stop,
-    /// Have nrid read its configuration again, and launch, relaunch and stop plugins as it and the
-    /// plugin directory require. Other plugins and all containers stay as they are. An invalid
-    /// configuration changes nothing. Exit code 3 if nrid does not run, 4 if a plugin could not be
-    /// launched.
+    /// Have nrid read its configuration again, and launch, relaunch and stop plugins as the
+    /// configuration and the plugin directory require. Other plugins and all containers stay as
+    /// they are. An invalid configuration changes nothing. Exit code 3 if nrid does not run, 4 if a
+    /// plugin could not be launched or a path in the configuration leads to nothing.
     Reload {
         /// Print JSON.
         #[arg(long)]
@@ -55,8 +55,8 @@ enum Command {
     },
     /// Replace the running nrid by the installed one, in the same process: requests in progress are
     /// finished, callers wait, records and containers stay. Launched plugins are launched again,
-    /// others have to reconnect. If the installed one cannot run, the running one continues. Starts
-    /// nrid if it does not run.
+    /// others have to reconnect. If the installed nrid cannot run, the running nrid continues.
+    /// Starts nrid if it does not run.
     Restart,
     /// Check the installation: configuration, programs, plugin sockets and their processes, and
     /// for each engine whether its own NRI or ours adapts its containers. Exit code 4 if there is
@@ -66,8 +66,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Put the wrapper into an engine's configuration. Everything else in it stays, and `uninstall`
-    /// restores what was changed.
+    /// Put the wrapper into an engine's configuration. Everything else in the configuration stays,
+    /// and `uninstall` restores what was changed.
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
@@ -81,7 +81,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show nrid, its plugins, and how many containers it has. Exit code 3 if it does not run.
+    /// Show nrid, its plugins, and how many containers it has. Exit code 3 if nrid does not run.
     Status {
         /// Print JSON.
         #[arg(long)]
@@ -118,16 +118,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Uninstall(uninstall) => {
-            uninstall.run(own_config)?;
+            uninstall.run(own_config, arguments.state_dir.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Verify { ids, json } => {
-            let containers = nrid::verify(&nrid.warned(), ids)?;
+            let containers = nrid::verify(&nrid.print_warning(), ids)?;
             Ok(problem_unless(verify::print(&containers, *json)?))
         }
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
-        Command::Stop => nrid::stop(&nrid.warned()).map(|()| ExitCode::SUCCESS),
-        Command::Restart => nrid::restart(&nrid.warned()).map(|()| ExitCode::SUCCESS),
+        Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Reload { json } => match nrid::reload(nrid)? {
             Some(reloaded) => Ok(problem_unless(reload::print(&reloaded, *json)?)),
             None => {
@@ -136,7 +136,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             }
         },
         Command::Status { json } => {
-            let nrid = nrid.warned();
+            let nrid = nrid.print_warning();
             let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
             status::print(&nrid, status.as_deref(), *json)?;
             Ok(status.map_or(ExitCode::from(NOT_RUNNING), |_| ExitCode::SUCCESS))

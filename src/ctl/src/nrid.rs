@@ -1,16 +1,24 @@
 //! Requests to `nrid`: start, stop, restart, reload, status and verify.
 
 use crate::{error::CtlError, nrid_location::NridLocation, output::output};
-use nri_control::{Client, ClientError, OsText, Reloaded, Reply, Request, Status, Verified};
+use nri_control::{
+    Client, ClientError, FrameError, LIFE_LOCK, OsText, Reloaded, Reply, Request, Status, Verified,
+};
+use nri_locate::NRID;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, retry_on_intr},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
 use std::{
     io::{
         ErrorKind::{ConnectionRefused, NotFound},
         Write,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-/// Time limit of a stop: nrid waits for verbs in progress, plugins have a grace period.
+/// Time limit of a stop: nrid waits for verbs in progress, and gives plugins a grace period.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit of a reload: requests in progress are finished, plugins are stopped and launched.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
@@ -18,24 +26,69 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
 const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit of any other reply: an nrid that is stopped (SIGSTOP) sends none.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time within which an nrid creates its control socket again after it was removed: longer than the
+/// interval of nrid's checks, which is a second.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause between two attempts to connect to such an nrid.
+const SOCKET_PAUSE: Duration = Duration::from_millis(50);
 /// Limit of attempts to start nrid while the previous one exits. With [`START_PAUSE`] they take a
 /// second, which is longer than nrid needs to exit once its socket is closed.
 const START_ATTEMPTS: u32 = 50;
 /// Pause between attempts to start nrid.
 const START_PAUSE: Duration = Duration::from_millis(20);
 
-/// Connects to the running `nrid`; `None` if none runs.
+/// Connects to the running `nrid`; `None` if none runs. Waits for an `nrid` whose socket was
+/// removed, since it creates the socket again.
 pub(crate) fn connect(nrid: &NridLocation) -> Result<Option<Client>, CtlError> {
-    match nrid.launcher.connect() {
-        Ok(client) => {
-            client.set_timeout(Some(REPLY_TIMEOUT))?;
-            Ok(Some(client))
+    let deadline = Instant::now() + SOCKET_TIMEOUT;
+    loop {
+        match nrid.launcher.connect() {
+            Ok(client) => {
+                client.set_timeout(Some(REPLY_TIMEOUT))?;
+                return Ok(Some(client));
+            }
+            Err(ClientError::Connect(e)) if matches!(e.kind(), NotFound | ConnectionRefused) => {}
+            Err(e) => return Err(e.into()),
         }
-        Err(ClientError::Connect(e)) if matches!(e.kind(), NotFound | ConnectionRefused) => {
-            Ok(None)
+        let Some(pid) = lock_holder(nrid) else { return Ok(None) };
+        if Instant::now() >= deadline {
+            return Err(CtlError::NotListening { pid, socket: nrid.launcher.socket() });
         }
-        Err(e) => Err(e.into()),
+        std::thread::sleep(SOCKET_PAUSE);
     }
+}
+
+/// Returns the pid of the `nrid` that holds the lock of the state directory.
+fn lock_holder(nrid: &NridLocation) -> Option<i32> {
+    nri_host::lock_holder(&nrid.launcher.state_dir.join(LIFE_LOCK), NRID)
+}
+
+/// Ends an `nrid` that does not listen, by SIGTERM.
+fn terminate(nrid: &NridLocation, pid: i32) -> Result<(), CtlError> {
+    let signal_error = |e: Errno| CtlError::Signal(pid, e.into());
+    let process = Pid::from_raw(pid).ok_or(Errno::SRCH);
+    let process = match process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+        Ok(process) => process,
+        Err(Errno::SRCH) => return Ok(()),
+        Err(e) => return Err(signal_error(e)),
+    };
+    // Searched again: before the pidfd was open, the id may have passed to another process.
+    if lock_holder(nrid) != Some(pid) {
+        return Ok(());
+    }
+    // A failed write to standard error cannot be reported anywhere.
+    let _ = writeln!(
+        std::io::stderr(),
+        "nrictl: nrid (pid {pid}) does not listen on {}; it gets SIGTERM",
+        nrid.launcher.socket().display()
+    );
+    match pidfd_send_signal(&process, Signal::TERM) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(e) => return Err(signal_error(e)),
+    }
+    let limit = Timespec { tv_sec: STOP_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
+    let exited = retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)));
+    if exited.map_err(signal_error)? > 0 { Ok(()) } else { Err(CtlError::NotStopped) }
 }
 
 /// Requests the status.
@@ -58,22 +111,29 @@ pub(crate) fn verify(nrid: &NridLocation, ids: &[String]) -> Result<Vec<Verified
 /// Starts `nrid` and waits for its reply. Retries if the connection was accepted by a previous
 /// nrid that is exiting.
 pub(crate) fn start(nrid: &NridLocation) -> Result<(), CtlError> {
-    let mut left = START_ATTEMPTS;
+    let mut attempts_left = START_ATTEMPTS;
     loop {
-        left -= 1;
-        match status(&nrid.launcher.connect_or_start()?) {
-            Ok(_) => return Ok(()),
-            Err(CtlError::Client(ClientError::Frame(_))) if left > 0 => {
+        attempts_left -= 1;
+        let mut client = nrid.launcher.connect_or_start()?;
+        client.set_timeout(Some(REPLY_TIMEOUT))?;
+        match client.ping() {
+            Ok(()) => return Ok(()),
+            Err(ClientError::Frame(FrameError::Closed)) if attempts_left > 0 => {
                 std::thread::sleep(START_PAUSE);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
 /// Stops `nrid`, if it runs.
 pub(crate) fn stop(nrid: &NridLocation) -> Result<(), CtlError> {
-    let Some(client) = connect(nrid)? else { return Ok(()) };
+    let client = match connect(nrid) {
+        Ok(Some(client)) => client,
+        Ok(None) => return Ok(()),
+        Err(CtlError::NotListening { pid, .. }) => return terminate(nrid, pid),
+        Err(error) => return Err(error),
+    };
     match client.call(&Request::Stop, &[])? {
         Reply::Done => {}
         other => return Err(unexpected(other)),
@@ -82,9 +142,17 @@ pub(crate) fn stop(nrid: &NridLocation) -> Result<(), CtlError> {
     if client.wait_closed() { Ok(()) } else { Err(CtlError::NotStopped) }
 }
 
-/// Replaces the running `nrid` by the installed one, and prints the version of the new one.
+/// Replaces the running `nrid` by the installed one, and prints the version of the installed one.
 pub(crate) fn restart(nrid: &NridLocation) -> Result<(), CtlError> {
-    let Some(client) = connect(nrid)? else { return start(nrid) };
+    let client = match connect(nrid) {
+        Ok(Some(client)) => client,
+        Ok(None) => return start(nrid),
+        Err(CtlError::NotListening { pid, .. }) => {
+            terminate(nrid, pid)?;
+            return start(nrid);
+        }
+        Err(error) => return Err(error),
+    };
     let running = status(&client)?.program;
     // If the file of nrid's program no longer exists, the request names the program found here.
     let is_missing = running.is_none_or(|program| !program.as_path().exists());
@@ -111,16 +179,16 @@ pub(crate) fn reload(nrid: NridLocation) -> Result<Option<Box<Reloaded>>, CtlErr
     let client = match connect(&nrid) {
         Ok(Some(client)) => client,
         other => {
-            nrid.warned();
+            nrid.print_warning();
             return other.map(|_| None);
         }
     };
     client.set_timeout(Some(RELOAD_TIMEOUT))?;
     let reply = client.call(&Request::Reload, &[]);
     let problem = nrid.problem.as_ref().map(ToString::to_string).unwrap_or_default();
-    // Print a problem once: nrid's reply has it too if nrid reads the same file.
+    // Print the problem once: if nrid reads the same file, its reply contains the problem too.
     if !matches!(&reply, Ok(Reply::Refused { message }) if message.contains(&problem)) {
-        nrid.warned();
+        nrid.print_warning();
     }
     match reply? {
         Reply::Reloaded(reloaded) => Ok(Some(reloaded)),

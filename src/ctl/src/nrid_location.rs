@@ -1,10 +1,13 @@
 //! Location of `nrid`: program, state directory and socket, found in the command line, the
 //! environment and the configuration in the same way as `nrid` finds them.
 
-use nri_config::Config;
+use nri_config::{Config, ConfigError};
 use nri_control::Launcher;
 use nri_host::sha256;
-use nri_locate::{ConfigFileError, Environment, LoadedConfig, NRID, find_own_program};
+use nri_locate::{
+    ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, find_own_program,
+    read_regular_text,
+};
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
@@ -20,36 +23,39 @@ pub(crate) struct NridLocation {
     pub(crate) file: Option<PathBuf>,
     /// SHA-256 of the file, in hexadecimal.
     pub(crate) digest: Option<String>,
+    /// Values that are wrong, but have been corrected.
+    pub(crate) mistakes: Vec<ConfigError>,
     /// Reason why the file cannot be used. The other fields then hold defaults, except for the
     /// state directory and the runtime, if they could be read.
     pub(crate) problem: Option<ConfigFileError>,
 }
 
 impl NridLocation {
-    /// Finds `nrid` and reads its configuration. A file that cannot be used is not an error here:
-    /// it is kept in `problem`.
-    pub(crate) fn find(named: Option<&Path>, state: Option<&Path>) -> Self {
+    /// Finds `nrid` and reads its configuration. A file that cannot be used is not an error of this
+    /// function: `problem` has the reason.
+    pub(crate) fn find(config_file: Option<&Path>, state_dir: Option<&Path>) -> Self {
         let environment = Environment::of_this_process();
-        let mut loaded = LoadedConfig::read(named, &environment);
+        let mut loaded = LoadedConfig::read(config_file, &environment);
         // An untrusted file may still name the state directory: the client checks the owner of the
         // process that it connects to.
         if let Some(ConfigFileError::Untrusted(path, _)) = &loaded.problem
-            && let Ok(text) = std::fs::read_to_string(path)
+            && let Ok(text) = read_regular_text(path, MAX_CONFIG_FILE)
         {
             loaded.config.state_dir = Config::of_broken(&text).state_dir;
         }
         let launcher = Launcher {
             program: find_own_program(NRID, &environment),
-            state_dir: state.map_or_else(|| loaded.state_dir(&environment), Path::to_owned),
-            config: loaded.named,
+            state_dir: state_dir.map_or_else(|| loaded.state_dir(&environment), Path::to_owned),
+            config: loaded.named.take(),
             timeout: loaded.config.start_timeout,
         };
         let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
-        let file = loaded.source.map(|(file, _)| file);
-        Self { launcher, config: loaded.config, file, digest, problem: loaded.problem }
+        let file = loaded.source.take().map(|(file, _)| file);
+        let LoadedConfig { config, mistakes, problem, .. } = loaded;
+        Self { launcher, config, file, digest, mistakes, problem }
     }
 
-    /// Returns the problem of the configuration as an error.
+    /// Returns `self` if the configuration can be used.
     ///
     /// # Errors
     /// The configuration cannot be used.
@@ -60,8 +66,9 @@ impl NridLocation {
         }
     }
 
-    /// Prints the problem of the configuration as a warning, for commands that work without it.
-    pub(crate) fn warned(self) -> Self {
+    /// Prints the problem of the configuration, if any, as a warning, for commands that do not need
+    /// a valid configuration. Returns `self`.
+    pub(crate) fn print_warning(self) -> Self {
         if let Some(problem) = &self.problem {
             let socket = self.launcher.socket();
             let text = format!("nrictl: warning: {problem}; using {}\n", socket.display());

@@ -4,16 +4,18 @@ use crate::output::output;
 use nri_control::{Reloaded, printable};
 use std::io::{self, Write};
 
-/// Prints text or JSON. Returns false if a plugin could not be launched.
+/// Prints the result as text or as JSON. Returns false if a plugin could not be launched, or a path
+/// in the configuration leads to nothing.
 ///
 /// # Errors
 /// Standard output cannot be written to.
 pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
-    let fine = !reloaded.plugins.iter().any(|p| matches!(p.change.as_str(), "failed" | "unusable"));
+    let is_ok = reloaded.missing.is_empty()
+        && !reloaded.plugins.iter().any(|p| matches!(p.change.as_str(), "failed" | "unusable"));
     let mut out = output();
     if json {
-        writeln!(out, "{}", serde_json::json!({"reloaded": fine, "result": reloaded}))?;
-        return Ok(fine);
+        writeln!(out, "{}", serde_json::json!({"reloaded": is_ok, "result": reloaded}))?;
+        return Ok(is_ok);
     }
     let config = reloaded
         .config
@@ -28,10 +30,13 @@ pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
     for key in &reloaded.needs_restart {
         writeln!(out, "needs `nrictl restart`: {}", printable(key))?;
     }
+    for missing in &reloaded.missing {
+        writeln!(out, "problem: {}", printable(missing))?;
+    }
     for note in &reloaded.notes {
         writeln!(out, "note: {}", printable(note))?;
     }
-    Ok(fine)
+    Ok(is_ok)
 }
 
 /// Prints that no `nrid` runs.

@@ -1,11 +1,11 @@
 //! The output of `nrictl status`.
 
 use crate::{bypass, nrid_location::NridLocation, output::output};
-use nri_control::{Status, printable};
+use nri_control::{Inherited, Status, printable};
 use nri_locate::{BreakGlass, break_glass_file};
 use std::io::{self, Write};
 
-/// Prints text or JSON.
+/// Prints the status as text or as JSON.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -47,17 +47,27 @@ pub(crate) fn print(nrid: &NridLocation, status: Option<&Status>, json: bool) ->
     writeln!(out, "pods             {}", status.pods)?;
     writeln!(out, "containers       {}", status.containers)?;
     if status.program_replaced {
-        writeln!(out, "program          was replaced since it started: nrictl restart")?;
+        writeln!(out, "program          was replaced since nrid started: nrictl restart")?;
+    }
+    for Inherited { what, .. } in &status.inherited {
+        writeln!(out, "inherited        {}", printable(what))?;
+    }
+    for problem in &status.problems {
+        writeln!(out, "problem          {}", printable(problem))?;
     }
     plugins(&mut out, status)?;
+    if let (Some(dir), Some(error)) = (&status.plugin_dir, &status.plugin_dir_error) {
+        let dir = dir.0.to_string_lossy();
+        writeln!(out, "plugin directory {}: {}", printable(&dir), printable(error))?;
+    }
     for due in &status.due {
         let (name, why) = (printable(&due.name), printable(&due.why));
-        let what = if matches!(due.change.as_str(), "launch" | "unusable") {
+        let state = if matches!(due.change.as_str(), "launch" | "unusable") {
             "not launched: "
         } else {
             ""
         };
-        writeln!(out, "{name:<24} {what}{why}; nrictl reload")?;
+        writeln!(out, "{name:<24} {state}{why}; nrictl reload")?;
     }
     Ok(())
 }

@@ -4,25 +4,29 @@ use crate::output::output;
 use nri_control::{Verified, VerifiedResource, printable};
 use std::io::{self, Write};
 
-/// Prints text or JSON. Returns whether all cgroups have the requested values.
+/// Prints the comparison as text or as JSON. Returns whether all cgroups have the requested values.
 ///
 /// # Errors
 /// Standard output cannot be written to.
 pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
-    let wrong = |c: &Verified| c.settings.iter().filter(|s| !s.effective).count();
-    let drift: usize = containers.iter().map(wrong).sum();
+    let count_differing = |c: &Verified| c.settings.iter().filter(|s| !s.effective).count();
+    let differing: usize = containers.iter().map(count_differing).sum();
     let failed = containers.iter().filter(|c| c.error.is_some()).count();
-    let fine = drift == 0 && failed == 0;
+    let is_effective = differing == 0 && failed == 0;
     let mut out = output();
     if json {
-        writeln!(out, "{}", serde_json::json!({"in_force": fine, "containers": containers}))?;
-        return Ok(fine);
+        writeln!(
+            out,
+            "{}",
+            serde_json::json!({"in_force": is_effective, "containers": containers})
+        )?;
+        return Ok(is_effective);
     }
     for container in containers {
         write!(out, "{}", printable(&container.id))?;
-        for extra in [&container.name, &container.engine] {
-            if !extra.is_empty() && *extra != container.id {
-                write!(out, "  {}", printable(extra))?;
+        for label in [&container.name, &container.engine] {
+            if !label.is_empty() && *label != container.id {
+                write!(out, "  {}", printable(label))?;
             }
         }
         writeln!(out)?;
@@ -37,8 +41,8 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
         }
     }
     let settings: usize = containers.iter().map(|c| c.settings.len()).sum();
-    writeln!(out, "{} containers, {settings} settings, {drift} differ", containers.len())?;
-    Ok(fine)
+    writeln!(out, "{} containers, {settings} settings, {differing} differ", containers.len())?;
+    Ok(is_effective)
 }
 
 fn print_resource(out: &mut impl Write, setting: &VerifiedResource) -> io::Result<()> {

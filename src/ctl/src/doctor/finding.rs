@@ -84,6 +84,7 @@ impl DoctorReport {
             };
             writeln!(out, "{mark:<8}{:<15}{}", finding.about, printable(&finding.text))?;
             if let Some(advice) = &finding.advice {
+                // The advice is below the text: 23 = 8 + 15 columns.
                 writeln!(out, "{:<23}{advice}", "")?;
             }
         }

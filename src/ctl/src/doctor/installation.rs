@@ -1,13 +1,14 @@
-//! Checks of the configuration, of break-glass, and of programs.
+//! Checks of the configuration, of the break-glass file, and of programs.
 
 use super::finding::DoctorReport;
 use crate::{bypass, nrid_location::NridLocation};
 use nri_locate::{
-    BreakGlass, HOOK, LIBEXEC_DIR, break_glass_file, runtime_candidates, standard_dirs,
+    BreakGlass, Environment, HOOK, LIBEXEC_DIR, break_glass_file, missing_paths,
+    runtime_candidates, standard_dirs,
 };
 use std::path::{Path, PathBuf};
 
-/// Checks the configuration and break-glass.
+/// Checks the break-glass file and the configuration.
 pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
     let break_glass = break_glass_file();
     if let Some(text) = bypass::describe(&break_glass) {
@@ -18,12 +19,23 @@ pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
         let text = problem.to_string();
         // The column says `configuration` already.
         report.problem("configuration", text.strip_prefix("configuration ").unwrap_or(&text));
-        report
-            .advise("Until it is repaired, no container can be created, and nrid does not start.");
+        report.advise(
+            "Until the file is valid, no container can be created, and nrid does not start.",
+        );
         return;
     }
     let file = nrid.file.as_ref().map(|file| file.display().to_string());
-    report.ok("configuration", file.unwrap_or_else(|| "none: defaults".to_owned()));
+    let file = file.unwrap_or_else(|| "none: defaults".to_owned());
+    for mistake in &nrid.mistakes {
+        report.problem("configuration", format!("{file}: {mistake}"));
+        report.advise("Until it is corrected, reload and restart are refused.");
+    }
+    report.ok("configuration", file);
+    // Those of runtimes are reported with the programs.
+    let missing = missing_paths(&nrid.config, &Environment::of_this_process());
+    for missing in missing.iter().filter(|missing| !missing.key.starts_with("runtime")) {
+        report.problem("configuration", missing.to_string());
+    }
     if nrid.config.disable {
         let text = "disable = true: every verb is a plain call of the real runtime";
         report.note("configuration", text);
@@ -36,12 +48,13 @@ pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
         Some(program) => report.ok("nrid", program.display().to_string()),
         None => report.problem("nrid", "the program is not found: no container can be created"),
     }
-    let beside = nrid.launcher.program.as_deref().and_then(Path::parent);
-    let mut dirs = beside.into_iter().chain([Path::new(LIBEXEC_DIR)]);
+    let nrid_dir = nrid.launcher.program.as_deref().and_then(Path::parent);
+    let mut dirs = nrid_dir.into_iter().chain([Path::new(LIBEXEC_DIR)]);
     if !dirs.any(|dir| dir.join(HOOK).is_file()) {
         report.problem(HOOK, format!("it is neither beside nrid nor in {LIBEXEC_DIR}"));
         report.advise(
-            "Without it plugins are not notified of containers of `run`, which BuildKit uses.",
+            "Without the hook, plugins are not notified of containers of `run`, the verb that \
+             BuildKit uses.",
         );
     }
     let settings = &nrid.config.runtime;
@@ -61,7 +74,7 @@ pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     }
 }
 
-/// Finds a program: a bare name in the standard directories.
+/// Finds a program: an absolute path itself, a bare name in the standard directories.
 fn find(name: &Path) -> Option<PathBuf> {
     if name.is_absolute() {
         return name.is_file().then(|| name.to_owned());

@@ -7,17 +7,18 @@ use nri_host::{NriState, RunningEngine, describe, listener};
 use nri_locate::PLUGIN_SOCKET;
 use std::path::{Path, PathBuf};
 
-/// Name of our plugin socket in the state directory.
-const OWN_SOCKET: &str = "nri.sock";
+/// Our plugin sockets in the state directory.
+const OWN_SOCKETS: [&str; 2] = ["plugins/nri.sock", "nri.sock"];
 
-/// Checks our sockets, the usual one, and those of engines.
+/// Checks our sockets, NRI's default socket, and the sockets of engines.
 pub(super) fn sockets(
     report: &mut DoctorReport,
     nrid: &NridLocation,
     status: Option<&Status>,
     engines: &[RunningEngine],
 ) {
-    let mut paths = vec![nrid.launcher.state_dir.join(OWN_SOCKET)];
+    let mut paths: Vec<PathBuf> =
+        OWN_SOCKETS.iter().map(|name| nrid.launcher.state_dir.join(name)).collect();
     paths.extend(nrid.config.socket_path.clone().filter(|path| !path.as_os_str().is_empty()));
     paths.push(PLUGIN_SOCKET.into());
     paths.extend(engines.iter().filter_map(|engine| match &engine.nri {
@@ -26,7 +27,7 @@ pub(super) fn sockets(
     }));
     let mut seen: Vec<PathBuf> = Vec::new();
     for path in paths {
-        // `/var/run` is a link; a socket is checked once.
+        // `/var/run` is a link to `/run`: a socket with two paths is checked once.
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         if !seen.contains(&real) {
             seen.push(real);
@@ -46,10 +47,10 @@ fn socket(
         status.sockets.iter().any(|listed| listed.0.as_os_str() == path.as_os_str())
     };
     let is_listed = status.is_some_and(is_ours);
-    let nrid = status.and_then(|status| i32::try_from(status.pid).ok());
+    let nrid_pid = status.and_then(|status| i32::try_from(status.pid).ok());
     match listener(path) {
-        // systemd opened it for nrid.
-        Some(pid) if Some(pid) == nrid || (pid == 1 && is_listed) => report.ok(
+        // systemd (process 1) holds a socket that it opened for nrid.
+        Some(pid) if Some(pid) == nrid_pid || (pid == 1 && is_listed) => report.ok(
             "socket",
             format!("{shown}: ours; plugins that connect there see every engine's containers"),
         ),
@@ -57,21 +58,27 @@ fn socket(
             let engine = engines.iter().find(|engine| engine.pid == pid);
             let owner =
                 engine.map_or_else(|| describe(pid), |e| format!("{} (process {pid})", e.name));
-            let text = format!("{shown}: of {owner}; plugins that connect there do not see us");
+            let text = format!(
+                "{shown}: of {owner}, not of nrid; plugins that connect there do not see our \
+                 containers"
+            );
             report.problem_if(is_listed, "socket", text);
             if is_listed {
                 report.advise(
-                    "It replaced the socket after nrid had started: `nrictl stop`, and let plugins \
-                     use our own socket.",
+                    "That process replaced the socket after nrid had started: `nrictl stop`, and \
+                     let plugins use plugins/nri.sock in the state directory.",
                 );
             }
         }
         None if is_listed => {
             report.problem(
                 "socket",
-                format!("{shown}: was ours and is removed (containerd does so when it starts)"),
+                format!("{shown}: nrid's socket was removed (containerd does so when it starts)"),
             );
-            report.advise("`nrictl stop`, then `nrictl start`; or let plugins use our own socket.");
+            report.advise(
+                "`nrictl stop`, then `nrictl start`; or let plugins use plugins/nri.sock in the \
+                 state directory.",
+            );
         }
         None if path.exists() => report.note("socket", format!("{shown}: has no listener")),
         None => report.note("socket", format!("{shown}: does not exist")),

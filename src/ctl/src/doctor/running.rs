@@ -1,11 +1,12 @@
 //! Checks of the running `nrid`: its plugins, and whether its program and its configuration are
-//! the installed ones. If none runs: the reason.
+//! the installed ones. If no `nrid` runs, the report says why.
 
 use super::finding::DoctorReport;
 use crate::{nrid_location::NridLocation, status::duration};
-use nri_control::{START_FAILURE, Status};
+use nri_control::{Inherited, START_FAILURE, Status, printable};
 use nri_host::{describe, listener};
-use nri_locate::PLUGIN_DIR;
+use nri_locate::{MAX_CONFIG_FILE, PLUGIN_DIR, read_regular_text};
+use rustix::{process::Pid, thread::capabilities};
 use std::path::{Path, PathBuf};
 
 /// Checks an `nrid` that runs.
@@ -21,6 +22,10 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     }
     program(report, nrid, status);
     configuration(report, nrid, status);
+    for Inherited { what, effect, remedy } in &status.inherited {
+        report.note("inherited", format!("{what}; {effect}"));
+        report.advise(printable(remedy));
+    }
     for plugin in &status.plugins {
         let name = if plugin.name.is_empty() { "(not registered yet)" } else { &plugin.name };
         match &plugin.last_error {
@@ -30,6 +35,11 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
             Some(error) => report.ok("plugin", format!("{name}: {} ({error})", plugin.state)),
             None => report.ok("plugin", format!("{name}: {}", plugin.state)),
         }
+    }
+    unlimited_plugins(report, status);
+    if let (Some(dir), Some(error)) = (&status.plugin_dir, &status.plugin_dir_error) {
+        report.problem("plugin directory", format!("{}: {error}", dir.as_path().display()));
+        report.advise("Until it can be read, plugins that end are not restarted.");
     }
     for due in &status.due {
         let state = match due.change.as_str() {
@@ -41,10 +51,38 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
         report.problem_if(due.change == "unusable", "plugin", text);
         report.advise("`nrictl reload`");
     }
+    for problem in &status.problems {
+        report.problem("nrid", problem.clone());
+    }
     policies(report, nrid, &status.idle_policies);
 }
 
-/// Reports an `nrid` that listens and does not reply.
+/// Reports launched plugins that have all capabilities of `nrid`, as without a policy.
+fn unlimited_plugins(report: &mut DoctorReport, status: &Status) {
+    let permitted = |pid: u32| {
+        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        Some(capabilities(Some(pid)).ok()?.permitted)
+    };
+    let Some(all) = permitted(status.pid).filter(|all| !all.is_empty()) else { return };
+    let launched = status.plugins.iter().filter(|plugin| plugin.launched);
+    let names: Vec<&str> = launched
+        .filter(|plugin| plugin.pid.and_then(permitted).is_some_and(|own| own.contains(all)))
+        .map(|plugin| &*plugin.name)
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    report.note(
+        "privileges",
+        format!("{}: launched with all capabilities of nrid", names.join(", ")),
+    );
+    report.advise(
+        "Their policies do not limit `capabilities`: docs/security.md says how, and what plugins \
+         need.",
+    );
+}
+
+/// Reports an `nrid` that listens but does not reply.
 pub(super) fn unresponsive(report: &mut DoctorReport, nrid: &NridLocation, why: &str) {
     let socket = nrid.launcher.socket();
     report.problem("nrid", format!("{why} ({})", socket.display()));
@@ -54,14 +92,14 @@ pub(super) fn unresponsive(report: &mut DoctorReport, nrid: &NridLocation, why: 
         _ => "the process that listens".to_owned(),
     };
     report.advise(format!(
-        "No container can be created until it replies. If it hangs, end {process}: the next call \
-         starts another nrid, and containers keep running."
+        "No container can be created until nrid replies. If it hangs, end {process}: the next \
+         call starts another nrid, and containers keep running."
     ));
 }
 
 /// Compares the program of `nrid` with the installed one.
 fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
-    let ours = env!("CARGO_PKG_VERSION");
+    let own_version = env!("CARGO_PKG_VERSION");
     if let Some(error) = &status.restart_error {
         report.problem(
             "nrid",
@@ -74,8 +112,11 @@ fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     if status.program_replaced {
         report.problem("nrid", format!("{shown} was replaced or removed since it started"));
         report.advise("`nrictl restart`: containers keep running, records stay.");
-    } else if status.version != ours {
-        report.problem("nrid", format!("its version differs from that of this nrictl, {ours}"));
+    } else if status.version != own_version {
+        report.problem(
+            "nrid",
+            format!("its version differs from that of this nrictl, {own_version}"),
+        );
         report.advise(
             "`nrictl restart`, if the nrid beside this nrictl is the right one; containers keep \
              running.",
@@ -86,7 +127,7 @@ fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
         && real(running) != real(found)
     {
         let found = found.display();
-        report.note("nrid", format!("it runs from {shown}, and this nrictl would start {found}"));
+        report.note("nrid", format!("it runs from {shown}, but this nrictl would start {found}"));
     }
 }
 
@@ -101,7 +142,8 @@ fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status
         file.as_ref().map_or("none".to_owned(), |file| file.display().to_string())
     };
     if file != nrid.file {
-        let text = format!("nrid has {}, and this nrictl {}", name(&file), name(&nrid.file));
+        let text =
+            format!("nrid has read {}, but this nrictl has read {}", name(&file), name(&nrid.file));
         report.problem("configuration", text);
         report.advise(
             "`nrictl reload` if a file was added or removed; else the environment or a unit names \
@@ -117,7 +159,7 @@ fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status
 /// Reports why no `nrid` runs, and problems that would prevent its start.
 pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
     let failure = nrid.launcher.state_dir.join(START_FAILURE);
-    match std::fs::read_to_string(&failure) {
+    match read_regular_text(&failure, MAX_CONFIG_FILE) {
         Ok(why) => {
             let time = std::fs::metadata(&failure).and_then(|meta| meta.modified()).ok();
             let age = time.and_then(|time| time.elapsed().ok());

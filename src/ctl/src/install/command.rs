@@ -1,6 +1,7 @@
 //! The commands `nrictl install` and `nrictl uninstall`.
 
 use super::{
+    containers::RunningContainers,
     engines::{
         self,
         kind::TargetEngine,
@@ -22,17 +23,19 @@ use super::{
 };
 use crate::install::editing::error::FileError;
 use clap::Args;
-use nri_locate::{CONFIG_ENV, CONFIG_FILE};
+use nri_locate::{CONFIG_ENV, CONFIG_FILE, NridOwner};
 use std::{
     fs::File,
     path::{Path, PathBuf},
 };
 
-const CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed: nothing has changed, unless \
-                     the message names files that could not be restored, or only the output \
-                     failed; 2 wrong command line; 4 refused, and nothing has changed.\n\
-                     No engine is restarted; the command that reloads or restarts the engine, if \
-                     one is needed, is printed.";
+/// Help text that follows the arguments of both commands.
+const EXIT_CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed: nothing has changed, \
+                          unless the message names files that could not be restored, or only the \
+                          output failed; 2 wrong command line; 4 refused, and nothing has \
+                          changed.\n\
+                          No engine is restarted; the command that reloads or restarts the \
+                          engine, if one is needed, is printed.";
 
 /// Arguments of both commands.
 #[derive(Debug, Args)]
@@ -56,7 +59,7 @@ struct CommonArgs {
 
 /// `nrictl install`
 #[derive(Debug, Args)]
-#[command(after_help = CODES)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct Install {
     #[command(flatten)]
     common: CommonArgs,
@@ -85,10 +88,14 @@ pub(crate) struct Install {
 
 /// `nrictl uninstall`
 #[derive(Debug, Args)]
-#[command(after_help = CODES)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct Uninstall {
     #[command(flatten)]
     common: CommonArgs,
+    /// Uninstall although containers that were created with the wrapper run. Depending on the
+    /// engine, it can no longer stop, remove or restart them.
+    #[arg(long)]
+    force: bool,
 }
 
 fn parse_runtime(text: &str) -> Result<(String, PathBuf), String> {
@@ -104,7 +111,7 @@ impl Install {
     /// [`InstallError::HalfWritten`] and [`InstallError::Output`].
     pub(crate) fn run(&self, own_config: Option<&Path>) -> Result<(), InstallError> {
         let own_config = own_config.unwrap_or(Path::new(CONFIG_FILE));
-        self.common.reported(self.perform(own_config))
+        self.common.print_result(self.perform(own_config))
     }
 
     fn perform(&self, own_config: &Path) -> Result<InstallReport, InstallError> {
@@ -134,6 +141,7 @@ impl Install {
         let own = own_values::target(&request, &manifest, engine.name())?;
         if let Some(bytes) = plan.edit(root, engine.name(), &own)? {
             own_config::parse(own_config, &bytes)?;
+            plan.notes.extend(own_values::note(&own));
         }
         for target in &needs.targets {
             plan.edit(root, engine.name(), target)?;
@@ -156,17 +164,26 @@ impl Install {
 }
 
 impl Uninstall {
-    /// Runs the command; `own_config` is our configuration file.
+    /// Runs the command; `own_config` is our configuration file, `state_dir` that of `nrid` if the
+    /// command line names it.
     ///
     /// # Errors
     /// The command is refused or fails. Nothing has changed then, except after
     /// [`InstallError::HalfWritten`] and [`InstallError::Output`].
-    pub(crate) fn run(&self, own_config: Option<&Path>) -> Result<(), InstallError> {
+    pub(crate) fn run(
+        &self,
+        own_config: Option<&Path>,
+        state_dir: Option<&Path>,
+    ) -> Result<(), InstallError> {
         let own_config = own_config.unwrap_or(Path::new(CONFIG_FILE));
-        self.common.reported(self.perform(own_config))
+        self.common.print_result(self.perform(own_config, state_dir))
     }
 
-    fn perform(&self, own_config: &Path) -> Result<InstallReport, InstallError> {
+    fn perform(
+        &self,
+        own_config: &Path,
+        state_dir: Option<&Path>,
+    ) -> Result<InstallReport, InstallError> {
         let engine = self.common.engine;
         let session = Session::begin(&self.common)?;
         let (root, file) = (&session.root, session.file.as_deref());
@@ -174,6 +191,13 @@ impl Uninstall {
         let leftovers = session.remove_leftovers(engine, &manifest);
         let mut plan = uninstall::plan(root, engine, file, own_config, &manifest)?;
         plan.notes.extend(leftovers);
+        if !plan.steps.is_empty() {
+            let own_state_dir = own_config::read(root, own_config).ok().and_then(|c| c.state_dir);
+            let state_dir = state_dir.map(Path::to_owned).or(own_state_dir);
+            let state_dir = state_dir.unwrap_or_else(|| NridOwner::Host.state_dir());
+            let containers = RunningContainers::find(root, engine, &state_dir);
+            plan.notes.extend(self.check_unused(containers)?);
+        }
         plan.finish(root, false)?;
         if !self.common.dry_run {
             apply(root, &plan.steps)?;
@@ -181,12 +205,30 @@ impl Uninstall {
         }
         Ok(InstallReport::new(engine, self.common.dry_run, plan).uninstalled(engine))
     }
+
+    /// Fails if containers of the wrapper run, unless the command is forced. Returns a note on
+    /// them then.
+    fn check_unused(
+        &self,
+        containers: Option<RunningContainers>,
+    ) -> Result<Option<String>, InstallError> {
+        let Some(containers) = containers else { return Ok(None) };
+        let facts = self.common.engine.facts();
+        let (engine, effect, remedy) = (facts.name, facts.orphans, facts.remedy);
+        if self.force {
+            return Ok(Some(format!("{engine} has {containers}; {effect}")));
+        }
+        Err(InstallError::InUse { engine, containers, effect, remedy })
+    }
 }
 
 impl CommonArgs {
     /// Prints the report, as JSON with `--json`. Prints an error only with `--json`, and returns
     /// it.
-    fn reported(&self, result: Result<InstallReport, InstallError>) -> Result<(), InstallError> {
+    fn print_result(
+        &self,
+        result: Result<InstallReport, InstallError>,
+    ) -> Result<(), InstallError> {
         match result {
             Ok(report) => Ok(report.print(self.json)?),
             Err(error) => {
@@ -198,7 +240,7 @@ impl CommonArgs {
         }
     }
 
-    /// Returns the engine's file as the manifest names it: absolute.
+    /// Returns the absolute path of the engine's file, by which the manifest records it.
     fn engine_file(&self) -> Result<Option<PathBuf>, InstallError> {
         let Some(file) = &self.engine_config else { return Ok(None) };
         match &self.root {
@@ -212,7 +254,7 @@ impl CommonArgs {
     }
 }
 
-/// Files that a command works on, and the lock that it holds.
+/// Root and engine file of a running command, and the lock that the command holds.
 struct Session {
     root: InstallRoot,
     /// The engine's file, if not the usual one.
@@ -239,7 +281,7 @@ impl Session {
         if self.lock.is_none() {
             return Vec::new();
         }
-        // A file that cannot be parsed is an error later.
+        // A file that cannot be parsed is skipped: the command reports it as an error later.
         let tables = engines::tables(engine, &self.root, self.file.as_deref()).unwrap_or_default();
         let usual = tables.into_iter().map(|table| table.file);
         let own = [PathBuf::from(CONFIG_FILE), PathBuf::from(MANIFEST)];

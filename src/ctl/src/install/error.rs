@@ -1,6 +1,6 @@
 //! Reasons why nothing was installed or uninstalled.
 
-use super::editing::error::FileError;
+use super::{containers::RunningContainers, editing::error::FileError};
 use std::{io, path::PathBuf, process::ExitCode};
 
 /// Failure of a command. Nothing has changed then, and files already written were restored, except
@@ -13,7 +13,7 @@ pub(crate) enum InstallError {
     Write { path: PathBuf, source: io::Error },
     #[error("{path}: {source}; files that could not be restored: {left}")]
     HalfWritten { path: PathBuf, source: io::Error, left: String },
-    #[error("{0} was changed by another process at this moment; nothing has changed")]
+    #[error("{0} was changed by another process meanwhile; nrictl has changed nothing")]
     Raced(PathBuf),
     #[error(
         "{path}: {reason}; without this file `uninstall` finds our values by the wrapper's path"
@@ -35,9 +35,9 @@ pub(crate) enum InstallError {
     Name(String),
     #[error("two runtimes are called {0:?}")]
     NameTwice(String),
-    #[error("{0}: a runtime is named by its absolute path")]
+    #[error("{0}: a runtime must be named by its absolute path")]
     Relative(PathBuf),
-    #[error("{0}: with --root, a file is named by its absolute path inside")]
+    #[error("{0}: with --root, a file must be named by its absolute path inside the root")]
     RelativeInside(PathBuf),
     #[error("{0}: not an executable file")]
     NoProgram(PathBuf),
@@ -47,7 +47,7 @@ pub(crate) enum InstallError {
     NoWrapper(String),
     #[error("{0} exists and is not a link to the wrapper")]
     LinkTaken(PathBuf),
-    #[error("{name} runs {real}; it has this name for {engines} too")]
+    #[error("{name} already runs {real} for {engines}; choose another name with --runtime")]
     NameOfOther { name: String, real: PathBuf, engines: String },
     #[error(
         "{file}: {option} is a flag of dockerd there; dockerd does not start when a key is set in \
@@ -74,6 +74,13 @@ pub(crate) enum InstallError {
          1.3, remove it first"
     )]
     Overridden { file: PathBuf, path: String },
+    #[error("{engine} has {containers}; {effect}. {remedy} first, or give --force")]
+    InUse {
+        engine: &'static str,
+        containers: RunningContainers,
+        effect: &'static str,
+        remedy: &'static str,
+    },
     #[error("standard output: {0}")]
     Output(#[from] io::Error),
 }

@@ -5,20 +5,21 @@
 //! root.
 
 use super::editing::error::FileError;
+use nri_locate::{MAX_CONFIG_FILE, read_regular};
 use std::{
     fs,
     io::{self, ErrorKind},
-    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Component, Path, PathBuf},
 };
 
-/// Limit of symbolic links in a path: the kernel's.
+/// Limit of symbolic links in a path, against loops: that of the kernel.
 const MAX_LINKS: usize = 40;
 
 /// Base name of the wrapper.
 pub(crate) const WRAPPER: &str = "nri-container-runtime";
 
-/// Directory that stands for `/`; `None`: the machine's own.
+/// Directory that stands for `/`; `None`: the machine's `/` itself.
 #[derive(Debug, Clone)]
 pub(crate) struct InstallRoot(Option<PathBuf>);
 
@@ -32,7 +33,7 @@ impl InstallRoot {
         Ok(Self(dir.filter(|dir| dir != Path::new("/"))))
     }
 
-    /// Whether this is the machine's root: only there programs of engines are run for their
+    /// Whether this is the machine's root: programs of engines are only run there, for their
     /// version.
     pub(crate) fn is_machine(&self) -> bool {
         self.0.is_none()
@@ -49,7 +50,7 @@ impl InstallRoot {
         self.resolve(path, false)
     }
 
-    fn resolve(&self, path: &Path, last: bool) -> io::Result<PathBuf> {
+    fn resolve(&self, path: &Path, follows_last: bool) -> io::Result<PathBuf> {
         let top = self.0.as_deref().unwrap_or(Path::new("/"));
         let mut at = top.to_owned();
         let mut left: Vec<PathBuf> = parts(path);
@@ -63,7 +64,7 @@ impl InstallRoot {
             }
             let next = at.join(&part);
             match fs::read_link(&next) {
-                Ok(target) if last || !left.is_empty() => {
+                Ok(target) if follows_last || !left.is_empty() => {
                     links += 1;
                     if links > MAX_LINKS {
                         return Err(rustix::io::Errno::LOOP.into());
@@ -81,7 +82,7 @@ impl InstallRoot {
 
     /// Reads a file; `None` if it does not exist.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-        let read = |real: PathBuf| read_whole(&real, &fs::metadata(&real)?);
+        let read = |real: PathBuf| read_regular(&real, MAX_CONFIG_FILE);
         match self.real(path).and_then(read) {
             Ok(bytes) => Ok(Some(bytes)),
             // A path below a regular file does not exist either.
@@ -124,18 +125,6 @@ impl InstallRoot {
         let named = |path: &Path| path.file_name().is_some_and(|name| name == WRAPPER);
         let path = Path::new(path);
         path.is_absolute() && (named(path) || self.link(path).is_some_and(|target| named(&target)))
-    }
-}
-
-/// Reads a regular file, or `/dev/null`, which masks files; not a pipe, where it would block, nor
-/// another device, which may be endless.
-fn read_whole(path: &Path, meta: &fs::Metadata) -> io::Result<Vec<u8>> {
-    let null = meta.file_type().is_char_device()
-        && meta.rdev() == fs::metadata("/dev/null").map_or(0, |null| null.rdev());
-    match meta {
-        _ if null => Ok(Vec::new()),
-        meta if meta.is_file() => fs::read(path),
-        _ => Err(io::Error::other("not a regular file")),
     }
 }
 

@@ -6,6 +6,7 @@
 //! and then writes the files. Start from `command`.
 
 mod command;
+mod containers;
 mod editing;
 mod engines;
 mod error;

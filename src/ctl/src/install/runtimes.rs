@@ -21,8 +21,8 @@ pub(crate) struct WrapperRuntime {
     pub(crate) name: String,
     /// Path of the program that the engine calls.
     pub(crate) binary: PathBuf,
-    /// The real runtime of `--runtime`, in which case `binary` is a link to the wrapper; `None`:
-    /// the one that the wrapper finds by itself.
+    /// The real runtime that `--runtime` names; `binary` is then a link to the wrapper. `None`: the
+    /// wrapper finds the real runtime by itself.
     pub(crate) real: Option<PathBuf>,
 }
 
@@ -38,14 +38,14 @@ impl WrapperRuntime {
     }
 }
 
-/// Finds the wrapper: as named, beside this program, or in the usual directories.
+/// Finds the wrapper: at the path `named`, beside this program, or in the standard directories.
 pub(crate) fn find(root: &InstallRoot, named: Option<&Path>) -> Result<PathBuf, InstallError> {
     if let Some(path) = named {
         return check_program(root, path).map(|()| path.to_owned());
     }
     let exe = root.is_machine().then(std::env::current_exe).and_then(Result::ok);
-    let beside = exe.and_then(|exe| exe.parent().map(Path::to_owned));
-    let mut candidates = beside.into_iter().chain(standard_dirs()).map(|dir| dir.join(WRAPPER));
+    let own_dir = exe.and_then(|exe| exe.parent().map(Path::to_owned));
+    let mut candidates = own_dir.into_iter().chain(standard_dirs()).map(|dir| dir.join(WRAPPER));
     candidates
         .find(|path| root.is_program(path))
         .ok_or_else(|| InstallError::NoWrapper(SEARCH_PATH.to_owned()))
@@ -58,7 +58,7 @@ fn check_program(root: &InstallRoot, path: &Path) -> Result<(), InstallError> {
     if root.is_program(path) { Ok(()) } else { Err(InstallError::NoProgram(path.to_owned())) }
 }
 
-/// Returns all runtimes: the wrapper by itself, and those that `--runtime` adds.
+/// Returns all runtimes: that of `--name`, and those of `--runtime`.
 pub(crate) fn runtimes(
     root: &InstallRoot,
     wrapper: &Path,
@@ -105,8 +105,8 @@ fn link_dir(wrapper: &Path) -> &Path {
 }
 
 fn check_name(name: &str) -> Result<(), InstallError> {
-    let good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(good) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_allowed) {
         Ok(())
     } else {
         Err(InstallError::Name(name.to_owned()))

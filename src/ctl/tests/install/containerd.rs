@@ -10,7 +10,7 @@ const V1: &str = "cri";
 pub(crate) const V2: &str = "io.containerd.grpc.v1.cri";
 pub(crate) const V3: &str = "io.containerd.cri.v1.runtime";
 
-/// Description, name of the CRI plugin in it, default runtime that it names, text.
+/// Files: description, name of the CRI plugin, default runtime, text.
 pub(crate) const FILES: &[(&str, &str, Option<&str>, &str)] = &[
     (
         "Docker's package",
@@ -68,7 +68,9 @@ pub(crate) const FILES: &[(&str, &str, Option<&str>, &str)] = &[
         "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name \
          = \"nvidia\"\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\n    \
          privileged_without_host_devices = false\n    runtime_type \
-         = \"io.containerd.runc.v2\"\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\n      BinaryName = \"/usr/bin/nvidia-container-runtime\"\n      SystemdCgroup = true\n",
+         = \"io.containerd.runc.v2\"\n    \
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\n      \
+         BinaryName = \"/usr/bin/nvidia-container-runtime\"\n      SystemdCgroup = true\n",
     ),
     (
         "CRLF",
@@ -141,7 +143,7 @@ pub(crate) const FILES: &[(&str, &str, Option<&str>, &str)] = &[
     ),
 ];
 
-fn at(image: &Image, file: &str, path: &[&str]) -> Option<String> {
+fn value_at(image: &Image, file: &str, path: &[&str]) -> Option<String> {
     let document: DocumentMut = image.read(file).parse().unwrap();
     let mut item = document.as_item();
     for name in path {
@@ -160,7 +162,7 @@ fn check_handler(image: &Image, file: &str, plugin: &str, name: &str, binary: &s
             .chain(path)
             .copied()
             .collect();
-        at(image, file, &path)
+        value_at(image, file, &path)
     };
     assert_eq!(get(&["runtime_type"]).as_deref(), Some("\"io.containerd.runc.v2\""));
     assert_eq!(get(&["options", "BinaryName"]), Some(format!("{binary:?}")));
@@ -172,8 +174,8 @@ fn check_handler(image: &Image, file: &str, plugin: &str, name: &str, binary: &s
     assert_eq!(get(&["options", "SystemdCgroup"]).is_some(), systemd);
 }
 
-fn default(image: &Image, file: &str, plugin: &str) -> Option<String> {
-    at(image, file, &["plugins", plugin, "containerd", "default_runtime_name"])
+fn default_runtime(image: &Image, file: &str, plugin: &str) -> Option<String> {
+    value_at(image, file, &["plugins", plugin, "containerd", "default_runtime_name"])
 }
 
 #[test]
@@ -182,7 +184,10 @@ fn every_containerd_file_is_restored_byte_by_byte() {
         println!("{what}");
         check_install_and_uninstall(&Image::with(FILE, text), "containerd", "", |image| {
             check_handler(image, FILE, plugin, "nri", WRAPPER);
-            assert_eq!(default(image, FILE, plugin), before.map(|name| format!("{name:?}")));
+            assert_eq!(
+                default_runtime(image, FILE, plugin),
+                before.map(|name| format!("{name:?}"))
+            );
             if !what.contains("inline") {
                 // Only whole lines are added; the existing ones stay.
                 let now = image.read(FILE);
@@ -198,9 +203,9 @@ fn every_containerd_file_is_restored_byte_by_byte() {
         check_install_and_uninstall(&Image::with(FILE, text), "containerd", &options, |image| {
             check_handler(image, FILE, plugin, "nri", WRAPPER);
             check_handler(image, FILE, plugin, "nri-crun", "/usr/local/bin/nri-crun");
-            assert_eq!(default(image, FILE, plugin).as_deref(), Some("\"nri\""));
+            assert_eq!(default_runtime(image, FILE, plugin).as_deref(), Some("\"nri\""));
             let name = if *plugin == V1 { "nri" } else { "io.containerd.nri.v1.nri" };
-            let own = at(image, FILE, &["plugins", name, "disable"]);
+            let own = value_at(image, FILE, &["plugins", name, "disable"]);
             assert_eq!(own.as_deref(), Some("true"));
             for comment in text.lines().filter(|line| line.trim_start().starts_with('#')) {
                 assert!(image.read(FILE).contains(comment));
@@ -213,13 +218,13 @@ fn every_containerd_file_is_restored_byte_by_byte() {
 }
 
 #[test]
-fn a_new_containerd_file_is_removed_again() {
+fn uninstall_removes_a_containerd_file_that_install_created() {
     for (options, version, plugin) in
         [("", 2, V2), ("--engine-version 1.6", 2, V2), ("--engine-version 2.1.9", 3, V3)]
     {
         check_install_and_uninstall(&Image::new(), "containerd", options, |image| {
             check_handler(image, FILE, plugin, "nri", WRAPPER);
-            assert_eq!(at(image, FILE, &["version"]), Some(version.to_string()));
+            assert_eq!(value_at(image, FILE, &["version"]), Some(version.to_string()));
         });
     }
 }
@@ -235,10 +240,10 @@ fn version_3_with_imports_gets_a_drop_in() {
         check_install_and_uninstall(&image, "containerd", "--default --nri ours", |image| {
             assert_eq!(image.read(FILE), text);
             check_handler(image, DROP_IN, V3, "nri", WRAPPER);
-            assert_eq!(default(image, DROP_IN, V3).as_deref(), Some("\"nri\""));
-            assert_eq!(at(image, DROP_IN, &["version"]).as_deref(), Some("3"));
+            assert_eq!(default_runtime(image, DROP_IN, V3).as_deref(), Some("\"nri\""));
+            assert_eq!(value_at(image, DROP_IN, &["version"]).as_deref(), Some("3"));
         });
-        // With others beside it.
+        // With another drop-in in the same directory.
         image.write("/etc/containerd/conf.d/99-nvidia.toml", b"version = 3\n");
         check_install_and_uninstall(&image, "containerd", "", |image| {
             check_handler(image, DROP_IN, V3, "nri", WRAPPER)
@@ -246,7 +251,8 @@ fn version_3_with_imports_gets_a_drop_in() {
     }
 }
 
-/// Since 2.0 containerd merges files of version 2 as well, so its version has to be known.
+/// Since 2.0 containerd merges files of version 2 as well. The file does not show the version of
+/// containerd, so `nrictl` must know it.
 #[test]
 fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
     let text = format!(
@@ -256,19 +262,19 @@ fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
     check_install_and_uninstall(&image, "containerd", "--default --engine-version 2.1", |image| {
         assert_eq!(image.read(FILE), text);
         check_handler(image, DROP_IN, V2, "nri", WRAPPER);
-        assert_eq!(default(image, DROP_IN, V2).as_deref(), Some("\"nri\""));
-        assert_eq!(at(image, DROP_IN, &["version"]).as_deref(), Some("2"));
+        assert_eq!(default_runtime(image, DROP_IN, V2).as_deref(), Some("\"nri\""));
+        assert_eq!(value_at(image, DROP_IN, &["version"]).as_deref(), Some("2"));
     });
     for options in ["", "--engine-version 1.7"] {
         check_install_and_uninstall(&image, "containerd", options, |image| {
             assert!(!image.exists(DROP_IN))
         });
     }
-    // An installation in the main file is changed in the main file.
+    // After an installation in the main file, a later one edits the main file too.
     image.run_ok("install containerd --engine-version 1.7");
     image.run_ok("install containerd --engine-version 2.1 --default");
     assert!(!image.exists(DROP_IN));
-    assert_eq!(default(&image, FILE, V2).as_deref(), Some("\"nri\""));
+    assert_eq!(default_runtime(&image, FILE, V2).as_deref(), Some("\"nri\""));
     image.run_ok("uninstall containerd");
     assert_eq!(image.read(FILE), text);
 }
@@ -291,10 +297,10 @@ fn version_2_is_edited_in_the_file_with_the_effective_table() {
     );
     check_install_and_uninstall(&image, "containerd", "--default", |image| {
         check_handler(image, other, V2, "nri", WRAPPER);
-        assert_eq!(default(image, other, V2).as_deref(), Some("\"nri\""));
+        assert_eq!(default_runtime(image, other, V2).as_deref(), Some("\"nri\""));
         assert!(!image.read(FILE).contains("nri"));
     });
-    // The same for the table of containerd's own NRI.
+    // The same holds for the table of containerd's own NRI.
     let nri = "/etc/containerd/conf.d/70-nri.toml";
     image.write(
         nri,
@@ -326,13 +332,13 @@ fn install_reports_and_switches_containerds_own_nri() {
         let output = image.run_ok(&format!("install containerd --json --dry-run {options}"));
         assert!(output.contains(&format!("\"engine_nri\":\"{state}\"")), "{text}: {output}");
         image.run_ok(&format!("install containerd --nri ours {options}"));
-        let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
+        let disabled = value_at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
         let expected = matches!(state, "on" | "unknown") || text.contains("= true");
         assert_eq!(disabled.as_deref() == Some("true"), expected, "{text} {options}");
-        // Another choice replaces the first.
+        // A later choice replaces the earlier one.
         image.run_ok(&format!("install containerd --nri engine {options}"));
         assert!(image.read(crate::image::CONFIG).contains("containerd = \"engine\""));
-        let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
+        let disabled = value_at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
         assert_eq!(
             disabled.as_deref() == Some("true"),
             text.contains("= true"),
@@ -393,7 +399,7 @@ fn edits_in_containerd_files_since_installation_stay() {
     image.edit(FILE, "# the end\n", "# the end\n# and a remark\n");
     image.run_ok("uninstall containerd");
     assert_eq!(image.read(FILE), text.replace("pause:3.9", "pause:3.10") + "# and a remark\n");
-    // An administrator has changed the default and added a handler.
+    // Next case: an administrator has changed the default and added a handler.
     image.write(FILE, b"version = 2\n");
     image.run_ok("install containerd --default");
     image.edit(FILE, "default_runtime_name = \"nri\"", "default_runtime_name = \"kata\"");
@@ -408,7 +414,7 @@ fn edits_in_containerd_files_since_installation_stay() {
         "{output}"
     );
     let now = image.read(FILE);
-    assert_eq!(default(&image, FILE, plugin).as_deref(), Some("\"kata\""), "{now}");
+    assert_eq!(default_runtime(&image, FILE, plugin).as_deref(), Some("\"kata\""), "{now}");
     assert!(now.contains(&kata) && !now.contains("nri"), "{now}");
 }
 
@@ -419,7 +425,7 @@ fn a_containerd_handler_is_recognized_without_a_manifest() {
         image.run_ok(&format!("install containerd --default --runtime nri-crun={CRUN}"));
         std::fs::remove_file(image.at(crate::image::MANIFEST)).unwrap();
         image.run_ok("uninstall containerd");
-        assert_eq!(default(&image, FILE, plugin), None, "{what}");
+        assert_eq!(default_runtime(&image, FILE, plugin), None, "{what}");
         assert!(!image.read(FILE).contains("nri"), "{what}: {}", image.read(FILE));
         assert!(
             text.lines()
@@ -442,7 +448,7 @@ fn notes_name_settings_that_affect_a_containerd_handler() {
     );
     check("", "is of version 1: containerd 2 takes no CRI settings from such a file");
     let native = format!("version = 2\n[plugins.{V2:?}.containerd]\nsnapshotter = \"native\"\n");
-    check(&native, "containerd 2 ignores snapshotter without a handler, and no longer with ours");
+    check(&native, "containerd 2 ignores snapshotter until the file has a handler, such as ours");
     check(
         "version = 2\nimports = [\"conf.d/*.toml\"]\n",
         "older containerds resolve a relative pattern",
@@ -455,11 +461,14 @@ fn notes_name_settings_that_affect_a_containerd_handler() {
     check("version = 2\n", "systemctl restart containerd");
 }
 
-/// `containerd config default` of 1.x writes such a table.
+/// `containerd config default` of 1.x writes the deprecated table with empty values.
 #[test]
 fn an_empty_deprecated_default_is_ignored() {
     let text = "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  \
-                default_runtime_name = \"runc\"\n\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime]\n    runtime_engine = \"\"\n    runtime_type = \"\"\n\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime.options]\n";
+                default_runtime_name = \"runc\"\n\n  \
+                [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime]\n    \
+                runtime_engine = \"\"\n    runtime_type = \"\"\n\n    \
+                [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime.options]\n";
     check_install_and_uninstall(&Image::with(FILE, text), "containerd", "--default", |image| {
         assert!(image.read(FILE).contains("default_runtime_name = \"nri\"\n"));
     });

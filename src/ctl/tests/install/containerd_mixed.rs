@@ -1,5 +1,5 @@
 //! containerd 2 with files of version 3 that import files of version 2: containerd applies the
-//! version of the last file to all.
+//! version of the last file to all files.
 
 use crate::{
     image::{Image, WRAPPER, check_install_and_uninstall, skipped},
@@ -12,30 +12,39 @@ const KATA: &str = "/etc/containerd/conf.d/10-kata.toml";
 const LATER: &str = "/etc/containerd/conf.d/50-later.toml";
 const DROP_IN: &str = "/etc/containerd/conf.d/zz-nri-container-runtime.toml";
 
-const GLOB: &str = "version = 3\nimports = [\"conf.d/*.toml\"]\n";
-const ONE: &str = "version = 3\nimports = [\"conf.d/10-kata.toml\"]\n";
+/// A main file that imports a directory.
+const IMPORTS_DIRECTORY: &str = "version = 3\nimports = [\"conf.d/*.toml\"]\n";
+/// A main file that imports one file.
+const IMPORTS_ONE_FILE: &str = "version = 3\nimports = [\"conf.d/10-kata.toml\"]\n";
 const V2_KATA: &str = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image \
-                       = \"localhost/pause:9\"\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"kata\"\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\n  runtime_type = \"io.containerd.kata.v2\"\n";
-const V3_KATA: &str = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.kata]\n  runtime_type = \"io.containerd.kata.v2\"\n";
+                       = \"localhost/pause:9\"\n\
+                       [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  \
+                       default_runtime_name = \"kata\"\n\
+                       [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\n  \
+                       runtime_type = \"io.containerd.kata.v2\"\n";
+const V3_KATA: &str = "version = 3\n\
+                       [plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.kata]\n  \
+                       runtime_type = \"io.containerd.kata.v2\"\n";
 const V3_DEFAULT: &str =
     "[plugins.\"io.containerd.cri.v1.runtime\".containerd]\n  default_runtime_name = \"runc\"\n";
 const V3_HANDLER: &str = "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.foo]\n  \
                           runtime_type = \"io.containerd.foo.v2\"\n";
 
-/// Returns the main file, an imported file, a later one, the file for our handler, its version.
+/// Returns cases: the main file, an imported file, a later file, and the path and the version of
+/// the file that must get our handler.
 fn cases() -> Vec<(String, &'static str, &'static str, &'static str, i64)> {
     let main = |head: &str, more: &str| format!("{head}{more}");
     vec![
-        (main(GLOB, ""), V2_KATA, "", DROP_IN, 2),
-        (main(GLOB, ""), V2_KATA, "oom_score = 1\n", DROP_IN, 2),
-        (main(GLOB, ""), V2_KATA, "version = 3\noom_score = 1\n", DROP_IN, 3),
-        (main(GLOB, ""), V3_KATA, "version = 2\noom_score = 1\n", KATA, 3),
-        (main(GLOB, ""), V3_KATA, "", DROP_IN, 3),
-        (main(GLOB, V3_DEFAULT), V2_KATA, "", DROP_IN, 2),
-        (main(GLOB, V3_HANDLER), V2_KATA, "", FILE, 3),
-        (main(ONE, ""), V2_KATA, "", KATA, 2),
-        (main(ONE, V3_DEFAULT), V2_KATA, "", KATA, 2),
-        (main(ONE, ""), V3_KATA, "", FILE, 3),
+        (main(IMPORTS_DIRECTORY, ""), V2_KATA, "", DROP_IN, 2),
+        (main(IMPORTS_DIRECTORY, ""), V2_KATA, "oom_score = 1\n", DROP_IN, 2),
+        (main(IMPORTS_DIRECTORY, ""), V2_KATA, "version = 3\noom_score = 1\n", DROP_IN, 3),
+        (main(IMPORTS_DIRECTORY, ""), V3_KATA, "version = 2\noom_score = 1\n", KATA, 3),
+        (main(IMPORTS_DIRECTORY, ""), V3_KATA, "", DROP_IN, 3),
+        (main(IMPORTS_DIRECTORY, V3_DEFAULT), V2_KATA, "", DROP_IN, 2),
+        (main(IMPORTS_DIRECTORY, V3_HANDLER), V2_KATA, "", FILE, 3),
+        (main(IMPORTS_ONE_FILE, ""), V2_KATA, "", KATA, 2),
+        (main(IMPORTS_ONE_FILE, V3_DEFAULT), V2_KATA, "", KATA, 2),
+        (main(IMPORTS_ONE_FILE, ""), V3_KATA, "", FILE, 3),
     ]
 }
 
@@ -78,7 +87,7 @@ fn our_handler_is_written_in_the_effective_version() {
 
 #[test]
 fn a_note_names_a_drop_in_that_hides_files_of_version_2() {
-    let image = Image::with(FILE, GLOB);
+    let image = Image::with(FILE, IMPORTS_DIRECTORY);
     image.run_ok("install containerd");
     image.write(KATA, V2_KATA.as_bytes());
     assert!(
@@ -94,7 +103,7 @@ fn a_note_names_a_drop_in_that_hides_files_of_version_2() {
 
 #[test]
 fn a_real_containerd_keeps_its_settings_of_mixed_versions() {
-    let newer = |path: &&std::path::PathBuf| {
+    let is_containerd_2 = |path: &&std::path::PathBuf| {
         let version = Command::new(path).arg("--version").output().unwrap().stdout;
         String::from_utf8_lossy(&version)
             .split(' ')
@@ -102,7 +111,7 @@ fn a_real_containerd_keeps_its_settings_of_mixed_versions() {
             .is_some_and(|v| v.starts_with("v2") || v.starts_with('2'))
     };
     let all = containerds();
-    let containerds: Vec<_> = all.iter().filter(newer).collect();
+    let containerds: Vec<_> = all.iter().filter(is_containerd_2).collect();
     if containerds.is_empty() {
         skipped("a_real_containerd_keeps_its_settings_of_mixed_versions", "no containerd 2");
     }
@@ -131,9 +140,9 @@ fn a_real_containerd_keeps_its_settings_of_mixed_versions() {
     }
 }
 
-/// A pattern may match every name in a directory, so no backup is written there.
+/// A pattern of `imports` may match every name in a directory, so no backup is written there.
 #[test]
-fn copies_of_files_are_not_in_imported_directories() {
+fn backups_are_not_in_imported_directories() {
     let extra = "/etc/containerd/extra";
     let image = Image::with(FILE, "version = 2\nimports = [\"/etc/containerd/extra/*\"]\n");
     image.write(&format!("{extra}/10-cri.toml"), V2_KATA.as_bytes());
@@ -142,7 +151,7 @@ fn copies_of_files_are_not_in_imported_directories() {
             std::fs::read_dir(image.at(extra)).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["10-cri.toml"]);
         assert!(image.read(&format!("{extra}/10-cri.toml")).contains(WRAPPER));
-        let copy = format!("/etc/nri-container-runtime/backup{extra}/10-cri.toml");
-        assert_eq!(image.read(&copy), V2_KATA);
+        let backup = format!("/etc/nri-container-runtime/backup{extra}/10-cri.toml");
+        assert_eq!(image.read(&backup), V2_KATA);
     });
 }

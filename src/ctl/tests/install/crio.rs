@@ -1,4 +1,4 @@
-//! CRI-O.
+//! CRI-O: our drop-in, CRI-O's own NRI, and refused files and names.
 
 use crate::image::{CONFIG, CRUN, Image, WRAPPER, check_install_and_uninstall};
 
@@ -6,7 +6,7 @@ const DROP_IN: &str = "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf";
 const OTHER: &str = "/etc/crio/crio.conf.d/10-crun.conf";
 
 #[test]
-fn a_crio_drop_in_is_made_and_removed() {
+fn install_creates_a_crio_drop_in_and_uninstall_removes_it() {
     let crun = "[crio.image]\nsignature_policy = \"/etc/crio/policy.json\"\n\n[crio.runtime]\n\
                 default_runtime = \"crun\" # packaged\n\n[crio.runtime.runtimes.crun]\n\
                 runtime_path = \"/usr/libexec/crio/crun\"\nruntime_root = \"/run/crun\"\n\
@@ -93,7 +93,7 @@ fn unusable_crio_files_and_names_are_refused() {
 
 /// CRI-O reads every file of its directory, whatever its name is.
 #[test]
-fn copies_of_files_are_not_among_crios_drop_ins() {
+fn backups_are_not_among_crios_drop_ins() {
     let text = "[crio.runtime]\nlog_level = \"info\"\n";
     let image = Image::with(OTHER, text);
     std::fs::create_dir_all(image.at("/etc/crio/crio.conf.d/folder.conf")).unwrap();

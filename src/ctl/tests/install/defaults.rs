@@ -9,7 +9,8 @@ const CRI: &str = "plugins.\"io.containerd.grpc.v1.cri\".containerd";
 const CRIO: &str = "/etc/crio/crio.conf.d/50-nvidia.conf";
 const PODMAN: &str = "/etc/containers/containers.conf";
 
-/// Returns a file whose default is `nvidia`, and the lines that define it.
+/// Returns the path and the text of a file whose default runtime is `nvidia`, and the part of the
+/// text that defines this runtime.
 fn with_nvidia(engine: &str) -> (&'static str, String, String) {
     let json = |file| {
         let runtime = "\n    \"nvidia\": {\"path\": \"/n\"}\n  ";
@@ -56,7 +57,7 @@ fn a_default_is_restored_only_with_its_runtime() {
         image.run_ok(&install);
         let (from, to) = match runtime.trim().strip_suffix('}') {
             Some(json) => (format!("{json}}},"), ""),
-            // In Podman's file our runtime is in the same table, which has to stay.
+            // In Podman's file, our runtime is in the same table, so the table's header stays.
             None => (runtime.trim_start_matches("[engine.runtimes]\n").to_owned(), ""),
         };
         image.edit(file, &from, to);
@@ -70,24 +71,25 @@ fn a_default_is_restored_only_with_its_runtime() {
     }
 }
 
-/// The default is in one file, which is not edited; its runtime is in another, which is.
+/// The default is in one file, which the administrator does not edit. Its runtime is in another
+/// file, from which the administrator may remove it.
 #[test]
 fn a_default_is_restored_with_a_runtime_of_another_file() {
     let file = "/etc/containerd/conf.d/50-default.toml";
     let default = "  default_runtime_name = \"nvidia\"\n";
     let text = format!("version = 2\n[{CRI}]\n{default}");
-    for removed in [false, true] {
+    for is_removed in [false, true] {
         let head = "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n";
         let runtime = format!("[{CRI}.runtimes.nvidia]\nruntime_type = \"x\"\n");
         let image = Image::with(CONTAINERD, &format!("{head}{runtime}"));
         image.write(file, text.as_bytes());
         image.run_ok("install containerd --default");
         assert!(image.read(file).contains("default_runtime_name = \"nri\""));
-        if removed {
+        if is_removed {
             image.write(CONTAINERD, head.as_bytes());
         }
         image.run_ok("uninstall containerd");
-        let expected = if removed { text.replace(default, "") } else { text.clone() };
+        let expected = if is_removed { text.replace(default, "") } else { text.clone() };
         assert_eq!(image.read(file), expected);
     }
 }
@@ -99,8 +101,8 @@ fn a_note_names_a_default_that_no_file_defines() {
         let (file, text, runtime) = with_nvidia(engine);
         let image = Image::with(file, &text);
         image.run_ok(&format!("install {engine} --default"));
-        let left = text.replace(&runtime, "");
-        image.write(file, left.as_bytes());
+        let without_runtime = text.replace(&runtime, "");
+        image.write(file, without_runtime.as_bytes());
         let output = image.run_ok(&format!("uninstall {engine}"));
         assert!(
             output.contains(&format!(
@@ -108,11 +110,11 @@ fn a_note_names_a_default_that_no_file_defines() {
             )),
             "{output}"
         );
-        assert_eq!(image.read(file), left);
+        assert_eq!(image.read(file), without_runtime);
     }
 }
 
-/// Built-in runtimes, shims and paths are not defined in a file.
+/// Engines accept built-in runtimes, shims and paths as defaults without an entry in a file.
 #[test]
 fn a_default_that_needs_no_entry_is_restored() {
     for (engine, name) in [
@@ -129,7 +131,7 @@ fn a_default_that_needs_no_entry_is_restored() {
         let text = text.replace(&runtime, "").replace("\"nvidia\"", &format!("{name:?}"));
         let image = Image::with(file, &text);
         image.run_ok(&format!("install {engine} --default --engine-config {file}"));
-        // One more line, so that the file is not restored from its copy.
+        // One more line, so that the file is not restored from its backup.
         let edited = image.read(file) + "\n";
         image.write(file, edited.as_bytes());
         image.run_ok(&format!("uninstall {engine}"));

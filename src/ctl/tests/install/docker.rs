@@ -1,4 +1,5 @@
-//! Docker and iSulad.
+//! Docker, iSulad and nerdctl: files in every layout that administrators use, repeated
+//! installations, and refused files and options.
 
 use crate::image::{CONFIG, CRUN, Image, MANIFEST, WRAPPER, check_install_and_uninstall};
 use serde_json::{Value, json};
@@ -58,8 +59,8 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Whether every character of `before` is in `after`, in the same order.
-fn only_added(before: &str, after: &str) -> bool {
+/// Whether `after` has all characters of `before` in the same order, so that text was only added.
+fn has_only_additions(before: &str, after: &str) -> bool {
     let mut after = after.chars();
     before.chars().all(|c| after.any(|other| other == c))
 }
@@ -79,7 +80,7 @@ fn every_daemon_json_is_restored_byte_by_byte() {
             expected["runtimes"]["nri"] = json!({"path": WRAPPER});
             assert_eq!(value(image), expected);
             let now = image.read(FILE);
-            assert!(only_added(text, &now), "{now}");
+            assert!(has_only_additions(text, &now), "{now}");
             assert_eq!(now.contains('\r'), text.contains('\r'));
         });
         let options = format!("--default --runtime nri-crun={CRUN} --runtime fast={CRUN}");
@@ -104,7 +105,7 @@ fn every_daemon_json_is_restored_byte_by_byte() {
 }
 
 #[test]
-fn a_new_daemon_json_is_removed_again() {
+fn uninstall_removes_a_daemon_json_that_install_created() {
     check_install_and_uninstall(&Image::new(), "docker", "--default", |image| {
         let expected = "{\n  \"runtimes\": {\n    \"nri\": {\n      \"path\": \"/usr/local/bin/\
                         nri-container-runtime\"\n    }\n  },\n  \"default-runtime\": \"nri\"\n}\n";
@@ -142,6 +143,10 @@ fn nerdctl_needs_no_file() {
     let before = image.snapshot();
     let output = image.run_ok("install nerdctl");
     assert!(output.contains(&format!("nerdctl run --rm --runtime {WRAPPER} IMAGE")), "{output}");
+    let mut installed = image.snapshot();
+    installed.retain(|path, _| !path.starts_with("etc/nri-container-runtime"));
+    assert_eq!(installed, before);
+    image.run_ok("uninstall nerdctl");
     assert_eq!(image.snapshot(), before);
     assert!(
         image
@@ -154,7 +159,7 @@ fn nerdctl_needs_no_file() {
 }
 
 #[test]
-fn repeated_installations_add_up() {
+fn later_installations_add_to_earlier_ones() {
     let text = "{\"debug\": true, \"default-runtime\": \"runc\"}";
     let image = Image::with(FILE, text);
     image.run_ok("install docker");
@@ -168,7 +173,7 @@ fn repeated_installations_add_up() {
     assert!(
         !image.exists("/etc/nri-container-runtime") && !image.exists("/usr/local/bin/nri-crun")
     );
-    // With an edit in between, and then a request that is already installed.
+    // With an edit between two installations; the third one has nothing to add.
     image.run_ok("install docker");
     image.edit(FILE, "true", "false");
     image.run_ok("install docker --default");
@@ -180,7 +185,7 @@ fn repeated_installations_add_up() {
 }
 
 #[test]
-fn a_moved_wrapper_is_installed_again() {
+fn install_updates_the_path_of_a_moved_wrapper() {
     let image = Image::with(FILE, "{}");
     image.run_ok("install docker --default");
     std::fs::create_dir_all(image.at("/opt")).unwrap();
@@ -208,7 +213,9 @@ fn two_engines_share_a_runtime() {
         .unwrap();
     let other = image.refused("install podman --runtime nri-crun=/usr/bin/youki");
     assert!(
-        other.contains("nri-crun runs /usr/bin/crun; it has this name for docker, isulad too"),
+        other.contains(
+            "nri-crun already runs /usr/bin/crun for docker, isulad; choose another name"
+        ),
         "{other}"
     );
     std::fs::remove_file(image.at("/usr/bin/youki")).unwrap();
@@ -252,8 +259,8 @@ fn owner_mode_and_links_of_files_stay() {
     let image = Image::with("/srv/docker.json", "{}\n");
     std::fs::set_permissions(image.at("/srv/docker.json"), std::fs::Permissions::from_mode(0o600))
         .unwrap();
-    let root = rustix::process::geteuid().is_root();
-    if root {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
         std::os::unix::fs::chown(image.at("/srv/docker.json"), Some(7), Some(8)).unwrap();
     }
     std::fs::create_dir_all(image.at("/etc/docker")).unwrap();
@@ -263,13 +270,13 @@ fn owner_mode_and_links_of_files_stay() {
         let meta = &now[std::path::Path::new("srv/docker.json")];
         assert_eq!(
             (meta.0 & 0o777, meta.1),
-            (0o600, if root { 7 } else { rustix::process::geteuid().as_raw() })
+            (0o600, if is_root { 7 } else { rustix::process::geteuid().as_raw() })
         );
         assert!(String::from_utf8_lossy(&meta.2).contains(WRAPPER));
         assert!(image.at(FILE).is_symlink());
-        // The backup may hold secrets as well.
+        // The backup has the mode of the original file, since it may hold secrets.
         assert_eq!(now[std::path::Path::new(BACKUP.trim_start_matches('/'))].0 & 0o777, 0o600);
-        // A file may hold secrets that only its directory protects.
+        // The backup of a file may hold secrets that only the file's directory protected.
         let dir = image.at("/etc/nri-container-runtime/backup").metadata().unwrap();
         assert_eq!(dir.permissions().mode() & 0o777, 0o700);
     });
@@ -324,11 +331,11 @@ fn unusable_docker_files_and_options_are_refused() {
         "--runtime x=/usr/bin/crun --runtime nri-x=/usr/bin/crun",
         "two runtimes are called \"nri-x\"",
     );
-    check("{}", "--runtime x=crun", "crun: a runtime is named by its absolute path");
+    check("{}", "--runtime x=crun", "crun: a runtime must be named by its absolute path");
     check("{}", "--runtime x=/usr/bin/none", "/usr/bin/none: not an executable file");
     check("{}", "--runtime x=/usr/local/bin/nri-container-runtime", "this is the wrapper itself");
     check("{}", "--wrapper /usr/bin/none", "/usr/bin/none: not an executable file");
-    check("{}", "--wrapper ./x", "./x: a runtime is named by its absolute path");
+    check("{}", "--wrapper ./x", "./x: a runtime must be named by its absolute path");
     let image = Image::with("/usr/local/bin/nri-crun", "another file");
     let output = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
     assert!(
@@ -378,7 +385,7 @@ fn install_reports_and_switches_dockers_own_nri() {
     let output = image.run_ok("install docker --dry-run --json");
     assert!(
         output.contains("\"engine_nri\":\"on\"")
-            && output.contains("pass through unchanged; --nri ours"),
+            && output.contains("ours adapts its containers as well; --nri ours"),
         "{output}"
     );
     check_install_and_uninstall(&image, "docker", "--nri ours", |image| {
@@ -427,6 +434,7 @@ fn the_output_names_files_and_commands() {
     assert_eq!(output["usage"], json!(["docker run --rm IMAGE"]));
     let changed = |path: &str, how: &str| json!({"path": path, "how": how});
     let files =
-        [changed(MANIFEST, "created"), changed(BACKUP, "created"), changed(FILE, "changed")];
+        [(MANIFEST, "created"), (CONFIG, "created"), (BACKUP, "created"), (FILE, "changed")]
+            .map(|(path, how)| changed(path, how));
     assert_eq!(output["files"], json!(files));
 }

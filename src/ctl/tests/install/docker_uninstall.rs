@@ -33,7 +33,7 @@ fn edits_in_daemon_json_since_installation_stay() {
         &text.replace("\"default-runtime\": \"nvidia\"", "\"default-runtime\": \"runc\""),
         &["default-runtime was changed since: kept"],
     );
-    // Our runtime with more to it, or under another path.
+    // Our runtime with a further key, with another path, or with another key for the path.
     let path = "\"path\": \"/usr/local/bin/nri-container-runtime\"";
     check(&[(path, &format!("{path},\n      \"runtimeArgs\": []"))], text, &[]);
     check(
@@ -49,7 +49,7 @@ fn edits_in_daemon_json_since_installation_stay() {
         text,
         &["was changed since, and still called the wrapper: removed"],
     );
-    // The file is removed already.
+    // The file was removed before `uninstall`.
     let image = Image::with(FILE, text);
     image.run_ok("install docker --default");
     std::fs::remove_file(image.at(FILE)).unwrap();
@@ -68,7 +68,7 @@ fn a_daemon_json_that_install_created_stays_if_it_has_other_values() {
 
 /// dockerd does not start with a default runtime that it does not have.
 #[test]
-fn a_default_that_names_our_runtime_is_removed() {
+fn uninstall_removes_a_default_that_names_our_runtime() {
     let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
     image.run_ok("install docker");
     image.edit(FILE, "\"debug\": true,", "\"debug\": true,\n  \"default-runtime\": \"nri\",");
@@ -88,7 +88,8 @@ fn a_docker_runtime_is_recognized_without_a_manifest() {
         std::fs::remove_file(image.at(MANIFEST)).unwrap();
         image.run_ok("uninstall docker");
         let mut expected = before.clone();
-        // Without the manifest neither replaced values are known nor whether the table existed.
+        // Without the manifest, `uninstall` knows neither replaced values nor whether the table
+        // existed.
         for key in ["default-runtime", "runtimes"] {
             if before.get(key).is_none_or(|value| key == "default-runtime" || *value == json!({})) {
                 expected.as_object_mut().unwrap().remove(key);
@@ -107,7 +108,7 @@ fn a_docker_runtime_is_recognized_without_a_manifest() {
 }
 
 #[test]
-fn runtimes_that_were_added_since_stay() {
+fn runtimes_added_since_installation_stay() {
     let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
     image.run_ok("install docker");
     image.edit(FILE, "\"nri\": {", "\"kata\": {\"path\": \"/k\"},\n    \"nri\": {");

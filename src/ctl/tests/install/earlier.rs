@@ -1,15 +1,16 @@
-//! Installations of an earlier version, in `earlier/`: commit 43e9a1b made them, with its
-//! manifests. `uninstall` restores the original files byte by byte, with and without edits since,
-//! and `install` continues with the manifest.
+//! Installations in `earlier/` that an earlier version of nrictl, commit 43e9a1b, made with its
+//! manifests. `uninstall` restores the original files byte by byte, also around later edits, and
+//! `install` continues with the earlier manifest.
 //!
-//! A file there has sections: the command, each file before it, each file and link after it.
+//! A file in `earlier/` has sections: the command, each file before the command, and each file and
+//! link after the command.
 
 use crate::image::{Image, Snapshot};
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 /// An installation.
 struct Earlier {
-    /// Description for messages.
+    /// Name for assertion messages.
     name: String,
     /// The command that made it.
     command: String,
@@ -24,7 +25,7 @@ fn all() -> Vec<Earlier> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/install/earlier");
     let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     paths.sort();
-    assert!(paths.len() > 10);
+    assert!(paths.len() > 10, "missing installations: {paths:?}");
     paths.iter().map(|path| parse(path)).collect()
 }
 
@@ -57,12 +58,12 @@ impl Earlier {
         image
     }
 
-    /// The machine before the installation.
+    /// Returns an image as it was before the installation.
     fn before(&self) -> Image {
         self.image(&[&self.before])
     }
 
-    /// The machine after it.
+    /// Returns an image as it was after the installation.
     fn installed(&self) -> Image {
         let image = self.image(&[&self.before, &self.installed]);
         for (link, target) in &self.links {
@@ -72,7 +73,7 @@ impl Earlier {
     }
 }
 
-/// Files and their contents.
+/// Returns the files of an image and their contents.
 fn contents(image: &Image) -> Snapshot {
     let mut snapshot = image.snapshot();
     // Modes and directories are those of this test's own image.
@@ -92,7 +93,7 @@ fn an_earlier_installation_is_uninstalled_byte_by_byte() {
 
 /// An administrator has changed a number in a file that existed before the installation.
 #[test]
-fn an_earlier_installation_is_uninstalled_around_edits() {
+fn edits_in_files_of_an_earlier_installation_stay() {
     let mut edited = 0;
     for earlier in all() {
         let Some((file, _)) = earlier.before.iter().find(|(_, text)| text.contains("999")) else {
@@ -106,7 +107,7 @@ fn an_earlier_installation_is_uninstalled_around_edits() {
         image.run_ok(&format!("uninstall {}", earlier.engine));
         assert_eq!(contents(&image), contents(&before), "{}", earlier.name);
     }
-    assert!(edited > 7);
+    assert!(edited > 7, "only {edited} installations have a file to edit");
 }
 
 /// An administrator has added a table to a file that is ours alone.
@@ -118,14 +119,17 @@ fn lines_added_to_an_earlier_drop_in_stay() {
         let image = earlier.installed();
         image.write(file, format!("{text}\n[site]\nx = 1\n").as_bytes());
         image.run_ok(&format!("uninstall {}", earlier.engine));
-        let left = image.read(file);
-        assert!(left.ends_with("\n[site]\nx = 1\n") && !left.contains("nri\""), "{left}");
+        let remaining = image.read(file);
+        assert!(
+            remaining.ends_with("\n[site]\nx = 1\n") && !remaining.contains("nri\""),
+            "{remaining}"
+        );
     }
 }
 
 /// The same command changes nothing; another one adds to the installation.
 #[test]
-fn an_earlier_installation_is_taken_over() {
+fn install_adds_to_an_earlier_installation() {
     for earlier in all() {
         let image = earlier.installed();
         let output = image.run_ok(&earlier.command);
@@ -143,10 +147,11 @@ fn an_earlier_installation_without_its_manifest_is_recognized() {
         fs::remove_file(image.at("/etc/nri-container-runtime/installed.json")).unwrap();
         image.run_ok(&format!("uninstall {}", earlier.engine));
         for (file, _) in &earlier.installed {
-            let is_copy = file.contains("/backup/") || file.ends_with("installed.json");
-            if !is_copy && !file.ends_with("/config.toml") {
-                let left = image.read(file);
-                assert!(!left.contains("bin/nri-"), "{}: {file}: {left}", earlier.name);
+            let is_backup_or_manifest =
+                file.contains("/backup/") || file.ends_with("installed.json");
+            if !is_backup_or_manifest && !file.ends_with("/config.toml") {
+                let remaining = image.read(file);
+                assert!(!remaining.contains("bin/nri-"), "{}: {file}: {remaining}", earlier.name);
             }
         }
     }

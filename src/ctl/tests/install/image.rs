@@ -73,7 +73,7 @@ impl Image {
         self.at(path).symlink_metadata().is_ok()
     }
 
-    /// Runs nrictl on it.
+    /// Runs nrictl on the image.
     pub(crate) fn run(&self, arguments: &str) -> CommandResult {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nrictl"));
         command.args(arguments.split_whitespace()).arg("--root").arg(self.dir.path());
@@ -89,13 +89,13 @@ impl Image {
         output.out
     }
 
-    /// Runs nrictl, which must refuse without a change. Returns its error.
+    /// Runs nrictl, which must refuse the command and change nothing. Returns its error.
     #[track_caller]
     pub(crate) fn refused(&self, arguments: &str) -> String {
         let before = self.snapshot();
         let output = self.run(arguments);
         assert_eq!(output.code, 4, "{arguments}: {output:?}");
-        assert_eq!(self.snapshot(), before, "{arguments}");
+        assert_eq!(self.snapshot(), before, "{arguments}: refused, but files changed");
         output.err
     }
 
@@ -138,9 +138,8 @@ impl From<Output> for CommandResult {
     }
 }
 
-/// Checks an installation of any engine: a dry run changes nothing, a second installation changes
-/// nothing, and uninstallation restores everything, byte by byte. `check` checks the installed
-/// files.
+/// Checks an installation for an engine: a dry run changes nothing, a second installation changes
+/// nothing, and `uninstall` restores everything, byte by byte. `check` checks the installed files.
 #[track_caller]
 pub(crate) fn check_install_and_uninstall(
     image: &Image,
@@ -152,21 +151,21 @@ pub(crate) fn check_install_and_uninstall(
     let install = format!("install {engine} {options}");
     let shown = image.run_ok(&format!("{install} --dry-run"));
     assert!(shown.contains("would be"), "{shown}");
-    assert_eq!(image.snapshot(), before, "a dry run");
+    assert_eq!(image.snapshot(), before, "the dry run changed files");
     image.run_ok(&install);
     let installed = image.snapshot();
     assert_ne!(installed, before);
     check(image);
     let output = image.run_ok(&install);
     assert!(output.contains("nothing to do"), "{output}");
-    assert_eq!(image.snapshot(), installed, "installed twice");
+    assert_eq!(image.snapshot(), installed, "the second installation changed files");
     // A request without --default and without further runtimes removes nothing that is installed.
     let output = image.run_ok(&format!("install {engine}"));
     assert!(output.contains("nothing to do"), "{output}");
     image.run_ok(&format!("uninstall {engine} --dry-run"));
-    assert_eq!(image.snapshot(), installed, "a dry run");
+    assert_eq!(image.snapshot(), installed, "the dry run changed files");
     image.run_ok(&format!("uninstall {engine}"));
-    assert_eq!(image.snapshot(), before, "uninstalled");
+    assert_eq!(image.snapshot(), before, "uninstall did not restore the files");
     let output = image.run_ok(&format!("uninstall {engine}"));
     assert!(output.contains("nothing to do"), "{output}");
 }
@@ -174,7 +173,7 @@ pub(crate) fn check_install_and_uninstall(
 /// Reports a skipped test and the reason; `integration/skipped.sh` counts it.
 pub(crate) fn skipped(test: &str, reason: &str) {
     let line = format!("SKIPPED {test}: {reason}\n");
-    // `print!` is captured by the test harness.
+    // The test harness would capture `print!`.
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
     let target = Path::new(env!("CARGO_BIN_EXE_nrictl")).ancestors().nth(2).unwrap();
     let file = fs::File::options().append(true).create(true).open(target.join("skipped.txt"));

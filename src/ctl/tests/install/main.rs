@@ -16,6 +16,7 @@ mod docker;
 mod docker_uninstall;
 mod earlier;
 mod image;
+mod plugin_policy;
 mod podman;
 mod real_containerd;
 mod special_files;

@@ -1,4 +1,4 @@
-//! Podman.
+//! Podman: our drop-in, its lists of runtimes, and refused files and options.
 
 use crate::image::{CRUN, Image, WRAPPER, check_install_and_uninstall};
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtim
 const KNOWN: &str = "\"crun\", \"runc\", \"kata\", \"runsc\", \"youki\", \"krun\", \"ocijail\"";
 
 #[test]
-fn a_podman_drop_in_is_made_and_removed() {
+fn install_creates_a_podman_drop_in_and_uninstall_removes_it() {
     let files = [
         "",
         "[containers]\n# default_ulimits = []\npids_limit = 2048\n\n[engine]\n\
@@ -47,7 +47,7 @@ fn a_podman_drop_in_is_made_and_removed() {
                 );
             },
         );
-        // The main file instead of a drop-in, if --engine-config names it.
+        // If --engine-config names the main file, that file is edited, and no drop-in is created.
         if !text.is_empty() {
             let option = format!("--engine-config {main}");
             image.run_ok(&format!("install podman --default {option}"));
@@ -116,7 +116,8 @@ fn unusable_podman_files_and_options_are_refused() {
     check("", "--nri ours", "podman has no NRI of its own");
 }
 
-/// Podman gives crun alone `--cgroup-manager disabled`: runc does not know it.
+/// Podman passes `--cgroup-manager disabled` only to runtimes that support it: crun does, runc does
+/// not.
 #[test]
 fn only_crun_supports_disabled_cgroups() {
     let key = "runtime_supports_nocgroup = ";

@@ -21,12 +21,14 @@ pub(crate) fn containerds() -> Vec<PathBuf> {
     all.into_iter().filter(|path| path.exists()).collect()
 }
 
+/// Returns the configuration that a containerd reads from a file and its imports, or the error that
+/// containerd prints.
 pub(crate) fn dump(containerd: &Path, file: &Path) -> Result<String, String> {
     let mut command = Command::new(containerd);
-    // In older versions patterns of imports are relative to the working directory.
+    // Older versions resolve patterns of imports in the working directory.
     command.current_dir(file.parent().unwrap()).arg("-c").arg(file).args(["config", "dump"]);
     let output = command.output().unwrap();
-    // Imports come in any order.
+    // The order of imports in the dump varies.
     let text = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes).replace('\'', "\"");
         text.lines()
@@ -49,7 +51,7 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
         let mut checked = 0;
         for (what, plugin, _, text) in FILES {
             let image = Image::with(FILE, text);
-            // The file's version is newer than this containerd.
+            // An error means that this containerd does not know the file's version.
             let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
             // Skip a disabled CRI plugin; 2.x, which ignores the CRI plugin's table of version 1;
             // and 1.x, which does not know the plugin's name of version 3.
@@ -82,12 +84,12 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
             );
             // No other setting changes. 1.x shows the defaults of a handler only if the file has
             // none.
-            let zero = ["= \"\"", "= 0", "= false", "sandbox_mode = \"podsandbox\""];
-            let zero = |line: &str| zero.iter().any(|end| line.ends_with(end));
+            let zeros = ["= \"\"", "= 0", "= false", "sandbox_mode = \"podsandbox\""];
+            let is_zero = |line: &str| zeros.iter().any(|end| line.ends_with(end));
             let lost: Vec<&str> = before
                 .lines()
                 .filter(|line| !after.contains(line))
-                .filter(|line| !line.starts_with("          ") || !zero(line))
+                .filter(|line| !line.starts_with("          ") || !is_zero(line))
                 .filter(|line| {
                     !line.contains("default_runtime_name") && !line.contains("disable =")
                 })
@@ -96,30 +98,36 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
             image.run_ok("uninstall containerd");
             assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before), "{what}");
         }
-        assert!(checked > 5, "{version}: {checked}");
-        for (number, plugin, like) in
+        assert!(checked > 5, "{version}: only {checked} files were checked");
+        for (file_version, plugin, edited) in
             [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")]
         {
-            let image =
-                Image::with(FILE, &format!("version = {number}\nimports = [\"conf.d/*.toml\"]\n"));
-            let part =
-                format!("version = {number}\n[plugins.{plugin:?}.cni]\n  conf_dir = \"/x\"\n");
+            let image = Image::with(
+                FILE,
+                &format!("version = {file_version}\nimports = [\"conf.d/*.toml\"]\n"),
+            );
+            let part = format!(
+                "version = {file_version}\n[plugins.{plugin:?}.cni]\n  conf_dir = \"/x\"\n"
+            );
             image.write("/etc/containerd/conf.d/50-cri.toml", part.as_bytes());
             let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
-            if version.starts_with('1') && number == 3 {
+            if version.starts_with('1') && file_version == 3 {
                 continue;
             }
             image.run_ok("install containerd --default");
-            assert!(image.read(&format!("/etc/containerd/conf.d/{like}")).contains(WRAPPER));
+            assert!(image.read(&format!("/etc/containerd/conf.d/{edited}")).contains(WRAPPER));
             let after = dump(&containerd, &image.at(FILE)).unwrap();
             for line in [
                 "conf_dir = \"/x\"\n",
                 "default_runtime_name = \"nri\"\n",
                 &format!("BinaryName = {WRAPPER:?}\n"),
             ] {
-                assert!(after.contains(line), "{version} {number}: {after}");
+                assert!(after.contains(line), "{version} {file_version}: {after}");
             }
-            assert!(after.contains(".containerd.runtimes.runc]"), "{version} {number}: {after}");
+            assert!(
+                after.contains(".containerd.runtimes.runc]"),
+                "{version} {file_version}: {after}"
+            );
             image.run_ok("uninstall containerd");
             assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before));
         }

@@ -1,5 +1,5 @@
-//! Special files and circumstances: devices, pipes, umasks, other working directories, files that
-//! an interrupted command has left.
+//! Installation with unusual files and environments: devices, pipes, umasks, other working
+//! directories, files that an interrupted command has left.
 
 use crate::image::{CRUN, Image, WRAPPER, skipped};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -11,9 +11,9 @@ use std::{
 
 const DOCKER: &str = "/etc/docker/daemon.json";
 const CONTAINERD: &str = "/etc/containerd/config.toml";
-const NO_FILE: &str = "not a regular file; nothing has changed";
+const NOT_REGULAR: &str = "not a regular file; nothing has changed";
 
-/// Runs a command that must fail without a change. Returns its error.
+/// Runs a command that must fail and change nothing. Returns its error.
 #[track_caller]
 fn fails(image: &Image, arguments: &str) -> String {
     let before = image.snapshot();
@@ -23,7 +23,7 @@ fn fails(image: &Image, arguments: &str) -> String {
     output.err
 }
 
-/// A link to `/dev/null` masks a file; the device is not replaced by a file.
+/// A link to `/dev/null` masks a file. `install` must not replace the device by a file.
 #[test]
 fn devices_are_not_replaced() {
     let image = Image::new();
@@ -44,14 +44,14 @@ fn devices_are_not_replaced() {
     ] {
         fs::create_dir_all(image.at(file).parent().unwrap()).unwrap();
         symlink("/dev/null", image.at(file)).unwrap();
-        assert!(fails(&image, &arguments).ends_with(&format!("{file}: {NO_FILE}\n")));
+        assert!(fails(&image, &arguments).ends_with(&format!("{file}: {NOT_REGULAR}\n")));
         fs::remove_file(image.at(file)).unwrap();
     }
-    // A masked file of another program counts as empty.
+    // A masked drop-in of another program is read as an empty file.
     fs::create_dir_all(image.at("/etc/containers/containers.conf.d")).unwrap();
     symlink("/dev/null", image.at("/etc/containers/containers.conf.d/10-vendor.conf")).unwrap();
     image.run_ok("install podman");
-    // A file that was changed by us and masked since.
+    // A file that we changed, and that was masked since, is not replaced by `uninstall` either.
     image.run_ok("install docker");
     fs::remove_file(image.at(DOCKER)).unwrap();
     symlink("/dev/null", image.at(DOCKER)).unwrap();
@@ -60,14 +60,15 @@ fn devices_are_not_replaced() {
 }
 
 #[test]
-fn a_pipe_is_refused_without_blocking() {
+fn install_refuses_a_pipe_without_blocking() {
     let image = Image::new();
     fs::create_dir_all(image.at("/etc/docker")).unwrap();
     mknodat(CWD, image.at(DOCKER), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
     assert!(fails(&image, "install docker").contains("daemon.json: not a regular file"));
 }
 
-/// All users run Podman: new directories in /etc are readable by all, writable by root alone.
+/// All users run Podman: every user can read new directories in /etc, and only root can write to
+/// them.
 #[test]
 fn modes_of_new_directories_are_independent_of_the_umask() {
     for umask in ["000", "077"] {
@@ -105,7 +106,8 @@ fn a_relative_engine_file_is_in_the_working_directory() {
     assert!(out.contains(&expected), "{out} {:?}", output.stderr);
     let output = image.refused("install docker --engine-config daemon.json");
     assert!(
-        output.contains("daemon.json: with --root, a file is named by its absolute path inside"),
+        output
+            .contains("daemon.json: with --root, a file must be named by its absolute path inside"),
         "{output}"
     );
 }
@@ -119,7 +121,7 @@ fn files_of_a_killed_command_are_removed() {
         image.write(left, b"[crio.runtime]\n");
         let before = image.snapshot();
         image.run_ok(&format!("{command} --dry-run"));
-        assert_eq!(image.snapshot(), before, "a dry run");
+        assert_eq!(image.snapshot(), before, "the dry run changed files");
         image.write(left, b"[crio.runtime]\ndefault_");
         let output = image.run_ok(command);
         assert!(output.contains("left by a command that was interrupted: removed"), "{output}");

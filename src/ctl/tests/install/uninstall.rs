@@ -1,4 +1,4 @@
-//! Files after `uninstall`, for several engines.
+//! `uninstall` after edits and without a manifest, for several engines.
 
 use crate::image::{CRUN, Image};
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 const DOCKER: &str = "/etc/docker/daemon.json";
 const CONTAINERD: &str = "/etc/containerd/config.toml";
 
-/// Tables that several of our values share are removed with the last of them.
+/// A table that has several of our values is removed with the last of them.
 #[test]
 fn several_runtimes_are_removed_completely_after_an_edit() {
     let check = |engine: &str, file: &str, text: &str| {
@@ -68,4 +68,94 @@ fn notes_name_values_that_are_kept_without_a_manifest() {
         let own = format!("note: {}: engines.{engine} is \"ours\": {kept}\n", crate::image::CONFIG);
         assert!(output.contains(&own), "{output}");
     }
+}
+
+const RECORDS: &str = "/run/nri-container-runtime/containers";
+
+/// Writes the record of a container, and the process that it had when it was written.
+fn record(image: &Image, engine: &str, id: &str, name: &str, pid: u32) {
+    let cri = if engine == "containerd" { "\"/run/containerd/containerd.sock\"" } else { "null" };
+    let record = format!(
+        "{{\"key\":{{\"root\":\"/run/runc\",\"id\":\"{id}\"}},\"maker\":{{\"engine\":\"{engine}\",\
+         \"cri\":{cri}}},\"container\":{{\"name\":\"{name}\"}},\"phase\":\"running\",\"pid\":{pid},\
+         \"start_time\":77}}"
+    );
+    image.write(&format!("{RECORDS}/{id}.json"), record.as_bytes());
+}
+
+/// Writes what the kernel shows of a process, whose program has a name with parentheses.
+fn process(image: &Image, pid: u32, state: char, start_time: u32) {
+    let stat = format!("{pid} (a) b) {state} 1{} {start_time} 0 0\n", " 5".repeat(17));
+    image.write(&format!("/proc/{pid}/stat"), stat.as_bytes());
+}
+
+#[test]
+fn uninstall_refuses_while_containers_of_the_engine_run() {
+    for (engine, recorded, other) in [
+        ("podman", "podman", "docker"),
+        ("docker", "docker", "podman"),
+        ("docker", "cri-dockerd", "containerd"),
+        ("containerd", "containerd", "nerdctl"),
+        ("crio", "cri-o", "podman"),
+        ("isulad", "isulad", "docker"),
+    ] {
+        let image = Image::new();
+        image.run_ok(&format!("install {engine}"));
+        record(&image, recorded, "0123456789abcdef", "web", 41);
+        record(&image, recorded, "plain", "plain", 42);
+        record(&image, recorded, "ended", "ended", 43);
+        record(&image, recorded, "reused", "reused", 44);
+        record(&image, recorded, "zombie", "zombie", 45);
+        record(&image, other, "other", "other", 46);
+        for (pid, state, start_time) in
+            [(41, 'S', 77), (42, 'T', 77), (44, 'S', 78), (45, 'Z', 77), (46, 'S', 77)]
+        {
+            process(&image, pid, state, start_time);
+        }
+        let containers = "2 running containers of the wrapper: plain, web (0123456789ab); ";
+        for options in ["", " --dry-run"] {
+            let refused = image.refused(&format!("uninstall {engine}{options}"));
+            assert!(refused.contains(&format!("{engine} has {containers}")), "{refused}");
+            assert!(refused.ends_with(" first, or give --force\n"), "{refused}");
+        }
+        let output = image.run_ok(&format!("uninstall {engine} --force"));
+        assert!(output.contains(&format!("note: {engine} has {containers}")), "{output}");
+        // Containers of the wrapper do not matter to an engine that does not have it.
+        let output = image.run_ok(&format!("uninstall {engine}"));
+        assert!(output.contains("nothing to do"), "{output}");
+    }
+}
+
+#[test]
+fn containers_are_found_in_any_state_directory_and_not_all_named() {
+    let image = Image::new();
+    image.run_ok("install podman");
+    for id in 1..=7 {
+        record(&image, "podman", &format!("c{id}"), "", id);
+        process(&image, id, 'S', 77);
+    }
+    let expected = "7 running containers of the wrapper: c1, c2, c3, c4, c5 and 2 more; ";
+    let check = |options: &str| {
+        let refused = image.refused(&format!("uninstall podman{options}"));
+        assert!(refused.contains(expected), "{options}: {refused}");
+    };
+    check("");
+    let move_to = |from: &str, to: &str| {
+        fs::create_dir_all(image.at(to)).unwrap();
+        fs::rename(image.at(from).join("containers"), image.at(to).join("containers")).unwrap();
+    };
+    // Those of a user, and of other directories that an option or the configuration names.
+    move_to("/run/nri-container-runtime", "/run/user/1000/nri-container-runtime");
+    check("");
+    move_to("/run/user/1000/nri-container-runtime", "/srv/state");
+    check(" --state-dir /srv/state");
+    let own = image.exists(crate::image::CONFIG).then(|| image.read(crate::image::CONFIG));
+    let own = format!("state_dir = \"/srv/state\"\n{}", own.unwrap_or_default());
+    image.write(crate::image::CONFIG, own.as_bytes());
+    check("");
+    // A record that cannot be read, or that is not a file, is none.
+    image.write("/srv/state/containers/broken.json", b"{");
+    fs::create_dir(image.at("/srv/state/containers/directory.json")).unwrap();
+    check("");
+    image.run_ok("uninstall podman --force");
 }

@@ -2,7 +2,7 @@
 
 use similar::TextDiff;
 
-/// Returns the unified diff of a file; `None` stands for a missing one.
+/// Returns the unified diff of the old and the new text of a file; `None`: the file does not exist.
 pub(crate) fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let text =
         |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();

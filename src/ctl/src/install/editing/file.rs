@@ -20,11 +20,12 @@ pub(crate) enum Format {
     Toml,
 }
 
-/// A file's text, and its path for errors.
+/// The text of a file, and its path for error messages.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigFile {
     pub(crate) path: PathBuf,
-    bom: bool,
+    /// Whether the file begins with a byte order mark, which is kept.
+    has_bom: bool,
     body: Body,
 }
 
@@ -34,6 +35,7 @@ enum Body {
     Toml(Box<Toml>),
 }
 
+/// Byte order mark in UTF-8.
 const BOM: &str = "\u{feff}";
 
 impl ConfigFile {
@@ -57,19 +59,19 @@ impl ConfigFile {
             let plain = text.strip_prefix(BOM);
             Ok((plain.is_some(), body(plain.unwrap_or(text))?))
         });
-        let (bom, body) =
+        let (has_bom, body) =
             parsed.map_err(|source| FileError::Edit { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), bom, body })
+        Ok(Self { path: path.to_owned(), has_bom, body })
     }
 
     /// Returns a TOML file without any value.
     pub(crate) fn empty(path: &Path) -> Self {
-        Self { path: path.to_owned(), bom: false, body: Body::Toml(Box::default()) }
+        Self { path: path.to_owned(), has_bom: false, body: Body::Toml(Box::default()) }
     }
 
-    /// Returns the file's bytes as they are now.
+    /// Returns the bytes of the file with all edits.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let bom = if self.bom { BOM } else { "" };
+        let bom = if self.has_bom { BOM } else { "" };
         let text = match &self.body {
             Body::Json(json) => json.text().to_owned(),
             Body::Toml(toml) => toml.text(),
@@ -100,19 +102,20 @@ impl ConfigFile {
 
     /// Sets the value at a path. Returns the number of parent tables that were created.
     pub(crate) fn set(&mut self, at: &[String], value: &Value) -> Result<usize, FileError> {
-        let made = match &mut self.body {
+        let created = match &mut self.body {
             Body::Json(json) => json.set(at, value),
             Body::Toml(toml) => toml.set(at, value),
         };
-        made.map_err(|source| self.failed(source))
+        created.map_err(|source| self.failed(source))
     }
 
-    /// Removes the value at a path, and up to `made` of its parent tables, if they are empty then.
-    pub(crate) fn remove(&mut self, at: &[String], made: usize) -> Result<(), FileError> {
-        for end in (at.len().saturating_sub(made).max(1)..=at.len()).rev() {
-            let (around, at) = (end < at.len(), &at[..end]);
+    /// Removes the value at a path, and then up to `parents` of its parent tables, while they are
+    /// empty.
+    pub(crate) fn remove(&mut self, at: &[String], parents: usize) -> Result<(), FileError> {
+        for end in (at.len().saturating_sub(parents).max(1)..=at.len()).rev() {
+            let (is_parent, at) = (end < at.len(), &at[..end]);
             let is_empty = |value: Value| value.as_object().is_some_and(Map::is_empty);
-            if around && !self.get(at)?.is_some_and(is_empty) {
+            if is_parent && !self.get(at)?.is_some_and(is_empty) {
                 break;
             }
             match &mut self.body {
@@ -133,7 +136,7 @@ impl ConfigFile {
     }
 }
 
-/// Whether a value equals `wanted`; a table may have further members.
+/// Whether a value equals `wanted`. Tables may have members that `wanted` does not have.
 pub(crate) fn in_effect(current: &Value, wanted: &Value) -> bool {
     match (current, wanted) {
         (Value::Object(current), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
@@ -143,7 +146,7 @@ pub(crate) fn in_effect(current: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Makes a path of names.
+/// Returns the path of a value as a list of names.
 pub(crate) fn path<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }

@@ -14,7 +14,7 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-/// Indentation if the text has none to copy.
+/// Indentation of a level if the text has no indentation to copy.
 const DEFAULT_UNIT: &str = "  ";
 
 /// Syntax that is parsed: JSON with comments (iSulad accepts them; dockerd does not, see
@@ -38,11 +38,11 @@ pub(super) struct Json {
     text: String,
 }
 
-/// Result of a search: the object that has the last name of a path, or the deepest object of the
+/// Result of a lookup: the object that has the last name of a path, or the deepest object of the
 /// path that exists.
 struct Lookup<'a> {
     object: &'a Object<'a>,
-    /// Index in the path of the name that was searched in this object.
+    /// Index in the path of the name that was looked up in this object.
     depth: usize,
     /// Index of the member in the object; `None` if the object lacks it.
     member: Option<usize>,
@@ -61,7 +61,8 @@ impl Json {
         &self.text
     }
 
-    /// Returns all values. Of names that occur twice the last counts, as it does for engines.
+    /// Returns all values. If a name occurs twice, the last value is returned, which engines use,
+    /// too.
     pub(super) fn value(&self) -> Value {
         top(&self.text).map(|top| Node::Object(top).into()).unwrap_or_default()
     }
@@ -102,9 +103,9 @@ impl Json {
                 self.insertion(&top, found.object, name, &nested)
             }
         };
-        let made = if found.member.is_some() { 0 } else { rest.len() };
+        let created = if found.member.is_some() { 0 } else { rest.len() };
         self.text.replace_range(range, &added);
-        Ok(made)
+        Ok(created)
     }
 
     /// Removes the member at a path, if it exists.
@@ -151,9 +152,9 @@ impl Json {
         &self,
         object: &Object<'_>,
         name: &str,
-        top: bool,
+        is_top: bool,
     ) -> Result<Option<usize>, EditError> {
-        let is_same = |member: &ObjectProp<'_>| match top {
+        let is_same = |member: &ObjectProp<'_>| match is_top {
             true => member.name.as_str().eq_ignore_ascii_case(name),
             false => member.name.as_str() == name,
         };
@@ -179,11 +180,12 @@ impl Json {
         let (text, key) = (&self.text, Value::from(name).to_string());
         let mut layout = Layout::of(text, top);
         let Some(last) = object.properties.last() else {
-            let whole = [(name.to_owned(), value.clone())].into_iter().collect();
+            let members = [(name.to_owned(), value.clone())].into_iter().collect();
             let base = line_indent(text, object.start());
-            return (object.start()..object.end(), layout.render(&Value::Object(whole), base));
+            return (object.start()..object.end(), layout.render(&Value::Object(members), base));
         };
         let before = &text[..last.start()];
+        // The white space before the previous member is repeated before the new one.
         let mut space = &before[before.trim_end().len()..];
         layout.colon = &text[last.name.end()..last.value.start()];
         let child = match space.rsplit_once('\n') {
@@ -214,7 +216,7 @@ impl<'a> Lookup<'a> {
 /// Layout of a text.
 struct Layout<'a> {
     newline: &'static str,
-    /// Indentation that a deeper level adds; `None`: all on one line.
+    /// Indentation that a deeper level adds; `None`: everything is on one line.
     unit: Option<&'a str>,
     /// Text between a name and its value.
     colon: &'a str,
@@ -344,10 +346,10 @@ mod tests {
             for at in ["a", "r.n.path", "b"] {
                 let mut json = Json::parse(text).unwrap();
                 let before = json.get(&path(at)).unwrap();
-                let made = json.set(&path(at), &json!({"x": 1})).unwrap();
+                let created = json.set(&path(at), &json!({"x": 1})).unwrap();
                 match before {
                     Some(before) => drop(json.set(&path(at), &before).unwrap()),
-                    None => json.remove(&path(at)[..path(at).len() - made]).unwrap(),
+                    None => json.remove(&path(at)[..path(at).len() - created]).unwrap(),
                 }
                 if at != "b" {
                     assert_eq!(json.text(), text, "{at}");

@@ -1,16 +1,16 @@
-//! Unchanged lines of an edited text, kept as they were: line ends, and comments beside values
-//! that were removed.
+//! Merges an edited text with its original, so that unchanged lines keep their line ends, and
+//! comments stay when the values beside them are removed.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
-/// Returns the new text with the old form of every line that both have, and with the comment lines
-/// that only the old one has.
+/// Returns the new text, in which every line that the old text has too is copied from the old text
+/// with its line end. Comment lines that only the old text has are kept.
 pub(super) fn merge(old: &str, new: &str) -> String {
     let newline = if old.contains("\r\n") { "\r\n" } else { "\n" };
     let old: Vec<&str> = old.split_inclusive('\n').collect();
-    let old_bare: Vec<&str> = old.iter().map(|line| without_end(line)).collect();
-    let new_bare: Vec<&str> = new.split_inclusive('\n').map(without_end).collect();
+    let old_bare: Vec<&str> = old.iter().map(|line| without_newline(line)).collect();
+    let new_bare: Vec<&str> = new.split_inclusive('\n').map(without_newline).collect();
     let mut merged: Vec<String> = Vec::new();
     for op in capture_diff_slices(Algorithm::Myers, &old_bare, &new_bare) {
         let (old_range, new_range): (Range<usize>, Range<usize>) = (op.old_range(), op.new_range());
@@ -29,7 +29,7 @@ pub(super) fn merge(old: &str, new: &str) -> String {
     merged.concat()
 }
 
-fn without_end(line: &str) -> &str {
+fn without_newline(line: &str) -> &str {
     let line = line.strip_suffix('\n').unwrap_or(line);
     line.strip_suffix('\r').unwrap_or(line)
 }

@@ -1,17 +1,19 @@
 //! Edits of a TOML text. `toml_edit` places values; lines that it would write differently, such as
 //! those that end in CRLF, are taken from the original text.
 //!
-//! New tables come last in the file: between others they would precede comments that belong to
-//! the table above.
+//! New tables come last in the file: between two tables, a new one would come before comments that
+//! belong to the table above.
 
 use super::{
     error::{EditError, TextPosition},
     lines,
 };
 use serde_json::{Map, Value};
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
+use toml_edit::{
+    Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue,
+};
 
-/// Table position after all tables of a file.
+/// Position of a table after all tables of a file. Half of the range is left for new tables.
 const LAST: isize = isize::MAX / 2;
 
 /// A TOML text.
@@ -63,25 +65,25 @@ impl Toml {
     pub(crate) fn set(&mut self, path: &[String], value: &Value) -> Result<usize, EditError> {
         let Some((last, tables)) = path.split_last() else { return Ok(0) };
         let mut at: &mut dyn TableLike = self.document.as_table_mut();
-        let mut made = 0;
-        let mut inline = false;
+        let mut created = 0;
+        let mut is_inline = false;
         for (depth, name) in tables.iter().enumerate() {
             if at.get(name).is_none() {
-                made += 1;
-                at.insert(name, if inline { inline_table() } else { implicit_table() });
+                created += 1;
+                at.insert(name, if is_inline { inline_table() } else { implicit_table() });
             }
             let item = at.get_mut(name);
             let not_a_table = || {
                 let position = position(&self.original, &path[..=depth]);
                 EditError::NotATable { position, path: path[..=depth].join(".") }
             };
-            inline = inline || item.as_ref().is_some_and(|item| item.is_inline_table());
+            is_inline = is_inline || item.as_ref().is_some_and(|item| item.is_inline_table());
             at = item.and_then(|item| item.as_table_like_mut()).ok_or_else(not_a_table)?;
         }
         let before = self.position;
         let mut position = before + 1;
-        insert(at, last, value, inline, &mut position);
-        if !inline
+        insert(at, last, value, is_inline, &mut position);
+        if !is_inline
             && let Some(table) = table_at(self.document.as_table_mut(), tables)
             && table.is_implicit()
             && table.iter().any(|(_, item)| item.is_value())
@@ -90,8 +92,8 @@ impl Toml {
             table.set_position(Some(before + 1));
         }
         self.position = position;
-        self.trailing_comments_first(path);
-        Ok(made)
+        self.keep_trailing_comments_above(path);
+        Ok(created)
     }
 
     /// Removes the value at a path, if it exists.
@@ -115,7 +117,7 @@ impl Toml {
     }
 
     /// Keeps comments at the end of the file above a table that is added there.
-    fn trailing_comments_first(&mut self, path: &[String]) {
+    fn keep_trailing_comments_above(&mut self, path: &[String]) {
         let trailing = self.document.trailing().as_str().unwrap_or_default().to_owned();
         if trailing.trim().is_empty() {
             return;
@@ -123,7 +125,7 @@ impl Toml {
         let mut end = path.len();
         // The first header that is written may be that of a parent table.
         while end > 0 {
-            if let Some(table) = table_at(self.document.as_table_mut(), &path[..end])
+            if let Some(table) = first_table_at(self.document.as_table_mut(), &path[..end])
                 && !table.is_implicit()
                 && table.position().is_some_and(|p| p > LAST)
             {
@@ -137,7 +139,8 @@ impl Toml {
     }
 }
 
-/// Returns the position of a value, which an editable document does not keep.
+/// Returns the position of a value in a text. The text is parsed again, since a `DocumentMut` does
+/// not keep positions.
 fn position(text: &str, path: &[String]) -> TextPosition {
     let document = toml_edit::Document::parse(text).ok();
     let mut item = document.as_ref().map(|document| document.as_item());
@@ -166,10 +169,44 @@ fn table_at<'a>(top: &'a mut Table, path: &[String]) -> Option<&'a mut Table> {
     Some(table)
 }
 
-/// Sets the value of a name; in a table that exists, only the members that differ.
-fn insert(at: &mut dyn TableLike, name: &str, value: &Value, inline: bool, position: &mut isize) {
+/// Returns the table at a path, or the first one of an array of tables.
+fn first_table_at<'a>(top: &'a mut Table, path: &[String]) -> Option<&'a mut Table> {
+    let (last, tables) = path.split_last()?;
+    match table_at(top, tables)?.get_mut(last)? {
+        Item::Table(table) => Some(table),
+        Item::ArrayOfTables(tables) => tables.get_mut(0),
+        Item::None | Item::Value(_) => None,
+    }
+}
+
+/// Sets the value of a name. A table that exists keeps its other members. A new list of tables gets
+/// a header for each, so that an administrator can add another one.
+fn insert(
+    at: &mut dyn TableLike,
+    name: &str,
+    value: &Value,
+    is_inline: bool,
+    position: &mut isize,
+) {
+    if let Some(maps) = maps(value)
+        && !is_inline
+        && at.get(name).is_none()
+    {
+        let mut tables = ArrayOfTables::new();
+        for map in maps {
+            let mut table = Table::new();
+            *position += 1;
+            table.set_position(Some(*position));
+            for (name, value) in map {
+                insert(&mut table, name, value, false, position);
+            }
+            tables.push(table);
+        }
+        at.insert(name, Item::ArrayOfTables(tables));
+        return;
+    }
     let Value::Object(map) = value else {
-        let mut new = plain(value);
+        let mut new = toml_value(value);
         match at.get_mut(name) {
             Some(Item::Value(old)) => {
                 *new.decor_mut() = old.decor().clone();
@@ -180,7 +217,7 @@ fn insert(at: &mut dyn TableLike, name: &str, value: &Value, inline: bool, posit
         return;
     };
     if at.get(name).is_none_or(|item| !item.is_table_like()) {
-        let item = if inline {
+        let item = if is_inline {
             inline_table()
         } else {
             let mut table = Table::new();
@@ -191,14 +228,20 @@ fn insert(at: &mut dyn TableLike, name: &str, value: &Value, inline: bool, posit
         at.insert(name, item);
     }
     let Some(item) = at.get_mut(name) else { return };
-    let inline = inline || item.is_inline_table();
+    let is_inline = is_inline || item.is_inline_table();
     let Some(table) = item.as_table_like_mut() else { return };
     for (name, value) in map {
-        insert(table, name, value, inline, position);
+        insert(table, name, value, is_inline, position);
     }
 }
 
-fn plain(value: &Value) -> TomlValue {
+/// Returns the tables of a list that has only tables.
+fn maps(value: &Value) -> Option<Vec<&Map<String, Value>>> {
+    let items = value.as_array().filter(|items| !items.is_empty())?;
+    items.iter().map(Value::as_object).collect()
+}
+
+fn toml_value(value: &Value) -> TomlValue {
     match value {
         Value::Bool(flag) => (*flag).into(),
         Value::String(text) => text.as_str().into(),
@@ -206,10 +249,12 @@ fn plain(value: &Value) -> TomlValue {
             Some(number) => number.into(),
             None => number.as_f64().unwrap_or_default().into(),
         },
-        Value::Array(items) => items.iter().map(plain).collect::<Array>().into(),
-        Value::Object(map) => {
-            map.iter().map(|(name, value)| (name, plain(value))).collect::<InlineTable>().into()
-        }
+        Value::Array(items) => items.iter().map(toml_value).collect::<Array>().into(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(name, value)| (name, toml_value(value)))
+            .collect::<InlineTable>()
+            .into(),
         // TOML has no null, and no engine needs one.
         Value::Null => "".into(),
     }
@@ -218,7 +263,7 @@ fn plain(value: &Value) -> TomlValue {
 fn item_value(item: &Item) -> Option<Value> {
     match item {
         Item::None => None,
-        Item::Value(value) => Some(plain_value(value)),
+        Item::Value(value) => Some(json_value(value)),
         Item::Table(table) => Some(table_value(table)),
         Item::ArrayOfTables(tables) => {
             Some(tables.iter().map(|table| table_value(table)).collect::<Vec<_>>().into())
@@ -232,14 +277,14 @@ fn table_value(table: &dyn TableLike) -> Value {
     Value::Object(members.collect::<Map<_, _>>())
 }
 
-fn plain_value(value: &TomlValue) -> Value {
+fn json_value(value: &TomlValue) -> Value {
     match value {
         TomlValue::String(text) => text.value().as_str().into(),
         TomlValue::Integer(number) => (*number.value()).into(),
         TomlValue::Float(number) => (*number.value()).into(),
         TomlValue::Boolean(flag) => (*flag.value()).into(),
         TomlValue::Datetime(time) => time.value().to_string().into(),
-        TomlValue::Array(items) => items.iter().map(plain_value).collect::<Vec<_>>().into(),
+        TomlValue::Array(items) => items.iter().map(json_value).collect::<Vec<_>>().into(),
         TomlValue::InlineTable(table) => table_value(table),
     }
 }
@@ -284,6 +329,14 @@ mod tests {
             json!({"t": {"u": [1]}}),
             "[a.c]\n# of c\n[z]\n\n[a.b]\n\n[a.b.t]\nu = [1]\n",
         );
+        check_set(
+            "# c\n\n[a]\nb = 1\n",
+            "p",
+            json!([{"m": "x", "n": []}, {"m": "y"}]),
+            "# c\n\n[a]\nb = 1\n\n[[p]]\nm = \"x\"\nn = []\n\n[[p]]\nm = \"y\"\n",
+        );
+        check_set("# c\n", "p", json!([{"m": 1}]), "# c\n\n[[p]]\nm = 1\n");
+        check_set("p = []\n", "p", json!([{"m": 1}]), "p = [{ m = 1 }]\n");
         check_set(
             "m = \"\"\"a\r\n\r\nb\"\"\"\r\n",
             "n",

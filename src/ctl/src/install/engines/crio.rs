@@ -13,7 +13,9 @@ use crate::install::{
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
+/// The main file.
 const FILE: &str = "/etc/crio/crio.conf";
+/// The directory of drop-ins.
 const DIR: &str = "/etc/crio/crio.conf.d";
 
 /// Our drop-in, sorted after others such as `99-nvidia.conf`: the last file takes precedence.
@@ -68,8 +70,8 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     for runtime in &request.runtimes {
         let mut value = handler.clone();
         value["runtime_path"] = json!(runtime.binary_text());
-        // A directory of its own: another handler may have another real runtime, and /run/nri
-        // has NRI's socket.
+        // Each handler has a state directory of its own, since its real runtime may differ.
+        // The directory is not `/run/NAME`, since `/run/nri` has NRI's socket.
         value["runtime_root"] = json!(format!("/run/crio-{}", runtime.name));
         target.set(table.runtime(&runtime.name), value);
     }
@@ -77,7 +79,7 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
         target.set(table.default.clone(), request.name());
     }
     let own_nri = path(["crio", "nri", "enable_nri"]);
-    let enabled = last(&files, &own_nri).and_then(|value| value.as_bool());
+    let enabled = effective_value(&files, &own_nri).and_then(|value| value.as_bool());
     let nri = match (enabled, request.version.map(|v| (v.major, v.minor))) {
         (_, Some(version)) if version < NRI_SINCE => OwnNri::None,
         (Some(true), _) => OwnNri::On,
@@ -91,16 +93,18 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     Ok(EngineNeeds { targets: vec![target], nri, usage, ..EngineNeeds::default() })
 }
 
-fn last(files: &[ConfigFile], at: &[String]) -> Option<Value> {
+/// Returns the value at a path in the last file that has one, which takes precedence.
+fn effective_value(files: &[ConfigFile], at: &[String]) -> Option<Value> {
     files.iter().rev().find_map(|file| file.get(at).ok().flatten())
 }
 
-/// Returns a handler with the values of the default handler in the files; for the others, with the
-/// values that CRI-O has for runc and crun.
+/// Returns our handler, with the values of the default handler in the files, and with CRI-O's
+/// built-in values for runc and crun where that handler has none.
 fn handler(files: &[ConfigFile], table: &RuntimeTable) -> Value {
-    let default = last(files, &table.default);
+    let default = effective_value(files, &table.default);
     let mut names = default.iter().filter_map(Value::as_str).chain(["crun", "runc"]);
-    let model = names.find_map(|name| last(files, &table.runtime(name))).unwrap_or_default();
+    let model =
+        names.find_map(|name| effective_value(files, &table.runtime(name))).unwrap_or_default();
     let annotations = json!(["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"]);
     let mut handler = Map::from_iter([
         ("runtime_path".to_owned(), json!("")),

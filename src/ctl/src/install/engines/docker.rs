@@ -1,6 +1,6 @@
 //! Docker: `runtimes` and `default-runtime` in `daemon.json`.
 //!
-//! `runtimeArgs` are never set: dockerd makes a shell script of them that does not quote (`moby:
+//! `runtimeArgs` are never set: dockerd writes them without quotes into a shell script (`moby:
 //! daemon/runtime_unix.go`).
 
 use super::{
@@ -17,11 +17,13 @@ use std::path::{Path, PathBuf};
 /// The usual file.
 pub(super) const FILE: &str = "/etc/docker/daemon.json";
 
-/// First version that has NRI, experimental and off (`moby: daemon/internal/nri`).
+/// First version that has NRI, which is experimental and off by default
+/// (`moby: daemon/internal/nri`).
 const NRI_SINCE: u32 = 29;
 
-/// Files and directories of units from which dockerd may get flags.
-const FLAGS: &[&str] = &["/etc/default/docker", "/etc/sysconfig/docker"];
+/// Environment files from which dockerd may get flags.
+const FLAG_FILES: &[&str] = &["/etc/default/docker", "/etc/sysconfig/docker"];
+/// Directories of systemd units, from which dockerd may get flags.
 const UNIT_DIRS: &[&str] = &[
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -29,7 +31,7 @@ const UNIT_DIRS: &[&str] = &[
     "/lib/systemd/system",
 ];
 
-/// Returns the table of a `daemon.json`; iSulad's has the same.
+/// Returns the table of a `daemon.json`, for Docker and for iSulad.
 pub(super) fn table(file: &Path) -> RuntimeTable {
     RuntimeTable {
         file: file.to_owned(),
@@ -41,7 +43,7 @@ pub(super) fn table(file: &Path) -> RuntimeTable {
     }
 }
 
-/// Returns the runtimes by name and path, and the default one.
+/// Returns the values for the file: the requested runtimes, and the default runtime.
 pub(super) fn target(request: &InstallRequest<'_>, table: &RuntimeTable) -> FileTarget {
     let mut target = FileTarget::new(&table.file, table.format);
     for runtime in &request.runtimes {
@@ -88,13 +90,13 @@ fn check_flags(request: &InstallRequest<'_>) -> Result<(), InstallError> {
         let files: Vec<PathBuf> = names.map(|name| drop_ins.join(name)).collect();
         files.into_iter().chain([PathBuf::from(dir).join("docker.service")])
     });
-    for file in FLAGS.iter().map(PathBuf::from).chain(units) {
+    for file in FLAG_FILES.iter().map(PathBuf::from).chain(units) {
         let text = request.root.read(&file).ok().flatten().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
         for option in ["--add-runtime", "--default-runtime"] {
-            let matters = option == "--add-runtime" || request.default;
-            if matters && lines().any(|line| line.contains(option)) {
+            let is_relevant = option == "--add-runtime" || request.default;
+            if is_relevant && lines().any(|line| line.contains(option)) {
                 return Err(InstallError::Flag { file, option });
             }
         }

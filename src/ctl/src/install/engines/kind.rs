@@ -20,13 +20,18 @@ pub(crate) struct EngineFacts {
     pub(crate) name: &'static str,
     /// The program that prints the engine's version.
     pub(crate) program: &'static str,
-    /// Command that makes the engine read its files; `None`: it reads them at each call.
+    /// Command that makes the engine read its files; `None`: the engine reads them at each call.
     pub(crate) reload: Option<&'static str>,
     /// Command that makes the engine drop runtimes that its files no longer have.
     pub(crate) forget: Option<&'static str>,
-    /// Whether some version has NRI of its own, so that `[engines]` has a key for it.
+    /// Whether some version of the engine has NRI of its own, so that `[engines]` has a key for the
+    /// engine.
     pub(crate) has_nri: bool,
-    /// Names of runtimes that it has without any configuration.
+    /// What happens to running containers of the wrapper when the engine no longer has it.
+    pub(crate) orphans: &'static str,
+    /// How to end these containers.
+    pub(crate) remedy: &'static str,
+    /// Names of runtimes that the engine has without any configuration.
     pub(crate) reserved: &'static [&'static str],
 }
 
@@ -37,6 +42,11 @@ const DOCKER: EngineFacts = EngineFacts {
     // A reload keeps runtimes that the file no longer has (observed with 20.10, 26.1 and 28.5).
     forget: Some("systemctl restart docker"),
     has_nri: true,
+    // dockerd looks up the name in `HostConfig.Runtime` when it starts a container; containerd has
+    // the path for the rest of the container's life (observed with 20.10, 26.1 and 28.5).
+    orphans: "after its restart, Docker can stop and remove them, but neither restart nor start \
+              them again",
+    remedy: "Remove them with `docker rm --force NAME`",
     reserved: &["runc", "io.containerd.runc.v2"],
 };
 
@@ -46,6 +56,10 @@ const CONTAINERD: EngineFacts = EngineFacts {
     reload: Some("systemctl restart containerd"),
     forget: Some("systemctl restart containerd"),
     has_nri: true,
+    // The shim of a container has the path of its runtime, but the CRI plugin looks up the handler
+    // for each further container of a pod.
+    orphans: "containerd can stop and remove them, but create no more containers in their pods",
+    remedy: "Delete their pods",
     reserved: &["runc"],
 };
 
@@ -55,6 +69,10 @@ const PODMAN: EngineFacts = EngineFacts {
     reload: None,
     forget: None,
     has_nri: false,
+    // Podman's database has the name of each container's runtime, and `containers.conf` its path.
+    orphans: "Podman could not stop them, and `podman rm --force` would remove its record of a \
+              container and leave the processes running",
+    remedy: "Remove them with `podman rm --force NAME`",
     reserved: &[
         "crun",
         "runc",
@@ -76,6 +94,9 @@ const CRIO: EngineFacts = EngineFacts {
     reload: Some("systemctl restart crio"),
     forget: Some("systemctl restart crio"),
     has_nri: true,
+    // CRI-O looks up the handler at each call of the runtime (`cri-o: internal/oci/oci.go`).
+    orphans: "after its restart, CRI-O could neither stop nor remove them",
+    remedy: "Delete their pods",
     reserved: &["runc", "crun"],
 };
 
@@ -85,6 +106,10 @@ const ISULAD: EngineFacts = EngineFacts {
     reload: Some("systemctl restart isulad"),
     forget: Some("systemctl restart isulad"),
     has_nri: false,
+    // iSulad stores the name of each container's runtime (`iSulad:
+    // src/daemon/modules/runtime/isula/isula_rt_ops.c`).
+    orphans: "after its restart, iSulad could neither stop nor remove them",
+    remedy: "Remove them with `isula rm --force NAME`",
     reserved: &["runc", "lcr", "kata-runtime", "runsc"],
 };
 
@@ -94,6 +119,8 @@ const NERDCTL: EngineFacts = EngineFacts {
     reload: None,
     forget: None,
     has_nri: false,
+    orphans: "nothing changes for them",
+    remedy: "Nothing has to be done",
     reserved: &[],
 };
 

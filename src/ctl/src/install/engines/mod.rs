@@ -1,6 +1,4 @@
-//! Values that each engine needs in its files, a module per engine.
-//!
-//! Nothing is written here; `planning` does that.
+//! Values that each engine needs in its files, a module per engine. `planning` writes them.
 
 mod containerd;
 mod crio;

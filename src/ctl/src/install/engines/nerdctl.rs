@@ -1,5 +1,5 @@
-//! nerdctl: has nothing to configure. `--runtime` takes the path of a runtime, and `nerdctl.toml`
-//! has no key for it (`nerdctl: docs/config.md`, `pkg/cmd/container/run_runtime.go`).
+//! nerdctl needs no configuration: `--runtime` takes the path of a runtime, and `nerdctl.toml` has
+//! no key for runtimes (`nerdctl: docs/config.md`, `pkg/cmd/container/run_runtime.go`).
 
 use super::request::{EngineNeeds, InstallRequest};
 use crate::install::error::InstallError;

@@ -23,8 +23,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The main files, in the order in which Podman reads them.
 const FILES: [&str; 2] =
     ["/usr/share/containers/containers.conf", "/etc/containers/containers.conf"];
+/// The directory of drop-ins.
 const DIR: &str = "/etc/containers/containers.conf.d";
 
 /// Our drop-in, sorted after others: the last file takes precedence.
@@ -32,12 +34,13 @@ const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtim
 
 /// Runtimes that Podman lists in `runtime_supports_json` by itself (`containers/common:
 /// pkg/config/default.go`).
-const JSON: &[&str] = &["crun", "runc", "kata", "runsc", "youki", "krun", "ocijail"];
+const JSON_RUNTIMES: &[&str] = &["crun", "runc", "kata", "runsc", "youki", "krun", "ocijail"];
 
-/// Runtimes that Podman calls with `--cgroup-manager disabled`, which runc does not know.
+/// Runtimes that Podman lists in `runtime_supports_nocgroup` by itself: it may call them with
+/// `--cgroup-manager disabled`, which runc does not support.
 ///
-/// The key that Podman reads has no plural, unlike in `containers.conf(5)` (`containers/common:
-/// pkg/config/config.go`).
+/// Podman reads the key without the final `s` that `containers.conf(5)` gives it
+/// (`containers/common: pkg/config/config.go`).
 const NO_CGROUPS: [&str; 2] = ["crun", "krun"];
 
 /// Returns the tables of all files in which there may be runtimes.
@@ -74,9 +77,10 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
             crun.extend(names(runtime));
         }
     }
-    for (key, known, ours) in
-        [("runtime_supports_json", JSON, all), ("runtime_supports_nocgroup", &NO_CGROUPS, crun)]
-    {
+    for (key, known, ours) in [
+        ("runtime_supports_json", JSON_RUNTIMES, all),
+        ("runtime_supports_nocgroup", &NO_CGROUPS, crun),
+    ] {
         if !ours.is_empty() {
             let at = path(["engine", key]);
             let list = list(request, &at, known, ours)?;
@@ -96,7 +100,8 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     Ok(EngineNeeds { targets: vec![target], usage: vec![usage], ..EngineNeeds::default() })
 }
 
-/// Returns a list that replaces those of earlier files: the built-in names, their names, and ours.
+/// Returns a list that replaces the lists of earlier files: the built-in names, the names in those
+/// lists, and ours.
 fn list(
     request: &InstallRequest<'_>,
     at: &[String],
@@ -116,7 +121,7 @@ fn list(
     Ok(names)
 }
 
-/// Whether the real runtime is crun, by its base name.
+/// Whether the real runtime is crun or krun, by its base name.
 fn is_crun(request: &InstallRequest<'_>, runtime: &WrapperRuntime) -> Result<bool, InstallError> {
     let real = match &runtime.real {
         Some(real) => Some(real.clone()),

@@ -9,14 +9,14 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// NRI that adapts an engine's containers: a value of `[engines]`.
+/// The NRI that adapts an engine's containers: a value of `[engines]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NriChoice {
-    /// The engine's while it is on, else ours.
+    /// The engine's NRI while it is on, else ours.
     Auto,
-    /// The engine's.
+    /// The engine's NRI.
     Engine,
-    /// Ours; the engine's is switched off in its configuration.
+    /// Our NRI; the engine's is switched off in its configuration.
     Ours,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum OwnNri {
     Unknown,
 }
 
-/// An installation that is requested.
+/// A requested installation.
 #[derive(Debug)]
 pub(crate) struct InstallRequest<'a> {
     pub(crate) root: &'a InstallRoot,
@@ -42,7 +42,7 @@ pub(crate) struct InstallRequest<'a> {
     /// The engine's file, if not the usual one.
     pub(crate) file: Option<&'a Path>,
     pub(crate) version: Option<EngineVersion>,
-    /// The wrapper by itself, then the further runtimes.
+    /// The runtime of `--name`, then those of `--runtime`.
     pub(crate) runtimes: Vec<WrapperRuntime>,
     /// Whether the first runtime becomes the engine's default.
     pub(crate) default: bool,
@@ -50,7 +50,7 @@ pub(crate) struct InstallRequest<'a> {
 }
 
 impl InstallRequest<'_> {
-    /// Returns the engine's name of the wrapper.
+    /// Returns the name of the wrapper in the engine.
     pub(crate) fn name(&self) -> &str {
         self.runtimes.first().map_or("", |runtime| &runtime.name)
     }
@@ -84,7 +84,7 @@ pub(crate) struct FileTarget {
     /// Text that a new file begins with.
     pub(crate) header: String,
     pub(crate) values: Vec<(Vec<String>, Value)>,
-    /// Values that are removed if an earlier installation set them.
+    /// Paths of values that are removed if an earlier installation set them.
     pub(crate) unset: Vec<Vec<String>>,
 }
 
@@ -108,8 +108,8 @@ impl FileTarget {
         self.values.push((at, value.into()));
     }
 
-    /// Switches the engine's own NRI off by the value `off` at `at` if `ours` is requested; undoes
-    /// that if another choice is requested.
+    /// If `ours` is requested, switches the engine's own NRI off by setting the value at `at` to
+    /// `off`. If another choice is requested, undoes an earlier switch.
     pub(crate) fn switch_nri(
         &mut self,
         request: &InstallRequest<'_>,

@@ -1,4 +1,4 @@
-//! Paths of the runtimes, the default runtime and the switch of the own NRI in an engine's file.
+//! Paths of the runtimes, the default runtime and the switch of the engine's own NRI in a file.
 
 use super::request::InstallRequest;
 use crate::install::{
@@ -50,7 +50,7 @@ impl RuntimeTable {
         self.binary.iter().try_fold(runtime, |value, name| value.get(name))?.as_str()
     }
 
-    /// Returns the path of a runtime.
+    /// Returns the path of a runtime in the file.
     pub(crate) fn runtime(&self, name: &str) -> Vec<String> {
         self.runtimes.iter().cloned().chain([name.to_owned()]).collect()
     }

@@ -20,14 +20,15 @@ use std::{
 const NEW_FILE: u32 = 0o644;
 /// Mode of a new directory.
 const NEW_DIRECTORY: u32 = 0o755;
-/// Mode of the directory of copies.
+/// Mode of the directory of backups.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 
+/// A step that can be performed: its new contents are written, but do not have their final name.
 struct Prepared<'a> {
     step: &'a InstallStep,
-    /// The step's path outside the root.
+    /// The step's path for this process, outside the root.
     real: PathBuf,
-    /// The new contents, in the directory of the path.
+    /// The new contents, in the directory of `real`; `None`: a link or a removal.
     file: Option<NewFile>,
 }
 
@@ -36,13 +37,13 @@ struct Prepared<'a> {
 /// # Errors
 /// A file cannot be written, or has changed since the plan was made.
 pub(crate) fn apply(root: &InstallRoot, steps: &[InstallStep]) -> Result<(), InstallError> {
-    let mut made = Vec::new();
+    let mut new_dirs = Vec::new();
     let prepared: Result<Vec<Prepared<'_>>, InstallError> =
-        steps.iter().map(|step| prepare(root, step, &mut made)).collect();
+        steps.iter().map(|step| prepare(root, step, &mut new_dirs)).collect();
     let result = prepared.and_then(|prepared| perform(root, prepared));
     if result.is_err() {
         // `remove_dir` keeps a directory that is not empty.
-        made.iter().rev().for_each(|dir| drop(fs::remove_dir(dir)));
+        new_dirs.iter().rev().for_each(|dir| drop(fs::remove_dir(dir)));
     }
     result
 }
@@ -50,7 +51,7 @@ pub(crate) fn apply(root: &InstallRoot, steps: &[InstallStep]) -> Result<(), Ins
 fn prepare<'a>(
     root: &InstallRoot,
     step: &'a InstallStep,
-    made: &mut Vec<PathBuf>,
+    new_dirs: &mut Vec<PathBuf>,
 ) -> Result<Prepared<'a>, InstallError> {
     let failed = |source| InstallError::Write { path: step.path.clone(), source };
     let real = match (&step.before, &step.after) {
@@ -58,7 +59,7 @@ fn prepare<'a>(
         _ => root.real(&step.path),
     };
     let real = real.map_err(failed)?;
-    // Neither `/dev/null`, which masks a file, nor a pipe is replaced by a file.
+    // A pipe is not replaced by a file, nor is `/dev/null`, since a link to it masks a file.
     if real
         .symlink_metadata()
         .is_ok_and(|meta| !(meta.is_file() || meta.is_dir() || meta.is_symlink()))
@@ -75,39 +76,41 @@ fn prepare<'a>(
             None
         }
         Content::Link(_) => {
-            make_dirs(parent, made).map_err(failed)?;
+            make_dirs(parent, new_dirs).map_err(failed)?;
             rustix::fs::access(parent, rustix::fs::Access::WRITE_OK)
                 .map_err(|e| failed(e.into()))?;
             None
         }
         Content::Bytes(bytes) => {
-            make_dirs(parent, made).map_err(failed)?;
+            make_dirs(parent, new_dirs).map_err(failed)?;
             let like =
                 step.like.as_ref().map(|path| root.real(path)).transpose().map_err(failed)?;
-            Some(beside(parent, bytes, like.as_deref().unwrap_or(&real)).map_err(failed)?)
+            Some(write_new_file(parent, bytes, like.as_deref().unwrap_or(&real)).map_err(failed)?)
         }
     };
     Ok(Prepared { step, real, file })
 }
 
-fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+/// Creates a directory and its parents. Adds the paths that are new to `new_dirs`.
+fn make_dirs(dir: &Path, new_dirs: &mut Vec<PathBuf>) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }
     if let Some(parent) = dir.parent() {
-        make_dirs(parent, made)?;
+        make_dirs(parent, new_dirs)?;
     }
     fs::create_dir(dir)?;
-    made.push(dir.to_owned());
-    // Independent of the umask: engines of other users read there, and only the owner writes.
-    let private = dir.ends_with(BACKUPS.trim_start_matches('/'));
-    let mode = if private { PRIVATE_DIRECTORY } else { NEW_DIRECTORY };
+    new_dirs.push(dir.to_owned());
+    // The mode is independent of the umask: engines of other users read these directories, and only
+    // the owner writes.
+    let is_private = dir.ends_with(BACKUPS.trim_start_matches('/'));
+    let mode = if is_private { PRIVATE_DIRECTORY } else { NEW_DIRECTORY };
     fs::set_permissions(dir, Permissions::from_mode(mode))?;
     Ok(())
 }
 
 /// Writes a new file in `dir`, with owner and mode of `like`.
-fn beside(dir: &Path, bytes: &[u8], like: &Path) -> io::Result<NewFile> {
+fn write_new_file(dir: &Path, bytes: &[u8], like: &Path) -> io::Result<NewFile> {
     let mut new = NewFile::new(dir)?;
     let file = new.file();
     file.write_all(bytes)?;
@@ -131,13 +134,13 @@ fn perform(root: &InstallRoot, prepared: Vec<Prepared<'_>>) -> Result<(), Instal
             return Err(InstallError::Raced(step.path.clone()));
         }
     }
-    let mut done: Vec<&InstallStep> = Vec::new();
+    let mut performed: Vec<&InstallStep> = Vec::new();
     for Prepared { step, real, file } in prepared {
-        match put(&real, &step.after, file) {
-            Ok(()) => done.push(step),
+        match set_content(&real, &step.after, file) {
+            Ok(()) => performed.push(step),
             Err(source) => {
                 let left: Vec<String> =
-                    done.iter().rev().filter_map(|step| undo(root, step)).collect();
+                    performed.iter().rev().filter_map(|step| undo(root, step)).collect();
                 return Err(match left.as_slice() {
                     [] => InstallError::Write { path: step.path.clone(), source },
                     left => {
@@ -159,25 +162,27 @@ fn content(path: &Path) -> Content {
     }
 }
 
-fn put(path: &Path, after: &Content, file: Option<NewFile>) -> io::Result<()> {
+/// Sets the content of a path. `file` holds the new bytes; without `file`, they are written to a
+/// new file.
+fn set_content(path: &Path, after: &Content, file: Option<NewFile>) -> io::Result<()> {
     match (after, file) {
         (Content::Bytes(_), Some(file)) => file.persist(path)?,
         (Content::Bytes(bytes), None) => {
             let parent = path.parent().unwrap_or(Path::new("/"));
-            beside(parent, bytes, path)?.persist(path)?;
+            write_new_file(parent, bytes, path)?.persist(path)?;
         }
         (Content::Link(target), _) => symlink(target, path)?,
         (Content::Nothing, _) => fs::remove_file(path)?,
     }
-    // The new name is on the disk before the next file changes.
+    // The new name must be on the disk before the next file changes.
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
-/// Undoes a step. Returns why it could not be undone.
+/// Undoes a step. Returns the path and the error if the step cannot be undone.
 fn undo(root: &InstallRoot, step: &InstallStep) -> Option<String> {
-    let link = matches!(step.before, Content::Link(_)) || matches!(step.after, Content::Link(_));
-    let real = if link { root.entry(&step.path) } else { root.real(&step.path) };
-    let result = real.and_then(|real| put(&real, &step.before, None));
+    let is_link = matches!(step.before, Content::Link(_)) || matches!(step.after, Content::Link(_));
+    let real = if is_link { root.entry(&step.path) } else { root.real(&step.path) };
+    let result = real.and_then(|real| set_content(&real, &step.before, None));
     result.err().map(|e| format!("{}: {e}", step.path.display()))
 }
 

@@ -27,37 +27,38 @@ impl InstallPlan {
         let mut file = ConfigFile::parse(&target.file, target.format, text)?;
         let mut expected = file.value();
         let mut changes = std::mem::take(&mut self.manifest.engine(engine).changes);
-        let mut changed = false;
+        let mut is_changed = false;
         for at in &target.unset {
             let index = changes.iter().position(|change| change.is_at(&target.file, at));
             let Some(change) = index.map(|index| changes.remove(index)) else { continue };
             if file.get(at)?.is_some_and(|current| in_effect(&current, &change.value)) {
                 change.undo(&mut file)?;
                 expected = file.value();
-                changed = true;
+                is_changed = true;
             }
         }
         for (at, value) in &target.values {
             let current = file.get(at)?;
             let known = changes.iter_mut().find(|change| change.is_at(&target.file, at));
             if current.as_ref().is_some_and(|current| in_effect(current, value)) {
-                // A value that two engines need is removed with the last of them.
+                // A value that two engines need is recorded for both, and removed with the last of
+                // them.
                 if known.is_none() {
                     changes.extend(self.manifest.shared(engine, &target.file, at).cloned());
                 }
                 continue;
             }
-            let made = file.set(at, value)?;
-            put(&mut expected, at, value);
-            changed = true;
+            let created = file.set(at, value)?;
+            set_in_tree(&mut expected, at, value);
+            is_changed = true;
             match known {
-                Some(known) => known.replace(value, current, made),
+                Some(known) => known.replace(value, current, created),
                 None => changes.push(Change {
                     file: target.file.clone(),
                     path: at.clone(),
                     value: value.clone(),
                     previous: current,
-                    made,
+                    made: created,
                 }),
             }
         }
@@ -66,7 +67,7 @@ impl InstallPlan {
         if *record == Default::default() {
             self.manifest.engines.remove(engine);
         }
-        if !changed {
+        if !is_changed {
             return Ok(None);
         }
         let after = file.bytes();
@@ -89,7 +90,7 @@ impl InstallPlan {
     ) {
         let after = sha256(after);
         if let Some(record) = self.manifest.files.get_mut(&target.file) {
-            record.unbroken = record.knows(before);
+            record.unbroken = record.matches(before);
             record.after = after;
             return;
         }
@@ -113,18 +114,18 @@ impl InstallPlan {
 /// whatever its name is (CRI-O's drop-ins, files that a pattern of containerd's imports matches).
 fn backup_path(root: &InstallRoot, file: &Path) -> PathBuf {
     let inside = file.components().filter(|part| matches!(part, Component::Normal(_)));
-    let plain = Path::new(BACKUPS).join(inside.collect::<PathBuf>());
+    let unnumbered = Path::new(BACKUPS).join(inside.collect::<PathBuf>());
     let numbered = (1..).map(|number| {
-        let mut name = plain.clone().into_os_string();
+        let mut name = unnumbered.clone().into_os_string();
         name.push(format!(".{number}"));
         PathBuf::from(name)
     });
-    let mut paths = std::iter::once(plain.clone()).chain(numbered);
-    paths.find(|path| !root.exists(path)).unwrap_or(plain)
+    let mut paths = std::iter::once(unnumbered.clone()).chain(numbered);
+    paths.find(|path| !root.exists(path)).unwrap_or(unnumbered)
 }
 
 /// Sets a value in the tree that the edited file is compared with.
-fn put(tree: &mut Value, at: &[String], value: &Value) {
+fn set_in_tree(tree: &mut Value, at: &[String], value: &Value) {
     let mut node = tree;
     for name in at {
         if !node.is_object() {
@@ -136,7 +137,7 @@ fn put(tree: &mut Value, at: &[String], value: &Value) {
     match (&mut *node, value) {
         (Value::Object(_), Value::Object(members)) => {
             for (name, value) in members {
-                put(node, std::slice::from_ref(name), value);
+                set_in_tree(node, std::slice::from_ref(name), value);
             }
         }
         _ => *node = value.clone(),

@@ -13,7 +13,7 @@ use crate::install::{
 };
 use std::collections::BTreeSet;
 
-/// Names of the runtimes.
+/// Names of an engine's runtimes that are not ours.
 #[derive(Debug)]
 pub(super) struct KnownRuntimes {
     engine: TargetEngine,
@@ -41,7 +41,7 @@ impl KnownRuntimes {
     }
 
     /// Whether the engine starts with this default runtime.
-    fn has(&self, name: &str) -> bool {
+    fn can_be_default(&self, name: &str) -> bool {
         // Podman takes paths of runtimes, dockerd paths and names of shims
         // (`io.containerd.kata.v2`).
         let is_direct =
@@ -57,7 +57,7 @@ impl KnownRuntimes {
         change: &'a Change,
     ) -> Option<&'a str> {
         table.filter(|table| table.default == change.path)?;
-        change.previous.as_ref()?.as_str().filter(|name| !self.has(name))
+        change.previous.as_ref()?.as_str().filter(|name| !self.can_be_default(name))
     }
 
     /// Returns a note about the default of another file, which applies once ours is removed, if
@@ -82,7 +82,7 @@ impl KnownRuntimes {
         };
         let (table, value) =
             tables.iter().rev().find_map(|table| Some((table, default(table)?)))?;
-        let name = value.as_str().filter(|name| !self.has(name))?;
+        let name = value.as_str().filter(|name| !self.can_be_default(name))?;
         let file = table.file.display();
         Some(format!("{file}: the default runtime is {name:?}, which no file defines"))
     }

@@ -1,9 +1,9 @@
 //! The manifest: `installed.json` beside our configuration, which records every change of every
 //! file, so that it can be undone exactly.
 //!
-//! Without it `uninstall` still finds our values by the wrapper's path, but knows neither the
-//! replaced values nor which files are new. Its format is the same in all versions: each can
-//! uninstall an installation of another.
+//! Without the manifest, `uninstall` still finds our values by the wrapper's path, but knows
+//! neither the replaced values nor which files are new. All versions of nrictl have the same
+//! format, so that each can uninstall what another installed.
 
 use crate::install::{
     editing::error::FileError,
@@ -26,6 +26,7 @@ pub(crate) const MANIFEST: &str = "/etc/nri-container-runtime/installed.json";
 /// no other user may enter.
 pub(super) const BACKUPS: &str = "/etc/nri-container-runtime/backup";
 
+/// Version of the format. A manifest with a higher version is refused.
 const VERSION: u32 = 1;
 
 /// Record of all installations. Paths are as seen inside the root.
@@ -35,7 +36,7 @@ pub(crate) struct Manifest {
     /// Changed files.
     #[serde(default)]
     pub(crate) files: BTreeMap<PathBuf, FileRecord>,
-    /// Directories that were made.
+    /// Directories that `install` created.
     #[serde(default)]
     pub(crate) directories: BTreeSet<PathBuf>,
     /// Engines by name.
@@ -107,9 +108,14 @@ impl Manifest {
         Some(bytes)
     }
 
-    /// Returns the record of an engine to change it.
+    /// Returns the record of an engine, a new one if there is none.
     pub(super) fn engine(&mut self, engine: &str) -> &mut EngineRecord {
         self.engines.entry(engine.to_owned()).or_default()
+    }
+
+    /// Returns the changes of all engines.
+    pub(super) fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.engines.values().flat_map(|record| &record.changes)
     }
 
     /// Returns another engine's change of a value.
@@ -134,9 +140,9 @@ impl Manifest {
 }
 
 impl FileRecord {
-    /// Whether a file has the content that we wrote last, or its original one: then the backup is
-    /// still the file without our changes.
-    pub(super) fn knows(&self, bytes: Option<&[u8]>) -> bool {
+    /// Whether `bytes` are the content that we wrote last, or the original content: then the backup
+    /// is still the file without our changes.
+    pub(super) fn matches(&self, bytes: Option<&[u8]>) -> bool {
         let digest = bytes.map(sha256);
         self.unbroken && (digest.as_deref() == Some(&*self.after) || digest == self.before)
     }
@@ -149,15 +155,16 @@ impl Change {
     }
 
     /// Replaces our value by another of ours. If an administrator replaced our earlier value since,
-    /// `uninstall` restores the administrator's; a value that was deleted is not restored.
-    pub(super) fn replace(&mut self, value: &Value, current: Option<Value>, made: usize) {
+    /// `uninstall` restores the administrator's value. If an administrator deleted our earlier
+    /// value, `uninstall` restores none.
+    pub(super) fn replace(&mut self, value: &Value, current: Option<Value>, created: usize) {
         if !current.as_ref().is_some_and(|current| in_effect(current, &self.value)) {
             if current.is_some() {
-                self.made = made;
+                self.made = created;
             }
             self.previous = current;
         }
-        self.made = self.made.max(made);
+        self.made = self.made.max(created);
         self.value = value.clone();
     }
 

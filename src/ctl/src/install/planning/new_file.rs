@@ -20,7 +20,7 @@ use tempfile::{Builder, NamedTempFile};
 
 /// Prefix of the name of a temporary file that has one.
 const PREFIX: &str = ".nri-";
-/// Number of random letters and digits after the prefix.
+/// Number of random letters and digits after the prefix: the default of `tempfile`.
 const RANDOM: usize = 6;
 
 /// A file before it has its final name.
@@ -35,9 +35,9 @@ impl NewFile {
     pub(crate) fn new(dir: &Path) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let nameless = openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR).map(File::from);
-        match nameless.ok().filter(|file| Path::new(&by_number(file)).exists()) {
+        match nameless.ok().filter(|file| Path::new(&proc_path(file)).exists()) {
             Some(file) => Ok(Self::Nameless(file)),
-            None => names().tempfile_in(dir).map(Self::Named),
+            None => named_files().tempfile_in(dir).map(Self::Named),
         }
     }
 
@@ -55,11 +55,11 @@ impl NewFile {
             Self::Nameless(file) => file,
             Self::Named(file) => return file.persist(path).map(drop).map_err(|e| e.error),
         };
-        let link = |at: &Path| linkat(CWD, by_number(&file), CWD, at, AtFlags::SYMLINK_FOLLOW);
+        let link = |at: &Path| linkat(CWD, proc_path(&file), CWD, at, AtFlags::SYMLINK_FOLLOW);
         match link(path) {
             Err(Errno::EXIST) => {
                 let dir = path.parent().unwrap_or(Path::new("/"));
-                let named = names().make_in(dir, |at| link(at).map_err(io::Error::from))?;
+                let named = named_files().make_in(dir, |at| link(at).map_err(io::Error::from))?;
                 named.persist(path).map(drop).map_err(|e| e.error)
             }
             done => Ok(done?),
@@ -67,18 +67,20 @@ impl NewFile {
     }
 }
 
-fn names<'a>() -> Builder<'a, 'static> {
+/// Returns a builder of temporary files that have a name.
+fn named_files<'a>() -> Builder<'a, 'static> {
     let mut builder = Builder::new();
     builder.prefix(PREFIX).rand_bytes(RANDOM);
     builder
 }
 
-fn by_number(file: &File) -> String {
+/// Returns the path of an open file in `/proc`, which exists even if the file has no name.
+fn proc_path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Removes temporary files of killed commands from the directories of these files. The caller
-/// holds the lock of `/etc`, so no other command runs.
+/// Removes temporary files of killed commands from the directories of `files`. Returns the removed
+/// paths. The caller holds the lock of `/etc`, so no other command runs.
 pub(crate) fn remove_leftovers(
     root: &InstallRoot,
     files: impl Iterator<Item = PathBuf>,
@@ -86,14 +88,14 @@ pub(crate) fn remove_leftovers(
     let dirs: BTreeSet<PathBuf> =
         files.filter_map(|file| Some(root.real(&file).ok()?.parent()?.to_owned())).collect();
     let entries = dirs.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
-    let left = entries.filter(|entry| {
+    let leftovers = entries.filter(|entry| {
         let random =
             entry.file_name().to_str().and_then(|n| n.strip_prefix(PREFIX)).map(str::to_owned);
-        let ours = random
+        let is_ours = random
             .is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()));
-        ours && entry.file_type().is_ok_and(|kind| kind.is_file())
+        is_ours && entry.file_type().is_ok_and(|kind| kind.is_file())
     });
-    left.map(|entry| entry.path()).filter(|path| fs::remove_file(path).is_ok()).collect()
+    leftovers.map(|entry| entry.path()).filter(|path| fs::remove_file(path).is_ok()).collect()
 }
 
 #[cfg(test)]
@@ -115,7 +117,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         for (text, named) in [("one", false), ("two", false), ("three", true)] {
-            let other = || names().tempfile_in(dir.path()).map(NewFile::Named);
+            let other = || named_files().tempfile_in(dir.path()).map(NewFile::Named);
             let mut new = if named { other() } else { NewFile::new(dir.path()) }.unwrap();
             new.file().write_all(text.as_bytes()).unwrap();
             if matches!(new, NewFile::Nameless(_)) {
@@ -131,15 +133,16 @@ mod tests {
     fn only_our_leftovers_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let root = InstallRoot::new(Some(dir.path())).unwrap();
-        let (_, kept) = names().tempfile_in(dir.path()).unwrap().keep().unwrap();
+        let (_, kept) = named_files().tempfile_in(dir.path()).unwrap().keep().unwrap();
         fs::create_dir(dir.path().join(".nri-folder")).unwrap();
         for name in [".nri-notes", ".nri-longer1", ".nri-a.conf", "nri-abcdef", ".nri-"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
         let before = names_in(dir.path());
-        let swept = remove_leftovers(&root, ["/x", "/y", "/none/z"].map(PathBuf::from).into_iter());
+        let removed =
+            remove_leftovers(&root, ["/x", "/y", "/none/z"].map(PathBuf::from).into_iter());
         assert_eq!(
-            swept.iter().map(|path| path.file_name()).collect::<Vec<_>>(),
+            removed.iter().map(|path| path.file_name()).collect::<Vec<_>>(),
             [kept.file_name()]
         );
         assert!(!kept.exists());

@@ -7,8 +7,44 @@ use crate::install::{
     error::InstallError,
     own_config,
 };
+use serde_json::{Value, json};
 
-/// Returns the values: the real runtime of each further name, and the NRI that adapts containers.
+/// Key of the policies of plugins.
+const POLICIES: &str = "plugin";
+
+/// Text that a new configuration begins with.
+const HEADER: &str = "\
+# Configuration of nri-container-runtime.
+#
+# The policy below, for each plugin that has no policy of its own, takes all capabilities away from
+# plugins that nrid launches. A plugin that needs some gets a policy that lists them, such as:
+#
+#   [[plugin]]
+#   match = \"10-my-plugin\"
+#   capabilities = [\"net_admin\"]
+#   no_new_privs = true
+";
+
+/// Returns the policies of plugins in a new installation. Every release with policies reads them,
+/// so that an earlier one can take over the configuration.
+fn default_policies() -> Value {
+    json!([{"match": "*", "capabilities": [], "no_new_privs": true}])
+}
+
+/// Returns a note if the values limit launched plugins.
+pub(crate) fn note(target: &FileTarget) -> Option<String> {
+    let limits = target.values.iter().any(|(at, _)| *at == [POLICIES]);
+    limits.then(|| {
+        let file = target.file.display();
+        format!(
+            "nrid launches plugins without capabilities, unless a policy in {file} lists some \
+             for a plugin"
+        )
+    })
+}
+
+/// Returns the values: the real runtime of each runtime of `--runtime`, the NRI that adapts the
+/// engine's containers, and the policy of plugins in a new installation.
 pub(crate) fn target(
     request: &InstallRequest<'_>,
     manifest: &Manifest,
@@ -17,16 +53,29 @@ pub(crate) fn target(
     let file = request.own_config;
     let config = own_config::read(request.root, file)?;
     let mut target = FileTarget::new(file, Format::Toml);
-    target.header = "# Configuration of nri-container-runtime.\n".to_owned();
+    let current = ConfigFile::read(request.root, file, Format::Toml)?;
+    let policies = path([POLICIES]);
+    let is_new = current.is_none() && manifest.engines.is_empty();
+    let current_policies = current.as_ref().map(|file| file.get(&policies)).transpose()?.flatten();
+    // Each engine has a record of the policies, and the last one that is uninstalled removes them.
+    let is_ours = || manifest.changes().any(|change| change.is_at(file, &policies));
+    if is_new || (current_policies == Some(default_policies()) && is_ours()) {
+        target.set(policies, default_policies());
+    }
+    target.header = match is_new {
+        true => HEADER.to_owned(),
+        false => "# Configuration of nri-container-runtime.\n".to_owned(),
+    };
     for runtime in &request.runtimes {
         let Some(real) = &runtime.real else { continue };
         let name = runtime.link_name();
         let at = path(["runtime", "names", &name, "path"]);
         if let Some(current) = config.runtime.names.get(&name).filter(|n| n.path != *real) {
-            let has = |changes: &[_]| {
+            let has_value = |changes: &[_]| {
                 changes.iter().any(|c: &super::manifest::Change| c.is_at(file, &at))
             };
-            let mut users = manifest.engines.iter().filter(|(_, record)| has(&record.changes));
+            let mut users =
+                manifest.engines.iter().filter(|(_, record)| has_value(&record.changes));
             let users: Vec<&str> = users.by_ref().map(|(name, _)| &**name).collect();
             let real = current.path.clone();
             if users.iter().any(|user| *user != engine) {
@@ -41,12 +90,12 @@ pub(crate) fn target(
     }
     let at = path(["engines", engine]);
     match request.nri {
-        // Absence means `auto`; only another value of the administrator's is overridden.
+        // A missing key means `auto`, so `auto` is only written over another value.
         Some(NriChoice::Auto) => {
             let record = manifest.engines.get(engine);
             if record.is_some_and(|record| record.changes.iter().any(|c| c.path == at)) {
                 target.unset.push(at);
-            } else if let Some(file) = ConfigFile::read(request.root, file, Format::Toml)?
+            } else if let Some(file) = current
                 && file.get(&at)?.is_some_and(|value| value != "auto")
             {
                 target.set(at, "auto");

@@ -19,7 +19,7 @@ pub(crate) struct InstallStep {
     pub(super) path: PathBuf,
     pub(super) before: Content,
     pub(super) after: Content,
-    /// File whose owner and mode are taken, if not the path's own.
+    /// File whose owner and mode the new file gets; `None`: those of the file at `path`.
     pub(super) like: Option<PathBuf>,
 }
 
@@ -71,8 +71,8 @@ impl InstallPlan {
         link: &Path,
         wrapper: &Path,
     ) -> Result<(), InstallError> {
-        let is_beside = link.parent() == wrapper.parent();
-        let name = wrapper.file_name().filter(|_| is_beside).map(PathBuf::from);
+        let is_same_dir = link.parent() == wrapper.parent();
+        let name = wrapper.file_name().filter(|_| is_same_dir).map(PathBuf::from);
         let target = name.unwrap_or_else(|| wrapper.to_owned());
         let is_free = || root.entry(link).is_ok_and(|path| path.symlink_metadata().is_err());
         match root.link(link) {
@@ -95,20 +95,22 @@ impl InstallPlan {
     pub(crate) fn finish(
         &mut self,
         root: &InstallRoot,
-        installs: bool,
+        is_install: bool,
     ) -> Result<(), InstallError> {
         let path = Path::new(MANIFEST);
         let before = root.read(path)?;
         if self.steps.is_empty() && before == self.manifest.bytes() {
             return Ok(());
         }
-        let made = self.steps.iter().filter(|_| installs).map(|step| &*step.path).chain([path]);
-        let dirs = made.flat_map(|file| file.ancestors().skip(1)).filter(|dir| !root.exists(dir));
+        let new_files =
+            self.steps.iter().filter(|_| is_install).map(|step| &*step.path).chain([path]);
+        let dirs =
+            new_files.flat_map(|file| file.ancestors().skip(1)).filter(|dir| !root.exists(dir));
         self.manifest.directories.extend(dirs.map(Path::to_owned));
         let after = self.manifest.bytes();
         if before != after {
             self.step(path, before, after);
-            if installs {
+            if is_install {
                 self.steps.rotate_right(1);
             }
         }

@@ -11,7 +11,7 @@ use crate::install::{
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Returns a record of all that is recognized.
+/// Returns a record of all values and links that are recognized as ours.
 pub(super) fn record(
     root: &InstallRoot,
     engine: TargetEngine,
@@ -21,6 +21,7 @@ pub(super) fn record(
 ) -> Result<EngineRecord, InstallError> {
     let mut record = EngineRecord::default();
     let mut names = Vec::new();
+    // `made`: the number of parent tables that are removed if they are empty.
     let change = |file: &Path, path: Vec<String>, value: Value, made: usize| Change {
         file: file.to_owned(),
         path,
@@ -60,7 +61,7 @@ pub(super) fn record(
     Ok(record)
 }
 
-/// Returns a note for each value that may be ours or the administrator's: it is kept.
+/// Returns a note for each value that is kept because the administrator may have set it.
 pub(super) fn notes_on_kept(
     root: &InstallRoot,
     engine: TargetEngine,

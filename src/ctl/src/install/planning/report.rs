@@ -21,7 +21,7 @@ use std::{
     path::Path,
 };
 
-/// Directories of units.
+/// Directories of systemd units.
 const UNIT_DIRS: &[&str] =
     &["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 const SOCKET_UNIT: &str = "nri-container-runtime.socket";
@@ -58,7 +58,7 @@ impl InstallReport {
     pub(crate) fn new(engine: TargetEngine, dry_run: bool, plan: InstallPlan) -> Self {
         let steps = plan.steps.iter();
         let files: Vec<ChangedFile> = steps.map(|step| changed_file(step, dry_run)).collect();
-        let reads_again = plan.steps.iter().any(|step| step.path != Path::new(MANIFEST));
+        let must_reload = plan.steps.iter().any(|step| step.path != Path::new(MANIFEST));
         Self {
             engine: engine.name(),
             dry_run,
@@ -66,7 +66,7 @@ impl InstallReport {
             files,
             notes: plan.notes,
             engine_nri: None,
-            reload: engine.facts().reload.filter(|_| reads_again),
+            reload: engine.facts().reload.filter(|_| must_reload),
             start: None,
             usage: Vec::new(),
         }
@@ -111,8 +111,8 @@ impl InstallReport {
             writeln!(out, "{}: nothing to do", self.engine)?;
         }
         for file in &self.files {
-            let would = if self.dry_run { "would be " } else { "" };
-            writeln!(out, "{}: {would}{}", file.path, file.how)?;
+            let prefix = if self.dry_run { "would be " } else { "" };
+            writeln!(out, "{}: {prefix}{}", file.path, file.how)?;
             if let Some(diff) = &file.diff {
                 write!(out, "{diff}")?;
             }
@@ -121,13 +121,13 @@ impl InstallReport {
             writeln!(out, "note: {note}")?;
         }
         if let Some(reload) = self.reload {
-            writeln!(out, "the engine reads it after:           {reload}")?;
+            writeln!(out, "the engine reads its files after:    {reload}")?;
         }
         if let Some(start) = &self.start {
-            writeln!(out, "for plugins that connect themselves: {start}")?;
+            writeln!(out, "to let external plugins connect:     {start}")?;
         }
         for usage in &self.usage {
-            writeln!(out, "to try it:                           {usage}")?;
+            writeln!(out, "to try the wrapper:                  {usage}")?;
         }
         Ok(())
     }
@@ -174,10 +174,13 @@ fn nri_note(engine: TargetEngine, choice: Option<NriChoice>, own: OwnNri) -> Opt
         }
         (Some(NriChoice::Ours), _) => "ours adapts its containers",
         (Some(NriChoice::Engine), OwnNri::Off) => {
-            "while it is, no plugin adapts its containers: --nri engine"
+            "with --nri engine, no plugin adapts its containers while it is off"
         }
-        (Some(NriChoice::Engine), _) => "its containers pass through ours unchanged",
+        (Some(NriChoice::Engine), _) => "the wrapper passes its containers through unchanged",
         (_, OwnNri::Off) => "ours adapts its containers",
+        _ if engine == TargetEngine::Docker => {
+            "ours adapts its containers as well; --nri ours switches it off"
+        }
         _ => "while it is on, its containers pass through unchanged; --nri ours changes that",
     };
     Some(format!("{name} has NRI of its own, which {state}; {effect}"))

@@ -47,7 +47,7 @@ pub(crate) fn plan(
     for change in &record.changes {
         files.entry(&change.file).or_default().push(change);
     }
-    // A file in which no change is left is restored as well.
+    // A file in which the manifest has no change any more is restored as well.
     let is_unused = |file: &&PathBuf| !plan.manifest.is_used_by_others(engine.name(), file);
     let unused: Vec<&Path> = manifest.files.keys().filter(is_unused).map(|file| &**file).collect();
     for file in unused {
@@ -78,7 +78,7 @@ struct Removal<'a> {
     engine: &'a str,
     path: &'a Path,
     changes: Vec<&'a Change>,
-    /// The file's runtimes; `None`: it is not a file of the engine's.
+    /// The runtimes in the file; `None`: the file is not one of the engine's.
     table: Option<&'a RuntimeTable>,
     known: &'a KnownRuntimes,
 }
@@ -87,9 +87,9 @@ struct Removal<'a> {
 enum Verdict {
     /// Undo the change as recorded.
     Undo,
-    /// Remove the value, although it replaced another one; the reason.
+    /// Remove the value, for this reason, although it replaced another one.
     Remove(String),
-    /// Keep the value; the reason.
+    /// Keep the value, for this reason.
     Keep(&'static str),
 }
 
@@ -115,7 +115,7 @@ impl InstallPlan {
         }
         if is_used {
             if let Some(record) = self.manifest.files.get_mut(path) {
-                record.unbroken = record.knows(before.as_deref());
+                record.unbroken = record.matches(before.as_deref());
                 record.after = after.as_deref().map(sha256).unwrap_or_default();
             }
         } else if let Some(backup) = self.manifest.files.remove(path).and_then(|r| r.backup)
@@ -126,7 +126,8 @@ impl InstallPlan {
         Ok(())
     }
 
-    /// Returns the file without our values; `None` if nothing is left of a file that we made.
+    /// Returns the file without our values; `None` if `install` created the file and no other value
+    /// is in it.
     fn without_ours(
         &mut self,
         removal: &Removal<'_>,
@@ -134,13 +135,13 @@ impl InstallPlan {
         record: Option<&FileRecord>,
     ) -> Result<Option<Vec<u8>>, InstallError> {
         let Removal { engine, path, ref changes, table, .. } = *removal;
-        let by_name = match path.extension() {
+        let by_extension = match path.extension() {
             Some(extension) if extension == "json" => Format::Json,
             _ => Format::Toml,
         };
-        let format = record.map(|r| r.format).or(table.map(|t| t.format)).unwrap_or(by_name);
+        let format = record.map(|r| r.format).or(table.map(|t| t.format)).unwrap_or(by_extension);
         let mut file = ConfigFile::parse(path, format, bytes)?;
-        let (mut changed, mut undone, mut removed) = (false, Vec::new(), Vec::new());
+        let (mut is_changed, mut undone, mut removed_names) = (false, Vec::new(), Vec::new());
         for change in changes {
             if self.manifest.shared(engine, path, &change.path).is_some() {
                 continue;
@@ -160,11 +161,11 @@ impl InstallPlan {
                 }
             }
             change.undo(&mut file)?;
-            changed = true;
+            is_changed = true;
             if change.previous.is_none() {
                 let is_wrapper = |t: &&RuntimeTable| t.binary(&change.value).is_some();
                 let name = table.filter(is_wrapper).and_then(|t| t.runtime_name(&change.path));
-                removed.extend(name.map(str::to_owned));
+                removed_names.extend(name.map(str::to_owned));
                 undone.push(change);
             }
         }
@@ -175,7 +176,7 @@ impl InstallPlan {
         // The engine would not start with a default runtime that it does not have.
         if let Some(table) = table
             && let Some(Value::String(name)) = file.get(&table.default)?
-            && removed.contains(&name)
+            && removed_names.contains(&name)
         {
             file.remove(&table.default, 0)?;
             let note = format!("{}: the default runtime was {name}: removed", path.display());
@@ -186,7 +187,7 @@ impl InstallPlan {
         let is_empty = value.as_object().is_none_or(|top| top.keys().all(|key| key == "version"));
         Ok(match is_new && is_empty {
             true => None,
-            false if changed => Some(file.bytes()),
+            false if is_changed => Some(file.bytes()),
             false => Some(bytes.to_owned()),
         })
     }
@@ -212,7 +213,7 @@ impl Removal<'_> {
                 if let (Value::Object(current), Value::Object(ours)) = (current, &change.value)
                     && current.len() > ours.len()
                 {
-                    return Ok(Verdict::Keep("has more than was installed"));
+                    return Ok(Verdict::Keep("has members that were not installed"));
                 }
             }
             // The engine's own runtime, which was written because ours replaces the built-in one.
@@ -231,14 +232,14 @@ impl Removal<'_> {
     }
 }
 
-/// Returns the original file if it is known; `Some(None)`: there was none.
+/// Returns the original file if it is known. `Some(None)`: the file did not exist.
 #[expect(clippy::option_option, reason = "an unknown file differs from one that did not exist")]
 fn restored(
     root: &InstallRoot,
     record: Option<&FileRecord>,
     current: &[u8],
 ) -> Option<Option<Vec<u8>>> {
-    let record = record.filter(|record| record.knows(Some(current)))?;
+    let record = record.filter(|record| record.matches(Some(current)))?;
     let Some(before) = &record.before else { return Some(None) };
     let backup = root.read(record.backup.as_ref()?).ok()??;
     (sha256(&backup) == *before).then_some(Some(backup))
@@ -247,17 +248,18 @@ fn restored(
 /// Whether a changed runtime still calls the program that we configured.
 fn calls_same_program(current: &Value, ours: &Value) -> bool {
     let mut texts = Vec::new();
-    strings(current, &mut texts);
+    collect_strings(current, &mut texts);
     let mut programs = Vec::new();
-    strings(ours, &mut programs);
+    collect_strings(ours, &mut programs);
     programs.iter().any(|program| program.starts_with('/') && texts.contains(program))
 }
 
-fn strings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+/// Adds all texts in a value to `found`.
+fn collect_strings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::String(text) => found.push(text),
-        Value::Array(items) => items.iter().for_each(|item| strings(item, found)),
-        Value::Object(map) => map.values().for_each(|value| strings(value, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect_strings(item, found)),
+        Value::Object(map) => map.values().for_each(|value| collect_strings(value, found)),
         _ => {}
     }
 }

@@ -55,12 +55,12 @@ impl ContainerdFile {
         Self { file, version, table }
     }
 
-    /// Path of the CRI plugin's table.
+    /// Returns the path of the CRI plugin's table.
     pub(super) fn cri(&self) -> &[String] {
         &self.table.runtimes[..2]
     }
 
-    /// Path of the switch of containerd's own NRI.
+    /// Returns the path of the switch of containerd's own NRI.
     pub(super) fn own_nri(&self) -> Vec<String> {
         self.table.own_nri.as_ref().map(|(at, _)| at.clone()).unwrap_or_default()
     }
@@ -121,10 +121,15 @@ pub(super) fn imported_dirs(main: &ContainerdFile) -> Vec<PathBuf> {
     main.list("imports").into_iter().filter_map(dir).collect()
 }
 
+/// Returns the absolute form of a pattern: relative to the directory of the importing file.
 fn absolute(importer: &Path, pattern: &str) -> PathBuf {
     importer.parent().unwrap_or(Path::new("/")).join(pattern)
 }
 
+/// Returns the files that a pattern of `imports` matches.
+///
+/// # Errors
+/// The pattern has a wildcard in a directory's name.
 fn expand(
     root: &InstallRoot,
     importer: &Path,

@@ -1,5 +1,5 @@
-//! The handler that is written for containerd: a copy of runc's, whose options may select systemd's
-//! cgroups.
+//! The handler that is written for containerd. It is a copy of runc's handler, whose options may
+//! select the systemd cgroup driver.
 
 use super::files::ContainerdFile;
 use serde_json::{Map, Value, json};
@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 /// Runtime type of the shim that calls runc, or a replacement of runc.
 pub(super) const RUNC_SHIM: &str = "io.containerd.runc.v2";
 
-/// Keys of the model that are not copied: they belong to its runtime, or newer versions refuse
-/// them.
+/// Keys that are not copied from runc's handler: those that are specific to runc, that we set, or
+/// that newer versions of containerd refuse.
 const NOT_COPIED: &[&str] = &[
     "runtime_type",
     "runtime_engine",
@@ -18,7 +18,7 @@ const NOT_COPIED: &[&str] = &[
     "options",
 ];
 
-/// Returns a handler without its program.
+/// Returns our handler without `BinaryName`, which differs between runtimes.
 pub(super) fn handler(files: &[ContainerdFile]) -> Value {
     let found = |name: &str| files.iter().rev().find_map(|f| f.handler(name));
     let default = files.iter().rev().find_map(|f| f.get(&f.table.default));
@@ -29,21 +29,21 @@ pub(super) fn handler(files: &[ContainerdFile]) -> Value {
     // A star does not match a key with a slash.
     let annotations = json!(["*", "*/*"]);
     let mut handler = Map::from_iter([("runtime_type".to_owned(), json!(RUNC_SHIM))]);
-    handler.extend(set_keys(Some(&model), NOT_COPIED));
+    handler.extend(nonzero_members(Some(&model), NOT_COPIED));
     handler.insert("pod_annotations".to_owned(), annotations.clone());
     handler.insert("container_annotations".to_owned(), annotations);
-    let options = set_keys(model.get("options"), &["BinaryName"]).collect();
+    let options = nonzero_members(model.get("options"), &["BinaryName"]).collect();
     handler.insert("options".to_owned(), Value::Object(options));
     Value::Object(handler)
 }
 
-/// Returns the members of a table that have a value other than zero, except those in `but`.
-fn set_keys<'a>(
+/// Returns the members of a table that have a value other than zero, except those in `excluded`.
+fn nonzero_members<'a>(
     table: Option<&'a Value>,
-    but: &'a [&str],
+    excluded: &'a [&str],
 ) -> impl Iterator<Item = (String, Value)> + 'a {
     let zeros = [json!(false), json!(""), json!(0), json!([])];
     let members = table.and_then(Value::as_object).into_iter().flatten();
-    let kept = members.filter(move |(k, v)| !but.contains(&&***k) && !zeros.contains(v));
+    let kept = members.filter(move |(k, v)| !excluded.contains(&&***k) && !zeros.contains(v));
     kept.map(|(k, v)| (k.clone(), v.clone()))
 }

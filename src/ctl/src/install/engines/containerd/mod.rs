@@ -61,7 +61,7 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
             None => target.set(file.table.default.clone(), request.name()),
         }
     }
-    // A containerd that does not merge uses only the last file that has the table.
+    // A containerd that does not merge uses a plugin's table only from the last file that has it.
     let has_nri = |f: &&ContainerdFile| f.get(&f.own_nri()[..2]).is_some();
     let last = files.iter().rev().find(has_nri).filter(|_| !merges(request, &files));
     match last.filter(|last| last.file.path != target.file) {
@@ -124,7 +124,8 @@ fn notes(
     Ok(notes)
 }
 
-/// Returns a note about a drop-in of ours that was made before a file of version 2 was imported.
+/// Returns a note about our drop-in if a file of version 2 was imported after the drop-in had been
+/// written in version 3.
 fn outdated_drop_in(files: &[ContainerdFile], version: i64) -> Option<String> {
     let is_ours = |f: &&ContainerdFile| f.is_drop_in() && f.version == version;
     let own =
@@ -148,7 +149,7 @@ fn activated_keys(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> Opt
         return None;
     }
     let (file, keys) = (main.file.path.display(), keys.join(", "));
-    Some(format!("{file}: containerd 2 ignores {keys} without a handler, and no longer with ours"))
+    Some(format!("{file}: containerd 2 ignores {keys} until the file has a handler, such as ours"))
 }
 
 /// Whether our handler would remove runc's: before 2.0 any handler in a file replaces the built-in
@@ -162,12 +163,13 @@ fn loses_runc(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> bool {
     !merges(request, files) && files.iter().all(|f| f.version < 3 && !has_others(f))
 }
 
-/// Fails if `default_runtime` of 1.2 overrides `default_runtime_name`.
+/// Fails if `default_runtime`, a table of containerd 1.2, overrides `default_runtime_name`.
 fn refuse_deprecated_default(files: &[ContainerdFile]) -> Result<(), InstallError> {
     for file in files {
         let table = [file.cri(), &path(["containerd", "default_runtime"])].concat();
         let kind = file.get(&[&table[..], &path(["runtime_type"])].concat());
-        // `containerd config default` writes all of its keys, and all are empty.
+        // The table that `containerd config default` writes has only empty values, and overrides
+        // nothing.
         if kind.is_some_and(|kind| kind != "") {
             let path = table.join(".");
             return Err(InstallError::Overridden { file: file.file.path.clone(), path });
@@ -177,7 +179,7 @@ fn refuse_deprecated_default(files: &[ContainerdFile]) -> Result<(), InstallErro
 }
 
 /// Returns the state of containerd's own NRI: available since 1.7, on by default since 2.0
-/// (`containerd: docs/NRI.md`). A file of version 3 is one of 2.0 or later.
+/// (`containerd: docs/NRI.md`). A file of version 3 proves that containerd is 2.0 or later.
 fn own_nri(files: &[ContainerdFile], version: Option<EngineVersion>) -> OwnNri {
     let disable = files.iter().rev().find_map(|f| f.get(&f.own_nri())?.as_bool());
     let is_newer = files.iter().any(|f| f.version >= 3);

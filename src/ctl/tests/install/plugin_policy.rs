@@ -1,0 +1,67 @@
+//! The policy of launched plugins: a new installation has one, an existing one keeps what it has.
+
+use crate::image::{CONFIG, CRUN, Image};
+use nri_config::{Config, PluginPolicy};
+
+fn policies(image: &Image) -> Vec<PluginPolicy> {
+    Config::parse(&image.read(CONFIG)).unwrap().plugin
+}
+
+fn expected() -> Vec<PluginPolicy> {
+    let text = "[[plugin]]\nmatch = '*'\ncapabilities = []\nno_new_privs = true\n";
+    Config::parse(text).unwrap().plugin
+}
+
+#[test]
+fn a_new_installation_takes_capabilities_from_launched_plugins() {
+    for options in ["", &format!("--runtime nri-crun={CRUN}"), "--nri ours"] {
+        let image = Image::new();
+        let before = image.snapshot();
+        let output = image.run_ok(&format!("install docker {options}"));
+        assert!(output.contains("nrid launches plugins without capabilities"), "{output}");
+        assert_eq!(policies(&image), expected(), "{}", image.read(CONFIG));
+        let first_table = image.read(CONFIG).find("\n[").unwrap();
+        assert!(image.read(CONFIG)[..first_table].ends_with("#   no_new_privs = true\n"));
+        // The last engine removes the policy.
+        let output = image.run_ok("install podman");
+        assert!(!output.contains("without capabilities"), "{output}");
+        image.run_ok("uninstall docker");
+        assert_eq!(policies(&image), expected());
+        image.run_ok("uninstall podman");
+        assert_eq!(image.snapshot(), before);
+    }
+}
+
+#[test]
+fn an_administrator_adds_a_policy_to_that_of_a_new_installation() {
+    let image = Image::new();
+    image.run_ok("install docker");
+    let more = "\n[[plugin]]\nmatch = \"10-net\"\ncapabilities = [\"net_admin\"]\n";
+    let text = image.read(CONFIG) + more;
+    image.write(CONFIG, text.as_bytes());
+    assert_eq!(policies(&image).len(), 2);
+    image.run_ok("install podman");
+    image.run_ok("install docker");
+    image.run_ok("uninstall podman");
+    let output = image.run_ok("uninstall docker");
+    assert!(output.contains("plugin was changed since: kept"), "{output}");
+    assert_eq!(image.read(CONFIG), text);
+}
+
+#[test]
+fn an_existing_installation_keeps_the_rights_of_its_plugins() {
+    for text in ["", "# none\n", "[[plugin]]\nmatch = '*'\ntimeout = '3s'\n"] {
+        let image = Image::with(CONFIG, text);
+        image.run_ok("install docker");
+        assert_eq!(image.read(CONFIG), text);
+    }
+    // An installation without a configuration, by an earlier nrictl or after its removal.
+    let image = Image::new();
+    image.run_ok("install docker");
+    std::fs::remove_file(image.at(CONFIG)).unwrap();
+    image.run_ok("install docker");
+    image.run_ok("install podman");
+    assert!(!image.exists(CONFIG));
+    image.run_ok(&format!("install podman --runtime nri-crun={CRUN}"));
+    assert_eq!(policies(&image), []);
+}
