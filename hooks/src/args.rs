@@ -1,4 +1,4 @@
-//! The command line, which `nrid` writes into `config.json`.
+//! The command line of the hook, which `nrid` writes into `config.json`.
 
 use crate::Error;
 use nri_control::HookKind;
@@ -25,8 +25,8 @@ impl Args {
             match word.to_str() {
                 Some("--socket") => socket = words.next().map(PathBuf::from),
                 Some("--record") => record = words.next().and_then(|r| r.into_string().ok()),
-                // The flag's name is in the config.json of containers of older releases. A value
-                // that cannot be parsed means the default: no container must fail because of it.
+                // The config.json files of older releases have this flag name. For a value that
+                // cannot be parsed the default applies: it must not fail a container.
                 Some("--patience") => {
                     timeout = words.next().and_then(|seconds| seconds.to_str()?.parse().ok())
                 }
@@ -59,8 +59,8 @@ mod tests {
             let (socket, record) = ("/s".into(), "k".to_owned());
             Ok(Args { socket, record, timeout: None, kind })
         };
-        let whole = parse("--socket /s --record k --patience 70 poststop").unwrap();
-        assert_eq!(whole.timeout, Some(70));
+        let parsed = parse("--socket /s --record k --patience 70 poststop").unwrap();
+        assert_eq!(parsed.timeout, Some(70));
         assert_eq!(parse("--socket /s --record k createRuntime"), args(HookKind::CreateRuntime));
         assert_eq!(parse("poststop --record k --socket /s"), args(HookKind::Poststop));
         assert_eq!(parse("--socket /s --record k poststart"), args(HookKind::Poststart));

@@ -4,7 +4,7 @@ use nri_control::ClientError;
 use nri_locate::BreakGlassHint;
 use std::{ffi::OsString, io};
 
-/// Reason why the report failed or was refused; one line each.
+/// Reason why the report failed or was refused. Each error is one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("unexpected argument {0:?}")]

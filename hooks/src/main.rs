@@ -5,7 +5,8 @@
 //! `nrid` writes this command line into the `config.json` of a container. The low-level runtime
 //! runs it with the OCI state on stdin and an environment that cannot be relied upon.
 //! `createRuntime` fails the creation if `nrid` refuses or does not run, since the container would
-//! start without the changes of plugins. The other two hooks never fail.
+//! start without the changes of plugins. The other two hooks exit with 0 even if
+//! the report fails.
 //!
 //! Start from [`args::Args`] and [`report`].
 
@@ -27,15 +28,18 @@ use std::{
 const STATE_LIMIT: u64 = 4 << 20;
 /// Time limit of the reply if the command line has none. `nrid` has its own limit for each plugin.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time limit of a reply that the container does not depend on: nrid completes the event by itself.
-const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time limit for the next nrid to accept connections, for a hook whose failure fails the creation.
+/// Time limit of the reply to `poststart` and `poststop`: nrid completes these events even if the
+/// hook no longer waits.
+const POST_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for the next nrid to accept connections, for the hook `createRuntime`, whose failure
+/// fails the creation.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
-/// Limit of requests: an nrid may exit before its reply, and so may the next one.
+/// Limit of requests: an nrid may exit before its reply, and the next nrid may do so too.
 const ATTEMPTS: u32 = 3;
-/// Longest time without a sign of life from nrid. A `delete` waits for this program.
+/// Longest time without a sign of life from nrid. Short, since a `delete` waits for the `poststop`
+/// hook.
 const SILENCE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -74,12 +78,12 @@ fn report(args: &Args) -> Result<(), Error> {
     }
     let hook = Hook { kind: args.kind, record: args.record.clone(), state };
     let request = Request::Hook(Box::new(hook));
-    let mut left = ATTEMPTS;
+    let mut attempts_left = ATTEMPTS;
     loop {
-        left -= 1;
+        attempts_left -= 1;
         let mut client = connect(args)?;
         let timeout = match args.timeout {
-            _ if !is_required(args.kind) => LATE_REPLY_TIMEOUT,
+            _ if !is_required(args.kind) => POST_REPLY_TIMEOUT,
             Some(seconds) => Duration::from_secs(seconds),
             None => REPLY_TIMEOUT,
         };
@@ -88,17 +92,18 @@ fn report(args: &Args) -> Result<(), Error> {
             Ok(Reply::Done) => return Ok(()),
             Ok(Reply::Refused { message }) => return Err(Error::Refused(message)),
             Ok(_) => return Err(Error::Reply),
-            // nrid has exited or is being replaced. The next nrid reads the container's record, and
-            // with it which events plugins have received.
-            Err(ClientError::Frame(FrameError::Closed | FrameError::Io(_))) if left > 0 => {}
+            // nrid has exited or is being replaced. The next nrid reads from the container's record
+            // which events plugins have received, so that the request can be repeated.
+            Err(ClientError::Frame(FrameError::Closed | FrameError::Io(_)))
+                if attempts_left > 0 => {}
             Err(e) => return Err(Error::Nrid(e)),
         }
     }
 }
 
-/// Connects to nrid. A hook whose failure fails the creation waits for the next nrid, which systemd
-/// or a wrapper may be starting. A hook does not start nrid: nrid would be a child of the runtime,
-/// and crun exits only after its last child.
+/// Connects to nrid. The hook `createRuntime` waits for the next nrid, which systemd or a wrapper
+/// may be starting. A hook does not start nrid: nrid would be a child of the runtime, and crun
+/// exits only after its last child.
 fn connect(args: &Args) -> Result<Client, ClientError> {
     let deadline = Instant::now() + CONNECT_TIMEOUT;
     loop {

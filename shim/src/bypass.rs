@@ -1,10 +1,10 @@
-//! Decides whether NRI is bypassed: by break-glass, or by the key `disable`.
+//! Decides whether NRI is bypassed, by break-glass or by the configuration key `disable`.
 
 use crate::invocation::Invocation;
 use nri_locate::{BYPASS_FILE, BreakGlass, break_glass};
 
-/// Whether every verb is a plain call of the real runtime. A break-glass file that is not trusted
-/// is ignored with a warning.
+/// Whether NRI is bypassed, so that every verb is a plain call of the real runtime. A break-glass
+/// file that is not trusted is ignored with a warning.
 pub(crate) fn is_set(invocation: &Invocation<'_>) -> bool {
     invocation.loaded.config.disable
         || match break_glass(&invocation.call.environment) {

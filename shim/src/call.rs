@@ -11,7 +11,7 @@ use std::{ffi::OsString, path::Path};
 pub(crate) struct Call {
     /// `argv[0]`
     pub(crate) name: OsString,
-    /// The rest of argv.
+    /// argv without `argv[0]`.
     pub(crate) arguments: Vec<OsString>,
     /// Environment, with entries that `std::env` omits.
     pub(crate) environment: Environment,
@@ -24,7 +24,7 @@ impl Call {
         Self { name, arguments: argv.collect(), environment: Environment::new(environment) }
     }
 
-    /// File name in `argv[0]`.
+    /// Returns the file name in `argv[0]`.
     pub(crate) fn base_name(&self) -> Option<&str> {
         Path::new(&self.name).file_name()?.to_str()
     }

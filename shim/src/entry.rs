@@ -14,7 +14,8 @@ extern "C" fn main(
     // SAFETY: the C library passes `argc` pointers to NUL-terminated strings and a NULL-terminated
     // array of such pointers, all valid as long as the process lives.
     let argv = unsafe { copy(argv, usize::try_from(argc).unwrap_or(0)) };
-    // SAFETY: as above.
+    // SAFETY: the C library passes a NULL-terminated array of pointers to NUL-terminated strings,
+    // all valid as long as the process lives.
     let envp = unsafe { copy(envp, usize::MAX) };
     crate::wrapper::run(&crate::call::Call::new(argv, envp))
 }
@@ -22,8 +23,8 @@ extern "C" fn main(
 /// Copies the strings of an array that ends after `limit` pointers or at NULL, whichever is first.
 ///
 /// # Safety
-/// `array` points to that many valid pointers to NUL-terminated strings (the terminating NULL
-/// included).
+/// `array` is NULL, or points to `limit` valid pointers to NUL-terminated strings, or to fewer of
+/// them and a NULL.
 unsafe fn copy(array: *const *const std::ffi::c_char, limit: usize) -> Vec<std::ffi::OsString> {
     use std::os::unix::ffi::OsStringExt;
     let mut strings = Vec::new();
@@ -36,7 +37,7 @@ unsafe fn copy(array: *const *const std::ffi::c_char, limit: usize) -> Vec<std::
         if string.is_null() {
             break;
         }
-        // SAFETY: the caller guarantees that it is a NUL-terminated string.
+        // SAFETY: the caller guarantees that `string` points to a NUL-terminated string.
         let bytes = unsafe { std::ffi::CStr::from_ptr(string) }.to_bytes().to_vec();
         strings.push(std::ffi::OsString::from_vec(bytes));
     }
@@ -53,7 +54,8 @@ mod tests {
         let array =
             [c"runc".as_ptr(), c"".as_ptr(), c"\xff=1".as_ptr(), ptr::null(), c"behind".as_ptr()];
         let strings = |array: &[_], limit| {
-            // SAFETY: all its pointers are to literals, and it ends by NULL or at `limit`.
+            // SAFETY: all pointers of `array` are to literals, and the copy ends at NULL or
+            // `limit`.
             unsafe { copy(array.as_ptr(), limit) }
         };
         let bytes = |limit| -> Vec<Vec<u8>> {
@@ -62,8 +64,8 @@ mod tests {
         assert_eq!(bytes(usize::MAX), [&b"runc"[..], b"", b"\xff=1"]);
         assert_eq!(bytes(2), [&b"runc"[..], b""]);
         assert!(bytes(0).is_empty());
-        // SAFETY: nothing is read.
+        // SAFETY: `copy` does not read from NULL.
         let none = unsafe { copy(ptr::null(), 1) };
-        assert!(none.is_empty(), "kernels before 5.18 allow execve without argv");
+        assert!(none.is_empty(), "argv may be NULL before Linux 5.18");
     }
 }

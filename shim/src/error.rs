@@ -1,6 +1,6 @@
 //! Errors of the wrapper, grouped by cause: the caller, the operator, the host, or a plugin.
 //!
-//! Each is one line, which engines show to users; the exit code is always 1.
+//! Each error is one line, which engines show to users; the exit code is always 1.
 
 use nri_control::{ClientError, LaunchError};
 use nri_locate::{BreakGlassHint, ConfigFileError, RuntimeNotFound};

@@ -2,7 +2,7 @@
 //!
 //! containerd and Docker read the file as a stream of JSON values and report the last one of level
 //! `error`. With a line that is not JSON they would not find the message. A line that cannot be
-//! written is ignored: it must not stop a container.
+//! written is dropped: a failing log must not stop a container.
 
 use crate::args::CommandLine;
 use humantime::format_rfc3339_seconds;
@@ -28,7 +28,8 @@ impl LogLine {
     /// Returns the destination that the command line names.
     pub(crate) fn new(command_line: &CommandLine) -> Self {
         let file = command_line.log.as_deref().and_then(|log| {
-            // Destinations of crun; the other runtimes write to files only.
+            // `journald:` and `syslog:` are destinations of crun, to which the wrapper does not
+            // write. The other runtimes write to files only.
             let bytes = log.as_bytes();
             if bytes.is_empty() || bytes.starts_with(b"journald:") || bytes.starts_with(b"syslog:")
             {
@@ -42,15 +43,15 @@ impl LogLine {
 
     /// Writes the error with which the verb fails.
     pub(crate) fn error(&self, message: &str) {
-        self.line("error", message);
+        self.write_line("error", message);
     }
 
     /// Writes a problem that does not stop the verb.
     pub(crate) fn warning(&self, message: &str) {
-        self.line("warning", message);
+        self.write_line("warning", message);
     }
 
-    fn line(&self, level: &str, message: &str) {
+    fn write_line(&self, level: &str, message: &str) {
         let message = format!("nri-container-runtime: {}", printable(message.trim_end()));
         if let Some(path) = &self.file {
             // Flags and mode of runc.
@@ -81,7 +82,8 @@ fn format(json: bool, level: &str, message: &str, time: &str) -> String {
     }
 }
 
-/// Whether a pipe still has a reader. A write into one without would end this process by SIGPIPE.
+/// Whether a pipe still has a reader. A write into a pipe without a reader would end this process
+/// by SIGPIPE.
 fn has_reader(file: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(file, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

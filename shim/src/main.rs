@@ -1,8 +1,8 @@
-//! `nri-container-runtime`: engines call it in place of a low-level OCI runtime. It requests the
-//! changes of a verb from `nrid`, and runs the real runtime.
+//! `nri-container-runtime`: the wrapper that engines call in place of a low-level OCI runtime. For
+//! verbs with an event it requests the changes of plugins from `nrid`, then runs the real runtime.
 //!
 //! The wrapper is transparent to its caller: argv, environment, working directory, descriptors,
-//! stdio, signals, exit code and `--log` are passed through. Verbs that carry no event
+//! stdio, signals, exit code and `--log` are passed through. Verbs without an event
 //! are a plain `execve`; only `exec` may get a changed process file ([`exec`]). `nrid` calls the
 //! plugins and rewrites `config.json`; this program has no code for NRI. It has no async runtime
 //! and no argument parser library, since it starts at every call of an engine.

@@ -13,7 +13,7 @@ use crate::{
 use nri_locate::{LoadedConfig, find_runtime};
 use std::{io::Write, path::Path};
 
-/// Handles the call. Returns the exit code if the real runtime does not replace this process.
+/// Handles the call. Returns the exit code, unless the real runtime replaces this process.
 pub(crate) fn run(call: &Call) -> i32 {
     stdio::reserve();
     let command_line = CommandLine::scan(&call.arguments);

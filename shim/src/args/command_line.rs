@@ -1,4 +1,4 @@
-//! The command line up to the verb: global flags, our own among them, and the verb's position.
+//! The command line up to the verb: global flags, including our own, and the verb.
 //!
 //! The scanner never changes an argument and never fails. Arguments that it does not understand
 //! are passed to the real runtime unchanged; only our own flags (`--nri-runtime`, `--nri-config`,
@@ -22,7 +22,7 @@ pub(crate) struct CommandLine {
     pub(crate) own: OwnFlags,
     /// Arguments before the verb, without ours.
     pub(crate) globals: Vec<OsString>,
-    /// The first argument that is neither a flag nor the value of one.
+    /// The first argument that is neither a flag nor the value of a flag.
     pub(crate) verb: Option<OsString>,
     /// Arguments after the verb.
     pub(crate) rest: Vec<OsString>,
@@ -32,8 +32,8 @@ pub(crate) struct CommandLine {
     pub(crate) log_format: Option<OsString>,
     /// `--root`
     pub(crate) root: Option<OsString>,
-    /// Whether help or the version is requested: the verb, if any, is not run.
-    pub(crate) informs: bool,
+    /// Whether a flag requests help or the version, so that the verb, if any, is not run.
+    pub(crate) is_help: bool,
 }
 
 /// Our own flags.
@@ -45,7 +45,7 @@ pub(crate) struct OwnFlags {
     pub(crate) config: Option<OsString>,
     /// `--nri-version`
     pub(crate) version: bool,
-    /// A flag of ours that lacks its value.
+    /// Name of a flag of ours that lacks its value.
     pub(crate) without_value: Option<&'static str>,
 }
 
@@ -87,12 +87,12 @@ impl CommandLine {
 
     /// Returns the verb, if it carries an event and will be run.
     pub(crate) fn event_verb(&self) -> Option<Verb> {
-        self.verb.as_deref().filter(|_| !self.informs).and_then(verbs::event_verb)
+        self.verb.as_deref().filter(|_| !self.is_help).and_then(verbs::event_verb)
     }
 
     /// Whether the verb is `exec` and will be run.
     pub(crate) fn is_exec(&self) -> bool {
-        !self.informs && self.verb.as_deref().is_some_and(|v| v == "exec")
+        !self.is_help && self.verb.as_deref().is_some_and(|v| v == "exec")
     }
 
     /// Returns the arguments for the real runtime.
@@ -115,7 +115,7 @@ impl CommandLine {
             "log" => self.log = given,
             "log-format" => self.log_format = given,
             "root" => self.root = given,
-            "help" | "usage" | "version" => self.informs = true,
+            "help" | "usage" | "version" => self.is_help = true,
             _ => {}
         }
         name.starts_with(OWN_PREFIX)
@@ -129,7 +129,7 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     fn words(line: &str) -> Vec<OsString> {
-        line.split_whitespace().map(|w| OsString::from(w.replace('_', ""))).collect()
+        line.split_whitespace().map(Into::into).collect()
     }
 
     /// Compares globals, verb and rest, and returns everything scanned.
@@ -145,23 +145,23 @@ mod tests {
     fn the_verb_is_found_behind_any_global_flags() {
         check("", "", "", "");
         check("state x", "", "state", "x");
-        let s = check(
+        let scanned = check(
             "--root /r --log /l --log-format json create --bundle /b id",
             "--root /r --log /l --log-format json",
             "create",
             "--bundle /b id",
         );
         assert_eq!(
-            (s.root.unwrap(), s.log.unwrap(), s.log_format.unwrap()),
+            (scanned.root.unwrap(), scanned.log.unwrap(), scanned.log_format.unwrap()),
             ("/r".into(), "/l".into(), "json".into())
         );
-        let s = check(
+        let scanned = check(
             "--root=/r --log=/l --systemd-cgroup start id",
             "--root=/r --log=/l --systemd-cgroup",
             "start",
             "id",
         );
-        assert_eq!((s.root.unwrap(), s.log.unwrap()), ("/r".into(), "/l".into()));
+        assert_eq!((scanned.root.unwrap(), scanned.log.unwrap()), ("/r".into(), "/l".into()));
         check("-root /r -log=/l --debug=true run x", "-root /r -log=/l --debug=true", "run", "x");
         check("--rootless true create x", "--rootless true", "create", "x");
         check("--cgroup-manager disabled create x", "--cgroup-manager disabled", "create", "x");
@@ -189,13 +189,16 @@ mod tests {
 
     #[test]
     fn our_own_flags_are_removed_before_the_verb_only() {
-        let s = check(
+        let scanned = check(
             "--nri-runtime /x --root /r --nri-config=/c create --nri-runtime /y z",
             "--root /r",
             "create",
             "--nri-runtime /y z",
         );
-        assert_eq!((s.own.runtime.unwrap(), s.own.config.unwrap()), ("/x".into(), "/c".into()));
+        assert_eq!(
+            (scanned.own.runtime.unwrap(), scanned.own.config.unwrap()),
+            ("/x".into(), "/c".into())
+        );
         assert_eq!(
             check("create --nri-runtime", "", "create", "--nri-runtime").own,
             OwnFlags::default()
@@ -235,7 +238,9 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn arguments_are_forwarded_unchanged(arguments in proptest::collection::vec(argument(), 0..8)) {
+        fn arguments_are_forwarded_unchanged(
+            arguments in proptest::collection::vec(argument(), 0..8),
+        ) {
             let scanned = CommandLine::scan(&arguments);
             proptest::prop_assert_eq!(scanned.forwarded(), arguments);
             if let Some(exec) = exec_args::read(&scanned.rest) {
@@ -262,13 +267,13 @@ mod tests {
     #[test]
     fn arguments_that_are_not_utf8_are_kept() {
         let odd = OsString::from_vec(b"--log=\xff\xfe".to_vec());
-        let s = CommandLine::scan(&[
+        let scanned = CommandLine::scan(&[
             odd.clone(),
             "create".into(),
             OsString::from_vec(b"\x80".to_vec()),
         ]);
-        assert_eq!(s.globals, [odd]);
-        assert_eq!(s.log.unwrap().as_bytes(), b"\xff\xfe");
-        assert_eq!(s.rest[0].as_bytes(), b"\x80");
+        assert_eq!(scanned.globals, [odd]);
+        assert_eq!(scanned.log.unwrap().as_bytes(), b"\xff\xfe");
+        assert_eq!(scanned.rest[0].as_bytes(), b"\x80");
     }
 }

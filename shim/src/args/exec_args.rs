@@ -17,7 +17,7 @@ pub(crate) struct ExecArgs {
     pub(crate) id: OsString,
     /// `--process`
     pub(crate) process: OsString,
-    /// Position of that value.
+    /// Position of the value of `--process`.
     pub(crate) at: ValuePosition,
     /// `--preserve-fds`
     pub(crate) preserve_fds: Option<OsString>,
@@ -29,9 +29,9 @@ pub(crate) struct ExecArgs {
 /// unknown flag may be the flag's value; it is read as the id only if it is the last argument,
 /// where engines put the id.
 pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {
-    let (mut process, mut preserve_fds, mut unsure) = (None, None, false);
+    let (mut process, mut preserve_fds, mut after_unknown) = (None, None, false);
     for item in Options::new(arguments, EXEC) {
-        let before = std::mem::take(&mut unsure);
+        let is_after_unknown = std::mem::take(&mut after_unknown);
         match item {
             Item::Known { name: "help" | "usage", .. } => return None,
             Item::Known { name: "process", value, at } => {
@@ -41,8 +41,8 @@ pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {
                 preserve_fds = value.map(OsStr::to_owned)
             }
             Item::Known { .. } | Item::End => {}
-            Item::Unknown(index) => unsure = !arguments[index].as_bytes().contains(&b'='),
-            Item::Word(index) if before && index + 1 < arguments.len() => {}
+            Item::Unknown(index) => after_unknown = !arguments[index].as_bytes().contains(&b'='),
+            Item::Word(index) if is_after_unknown && index + 1 < arguments.len() => {}
             Item::Word(index) => {
                 // runc treats an empty value as absent.
                 let (process, at) = process.filter(|(value, _)| !value.is_empty())?;

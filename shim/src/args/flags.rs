@@ -1,10 +1,10 @@
 //! Flags of the low-level runtimes as one table: which verbs take each, its short form, and whether
 //! it takes a value.
 //!
-//! The table has only the facts that are needed to distinguish values from other arguments. It is
-//! the union of runc, crun and youki: a runtime that lacks a flag refuses it by itself.
+//! The table has only the facts that are needed to distinguish values from other arguments. It has
+//! the flags of runc, crun and youki together: the real runtime itself refuses flags that it lacks.
 
-/// Set of verbs, a bit each.
+/// Set of verbs, with one bit for each verb.
 pub(crate) type Verbs = u8;
 
 /// Flags before the verb.
@@ -120,19 +120,19 @@ const FLAGS: &[Flag] = &[
     flag("work-path", NO_SHORT, VALUE, RESTORE),
 ];
 
-fn of(verbs: Verbs) -> impl Iterator<Item = &'static Flag> {
+fn flags_of(verbs: Verbs) -> impl Iterator<Item = &'static Flag> {
     FLAGS.iter().filter(move |flag| flag.verbs & verbs != 0)
 }
 
 /// Returns the flag with this short form.
 pub(crate) fn by_short(verbs: Verbs, letter: u8) -> Option<&'static Flag> {
-    of(verbs).find(|flag| flag.short != NO_SHORT && flag.short == letter)
+    flags_of(verbs).find(|flag| flag.short != NO_SHORT && flag.short == letter)
 }
 
-/// Returns the flag with this long form; after two dashes also the flag with this short form (Go),
-/// or the only flag with this prefix (argp).
+/// Returns the flag with this long form. After two dashes, also returns the flag with this short
+/// form (Go) or the only flag with this prefix (argp).
 pub(crate) fn by_long(verbs: Verbs, typed: &[u8], two_dashes: bool) -> Option<&'static Flag> {
-    if let Some(flag) = of(verbs).find(|flag| flag.name.as_bytes() == typed) {
+    if let Some(flag) = flags_of(verbs).find(|flag| flag.name.as_bytes() == typed) {
         return (typed.len() > 1).then_some(flag);
     }
     if !two_dashes || typed.is_empty() {
@@ -144,7 +144,7 @@ pub(crate) fn by_long(verbs: Verbs, typed: &[u8], two_dashes: bool) -> Option<&'
         return Some(flag);
     }
     // Our own flags have no abbreviations: a prefix may be a flag of the runtime.
-    let mut fitting = of(verbs).filter(|flag| {
+    let mut fitting = flags_of(verbs).filter(|flag| {
         flag.name.as_bytes().starts_with(typed) && !flag.name.starts_with(OWN_PREFIX)
     });
     let first = fitting.next()?;
@@ -189,10 +189,10 @@ mod tests {
     #[test]
     fn a_verb_has_each_flag_and_letter_once() {
         for verb in 0..Verbs::BITS {
-            let flags: Vec<_> = of(1 << verb).collect();
+            let flags: Vec<_> = flags_of(1 << verb).collect();
             for (at, flag) in flags.iter().enumerate() {
                 let before = &flags[..at];
-                // runc's -v and crun's -V.
+                // `version` is twice in the table: -v of runc and -V of crun.
                 let named = before.iter().any(|f| f.name == flag.name && f.name != "version");
                 let lettered =
                     flag.short != NO_SHORT && before.iter().any(|f| f.short == flag.short);

@@ -19,9 +19,9 @@ pub(crate) enum Item<'a> {
     Known {
         /// Long name.
         name: &'static str,
-        /// Value of the flag; a switch may have one, too (`--detach=false`).
+        /// Value of the flag; a switch may have a value too (`--detach=false`).
         value: Option<&'a OsStr>,
-        /// Position of the value, or of a flag without one.
+        /// Position of the value, or of the flag if it has no value.
         at: ValuePosition,
     },
     /// Index of an argument with a flag that the table lacks. Without `=`, the next argument may
@@ -50,6 +50,8 @@ impl<'a> Options<'a> {
         Self { arguments, verbs, next: 0, cluster: None, ended: false }
     }
 
+    /// Reads a long flag, whose name begins at offset `start`. Returns `None` if the table lacks
+    /// it.
     fn long(&mut self, index: usize, start: usize) -> Option<Item<'a>> {
         let bytes = self.arguments[index].as_bytes();
         let body = &bytes[start..];
@@ -58,11 +60,12 @@ impl<'a> Options<'a> {
         let flag = by_long(self.verbs, typed, start == 2)?;
         self.next = index + 1;
         Some(match equals {
-            Some(e) => self.inline(flag, index, start + e + 1),
+            Some(equals) => self.inline(flag, index, start + equals + 1),
             None => self.separate(flag, index),
         })
     }
 
+    /// Reads the short flag at `offset`, alone or in a cluster.
     fn short(&mut self, index: usize, offset: usize) -> Item<'a> {
         let bytes = self.arguments[index].as_bytes();
         self.next = index + 1;
@@ -81,11 +84,13 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// Returns a flag whose value is the rest of the same argument.
     fn inline(&self, flag: &Flag, index: usize, offset: usize) -> Item<'a> {
         let value = OsStr::from_bytes(&self.arguments[index].as_bytes()[offset..]);
         Item::Known { name: flag.name, value: Some(value), at: (index, offset) }
     }
 
+    /// Returns a flag whose value, if it takes one, is the next argument.
     fn separate(&mut self, flag: &Flag, index: usize) -> Item<'a> {
         let name = flag.name;
         match self.arguments.get(index + 1) {
@@ -125,7 +130,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Returns the arguments with another value at a position.
+/// Returns the arguments with `value` in place of the value at a position.
 pub(crate) fn with_value(
     arguments: &[OsString],
     (index, offset): ValuePosition,

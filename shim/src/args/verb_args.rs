@@ -20,13 +20,13 @@ pub(crate) struct VerbArgs {
     pub(crate) pid_file: Option<OsString>,
     /// `--resources`
     pub(crate) resources: Option<ResourcesFlag>,
-    /// `--detach` or `--force`
+    /// Whether `--detach` (`run`, `restore`) or `--force` (`delete`) is set.
     pub(crate) flag: bool,
-    /// Whether help is requested: the verb is not run.
-    pub(crate) informs: bool,
+    /// Whether a flag requests help, so that the verb is not run.
+    pub(crate) is_help: bool,
 }
 
-/// The value of `--resources`, and its position, so that it can be replaced.
+/// The value of `--resources`, and the position at which the value can be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResourcesFlag {
     pub(crate) value: OsString,
@@ -73,7 +73,7 @@ impl VerbArgs {
             "pid-file" => self.pid_file = given,
             "resources" => self.resources = given.map(|value| ResourcesFlag { value, at }),
             "detach" | "force" => self.flag = is_on(value),
-            "help" | "usage" => self.informs = true,
+            "help" | "usage" => self.is_help = true,
             _ => {}
         }
     }
@@ -131,7 +131,7 @@ mod tests {
         check(Verb::Create, "--bundle /b -", create("-", "/b"));
         check(Verb::Create, "-b /b -- --bundle", create("--bundle", "/b"));
         check(Verb::Create, "--bundle", VerbArgs::default());
-        check(Verb::Create, "--help", VerbArgs { informs: true, ..VerbArgs::default() });
+        check(Verb::Create, "--help", VerbArgs { is_help: true, ..VerbArgs::default() });
         check(Verb::Start, "", VerbArgs::default());
         check(
             Verb::Delete,

@@ -3,7 +3,7 @@
 use nri_control::Verb;
 use std::ffi::OsStr;
 
-/// Every verb of runc, crun and youki, to tell a verb from the value of an unknown flag.
+/// Every verb of runc, crun and youki, to distinguish a verb from the value of an unknown flag.
 const KNOWN: [&str; 20] = [
     "checkpoint",
     "create",

@@ -1,4 +1,4 @@
-//! The message to `nrid` before a verb.
+//! The `begin` message, which the wrapper sends to `nrid` before a verb.
 
 use super::policy::VerbPolicy;
 use crate::{args::verb_args::VerbArgs, error::Error, invocation::Invocation};

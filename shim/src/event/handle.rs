@@ -57,23 +57,24 @@ pub(crate) fn handle(
 ) -> Result<i32, Error> {
     let call = invocation.call;
     let args = verb_args::read(verb, &invocation.command_line.rest);
-    let (Some(given), false) = (args.id.as_deref(), args.informs) else {
+    let (Some(given), false) = (args.id.as_deref(), args.is_help) else {
         // Without an id, the real runtime prints its usage.
         return Err(target.exec(call));
     };
     let id = match id::check(given) {
         Ok(id) => id,
-        // It may be a pattern of crun's `delete --regex`, which the real runtime checks.
+        // The id may be a pattern of crun's `delete --regex`, which the real runtime checks.
         Err(_) if verb == Verb::Delete => return Err(target.exec(call)),
         Err(e) => return Err(e),
     };
-    // An unusable configuration has neither nrid's location nor the key `unreachable`.
+    // Without a usable configuration, neither nrid's location nor the key `unreachable` is known.
     match problem {
         Some(problem) if verb.needs_nrid() => return Err(problem),
         Some(_) => return Err(target.exec(call)),
         None => {}
     }
-    // Without a bundle no container is created, so there is no event. The real runtime reports it.
+    // Without a bundle no container is created, so there is no event. The real runtime reports the
+    // missing bundle.
     if begin::is_bundle_missing(verb, &args) {
         return Err(target.exec(call));
     }
@@ -110,10 +111,10 @@ impl Event<'_> {
         let mut reply = self.begin(&mut client, &request, bundle);
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
             // An nrid that exits closes connections without a reply, and the next nrid undoes the
-            // requests that were in progress. So the request is sent again, once: a second close
-            // has another cause. A killed nrid may accept connections until its process has
-            // exited.
-            client.wait_ended();
+            // requests that were in progress. The request is therefore sent again, but only once: a
+            // second close has another cause. A killed nrid may accept connections until its
+            // process has exited, so `wait_ended` waits for the exit first.
+            client.wait_exited();
             let Some(next) = self.connect()? else { return Ok(Decision::Bypass) };
             client = next;
             reply = self.begin(&mut client, &request, bundle);
@@ -155,8 +156,8 @@ impl Event<'_> {
             timeout: loaded.config.start_timeout,
         };
         // Without nrid, an update would overwrite the resources that plugins have set.
-        let undoes = self.verb == Verb::Update && has_records(&launcher.state_dir);
-        if self.verb.needs_nrid() || undoes {
+        let would_overwrite = self.verb == Verb::Update && has_records(&launcher.state_dir);
+        if self.verb.needs_nrid() || would_overwrite {
             launcher.program = find_own_program(NRID, &call.environment);
             return match launcher.connect_or_start() {
                 Ok(client) => Ok(Some(client)),
@@ -165,7 +166,7 @@ impl Event<'_> {
         }
         match launcher.connect() {
             Ok(client) => Ok(Some(client)),
-            // Without an nrid there is no record to update. The next nrid detects deletions.
+            // While no nrid runs, no record has to be updated. The next nrid detects deletions.
             Err(ClientError::Connect(e))
                 if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
             {
@@ -175,7 +176,7 @@ impl Event<'_> {
         }
     }
 
-    /// Logs that the verb proceeds without `nrid`. Fails if the verb must not proceed.
+    /// Logs that the verb proceeds without `nrid`. Returns `why` if the verb must not proceed.
     fn without_nrid(&self, why: Error) -> Result<(), Error> {
         let Invocation { loaded, log, .. } = self.invocation;
         if self.verb.needs_nrid() && loaded.config.unreachable == Unreachable::Fail {
@@ -185,8 +186,8 @@ impl Event<'_> {
         Ok(())
     }
 
-    /// Returns the requested resources as text. If they can be read only once, `target` gets a
-    /// copy.
+    /// Returns the requested resources as text. If their file can be read only once, `target` gets
+    /// a copy.
     fn resources(&self, args: &VerbArgs, target: &mut Target) -> Result<Option<String>, Error> {
         let Some(flag) = args.resources.as_ref().filter(|_| self.verb == Verb::Update) else {
             return Ok(None);
@@ -199,10 +200,11 @@ impl Event<'_> {
             target.stdin = Some(resources_file(&content)?);
             target.set_rest(command_line, with_value(&command_line.rest, flag.at, b"-"));
         }
-        // Text that is not UTF-8 is no JSON, which the real runtime reports.
+        // Text that is not UTF-8 is not JSON; the real runtime reports that.
         Ok(String::from_utf8(content).ok())
     }
 
+    /// Replaces arguments and stdin of the real runtime as `nrid` replied.
     fn substitute(&self, substitute: Substitute, target: &mut Target) -> Result<(), Error> {
         if let Some(arguments) = substitute.arguments {
             let rest = arguments.into_iter().map(|OsText(argument)| argument).collect();
@@ -214,6 +216,7 @@ impl Event<'_> {
         Ok(())
     }
 
+    /// Runs the real runtime, reports its exit to `nrid`, and returns the exit code.
     fn run_and_report(
         &self,
         target: &Target,

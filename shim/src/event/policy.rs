@@ -4,15 +4,15 @@ use nri_control::Verb;
 
 /// Properties of a verb that decide how it is handled.
 pub(crate) trait VerbPolicy {
-    /// The verb names a bundle, whose `config.json` may be rewritten.
+    /// Whether the verb names a bundle, whose `config.json` may be rewritten.
     fn has_bundle(self) -> bool;
-    /// The verb starts `nrid`, and obeys the key `unreachable` if that fails. Other verbs concern
-    /// containers that an `nrid` knows: if none runs and none has left records, they proceed
-    /// without it.
+    /// Whether the verb starts `nrid`, and obeys the key `unreachable` if that fails. All other
+    /// verbs proceed without `nrid` if it does not run; an `update` first tries to start it if a
+    /// previous `nrid` has left records.
     fn needs_nrid(self) -> bool;
-    /// The real runtime replaces this process, and a hook reports later events.
+    /// Whether the real runtime replaces this process (`execve`); a hook then reports later events.
     fn execs(self) -> bool;
-    /// The verb proceeds although `nrid` refuses: a container must always be removable.
+    /// Whether the verb proceeds even if `nrid` refuses: a container must always be removable.
     fn ignores_refusal(self) -> bool;
 }
 

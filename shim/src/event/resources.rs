@@ -7,8 +7,8 @@ use std::{
     io::{self, Read},
 };
 
-/// Limit of the file, in bytes. Real files have a few thousand; the file has to fit in a frame of
-/// the control protocol.
+/// Limit of the file, in bytes. Usual files have a few thousand bytes; the file has to fit in a
+/// frame of the control protocol.
 const LIMIT: u64 = 4 << 20;
 
 /// Content of the file.

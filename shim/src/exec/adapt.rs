@@ -1,11 +1,11 @@
 //! `exec`: the changes that plugins made to a container's process are applied to a copy of the
 //! process file, as in an engine with its own NRI.
 //!
-//! `exec` carries no event and does not call `nrid`: a file in `nrid`'s state directory has the
-//! changes (`nri_control::ExecMarker`), and is read only if a process file is given. Without a
+//! `exec` carries no event and does not call `nrid`: a marker file in `nrid`'s state directory has
+//! the changes (`nri_control::ExecMarker`), and is read only if a process file is given. Without a
 //! process file the runtime takes the process from `config.json`, which is adjusted already. An
 //! `exec` never fails here: a problem is logged as a warning, and the real runtime reads the
-//! caller's file.
+//! caller's process file.
 
 use super::process;
 use crate::{
@@ -34,7 +34,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Limit of the process file and of the marker, in bytes. Real files have a few thousand.
+/// Limit of the process file and of the marker, in bytes. Usual files have a few thousand bytes.
 const LIMIT: u64 = 4 << 20;
 /// Number of descriptors that are stdio.
 const STDIO: i32 = 3;
@@ -57,8 +57,8 @@ fn attempt(
     target: &mut Target,
 ) -> Result<(), Error> {
     let Invocation { call, command_line, loaded, .. } = *invocation;
-    // For most containers this only tries to open a file that does not exist, and reads the uid_map
-    // if no state directory is configured.
+    // Most containers have no marker, so that this `exec` costs one failed open, and a read of the
+    // uid_map if no state directory is configured.
     let state_dir = loaded.state_dir(&call.environment);
     let Some(marker) = read_marker(&state_dir, id)? else { return Ok(()) };
     if bypass::is_set(invocation) {
@@ -92,18 +92,18 @@ fn read_marker(state_dir: &Path, id: &str) -> Result<Option<ExecMarker>, Error> 
     };
     // The marker sets the environment of processes. The state directory of a user may be in /tmp,
     // where other users can create files.
-    let me = rustix::process::geteuid().as_raw();
+    let uid = rustix::process::geteuid().as_raw();
     let dir = std::fs::symlink_metadata(state_dir).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
-    if dir.uid() != me || dir.mode() & 0o022 != 0 || meta.uid() != me || !meta.is_file() {
-        let why = "it, or the state directory, belongs to or is writable by another user";
+    if dir.uid() != uid || dir.mode() & 0o022 != 0 || meta.uid() != uid || !meta.is_file() {
+        let why = "the file or the state directory belongs to or is writable by another user";
         return Err(failed(io::Error::new(ErrorKind::PermissionDenied, why)));
     }
-    let content = bounded(file).map_err(failed)?;
+    let content = read_bounded(file).map_err(failed)?;
     serde_json::from_slice(&content).map(Some).map_err(|e| Error::ExecJson(e, path))
 }
 
-/// Returns the changes of the container in this root.
+/// Returns the changes for the container in this root directory of the runtime.
 fn changes_in(marker: ExecMarker, root: &Path) -> Option<ExecChanges> {
     marker.containers.into_iter().find(|c| c.root.as_path() == root).map(|c| c.changes)
 }
@@ -122,17 +122,17 @@ fn container_root(invocation: &Invocation<'_>, runtime: &Path) -> PathBuf {
     resolved_root(&root)
 }
 
-/// Returns the process file with the changes applied. `None` if nothing changes, or if the file
+/// Returns the process file with the changes applied; `None` if nothing changes, or if the file
 /// cannot be opened, which the real runtime reports itself.
 fn adapted(path: &Path, changes: &ExecChanges) -> Result<Option<Vec<u8>>, Error> {
     let failed = |e: io::Error| Error::ExecFile(e, path.to_owned());
     let Ok(meta) = std::fs::metadata(path) else { return Ok(None) };
     if !meta.is_file() {
         // A pipe can be read only once, by the real runtime.
-        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")));
+        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "not a regular file")));
     }
     let Ok(file) = File::open(path) else { return Ok(None) };
-    let content = bounded(file).map_err(failed)?;
+    let content = read_bounded(file).map_err(failed)?;
     let malformed = |e: serde_json::Error| Error::ExecJson(e, path.to_owned());
     let mut process: Value = serde_json::from_slice(&content).map_err(malformed)?;
     let changed = process::apply(&mut process, changes)
@@ -140,7 +140,8 @@ fn adapted(path: &Path, changes: &ExecChanges) -> Result<Option<Vec<u8>>, Error>
     if changed { serde_json::to_vec(&process).map(Some).map_err(malformed) } else { Ok(None) }
 }
 
-fn bounded(file: File) -> io::Result<Vec<u8>> {
+/// Reads a file of at most [`LIMIT`] bytes.
+fn read_bounded(file: File) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.take(LIMIT + 1).read_to_end(&mut content)?;
     if content.len() as u64 > LIMIT {
@@ -152,7 +153,8 @@ fn bounded(file: File) -> io::Result<Vec<u8>> {
 /// Returns the number of descriptors after stdio that the real runtime passes into the container.
 fn preserved(call: &Call, args: &ExecArgs) -> io::Result<i32> {
     let number = |text: &std::ffi::OsStr| text.to_str().and_then(|t| t.parse::<u16>().ok());
-    // runc passes these only if `LISTEN_PID` is its process id; too large a number does no harm.
+    // runc passes these descriptors only if `LISTEN_PID` is its process id; a number that is too
+    // large does no harm.
     let listen = call.environment.var("LISTEN_FDS").and_then(number).unwrap_or(0);
     let requested = match args.preserve_fds.as_deref() {
         None => 0,
@@ -163,7 +165,8 @@ fn preserved(call: &Call, args: &ExecArgs) -> io::Result<i32> {
     Ok(i32::from(listen) + i32::from(requested))
 }
 
-/// Duplicates `fd` to a number that the real runtime does not pass into the container.
+/// Duplicates `fd` to a number above the descriptors that the real runtime passes into the
+/// container.
 fn duplicate_above(fd: OwnedFd, preserved: i32) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(&fd, STDIO + preserved)?)
 }

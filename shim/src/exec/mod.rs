@@ -1,4 +1,4 @@
-//! `exec`: plugins' environment variables and rlimits are applied to the process file.
+//! `exec`: applies the environment variables and rlimits that plugins set to the process file.
 
 mod adapt;
 mod process;

@@ -1,8 +1,8 @@
-//! Applies plugins' changes of a container to the process file of an `exec`.
+//! Applies the changes that plugins made to a container's process to the process file of an `exec`.
 //!
 //! This module does no I/O. An engine derives the process file from its OCI config of the
-//! container. If both have the same value, the plugins' value replaces it. If they differ, the
-//! value was given to this `exec` and stays.
+//! container. A value that is equal in both is replaced by the plugins' value. A value that differs
+//! was given to this `exec`, and is kept.
 
 use nri_control::{ExecChanges, ExecRlimit, ExecVariable};
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ pub(crate) struct Malformed(pub(crate) &'static str);
 /// Applies `changes` to a process file. Returns whether anything has changed.
 ///
 /// # Errors
-/// A member has the wrong type; nothing has changed.
+/// [`Malformed`] if a member has the wrong type; nothing has changed then.
 pub(crate) fn apply(process: &mut Value, changes: &ExecChanges) -> Result<bool, Malformed> {
     let members = process.as_object_mut().ok_or(Malformed("process"))?;
     let lists =
@@ -32,6 +32,8 @@ pub(crate) fn apply(process: &mut Value, changes: &ExecChanges) -> Result<bool, 
     Ok(changed)
 }
 
+/// Returns the entries of a list, which is empty if the member is missing or null. Each entry must
+/// have the type that `fits` checks.
 fn list(
     members: &Map<String, Value>,
     name: &'static str,
@@ -106,11 +108,11 @@ mod tests {
             rlimits: Vec::new(),
         };
         for (before, after) in [
-            // Values of the engine's OCI config.
+            // The process file has the values of the engine's OCI config.
             (r#"["A=1","B=2","G=7","Z"]"#, r#"["A=1","B=two","Z","N=new=1"]"#),
-            // Values of this exec.
+            // The process file has values of this exec.
             (r#"["B=other","N=mine","G=mine"]"#, r#"["B=other","N=mine","G=mine"]"#),
-            // No value: removed for this exec, or never set.
+            // The process file has no value: removed for this exec, or never set.
             (r#"["A=1"]"#, r#"["A=1","N=new=1"]"#),
             (r#"[]"#, r#"["N=new=1"]"#),
             // Several entries of a name: the last is effective, and only one stays.

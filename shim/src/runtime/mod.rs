@@ -1,4 +1,4 @@
-//! The real runtime: run in place of this process, or as its child.
+//! Runs the real runtime in place of this process or as its child.
 
 pub(crate) mod memory;
 mod signals;

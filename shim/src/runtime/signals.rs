@@ -2,10 +2,10 @@
 //! once, as if the child had replaced this process.
 //!
 //! The child is in the same process group, so that a terminal's Ctrl-C reaches both processes; the
-//! kernel marks such signals (`SI_KERNEL`), and these are not forwarded. Signals of processes
-//! (`SI_USER` and the like) are. A signal to the whole group (`kill -TERM -PGID`) cannot be
-//! distinguished from a signal to this process alone, so the child may receive it twice. Without
-//! forwarding, a runtime could survive a signal that was sent to end it.
+//! kernel marks such signals (`SI_KERNEL`), and these are not forwarded. Signals that processes
+//! send (`SI_USER` and the like) are forwarded. A signal to the whole group (`kill -TERM -PGID`)
+//! cannot be distinguished from a signal to this process alone, so the child may receive it twice.
+//! Without forwarding, a runtime could survive a signal that was sent to end it.
 //!
 //! signalfd is used instead of handlers: it reports the sender, no code runs in a signal handler,
 //! and no unsafe code is needed. Real-time signals are not blocked: no runtime uses them, and their
@@ -24,7 +24,7 @@ use nri_control::Exit;
 /// `si_code` of signals that the kernel itself sends.
 const SI_KERNEL: i32 = 0x80;
 
-/// Signals of faults of this program. They are not blocked: a crash would become a loop.
+/// Signals of faults of this program. They are not blocked, since a crash would then become a loop.
 const FAULTS: [Signal; 6] = [
     Signal::SIGSEGV,
     Signal::SIGBUS,
@@ -43,14 +43,15 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Blocks all signals except faults. If the caller ignores SIGCHLD, resets that to the default:
-    /// otherwise the child's exit code would be lost.
-    pub(crate) fn hold() -> Result<Self, Error> {
-        let failed = |e: nix::Error| Error::System(e.into(), "hold signals");
-        let held: SigSet = Signal::iterator().filter(|signal| !FAULTS.contains(signal)).collect();
+    /// Blocks all signals except faults. If the caller ignores SIGCHLD, resets its disposition to
+    /// the default: otherwise the child's exit code would be lost.
+    pub(crate) fn block() -> Result<Self, Error> {
+        let failed = |e: nix::Error| Error::System(e.into(), "block signals");
+        let blocked: SigSet =
+            Signal::iterator().filter(|signal| !FAULTS.contains(signal)).collect();
         let child_ignored = sys::set_sigchld_ignored(false).map_err(failed)?;
-        let mask = held.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(failed)?;
-        let arriving = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC).map_err(failed)?;
+        let mask = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(failed)?;
+        let arriving = SignalFd::with_flags(&blocked, SfdFlags::SFD_CLOEXEC).map_err(failed)?;
         Ok(Self { mask, child_ignored, arriving })
     }
 
@@ -113,8 +114,8 @@ fn exit_of(child: Pid) -> Result<Option<Exit>, Error> {
 pub(crate) fn die_by(signal: i32) {
     let Ok(signal) = Signal::try_from(signal) else { return };
     // The child has dumped core already; a dump of this process would be misleading.
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    let no_dump = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, no_dump);
     let mut only = SigSet::empty();
     only.add(signal);
     let _ = kill(getpid(), signal);
@@ -134,6 +135,6 @@ mod tests {
         assert!(is_forwarded(SI_QUEUE, 7, us));
         assert!(is_forwarded(SI_USER, 0, us), "the sender is 0 outside of this pid namespace");
         assert!(!is_forwarded(SI_KERNEL, 0, us), "a terminal signals the whole group");
-        assert!(!is_forwarded(SI_USER, 100, us), "SIGPIPE of this process");
+        assert!(!is_forwarded(SI_USER, 100, us), "SIGPIPE of this process is not for the child");
     }
 }

@@ -24,9 +24,9 @@ const LISTEN_PID: &str = "LISTEN_PID";
 /// Runs the real runtime until it exits. The signal mask and dispositions are restored.
 ///
 /// # Errors
-/// The real runtime could not be run.
+/// The real runtime could not be executed, or signals could not be handled.
 pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error> {
-    let signals = Signals::hold()?;
+    let signals = Signals::block()?;
     let ended = start(target, call, &signals).and_then(|child| signals.wait(child));
     let restored = signals.restore().map_err(|e| Error::System(e.into(), "restore signals"));
     let exit = ended?;
@@ -75,6 +75,7 @@ fn child(target: &Target, call: &Call, signals: &Signals, parent: Pid, errno_pip
     std::process::exit(127);
 }
 
+/// Reads the errno of a failed `execve`; `None` if the pipe was closed without one.
 fn errno_from(pipe: OwnedFd) -> io::Result<Option<i32>> {
     let mut errno = Vec::new();
     File::from(pipe).take(4).read_to_end(&mut errno)?;

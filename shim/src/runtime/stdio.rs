@@ -2,10 +2,10 @@
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens /dev/null in place of closed stdio, close-on-exec.
+/// Opens /dev/null in place of closed stdio descriptors.
 ///
-/// Otherwise the next socket would become stdin or stderr. The real runtime starts with the same
-/// descriptors closed.
+/// Otherwise the next socket would become stdin or stderr. With close-on-exec, the real runtime
+/// starts with the same descriptors closed as this process.
 pub(crate) fn reserve() {
     loop {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;

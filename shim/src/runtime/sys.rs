@@ -1,6 +1,6 @@
 //! `fork`, and the disposition of SIGCHLD: calls that Rust cannot check.
 //!
-//! This file does nothing else: `spawn` and `signals` use these calls.
+//! `spawn` and `signals` use these calls.
 #![allow(unsafe_code)] // each block says why it is sound
 
 use nix::{

@@ -14,13 +14,13 @@ use std::{
 /// A call of the real runtime: path, arguments and descriptors.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Absolute path.
+    /// Absolute path of the real runtime.
     pub(crate) runtime: PathBuf,
     /// argv without `argv[0]`, which is the path.
     pub(crate) arguments: Vec<OsString>,
     /// File that replaces stdin.
     pub(crate) stdin: Option<OwnedFd>,
-    /// Descriptor that the real runtime inherits in addition.
+    /// Descriptor, opened by the wrapper, that the real runtime inherits.
     pub(crate) inherited: Option<OwnedFd>,
 }
 
@@ -35,7 +35,7 @@ impl Target {
         self.arguments.extend(rest);
     }
 
-    /// Replaces this process. Returns only if that fails.
+    /// Replaces this process by the real runtime. Returns only if that fails.
     pub(crate) fn exec(self, call: &Call) -> Error {
         let error = self.execve(call.environment.entries());
         Error::Exec(error, self.runtime)
