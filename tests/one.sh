@@ -8,8 +8,9 @@ name=${1:?usage: one.sh NAME}
 cargo=${CARGO:-cargo}
 function=${name##*::}
 
-# Package and target of a file: "PACKAGE --test TARGET", or "PACKAGE" for all of its unit tests.
-target() { # FILE
+# target FILE: prints the arguments of cargo for the tests of a file: "PACKAGE --test TARGET", or
+# "PACKAGE" for unit tests
+target() {
   local folder rest
   folder=$(dirname "$1")
   while [ ! -f "$folder/Cargo.toml" ]; do folder=$(dirname "$folder"); done

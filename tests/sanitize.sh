@@ -19,8 +19,9 @@ mkdir -p "$reports"
 chmod 1777 "$reports" # plugins also run as other users
 
 # Options are linked in, because many programs are started with another environment, and with a
-# stderr that is not read. The leak detection at exit waits for a child process. This fails in a
-# program that ignores SIGCHLD, as the wrapper does if its caller does, so it is turned off there.
+# stderr that is not read. The leak detection at exit waits for a child process. The wait fails in a
+# program that ignores SIGCHLD, as the wrapper does if its caller does, so the detection is turned
+# off in such a program.
 # The object's name contains a checksum, because cargo does not detect that its content changed.
 options=$(
   cat <<EOF
@@ -29,8 +30,8 @@ const char *__asan_default_options(void) {
   return "detect_leaks=1:exitcode=99:log_path=$reports/report";
 }
 int __lsan_is_turned_off(void) {
-  struct sigaction now;
-  return sigaction(SIGCHLD, 0, &now) == 0 && now.sa_handler == SIG_IGN;
+  struct sigaction action;
+  return sigaction(SIGCHLD, 0, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 EOF
 )
@@ -43,8 +44,9 @@ export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Clink-arg=$object"
 export CARGO_TARGET_DIR=$work CARGO_BUILD_TARGET=$host
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=line-tables-only
 
-# First checks that the sanitizer reports known errors, in a program without environment.
-finds() {
+# check_finds PATTERN PROGRAM: checks that the sanitizer reports the known error of a Rust program,
+# which is started without environment
+check_finds() {
   printf '%s\n' "$2" >"$work/probe.rs"
   # shellcheck disable=SC2086 # options
   rustc --edition 2024 $RUSTFLAGS -o "$work/probe" "$work/probe.rs"
@@ -55,12 +57,13 @@ finds() {
   fi
   rm -f "$reports"/report.*
 }
-finds heap-use-after-free \
+check_finds heap-use-after-free \
   'fn main() {
      let p = { let b = std::hint::black_box(Box::new(1)); &raw const *b };
      std::process::exit(unsafe { p.read_volatile() })
    }'
-finds 'detected memory leaks' 'fn main() { std::hint::black_box(Box::leak(Box::new([1; 100]))); }'
+check_finds 'detected memory leaks' \
+  'fn main() { std::hint::black_box(Box::leak(Box::new([1; 100]))); }'
 
 packages=(-p nrid -p nri-container-runtime -p nri-oci-hook -p nrictl -p nri-plugin -p nri-tests
   -p nri-integration)

@@ -10,6 +10,7 @@ bin=$work/$(rustc -vV | sed -n 's/^host: //p')/release
 export CARGO_TARGET_DIR=$work
 rm -rf "$work/seeds" "$work/merged"
 cargo run --quiet --example seeds -- "$work/seeds"
+# shellcheck disable=SC2046 # names of targets
 [ $# -gt 0 ] || set -- $(sed -n 's|^path = "fuzz_targets/\(.*\)\.rs"|\1|p' Cargo.toml)
 for target; do
   mkdir -p "$work/merged/$target" "$work/corpus/$target" "$work/seeds/$target" "corpus/$target"

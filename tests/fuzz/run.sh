@@ -3,8 +3,8 @@
 #   run.sh SECONDS [TARGET…]
 #   run.sh build                  only builds
 # New inputs are written to target/fuzz/corpus, findings to target/fuzz/artifacts.
-# SEED=N: tries the same inputs in the same order each time. CI sets it, so that a failure is due to
-# the change and not to random inputs.
+# SEED=N: tries the same inputs in the same order each time. CI sets a seed, so that a failure is
+# caused by the change and not by random inputs.
 # Needs stable Rust and a C++ compiler (for libFuzzer).
 # Reproduce a finding: target/fuzz/HOST/release/TARGET FILE
 set -euo pipefail
@@ -23,6 +23,7 @@ export CARGO_TARGET_DIR=$work RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module
 
 seconds=$1
 shift
+# shellcheck disable=SC2046 # names of targets
 [ $# -gt 0 ] || set -- $(sed -n 's|^path = "fuzz_targets/\(.*\)\.rs"|\1|p' Cargo.toml)
 
 # Runs a target and prints a summary line.

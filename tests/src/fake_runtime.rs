@@ -68,7 +68,7 @@ impl FakeRuntime {
 
     /// Returns the records of calls.
     pub fn calls(&self) -> Vec<Value> {
-        self.records().into_iter().filter(|n| n.get("argv").is_some()).collect()
+        self.records().into_iter().filter(|record| record.get("argv").is_some()).collect()
     }
 
     /// Waits until the records satisfy `condition`, and returns the records.

@@ -43,7 +43,8 @@ fn later_plugins_receive_the_container_of_the_adjusted_config() {
         }
     }
     assert!(differ.is_empty(), "{} of {compared}: {}", differ.len(), differ.join("\n"));
-    assert!(compared > 450, "{compared}");
+    // The vectors have more than 450 creations that succeed.
+    assert!(compared > 450, "only {compared} containers compared");
 }
 
 /// Returns the container without differences that are intended:

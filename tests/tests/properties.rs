@@ -51,7 +51,7 @@ struct Atom {
 
 fn atom() -> impl Strategy<Value = Atom> {
     let keyed: Vec<&Row> = ROWS.iter().filter(|row| !matches!(row.key, Key::Whole)).collect();
-    // Fields with keys are fewer and more error-prone, so they are chosen as often as all others.
+    // Fields with keys are few and error-prone, so half of the choices are only among them.
     let row = prop_oneof![select(ROWS.iter().collect::<Vec<_>>()), select(keyed)];
     (row, any::<u8>(), 1..9u8, any::<bool>()).prop_map(|(row, key, number, remove)| {
         let remove = remove && matches!(row.key, Key::Map | Key::By(_));
@@ -194,7 +194,7 @@ fn host() -> Value {
     json!({
         "blockio": { "fast": { "weight": 7 } },
         "rdt": { "fast": { "closID": "fast", "l3CacheSchema": "L3:0=1" } },
-        "cdi": [{ "path": "/etc/cdi/v.json", "priority": 0, "document": {
+        "cdi": [{ "path": "/etc/cdi/v.json", "priority": 0, "content": {
             "cdiVersion": "1.1.0", "kind": "v.com/c", "devices": [device("a"), device("b")],
         } }],
     })
@@ -239,13 +239,13 @@ fn numbered(atoms: &[Atom]) -> Vec<(usize, Atom)> {
 /// Removes atoms that have a common claim with an earlier one.
 fn without_conflicts(config: &Value, atoms: Vec<Atom>) -> Vec<Atom> {
     let mut claimed = BTreeSet::new();
-    let free = |atom: &Atom| {
+    let has_no_conflict = |atom: &Atom| {
         let claims = atom.claims(config);
-        let free = claimed.is_disjoint(&claims);
+        let is_disjoint = claimed.is_disjoint(&claims);
         claimed.extend(claims);
-        free
+        is_disjoint
     };
-    atoms.into_iter().filter(free).collect()
+    atoms.into_iter().filter(has_no_conflict).collect()
 }
 
 /// Returns an OCI config with sorted lists where plugins append entries.
@@ -264,11 +264,12 @@ fn unordered(config: &Value) -> Value {
     copy
 }
 
-/// Collects pointers to objects in which the unchanged members have another order after.
+/// Collects pointers to objects whose unchanged members have another order in `after`. Mounts are
+/// excluded, because an adjustment sorts them.
 fn reordered(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
     let (Value::Object(x), Value::Object(y)) = (before, after) else { return };
-    let same = |key: &&String| x.get(*key) == y.get(*key);
-    if x.keys().filter(same).ne(y.keys().filter(same)) && path != "/mounts" {
+    let is_unchanged = |key: &&String| x.get(*key) == y.get(*key);
+    if x.keys().filter(is_unchanged).ne(y.keys().filter(is_unchanged)) && path != "/mounts" {
         found.push(path.to_owned());
     }
     for (key, inner) in x {
@@ -278,7 +279,8 @@ fn reordered(before: &Value, after: &Value, path: &str, found: &mut Vec<String>)
     }
 }
 
-/// Replies without a request: empty, or with empty messages in them.
+/// Returns a reply that requests nothing: without an adjustment, with an empty adjustment, or with
+/// empty messages in it.
 fn empty_reply() -> impl Strategy<Value = CreateContainerResponse> {
     let resources = LinuxResources::new();
     let linux =
@@ -289,12 +291,12 @@ fn empty_reply() -> impl Strategy<Value = CreateContainerResponse> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 96,
+        cases: 96, // instead of 256: each case parses and applies a whole OCI config
         failure_persistence: None,
         ..Default::default()
     })]
 
-    /// Replies without a request keep all bytes of the OCI config, and claim no field.
+    /// Replies that request nothing keep all bytes of the OCI config, and claim no field.
     #[test]
     fn empty_replies_change_nothing(config in config(), replies in vec(empty_reply(), 0..4)) {
         let bytes = config.to_string().into_bytes();
@@ -320,16 +322,16 @@ proptest! {
     ) {
         let atoms = without_conflicts(&config, atoms);
         let mut replies = numbered(&atoms);
-        let (one, refused) = outcome(&config, &replies);
+        let (merged, refused) = outcome(&config, &replies);
         prop_assert_eq!(refused, Vec::<usize>::new());
-        let one = adjusted(&config, &one);
-        prop_assert_eq!(&one, &adjusted(&config, &outcome(&config, &replies).0));
+        let first = adjusted(&config, &merged);
+        prop_assert_eq!(&first, &adjusted(&config, &outcome(&config, &replies).0));
         replies.rotate_left(rotation % atoms.len());
         replies[1..].reverse();
-        let other = adjusted(&config, &outcome(&config, &replies).0);
-        prop_assert_eq!(one.is_ok(), other.is_ok());
-        if let (Ok((one, _)), Ok((other, _))) = (one, other) {
-            prop_assert_eq!(unordered(&one), unordered(&other));
+        let second = adjusted(&config, &outcome(&config, &replies).0);
+        prop_assert_eq!(first.is_ok(), second.is_ok());
+        if let (Ok((first, _)), Ok((second, _))) = (first, second) {
+            prop_assert_eq!(unordered(&first), unordered(&second));
         }
     }
 
@@ -359,20 +361,22 @@ proptest! {
     fn a_rejected_reply_leaves_no_claim(
         config in config(),
         atoms in vec(atom(), 1..8),
-        again in any::<usize>(),
+        repeated in any::<usize>(),
     ) {
         let mut all = numbered(&atoms);
-        let again = atoms[again % atoms.len()];
-        all.push((all.len(), again)); // a conflict, unless `again` removes or appends
+        let repeated = atoms[repeated % atoms.len()];
+        all.push((all.len(), repeated)); // a conflict, unless `repeated` removes or appends
+        // Plugins 10 to 16 repeat the requests of all plugins.
         all.extend(atoms.iter().rev().enumerate().map(|(i, atom)| (10 + i, *atom)));
         let (with, refused) = outcome(&config, &all);
-        let is_owned = matches!(again.row.claim, Claim::Of(_)) && !again.claims(&config).is_empty();
-        if !again.remove && is_owned {
+        let is_owned =
+            matches!(repeated.row.claim, Claim::Of(_)) && !repeated.claims(&config).is_empty();
+        if !repeated.remove && is_owned {
             prop_assert!(refused.contains(&atoms.len()));
         }
         all.retain(|(number, _)| !refused.contains(number));
-        let (without, none) = outcome(&config, &all);
-        prop_assert_eq!(none, Vec::<usize>::new());
+        let (without, refused) = outcome(&config, &all);
+        prop_assert_eq!(refused, Vec::<usize>::new());
         prop_assert_eq!(&with.owners, &without.owners);
         prop_assert_eq!(&with.adjust, &without.adjust);
         prop_assert_eq!(adjusted(&config, &with), adjusted(&config, &without));

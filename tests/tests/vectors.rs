@@ -26,7 +26,7 @@ fn check(files: &[&str], count: usize) {
         })
         .collect();
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
-    assert_eq!(lines.len(), count, "number of cases; if cases were added, change it in this test");
+    assert_eq!(lines.len(), count, "number of cases: change it in this test if cases were added");
 }
 
 #[test]
@@ -47,14 +47,14 @@ fn a_vector_with_a_wrong_expected_result_fails() {
     const STEP: usize = 29;
     let mut wrong = 0;
     for (offset, line) in lines(UPSTREAM).iter().enumerate() {
-        let right: Value = serde_json::from_str(line).unwrap();
+        let original: Value = serde_json::from_str(line).unwrap();
         let mut check = |change: &dyn Fn(&mut Value)| {
-            let mut case = right.clone();
+            let mut case = original.clone();
             change(&mut case["expect"]);
             wrong += 1;
             // A change can make the case malformed, which fails as well.
             if let Ok(case) = Case::parse(&case.to_string()) {
-                let expect = &right["expect"];
+                let expect = &original["expect"];
                 assert!(
                     run(&case).is_err(),
                     "{}: passes with a wrong expected result\n{expect}\n{case:?}",
@@ -62,7 +62,7 @@ fn a_vector_with_a_wrong_expected_result_fails() {
                 );
             }
         };
-        if right["expect"].get("error").is_some() {
+        if original["expect"].get("error").is_some() {
             check(&|expect| {
                 expect["error"] = json!("plugins \"00-x\" and \"00-y\" both tried to set Env Z")
             });
@@ -70,7 +70,7 @@ fn a_vector_with_a_wrong_expected_result_fails() {
             check(&|expect| *expect = json!({"updates": []}));
             continue;
         }
-        let leaves = leaves(&mut right["expect"].clone(), None);
+        let leaves = leaves(&mut original["expect"].clone(), None);
         for leaf in (0..leaves).skip(offset % STEP).step_by(STEP) {
             check(&|expect| assert!(change_leaf(expect, leaf)));
         }
@@ -78,12 +78,13 @@ fn a_vector_with_a_wrong_expected_result_fails() {
             expect["updates"].as_array_mut().unwrap().push(json!({"containerId": "more"}))
         });
         check(&|expect| *expect = json!({"error": "no", "stage": "merge"}));
-        if right["op"] == "create" {
+        if original["op"] == "create" {
             check(&|expect| expect["spec"]["more"] = json!(0));
             check(&|expect| expect["owners"]["more"] = json!({"simple": {"7": "00-p"}}));
         }
     }
-    assert!(wrong > 3000, "{wrong}");
+    // Fewer would mean that `leaves` no longer finds the values of a result.
+    assert!(wrong > 3000, "only {wrong} wrong results were tried");
 }
 
 /// Changes a leaf; returns whether it exists.

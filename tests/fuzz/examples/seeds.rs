@@ -14,15 +14,15 @@ fn main() {
     let out = PathBuf::from(std::env::args().nth(1).expect("a folder"));
     let mut seeds = Seeds::default();
     for config in configs() {
-        seeds.of_config(&config);
+        seeds.add_config(&config);
     }
     for case in cases() {
-        seeds.of_case(&case);
+        seeds.add_case(&case);
     }
     for line in vectors() {
-        seeds.of_vector(&line);
+        seeds.add_vector(&line);
     }
-    seeds.of_texts();
+    seeds.add_texts();
     for (target, inputs) in seeds.0 {
         let folder = out.join(target);
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -33,7 +33,7 @@ fn main() {
     }
 }
 
-/// Inputs by target.
+/// Map from the name of a target to its inputs.
 #[derive(Default)]
 struct Seeds(BTreeMap<&'static str, Vec<Vec<u8>>>);
 
@@ -43,27 +43,24 @@ impl Seeds {
     }
 
     /// Adds seeds from a `config.json` of an engine.
-    fn of_config(&mut self, config: &Value) {
+    fn add_config(&mut self, config: &Value) {
         let mut input = Vec::new();
         write::part(config.to_string().as_bytes(), &mut input);
         write::message(&message::<ContainerAdjustment>(&some_adjustment()), &mut input);
         self.add("spec", input.clone());
         self.add("creation", input);
-        let mut other = config["linux"]["resources"].clone();
+        let mut resources = config["linux"]["resources"].clone();
         let mut input = Vec::new();
-        write::part(other.to_string().as_bytes(), &mut input);
-        other["cpu"] = json!({ "shares": 512.0, "cpus": "0-1", "quota": -1 });
-        write::part(other.to_string().as_bytes(), &mut input);
+        write::part(resources.to_string().as_bytes(), &mut input);
+        resources["cpu"] = json!({ "shares": 512.0, "cpus": "0-1", "quota": -1 });
+        write::part(resources.to_string().as_bytes(), &mut input);
         let resources = some_adjustment()["linux"]["resources"].clone();
         write::message(&message::<LinuxResources>(&resources), &mut input);
         write::part(b"gold", &mut input);
         self.add("update", input);
         let mut input = Vec::new();
-        for text in ["05-a-b.c", ""] {
-            write::part(text.as_bytes(), &mut input);
-        }
-        input.pop();
-        input.push(8);
+        write::part(b"05-a-b.c", &mut input);
+        write::number(8, &mut input); // bits of a subscription
         for text in
             ["id", config["linux"]["cgroupsPath"].as_str().unwrap_or("s.slice:p:n"), "host", "/b"]
         {
@@ -77,7 +74,7 @@ impl Seeds {
     }
 
     /// Adds seeds from a case of `nri-spec`.
-    fn of_case(&mut self, case: &Value) {
+    fn add_case(&mut self, case: &Value) {
         let mut input = Vec::new();
         write::part(case["spec"].to_string().as_bytes(), &mut input);
         let adjust: ContainerAdjustment = message(&case["adjust"]);
@@ -94,14 +91,14 @@ impl Seeds {
             write::part(name.as_bytes(), &mut input);
             for file in files {
                 input.push(file["priority"].as_u64().unwrap_or_default() as u8);
-                write::part(file["document"].to_string().as_bytes(), &mut input);
+                write::part(file["content"].to_string().as_bytes(), &mut input);
             }
             self.add("cdi", input);
         }
     }
 
     /// Adds seeds from a merge vector.
-    fn of_vector(&mut self, line: &Value) {
+    fn add_vector(&mut self, line: &Value) {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let (pod, plugins) = (message::<PodSandbox>(&line["pod"]), list(&line["plugins"]));
         let updates =
@@ -110,6 +107,7 @@ impl Seeds {
         let mut input = Vec::new();
         match line["op"].as_str() {
             Some("create") => {
+                // The operation `create`, and the bits of the enabled validator rules.
                 input.extend([0, 0x55]);
                 write::message(&pod, &mut input);
                 write::message(&container, &mut input);
@@ -124,12 +122,12 @@ impl Seeds {
                     };
                     write::message(&reply, &mut input);
                     write::message(&reply, &mut creation);
-                    self.of_message(&reply);
+                    self.add_message(&reply);
                 }
                 self.add("creation", creation);
             }
             Some("update") => {
-                input.push(1);
+                input.push(1); // the operation `update`
                 write::message(&container, &mut input);
                 let resources = message::<LinuxResources>(&line["resources"]);
                 write::message(&resources, &mut input);
@@ -137,7 +135,7 @@ impl Seeds {
                     let reply =
                         UpdateContainerResponse { update: updates(plugin), ..Default::default() };
                     write::message(&reply, &mut input);
-                    self.of_message(&reply);
+                    self.add_message(&reply);
                 }
                 let mut update = Vec::new();
                 for _ in 0..2 {
@@ -151,7 +149,7 @@ impl Seeds {
                 self.add("update", update);
             }
             _ => {
-                input.push(2);
+                input.push(2); // the operation `updates`
                 for plugin in &plugins {
                     let evict =
                         vec![ContainerEviction { container_id: "c1".into(), ..Default::default() }];
@@ -161,8 +159,8 @@ impl Seeds {
                         ..Default::default()
                     };
                     write::message(&request, &mut input);
-                    self.of_message(&request);
-                    self.of_calls(&request);
+                    self.add_message(&request);
+                    self.add_calls(&request);
                 }
             }
         }
@@ -170,7 +168,7 @@ impl Seeds {
     }
 
     /// Adds an encoded message.
-    fn of_message<M: MessageFull>(&mut self, message: &M) {
+    fn add_message<M: MessageFull>(&mut self, message: &M) {
         let number =
             proto::descriptors().iter().position(|d| *d == M::descriptor()).expect("a message");
         let mut input = vec![u8::try_from(number).expect("less than 256 messages")];
@@ -179,7 +177,7 @@ impl Seeds {
     }
 
     /// Adds the calls and responses that a plugin and a runtime write to their sockets.
-    fn of_calls(&mut self, request: &UpdateContainersRequest) {
+    fn add_calls(&mut self, request: &UpdateContainersRequest) {
         let register = RegisterPluginRequest {
             plugin_name: "p".into(),
             plugin_idx: "00".into(),
@@ -202,7 +200,8 @@ impl Seeds {
         write_response(3, 5, b"", &mut runtime);
         for (peer, mut input) in [(frames::Peer::Plugin, plugin), (frames::Peer::Runtime, runtime)]
         {
-            // The same frames as bytes, for the session and for the decoder of frames.
+            // The same frames as bytes. In the first byte of a session, bit 2 means that bytes
+            // follow. The first byte for the decoder is the size of a read minus one.
             let bytes = frames::frames(peer, &mut nri_fuzz::Input::new(&input[1..]));
             self.add("session", [&[input[0] | 2][..], &bytes].concat());
             self.add("frames", [&[7], &bytes[..]].concat());
@@ -220,7 +219,7 @@ impl Seeds {
 
     /// Adds seeds that are not made from other tests: classes, configuration files, control
     /// messages.
-    fn of_texts(&mut self) {
+    fn add_texts(&mut self) {
         let blockio = json!({ "Classes": { "gold": [
             { "Weight": "80" },
             {
@@ -256,9 +255,7 @@ impl Seeds {
             self.add("control", text.as_bytes().to_vec());
             self.add("control", framed);
         }
-        for descriptor in proto::descriptors() {
-            let number =
-                proto::descriptors().iter().position(|d| *d == descriptor).expect("itself");
+        for number in 0..proto::descriptors().len() {
             self.add("protocol", vec![number as u8]);
         }
     }
@@ -289,6 +286,8 @@ fn configs() -> Vec<Value> {
     all
 }
 
+/// Shortens lists to 3 entries and long texts to 20 characters, so that seeds stay small. Texts of
+/// up to 60 characters, such as names and paths, are kept.
 fn truncate(value: &mut Value) {
     match value {
         Value::Array(list) => {

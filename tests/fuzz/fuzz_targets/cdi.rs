@@ -35,9 +35,9 @@ fuzz_target!(|data: &[u8]| {
     let mut files = Vec::new();
     while !input.is_empty() && files.len() < 8 {
         let priority = usize::from(input.byte() & 1);
-        if let Some(document) = json::parse(input.part()) {
-            let _ = document.get("containerEdits").map(CdiEdits::parse);
-            files.push(CdiSpecFile { path: format!("/cdi/{}", files.len()), priority, document });
+        if let Some(content) = json::parse(input.part()) {
+            let _ = content.get("containerEdits").map(CdiEdits::parse);
+            files.push(CdiSpecFile { path: format!("/cdi/{}", files.len()), priority, content });
         }
     }
     let all = files.len();
@@ -86,7 +86,8 @@ fn inject(registry: &CdiRegistry, names: &[&str]) {
         Ok(_) => {
             assert_eq!(nulls(config.value()), 0);
             OciConfig::parse(&config.to_bytes()).expect("the adjusted config parses");
-            to_container(&config, &ContainerInfo::default()).expect("it has a container");
+            to_container(&config, &ContainerInfo::default())
+                .expect("the adjusted config has a container");
         }
     }
 }

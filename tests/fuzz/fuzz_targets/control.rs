@@ -1,5 +1,5 @@
-//! The control protocol: arbitrary bytes of a client over a real socket, and as messages. Frames
-//! are received as they were sent, and a message that is parsed, written and parsed again is equal.
+//! The control protocol: a client sends arbitrary bytes over a real socket. Each frame is received
+//! as it was sent, and a message that is parsed, written and parsed again is equal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,21 +14,21 @@ fuzz_target!(|data: &[u8]| {
     (&client).write_all(data).expect("written");
     client.shutdown(Shutdown::Write).expect("shut down");
     loop {
-        match (receive(&server), next(&mut rest)) {
+        match (receive(&server), next_payload(&mut rest)) {
             (Ok((payload, fds)), Some(expected)) => {
                 assert_eq!(payload, expected);
                 assert!(fds.is_empty());
-                messages(&payload);
+                check_messages(&payload);
             }
             (Err(FrameError::Closed | FrameError::TooLarge(_)), None) => break,
             (received, expected) => panic!("{received:?}, expected {expected:?}"),
         }
     }
-    messages(data);
+    check_messages(data);
 });
 
 /// Takes the payload of the next frame. Returns `None` if the rest does not contain all of it.
-fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+fn next_payload<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, tail) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
     let (payload, tail) = tail.split_at_checked(length)?;
@@ -36,14 +36,14 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(payload)
 }
 
-fn messages(payload: &[u8]) {
-    round_trip::<Versioned<Request>>(payload);
-    round_trip::<Versioned<Reply>>(payload);
-    round_trip::<ExecMarker>(payload);
-    round_trip::<OsText>(payload);
+fn check_messages(payload: &[u8]) {
+    check_round_trip::<Versioned<Request>>(payload);
+    check_round_trip::<Versioned<Reply>>(payload);
+    check_round_trip::<ExecMarker>(payload);
+    check_round_trip::<OsText>(payload);
 }
 
-fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(payload: &[u8]) {
+fn check_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(payload: &[u8]) {
     if let Ok(message) = serde_json::from_slice::<T>(payload) {
         let text = serde_json::to_string(&message).expect("a parsed message serializes");
         let again = serde_json::from_str::<T>(&text);

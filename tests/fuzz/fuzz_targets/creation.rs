@@ -1,5 +1,6 @@
-//! A creation without I/O: `config.json`, replies of plugins, merge, adjusted OCI config. The
-//! container in the outcome of the merge must equal the one read from the adjusted OCI config.
+//! Creates a container without I/O: parses `config.json`, merges the replies of plugins, and
+//! adjusts the OCI config. The container in the outcome of the merge must equal the container that
+//! is read from the adjusted OCI config.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -15,9 +15,9 @@ fuzz_target!(|data: &[u8]| {
     let size = usize::from(input.byte()) + 1;
     let bytes = input.rest();
 
-    let whole = decode(bytes, bytes.len().max(1));
-    assert_eq!(whole, decode(bytes, size), "in pieces of {size} bytes");
-    let (frames, error, pending) = whole;
+    let at_once = decode(bytes, bytes.len().max(1));
+    assert_eq!(at_once, decode(bytes, size), "in pieces of {size} bytes");
+    let (frames, error, pending) = at_once;
     let mut again = BytesMut::new();
     for frame in &frames {
         assert!(frame.payload.len() <= LIMIT);
@@ -33,8 +33,8 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(again.len() + pending, bytes.len(), "all bytes are decoded or pending");
     }
 
-    let whole = parse(bytes, bytes.len().max(1));
-    assert_eq!(whole, parse(bytes, size), "in pieces of {size} bytes");
+    let at_once = parse(bytes, bytes.len().max(1));
+    assert_eq!(at_once, parse(bytes, size), "in pieces of {size} bytes");
 });
 
 /// Decodes frames in pieces of `size` bytes. Returns the frames, the error, and the number of bytes
@@ -66,12 +66,12 @@ fn decode(bytes: &[u8], size: usize) -> (Vec<Frame>, Option<FrameError>, usize) 
 fn parse(bytes: &[u8], size: usize) -> (Vec<Message>, Option<MessageError>, Option<usize>) {
     let (mut messages, mut parsed) = (Messages::new(), Vec::new());
     let fed = bytes.chunks(size).try_for_each(|piece| {
-        assert!(messages.want() > 0);
+        assert!(messages.remaining() > 0);
         messages.feed(piece, |message| {
             parsed.push(message);
             Ok(())
         })
     });
-    let want = fed.is_ok().then(|| messages.want());
+    let want = fed.is_ok().then(|| messages.remaining());
     (parsed, fed.err(), want)
 }

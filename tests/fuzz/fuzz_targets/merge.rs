@@ -131,7 +131,7 @@ fn update(input: &mut Input<'_>) {
         }
     }
     let outcome = merge.finish();
-    assert_eq!(outcome.touched, outcome.answer.is_some());
+    assert_eq!(outcome.touched, outcome.merged_update.is_some());
     if !outcome.touched {
         assert_eq!(outcome.resources, requested);
     }

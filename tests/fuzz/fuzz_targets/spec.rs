@@ -92,8 +92,8 @@ fn text(config: &OciConfig, key: &str) -> Option<String> {
     config.value().get(key).map(ToString::to_string)
 }
 
-/// Checks that an adjustment that is applied again changes nothing. Lists to which adjustments
-/// append are left out.
+/// Checks that an adjustment that is applied again changes nothing. Fields whose entries are
+/// appended are removed from the adjustment before, because a second application appends again.
 fn check_idempotent(
     mut config: OciConfig,
     mut adjust: ContainerAdjustment,

@@ -1,5 +1,5 @@
-//! Resources of a running container: differences, overlays, and the conversion to and from the
-//! protocol.
+//! Resources of a running container: a difference that is overlaid has the same effect as the new
+//! resources, and a conversion to the protocol and back changes nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,9 @@ use nri_fuzz::{
     Input, host,
     json::{self, nulls, without_nulls},
 };
-use nri_spec::{changed, merge_blockio_class, merge_resources, overlay, resources_to_nri, same};
+use nri_spec::{
+    changed, merge_blockio_class, merge_resources, overlay, resources_to_nri, same_value,
+};
 use serde_json::{Value, json};
 
 fuzz_target!(|data: &[u8]| {
@@ -69,10 +71,10 @@ fn overlaid(base: &Value, top: &Value) -> Value {
 }
 
 fn assert_same(one: &Value, other: &Value, what: &str) {
-    assert!(same(one, other), "{what}:\n{one}\n{other}");
+    assert!(same_value(one, other), "{what}:\n{one}\n{other}");
 }
 
-/// Checks that each value in the message is the one that is read afterwards.
+/// Checks that the resources that are read contain each value that was requested.
 fn check_effective(requested: &LinuxResources, read: &LinuxResources) {
     macro_rules! check {
         ($($group:ident: $($field:ident),*;)*) => {$($(

@@ -33,6 +33,7 @@ pub enum Peer {
 }
 
 impl Peer {
+    /// Returns the connection on which the peer sends requests, and the service that it calls.
     fn calls(self) -> (ConnId, &'static str) {
         match self {
             Self::Plugin => (ConnId::RUNTIME, RUNTIME_SERVICE),
@@ -40,6 +41,7 @@ impl Peer {
         }
     }
 
+    /// Returns the connection on which the peer sends responses.
     fn serves(self) -> ConnId {
         match self {
             Self::Plugin => ConnId::PLUGIN,

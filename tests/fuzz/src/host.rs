@@ -16,7 +16,7 @@ static CDI: LazyLock<CdiRegistry> = LazyLock::new(|| {
     let hook = json!({
         "hookName": "createContainer", "path": "/h", "args": ["h"], "env": ["H=1"], "timeout": 5,
     });
-    let document = json!({
+    let content = json!({
         "cdiVersion": "1.1.0", "kind": "vendor.com/gpu",
         "containerEdits": { "env": ["CDI=1", "A=cdi"], "additionalGids": [44] },
         "devices": [
@@ -31,7 +31,7 @@ static CDI: LazyLock<CdiRegistry> = LazyLock::new(|| {
             } },
         ],
     });
-    CdiRegistry::new([CdiSpecFile { path: "/etc/cdi/gpu.json".into(), priority: 0, document }])
+    CdiRegistry::new([CdiSpecFile { path: "/etc/cdi/gpu.json".into(), priority: 0, content }])
 });
 
 fn blockio(class: &str) -> Option<Value> {

@@ -30,19 +30,19 @@ pub fn message(message: &dyn MessageDyn, out: &mut Vec<u8>) {
             ReflectFieldRef::Optional(value) => {
                 if let Some(set) = value.value().filter(|_| field.has_field(message)) {
                     out.push(tag);
-                    one(set, out);
+                    field_value(set, out);
                 }
             }
             ReflectFieldRef::Repeated(values) => values.into_iter().for_each(|entry| {
                 out.push(tag);
-                one(entry, out);
+                field_value(entry, out);
             }),
             ReflectFieldRef::Map(values) => {
                 let mut entries = Vec::new();
                 for (key, entry) in &values {
                     let mut bytes = vec![tag];
-                    one(key, &mut bytes);
-                    one(entry, &mut bytes);
+                    field_value(key, &mut bytes);
+                    field_value(entry, &mut bytes);
                     entries.push(bytes);
                 }
                 entries.sort();
@@ -54,7 +54,7 @@ pub fn message(message: &dyn MessageDyn, out: &mut Vec<u8>) {
 }
 
 /// Writes a value of a field.
-fn one(value: ReflectValueRef<'_>, out: &mut Vec<u8>) {
+fn field_value(value: ReflectValueRef<'_>, out: &mut Vec<u8>) {
     match value {
         ReflectValueRef::I32(n) | ReflectValueRef::Enum(_, n) => number(n.into(), out),
         ReflectValueRef::I64(n) => number(n, out),

@@ -27,9 +27,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of the key `until`.
+/// Time limit of the key `until`. It is longer than the 30 s that a test waits, so that the test
+/// fails first, with its own message.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Verb of the calls that run as the process of a container.
+/// First argument of a call that runs as the process of a container.
 const PROCESS: &str = "fake-container-process";
 
 #[unsafe(no_mangle)]
@@ -44,11 +45,11 @@ extern "C" fn main() -> i32 {
         }
     }
     let script = files.script();
-    match act(&files, &script, &argv, own) {
+    match perform_step(&files, &script, &argv, own) {
         Ok(code) => code,
         Err(e) => {
             let _ = writeln!(io::stderr(), "fake runtime: {e}");
-            99
+            99 // an exit code that no test expects
         }
     }
 }
@@ -86,6 +87,7 @@ impl Files {
 /// Returns the state of this process. The caller must not have opened any descriptor yet.
 fn own_state() -> Map<String, Value> {
     let mut fds = Map::new();
+    // 64 is more than the tests open.
     for number in 0..64 {
         // Reading the directory /proc/self/fd would open one more descriptor.
         if let Ok(target) = fs::read_link(format!("/proc/self/fd/{number}")) {
@@ -116,14 +118,14 @@ fn own_state() -> Map<String, Value> {
     own
 }
 
-fn act(
+fn perform_step(
     files: &Files,
     script: &Value,
     argv: &[OsString],
     own: Map<String, Value>,
 ) -> io::Result<i32> {
-    let words: Vec<&str> = argv.iter().skip(1).filter_map(|a| a.to_str()).collect();
-    let verb = words.iter().find(|w| script.get(**w).is_some()).copied();
+    let arguments: Vec<&str> = argv.iter().skip(1).filter_map(|a| a.to_str()).collect();
+    let verb = arguments.iter().find(|a| script.get(**a).is_some()).copied();
     let step = &script[verb.unwrap_or("*")];
     let mut call = json!({
         "call": verb,

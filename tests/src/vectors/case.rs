@@ -125,8 +125,8 @@ impl Case {
         let options = case.get("options").unwrap_or(&Value::Null);
         let classes =
             |key| options.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
-        known("key", &case, KEYS)?;
-        known("option", options, &["rdtClasses", "blockioClasses", "defaultValidator"])?;
+        check_keys("key", &case, KEYS)?;
+        check_keys("option", options, &["rdtClasses", "blockioClasses", "defaultValidator"])?;
         Ok(Self {
             id: text(&case, "id")?,
             op: match text(&case, "op")?.as_str() {
@@ -152,7 +152,7 @@ const KEYS: &[&str] =
     &["id", "op", "spec", "pod", "container_id", "plugins", "resources", "options", "expect"];
 
 fn plugin(value: &Value) -> Result<Plugin, Malformed> {
-    known("key of a plugin", value, &["index", "name", "adjust", "updates"])?;
+    check_keys("key of a plugin", value, &["index", "name", "adjust", "updates"])?;
     let updates = match value.get("updates") {
         None | Some(Value::Null) => &[],
         Some(_) => list(value, "updates")?,
@@ -200,7 +200,11 @@ fn validator(value: &Value) -> Result<DefaultValidatorConfig, Malformed> {
 }
 
 fn expected(expect: &Value) -> Result<Expected, Malformed> {
-    known("key of the expected result", expect, &["spec", "owners", "updates", "error", "stage"])?;
+    check_keys(
+        "key of the expected result",
+        expect,
+        &["spec", "owners", "updates", "error", "stage"],
+    )?;
     if expect.get("error").is_some() {
         return Ok(Expected::Error {
             error: text(expect, "error")?,
@@ -223,7 +227,7 @@ fn expected(expect: &Value) -> Result<Expected, Malformed> {
     })
 }
 
-fn known(kind: &'static str, value: &Value, keys: &[&str]) -> Result<(), Malformed> {
+fn check_keys(kind: &'static str, value: &Value, keys: &[&str]) -> Result<(), Malformed> {
     match value.as_object().into_iter().flatten().find(|(key, _)| !keys.contains(&key.as_str())) {
         Some((name, _)) => Err(Malformed::Unknown { kind, name: name.clone() }),
         None => Ok(()),

@@ -14,7 +14,7 @@ pub(super) fn configs(expected: &Value, got: &Value) -> Result<(), Difference> {
 
 /// Returns the first difference between two sets of owners; entries without owners are ignored.
 pub(super) fn owners(expected: &OwningPlugins, got: &OwningPlugins) -> Result<(), Difference> {
-    let filled = |owners: &OwningPlugins| {
+    let without_empty = |owners: &OwningPlugins| {
         let mut owners = owners.clone();
         owners.owners.retain(|_, fields| {
             fields.compound.retain(|_, keys| !keys.owners.is_empty());
@@ -22,7 +22,7 @@ pub(super) fn owners(expected: &OwningPlugins, got: &OwningPlugins) -> Result<()
         });
         owners
     };
-    messages("owners", &filled(expected), &filled(got))
+    messages("owners", &without_empty(expected), &without_empty(got))
 }
 
 /// Returns the first difference between two lists of updates. A present value differs from an
@@ -35,7 +35,7 @@ pub(super) fn updates(
         let path = format!("updates[{i}]");
         match (expected.get(i), got.get(i)) {
             (Some(Some(expected)), Some(Some(got))) => {
-                messages(&path, &filled(expected), &filled(got))?
+                messages(&path, &without_empty(expected), &without_empty(got))?
             }
             (Some(None), Some(None)) => {}
             (expected, got) => {
@@ -48,7 +48,7 @@ pub(super) fn updates(
 }
 
 /// Returns the update without empty messages.
-fn filled(update: &ContainerUpdate) -> ContainerUpdate {
+fn without_empty(update: &ContainerUpdate) -> ContainerUpdate {
     let mut update = update.clone();
     if let Some(linux) = update.linux.as_mut() {
         if let Some(resources) = linux.resources.as_mut() {
@@ -92,8 +92,8 @@ fn json<M: MessageFull>(message: Option<&M>) -> Value {
 pub(super) fn values(path: &str, expected: &Value, got: &Value) -> Result<(), Difference> {
     match (expected, got) {
         (Value::Object(a), Value::Object(b)) => {
-            let missing = b.keys().filter(|key| !a.contains_key(*key));
-            a.keys().chain(missing).try_for_each(|key| {
+            let only_in_got = b.keys().filter(|key| !a.contains_key(*key));
+            a.keys().chain(only_in_got).try_for_each(|key| {
                 let null = &Value::Null;
                 let inner = format!("{path}.{key}");
                 values(&inner, a.get(key).unwrap_or(null), b.get(key).unwrap_or(null))
@@ -114,10 +114,11 @@ fn difference(path: &str, expected: &Value, got: &Value) -> Difference {
     Difference { path: path.to_owned(), expected: show(expected), got: show(got) }
 }
 
+/// Returns the value of a number in a form that can be compared: an integer exactly, any other
+/// number as the bits of its nearest double.
 fn number(number: &Number) -> (Option<i128>, Option<u64>) {
-    let whole = number.as_i128();
-    // A number that is not an integer is compared by the bits of its nearest double.
-    (whole, if whole.is_some() { None } else { number.as_f64().map(f64::to_bits) })
+    let integer = number.as_i128();
+    (integer, if integer.is_some() { None } else { number.as_f64().map(f64::to_bits) })
 }
 
 /// Returns the value without nulls, empty objects and empty lists.

@@ -26,12 +26,12 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Compares this error with the text and stage of upstream's error. For a conflict, the whole
-    /// text must be equal, which names both plugins, the field and the key. For other errors, the
-    /// stage and the subject must be equal; a rejection by the validator may have the stage
-    /// `merge`, because upstream runs validators inside its merge.
+    /// Compares this error with the text and stage of upstream's error. The text of a conflict,
+    /// which names both plugins, the field and the key, must be equal. For other errors, the stage
+    /// and the subject must be equal; a rejection by the validator may have the stage `merge`,
+    /// because upstream runs validators inside its merge.
     pub(super) fn compare(&self, expected: &str, stage: &str) -> Result<(), Difference> {
-        let same = match self {
+        let is_same = match self {
             // Upstream writes a space after the field even if no key follows.
             Self::Merge(error) => stage == "merge" && error.to_string() == expected.trim_end(),
             Self::Validate(rejection) => {
@@ -45,7 +45,7 @@ impl Refusal {
             Self::Apply(_) => stage == "apply",
             Self::Config(_) | Self::Container(_) => false,
         };
-        if same {
+        if is_same {
             Ok(())
         } else {
             Err(difference(&format!("{expected} ({stage})"), &self.to_string()))
@@ -53,7 +53,7 @@ impl Refusal {
     }
 }
 
-/// Part of upstream's error text that identifies the rule of a rejection.
+/// Returns the part of upstream's error text that identifies the rule of a rejection.
 fn subject(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::OciHooks { .. } => "OCI hook injection",

@@ -93,7 +93,7 @@ fn update(case: &Case) -> Result<Outcome, Refusal> {
     Ok(Outcome {
         spec: None,
         owners: outcome.owners,
-        updates: others.chain([outcome.answer]).collect(),
+        updates: others.chain([outcome.merged_update]).collect(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Runs a case (OCI config, adjustment, expected OCI config): merges the adjustment and applies the
-//! outcome to the OCI config. [`without`] removes one value from the adjustment before.
+//! outcome to the OCI config. [`without`] returns smaller adjustments, which show whether the
+//! result of a case depends on a value.
 
 use crate::pointers::escaped;
 use crate::spec_tests::{apply_on, message, protojson};
@@ -44,8 +45,8 @@ pub(crate) fn without(adjust: &Value, leaf: &str) -> Vec<Value> {
     found.into_iter().filter_map(remove).collect()
 }
 
-/// Collects JSON pointers to all values at a path. `steps` are those of a path from `leaves`: `[]`
-/// is any key of a map, a list has no step.
+/// Collects JSON pointers to all values below `at` at the path `steps`. A step is the name of a
+/// field, or `[]` for any key of a map; lists have no step.
 fn pointers(at: &Value, path: &str, steps: &[&str], found: &mut Vec<String>) {
     let Some((step, rest)) = steps.split_first() else { return };
     match at {

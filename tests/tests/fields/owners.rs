@@ -36,7 +36,7 @@ fn every_field_of_an_adjustment_is_merged_and_owned() {
             ..Default::default()
         };
         merge.reply(&id, reply.clone()).unwrap();
-        let again = merge.clone().reply(&id, reply);
+        let second_reply = merge.clone().reply(&id, reply);
         let outcome = merge.finish();
         assert_eq!(outcome.adjust, requested, "{path}");
         assert_eq!(
@@ -47,18 +47,22 @@ fn every_field_of_an_adjustment_is_merged_and_owned() {
         );
         assert_eq!(outcome.ignored, [], "{path}");
         let claimed = claims(&outcome.owners, "me");
-        let (expected, once) = match claim {
+        let (expected, is_exclusive) = match claim {
             Unowned => (BTreeSet::new(), false),
             Of(field) => {
-                let once = field_kind(*field) != Some(FieldKind::Accumulated);
-                ([(field.value(), PLUGIN.to_owned())].into(), once)
+                let is_exclusive = field_kind(*field) != Some(FieldKind::Accumulated);
+                ([(field.value(), PLUGIN.to_owned())].into(), is_exclusive)
             }
             Clears(fields) => {
                 (fields.iter().map(|f| (f.value(), format!("-{PLUGIN}"))).collect(), false)
             }
         };
         assert_eq!(claimed, expected, "{path}");
-        assert_eq!(again.is_err(), once, "{path}: a field with an owner cannot be set twice");
+        assert_eq!(
+            second_reply.is_err(),
+            is_exclusive,
+            "{path}: a field with an owner cannot be set twice"
+        );
     }
 }
 

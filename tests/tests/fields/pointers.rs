@@ -24,10 +24,10 @@ pub(crate) fn requested<'a>(adjust: &'a Value, row: &Row) -> Option<&'a Value> {
 /// Returns the name of a field as protojson spells it.
 fn json_name(name: &str) -> String {
     let (first, rest) = name.split_at(1);
-    let mut upper = false;
+    let mut is_upper_next = false;
     let rest = rest.chars().filter_map(|c| {
-        let this = if std::mem::replace(&mut upper, c == '_') { c.to_ascii_uppercase() } else { c };
-        (c != '_').then_some(this)
+        let is_upper = std::mem::replace(&mut is_upper_next, c == '_');
+        (c != '_').then_some(if is_upper { c.to_ascii_uppercase() } else { c })
     });
     first.chars().chain(rest).collect()
 }
@@ -49,8 +49,8 @@ pub(crate) fn allowed(adjust: &Value, rows: &[Row]) -> Vec<String> {
             }
         };
         for key in keys {
-            let marked = matches!(row.key, Key::Map | Key::By(_));
-            let key = escaped(removal_key(key).filter(|_| marked).unwrap_or(key));
+            let is_removable = matches!(row.key, Key::Map | Key::By(_));
+            let key = escaped(removal_key(key).filter(|_| is_removable).unwrap_or(key));
             found.extend(row.pointers.iter().map(|pointer| pointer.replace('*', &key)));
         }
     }
@@ -82,8 +82,8 @@ pub(crate) fn by_name(config: &Value) -> Value {
             if name.is_empty() {
                 key.truncate(key.find('=').unwrap_or(key.len()));
             }
-            let same = all.entry(key).or_insert_with(|| Value::Array(Vec::new()));
-            same.as_array_mut().unwrap().push(entry.clone());
+            let of_name = all.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+            of_name.as_array_mut().unwrap().push(entry.clone());
         }
         *entries = Value::Object(all);
     }
@@ -100,25 +100,25 @@ fn walk(
     found: &mut Vec<String>,
 ) {
     let below = format!("{path}/");
-    let whole = |pointer: &String| pointer == path || path.starts_with(&format!("{pointer}/"));
-    let added = |pointer: &String| {
+    let is_covered = |pointer: &String| pointer == path || path.starts_with(&format!("{pointer}/"));
+    let is_new_entry = |pointer: &String| {
         let list = pointer.strip_suffix("/+").filter(|_| a.is_none());
         let entry = list.and_then(|list| path.strip_prefix(list)?.strip_prefix('/'));
         entry.is_some_and(|entry| !entry.contains('/'))
     };
-    if a == b || allowed.iter().any(|pointer| whole(pointer) || added(pointer)) {
+    if a == b || allowed.iter().any(|pointer| is_covered(pointer) || is_new_entry(pointer)) {
         return;
     }
-    let nothing = Value::Object(Map::new());
+    let empty = Value::Object(Map::new());
     // A new object or list is no difference if an allowed pointer leads into it.
-    let made = a.is_none() && allowed.iter().any(|pointer| pointer.starts_with(&below));
-    match (if made { Some(&nothing) } else { a }, b) {
+    let is_new_parent = a.is_none() && allowed.iter().any(|pointer| pointer.starts_with(&below));
+    match (if is_new_parent { Some(&empty) } else { a }, b) {
         (Some(Value::Object(x)), Some(Value::Object(y))) => {
             for key in x.keys().chain(y.keys().filter(|key| !x.contains_key(*key))) {
                 walk(&format!("{below}{}", escaped(key)), x.get(key), y.get(key), allowed, found);
             }
         }
-        (x, Some(Value::Array(y))) if made || matches!(x, Some(Value::Array(_))) => {
+        (x, Some(Value::Array(y))) if is_new_parent || matches!(x, Some(Value::Array(_))) => {
             let x = x.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
             for i in 0..x.len().max(y.len()) {
                 walk(&format!("{below}{i}"), x.get(i), y.get(i), allowed, found);

@@ -72,8 +72,8 @@ pub(crate) fn leaves<M: MessageFull>(path: &str) -> Vec<String> {
     found
 }
 
-/// Chooses a value for a field by its path and type, which is not a message. A path that ends with
-/// `[]` is that of the keys of a map.
+/// Function that chooses the value of a field by the path and type of the field. The type is never
+/// a message. A path that ends with `[]` is the path of the keys of a map.
 pub(crate) type Choose<'a> = &'a mut dyn FnMut(&str, &RuntimeType) -> ReflectValueBox;
 
 /// Returns a message with only the field at `path` set. If the value is a message, all its fields
@@ -114,7 +114,7 @@ fn value(path: &str, kind: &RuntimeType, choose: Choose<'_>) -> ReflectValueBox 
     ReflectValueBox::Message(message)
 }
 
-/// Chooses the same value for each path, which is not the default value.
+/// Chooses the same value for every path. The value is not the default of its type.
 pub(crate) fn fixed(path: &str, kind: &RuntimeType) -> ReflectValueBox {
     of_number(path, kind, 7, KEY)
 }

@@ -15,27 +15,27 @@ use std::path::Path;
 
 /// Checks all rules against the sources and cases below `root`, the repository.
 pub(crate) fn problems(rows: &[Row], root: &Path) -> Vec<String> {
-    let mut found = complete(rows);
-    found.extend(lists(rows, root));
+    let mut found = check_fields(rows);
+    found.extend(check_files(rows, root));
     for row in rows {
-        found.extend(handlers(row, root));
-        found.extend(used(row, rows, root));
+        found.extend(check_handlers(row, root));
+        found.extend(check_cases(row, rows, root));
     }
     found
 }
 
 /// Checks that the rows are exactly the fields of the protocol.
-fn complete(rows: &[Row]) -> Vec<String> {
+fn check_fields(rows: &[Row]) -> Vec<String> {
     let protocol = paths::<ContainerAdjustment>();
     let table: BTreeSet<String> = rows.iter().map(|row| row.path.to_owned()).collect();
     let missing = protocol.difference(&table).map(|path| format!("{path} has no row"));
     let unknown = table.difference(&protocol).map(|path| format!("{path} is not in the protocol"));
-    let twice = (rows.len() != table.len()).then(|| "a field has two rows".to_owned());
-    missing.chain(unknown).chain(twice).collect()
+    let duplicate = (rows.len() != table.len()).then(|| "a field has two rows".to_owned());
+    missing.chain(unknown).chain(duplicate).collect()
 }
 
 /// Checks that the files of the table are exactly those in the lists of `nri-merge` and `nri-spec`.
-fn lists(rows: &[Row], root: &Path) -> Vec<String> {
+fn check_files(rows: &[Row], root: &Path) -> Vec<String> {
     let table: BTreeSet<String> = rows.iter().map(|row| row.file.to_owned()).collect();
     let mut merge = listed(root, "src/merge/src/apply.rs", "groups![", "");
     assert!(
@@ -63,7 +63,7 @@ fn listed(root: &Path, file: &str, open: &str, ending: &str) -> BTreeSet<String>
 }
 
 /// Checks that both files of a row exist and name its field, or use the table of resource fields.
-fn handlers(row: &Row, root: &Path) -> Vec<String> {
+fn check_handlers(row: &Row, root: &Path) -> Vec<String> {
     let field = row.path.rsplit('.').next().unwrap_or_default();
     let check = |side| {
         let name = format!("src/{side}/src/{}.rs", row.file);
@@ -88,7 +88,7 @@ fn handlers(row: &Row, root: &Path) -> Vec<String> {
 
 /// Checks the cases of a row: the result is the expected one, only values that the rows allow
 /// change, and each value of the field has a case with another result without this value.
-fn used(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
+fn check_cases(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
     let mut unused: Vec<String> = leaves::<ContainerAdjustment>(row.path);
     let mut found = Vec::new();
     for name in row.cases {
@@ -99,13 +99,12 @@ fn used(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
         }
         let case = read_json(&path);
         let adjust = protojson(&message::<ContainerAdjustment>(&case["adjust"]));
-        found.extend(
-            wrong(&case, &adjust, rows).into_iter().map(|wrong| format!("{name}: {wrong}")),
-        );
-        let right = run(&case, &adjust).map(|after| after.to_string());
+        found
+            .extend(case_problem(&case, &adjust, rows).map(|problem| format!("{name}: {problem}")));
+        let result = run(&case, &adjust).map(|after| after.to_string());
         let needs = |leaf: &String| {
             let mut all = without(&adjust, leaf).into_iter();
-            all.any(|less| run(&case, &less).map(|after| after.to_string()) != right)
+            all.any(|smaller| run(&case, &smaller).map(|after| after.to_string()) != result)
         };
         let used: Vec<String> =
             leaves::<ContainerAdjustment>(row.path).into_iter().filter(needs).collect();
@@ -119,7 +118,7 @@ fn used(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
 }
 
 /// Returns the problem of a case, if it has one.
-fn wrong(case: &Value, adjust: &Value, rows: &[Row]) -> Option<String> {
+fn case_problem(case: &Value, adjust: &Value, rows: &[Row]) -> Option<String> {
     let after = match run(case, adjust) {
         Err(error) => return Some(format!("refused: {error}")),
         Ok(after) => after,
@@ -132,6 +131,6 @@ fn wrong(case: &Value, adjust: &Value, rows: &[Row]) -> Option<String> {
     if case["incomplete"] != json!(true) {
         assert_valid(&after);
     }
-    let more = outside(&case["spec"], &after, &allowed(adjust, rows));
-    (!more.is_empty()).then(|| format!("changes {} as well", more.join(", ")))
+    let unexpected = outside(&case["spec"], &after, &allowed(adjust, rows));
+    (!unexpected.is_empty()).then(|| format!("changes {} as well", unexpected.join(", ")))
 }

@@ -9,7 +9,7 @@ use nri_api::proto::Field;
 pub(crate) struct Row {
     /// Path of the field in the message, in the protocol's names.
     pub(crate) path: &'static str,
-    /// Effect on ownership of setting the field.
+    /// Effect on ownership of an adjustment of the field.
     pub(crate) claim: Claim,
     /// Name of the files that handle the field, which is the same in both crates:
     /// `src/merge/src/FILE.rs` and `src/spec/src/FILE.rs`.

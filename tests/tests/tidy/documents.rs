@@ -1,8 +1,9 @@
-//! Checks Markdown files: links resolve, named paths exist, and the README is short.
+//! Checks Markdown files: links resolve, named paths and tests exist, and the README is short.
 
-use crate::source::{Source, root, sources};
+use crate::source::{Source, root, rust, sources};
 use crate::{check, clean};
 
+/// Maximum number of lines of the README, which a reader should know in two minutes.
 const README_LINES: usize = 120;
 
 /// Top-level folders with which a path may begin.
@@ -40,11 +41,11 @@ fn resolved(from: &str, link: &str) -> Option<String> {
 
 /// Returns the lines outside of code blocks, with line numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut code = false;
+    let mut is_code = false;
     text.lines().enumerate().filter_map(move |(number, line)| {
-        let fence = line.trim_start().starts_with("```");
-        code ^= fence;
-        (!code && !fence).then_some((number + 1, line))
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        (!is_code && !is_fence).then_some((number + 1, line))
     })
 }
 
@@ -63,7 +64,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns links to missing files or headings; `text` returns the content of a file, if it exists.
-fn broken(source: &Source, text: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+fn broken_links(source: &Source, text: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut found = vec![];
     for (number, line) in prose(&source.text) {
         for link in links(line).filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
@@ -75,12 +76,12 @@ fn broken(source: &Source, text: &dyn Fn(&str) -> Option<String>) -> Vec<String>
                 resolved(&source.path, file)
             };
             let target = path.and_then(|path| text(&path));
-            let right = target.is_some_and(|target| {
+            let is_resolved = target.is_some_and(|target| {
                 heading.is_empty()
                     || prose(&target).any(|(_, l)| l.starts_with('#') && anchor(l) == heading)
             });
-            if !right {
-                found.push(format!("{}:{number}: {link} leads nowhere", source.path));
+            if !is_resolved {
+                found.push(format!("{}:{number}: {link} does not resolve", source.path));
             }
         }
     }
@@ -88,7 +89,7 @@ fn broken(source: &Source, text: &dyn Fn(&str) -> Option<String>) -> Vec<String>
 }
 
 /// Whether a path component is a pattern or placeholder: `*.rs`, `NAME.rs`.
-fn placeholder(part: &str) -> bool {
+fn is_placeholder(part: &str) -> bool {
     let name = part.split('.').next().unwrap_or_default();
     part.contains(['*', '{', '<', '…'])
         || !part.ends_with(".md") && !name.is_empty() && name.chars().all(char::is_uppercase)
@@ -96,15 +97,15 @@ fn placeholder(part: &str) -> bool {
 
 /// Returns paths in code spans that exist neither relative to the repository nor relative to a
 /// folder of the document.
-fn absent(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+fn missing_paths(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let folders: Vec<&str> =
         source.path.match_indices('/').map(|(at, _)| &source.path[..=at]).collect();
     let mut found = vec![];
     for (number, line) in prose(&source.text) {
         for word in line.split('`').skip(1).step_by(2) {
             let path = word.split([' ', ':']).next().unwrap_or_default();
-            let ours = TOP.iter().any(|top| path.starts_with(top));
-            if !ours || path.contains(EXAMPLE) || path.split('/').any(placeholder) {
+            let is_in_repository = TOP.iter().any(|top| path.starts_with(top));
+            if !is_in_repository || path.contains(EXAMPLE) || path.split('/').any(is_placeholder) {
                 continue;
             }
             let mut places = folders.iter().map(|folder| format!("{folder}{path}"));
@@ -116,10 +117,25 @@ fn absent(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-fn long(source: &Source) -> Vec<String> {
+/// Returns the names in tables of tests, whose rows are a number and a name, that no test has.
+fn missing_tests(source: &Source, is_test: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut found = vec![];
+    for (number, line) in prose(&source.text) {
+        let row = line.strip_prefix("| ").and_then(|line| line.strip_suffix("` |"));
+        let Some((row, name)) = row.and_then(|row| row.split_once(" | `")) else { continue };
+        let is_name = !name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        if row.parse::<u32>().is_ok() && is_name && !is_test(name) {
+            found.push(format!("{}:{number}: no test {name}", source.path));
+        }
+    }
+    found
+}
+
+/// Returns a violation if the README is too long.
+fn long_readme(source: &Source) -> Vec<String> {
     let lines = source.text.lines().count();
     if source.path == "README.md" && lines > README_LINES {
-        vec![format!("README.md: {lines} lines: what is left out belongs into docs/")]
+        vec![format!("README.md: {lines} lines: move details to docs/")]
     } else {
         vec![]
     }
@@ -134,48 +150,65 @@ fn links_between_documents_resolve() {
         _ => None,
     };
     let check = |text: &str, expected: &[&str]| {
-        let found = broken(&Source::new("docs/a.md", text), &files);
+        let found = broken_links(&Source::new("docs/a.md", text), &files);
         assert_eq!(found, expected, "{text}");
     };
     check("[a](../b.md) [a](../b.md#of-b-and-c) [s](../src/) [w](https://x.y/z)", &[]);
-    check("[a](b.md)", &["docs/a.md:1: b.md leads nowhere"]);
-    check("x\n[a](../b.md#d) [b](#own)", &["docs/a.md:2: ../b.md#d leads nowhere"]);
-    check("[a](../b.md#code)", &["docs/a.md:1: ../b.md#code leads nowhere"]);
-    check("[a](../../b.md)", &["docs/a.md:1: ../../b.md leads nowhere"]);
+    check("[a](b.md)", &["docs/a.md:1: b.md does not resolve"]);
+    check("x\n[a](../b.md#d) [b](#own)", &["docs/a.md:2: ../b.md#d does not resolve"]);
+    check("[a](../b.md#code)", &["docs/a.md:1: ../b.md#code does not resolve"]);
+    check("[a](../../b.md)", &["docs/a.md:1: ../../b.md does not resolve"]);
     check("```\n[a](b.md)\n```", &[]);
 
     let text = |path: &str| {
         let path = root().join(path);
         if path.is_dir() { Some(String::new()) } else { std::fs::read_to_string(path).ok() }
     };
-    clean(sources(&[".md"]).iter().flat_map(|source| broken(source, &text)).collect());
+    clean(sources(&[".md"]).iter().flat_map(|source| broken_links(source, &text)).collect());
 }
 
 #[test]
 fn documents_name_only_paths_that_exist() {
     let exists = |path: &str| ["src/a.rs", "tests/one.sh"].contains(&path);
     let check = |text: &str, expected: &[&str]| {
-        assert_eq!(absent(&Source::new("a.md", text), &exists), expected, "{text}");
+        assert_eq!(missing_paths(&Source::new("a.md", text), &exists), expected, "{text}");
     };
     check("`src/a.rs`, `tests/one.sh NAME`, `src/NAME.rs`, `src/*/src`, `/usr/src/b`", &[]);
     check("x\n`src/b.rs` and src/c.rs", &["a.md:2: src/b.rs does not exist"]);
     check("```\n`src/b.rs`\n```", &[]);
     let below = Source::new("src/x/a.md", "`src/a.rs`, `tests/b.rs`, `tests/c.rs`");
-    let found = absent(&below, &|path| ["src/a.rs", "src/x/tests/b.rs"].contains(&path));
+    let found = missing_paths(&below, &|path| ["src/a.rs", "src/x/tests/b.rs"].contains(&path));
     assert_eq!(found, ["src/x/a.md:1: tests/c.rs does not exist"]);
 
     let exists = |path: &str| root().join(path).exists();
     let all = sources(&[".md"]);
-    let ours = all.iter().filter(|source| !HISTORY.contains(&source.path.as_str()));
-    clean(ours.flat_map(|source| absent(source, &exists)).collect());
+    let current = all.iter().filter(|source| !HISTORY.contains(&source.path.as_str()));
+    clean(current.flat_map(|source| missing_paths(source, &exists)).collect());
+}
+
+#[test]
+fn documents_name_only_tests_that_exist() {
+    let check = |text: &str, expected: &[&str]| {
+        let found = missing_tests(&Source::new("a.md", text), &|name| name == "a_b");
+        assert_eq!(found, expected, "{text}");
+    };
+    check("| 1 | `a_b` |\n| 1 | text | `c_d` |\n| x | `c_d` |\n| 2 | `c_d`: text |", &[]);
+    check("| 1 | `src/a.rs` | `c_d` |\n| 2 | `c_d`, text, `e` |", &[]);
+    check("| | test |\n|---|---|\n| 12 | `c_d` |", &["a.md:3: no test c_d"]);
+
+    let is_test = |name: &str| {
+        let function = format!("fn {name}(");
+        rust().iter().any(|source| source.code.contains(&function))
+    };
+    clean(sources(&[".md"]).iter().flat_map(|source| missing_tests(source, &is_test)).collect());
 }
 
 #[test]
 fn the_readme_is_short() {
     let lines = |count: usize| "x\n".repeat(count);
-    check(long, "README.md", &lines(README_LINES), &[]);
-    let expected = "README.md: 121 lines: what is left out belongs into docs/";
-    check(long, "README.md", &lines(README_LINES + 1), &[expected]);
-    check(long, "docs/a.md", &lines(README_LINES + 1), &[]);
-    clean(sources(&["README.md"]).iter().flat_map(long).collect());
+    check(long_readme, "README.md", &lines(README_LINES), &[]);
+    let expected = "README.md: 121 lines: move details to docs/";
+    check(long_readme, "README.md", &lines(README_LINES + 1), &[expected]);
+    check(long_readme, "docs/a.md", &lines(README_LINES + 1), &[]);
+    clean(sources(&["README.md"]).iter().flat_map(long_readme).collect());
 }

@@ -6,6 +6,7 @@ use crate::source::{root, sources};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 
+/// Dependencies by the name of the crate.
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 /// Crates outside the product, with the reason why they may use any crate.
@@ -50,8 +51,8 @@ fn allowed(architecture: &str) -> Edges {
         let uses = match uses.first().map(String::as_str) {
             Some("everything else") => continue,
             Some(first) if first.starts_with("all but ") => {
-                let but = full(first.trim_start_matches("all but "));
-                all.iter().filter(|other| **other != but && **other != name).cloned().collect()
+                let excluded = full(first.trim_start_matches("all but "));
+                all.iter().filter(|other| **other != excluded && **other != name).cloned().collect()
             }
             _ => uses.iter().map(|short| full(short)).collect(),
         };
@@ -79,7 +80,7 @@ fn used(manifest: &Table) -> BTreeSet<String> {
 }
 
 /// Returns dependencies between crates of the workspace that the tables lack.
-fn unknown(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
+fn unlisted(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
     let name = |manifest: &Table| Some(manifest.get("package")?.get("name")?.as_str()?.to_owned());
     let ours: BTreeSet<String> = manifests.iter().filter_map(name).collect();
     let mut found = Vec::new();
@@ -88,15 +89,15 @@ fn unknown(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
         else {
             continue;
         };
-        let Some(may) = allowed.get(&name) else {
+        let Some(allowed_uses) = allowed.get(&name) else {
             found.push(format!("{name} has no row"));
             continue;
         };
-        let does: BTreeSet<String> = used(manifest).intersection(&ours).cloned().collect();
-        found.extend(does.difference(may).map(|other| format!("{name} uses {other}")));
+        let uses: BTreeSet<String> = used(manifest).intersection(&ours).cloned().collect();
+        found.extend(uses.difference(allowed_uses).map(|other| format!("{name} uses {other}")));
     }
-    let gone = allowed.keys().filter(|name| !ours.contains(*name));
-    found.extend(gone.map(|name| format!("{name} has a row and is not there")));
+    let missing = allowed.keys().filter(|name| !ours.contains(*name));
+    found.extend(missing.map(|name| format!("{name} has a row, but does not exist")));
     found
 }
 
@@ -112,14 +113,14 @@ fn linked(lock: &Table) -> Vec<String> {
     }
     let mut found = Vec::new();
     for (name, never) in NEVER {
-        let (mut reached, mut next) = (BTreeSet::new(), vec![(*name).to_owned()]);
-        while let Some(one) = next.pop() {
-            if reached.insert(one.clone()) {
-                next.extend(edges.get(&one).into_iter().flatten().cloned());
+        let (mut reached, mut queue) = (BTreeSet::new(), vec![(*name).to_owned()]);
+        while let Some(package) = queue.pop() {
+            if reached.insert(package.clone()) {
+                queue.extend(edges.get(&package).into_iter().flatten().cloned());
             }
         }
         if !edges.contains_key(*name) {
-            found.push(format!("{name} is not there"));
+            found.push(format!("{name} is not in Cargo.lock"));
         }
         found.extend(
             never.iter().filter(|n| reached.contains(**n)).map(|n| format!("{name} links {n}")),
@@ -134,7 +135,8 @@ fn read(path: &str) -> String {
 
 #[test]
 fn crates_use_each_other_as_the_architecture_says() {
-    let tables = "| program | folder | lives | links |\n|---|---|---|---|\n| `nri-p` | `p` | x | `nri-a`, `nri-b` |\n\
+    let tables = "| program | folder | lives | links |\n|---|---|---|---|\n\
+                  | `nri-p` | `p` | x | `nri-a`, `nri-b` |\n\
                   | `nrid` | `d` | x | everything else |\n\n\
                   | crate | folder | what | uses | I/O |\n| `nri-a` | `a` | x | | none |\n\
                   | `nri-b` | `b` | x | a | none |\n| `nrid` | `d` | x | all but b | yes |\n";
@@ -150,7 +152,7 @@ fn crates_use_each_other_as_the_architecture_says() {
         let rest = ["nri-p", "nrid", "nri-tests"].map(|name| manifest(name, ""));
         let all: Vec<Table> =
             [manifest("nri-a", a), manifest("nri-b", b)].into_iter().chain(rest).collect();
-        assert_eq!(unknown(&known, &all), expected);
+        assert_eq!(unlisted(&known, &all), expected);
     };
     check("", "[dependencies]\nnri-a.workspace = true\nserde = \"1\"", &[]);
     check("[dependencies]\nnri-b.workspace = true", "", &["nri-a uses nri-b"]);
@@ -159,17 +161,17 @@ fn crates_use_each_other_as_the_architecture_says() {
     let tests = "[package]\nname = \"nri-c\"".parse::<Table>().unwrap();
     let missing = [
         "nri-c has no row",
-        "nri-a has a row and is not there",
-        "nri-b has a row and is not there",
+        "nri-a has a row, but does not exist",
+        "nri-b has a row, but does not exist",
     ];
-    assert_eq!(unknown(&known, &[tests])[..3], missing);
+    assert_eq!(unlisted(&known, &[tests])[..3], missing);
 
     let manifests: Vec<Table> =
         sources(&["Cargo.toml"]).iter().map(|source| source.text.parse().unwrap()).collect();
     let known = allowed(&read("src/ARCHITECTURE.md"));
-    assert!(known.len() >= 13, "{known:?}");
+    assert!(known.len() >= 13, "rows of the tables were not parsed: {known:?}");
     assert!(!known["nri-merge"].contains("nri-spec") && !known["nri-spec"].contains("nri-merge"));
-    clean(unknown(&known, &manifests));
+    clean(unlisted(&known, &manifests));
 }
 
 #[test]

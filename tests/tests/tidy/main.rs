@@ -2,8 +2,9 @@
 //!
 //! A rule is a function that takes file names and texts and returns violations. Each test first
 //! shows with a few lines of sample code that the rule detects a violation, and then applies the
-//! rule to the repository. Rules catch accidents, not intent: most search text; those about modules
-//! and type names read syntax trees. `cargo fmt` and clippy check formatting and lints.
+//! rule to the repository. Rules catch accidents, not attempts to evade them: most rules search
+//! text, and those about modules and type names read syntax trees. `cargo fmt` and clippy check
+//! formatting and lints.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +12,7 @@
     reason = "helpers of tests, which clippy takes for ordinary code"
 )]
 
-mod circles;
+mod cycles;
 mod documents;
 mod edges;
 mod layout;

@@ -13,14 +13,14 @@ const MERGE_ONLY: &[(&str, &str)] = &[
     ("create", "a request, not a field"),
     ("update", "a request, not a field"),
     ("updates", "a request, not a field"),
-    ("merged", "the container and the adjustment so far"),
+    ("merged", "the merged container and adjustment"),
     ("groups", "the list of the resource groups"),
     ("outcome", "the result of a request"),
     ("owners", "fields of the OCI config have no owners"),
     ("marked", "lists and maps of the OCI config differ too much for one helper"),
     ("evictions", "no change of the OCI config"),
     ("ignored", "fields that updates cannot set"),
-    ("validator", "judges adjustments, not OCI configs"),
+    ("validator", "validates adjustments, not OCI configs"),
 ];
 
 /// Files and folders of `nri-spec` without a counterpart in `nri-merge`, with the reason.
@@ -28,19 +28,21 @@ const SPEC_ONLY: &[(&str, &str)] = &[
     ("blockio_classes", "definitions of classes, which the merge does not read"),
     ("capability", "capabilities of runtimes, which the merge does not know"),
     ("class", "definitions of classes, which the merge does not read"),
-    ("controller", "resource fields between JSON and messages"),
+    ("controller", "the conversion of resource fields"),
     ("container", "the whole OCI config as plugins see it"),
     ("context", "facts about the host"),
-    ("convert", "resources objects of `update`"),
-    ("diff", "resources objects compared"),
+    ("convert", "the resources object of `update`"),
+    ("diff", "the comparison of resources objects"),
     ("edit", "edits of JSON"),
+    ("go_keys", "keys of JSON"),
     ("number", "numbers of JSON"),
     ("oci_config", "the OCI config itself"),
     ("rdt_classes", "definitions of classes, which the merge does not read"),
-    ("read", "JSON to messages"),
+    ("read", "the conversion of JSON to messages"),
     ("wrong_type", "errors of JSON"),
 ];
 
+/// Returns names that only one crate has, and exceptions that are not needed.
 fn unmirrored(
     merge: &BTreeSet<String>,
     spec: &BTreeSet<String>,
@@ -53,9 +55,9 @@ fn unmirrored(
     {
         let listed: BTreeSet<String> = only.iter().map(|(name, _)| (*name).to_owned()).collect();
         let alone: BTreeSet<String> = here.difference(there).cloned().collect();
-        found.extend(alone.difference(&listed).map(|name| format!("{name} is in {side} alone")));
+        found.extend(alone.difference(&listed).map(|name| format!("{name} is only in {side}")));
         found.extend(
-            listed.difference(&alone).map(|name| format!("{name} is no exception of {side}")),
+            listed.difference(&alone).map(|name| format!("{name} needs no exception in {side}")),
         );
     }
     found
@@ -76,16 +78,16 @@ fn modules(folder: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn names_of_merge_and_oci_config_mirror_each_other() {
+fn file_names_of_merge_and_spec_match() {
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let check = |merge: &[&str], spec: &[&str], expected: &[&str]| {
         assert_eq!(unmirrored(&set(merge), &set(spec), &[("m", "")], &[("s", "")]), expected);
     };
     check(&["a", "m"], &["a", "s"], &[]);
-    check(&["a", "m"], &["s"], &["a is in merge alone"]);
-    check(&["m"], &["b", "s"], &["b is in spec alone"]);
-    check(&["m"], &["m", "s"], &["m is no exception of merge"]);
-    check(&[], &["s"], &["m is no exception of merge"]);
+    check(&["a", "m"], &["s"], &["a is only in merge"]);
+    check(&["m"], &["b", "s"], &["b is only in spec"]);
+    check(&["m"], &["m", "s"], &["m needs no exception in merge"]);
+    check(&[], &["s"], &["m needs no exception in merge"]);
 
     clean(unmirrored(&modules("src/merge/src"), &modules("src/spec/src"), MERGE_ONLY, SPEC_ONLY));
 }

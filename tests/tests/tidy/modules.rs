@@ -1,7 +1,7 @@
 //! Reads the modules of one build target, and the paths that each file names, with `syn`.
 //!
 //! Inline modules belong to the file that contains them. Paths inside macro calls and in attributes
-//! of serde are read, too; method calls are not, since they name no path. Start from
+//! of serde are read, too. Method calls are not read, since they name no path. Start from
 //! [`Modules::read`].
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -38,47 +38,57 @@ impl Modules {
     /// Reads a target from its root file; `text` returns the content of a file, if it exists.
     pub(crate) fn read(root: &str, text: &dyn Fn(&str) -> Option<String>) -> Self {
         let mut modules = Self::default();
-        modules.file(root, None, folder(root), text);
+        modules.read_file(root, None, folder(root), text);
         modules
     }
 
-    fn file(
+    /// Reads a file and its child modules, whose files are in `children_folder`.
+    fn read_file(
         &mut self,
         path: &str,
         parent: Option<usize>,
-        children_in: &str,
+        children_folder: &str,
         text: &dyn Fn(&str) -> Option<String>,
     ) -> Option<usize> {
         let file: File = syn::parse_file(&text(path)?).unwrap_or_else(|e| panic!("{path}: {e}"));
         let module = self.add(path, parent);
-        let mut reader =
-            Reader { modules: self, module, folder: children_in.to_owned(), inline: false, text };
-        reader.items(&file.items);
+        let mut reader = Reader {
+            modules: self,
+            module,
+            folder: children_folder.to_owned(),
+            is_inline: false,
+            text,
+        };
+        reader.add_items(&file.items);
         reader.visit_file(&file);
         Some(module)
     }
 
+    /// Adds an empty module; returns its index.
     fn add(&mut self, file: &str, parent: Option<usize>) -> usize {
         self.all.push(Module { file: file.to_owned(), parent, ..Module::default() });
         self.all.len() - 1
     }
 }
 
+/// Visitor that records the items and paths of one module.
 struct Reader<'a> {
     modules: &'a mut Modules,
     module: usize,
     /// Folder with the files of child modules.
     folder: String,
-    inline: bool,
+    /// Whether the module is inside an inline module.
+    is_inline: bool,
     text: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl Reader<'_> {
-    fn here(&mut self) -> &mut Module {
+    fn current(&mut self) -> &mut Module {
         &mut self.modules.all[self.module]
     }
 
-    fn items(&mut self, items: &[Item]) {
+    /// Records the names of items.
+    fn add_items(&mut self, items: &[Item]) {
         let names = items.iter().filter_map(|item| {
             Some(match item {
                 Item::Const(item) => &item.ident,
@@ -94,20 +104,23 @@ impl Reader<'_> {
             })
         });
         let names: Vec<String> = names.map(ToString::to_string).collect();
-        self.here().items.extend(names);
+        self.current().items.extend(names);
     }
 
-    fn tree(&mut self, tree: &UseTree, before: &[String]) {
+    /// Records the imports of a `use` tree; `before` is the path of its parent.
+    fn read_use_tree(&mut self, tree: &UseTree, before: &[String]) {
         let with = |name: String| [before, &[name]].concat();
         let (path, name) = match tree {
-            UseTree::Path(path) => return self.tree(&path.tree, &with(path.ident.to_string())),
+            UseTree::Path(path) => {
+                return self.read_use_tree(&path.tree, &with(path.ident.to_string()));
+            }
             UseTree::Group(group) => {
-                return group.items.iter().for_each(|tree| self.tree(tree, before));
+                return group.items.iter().for_each(|tree| self.read_use_tree(tree, before));
             }
             UseTree::Glob(glob) => {
                 let line = glob.star_token.spans[0].start().line;
-                self.here().globs.push(before.to_vec());
-                return self.here().paths.push((before.to_vec(), line));
+                self.current().globs.push(before.to_vec());
+                return self.current().paths.push((before.to_vec(), line));
             }
             UseTree::Name(name) if name.ident == "self" => (before.to_vec(), before.last()),
             UseTree::Name(name) => (with(name.ident.to_string()), None),
@@ -120,17 +133,17 @@ impl Reader<'_> {
             (UseTree::Name(own), None) => (own.ident.to_string(), own.ident.span()),
             _ => return,
         };
-        self.here().imports.insert(name, path.clone());
-        self.here().paths.push((path, line.start().line));
+        self.current().imports.insert(name, path.clone());
+        self.current().paths.push((path, line.start().line));
     }
 
     /// Finds paths such as `a::b::c` among the tokens of a macro call.
-    fn tokens(&mut self, tokens: TokenStream) {
+    fn read_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = vec![];
         let (mut line, mut colons) = (0, 0);
-        let end = |path: &mut Vec<String>, line: usize, reader: &mut Self| {
+        let end_path = |path: &mut Vec<String>, line: usize, reader: &mut Self| {
             if path.len() > 1 {
-                reader.here().paths.push((path.clone(), line));
+                reader.current().paths.push((path.clone(), line));
             }
             path.clear();
         };
@@ -138,7 +151,7 @@ impl Reader<'_> {
             match token {
                 TokenTree::Ident(ident) => {
                     if colons != 2 {
-                        end(&mut path, line, self);
+                        end_path(&mut path, line, self);
                     }
                     line = ident.span().start().line;
                     path.push(ident.to_string());
@@ -146,17 +159,17 @@ impl Reader<'_> {
                 }
                 TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
                 TokenTree::Group(group) => {
-                    end(&mut path, line, self);
-                    self.tokens(group.stream());
+                    end_path(&mut path, line, self);
+                    self.read_tokens(group.stream());
                     colons = 0;
                 }
                 _ => {
-                    end(&mut path, line, self);
+                    end_path(&mut path, line, self);
                     colons = 0;
                 }
             }
         }
-        end(&mut path, line, self);
+        end_path(&mut path, line, self);
     }
 }
 
@@ -164,42 +177,46 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         let name = item.ident.to_string();
         let parent = self.module;
-        let (file, inline) = (self.here().file.clone(), self.inline);
-        let below = format!("{}/{name}", self.folder);
+        let (file, is_inline) = (self.current().file.clone(), self.is_inline);
+        let child_folder = format!("{}/{name}", self.folder);
         if let Some((_, items)) = &item.content {
             let module = self.modules.add(&file, Some(parent));
-            self.here().children.insert(name, module);
-            let former = (self.module, std::mem::replace(&mut self.folder, below), inline);
-            (self.module, self.inline) = (module, true);
-            self.items(items);
+            self.current().children.insert(name, module);
+            let previous =
+                (self.module, std::mem::replace(&mut self.folder, child_folder), is_inline);
+            (self.module, self.is_inline) = (module, true);
+            self.add_items(items);
             items.iter().for_each(|item| self.visit_item(item));
-            (self.module, self.folder, self.inline) = former;
+            (self.module, self.folder, self.is_inline) = previous;
             return;
         }
-        let given = item.attrs.iter().find_map(path_attribute);
-        let candidates = match given {
-            Some(given) => {
-                let from = if inline { &self.folder } else { folder(&file) };
-                let path = normal(&format!("{from}/{given}"));
+        let path_value = item.attrs.iter().find_map(path_attribute);
+        let candidates = match path_value {
+            Some(value) => {
+                let from = if is_inline { &self.folder } else { folder(&file) };
+                let path = normalized(&format!("{from}/{value}"));
                 let own = folder(&path).to_owned();
                 vec![(path, own)]
             }
             None => {
-                vec![(format!("{below}.rs"), below.clone()), (format!("{below}/mod.rs"), below)]
+                vec![
+                    (format!("{child_folder}.rs"), child_folder.clone()),
+                    (format!("{child_folder}/mod.rs"), child_folder),
+                ]
             }
         };
         let text = self.text;
         let found = candidates
             .iter()
-            .find_map(|(path, own)| self.modules.file(path, Some(parent), own, text));
+            .find_map(|(path, own)| self.modules.read_file(path, Some(parent), own, text));
         if let Some(module) = found {
-            self.here().children.insert(name, module);
+            self.current().children.insert(name, module);
         }
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         if item.leading_colon.is_none() {
-            self.tree(&item.tree, &[]);
+            self.read_use_tree(&item.tree, &[]);
         }
     }
 
@@ -209,13 +226,13 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         {
             let line = first.ident.span().start().line;
             let segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-            self.here().paths.push((segments, line));
+            self.current().paths.push((segments, line));
         }
         visit::visit_path(self, path);
     }
 
     fn visit_macro(&mut self, call: &'ast Macro) {
-        self.tokens(call.tokens.clone());
+        self.read_tokens(call.tokens.clone());
         visit::visit_macro(self, call);
     }
 
@@ -252,7 +269,7 @@ fn folder(path: &str) -> &str {
 }
 
 /// Returns a path with `..` resolved.
-fn normal(path: &str) -> String {
+fn normalized(path: &str) -> String {
     let mut parts: Vec<&str> = vec![];
     for part in path.split('/') {
         match part {

@@ -7,25 +7,25 @@ use crate::source::{Source, rust};
 use std::collections::BTreeMap;
 use syn::{Item, Visibility};
 
-/// Names that may be defined more than once, with the reason.
+/// Names that may be defined more than once, with the things that have this name.
 const SHARED: &[(&str, &str)] = &[
     ("Claims", "of fields in the merge, of ids in nrid"),
-    ("Creation", "the event of the plugin SDK, the step of nrid"),
+    ("Creation", "of the plugin SDK, of nrid"),
     ("Delivery", "of events to plugins, of bytes in the trunk"),
-    ("Error", "each program's own, at its top"),
+    ("Error", "the top-level error of each program"),
     ("FileError", "of edited files, of structured files"),
     ("FrameError", "of two protocols that share nothing"),
     ("LaunchError", "of plugins, of nrid"),
-    ("OnFailure", "the key of the configuration, and what it means to the adaptation"),
+    ("OnFailure", "of the configuration, of the adaptation"),
     ("Owners", "of fields in the merge, of files in nri-trust"),
-    ("OwnNri", "what is found on the host, what install is told"),
+    ("OwnNri", "of the host, of the request to install"),
     ("Plan", "of cgroup writes, of merged updates"),
-    ("Plugin", "the trait of the SDK, the handle of the adaptation"),
-    ("PluginPolicy", "the table of the configuration, and what it means to the adaptation"),
-    ("PluginStatus", "what the adaptation knows, and what the control protocol says of it"),
+    ("Plugin", "the trait of the plugin SDK, the handle of the adaptation"),
+    ("PluginPolicy", "of the configuration, of the adaptation"),
+    ("PluginStatus", "of the adaptation, of the control protocol"),
     ("Process", "of a plugin, of a container"),
     ("Program", "of Podman's catatonit, of nrid's next version"),
-    ("Update", "the plugin SDK's, whether a field can be updated, and an update of nrid"),
+    ("Update", "of the plugin SDK, of fields that can be updated, of nrid"),
 ];
 
 /// Returns the visible types of a file, including those of inline modules.
@@ -63,14 +63,14 @@ fn repeated(sources: &[&Source], shared: &[(&str, &str)]) -> Vec<String> {
         }
     }
     places.retain(|_, places| places.len() > 1);
-    let listed = |name: &str| shared.iter().any(|(other, _)| *other == name);
+    let is_listed = |name: &str| shared.iter().any(|(other, _)| *other == name);
     let mut found: Vec<String> = places
         .iter()
-        .filter(|(name, _)| !listed(name))
+        .filter(|(name, _)| !is_listed(name))
         .map(|(name, places)| format!("{name}: {}", places.join(", ")))
         .collect();
-    let once = shared.iter().filter(|(name, _)| !places.contains_key(*name));
-    found.extend(once.map(|(name, _)| format!("{name} is no exception any more")));
+    let unneeded = shared.iter().filter(|(name, _)| !places.contains_key(*name));
+    found.extend(unneeded.map(|(name, _)| format!("{name} needs no exception")));
     found
 }
 
@@ -85,12 +85,12 @@ fn no_type_name_is_defined_twice() {
     check("pub struct A;", "struct A;\nfn f() { pub struct A; }", &[], &[]);
     check("pub struct A;", "pub use a::A;\npub type B = A;", &[], &[]);
     check("pub struct A;", "pub struct A;", &[("A", "why")], &[]);
-    check("pub struct A;", "", &[("A", "why")], &["A is no exception any more"]);
+    check("pub struct A;", "", &[("A", "why")], &["A needs no exception"]);
 
     let products = rust().iter().filter(|source| {
         let parts: Vec<&str> = source.path.split('/').collect();
         matches!(parts[..], ["src", _, "src", ..] | ["shim" | "hooks", "src", ..])
-            && !source.generated()
+            && !source.is_generated()
     });
     clean(repeated(&products.collect::<Vec<_>>(), SHARED));
 }

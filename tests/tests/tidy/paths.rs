@@ -9,15 +9,17 @@ pub(crate) fn paths(code: &str) -> Vec<String> {
     while i < tokens.len() {
         match tokens[i] {
             // `use<'a>` is no import.
-            "use" if tokens.get(i + 1) != Some(&"<") => i = tree(&tokens, i + 1, "", &mut found),
+            "use" if tokens.get(i + 1) != Some(&"<") => {
+                i = read_use_tree(&tokens, i + 1, "", &mut found)
+            }
             "extern" if tokens.get(i + 1) == Some(&"crate") => {
                 found.extend(tokens.get(i + 2).map(|name| (*name).to_owned()));
                 i += 3;
             }
-            token if is_word(token) => {
+            token if is_identifier(token) => {
                 let mut path = token.to_owned();
                 while tokens.get(i + 1) == Some(&"::")
-                    && tokens.get(i + 2).is_some_and(|t| is_word(t))
+                    && tokens.get(i + 2).is_some_and(|t| is_identifier(t))
                 {
                     path = format!("{path}::{}", tokens[i + 2]);
                     i += 2;
@@ -34,7 +36,7 @@ pub(crate) fn paths(code: &str) -> Vec<String> {
 }
 
 /// Reads one branch of a `use` tree; returns the index of the token after it.
-fn tree(tokens: &[&str], mut i: usize, prefix: &str, found: &mut Vec<String>) -> usize {
+fn read_use_tree(tokens: &[&str], mut i: usize, prefix: &str, found: &mut Vec<String>) -> usize {
     let mut path = prefix.to_owned();
     while let Some(token) = tokens.get(i) {
         match *token {
@@ -42,7 +44,7 @@ fn tree(tokens: &[&str], mut i: usize, prefix: &str, found: &mut Vec<String>) ->
             "{" => {
                 i += 1;
                 while tokens.get(i).is_some_and(|t| *t != "}" && *t != ";") {
-                    i = tree(tokens, i, &path, found);
+                    i = read_use_tree(tokens, i, &path, found);
                     if tokens.get(i) == Some(&",") {
                         i += 1;
                     }
@@ -51,8 +53,8 @@ fn tree(tokens: &[&str], mut i: usize, prefix: &str, found: &mut Vec<String>) ->
             }
             "as" => i += 1, // skip the alias
             "self" if !path.is_empty() => {}
-            word if is_word(word) || word == "*" => {
-                path = if path.is_empty() { word.to_owned() } else { format!("{path}::{word}") };
+            name if is_identifier(name) || name == "*" => {
+                path = if path.is_empty() { name.to_owned() } else { format!("{path}::{name}") };
             }
             _ => break,
         }
@@ -66,11 +68,12 @@ fn tokens(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = code.trim_start();
     while let Some(first) = rest.chars().next() {
-        let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let length = match word {
+        let identifier =
+            rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let length = match identifier {
             0 if rest.starts_with("::") => 2,
             0 => first.len_utf8(),
-            word => word,
+            length => length,
         };
         let (token, after) = rest.split_at(length);
         found.push(token);
@@ -79,7 +82,7 @@ fn tokens(code: &str) -> Vec<&str> {
     found
 }
 
-fn is_word(token: &str) -> bool {
+fn is_identifier(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 

@@ -14,6 +14,7 @@ const PURE: &[&str] = &[
     "src/cgroup/src",
 ];
 
+/// Paths that access the host.
 const IMPURE: &[&str] = &[
     "std::fs",
     "std::net",
@@ -34,7 +35,7 @@ const IMPURE: &[&str] = &[
 ];
 
 /// Methods of `Path` that access the file system.
-const ASKING: &[&str] = &[
+const FILE_METHODS: &[&str] = &[
     "exists",
     "try_exists",
     "is_file",
@@ -47,22 +48,23 @@ const ASKING: &[&str] = &[
     "read_link",
 ];
 
+/// Returns the paths and methods of a file that access the host.
 fn impure(source: &Source) -> Vec<String> {
     let named = paths(&source.code)
         .into_iter()
-        .filter(|path| IMPURE.iter().any(|banned| meets(path, banned)));
-    let asking = ASKING.iter().filter(|method| source.code.contains(&format!(".{method}()")));
-    let asking = asking.map(|method| format!("the method {method}"));
-    named.chain(asking).map(|what| format!("{}: {what} in a pure crate", source.path)).collect()
+        .filter(|path| IMPURE.iter().any(|banned| is_banned(path, banned)));
+    let called = FILE_METHODS.iter().filter(|method| source.code.contains(&format!(".{method}()")));
+    let called = called.map(|method| format!("the method {method}"));
+    named.chain(called).map(|what| format!("{}: {what} in a pure crate", source.path)).collect()
 }
 
 /// Whether a path is the banned path, below it, or a module that contains it.
-fn meets(path: &str, banned: &str) -> bool {
-    let whole = path.strip_suffix("::*").unwrap_or(path);
-    let inside = |inner: &str, outer: &str| {
+fn is_banned(path: &str, banned: &str) -> bool {
+    let path = path.strip_suffix("::*").unwrap_or(path);
+    let is_inside = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|r| r.is_empty() || r.starts_with("::"))
     };
-    inside(whole, banned) || inside(banned, whole)
+    is_inside(path, banned) || is_inside(banned, path)
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn pure_crates_are_pure() {
     );
 
     for folder in PURE {
-        assert!(rust().iter().any(|source| source.below(&[folder])), "{folder} has no sources");
+        assert!(rust().iter().any(|source| source.is_below(&[folder])), "{folder} has no sources");
     }
-    clean(rust().iter().filter(|source| source.below(PURE)).flat_map(impure).collect());
+    clean(rust().iter().filter(|source| source.is_below(PURE)).flat_map(impure).collect());
 }

@@ -16,28 +16,29 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        let code = if path.ends_with(".rs") { code(text) } else { String::new() };
+        let code = if path.ends_with(".rs") { blanked(text) } else { String::new() };
         Self { path: path.to_owned(), text: text.to_owned(), code }
     }
 
     /// Whether the file is below one of these folders.
-    pub(crate) fn below(&self, folders: &[&str]) -> bool {
+    pub(crate) fn is_below(&self, folders: &[&str]) -> bool {
         folders
             .iter()
             .any(|folder| self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
     }
 
-    pub(crate) fn generated(&self) -> bool {
+    pub(crate) fn is_generated(&self) -> bool {
         self.path.contains("/generated/")
     }
 }
 
+/// Root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 /// Folders without sources: build outputs, and inputs found by the fuzzer.
-const NOT_OURS: &[&str] = &["target", "build", "corpus"];
+const SKIPPED: &[&str] = &["target", "build", "corpus"];
 
 /// Returns all files with one of these extensions, sorted.
 pub(crate) fn sources(endings: &[&str]) -> Vec<Source> {
@@ -47,7 +48,7 @@ pub(crate) fn sources(endings: &[&str]) -> Vec<Source> {
             let name = entry.file_name().into_string().unwrap();
             let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
             let kind = entry.file_type().unwrap();
-            if kind.is_dir() && !name.starts_with('.') && !NOT_OURS.contains(&name.as_str()) {
+            if kind.is_dir() && !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
                 walk(&entry.path(), &path, endings, found);
             } else if kind.is_file() && endings.iter().any(|ending| name.ends_with(ending)) {
                 // Skip a file that another process has removed since the directory was read.
@@ -71,20 +72,20 @@ pub(crate) fn rust() -> &'static [Source] {
 }
 
 /// Replaces comments and contents of strings by blanks.
-fn code(text: &str) -> String {
+fn blanked(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
     let mut code = String::with_capacity(text.len());
     let mut i = 0;
     while i < chars.len() {
-        let word_before = i > 0 && (at(i - 1).is_alphanumeric() || at(i - 1) == '_');
+        let is_in_word = i > 0 && (at(i - 1).is_alphanumeric() || at(i - 1) == '_');
         let end = match at(i) {
             '/' if at(i + 1) == '/' => {
                 (i..chars.len()).find(|&j| at(j) == '\n').unwrap_or(chars.len())
             }
             '/' if at(i + 1) == '*' => end_of_comment(&chars, i),
             '"' => end_of_string(&chars, i),
-            'r' if !word_before || (at(i - 1) == 'b' || at(i - 1) == 'c') => {
+            'r' if !is_in_word || (at(i - 1) == 'b' || at(i - 1) == 'c') => {
                 end_of_raw(&chars, i).unwrap_or(i)
             }
             '\'' if at(i + 1) == '\\' => {
@@ -120,6 +121,7 @@ fn end_of_comment(chars: &[char], start: usize) -> usize {
     i
 }
 
+/// Returns the end of a string with escapes.
 fn end_of_string(chars: &[char], start: usize) -> usize {
     let mut i = start + 1;
     while i < chars.len() && chars[i] != '"' {
@@ -128,7 +130,8 @@ fn end_of_string(chars: &[char], start: usize) -> usize {
     (i + 1).min(chars.len())
 }
 
-/// `r"…"`, `r#"…"#`, and so on; not `r#word`.
+/// Returns the end of a raw string such as `r"…"` or `r#"…"#`; `None` for a raw identifier such as
+/// `r#type`.
 fn end_of_raw(chars: &[char], start: usize) -> Option<usize> {
     let hashes = chars[start + 1..].iter().take_while(|c| **c == '#').count();
     let open = start + 1 + hashes;
@@ -145,7 +148,7 @@ fn end_of_raw(chars: &[char], start: usize) -> Option<usize> {
 #[test]
 fn comments_and_strings_are_blanked() {
     let check = |text: &str, expected: &str| {
-        let found = code(text);
+        let found = blanked(text);
         assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{text}");
         assert_eq!(found.lines().count(), text.lines().count(), "{text}");
     };

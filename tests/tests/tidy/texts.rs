@@ -1,15 +1,16 @@
-//! Rules about texts: each module has a `//!` comment, a file has at most 500 lines, ignored tests
-//! give a reason, generated code is marked, no markers of unfinished work, no image registries; the
-//! license is there.
+//! Checks texts: each module has a `//!` comment, a file has at most 500 lines, ignored tests have
+//! a reason, generated code is marked, no file has markers of unfinished work or names an image
+//! registry, and the license exists.
 
 use crate::source::{Source, root, rust, sources};
 use crate::{check, clean};
 
 /// Words that mark unfinished work. Concatenated, so that the rule does not find them in this file.
-const LOOSE: &[&str] =
+const UNFINISHED: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
 
-/// Hosts of image registries, which no test and no manifest may use. Concatenated as above.
+/// Hosts of image registries, which no test and no manifest may use. Concatenated, so that the rule
+/// does not find them in this file.
 const REGISTRIES: &[&str] = &[
     concat!("docker.", "io/"),
     concat!("registry.", "k8s"),
@@ -18,27 +19,28 @@ const REGISTRIES: &[&str] = &[
     concat!("gcr.", "io"),
 ];
 
+/// Maximum number of lines of a file that is not generated.
 const LONGEST: usize = 500;
 
 fn undocumented(source: &Source) -> Vec<String> {
     let docs = source.text.lines().position(|line| line.starts_with("//!"));
     let before: String = source.code.lines().take(docs.unwrap_or(0)).map(str::trim).collect();
-    let first = docs.is_some()
+    let is_first = docs.is_some()
         && (before.is_empty() || (before.starts_with("#![") && before.ends_with(']')));
-    if first || source.generated() {
+    if is_first || source.is_generated() {
         vec![]
     } else {
         vec![format!("{}: does not begin with //!", source.path)]
     }
 }
 
-fn loose(source: &Source) -> Vec<String> {
+fn unfinished(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in source.text.lines().enumerate() {
         let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
         found.extend(
             words
-                .find(|word| LOOSE.contains(word))
+                .find(|word| UNFINISHED.contains(word))
                 .map(|w| format!("{}:{}: {w}", source.path, number + 1)),
         );
     }
@@ -57,10 +59,10 @@ fn registries(source: &Source) -> Vec<String> {
 fn ignored(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in source.code.lines().enumerate() {
-        let attribute = line.trim_start().starts_with("#[");
+        let is_attribute = line.trim_start().starts_with("#[");
         let mut after =
             line.match_indices("ignore").map(|(at, word)| line[at + word.len()..].trim_start());
-        if attribute && after.any(|after| after.starts_with(']') || after.starts_with(')')) {
+        if is_attribute && after.any(|after| after.starts_with(']') || after.starts_with(')')) {
             found.push(format!("{}:{}: ignored without a reason", source.path, number + 1));
         }
     }
@@ -69,7 +71,7 @@ fn ignored(source: &Source) -> Vec<String> {
 
 fn long(source: &Source) -> Vec<String> {
     let lines = source.text.lines().count();
-    if source.generated() || lines <= LONGEST {
+    if source.is_generated() || lines <= LONGEST {
         vec![]
     } else {
         vec![format!("{}: {lines} lines", source.path)]
@@ -77,12 +79,12 @@ fn long(source: &Source) -> Vec<String> {
 }
 
 fn unmarked(source: &Source) -> Vec<String> {
-    let marked = source
+    let is_marked = source
         .text
         .lines()
         .take(5)
         .any(|line| line.starts_with("//") && line.contains("@generated"));
-    match (source.generated(), marked) {
+    match (source.is_generated(), is_marked) {
         (true, false) => vec![format!(
             "{}: in a folder `generated`, but no `@generated` comment in its first 5 lines",
             source.path
@@ -94,7 +96,7 @@ fn unmarked(source: &Source) -> Vec<String> {
     }
 }
 
-fn license(text: &str) -> bool {
+fn is_apache_license(text: &str) -> bool {
     ["Apache License", "Version 2.0, January 2004", "END OF TERMS AND CONDITIONS"]
         .iter()
         .all(|part| text.contains(part))
@@ -139,13 +141,18 @@ fn no_file_names_an_image_registry() {
 
 #[test]
 fn no_file_has_todo_notes() {
-    check(loose, "a.sh", &format!("x\n# {}: later", LOOSE[0]), &[&format!("a.sh:2: {}", LOOSE[0])]);
-    check(loose, "a.sh", "mktemp /tmp/XXXXXX # todo", &[]);
+    check(
+        unfinished,
+        "a.sh",
+        &format!("x\n# {}: later", UNFINISHED[0]),
+        &[&format!("a.sh:2: {}", UNFINISHED[0])],
+    );
+    check(unfinished, "a.sh", "mktemp /tmp/XXXXXX # todo", &[]);
     let all = sources(&[
         ".rs", ".toml", ".sh", ".md", ".proto", ".go", ".py", ".yaml", ".service", ".socket",
         "Makefile",
     ]);
-    clean(all.iter().filter(|source| !source.generated()).flat_map(loose).collect());
+    clean(all.iter().filter(|source| !source.is_generated()).flat_map(unfinished).collect());
 }
 
 #[test]
@@ -186,6 +193,6 @@ fn generated_code_is_marked() {
 
 #[test]
 fn the_license_file_exists() {
-    assert!(!license("Apache License") && !license(""));
-    assert!(license(&std::fs::read_to_string(root().join("LICENSE")).unwrap()));
+    assert!(!is_apache_license("Apache License") && !is_apache_license(""));
+    assert!(is_apache_license(&std::fs::read_to_string(root().join("LICENSE")).unwrap()));
 }

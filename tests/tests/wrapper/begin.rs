@@ -160,7 +160,7 @@ fn verbs_that_run_by_execve_send_no_finished_message() {
 }
 
 #[test]
-fn a_bypass_reply_makes_a_verb_an_execve() {
+fn a_verb_runs_by_execve_after_a_bypass_reply() {
     let harness = WrapperHarness::new();
     let server = Server::start(&harness, |_| Reply::Bypass);
     let child = harness.command(&["create", "-b", "bundle", "id"]).spawn().unwrap();
@@ -211,7 +211,7 @@ fn closed_stdin_is_substituted() {
 }
 
 #[test]
-fn a_start_fails_if_nrid_refuses_after_it() {
+fn a_start_fails_if_nrid_refuses_the_finished_message() {
     let harness = WrapperHarness::new();
     let script = |request: &Request| match request {
         Request::Begin(_) => Reply::Proceed(Substitute::default()),

@@ -1,4 +1,4 @@
-//! Bypass of NRI, configurations that cannot be used, and the wrapper's own flags.
+//! Bypass of NRI, broken and untrusted configurations, and the flags of the wrapper.
 
 use crate::harness::{Server, WrapperHarness, stderr};
 use nri_locate::{BYPASS_ENV, BYPASS_FILE, CONFIG_ENV};
@@ -7,7 +7,7 @@ use std::{fs, path::Path, process::Command};
 const VERBS: [&str; 6] = ["create", "run", "restore", "start", "update", "delete"];
 
 /// Checks that the wrapper becomes the real runtime by `execve`, without a request to `nrid`.
-fn check_exec(harness: &WrapperHarness, server: &Server, mut command: Command) {
+fn check_execve(harness: &WrapperHarness, server: &Server, mut command: Command) {
     harness.fake.clear();
     let child = command.spawn().unwrap();
     let pid = child.id();
@@ -19,19 +19,19 @@ fn check_exec(harness: &WrapperHarness, server: &Server, mut command: Command) {
 }
 
 #[test]
-fn the_bypass_variable_makes_verbs_an_execve() {
+fn verbs_run_by_execve_if_the_bypass_variable_is_set() {
     let harness = WrapperHarness::new();
     let server = Server::refusing(&harness, "nrid received a request");
     for verb in VERBS {
         let mut command = harness.command(&[verb, "id"]);
         command.env(BYPASS_ENV, "1");
-        check_exec(&harness, &server, command);
+        check_execve(&harness, &server, command);
     }
     // The variable takes effect before the configuration is read.
     harness.configure("unreachable = 3");
     let mut command = harness.command(&["create", "id"]);
     command.env(BYPASS_ENV, "1");
-    check_exec(&harness, &server, command);
+    check_execve(&harness, &server, command);
     harness.configure("");
     for value in ["", "0"] {
         assert_eq!(
@@ -49,17 +49,17 @@ fn the_bypass_variable_makes_verbs_an_execve() {
 }
 
 #[test]
-fn the_key_disable_makes_verbs_an_execve() {
+fn verbs_run_by_execve_if_the_key_disable_is_true() {
     let harness = WrapperHarness::new();
     let server = Server::refusing(&harness, "nrid received a request");
     harness.configure("disable = true");
     for verb in VERBS {
-        check_exec(&harness, &server, harness.command(&[verb, "id"]));
+        check_execve(&harness, &server, harness.command(&[verb, "id"]));
     }
 }
 
 #[test]
-fn the_bypass_file_makes_verbs_an_execve() {
+fn verbs_run_by_execve_if_the_bypass_file_exists() {
     let harness = WrapperHarness::new();
     let server = Server::refusing(&harness, "nrid received a request");
     // The path of the file is fixed, so the test mounts its own /etc in a mount namespace, which
@@ -86,7 +86,7 @@ fn the_bypass_file_makes_verbs_an_execve() {
     drop(server);
     let server = Server::refusing(&harness, "nrid received a request");
     for verb in VERBS {
-        check_exec(&harness, &server, run(&[verb, "id"]));
+        check_execve(&harness, &server, run(&[verb, "id"]));
     }
 }
 
@@ -96,18 +96,18 @@ fn a_broken_configuration_fails_only_creations_and_starts() {
     let server = Server::proceeding(&harness);
     harness.configure("[runtime]\npath = 7");
     for verb in ["state", "kill", "exec", "pause", "features", "--version", "update", "delete"] {
-        check_exec(&harness, &server, harness.command(&[verb, "id"]));
+        check_execve(&harness, &server, harness.command(&[verb, "id"]));
     }
     harness.fake.clear();
     for verb in ["create", "run", "restore", "start"] {
         let output = harness.run(&[verb, "id"]);
         assert_eq!(output.status.code(), Some(1), "{verb}");
-        let said = stderr(&output);
+        let error = stderr(&output);
         assert!(
-            said.contains(&format!("{}: line 3, column 8", harness.text("config.toml"))),
-            "{said}"
+            error.contains(&format!("{}: line 3, column 8", harness.text("config.toml"))),
+            "{error}"
         );
-        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
     harness.check_not_called();
     assert_eq!(server.received(), []);
@@ -123,18 +123,18 @@ fn an_untrusted_configuration_fails_only_creations_and_starts() {
         |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let check = |why: &str| {
         for verb in ["state", "kill", "exec", "pause", "update", "delete"] {
-            check_exec(&harness, &server, harness.command(&[verb, "id"]));
+            check_execve(&harness, &server, harness.command(&[verb, "id"]));
         }
         harness.fake.clear();
         for verb in ["create", "run", "restore", "start"] {
             let output = harness.run(&[verb, "id"]);
             assert_eq!(output.status.code(), Some(1), "{verb}");
-            let said = stderr(&output);
+            let error = stderr(&output);
             assert!(
-                said.contains(&format!("{} is not trusted: {why}", config.display())),
-                "{said}"
+                error.contains(&format!("{} is not trusted: {why}", config.display())),
+                "{error}"
             );
-            assert_eq!(said.lines().count(), 1, "{said}");
+            assert_eq!(error.lines().count(), 1, "{error}");
         }
         harness.check_not_called();
     };
@@ -162,7 +162,7 @@ fn a_configuration_file_named_by_flag_or_variable_must_exist() {
         command
     };
     for command in [&by_option as &dyn Fn(&'static str) -> Command, &by_variable] {
-        check_exec(&harness, &server, command("state"));
+        check_execve(&harness, &server, command("state"));
         let output = command("create").output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains(&nowhere), "{}", stderr(&output));
@@ -185,14 +185,14 @@ fn flags_of_the_wrapper_without_a_value_are_refused() {
 }
 
 #[test]
-fn nri_version_prints_the_wrappers_version_and_version_the_runtimes() {
+fn only_nri_version_prints_the_version_of_the_wrapper() {
     let harness = WrapperHarness::new();
     let output = harness.run(&["--nri-version"]);
     assert!(output.stdout.starts_with(b"nri-container-runtime version "), "{output:?}");
     harness.check_not_called();
     for option in ["--version", "-v", "--help", "-h"] {
         let server = Server::proceeding(&harness);
-        check_exec(&harness, &server, harness.command(&[option, "create"]));
-        check_exec(&harness, &server, harness.command(&["create", "--help", "id"]));
+        check_execve(&harness, &server, harness.command(&[option, "create"]));
+        check_execve(&harness, &server, harness.command(&["create", "--help", "id"]));
     }
 }

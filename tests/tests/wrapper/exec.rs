@@ -56,7 +56,7 @@ fn harness() -> WrapperHarness {
 }
 
 /// Writes the exec marker of container `id`, as nrid does.
-fn mark(harness: &WrapperHarness, id: &str, root: &Path) {
+fn write_marker(harness: &WrapperHarness, id: &str, root: &Path) {
     let root = fs::canonicalize(root).unwrap_or(root.to_owned());
     let marker =
         ExecMarker { containers: vec![ExecContainer { root: (&root).into(), changes: changes() }] };
@@ -65,7 +65,7 @@ fn mark(harness: &WrapperHarness, id: &str, root: &Path) {
 }
 
 /// Returns the only call of the real runtime and clears the records.
-fn call(harness: &WrapperHarness, output: &Output) -> Value {
+fn only_call(harness: &WrapperHarness, output: &Output) -> Value {
     assert!(output.status.success(), "{}", stderr(output));
     let call = harness.fake.calls().remove(0);
     harness.fake.clear();
@@ -76,17 +76,17 @@ fn call(harness: &WrapperHarness, output: &Output) -> Value {
 /// stderr of the wrapper.
 fn check_passed_through(harness: &WrapperHarness, arguments: &[&str]) -> String {
     let output = harness.run(arguments);
-    let call = call(harness, &output);
+    let call = only_call(harness, &output);
     assert_eq!(argv(&call)[1..], *arguments);
-    assert_eq!(added(harness, &call), <[String; 0]>::default(), "{arguments:?}");
+    assert_eq!(added_descriptors(harness, &call), <[String; 0]>::default(), "{arguments:?}");
     stderr(&output)
 }
 
 /// Returns the numbers of the descriptors that the real runtime has and the caller does not have.
-fn added(harness: &WrapperHarness, call: &Value) -> Vec<String> {
+fn added_descriptors(harness: &WrapperHarness, call: &Value) -> Vec<String> {
     let numbers =
         |call: &Value| call["own"]["fds"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let before = numbers(&self::call(
+    let before = numbers(&only_call(
         harness,
         &harness.command_of(&harness.fake.path, &["state"]).output().unwrap(),
     ));
@@ -96,7 +96,7 @@ fn added(harness: &WrapperHarness, call: &Value) -> Vec<String> {
 #[test]
 fn only_the_process_file_of_an_exec_is_replaced() {
     let harness = harness();
-    mark(&harness, "id", &harness.path("root"));
+    write_marker(&harness, "id", &harness.path("root"));
     for (arguments, option) in [
         (&["--root", "root", "exec", "--process", "p", "id"][..], ""),
         (
@@ -120,14 +120,14 @@ fn only_the_process_file_of_an_exec_is_replaced() {
         ),
     ] {
         let output = harness.run(arguments);
-        let call = call(&harness, &output);
+        let call = only_call(&harness, &output);
         let got = argv(&call);
         let changed: Vec<_> =
             (0..arguments.len()).filter(|i| got[i + 1] != arguments[*i]).collect();
         assert_eq!((got.len(), changed.len()), (arguments.len() + 1, 1), "{got:?}");
         let number = got[changed[0] + 1].strip_prefix(&format!("{option}/proc/self/fd/")).unwrap();
         assert!(arguments[changed[0]].ends_with('p'), "{got:?}");
-        assert_eq!(added(&harness, &call), [number]);
+        assert_eq!(added_descriptors(&harness, &call), [number]);
         assert_eq!(call["process_file"], EXPECTED, "{arguments:?}");
         assert_eq!(stderr(&output), "");
     }
@@ -141,35 +141,35 @@ fn only_the_process_file_of_an_exec_is_replaced() {
 #[test]
 fn the_descriptor_of_the_process_file_is_outside_the_range_of_preserve_fds() {
     let harness = harness();
-    mark(&harness, "id", &harness.path("root"));
+    write_marker(&harness, "id", &harness.path("root"));
     for (listen, preserve, lowest) in [("", "4", 7), ("2", "4", 9), ("2", "0", 5)] {
         let arguments =
             ["--root", "root", "exec", "--preserve-fds", preserve, "--process", "p", "id"];
         let mut command =
             harness.through_shell(&harness.wrapper(), "exec 3</dev/null 4</dev/null", &arguments);
         command.env("LISTEN_FDS", listen);
-        let call = call(&harness, &command.output().unwrap());
+        let call = only_call(&harness, &command.output().unwrap());
         let number = argv(&call)[7].strip_prefix("/proc/self/fd/").unwrap().to_owned();
         assert!(number.parse::<i32>().unwrap() >= lowest, "{number}");
-        assert_eq!(added(&harness, &call), ["3", "4", &number]);
+        assert_eq!(added_descriptors(&harness, &call), ["3", "4", &number]);
         assert_eq!(call["process_file"], EXPECTED);
     }
-    let said = check_passed_through(
+    let error = check_passed_through(
         &harness,
         &["--root=root", "exec", "--preserve-fds=no", "--process", "p", "id"],
     );
-    assert!(said.contains("--preserve-fds"), "{said}");
+    assert!(error.contains("--preserve-fds"), "{error}");
 }
 
 #[test]
 fn an_exec_marker_applies_only_to_the_root_of_its_container() {
     let harness = harness();
     symlink("root", harness.path("link")).unwrap();
-    mark(&harness, "id", &harness.path("root"));
-    for (root, applies) in [("root", true), ("link", true), ("other", false)] {
+    write_marker(&harness, "id", &harness.path("root"));
+    for (root, is_applied) in [("root", true), ("link", true), ("other", false)] {
         let output = harness.run(&["--root", root, "exec", "--process", "p", "id"]);
-        let expected = if applies { EXPECTED } else { GIVEN };
-        assert_eq!(call(&harness, &output)["process_file"], expected, "{root}");
+        let expected = if is_applied { EXPECTED } else { GIVEN };
+        assert_eq!(only_call(&harness, &output)["process_file"], expected, "{root}");
     }
     // Without `--root`, the default of the runtime applies.
     let owner = nri_locate::NridOwner::of(
@@ -177,13 +177,13 @@ fn an_exec_marker_applies_only_to_the_root_of_its_container() {
         rustix::process::geteuid().as_raw(),
         Some("/x".into()),
     );
-    mark(&harness, "id", &nri_locate::runtime_root("runc", &owner, Some(Path::new("/x"))));
+    write_marker(&harness, "id", &nri_locate::runtime_root("runc", &owner, Some(Path::new("/x"))));
     let output = harness
         .command(&["exec", "--process", "p", "id"])
         .env("XDG_RUNTIME_DIR", "/x")
         .output()
         .unwrap();
-    assert_eq!(call(&harness, &output)["process_file"], EXPECTED);
+    assert_eq!(only_call(&harness, &output)["process_file"], EXPECTED);
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn an_exec_without_changes_is_passed_through() {
     let harness = harness();
     let exec = ["--root", "root", "exec", "--process", "p", "id"];
     assert_eq!(check_passed_through(&harness, &exec), "", "no marker");
-    mark(&harness, "other", &harness.path("root"));
+    write_marker(&harness, "other", &harness.path("root"));
     assert_eq!(check_passed_through(&harness, &exec), "", "a marker of another container");
-    mark(&harness, "id", &harness.path("bundle"));
+    write_marker(&harness, "id", &harness.path("bundle"));
     assert_eq!(check_passed_through(&harness, &exec), "", "a marker of another root");
-    mark(&harness, "id", &harness.path("root"));
+    write_marker(&harness, "id", &harness.path("root"));
     for arguments in [
         &["--root=root", "exec", "id", "sh"][..],
         &["--root=root", "exec", "id", "sh", "--process", "p"],
@@ -232,10 +232,10 @@ fn an_exec_without_changes_is_passed_through() {
 #[test]
 fn an_exec_is_passed_through_while_nri_is_bypassed() {
     let harness = harness();
-    mark(&harness, "id", &harness.path("root"));
+    write_marker(&harness, "id", &harness.path("root"));
     let exec = ["--root", "root", "exec", "--process", "p", "id"];
     let output = harness.command(&exec).env(BYPASS_ENV, "1").output().unwrap();
-    assert_eq!(argv(&call(&harness, &output))[1..], exec);
+    assert_eq!(argv(&only_call(&harness, &output))[1..], exec);
     harness.configure("disable = true");
     assert_eq!(check_passed_through(&harness, &exec), "");
 }
@@ -249,11 +249,11 @@ fn an_exec_with_an_unusable_marker_or_process_file_is_passed_through_with_a_warn
     let exec = ["--log=log", "--log-format=json", "--root=root", "exec", "--process", "p", "id"];
     let check = |because: &str| {
         let _ = fs::remove_file(harness.path("log"));
-        let said = check_passed_through(&harness, &exec);
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let error = check_passed_through(&harness, &exec);
+        assert_eq!(error.lines().count(), 1, "{error}");
         let log: Value = serde_json::from_slice(&fs::read(harness.path("log")).unwrap()).unwrap();
         assert_eq!(log["level"], "warning");
-        for text in [said.as_str(), log["msg"].as_str().unwrap()] {
+        for text in [error.as_str(), log["msg"].as_str().unwrap()] {
             assert!(text.contains(because) && text.contains("exec in id"), "{because:?} in {text}");
         }
     };
@@ -261,7 +261,7 @@ fn an_exec_with_an_unusable_marker_or_process_file_is_passed_through_with_a_warn
     check("exec/id.json");
     fs::write(&marker, vec![b' '; (4 << 20) + 1]).unwrap();
     check("larger than");
-    mark(&harness, "id", &harness.path("root"));
+    write_marker(&harness, "id", &harness.path("root"));
     mode(0o777);
     check("is writable by another user");
     mode(0o700);
@@ -282,5 +282,5 @@ fn an_exec_with_an_unusable_marker_or_process_file_is_passed_through_with_a_warn
     pipe.arg(harness.wrapper()).args(["--root=root", "exec", "--process", "/dev/stdin", "id"]);
     let output = pipe.output().unwrap();
     assert!(stderr(&output).contains("not a regular file"), "{}", stderr(&output));
-    assert_eq!(call(&harness, &output)["process_file"], "{\"env\":[]}");
+    assert_eq!(only_call(&harness, &output)["process_file"], "{\"env\":[]}");
 }

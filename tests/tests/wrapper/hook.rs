@@ -60,15 +60,15 @@ fn a_hook_sends_its_kind_record_and_state_to_nrid() {
 fn check_error(harness: &WrapperHarness, input: &[u8], parts: &[&str]) {
     for (name, kind) in KINDS {
         let output = hook(harness, name, input, |_| {});
-        let said = stderr(&output);
+        let error = stderr(&output);
         assert_eq!(
             output.status.code(),
             Some(i32::from(kind == HookKind::CreateRuntime)),
-            "{name}: {said}"
+            "{name}: {error}"
         );
-        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(error.lines().count(), 1, "{error}");
         for part in parts {
-            assert!(said.contains(part), "{name}: {part:?} in {said}");
+            assert!(error.contains(part), "{name}: {part:?} in {error}");
         }
     }
 }

@@ -13,9 +13,9 @@ fn refuse(harness: &WrapperHarness, globals: &[&str]) -> String {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
     harness.check_not_called();
-    let said = stderr(&output);
-    assert_eq!(said, format!("nri-container-runtime: {MESSAGE}\n"));
-    said
+    let error = stderr(&output);
+    assert_eq!(error, format!("nri-container-runtime: {MESSAGE}\n"));
+    error
 }
 
 #[test]

@@ -93,11 +93,11 @@ fn the_wrapper_never_runs_itself_as_the_runtime() {
     for wrapper in [harness.path("first/runc"), harness.beside("crun"), harness.wrapper()] {
         let output = harness.command(&["state", "id"]).env(RUNTIME_ENV, &wrapper).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        let said = stderr(&output);
+        let error = stderr(&output);
         assert!(
-            said.contains("nri-container-runtime itself")
-                && said.contains(&*wrapper.to_string_lossy()),
-            "{said}"
+            error.contains("nri-container-runtime itself")
+                && error.contains(&*wrapper.to_string_lossy()),
+            "{error}"
         );
     }
 }
@@ -108,11 +108,11 @@ fn a_missing_runtime_is_reported_with_the_searched_directories() {
     harness.configure("[runtime]\ncandidates = ['no-such-a', 'no-such-b']");
     let output = harness.run(&["--log=log", "--log-format=json", "create", "-b", "bundle", "id"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let error = stderr(&output);
+    assert_eq!(error.lines().count(), 1, "{error}");
     for part in ["no-such-a, no-such-b", &harness.text("bin"), "/usr/local/sbin", "[runtime].path"]
     {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(error.contains(part), "{part} in {error}");
     }
     assert!(fs::read_to_string(harness.path("log")).unwrap().contains("no-such-a"));
     for (name, why) in [
@@ -121,10 +121,10 @@ fn a_missing_runtime_is_reported_with_the_searched_directories() {
         ("bundle/config.json", "not an executable file"),
     ] {
         let value = if name.starts_with("no") { name.to_owned() } else { harness.text(name) };
-        let said = stderr(&harness.run(&["--nri-runtime", &value, "state", "id"]));
+        let error = stderr(&harness.run(&["--nri-runtime", &value, "state", "id"]));
         assert!(
-            said.contains(&value) && said.contains("--nri-runtime") && said.contains(why),
-            "{said}"
+            error.contains(&value) && error.contains("--nri-runtime") && error.contains(why),
+            "{error}"
         );
     }
 }
@@ -176,10 +176,10 @@ fn invalid_container_ids_are_refused() {
         for id in ["a/b", "../x", "/", "", ".", ".."] {
             let output = harness.run(&[verb, "--", id]);
             assert_eq!(output.status.code(), Some(1), "{verb} {id:?}");
-            let said = stderr(&output);
+            let error = stderr(&output);
             assert!(
-                said.contains(&format!("container id {id:?}")) && said.lines().count() == 1,
-                "{said}"
+                error.contains(&format!("container id {id:?}")) && error.lines().count() == 1,
+                "{error}"
             );
         }
     }

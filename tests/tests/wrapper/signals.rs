@@ -19,12 +19,15 @@ use std::{
 const SI_USER: i64 = 0;
 const SI_KERNEL: i64 = 0x80;
 
-/// Starts the command of `make`, with a runtime that records signals until the file `go` exists and
-/// then exits with 7. Returns when the runtime is called.
-fn start_held(harness: &WrapperHarness, make: impl FnOnce(&WrapperHarness) -> Command) -> Running {
+/// Starts the command of `make`, with a runtime that records signals until the file `release`
+/// exists and then exits with 7. Returns when the runtime is called.
+fn start_blocked(
+    harness: &WrapperHarness,
+    make: impl FnOnce(&WrapperHarness) -> Command,
+) -> Running {
     harness
         .fake
-        .script(&always(json!({"catch": true, "until": harness.path("go"), "exit": 7})))
+        .script(&always(json!({"catch": true, "until": harness.path("release"), "exit": 7})))
         .unwrap();
     let running = Running::start(&mut make(harness));
     harness.fake.wait("the call", |records| !records.is_empty());
@@ -58,7 +61,7 @@ fn state(pid: i64) -> Option<char> {
 fn a_signal_to_the_wrapper_alone_is_forwarded_to_the_child() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
-    let mut wrapper = start_held(&harness, create);
+    let mut wrapper = start_blocked(&harness, create);
     for signal in [
         Signal::SIGTERM,
         Signal::SIGINT,
@@ -73,7 +76,7 @@ fn a_signal_to_the_wrapper_alone_is_forwarded_to_the_child() {
         assert_eq!(records_of(&records, signal)[0]["sender"], wrapper.pid(), "{signal}");
         assert_eq!(records_of(&records, signal)[0]["code"], SI_USER, "{signal}");
     }
-    fs::write(harness.path("go"), "").unwrap();
+    fs::write(harness.path("release"), "").unwrap();
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
     assert_eq!(server.finished().unwrap().exit, nri_control::Exit::Code(7));
 }
@@ -83,7 +86,7 @@ fn ctrl_c_reaches_the_child_once() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
     let (master, terminal) = terminal();
-    let mut wrapper = start_held(&harness, |harness| {
+    let mut wrapper = start_blocked(&harness, |harness| {
         let mut setsid = harness.command_of(Path::new("/usr/bin/setsid"), &["--ctty"]);
         setsid.arg(harness.wrapper()).args(["create", "--bundle", "bundle", "id"]);
         setsid
@@ -111,7 +114,7 @@ fn ctrl_c_reaches_the_child_once() {
             records_of(&records, signal).iter().map(|n| n["code"].as_i64().unwrap()).collect();
         assert_eq!(received, [SI_KERNEL], "{signal}");
     }
-    fs::write(harness.path("go"), "").unwrap();
+    fs::write(harness.path("release"), "").unwrap();
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
 }
 
@@ -131,7 +134,7 @@ fn terminal() -> (OwnedFd, fs::File) {
 fn the_wrapper_dies_by_the_signal_of_the_child() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
-    harness.fake.script(&always(json!({"until": harness.path("go")}))).unwrap();
+    harness.fake.script(&always(json!({"until": harness.path("release")}))).unwrap();
     let mut wrapper = Running::start(&mut create(&harness));
     harness.fake.wait("the call", |records| !records.is_empty());
     wrapper.signal(Signal::SIGTERM);
@@ -142,7 +145,7 @@ fn the_wrapper_dies_by_the_signal_of_the_child() {
 fn killing_the_wrapper_kills_the_child() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
-    let wrapper = start_held(&harness, create);
+    let wrapper = start_blocked(&harness, create);
     let child = harness.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
     assert_ne!(child, i64::from(wrapper.pid()));
     wrapper.signal(Signal::SIGKILL);
@@ -154,31 +157,31 @@ fn killing_the_wrapper_kills_the_child() {
 fn the_wrapper_stops_and_continues_with_the_child() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
-    let mut wrapper = start_held(&harness, create);
+    let mut wrapper = start_blocked(&harness, create);
     let child = harness.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
     kill(Pid::from_raw(child as i32), Signal::SIGSTOP).unwrap();
     wait_until("the wrapper stops with its child", || state(wrapper.pid().into()) == Some('T'));
     wrapper.signal(Signal::SIGCONT);
     wait_until("the child continues with the wrapper", || state(child) != Some('T'));
-    fs::write(harness.path("go"), "").unwrap();
+    fs::write(harness.path("release"), "").unwrap();
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
 }
 
 #[test]
 fn a_signal_before_the_child_starts_kills_the_wrapper() {
     let harness = WrapperHarness::new();
-    let (requested, go) = (harness.path("requested"), harness.path("go"));
+    let (requested, release) = (harness.path("requested"), harness.path("release"));
     let request = requested.clone();
     let _server = Server::start(&harness, move |_| {
         fs::write(&request, "").unwrap();
-        wait_until("the test creates the file go", || go.exists());
+        wait_until("the test creates the file release", || release.exists());
         crate::harness::Reaction::Close
     });
     let mut wrapper = Running::start(&mut create(&harness));
     wait_until("nrid receives the request", || requested.exists());
     wrapper.signal(Signal::SIGTERM);
     assert_eq!(wrapper.0.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
-    fs::write(harness.path("go"), "").unwrap();
+    fs::write(harness.path("release"), "").unwrap();
     harness.check_not_called();
 }
 

@@ -11,13 +11,13 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// A verb that runs by `execve` without nrid (`state`), one that runs by `execve` after a reply of
-/// nrid (`run`), and the verbs that run as a child.
+/// `state` runs by `execve` without nrid, `run` runs by `execve` after a reply of nrid, and the
+/// other verbs run as a child.
 const VERBS: [&str; 6] = ["state", "run", "create", "start", "update", "delete"];
 
 /// Calls the fake runtime directly and through the wrapper; `make` returns the command for either
 /// program. Returns output and recorded call of both.
-fn both(
+fn direct_and_wrapped(
     harness: &WrapperHarness,
     make: impl Fn(&std::path::Path) -> Command,
 ) -> [(Output, Value); 2] {
@@ -33,7 +33,7 @@ fn both(
 /// Checks that a direct call and one through the wrapper are the same, except for process ids and
 /// the parent-death signal of a child.
 fn check_same(harness: &WrapperHarness, what: &str, make: impl Fn(&std::path::Path) -> Command) {
-    let [(direct_output, direct), (wrapped_output, wrapped)] = both(harness, make);
+    let [(direct_output, direct), (wrapped_output, wrapped)] = direct_and_wrapped(harness, make);
     assert_eq!(wrapped["argv"], direct["argv"], "{what}");
     for key in ["env", "cwd", "umask", "fds", "blocked", "ignored"] {
         // Two runs have different pipes and sockets, so only the kind of these is compared.

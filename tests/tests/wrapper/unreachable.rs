@@ -23,11 +23,11 @@ fn nrid(harness: &WrapperHarness, step: serde_json::Value) -> FakeRuntime {
 /// Checks that the wrapper exits with 1 and writes one line to stderr, which has the reason
 /// `because` and both ways to bypass NRI.
 fn check_fails(output: &Output, because: &str) {
-    let said = stderr(output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let error = stderr(output);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
     for part in [because, &format!("{BYPASS_ENV}=1"), BYPASS_FILE] {
-        assert!(said.contains(part), "{part:?} in {said}");
+        assert!(error.contains(part), "{part:?} in {error}");
     }
 }
 
@@ -70,11 +70,11 @@ fn an_update_starts_nrid_where_records_exist() {
     };
     assert_eq!(call("update"), (0, String::new()));
     std::fs::write(records.join("x.json"), "{}").unwrap();
-    let (started, said) = call("update");
+    let (started, error) = call("update");
     assert_eq!(started, 1);
     assert!(
-        said.contains("continuing without NRI: nrid did not start: cannot read /opt/nri/plugins"),
-        "{said}"
+        error.contains("continuing without NRI: nrid did not start: cannot read /opt/nri/plugins"),
+        "{error}"
     );
     // delete does not start nrid: the next nrid detects deleted containers.
     assert_eq!(call("delete"), (0, String::new()));
@@ -110,8 +110,8 @@ fn creations_proceed_without_nrid_if_unreachable_is_pass() {
         let output = harness.run(&[verb, "id"]);
         assert!(output.status.success());
         assert_eq!(harness.fake.calls().len(), 1);
-        let said = stderr(&output);
-        assert!(said.contains("without NRI") && said.contains("/opt/nri/plugins"), "{said}");
+        let error = stderr(&output);
+        assert!(error.contains("without NRI") && error.contains("/opt/nri/plugins"), "{error}");
     }
 }
 
@@ -129,7 +129,7 @@ fn an_nrid_that_exits_silently_or_exceeds_start_timeout_is_an_error() {
 #[test]
 fn nrid_is_started_on_first_use() {
     let harness = WrapperHarness::new();
-    let nrid = nrid(&harness, json!({"until": harness.path("go"), "stdout": "ready\n"}));
+    let nrid = nrid(&harness, json!({"until": harness.path("release"), "stdout": "ready\n"}));
     let mut wrapper = harness.command(&["create", "id"]).spawn().unwrap();
     let call = nrid.wait("nrid is started", |records| !records.is_empty()).remove(0);
     let expected = [
@@ -142,7 +142,7 @@ fn nrid_is_started_on_first_use() {
     assert_eq!(argv(&call)[1..], expected);
     assert_eq!(call["own"]["cwd"], "/");
     let server = Server::proceeding(&harness);
-    std::fs::write(harness.path("go"), "").unwrap();
+    std::fs::write(harness.path("release"), "").unwrap();
     assert!(wrapper.wait().unwrap().success());
     assert_eq!(server.received().len(), 2);
     assert_eq!(harness.fake.calls().len(), 1);
@@ -195,17 +195,17 @@ fn a_closed_connection_is_retried_once() {
 #[test]
 fn an_nrid_that_shuts_down_during_a_request_is_started_again() {
     let harness = WrapperHarness::new();
-    let nrid = nrid(&harness, json!({"until": harness.path("go"), "stdout": "ready\n"}));
+    let nrid = nrid(&harness, json!({"until": harness.path("release"), "stdout": "ready\n"}));
     let socket = harness.path("state").join(nri_control::CONTROL_SOCKET);
-    let ending = Server::start(&harness, move |_| {
+    let stopping_server = Server::start(&harness, move |_| {
         std::fs::remove_file(&socket).unwrap();
         Reaction::Close
     });
     let mut wrapper = harness.command(&["create", "id"]).spawn().unwrap();
     nrid.wait("nrid is started", |records| !records.is_empty());
-    assert_eq!(ending.received().len(), 1);
+    assert_eq!(stopping_server.received().len(), 1);
     let server = Server::proceeding(&harness);
-    std::fs::write(harness.path("go"), "").unwrap();
+    std::fs::write(harness.path("release"), "").unwrap();
     assert!(wrapper.wait().unwrap().success());
     assert_eq!(server.received().len(), 2);
     assert_eq!(harness.fake.calls().len(), 1);

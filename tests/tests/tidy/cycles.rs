@@ -1,11 +1,12 @@
 //! Checks that modules have no import cycles: in each crate, the imports of the files form a DAG.
 //!
-//! A file depends on the files that define the items it names, in `use` or with a path; re-exports
-//! are followed to the definition. Declaring a child module is no dependency; naming an item that a
-//! parent only re-exports is no dependency on the parent. A parent and a child that name each
+//! A file depends on the files that define the items that it names, in `use` or with a path. A
+//! re-exported item counts as an item of the file that defines it, not of the file that re-exports
+//! it. The declaration of a child module is no dependency. A parent and a child that name each
 //! other's items form a cycle; move the shared items to a file below both.
 //!
-//! `cargo test -p nri-tests --test tidy circle -- --nocapture` prints the circles of exceptions.
+//! `cargo test -p nri-tests --test tidy cycle -- --nocapture` prints the cycles of the crates in
+//! `EXCEPTIONS`.
 
 use crate::clean;
 use crate::modules::{Module, Modules};
@@ -16,7 +17,7 @@ use toml::{Table, Value};
 /// Crates that still have cycles. A crate without cycles must not be listed.
 const EXCEPTIONS: &[&str] = &[];
 
-/// Limit of printed cycles per target.
+/// Maximum number of printed cycles per target. The removal of one cycle often removes others.
 const PRINTED: usize = 12;
 
 /// Dependencies: file, file that it names, line of the name.
@@ -35,7 +36,7 @@ enum Name {
 /// Finds definitions. Each name of each module is resolved once, since glob imports may be cyclic.
 struct Names<'a> {
     modules: &'a [Module],
-    known: BTreeMap<(usize, &'a str), Option<Name>>,
+    resolved: BTreeMap<(usize, &'a str), Option<Name>>,
 }
 
 impl<'a> Names<'a> {
@@ -52,26 +53,27 @@ impl<'a> Names<'a> {
             };
             rest = others;
         }
-        let mut inside = rest.len() < path.len();
+        let mut is_in_crate = rest.len() < path.len();
         for name in rest {
             match self.lookup(at, name) {
                 Some(Name::Module(module)) => at = module,
                 Some(Name::Item(module)) => return Some(module),
                 Some(Name::Foreign) => return None,
                 // A macro defines the item.
-                None if inside => return Some(at),
+                None if is_in_crate => return Some(at),
                 None => return None,
             }
-            inside = true;
+            is_in_crate = true;
         }
         Some(at)
     }
 
+    /// Resolves a name in a module; returns `None` if the name is unknown.
     fn lookup(&mut self, module: usize, name: &'a str) -> Option<Name> {
-        if let Some(known) = self.known.get(&(module, name)) {
-            return *known;
+        if let Some(resolved) = self.resolved.get(&(module, name)) {
+            return *resolved;
         }
-        self.known.insert((module, name), None); // of a circle of globs
+        self.resolved.insert((module, name), None); // the result of a cycle of glob imports
         let here = &self.modules[module];
         let found = if let Some(child) = here.children.get(name) {
             Some(Name::Module(*child))
@@ -85,7 +87,7 @@ impl<'a> Names<'a> {
                 if from == module { None } else { self.lookup(from, name) }
             })
         };
-        self.known.insert((module, name), found);
+        self.resolved.insert((module, name), found);
         found
     }
 
@@ -105,7 +107,7 @@ impl<'a> Names<'a> {
 
 /// Returns the dependencies between the files of a target.
 fn edges(modules: &[Module]) -> Edges {
-    let mut names = Names { modules, known: BTreeMap::new() };
+    let mut names = Names { modules, resolved: BTreeMap::new() };
     let mut edges = Edges::new();
     for (number, module) in modules.iter().enumerate() {
         for (path, line) in &module.paths {
@@ -122,49 +124,49 @@ fn edges(modules: &[Module]) -> Edges {
 
 /// Returns the files of the shortest cycle, if there is a cycle.
 fn shortest(edges: &Edges) -> Option<Vec<String>> {
-    let circles = edges.keys().filter_map(|start| {
-        let mut before: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut next = VecDeque::from([start.as_str()]);
-        while let Some(file) = next.pop_front() {
+    let cycles = edges.keys().filter_map(|start| {
+        let mut previous: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut queue = VecDeque::from([start.as_str()]);
+        while let Some(file) = queue.pop_front() {
             for needed in edges.get(file).into_iter().flat_map(BTreeMap::keys) {
                 if needed == start {
-                    let mut circle = vec![start.clone()];
+                    let mut cycle = vec![start.clone()];
                     let mut at = file;
                     while at != start {
-                        circle.insert(1, at.to_owned());
-                        at = before[at];
+                        cycle.insert(1, at.to_owned());
+                        at = previous[at];
                     }
-                    return Some(circle);
+                    return Some(cycle);
                 }
-                if !before.contains_key(needed.as_str()) {
-                    before.insert(needed, file);
-                    next.push_back(needed);
+                if !previous.contains_key(needed.as_str()) {
+                    previous.insert(needed, file);
+                    queue.push_back(needed);
                 }
             }
         }
         None
     });
-    circles.min_by_key(Vec::len)
+    cycles.min_by_key(Vec::len)
 }
 
 /// Returns the cycles of a target, shortest first, as `a.rs:3 -> b.rs:5 -> a.rs`. The search for
 /// the next cycle ignores the last import of each cycle found.
-fn circles(mut edges: Edges) -> Vec<String> {
+fn cycles(mut edges: Edges) -> Vec<String> {
     let mut found = vec![];
-    while let Some(circle) = shortest(&edges) {
+    while let Some(cycle) = shortest(&edges) {
         if found.len() == PRINTED {
             found.push("… and more".to_owned());
             break;
         }
-        let needed = circle.iter().cycle().skip(1);
-        let steps: Vec<String> = circle
+        let needed = cycle.iter().cycle().skip(1);
+        let steps: Vec<String> = cycle
             .iter()
             .zip(needed)
             .map(|(file, needed)| format!("{file}:{}", edges[file][needed]))
             .collect();
-        found.push(format!("{} -> {}", steps.join(" -> "), circle[0]));
-        let last = &circle[circle.len() - 1];
-        edges.get_mut(last).unwrap().remove(&circle[0]);
+        found.push(format!("{} -> {}", steps.join(" -> "), cycle[0]));
+        let last = &cycle[cycle.len() - 1];
+        edges.get_mut(last).unwrap().remove(&cycle[0]);
     }
     found
 }
@@ -206,33 +208,33 @@ fn of_crates(
     let (mut found, mut compiled) = (BTreeMap::new(), BTreeSet::new());
     let files = texts.keys().copied().collect();
     for (folder, manifest) in manifests {
-        let mut circles_here = vec![];
+        let mut cycles_here = vec![];
         for root in roots(folder, manifest, &files) {
             let modules =
                 Modules::read(&root, &|path| texts.get(path).map(|text| (*text).to_owned()));
-            circles_here.extend(circles(edges(&modules.all)));
+            cycles_here.extend(cycles(edges(&modules.all)));
             compiled.extend(modules.all.into_iter().map(|module| module.file));
         }
-        found.insert(folder.clone(), circles_here);
+        found.insert(folder.clone(), cycles_here);
     }
     (found, compiled)
 }
 
 /// Returns cycles outside the exceptions, and exceptions without a cycle.
-fn wrong(found: &BTreeMap<String, Vec<String>>, exceptions: &[&str]) -> Vec<String> {
-    let mut wrong = vec![];
-    for (folder, circles) in found {
-        match (exceptions.contains(&folder.as_str()), circles.is_empty()) {
-            (false, false) => wrong.extend(circles.iter().cloned()),
+fn violations(found: &BTreeMap<String, Vec<String>>, exceptions: &[&str]) -> Vec<String> {
+    let mut violations = vec![];
+    for (folder, cycles) in found {
+        match (exceptions.contains(&folder.as_str()), cycles.is_empty()) {
+            (false, false) => violations.extend(cycles.iter().cloned()),
             (true, true) => {
-                wrong.push(format!("{folder} has no circle any more: remove it from EXCEPTIONS"));
+                violations.push(format!("{folder} has no cycle: remove it from EXCEPTIONS"));
             }
             _ => {}
         }
     }
     let unknown = exceptions.iter().filter(|folder| !found.contains_key(**folder));
-    wrong.extend(unknown.map(|folder| format!("{folder} is an exception and no crate")));
-    wrong
+    violations.extend(unknown.map(|folder| format!("{folder} is in EXCEPTIONS, but is no crate")));
+    violations
 }
 
 /// Applies the rule to one crate, `a`, with these files.
@@ -242,13 +244,13 @@ fn check(files: &[(&str, &str)], exceptions: &[&str], expected: &[&str]) {
         files.iter().map(|(path, text)| (format!("a/src/{path}"), *text)).collect();
     let texts = texts.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     let (found, _) = of_crates(&[("a".to_owned(), Table::new())], &texts);
-    let found = wrong(&found, exceptions);
+    let found = violations(&found, exceptions);
     let short: Vec<String> = found.iter().map(|line| line.replace("a/src/", "")).collect();
     assert_eq!(short, expected);
 }
 
 #[test]
-fn a_circle_of_modules_is_found_and_printed() {
+fn an_import_cycle_is_found_and_printed() {
     let lib = ("lib.rs", "mod b;\nmod c;");
     let (b, c) = ("pub struct B;\nuse crate::c::C;", "use super::b;\npub struct C(b::B);");
     check(&[lib, ("b.rs", b), ("c.rs", c)], &[], &["b.rs:2 -> c.rs:1 -> b.rs"]);
@@ -264,15 +266,15 @@ fn a_circle_of_modules_is_found_and_printed() {
 }
 
 #[test]
-fn a_child_and_its_parent_are_a_circle_if_each_needs_the_other() {
+fn a_child_and_its_parent_form_a_cycle_if_each_uses_the_other() {
     let parent = ("lib.rs", "mod b;\nuse b::B;\npub struct A(B);");
     check(&[parent, ("b.rs", "pub struct B(crate::A);")], &[], &["b.rs:1 -> lib.rs:2 -> b.rs"]);
     check(&[("lib.rs", "mod b;\npub struct A;"), ("b.rs", "use super::A;")], &[], &[]);
     // An item that the parent only re-exports is no dependency on the parent.
     let facade = ("lib.rs", "mod b;\nmod c;\npub use b::B;\npub use c::*;");
     check(&[facade, ("b.rs", "pub struct B;"), ("c.rs", "pub struct C(crate::B);")], &[], &[]);
-    let circle = [facade, ("b.rs", "pub struct B(crate::C);"), ("c.rs", "pub struct C(crate::B);")];
-    check(&circle, &[], &["b.rs:1 -> c.rs:1 -> b.rs"]);
+    let cycle = [facade, ("b.rs", "pub struct B(crate::C);"), ("c.rs", "pub struct C(crate::B);")];
+    check(&cycle, &[], &["b.rs:1 -> c.rs:1 -> b.rs"]);
     // Tests in the file itself, and tests in a separate file.
     check(&[("lib.rs", "pub fn f() {}\nmod t { use super::*; use super::f; }")], &[], &[]);
     check(&[("lib.rs", "pub fn f() {}\nmod t;"), ("t.rs", "use super::*;")], &[], &[]);
@@ -285,7 +287,7 @@ fn a_child_and_its_parent_are_a_circle_if_each_needs_the_other() {
 
 #[test]
 fn modules_are_found_where_rustc_finds_them() {
-    let circle = "b/c/d.rs:1 -> b/mod.rs:1 -> b/c/d.rs";
+    let cycle = "b/c/d.rs:1 -> b/mod.rs:1 -> b/c/d.rs";
     check(
         &[
             ("lib.rs", "mod b;"),
@@ -293,7 +295,7 @@ fn modules_are_found_where_rustc_finds_them() {
             ("b/c/d.rs", "pub struct D(pub(in crate::b) super::super::B);"),
         ],
         &[],
-        &[circle],
+        &[cycle],
     );
     check(
         &[
@@ -325,15 +327,15 @@ fn modules_are_found_where_rustc_finds_them() {
 
 #[test]
 fn an_exception_that_is_not_needed_is_an_error() {
-    let circle =
+    let cycle =
         [("lib.rs", "mod b;\nuse b::B;\npub struct A;"), ("b.rs", "use super::A;\npub struct B;")];
-    check(&circle, &["a"], &[]);
-    check(&circle[..1], &["a"], &["a has no circle any more: remove it from EXCEPTIONS"]);
-    check(&circle, &["a", "z"], &["z is an exception and no crate"]);
+    check(&cycle, &["a"], &[]);
+    check(&cycle[..1], &["a"], &["a has no cycle: remove it from EXCEPTIONS"]);
+    check(&cycle, &["a", "z"], &["z is in EXCEPTIONS, but is no crate"]);
 }
 
 #[test]
-fn there_is_no_circle_of_modules() {
+fn modules_have_no_import_cycle() {
     let manifests: Vec<(String, Table)> = sources(&["Cargo.toml"])
         .iter()
         .filter_map(|manifest| {
@@ -344,10 +346,10 @@ fn there_is_no_circle_of_modules() {
     let texts: BTreeMap<&str, &str> =
         rust().iter().map(|source| (source.path.as_str(), source.text.as_str())).collect();
     let (found, compiled) = of_crates(&manifests, &texts);
-    for (folder, circles) in found.iter().filter(|(_, circles)| !circles.is_empty()) {
-        println!("{folder}:\n  {}", circles.join("\n  "));
+    for (folder, cycles) in found.iter().filter(|(_, cycles)| !cycles.is_empty()) {
+        println!("{folder}:\n  {}", cycles.join("\n  "));
     }
     let unknown = texts.keys().filter(|path| !compiled.contains(**path));
-    clean(unknown.map(|path| format!("{path}: part of no target")).collect());
-    clean(wrong(&found, EXCEPTIONS));
+    clean(unknown.map(|path| format!("{path} belongs to no target")).collect());
+    clean(violations(&found, EXCEPTIONS));
 }
