@@ -5,7 +5,7 @@
 #   Needs root and `make release`. On a busy machine compare the ratio, not the times.
 set -eu
 case ${1:-40} in *[!0-9]*) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;; esac
-lives=${1:-40}
+count=${1:-40}
 here=$(cd "$(dirname "$0")" && pwd -P)
 target=${CARGO_TARGET_DIR:-$here/../target}
 bin=$target/release
@@ -21,17 +21,18 @@ finish() { "$bin/nrictl" stop || true; rm -rf "$dir"; }
 trap finish EXIT
 now() { date +%s%N; }
 
-# verb NAME CALL...: adds the microseconds of the call to the sum of the verb
+# verb NAME CALL...: adds the duration of the call in microseconds to the variable sum_NAME
 verb() {
   name=$1
   shift
-  t=$(now)
+  start=$(now)
   "$@" </dev/null >/dev/null 2>&1
-  t=$(($(now) - t))
-  eval "sum_$name=\$((\${sum_$name:-0} + t / 1000))"
+  microseconds=$((($(now) - start) / 1000))
+  eval "sum_$name=\$((\${sum_$name:-0} + $microseconds))"
 }
 
-life() { # RUNTIME...
+# life RUNTIME...: runs one life cycle of a container
+life() {
   rm -rf "$dir/b"; "$here/bundle.sh" "$dir/b" --cgroup "/nri-bench-$$" -- /bin/sleep 1000
   verb create "$@" --root "$dir/r" create --bundle "$dir/b" --pid-file "$dir/pid" bench
   verb start "$@" --root "$dir/r" start bench
@@ -43,28 +44,29 @@ life() { # RUNTIME...
   verb delete "$@" --root "$dir/r" delete bench
 }
 
-round() { # NAME WRAPPER...
+# round NAME WRAPPER...: runs life cycles with runc and with the wrapper, and prints the means
+round() {
   label=$1; shift
   for v in create start kill delete; do eval "sum_$v=0 bare_$v=0"; done
   i=0
-  while [ $i -lt "$lives" ]; do
+  while [ $i -lt "$count" ]; do
     life runc
     for v in create start kill delete; do
-      eval "bare_$v=\$((bare_$v + sum_$v)) keep_$v=\${keep_$v:-0} sum_$v=0"
+      eval "bare_$v=\$((bare_$v + sum_$v)) wrapped_$v=\${wrapped_$v:-0} sum_$v=0"
     done
     life "$@"
-    for v in create start kill delete; do eval "keep_$v=\$((keep_$v + sum_$v)) sum_$v=0"; done
+    for v in create start kill delete; do eval "wrapped_$v=\$((wrapped_$v + sum_$v)) sum_$v=0"; done
     i=$((i + 1))
   done
   for v in create start kill delete; do
-    eval "b=\$((bare_$v / lives)) w=\$((keep_$v / lives)) keep_$v=0"
+    eval "b=\$((bare_$v / count)) w=\$((wrapped_$v / count)) wrapped_$v=0"
     # shellcheck disable=SC2154 # eval sets b and w
     printf '%-12s %-7s runc %6d us   wrapper %6d us   ratio %d.%02d\n' \
       "$label" "$v" "$b" "$w" $((w / b)) $((w * 100 / b % 100))
   done
 }
 
-echo "$lives life cycles each, alternately: $(runc --version | head -1)"
+echo "$count life cycles each, alternately: $(runc --version | head -1)"
 "$bin/nrictl" start
 round 'no plugin' "$bin/nri-container-runtime"
 "$bin/nrictl" stop

@@ -7,11 +7,11 @@
 #   --hooks JSON        object for hooks
 #   --env K=V           adds a variable; may be repeated
 #   --annotation K=V    may be repeated
-#   --root DIR          root file system, for bundles that share one; made if missing (default:
-#                       rootfs in the bundle)
-#   --terminal          process.terminal is true
+#   --root DIR          root file system, which several bundles may share; made if missing
+#                       (default: rootfs in the bundle)
+#   --terminal          sets process.terminal to true
 #   ARGS                default: /probe, which reports the container's properties (see probe.sh)
-# Plain sh: it needs neither python nor jq.
+# The script is plain sh, so it needs neither Python nor jq.
 set -eu
 PATH=${PATH:-}:/usr/sbin:/usr/bin:/sbin:/bin
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -55,20 +55,20 @@ rest=$(printf '%s' "$resources" | sed -e '1s/^[[:space:]]*{[[:space:]]*//')
 [ "${rest#\}}" != "$rest" ] || rest=", $rest"
 
 mkdir -p "$dir"
-case $root in /*) place=$root ;; *) place=$dir/$root ;; esac
-if [ ! -e "$place/probe" ]; then
+case $root in /*) rootfs=$root ;; *) rootfs=$dir/$root ;; esac
+if [ ! -e "$rootfs/probe" ]; then
   busybox=$(command -v busybox) || { echo 'bundle.sh: no busybox, run setup.sh' >&2; exit 1; }
-  for d in bin dev proc sys tmp etc root; do mkdir -p "$place/$d"; done
-  cp "$busybox" "$place/bin/busybox"
-  chroot "$place" /bin/busybox --install -s /bin || {
-    echo 'bundle.sh: busybox is not static, or we are not root: run setup.sh as root' >&2
+  for d in bin dev proc sys tmp etc root; do mkdir -p "$rootfs/$d"; done
+  cp "$busybox" "$rootfs/bin/busybox"
+  chroot "$rootfs" /bin/busybox --install -s /bin || {
+    echo 'bundle.sh: busybox is not static, or the user is not root: run setup.sh as root' >&2
     exit 1
   }
-  echo root:x:0:0:root:/root:/bin/sh >"$place/etc/passwd"
-  echo root:x:0: >"$place/etc/group"
-  cp "$here/probe.sh" "$place/probe.new"
-  chmod 755 "$place/probe.new"
-  mv "$place/probe.new" "$place/probe"
+  echo root:x:0:0:root:/root:/bin/sh >"$rootfs/etc/passwd"
+  echo root:x:0: >"$rootfs/etc/group"
+  cp "$here/probe.sh" "$rootfs/probe.new"
+  chmod 755 "$rootfs/probe.new"
+  mv "$rootfs/probe.new" "$rootfs/probe"
 fi
 
 caps='"CAP_AUDIT_WRITE", "CAP_KILL", "CAP_NET_BIND_SERVICE"'

@@ -1,11 +1,11 @@
 #!/bin/sh
 # cgroups.sh CMD ARGS...
-#   Runs CMD with all controllers on cgroup v1 if the host is hybrid, and exits with its status. On
-#   a host with cgroup v1 and a v2 hierarchy that has controllers, crun refuses to run and runc
-#   cannot limit hugepages. There CMD runs in a private mount namespace in which those controllers
-#   are mounted as v1; afterwards they are returned to v2. On other hosts, and in a nested call, the
-#   script only runs CMD. Several calls may run at once: the last one returns the controllers.
-#   Processes that outlive CMD keep the namespace and the controllers, so CMD must stop its nrid.
+#   Runs CMD and exits with its status. A host is hybrid if it has cgroup v1 and a v2 hierarchy with
+#   controllers: there crun refuses to run, and runc cannot limit hugepages. On a hybrid host, CMD
+#   runs in a private mount namespace in which the controllers of v2 are mounted as v1; afterwards
+#   they are returned to v2. On other hosts, and in a nested call, the script only runs CMD. Several
+#   calls may run at once: the last one returns the controllers. Processes that outlive CMD keep the
+#   namespace and the controllers, so CMD must stop its nrid.
 set -u
 case ${1:-} in '' | -*) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;; esac
 PATH=${PATH:-}:/usr/sbin:/usr/bin:/sbin:/bin
@@ -20,9 +20,9 @@ exec 8>"$lock.change" 9<>"$lock"
 flock -x 8
 moved=$(cat "$lock" "$unified" | tr ' ' '\n' | sed '/^$/d' | sort -u | tr '\n' ' ')
 moved=${moved% }
-here=1
-for c in $moved; do grep -q " $root/$c cgroup " /proc/self/mounts || here=; done
-if [ -n "$here" ]; then # nothing to move, or moved in this namespace already
+is_v1_here=1
+for c in $moved; do grep -q " $root/$c cgroup " /proc/self/mounts || is_v1_here=; done
+if [ -n "$is_v1_here" ]; then # nothing to move, or moved in this namespace already
   exec 8>&- 9>&-
   exec "$@"
 fi
@@ -30,9 +30,9 @@ flock -s 9
 echo "$moved" >"$lock"
 flock -u 8
 
-# Returns the controllers to cgroup v2. The kernel drops a v1 hierarchy that is unmounted without
-# child cgroups; it may take time to release removed ones, so the function mounts, removes and
-# unmounts until the hierarchy has been dropped.
+# Returns the controllers to cgroup v2. The kernel drops a v1 hierarchy when it is unmounted and has
+# no child cgroups. It releases removed child cgroups with a delay, so the function mounts the
+# hierarchy, removes its cgroups and unmounts it, up to 50 times, until the controllers are in v2.
 return_controllers() {
   n=0 held=$moved d=$(mktemp -d)
   while [ -n "$held" ] && [ $n -lt 50 ]; do

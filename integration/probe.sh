@@ -14,6 +14,7 @@ for f in cpuset.cpus cpuset.mems cpu.shares cpu.weight cpu.cfs_quota_us cpu.cfs_
     if [ -e "$p" ]; then echo "$f=$(cat "$p")"; break; fi
   done
 done
+# shellcheck disable=SC3045 # the ulimit of busybox has -S and -H
 for r in n:nofile u:nproc c:core s:stack; do
   echo "rlimit.${r#*:}=$(ulimit -S "-${r%%:*}") $(ulimit -H "-${r%%:*}")"
 done

@@ -56,8 +56,8 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM HUP
 
-# run_group CMD...: runs CMD in a separate process group, which is killed if this script is, and
-# waits
+# run_group CMD...: runs CMD in a separate process group and waits for it; if this script is killed,
+# `clean` kills the group
 run_group() {
   local rc
   setsid "$@" &
@@ -68,7 +68,7 @@ run_group() {
   return $rc
 }
 
-if [ -n "${NRI_SUITE_STAGE:-}" ]; then # called in the guest
+if [ -n "${NRI_SUITE_STAGE:-}" ]; then # this script runs in the guest
   stage=$NRI_SUITE_STAGE out=$OUT
 else
   out=${OUT:-$cache/out}
@@ -95,7 +95,8 @@ broken=0
 suite() {
   local mode=$1 tap=$2 files=${3:-${FILES:-}} filter=${4:-${FILTER:-}}
   FILES=$files FILTER=$filter run_group "$HERE/cgroups.sh" "$HERE/runc-suite/enter.sh" \
-    "nri-runc-suite-$$-$mode" "$HERE/runc-suite/inside.sh" "$stage" "$work" "$mode" "$runc" "$tap" ||
+    "nri-runc-suite-$$-$mode" \
+    "$HERE/runc-suite/inside.sh" "$stage" "$work" "$mode" "$runc" "$tap" ||
     { echo "runc-suite.sh: $mode: exit status $?" >&2; broken=1; }
 }
 

@@ -3,8 +3,8 @@
 #   Installs the missing programs that the build, the demo and the tests need: a C linker, runc,
 #   crun and a static busybox, on Debian 12 or newer or a derivative with apt. It can be repeated.
 #   --check only lists the missing programs, and exits with 1 if there are any.
-#   A new enough Rust must be installed. The script installs neither Go, which only tests with Go
-#   plugins need (without it they are skipped), nor container engines.
+#   Rust must be installed in the version of Cargo.toml or newer. The script does not install Go: if
+#   Go is missing, tests with Go plugins are skipped. It does not install container engines either.
 set -eu
 PATH=${PATH:-}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 check=
@@ -28,15 +28,15 @@ have=$(echo "$have" | cut -d' ' -f2)
 [ "$(printf '%s\n' "$wanted" "$have" | sort -V | head -1)" = "$wanted" ] ||
   fail "Rust is $have, $wanted or newer is needed: see https://rustup.rs"
 
-# Links a program to test the linker: gcc may be installed without the C library's files.
-links() { echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - >/dev/null 2>&1; }
+# Whether the linker works: gcc may be installed without the files of the C library.
+linker_works() { echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - >/dev/null 2>&1; }
 
 # A dynamically linked busybox cannot run in the empty root of a container; ldd fails on a static
 # one.
 static_busybox() { b=$(command -v busybox) && ! ldd "$b" >/dev/null 2>&1; }
 
 missing() {
-  links || printf 'gcc libc6-dev '
+  linker_works || printf 'gcc libc6-dev '
   for p in runc crun; do command -v "$p" >/dev/null || printf '%s ' "$p"; done
   static_busybox || printf 'busybox-static '
 }
@@ -57,15 +57,15 @@ command -v apt-get >/dev/null || fail "missing: $need; no apt-get, install them 
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# The lock timeout is for the unattended upgrades of a new machine.
+# Unattended upgrades of a new machine may hold the lock of dpkg for minutes.
 install() {
   # shellcheck disable=SC2086 # a list of words
   DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
     -o DPkg::Lock::Timeout=300 $need >>"$log" 2>&1
 }
 echo "installing: $need"
-# Package lists are updated only if the installation fails with the present ones: an update takes
-# long, and fails if any source of the host cannot be reached.
+# Package lists are updated only if the installation fails with the present lists: an update takes
+# long, and fails if one source of the host cannot be reached.
 if ! install; then
   echo 'reading the package lists'
   : >"$log"

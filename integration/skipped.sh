@@ -1,6 +1,7 @@
 #!/bin/sh
-# skipped.sh: prints and counts the skipped tests, with the reasons, since its last call
-# (target/skipped.txt). It always succeeds: a skip that is not allowed fails in the test itself.
+# skipped.sh: prints and counts the tests that were skipped since the last call of this script, with
+# the reasons (target/skipped.txt). It always succeeds: a test that must not be skipped fails by
+# itself.
 set -eu
 file=$(cd "$(dirname "$0")/.." && pwd -P)/target/skipped.txt
 if [ ! -s "$file" ]; then

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # takeover.sh [COMMIT [TEST-ARGUMENT...]]: builds the programs of an earlier commit from git, and
-# tests that the current ones take over what those left, and the other way round. The build stays
-# below target/takeover/COMMIT, so that only the first run is slow.
+# tests that the current programs take over its containers, records and installations, and that the
+# earlier programs take over those of the current ones. The build is kept below
+# target/takeover/COMMIT, so only the first run is slow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}

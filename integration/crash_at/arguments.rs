@@ -18,21 +18,24 @@ pub(crate) struct Arguments {
     pub(crate) at: usize,
     /// Program of which the changes are counted.
     pub(crate) program: PathBuf,
-    /// Argument that excludes a process of the program.
+    /// Argument that excludes processes of the program from the count.
     pub(crate) except: Option<String>,
-    /// Program that is killed with it, and a text of its command line.
+    /// Another program to kill at the same time, and a text in the command line of its processes.
     pub(crate) also: Option<(PathBuf, String)>,
+    /// File with a line for each change.
     pub(crate) log: PathBuf,
     pub(crate) target: Target,
 }
 
 impl Arguments {
     pub(crate) fn parse(mut list: impl Iterator<Item = OsString>) -> Result<Self, String> {
-        let text = |value: Option<OsString>, of: &str| {
-            let value = value.ok_or_else(|| format!("{of}: value missing"))?;
-            value.into_string().map_err(|_| format!("{of}: not UTF-8"))
+        let text = |value: Option<OsString>, name: &str| {
+            let value = value.ok_or_else(|| format!("{name}: value missing"))?;
+            value.into_string().map_err(|_| format!("{name}: not UTF-8"))
         };
-        let number = |value: String| value.parse::<usize>().map_err(|e| format!("{value}: {e}"));
+        let number = |value: String| {
+            value.parse::<usize>().map_err(|e| format!("{value:?} is not a number: {e}"))
+        };
         let at = number(text(list.next(), "N")?)?;
         let (mut except, mut also, mut log, mut program) = (None, None, None, None);
         while let Some(option) = list.next() {

@@ -1,6 +1,6 @@
 //! `crash-at N [--except ARG] [--also PROGRAM MARK] --log FILE PROGRAM (--pid PID | --
-//! COMMAND...)`: kills a program before the system call by which it would make its N-th change
-//! outside of itself.
+//! COMMAND...)`: kills a program before the system call by which it would make the N-th change
+//! outside of its processes.
 //!
 //! The program is traced with ptrace, with one counter for all its threads: the process PID, or
 //! every process of PROGRAM among the descendants of COMMAND, whose exit code `crash-at` returns.
@@ -16,8 +16,8 @@ mod tracer;
 use arguments::Arguments;
 
 fn main() {
-    let arguments = Arguments::parse(std::env::args_os().skip(1)).unwrap_or_else(|why| {
-        eprintln!("crash-at: {why}");
+    let arguments = Arguments::parse(std::env::args_os().skip(1)).unwrap_or_else(|error| {
+        eprintln!("crash-at: {error}");
         std::process::exit(2);
     });
     std::process::exit(tracer::trace(&arguments));

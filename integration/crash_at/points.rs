@@ -23,14 +23,16 @@ enum Object {
     Path(usize),
     /// A path, in this argument, if the flags in the next one create the file.
     Created(usize),
-    /// A new process, unless the flags in the first argument create a thread.
+    /// A new process (`clone`), unless the flags in the first argument create a thread.
     Process,
-    /// A new process, unless the flags behind the pointer in the first argument create a thread.
+    /// A new process (`clone3`), unless the flags at the address in the first argument create a
+    /// thread.
     Process3,
 }
 
 use Object::{Created, Fd, Nothing, Path, Process, Process3, Written};
 
+/// Number and name of each system call that changes something, and the changed object.
 const CALLS: &[(libc::c_long, &str, Object)] = &[
     (libc::SYS_openat, "openat", Created(1)),
     (libc::SYS_write, "write", Written),
@@ -104,23 +106,24 @@ pub(crate) fn call(_: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
     Err(nix::errno::Errno::ENOSYS)
 }
 
-/// Describes the change that a stopped thread is about to make; `None` if the call is no change.
+/// Describes the change that a stopped thread is about to make; `None` if the system call changes
+/// nothing outside of the process.
 pub(crate) fn change(pid: Pid, number: libc::c_long, arguments: [u64; 4]) -> Option<String> {
     let (_, name, object) = CALLS.iter().find(|(n, ..)| *n == number)?;
-    let reported = match *object {
+    let changed = match *object {
         Nothing => String::new(),
-        Fd => file(pid, arguments[0]),
+        Fd => fd_target(pid, arguments[0]),
         Written => {
-            let file = file(pid, arguments[0]);
+            let file = fd_target(pid, arguments[0]);
             if file.contains("[eventfd]") || file.ends_with(".log") {
                 return None;
             }
             file
         }
-        Path(n) => path(pid, arguments[n]),
+        Path(n) => path_at(pid, arguments[n]),
         Created(n) => {
             let creates = arguments[n + 1] & libc::O_CREAT.cast_unsigned() as u64 != 0;
-            let path = path(pid, arguments[n]);
+            let path = path_at(pid, arguments[n]);
             if !creates || path.ends_with(".log") {
                 return None;
             }
@@ -133,26 +136,30 @@ pub(crate) fn change(pid: Pid, number: libc::c_long, arguments: [u64; 4]) -> Opt
             new_process(u64::from_ne_bytes(flags))?
         }
     };
-    Some(format!("{name} {reported}"))
+    Some(format!("{name} {changed}"))
 }
 
+/// Describes a `clone`; `None` if it creates a thread.
 fn new_process(flags: u64) -> Option<String> {
     (flags & libc::CLONE_THREAD.cast_unsigned() as u64 == 0).then(String::new)
 }
 
-fn file(pid: Pid, fd: u64) -> String {
+/// File of a descriptor, as the kernel names it.
+fn fd_target(pid: Pid, fd: u64) -> String {
     let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
     link.to_string_lossy().into_owned()
 }
 
+/// Memory of a stopped process.
 fn memory(pid: Pid) -> Option<File> {
     File::open(format!("/proc/{pid}/mem")).ok()
 }
 
-fn path(pid: Pid, at: u64) -> String {
+/// Path at an address of a process. 512 bytes suffice to recognize a path in the log.
+fn path_at(pid: Pid, address: u64) -> String {
     let mut bytes = [0; 512];
-    // The read may be short: the next page may not be mapped.
-    let n = memory(pid).and_then(|file| file.read_at(&mut bytes, at).ok()).unwrap_or(0);
+    // The read is short if the next page is not mapped.
+    let n = memory(pid).and_then(|file| file.read_at(&mut bytes, address).ok()).unwrap_or(0);
     let end = bytes[..n].iter().position(|b| *b == 0).unwrap_or(n);
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Maps each traced thread to the process of the program that it belongs to.
+//! Maps each traced thread to the process that is killed at a change of the thread.
 
 use crate::arguments::Arguments;
 use nix::unistd::Pid;
@@ -24,7 +24,7 @@ impl Threads {
         if let (Some(known), false) = (self.victims.get(&pid), executed) {
             return *known;
         }
-        let (tgid, parent) = (status(pid, "Tgid:").unwrap_or(pid), status(pid, "PPid:"));
+        let (tgid, parent) = (status_id(pid, "Tgid:").unwrap_or(pid), status_id(pid, "PPid:"));
         let victim = is_counted(arguments, tgid).then(|| {
             // A forked copy that has not executed a program yet belongs to the process it was
             // forked from.
@@ -43,12 +43,14 @@ impl Threads {
         self.victims.get(&pid).copied().flatten()
     }
 
+    /// Removes a thread that has ended.
     pub(crate) fn forget(&mut self, pid: Pid) {
         self.victims.remove(&pid);
     }
 }
 
-fn status(pid: Pid, key: &str) -> Option<Pid> {
+/// Process id in a line of `/proc/PID/status`.
+fn status_id(pid: Pid, key: &str) -> Option<Pid> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.trim().parse().ok().map(Pid::from_raw)
@@ -63,18 +65,19 @@ fn arguments_of(pid: Pid) -> Vec<String> {
     line.split(|b| *b == 0).map(|argument| String::from_utf8_lossy(argument).into_owned()).collect()
 }
 
+/// Whether changes of a process are counted.
 fn is_counted(arguments: &Arguments, pid: Pid) -> bool {
-    let excepted = |except: &String| arguments_of(pid).contains(except);
+    let has_argument = |except: &String| arguments_of(pid).contains(except);
     program(pid).as_ref() == Some(&arguments.program)
-        && !arguments.except.as_ref().is_some_and(excepted)
+        && !arguments.except.as_ref().is_some_and(has_argument)
 }
 
-/// Processes of a program with a text in their command line.
-pub(crate) fn of(name: &PathBuf, mark: &str) -> Vec<Pid> {
+/// Returns the processes of a program that have a text in their command line.
+pub(crate) fn find(path: &PathBuf, text: &str) -> Vec<Pid> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
     pids.filter(|pid| {
-        program(*pid).as_ref() == Some(name) && arguments_of(*pid).join(" ").contains(mark)
+        program(*pid).as_ref() == Some(path) && arguments_of(*pid).join(" ").contains(text)
     })
     .collect()
 }

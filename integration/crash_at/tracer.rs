@@ -30,8 +30,9 @@ struct Tracer<'a> {
     arguments: &'a Arguments,
     threads: Threads,
     /// Threads that are in a system call: their next stop is its exit.
-    within: HashSet<Pid>,
+    in_system_call: HashSet<Pid>,
     log: File,
+    /// Number of changes so far.
     count: usize,
 }
 
@@ -42,8 +43,13 @@ pub(crate) fn trace(arguments: &Arguments) -> i32 {
         return 2;
     }
     let log = File::create(&arguments.log).expect("the log is writable");
-    let mut tracer =
-        Tracer { arguments, threads: Threads::default(), within: HashSet::new(), log, count: 0 };
+    let mut tracer = Tracer {
+        arguments,
+        threads: Threads::default(),
+        in_system_call: HashSet::new(),
+        log,
+        count: 0,
+    };
     let root = match &arguments.target {
         Target::Pid(pid) => {
             seize_all(Pid::from_raw(*pid));
@@ -64,7 +70,7 @@ fn options() -> Options {
         | Options::PTRACE_O_TRACEEXEC
 }
 
-/// Traces all threads of a process. A thread that a traced one creates is traced by the kernel.
+/// Traces all threads of a process. The kernel traces the threads that a traced thread creates.
 fn seize_all(pid: Pid) {
     let mut seized = HashSet::new();
     loop {
@@ -76,7 +82,7 @@ fn seize_all(pid: Pid) {
             return;
         }
         for task in new {
-            // Refused if the thread has ended, or is traced because its creator is.
+            // `seize` fails if the thread has ended, or is traced already because its creator is.
             if ptrace::seize(task, options()).is_ok() {
                 let _ = ptrace::interrupt(task);
             }
@@ -103,6 +109,7 @@ fn start(words: &[std::ffi::OsString]) -> Pid {
 }
 
 impl Tracer<'_> {
+    /// Handles stops until the command, or else the last traced process, has ended.
     fn follow(&mut self, root: Option<Pid>) -> i32 {
         loop {
             let status = match waitpid(None, Some(WaitPidFlag::__WALL)) {
@@ -128,7 +135,7 @@ impl Tracer<'_> {
                 WaitStatus::PtraceEvent(pid, _, libc::PTRACE_EVENT_EXEC) => self.executed(pid),
                 WaitStatus::PtraceEvent(pid, _, event) => {
                     if event == EVENT_STOP {
-                        self.within.remove(&pid);
+                        self.in_system_call.remove(&pid);
                     }
                     self.threads.classify(self.arguments, pid, false);
                     resume(pid, None);
@@ -141,13 +148,14 @@ impl Tracer<'_> {
 
     fn forget(&mut self, pid: Pid) {
         self.threads.forget(pid);
-        self.within.remove(&pid);
+        self.in_system_call.remove(&pid);
     }
 
+    /// Handles an execve: a thread that has executed another program is not traced any longer.
     fn executed(&mut self, pid: Pid) {
-        let before = self.threads.victim(pid);
-        let after = self.threads.classify(self.arguments, pid, true);
-        if before.is_some() && after.is_none() {
+        let previous_victim = self.threads.victim(pid);
+        let victim = self.threads.classify(self.arguments, pid, true);
+        if previous_victim.is_some() && victim.is_none() {
             self.forget(pid);
             let _ = ptrace::detach(pid, None);
             return;
@@ -155,31 +163,34 @@ impl Tracer<'_> {
         resume(pid, None);
     }
 
+    /// Handles the entry or exit of a system call.
     fn syscall(&mut self, pid: Pid) {
-        if self.within.insert(pid) {
+        if self.in_system_call.insert(pid) {
             self.threads.classify(self.arguments, pid, false);
             self.enter(pid);
         } else {
-            self.within.remove(&pid);
+            self.in_system_call.remove(&pid);
         }
         resume(pid, None);
     }
 
+    /// Handles the entry of a system call: counts and logs the change, or kills the program before
+    /// the change.
     fn enter(&mut self, pid: Pid) {
         let Some(victim) = self.threads.victim(pid) else { return };
         // The thread may have been killed meanwhile.
         let Ok((number, arguments)) = points::call(pid) else { return };
-        let Some(reported) = points::change(pid, number, arguments) else { return };
+        let Some(change) = points::change(pid, number, arguments) else { return };
         self.count += 1;
         if self.count != self.arguments.at {
-            return self.write_log(&reported);
+            return self.write_log(&change);
         }
-        // Log first: whoever waits for the end of the victim can then read the reason.
-        self.write_log(&format!("KILLED {reported}"));
+        // Log before the kill: a test that waits for the end of the victim then reads the log.
+        self.write_log(&format!("KILLED {change}"));
         // The thread is stopped at the entry, so the system call is not executed.
         let _ = kill(victim, Signal::SIGKILL);
-        if let Some((program, mark)) = &self.arguments.also {
-            for pid in processes::of(program, mark) {
+        if let Some((program, text)) = &self.arguments.also {
+            for pid in processes::find(program, text) {
                 let _ = kill(pid, Signal::SIGKILL);
             }
         }
@@ -190,7 +201,7 @@ impl Tracer<'_> {
     }
 }
 
-/// Resumes a thread, which may have ended.
+/// Resumes a thread until its next system call. The thread may have ended meanwhile.
 fn resume(pid: Pid, signal: Option<Signal>) {
     let _ = ptrace::syscall(pid, signal);
 }

@@ -1,13 +1,14 @@
 #!/bin/sh
-# demo.sh: runs real containers that real plugins adjust, on runc and on crun. Exits 1 if a
-# container sees another value than the engine and the plugins set. Installs missing programs (see
-# setup.sh), builds the workspace's programs, and cleans up. NO_COLOR is honoured.
+# demo.sh: runs real containers that real plugins adjust, on runc and on crun. Exits with
+# 1 if a value in a container is not the one that the engine and the plugins set. Installs missing
+# programs (see setup.sh), builds the programs of the workspace, and cleans up. NO_COLOR disables
+# colors.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 cd "$here/.."
 cargo=${CARGO:-cargo}
 if [ "$(id -u)" != 0 ]; then
-  echo 'demo.sh: the runtimes need root here, please run as root: make demo' >&2
+  echo 'demo.sh: not root, which the runtimes need; run as root: make demo' >&2
   exit 1
 fi
 "$here/setup.sh"

@@ -10,8 +10,8 @@ mod rows;
 mod scenario;
 
 use nri_integration::{
-    Bundle, Node, Process, Program, Report, Runtime, cgroups_of, life_cycle, runtimes,
-    unified_cgroups, wait_until,
+    Bundle, Node, Process, Program, Report, Runtime, cgroups_of, is_cgroup_v2, life_cycle,
+    runtimes, wait_until,
 };
 use page::Page;
 use std::{fs, process::ExitCode};
@@ -39,9 +39,10 @@ fn version(runtime: &Runtime) -> String {
     text.lines().next().unwrap_or(runtime.name).replace(" version", "")
 }
 
-/// Shows containers made by `create` and by `run`, adjusted by two plugins that nrid launches.
+/// Shows one container made by `create` and one by `run`, adjusted by two plugins that nrid
+/// launches.
 fn with_plugins(page: &Page, runtime: &Runtime) {
-    let cgroups = if unified_cgroups() { "cgroup v2" } else { "cgroup v1" };
+    let cgroups = if is_cgroup_v2() { "cgroup v2" } else { "cgroup v1" };
     page.section(&format!("{}, {cgroups}, with two plugins", version(runtime)));
     let node = Node::new(runtime);
     let scenario = scenario::install(&node);
@@ -49,14 +50,14 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
     let id = node.id("create");
     let bundle = scenario::bundle(&node, &id);
     let (requested, original) = (bundle.oci_config(), bundle.bytes());
-    let none_before = node.nrids().is_empty();
+    let had_no_nrid = node.nrids().is_empty();
     let created = node.create(&bundle, &id).success();
     node.call(&["start", &id]).success();
     let seen = read_probe(&created);
     page.result(
         "nrid",
         "started by the first call of the wrapper",
-        none_before && node.nrids().len() == 1,
+        had_no_nrid && node.nrids().len() == 1,
     );
     let rows = rows::all(&node, &scenario, &id, &requested, &seen);
     page.table(&["", "engine requests", "10-adjust sets", "20-more sets", "container sees"], &rows);
@@ -76,19 +77,19 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
     run.args(["run", "--detach", "--bundle"]).arg(bundle.dir()).arg(&id);
     let seen = read_probe(&node.run(run).success());
     let rows = rows::all(&node, &scenario, &id, &requested, &seen);
-    let matching = rows.iter().filter(|r| r.fits).count();
+    let matching = rows.iter().filter(|r| r.matches).count();
     page.result(
         "a second container, made by run",
         &format!("{matching} of {} values as above", rows.len()),
         matching == rows.len(),
     );
-    for row in rows.iter().filter(|r| !r.fits) {
+    for row in rows.iter().filter(|r| !r.matches) {
         page.result(&row.cells[0], &row.cells[4], false);
     }
     clean_up(page, node);
 }
 
-/// Shows a container without plugins, and a plugin that connects later.
+/// Shows a container that was created without plugins, and a plugin that connects later.
 fn without_plugins(page: &Page, runtime: &Runtime) {
     page.section(&format!("{}, without plugins", version(runtime)));
     let node = Node::new(runtime);
@@ -113,6 +114,7 @@ fn without_plugins(page: &Page, runtime: &Runtime) {
     clean_up(page, node);
 }
 
+/// Waits for the report of the probe in a container's output, and parses it.
 fn read_probe(created: &nri_integration::Ended) -> Report {
     wait_until("the container's report", || {
         created.out().contains("ready=1").then(|| Report::parse(&created.out()))

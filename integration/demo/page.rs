@@ -12,13 +12,13 @@ pub(crate) struct Row {
     /// A cell for each column.
     pub(crate) cells: Vec<String>,
     /// Whether the container sees the value set last.
-    pub(crate) fits: bool,
+    pub(crate) matches: bool,
 }
 
 /// The printed page, with the numbers of good and bad results.
 #[derive(Debug)]
 pub(crate) struct Page {
-    colour: bool,
+    has_colors: bool,
     bad: Cell<usize>,
     good: Cell<usize>,
 }
@@ -26,7 +26,11 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn new() -> Self {
         let allowed = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Self { colour: allowed && stdout().is_terminal(), bad: Cell::new(0), good: Cell::new(0) }
+        Self {
+            has_colors: allowed && stdout().is_terminal(),
+            bad: Cell::new(0),
+            good: Cell::new(0),
+        }
     }
 
     /// Prints an introduction.
@@ -39,7 +43,7 @@ impl Page {
         println!("\n{}", self.paint("1", title));
     }
 
-    /// Prints a table with aligned columns; each row ends with its mark.
+    /// Prints a table with aligned columns; each row ends with `ok` or `WRONG`.
     pub(crate) fn table(&self, heads: &[&str], rows: &[Row]) {
         let width = |n: usize| {
             rows.iter()
@@ -59,17 +63,17 @@ impl Page {
             println!(
                 "{}  {}",
                 line(&mut row.cells.iter().map(String::as_str)),
-                self.mark(row.fits)
+                self.mark(row.matches)
             );
         }
     }
 
-    /// Prints a fact and its mark.
+    /// Prints a fact, followed by `ok` or `WRONG`.
     pub(crate) fn result(&self, what: &str, text: &str, good: bool) {
         println!("  {what}: {text}  {}", self.mark(good));
     }
 
-    /// Prints a wrapped list and its mark.
+    /// Prints a list of four items per line, followed by `ok` or `WRONG`.
     pub(crate) fn list(&self, what: &str, items: &[String], good: bool) {
         println!("  {what}:");
         for part in items.chunks(4) {
@@ -78,6 +82,7 @@ impl Page {
         println!("    in this order  {}", self.mark(good));
     }
 
+    /// Counts a result; returns `ok` or `WRONG`.
     fn mark(&self, good: bool) -> String {
         let count = if good { &self.good } else { &self.bad };
         count.set(count.get() + 1);
@@ -85,10 +90,11 @@ impl Page {
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.has_colors { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Prints the last line and returns the exit code.
+    /// Prints the numbers of good and bad results. The exit code is 0 if there are results and all
+    /// are good.
     pub(crate) fn end(&self) -> ExitCode {
         let (good, bad) = (self.good.get(), self.bad.get());
         println!("\n{good} ok, {bad} wrong");

@@ -1,7 +1,8 @@
-//! Rows of the table: each value as the engine, the plugins and the container have it.
+//! Rows of the table: each value as the engine requested it, as plugins set it, and as the
+//! container sees it.
 
 use crate::{page::Row, scenario::Scenario};
-use nri_integration::{Node, Report, cpusets, hugepages, unified_cgroups};
+use nri_integration::{Node, Report, has_cpusets, has_hugepages, is_cgroup_v2};
 use serde_json::Value;
 use toml::Value as Toml;
 
@@ -15,62 +16,69 @@ pub(crate) fn all(
 ) -> Vec<Row> {
     let seen_value =
         |names: &str| names.split('|').find_map(|n| seen.get(n)).unwrap_or("-").to_owned();
-    let resource = |pointer: &str| text(requested.pointer(&format!("/linux/resources/{pointer}")));
+    let resource =
+        |pointer: &str| json_text(requested.pointer(&format!("/linux/resources/{pointer}")));
     let row =
-        |label: &str, requested: String, conf: &dyn Fn(&Toml) -> Option<String>, sees: String| {
-            let by = scenario.plugins.each_ref().map(|plugin| plugin.get("create").and_then(conf));
-            Draft { label: label.to_owned(), requested, by, sees }
+        |label: &str, requested: String, conf: &dyn Fn(&Toml) -> Option<String>, seen: String| {
+            let set_by_plugins =
+                scenario.plugins.each_ref().map(|plugin| plugin.get("create").and_then(conf));
+            Draft { label: label.to_owned(), requested, set_by_plugins, seen }
         };
-    let at = |path: &'static str| move |create: &Toml| value(create, path).map(plain);
+    let field = |path: &'static str| move |create: &Toml| value(create, path).map(toml_text);
     let mut rows = Vec::new();
-    if cpusets() {
+    if has_cpusets() {
         let cpus = row(
             "cpuset.cpus",
             resource("cpu/cpus"),
-            &at("resources.cpus"),
+            &field("resources.cpus"),
             seen_value("cpuset.cpus"),
         );
-        rows.push(cpus.same());
+        rows.push(cpus.value_row());
         rows.push(
             row(
                 "cpuset.mems",
                 resource("cpu/mems"),
-                &at("resources.mems"),
+                &field("resources.mems"),
                 seen_value("cpuset.mems"),
             )
-            .same(),
+            .value_row(),
         );
     }
     let shares = row(
         "cpu shares",
         resource("cpu/shares"),
-        &at("resources.shares"),
+        &field("resources.shares"),
         seen_value("cpu.shares"),
     );
-    rows.push(if unified_cgroups() {
-        shares.weight(&seen_value("cpu.weight"))
+    rows.push(if is_cgroup_v2() {
+        shares.weight_row(&seen_value("cpu.weight"))
     } else {
-        shares.same()
+        shares.value_row()
     });
     let quota = seen_value("cpu.cfs_quota_us|cpu.max");
     let quota = quota.split(' ').next().unwrap_or_default().to_owned();
-    rows.push(row("cpu quota", resource("cpu/quota"), &at("resources.quota"), quota).same());
+    rows.push(
+        row("cpu quota", resource("cpu/quota"), &field("resources.quota"), quota).value_row(),
+    );
     let memory = seen_value("memory.limit_in_bytes|memory.max");
     rows.push(
-        row("memory limit", resource("memory/limit"), &at("resources.memory"), memory).same(),
+        row("memory limit", resource("memory/limit"), &field("resources.memory"), memory)
+            .value_row(),
     );
     rows.push(
-        row("pids limit", resource("pids/limit"), &at("resources.pids"), seen_value("pids.max"))
-            .same(),
+        row("pids limit", resource("pids/limit"), &field("resources.pids"), seen_value("pids.max"))
+            .value_row(),
     );
-    if hugepages() {
-        let limit = |create: &Toml| value(create, "resources.hugepages")?.get("2MB").map(plain);
-        let sees = seen_value("hugetlb.2MB.limit_in_bytes|hugetlb.2MB.max");
-        rows.push(row("hugepages 2MB", resource("hugepageLimits/0/limit"), &limit, sees).same());
+    if has_hugepages() {
+        let limit = |create: &Toml| value(create, "resources.hugepages")?.get("2MB").map(toml_text);
+        let seen = seen_value("hugetlb.2MB.limit_in_bytes|hugetlb.2MB.max");
+        rows.push(
+            row("hugepages 2MB", resource("hugepageLimits/0/limit"), &limit, seen).value_row(),
+        );
     }
-    if unified_cgroups() {
+    if is_cgroup_v2() {
         let high =
-            |create: &Toml| value(create, "resources.unified")?.get("memory.high").map(plain);
+            |create: &Toml| value(create, "resources.unified")?.get("memory.high").map(toml_text);
         rows.push(
             row(
                 "unified memory.high",
@@ -78,7 +86,7 @@ pub(crate) fn all(
                 &high,
                 seen_value("memory.high"),
             )
-            .same(),
+            .value_row(),
         );
     }
     for name in ["CHANGED", "ADDED", "REMOVED", "KEPT"] {
@@ -93,54 +101,58 @@ pub(crate) fn all(
             if removed {
                 Some("-".to_owned())
             } else {
-                value(create, "env.set")?.get(name).map(plain)
+                value(create, "env.set")?.get(name).map(toml_text)
             }
         };
         rows.push(
             row(&format!("env {name}"), requested, &conf, seen_value(&format!("env.{name}")))
-                .same(),
+                .value_row(),
         );
     }
     rows.push(
         row(
             "args",
-            words(&requested["process"]["args"]),
-            &|c| value(c, "args").map(list),
+            json_words(&requested["process"]["args"]),
+            &|c| value(c, "args").map(toml_list),
             arguments(seen),
         )
-        .same(),
+        .value_row(),
     );
     let rlimit = |c: &Toml| {
         let r = value(c, "rlimits")?.get(0)?;
-        Some(format!("{} {}", plain(r.get("soft")?), plain(r.get("hard")?)))
+        Some(format!("{} {}", toml_text(r.get("soft")?), toml_text(r.get("hard")?)))
     };
-    rows.push(row("rlimit nofile", "-".to_owned(), &rlimit, seen_value("rlimit.nofile")).same());
+    rows.push(
+        row("rlimit nofile", "-".to_owned(), &rlimit, seen_value("rlimit.nofile")).value_row(),
+    );
     let device = |c: &Toml| {
         let d = value(c, "devices")?.get(0)?;
         let mode = d.get("mode")?.as_integer()?;
         Some(format!(
             "{} {}:{} {mode:o}",
-            plain(d.get("type")?),
-            plain(d.get("major")?),
-            plain(d.get("minor")?)
+            toml_text(d.get("type")?),
+            toml_text(d.get("major")?),
+            toml_text(d.get("minor")?)
         ))
     };
     rows.push(
-        row("device /dev/extra", "-".to_owned(), &device, seen_value("device./dev/extra")).same(),
+        row("device /dev/extra", "-".to_owned(), &device, seen_value("device./dev/extra"))
+            .value_row(),
     );
-    let mount = |c: &Toml| Some(list(value(c, "mounts")?.get(0)?.get("options")?));
-    rows.push(row("mount /data", "-".to_owned(), &mount, seen_value("mount./data")).mounted());
+    let mount = |c: &Toml| Some(toml_list(value(c, "mounts")?.get(0)?.get("options")?));
+    rows.push(row("mount /data", "-".to_owned(), &mount, seen_value("mount./data")).mount_row());
     let state = node.state(id).unwrap_or_default();
-    let annotation = |c: &Toml| value(c, "annotations.set")?.get("example.org/by").map(plain);
-    let (requested, sees) = (
-        text(requested.pointer("/annotations/example.org~1by")),
-        text(state.pointer("/annotations/example.org~1by")),
+    let annotation = |c: &Toml| value(c, "annotations.set")?.get("example.org/by").map(toml_text);
+    let (requested, seen) = (
+        json_text(requested.pointer("/annotations/example.org~1by")),
+        json_text(state.pointer("/annotations/example.org~1by")),
     );
-    rows.push(row("annotation (state)", requested, &annotation, sees).same());
-    let hook = |c: &Toml| value(c, "hooks")?.get(0)?.get("stage").map(plain);
+    rows.push(row("annotation (state)", requested, &annotation, seen).value_row());
+    let hook = |c: &Toml| value(c, "hooks")?.get(0)?.get("stage").map(toml_text);
     let ran = std::fs::read_to_string(node.path("hooked")).unwrap_or_default().contains(id);
     rows.push(
-        row("hook", "-".to_owned(), &hook, if ran { "executed" } else { "-" }.to_owned()).hooked(),
+        row("hook", "-".to_owned(), &hook, if ran { "executed" } else { "-" }.to_owned())
+            .hook_row(),
     );
     rows
 }
@@ -149,65 +161,67 @@ pub(crate) fn all(
 struct Draft {
     label: String,
     requested: String,
-    by: [Option<String>; 2],
-    sees: String,
+    /// Values in the configurations of the two plugins.
+    set_by_plugins: [Option<String>; 2],
+    seen: String,
 }
 
 impl Draft {
     /// Value set by the last plugin, or else by the engine.
     fn effective(&self) -> &str {
-        self.by.iter().rev().flatten().next().unwrap_or(&self.requested)
+        self.set_by_plugins.iter().rev().flatten().next().unwrap_or(&self.requested)
     }
 
-    /// Returns the row of a value that the container must see unchanged.
-    fn same(self) -> Row {
-        let fits = self.sees == self.effective();
-        self.row(fits)
+    /// Returns the row of a value that the container must see as it was set.
+    fn value_row(self) -> Row {
+        let matches = self.seen == self.effective();
+        self.row(matches)
     }
 
     /// Returns the row of CPU shares, which the container sees as a weight. Runtimes convert them
     /// by one of two formulas, of which the newer one is a curve.
-    fn weight(mut self, weight: &str) -> Row {
+    fn weight_row(mut self, weight: &str) -> Row {
         let shares: f64 = self.effective().parse().unwrap_or(0.0);
         let linear = 1 + ((shares - 2.0) * 9999.0 / 262_142.0) as u64;
-        let l = shares.log2();
-        let curved = 10f64.powf((l * l + 125.0 * l) / 612.0 - 7.0 / 34.0).ceil() as u64;
-        let fits = [linear, curved].iter().any(|w| w.to_string() == weight);
-        self.sees = format!("weight {weight}");
-        self.row(fits)
+        let log2 = shares.log2();
+        let curved = 10f64.powf((log2 * log2 + 125.0 * log2) / 612.0 - 7.0 / 34.0).ceil() as u64;
+        let matches = [linear, curved].iter().any(|w| w.to_string() == weight);
+        self.seen = format!("weight {weight}");
+        self.row(matches)
     }
 
-    /// Returns the row of a mount, which must have every option but `bind`, which the kernel does
-    /// not show.
-    fn mounted(mut self) -> Row {
-        let shown: Vec<_> = self.sees.split([' ', ',']).collect();
+    /// Returns the row of a mount, which must have all options. `bind` is ignored, since the kernel
+    /// does not show it.
+    fn mount_row(mut self) -> Row {
+        let shown: Vec<_> = self.seen.split([' ', ',']).collect();
         let options: Vec<_> = self.effective().split(' ').filter(|o| *o != "bind").collect();
-        let fits = options.iter().all(|o| shown.contains(o));
-        if fits {
-            self.sees = options.join(" ");
+        let matches = options.iter().all(|o| shown.contains(o));
+        if matches {
+            self.seen = options.join(" ");
         }
-        self.row(fits)
+        self.row(matches)
     }
 
     /// Returns the row of a hook, which must have been executed.
-    fn hooked(self) -> Row {
-        let fits = self.sees != "-";
-        self.row(fits)
+    fn hook_row(self) -> Row {
+        let matches = self.seen != "-";
+        self.row(matches)
     }
 
-    fn row(self, fits: bool) -> Row {
-        let [first, second] = self.by.map(|by| {
-            by.map_or_else(String::new, |b| if b == "-" { "removed".to_owned() } else { b })
+    fn row(self, matches: bool) -> Row {
+        let [first, second] = self.set_by_plugins.map(|value| {
+            value.map_or_else(String::new, |b| if b == "-" { "removed".to_owned() } else { b })
         });
-        Row { cells: vec![self.label, self.requested, first, second, self.sees], fits }
+        Row { cells: vec![self.label, self.requested, first, second, self.seen], matches }
     }
 }
 
+/// Value at a path of keys, separated by dots.
 fn value<'a>(create: &'a Toml, path: &str) -> Option<&'a Toml> {
     path.split('.').try_fold(create, |value, name| value.get(name))
 }
 
-fn plain(value: &Toml) -> String {
+fn toml_text(value: &Toml) -> String {
     match value {
         Toml::String(text) => text.clone(),
         Toml::Integer(number) => number.to_string(),
@@ -215,11 +229,12 @@ fn plain(value: &Toml) -> String {
     }
 }
 
-fn list(value: &Toml) -> String {
-    value.as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(" ")
+/// Elements of a TOML list, separated by spaces.
+fn toml_list(value: &Toml) -> String {
+    value.as_array().into_iter().flatten().map(toml_text).collect::<Vec<_>>().join(" ")
 }
 
-fn text(value: Option<&Value>) -> String {
+fn json_text(value: Option<&Value>) -> String {
     match value {
         None => "-".to_owned(),
         Some(Value::String(text)) => text.clone(),
@@ -227,10 +242,12 @@ fn text(value: Option<&Value>) -> String {
     }
 }
 
-fn words(value: &Value) -> String {
-    value.as_array().into_iter().flatten().map(|v| text(Some(v))).collect::<Vec<_>>().join(" ")
+/// Elements of a JSON list, separated by spaces.
+fn json_words(value: &Value) -> String {
+    value.as_array().into_iter().flatten().map(|v| json_text(Some(v))).collect::<Vec<_>>().join(" ")
 }
 
+/// Arguments that the container saw.
 fn arguments(seen: &Report) -> String {
     (0..).map_while(|n| seen.get(&format!("args.{n}"))).collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,6 @@
-//! The engine's request and the configurations of the two plugins.
+//! The bundle with the engine's requests, and the two plugins with their configurations.
 
-use nri_integration::{Bundle, Journal, Node, Program, cpusets, hugepages, unified_cgroups};
+use nri_integration::{Bundle, Journal, Node, Program, has_cpusets, has_hugepages, is_cgroup_v2};
 use std::fs;
 
 /// The two plugins of a node.
@@ -14,8 +14,8 @@ pub(crate) struct Scenario {
 
 /// Writes the bundle, as an engine does.
 pub(crate) fn bundle(node: &Node, id: &str) -> Bundle {
-    let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
-    let hugepages = if hugepages() {
+    let cpuset = if has_cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
+    let hugepages = if has_hugepages() {
         r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"#
     } else {
         ""
@@ -36,7 +36,7 @@ pub(crate) fn bundle(node: &Node, id: &str) -> Bundle {
 
 /// Installs two instances of the SDK's example plugin, each of which sets some values.
 pub(crate) fn install(node: &Node) -> Scenario {
-    let (shared, mark) = (node.path("shared"), node.path("hooked"));
+    let (shared, hook_output) = (node.path("shared"), node.path("hooked"));
     fs::create_dir(&shared).expect("the node's directory is writable");
     let first = format!(
         r#"[create]
@@ -61,11 +61,11 @@ memory = 100663296
 pids = 77
 "#
     );
-    let other =
+    let other_cpu =
         if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { "1" } else { "0" };
-    let cpuset = if cpusets() { format!("cpus = '{other}'") } else { String::new() };
-    let hugepages = if hugepages() { "hugepages = { '2MB' = 8388608 }" } else { "" };
-    let unified = if unified_cgroups() { "unified = { 'memory.high' = '83886080' }" } else { "" };
+    let cpuset = if has_cpusets() { format!("cpus = '{other_cpu}'") } else { String::new() };
+    let hugepages = if has_hugepages() { "hugepages = { '2MB' = 8388608 }" } else { "" };
+    let unified = if is_cgroup_v2() { "unified = { 'memory.high' = '83886080' }" } else { "" };
     let second = format!(
         r#"[create]
 args = ["/probe", "wait", "20-more"]
@@ -81,7 +81,7 @@ quota = 25000
 {hugepages}
 {unified}
 "#,
-        mark.display()
+        hook_output.display()
     );
     let journal = node.launch("10-adjust", &Program::Adjust, &first);
     node.launch("20-more", &Program::Adjust, &second);

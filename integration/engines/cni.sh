@@ -1,7 +1,7 @@
 #!/bin/sh
 # cni.sh: a network plugin (https://www.cni.dev/docs/spec/) that gives a pod the address 10.9.8.7 on
-# a pair of interfaces inside the pod; it changes nothing outside of the pod's network namespace.
-# Called as `loopback` it sets up that interface.
+# a pair of interfaces inside the pod. It changes nothing outside of the pod's network namespace.
+# With the name `loopback` (a symbolic link) it sets up the interface lo.
 set -eu
 name=$(basename "$0")
 version=$(tr -d ' \n\t' | sed -n 's/.*"cniVersion":"\([^"]*\)".*/\1/p')

@@ -3,9 +3,9 @@
 # containerd.sh halt DIR                          ends containerd; containers continue to run
 # containerd.sh resume DIR                        starts containerd again
 # containerd.sh stop DIR                          ends containers and containerd, deletes its state
-#   All files of containerd are below DIR: DIR/sock is its socket, DIR/log its log, DIR/pid its
-#   process id. Not below DIR are /run/containerd/runc/NAMESPACE (state of runc) and
-#   /run/containerd/s (sockets of shims, with names that are hashed from DIR).
+#   The files of containerd are below DIR: DIR/sock is its socket, DIR/log its log, DIR/pid its
+#   process id. Two directories are outside: /run/containerd/runc/NAMESPACE (state of runc) and
+#   /run/containerd/s (sockets of shims, whose names are hashes of DIR).
 #   RUNTIME (absolute) is the program of the default CRI handler. ctr uses it with
 #   ctr --address DIR/sock run --runc-binary RUNTIME ...
 #   --nri: enables containerd's own NRI, with its socket and plugins below DIR.
@@ -19,13 +19,15 @@ version() {
   "$BIN/$1/containerd" --version | sed -n 's/.* v\{0,1\}\([0-9]*\)\.\([0-9]*\)\..*/\1.\2/p'
 }
 
-config() { # SUITE RUNTIME NRI
+# config SUITE RUNTIME NRI: prints the configuration; NRI is empty or --nri
+config() {
   local cri=io.containerd.grpc.v1.cri file=2 bins="bin_dir = \"$D/cni/bin\"" v
   v=$(version "$1")
   case $v in 1.*) ;; *) file=3 cri=io.containerd.cri.v1.runtime ;; esac
   case $v in 1.* | 2.0) ;; *) bins="bin_dirs = [\"$D/cni/bin\"]" ;; esac
   printf 'version = %s\nroot = "%s"\nstate = "%s"\n' "$file" "$D/root" "$D/state"
-  printf 'disabled_plugins = ["io.containerd.internal.v1.opt"]\n[grpc]\n  address = "%s"\n' "$D/sock"
+  printf 'disabled_plugins = ["io.containerd.internal.v1.opt"]\n'
+  printf '[grpc]\n  address = "%s"\n' "$D/sock"
   [ $file = 2 ] || printf "[plugins.'%s'.pinned_images]\n  sandbox = \"localhost/pause:local\"\n" \
     io.containerd.cri.v1.images
   # Where root cannot lower an oom_score_adj, no sandbox starts without restrict_oom_score_adj.
@@ -61,16 +63,17 @@ resume() {
   s=$(cat "$D/suite")
   daemon "$s" "$D/pid" "$D/log" "$BIN/$s/containerd" -c "$D/config.toml"
   wait_for 20 ctr version || die "containerd did not start: $(tail -3 "$D/log")"
-  # The CRI is ready later than containerd, when it has restored its pods.
+  # The CRI plugin is ready later than containerd: it restores its pods before.
   [ ! -x "$BIN/cri" ] || wait_for 20 "$BIN/cri" "$D/sock" ListPodSandbox ||
     die "containerd's CRI did not start: $(tail -3 "$D/log")"
 }
 
-# shims: prints the ids of the processes with our socket in their arguments
+# shims: prints the ids of the shims, which have the socket of this containerd in their arguments
 shims() { grep -lzxF -- "$D/sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
 
-# leftover STATE-DIRECTORY: deletes a container after the exit of its shim, and the shim's socket
-leftover() {
+# delete_container STATE-DIRECTORY: deletes a container after the exit of its shim, and the socket
+# of the shim
+delete_container() {
   local id namespace
   grep -hos '/run/containerd/s/[0-9a-f]*' "$1/address" "$1/bootstrap.json" |
     while read -r id; do rm -f "$id"; done
@@ -84,7 +87,7 @@ stop() {
   stop_pid "$D/pid"
   for p in $(shims); do kill -9 "$p" 2>/dev/null; done
   for t in "$D"/state/io.containerd.runtime.v2.task/*/*; do
-    [ ! -d "$t" ] || leftover "$t"
+    [ ! -d "$t" ] || delete_container "$t"
   done >/dev/null 2>&1
   umount_below "$D"
   rm -rf "$D/state" "$D/root" "$D"/*sock* "$D/suite"

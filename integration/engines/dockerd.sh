@@ -26,23 +26,23 @@ resume() {
   [ ! -d "$D/etc" ] || file=/etc/docker/daemon.json
   enter
   daemon "$s" "$D/starter" "$D/log" "${ENTER[@]}" "$BIN/$s/dockerd" --config-file "$file" \
-    --data-root "$D/data" --exec-root "$D/exec" --pidfile "$D/pid" -H "unix://$D/sock" --storage-driver overlay2 \
-    --iptables=false --ip6tables=false
+    --data-root "$D/data" --exec-root "$D/exec" --pidfile "$D/pid" -H "unix://$D/sock" \
+    --storage-driver overlay2 --iptables=false --ip6tables=false
   wait_for 30 docker version || die "dockerd did not start: $(tail -3 "$D/log")"
 }
 
-# halt SIGNAL: ends dockerd and its containerd. A killed dockerd leaves pid files; while its zombie
-# exists, the next dockerd would take them for those of a running one, so they are removed.
+# halt SIGNAL: ends dockerd and its containerd, and removes their pid files: a killed dockerd leaves
+# them, and while it is a zombie, the next dockerd would assume that it still runs.
 halt() {
   local p all=() f
   runs pid || return 0
   for f in pid exec/containerd/containerd.pid; do [ ! -s "$D/$f" ] || all+=("$(cat "$D/$f")"); done
   kill -s "$1" "${all[0]}"
-  for p in "${all[@]}"; do wait_for 30 dead "$p" || die "dockerd does not end"; done
+  for p in "${all[@]}"; do wait_for 30 dead "$p" || die "process $p of dockerd does not end"; done
   rm -f "$D/pid" "$D/exec/containerd/containerd.pid"
 }
 
-# shims: prints the ids of the processes with our containerd's socket in their arguments
+# shims: prints the ids of the shims, whose arguments contain the socket of dockerd's containerd
 shims() {
   grep -lzxF -- "$D/exec/containerd/containerd.sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3
 }
@@ -52,7 +52,7 @@ stop() {
   [ -s "$D/suite" ] || return 0
   if runs pid; then docker ps -aq | xargs -r "$0" client "$D" rm -f; fi >/dev/null 2>&1
   halt TERM
-  # Docker 20.10 loses a container that fails to start: ends its shim and deletes it.
+  # Docker 20.10 forgets a container that fails to start. Its shim and its state are removed here.
   for p in $(shims); do kill -9 "$p" 2>/dev/null; done
   for t in "$D"/exec/runtime-runc/moby/*; do
     [ ! -d "$t" ] || "$BIN/$(cat "$D/suite")/runc" --root "$D/exec/runtime-runc/moby" \

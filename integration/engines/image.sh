@@ -4,8 +4,8 @@
 #   oci.tar             an OCI layout (ctr images import)
 #   docker-archive.tar  an archive as of `docker save` (docker load, podman load)
 #   localhost/busybox:local has a static busybox, Cmd /bin/sh and the label
-#   org.example.imagelabel=v. localhost/pause:local is the same with an endless sleep: a pause
-#   container that exits stops its pod.
+#   org.example.imagelabel=v. localhost/pause:local has the same files and sleeps endlessly, because
+#   a pause container that exits stops its pod.
 set -eu
 [ $# = 1 ] || { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 mkdir -p "$1"
@@ -23,7 +23,9 @@ echo root:x:0:0:root:/root:/bin/sh >"$root/etc/passwd"
 echo root:x:0: >"$root/etc/group"
 
 # pack DIR FILE: makes a reproducible archive
-pack() { (cd "$1" && tar --owner=0 --group=0 --numeric-owner --mtime=@0 --sort=name -cf "$2" -- *); }
+pack() {
+  (cd "$1" && tar --owner=0 --group=0 --numeric-owner --mtime=@0 --sort=name -cf "$2" -- *)
+}
 
 # put FILE: moves the file into the blobs; sets digest and size
 put() {

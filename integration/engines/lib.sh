@@ -31,7 +31,7 @@ wait_for() {
   done
 }
 
-gone() { ! kill -0 "$1"; }
+has_ended() { ! kill -0 "$1"; }
 
 # stop_pid FILE: ends the process with the id in FILE by SIGTERM, after 15 s by SIGKILL; removes
 # FILE
@@ -39,7 +39,7 @@ stop_pid() {
   local p
   [ -s "$1" ] || return 0
   p=$(cat "$1")
-  if kill "$p" 2>/dev/null; then wait_for 15 gone "$p" || kill -9 "$p"; fi
+  if kill "$p" 2>/dev/null; then wait_for 15 has_ended "$p" || kill -9 "$p"; fi
   rm -f "$1"
 }
 

@@ -1,16 +1,16 @@
 # shellcheck shell=bash disable=SC2034
 # namespaces.sh: functions of the scripts of Docker and Podman, which source it after lib.sh. These
-# engines run in private network and mount namespaces, so that their bridges and mounts are not
-# those of the host and vanish with the namespaces. D is the directory of the engine.
+# engines run in private network and mount namespaces, so that their bridges and mounts are
+# separate from the host's and are removed with the namespaces. D is the directory of the engine.
 
-# alive PID: whether the process exists and is no zombie (some init processes reap late)
+# alive PID: whether the process exists and is no zombie; process 1 may reap a zombie late
 alive() { grep -q '^State:[[:space:]][^ZX]' "/proc/$1/status" 2>/dev/null; }
 dead() { ! alive "$1"; }
 # runs NAME: whether the process with the id in D/NAME is alive
 runs() { [ -s "$D/$1" ] && alive "$(cat "$D/$1")"; }
 
-# hold: makes the namespaces, held by a process that sleeps. The directories D/etc and D/usr, if
-# they exist, are mounted over /etc and /usr as overlays.
+# hold: makes the namespaces and keeps them by a process that sleeps. The directories D/etc and
+# D/usr, if they exist, are mounted over /etc and /usr as overlays.
 hold() {
   ! runs holder || return 0
   # shellcheck disable=SC2016 # the inner shell expands
@@ -30,6 +30,7 @@ hold() {
 # enter: sets ENTER to the command that runs its arguments in the namespaces
 enter() { ENTER=(nsenter -n -m -t "$(cat "$D/holder")" --); }
 
+# release: ends the process that keeps the namespaces, and removes the work directories of overlays
 release() {
   ! runs holder || kill "$(cat "$D/holder")"
   rm -rf "$D/holder" "$D/etc.work" "$D/usr.work"

@@ -1,15 +1,15 @@
 #!/bin/bash
 # setup.sh [--suites "bookworm trixie sid"] [--check]
 #   Installs container engines of Debian suites into $NRI_ENGINES (default /var/tmp/nri-engines,
-#   about 0.6 GB a suite) for tests/engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and 28,
-#   Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit. It also makes images, and
-#   builds a client of the container runtime interface with Go (with Go of trixie, where the host
-#   has none). Needs root and Debian 12 or newer. It starts nothing and does not change engines of
+#   about 0.6 GB a suite) for the tests of engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and
+#   28, Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit. It also makes images, and
+#   builds a client of the container runtime interface with Go (with Go of trixie if the host has
+#   none). Needs root and Debian 12 or newer. It starts nothing and does not change engines of
 #   the host: packages are downloaded with a separate apt configuration and unpacked, and
-#   dynamically linked programs use the C library of their suite. On the host it installs the tools
-#   for that. Each step is done once; call the script again after a failure. Logs are in
-#   $NRI_ENGINES/log.
-#   --check only lists what is not installed, and exits with 1 if something is not.
+#   dynamically linked programs use the C library of their suite. On the host it installs only the
+#   tools for these steps. Each step is done once; call the script again after a failure. Logs are
+#   in $NRI_ENGINES/log.
+#   --check only lists the missing suites, and exits with 1 if there are any.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 suites='bookworm trixie sid' check=
@@ -39,7 +39,7 @@ step() {
   local name=$1 t=$SECONDS log=$NRI_ENGINES/log/$1
   shift
   [ ! -e "$NRI_ENGINES/done/$name" ] || return 0
-  # In the background: in a condition, the shell would ignore set -e inside of the function.
+  # The function runs in the background, because the shell ignores set -e in a condition.
   (set -e; "$@") >"$log" 2>&1 &
   if wait $!; then
     touch "$NRI_ENGINES/done/$name"
@@ -51,8 +51,8 @@ step() {
   fi
 }
 
-# Installs the tools for unpacking, the programs that engines call (ip, iptables), and Podman's
-# configuration of registries and policies (golang-github-containers-common).
+# tools: installs the tools for unpacking, the programs that engines call (ip, iptables), and
+# Podman's configuration of registries and policies (golang-github-containers-common).
 tools() {
   local p
   for p in busybox-static patchelf xz-utils iproute2 iptables golang-github-containers-common; do
@@ -81,9 +81,15 @@ apt_of() {
   printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' "$source" "$1" >"$d/sources.sources"
   [ ! -e $key ] || printf 'Signed-By: %s\n' $key >>"$d/sources.sources"
   cat >"$d/apt.conf" <<C
-Dir::Etc::SourceList "$d/sources.sources"; Dir::Etc::SourceParts "/dev/null"; Dir::State::Lists "$d/lists";
-Dir::State::status "$d/status"; Dir::Cache "$d/cache"; APT::Get::List-Cleanup "0"; Acquire::Languages "none";
-APT::Sandbox::User "root"; Acquire::Retries "3";
+Dir::Etc::SourceList "$d/sources.sources";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State::Lists "$d/lists";
+Dir::State::status "$d/status";
+Dir::Cache "$d/cache";
+APT::Get::List-Cleanup "0";
+Acquire::Languages "none";
+APT::Sandbox::User "root";
+Acquire::Retries "3";
 C
   APT_CONFIG=$d/apt.conf apt-get -q update
 }
@@ -129,12 +135,15 @@ place() {
   fi
 }
 
-engines() { # SUITE
+# engines SUITE: unpacks the engines of a suite and links their programs
+engines() {
   local more=(docker-cli) p
   case $1 in bookworm) more=() ;; esac # docker.io of bookworm contains the client
   apt_of "$1"
-  unpack "$1" "$1" containerd docker.io "${more[@]}" aardvark-dns -- runc crun conmon podman netavark
-  for p in runc crun conmon podman containerd ctr containerd-shim-runc-v2 dockerd docker docker-proxy; do
+  unpack "$1" "$1" containerd docker.io "${more[@]}" aardvark-dns -- \
+    runc crun conmon podman netavark
+  for p in runc crun conmon podman containerd ctr containerd-shim-runc-v2 dockerd docker \
+    docker-proxy; do
     place "$1" usr/sbin/$p usr/bin/$p
   done
   place "$1" usr/lib/podman/netavark
@@ -154,7 +163,7 @@ catatonit() {
   rm -rf "$NRI_ENGINES/apt/$1"
 }
 
-# Builds the client of the container runtime interface.
+# cri: builds the client of the container runtime interface
 cri() {
   local go
   if ! go=$(PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin command -v go); then

@@ -1,37 +1,50 @@
 #!/bin/bash
-# enforcement.sh PROGRAM [GUEST...]
-#   Runs the enforcement tests, PROGRAM as built by cargo, in guests with cgroup v2: uml, systemd
-#   (User Mode Linux with systemd as the cgroup driver), qemu (for the controllers that the others
-#   lack: cpuset, hugetlb). Default: all. Skipped tests are counted with the name of the guest.
+# enforcement.sh ENFORCEMENT REAL [GUEST...]
+#   Runs the enforcement tests, a program as built by cargo, in guests with cgroup v2: uml, uml510
+#   (with Linux 5.10, where tests of life cycles and restarts from the program REAL run, too),
+#   systemd (User Mode Linux with systemd as the cgroup driver, and REAL's tests of units), qemu
+#   (with the controllers cpuset and hugetlb, which User Mode Linux lacks). Default: all. Skipped
+#   tests are counted with the name of the guest.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 case ${1:-} in '' | -*) usage ;; esac
-program=$(readlink -f "$1") || die "no $1"
-shift
-[ $# -gt 0 ] || set -- uml systemd qemu
+[ $# -ge 2 ] || usage
+enforcement=$(readlink -f "$1") || die "no $1"
+real=$(readlink -f "$2") || die "no $2"
+shift 2
+[ $# -gt 0 ] || set -- uml uml510 systemd qemu
 target=$(cd "$HERE/../../target" && pwd -P)
 cd "$HERE/.." || exit
 
-# Copies of the programs in cargo's layout: a build on the host must not replace files under a
-# guest.
+# The guests use copies of the programs, in cargo's layout, because a build on the host may replace
+# the programs during a run. The directory is /out in the guests, where they can write.
 stage=$(mktemp -d "$NRI_GUESTS/programs.XXXXXX")
 trap 'rm -rf "$stage"' EXIT
 mkdir -p "$stage"/debug/{deps,examples}
-cp "$program" "$stage/debug/deps/enforcement"
+cp "$enforcement" "$stage/debug/deps/enforcement"
+cp "$real" "$stage/debug/deps/real"
 for name in nrid nrictl nri-container-runtime nri-oci-hook examples/adjust; do
   cp "$target/debug/$name" "$stage/debug/$name" || exit
 done
-# The plugin is built on the host: in a guest that would take long.
+# The plugin is built on the host, because a build in a guest takes long.
 cp "$target/integration/gostub" "$stage/" || exit
 
 failed=
 for guest in "$@"; do
-  out=$(mktemp -d)
+  tests=(/out/debug/deps/enforcement)
   case $guest in
-    uml) run=("$HERE/uml.sh") set=(NRI_TEST_OTHERS=4) only=() ;;
+    uml) run=(env TIMEOUT=1800 "$HERE/uml.sh") set=(NRI_TEST_SLOW=1 NRI_TEST_OTHERS=4) only=() ;;
+    uml510)
+      run=(env TIMEOUT=1800 "$HERE/uml.sh" --kernel uml510)
+      set=(NRI_TEST_SLOW=1 NRI_TEST_OTHERS=1) tests+=(/out/debug/deps/real)
+      only=(
+        bare:: failed:: forms:: oom:: create:: exits:: notifications:: nrid::next_nrid::
+        nrid_does_not_depend_on_the_process_that_started_it restrictions_of_the_caller
+      )
+      ;;
     systemd)
-      run=("$HERE/uml.sh" --systemd) only=()
-      set=(NRI_TEST_SYSTEMD=1 NRI_TEST_OTHERS=2 NRI_UPDATES=200)
+      run=(env TIMEOUT=1800 "$HERE/uml.sh" --systemd) only=() tests+=(/out/debug/deps/real)
+      set=(NRI_TEST_SLOW=1 NRI_TEST_SYSTEMD=1 NRI_TEST_OTHERS=2 NRI_UPDATES=200)
       ;;
     qemu)
       run=("$HERE/qemu.sh")
@@ -42,14 +55,14 @@ for guest in "$@"; do
   esac
   t=$SECONDS
   echo "== $guest"
-  # shellcheck disable=SC2016 # the guest's shell expands
-  OUT=$out "${run[@]}" sh -c '"$@"; rc=$?; cp "$0" /out/ 2>/dev/null; exit $rc' \
-    "$stage/skipped.txt" env "NRI_TEST_GOSTUB=$stage/gostub" "${set[@]}" \
-    "$stage/debug/deps/enforcement" --test-threads=2 --color never "${only[@]}" ||
-    failed="$failed $guest"
+  for test in "${tests[@]}"; do
+    case $guest$test in systemd*/real) only=(units::) ;; esac
+    OUT=$stage "${run[@]}" env NRI_TEST_GOSTUB=/out/gostub "${set[@]}" \
+      "$test" --test-threads=2 --color never "${only[@]}" || failed="$failed $guest"
+  done
   echo "== $guest: $((SECONDS - t)) s"
-  [ ! -e "$out/skipped.txt" ] ||
-    sed "s/^SKIPPED /SKIPPED in $guest: /" "$out/skipped.txt" >>"$target/skipped.txt"
-  rm -rf "$out"
+  [ ! -e "$stage/skipped.txt" ] ||
+    sed "s/^SKIPPED /SKIPPED in $guest: /" "$stage/skipped.txt" >>"$target/skipped.txt"
+  rm -f "$stage/skipped.txt"
 done
 [ -z "$failed" ] || die "failed in:$failed"

@@ -1,10 +1,12 @@
 #!/bin/bash
 # init.sh: process 1 of the guests. The root file system is / of the host, read-only. The script
 # mounts an overlay with a tmpfs over it, the usual file systems, cgroup v2, and the output
-# directory of the host on /out. Then it runs /out/cmd and writes the exit status to /out/rc.
+# directory of the host on /out. Then it runs /out/cmd and writes the exit status to /out/rc. Where
+# overlays cannot have the file system of the host, only /tmp, /run and /out are writable.
 # Parameters on the kernel's command line: guest_mode=plain|systemd|qemu, guest_out=output directory
 # (not for qemu), guest_modules=directory of the kernel's modules
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=linux
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root LANG=C.UTF-8 TERM=linux
 mount -t proc proc /proc
 read -ra words </proc/cmdline
 for word in "${words[@]}"; do
@@ -30,11 +32,34 @@ module() {
   rm -f /media/module.ko
 }
 module fs/overlayfs/overlay
-# A block device for io limits, and the scheduler with weights.
+# The tests need a block device for io limits, and an I/O scheduler with weights.
 module drivers/block/loop
 module block/bfq
 root=/media/root
-mount -t overlay overlay -o lowerdir=/,upperdir=/media/upper,workdir=/media/work $root || echo 'guest: no overlay'
+mount -t overlay overlay -o lowerdir=/,upperdir=/media/upper,workdir=/media/work $root ||
+  echo 'guest: no overlay'
+# bind DIR: makes a directory of the guest with the subdirectories and links of the host's DIR
+bind() {
+  local entry
+  for entry in "$1"/*; do
+    case $entry in
+      /tmp | /run | /proc | /sys | /dev) mkdir -m 1777 "$root$entry"; continue ;;
+    esac
+    if [ -L "$entry" ]; then
+      cp -P "$entry" "$root$entry"
+    elif [ -d "$entry" ]; then
+      mkdir "$root$entry"
+      mount --bind "$entry" "$root$entry"
+    fi
+  done
+}
+# In Linux 5.10, an overlay can open only directories of hostfs.
+if ! $root/usr/bin/true 2>/dev/null; then
+  umount $root
+  mount -t tmpfs tmpfs $root
+  bind ''
+  bind /tmp
+fi
 umount /proc
 mount -t proc proc $root/proc
 mount -t sysfs sysfs $root/sys
@@ -51,8 +76,8 @@ fi
 cd $root || exit
 
 if [ "$mode" = systemd ]; then
-  # One target with one service, and dbus, over which runtimes call systemd. Services of the host
-  # are masked.
+  # systemd starts one target with one service, and dbus, over which runtimes call systemd. Services
+  # of the host are masked.
   cat >etc/systemd/system/guest.target <<'T'
 [Unit]
 Requires=guest.service dbus.socket
@@ -79,7 +104,8 @@ T
     ln -sf /dev/null etc/systemd/system/$unit
   done
   pivot_root . media
-  exec chroot . /lib/systemd/systemd --unit=guest.target --log-target=console --log-level=warning --show-status=0
+  exec chroot . /lib/systemd/systemd --unit=guest.target --log-target=console \
+    --log-level=warning --show-status=0
 fi
 
 mkdir -p dev/pts dev/shm dev/mqueue

@@ -29,7 +29,8 @@ for _ in $(seq 200); do
   if [ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ]; then break; fi
   sleep 0.05
 done
-{ [ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ]; } || die "virtiofsd did not start: $(cat "$TMP"/*.log)"
+{ [ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ]; } ||
+  die "virtiofsd did not start: $(cat "$TMP"/*.log)"
 append="console=ttyS0 quiet loglevel=1 panic=-1 root=hostroot rootfstype=virtiofs ro"
 append="$append init=$HERE/init.sh guest_mode=qemu guest_out=/ guest_modules=$modules"
 timeout -k 5 "${TIMEOUT:-1800}" "$BIN/qemu/qemu-system-x86_64" \

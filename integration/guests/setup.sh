@@ -1,18 +1,19 @@
 #!/bin/bash
 # setup.sh [--check] [GUEST...]
-#   Installs guests with cgroup v2 into $NRI_GUESTS (default /var/tmp/nri-guests, 0.5 GB). Default:
-#   both. uml is User Mode Linux of Debian sid: fast, with the controllers cpu, io, memory and pids.
+#   Installs guests with cgroup v2 into $NRI_GUESTS (default /var/tmp/nri-guests, 0.7 GB). Default:
+#   uml, uml510 and qemu. uml is User Mode Linux of Debian sid: fast, with the controllers cpu, io,
+#   memory and pids. uml510 is that of Debian 11, Linux 5.10.
 #   qemu is the emulator and the cloud kernel of Debian 13: slow, with all controllers.
 #   Needs root and Debian 12 or newer. Packages are downloaded with a separate apt configuration and
 #   unpacked; the programs use the libraries of their suite. On the host the script installs the
-#   tools for that, and systemd and dbus, which the systemd guest uses. Each step is done once; call
-#   the script again after a failure. Logs are in $NRI_GUESTS/log.
-#   --check only lists what is not installed, and exits with 1 if something is not.
+#   tools for these steps, and systemd and dbus, which the systemd guest uses. Each step is done
+#   once; call the script again after a failure. Logs are in $NRI_GUESTS/log.
+#   --check only lists the missing guests, and exits with 1 if there are any.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 check=
 case ${1:-} in --check) check=1; shift ;; -*) usage ;; esac
-[ $# -gt 0 ] || set -- uml qemu
+[ $# -gt 0 ] || set -- uml uml510 qemu
 if [ -n "$check" ]; then
   missing=()
   for g in "$@"; do [ -e "$NRI_GUESTS/done/$g" ] || missing+=("$g"); done
@@ -27,7 +28,7 @@ step() {
   local name=$1 t=$SECONDS rc
   shift
   [ ! -e "$NRI_GUESTS/done/$name" ] || return 0
-  # In a condition, the shell would ignore set -e inside of the function.
+  # The function is not called in a condition, because the shell ignores set -e there.
   set +e
   (set -e; "$@") >"$NRI_GUESTS/log/$name" 2>&1
   rc=$?
@@ -41,6 +42,7 @@ step() {
   echo "$name: $((SECONDS - t)) s"
 }
 
+# tools: installs the tools for unpacking, and the programs of the systemd guest
 tools() {
   local p wanted=()
   for p in busybox-static patchelf xz-utils iproute2 dbus systemd; do
@@ -66,9 +68,15 @@ apt_of() {
   printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' "$source" "$1" >"$d/sources.sources"
   [ ! -e $key ] || printf 'Signed-By: %s\n' $key >>"$d/sources.sources"
   cat >"$d/apt.conf" <<C
-Dir::Etc::SourceList "$d/sources.sources"; Dir::Etc::SourceParts "/dev/null"; Dir::State::Lists "$d/lists";
-Dir::State::status "$d/status"; Dir::Cache "$d/cache"; APT::Get::List-Cleanup "0"; Acquire::Languages "none";
-APT::Sandbox::User "root"; Acquire::Retries "3";
+Dir::Etc::SourceList "$d/sources.sources";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State::Lists "$d/lists";
+Dir::State::status "$d/status";
+Dir::Cache "$d/cache";
+APT::Get::List-Cleanup "0";
+Acquire::Languages "none";
+APT::Sandbox::User "root";
+Acquire::Retries "3";
 C
   APT_CONFIG=$d/apt.conf apt-get -q update
 }
@@ -96,7 +104,8 @@ place() {
   mkdir -p "$BIN/$1"
   cp "$root/$2" "$file"
   libraries=$(echo "$root"/usr/lib/*-linux-gnu)
-  loader=$(find "$libraries" -name "$(basename "$(patchelf --print-interpreter "$file")")" | head -1)
+  loader=$(basename "$(patchelf --print-interpreter "$file")")
+  loader=$(find "$libraries" -name "$loader" | head -1)
   patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$libraries" "$file"
 }
 
@@ -105,6 +114,15 @@ guest_uml() {
   unpack sid uml user-mode-linux libc6
   place uml usr/bin/linux.uml
   rm -rf "$NRI_GUESTS/apt/sid"
+}
+
+# Linux 5.10. The program crashes after patchelf, but it runs with the host's newer libraries.
+guest_uml510() {
+  apt_of bullseye
+  unpack bullseye uml510 user-mode-linux
+  mkdir -p "$BIN/uml510"
+  cp "$NRI_GUESTS/root/uml510/usr/bin/linux.uml" "$BIN/uml510/"
+  rm -rf "$NRI_GUESTS/apt/bullseye"
 }
 
 guest_qemu() {
@@ -119,7 +137,7 @@ step tools tools
 failed=
 for g in "$@"; do
   case $g in
-    uml | qemu) step "$g" "guest_$g" || failed=1 ;;
+    uml | uml510 | qemu) step "$g" "guest_$g" || failed=1 ;;
     *) die "no such guest: $g" ;;
   esac
 done

@@ -1,7 +1,8 @@
 #!/bin/sh
 # build.sh [DIR [NAME...]]: builds the Go test plugins into DIR (default target/integration): gostub
-# (directory go) and gostub-VERSION for each directory of versions/, or only the named ones. Without
-# Go it prints `skipped: no go toolchain` with their number and succeeds; with CI=true it fails.
+# (directory go) and gostub-VERSION for each directory of versions/, or only the named ones. If Go
+# is missing, the script prints `skipped: no go toolchain` with the number of plugins and succeeds;
+# with CI=true it fails.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 out=${1:-$here/../../target/integration}

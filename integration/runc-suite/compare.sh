@@ -3,17 +3,19 @@
 
 # outcomes TAP: prints `file|test|outcome` for each test; the outcome is ok, not-ok or skip
 outcomes() {
-  sed -n -e '/^# FILE /{s///;h;}' -e '/^\(not \)\{0,1\}ok [0-9]* /{G;s/^\(.*\)\n\(.*\)$/\2|\1/;p;}' "$1" |
+  sed -n -e '/^# FILE /{s///;h;}' \
+    -e '/^\(not \)\{0,1\}ok [0-9]* /{G;s/^\(.*\)\n\(.*\)$/\2|\1/;p;}' "$1" |
     sed -e 's/|not ok [0-9]* \(.*\)/|\1|not-ok/;t e' \
       -e 's/|ok [0-9]* \(.*\) # skip.*/|\1|skip/;t' -e 's/|ok [0-9]* \(.*\)/|\1|ok/' \
       -e ':e' -e 's/ # timeout[^|]*|/|/'
 }
 
-# tally: counts a list of outcomes, such as `ok 4, skip 1`
+# tally: reads outcomes, one a line, and prints their numbers, such as `ok 4, skip 1`
 tally() {
   sort | uniq -c |
     awk '{ printf "%s%s %d", sep, $2, $1; sep = ", " } END { if (!NR) printf "not run" }'
 }
+# counts TAP: prints the numbers of all outcomes
 counts() { outcomes "$1" | awk -F'|' '{ print $3 }' | tally; }
 
 # differing A B: prints the tests, `file|test`, with different outcomes or in only one of the files
@@ -30,9 +32,9 @@ differing() {
 outcome_of() { outcomes "$1" | gawk -F'|' -v f="$2" -v t="$3" '$1 == f && $2 == t { print $3 }'; }
 
 # Runs each test with different outcomes alone, REPEAT times in each of the two modes, alternately.
-# A test differs if its outcome on bare runc is always the same and another one in the other mode at
-# least once; reasons.txt has the known reasons. A test with varying outcomes on bare runc is listed
-# as such and is no difference.
+# A test differs if its outcome on bare runc is always the same, and the mode has another outcome at
+# least once; reasons.txt has the known reasons. A test with varying outcomes on bare runc is
+# printed as `varies` and is not a difference.
 compare_all() {
   local mode file name n side differences=0 unsteady=0 first again steady reason tap=$work/alone.tap
   for mode in "${others[@]}"; do

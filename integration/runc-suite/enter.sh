@@ -14,13 +14,15 @@ places=()
 while read -r point type options; do
   places+=("$point/$name")
   NRI_SUITE_MOUNTS+="$point $type $options"$'\n'
-done < <(gawk -v root="$root" '{ for (i = 6; $i != "-"; i++); if ($(i + 1) ~ /^cgroup2?$/ && $4 == "/" && index($5, root) == 1) print $5, $(i + 1), $(i + 3) }' \
-  /proc/self/mountinfo | sort -u -k1,1)
+done < <(gawk -v root="$root" '{
+    for (i = 6; $i != "-"; i++);
+    if ($(i + 1) ~ /^cgroup2?$/ && $4 == "/" && index($5, root) == 1) print $5, $(i + 1), $(i + 3)
+  }' /proc/self/mountinfo | sort -u -k1,1)
 [ ${#places[@]} -gt 0 ] || { echo 'enter.sh: no cgroup hierarchies' >&2; exit 120; }
 
 child=
 rc=0
-given=() # controllers that this script enabled for children of the root, cgroup v2
+enabled=() # controllers of cgroup v2 that this script enabled for children of the root
 end() {
   trap '' INT TERM HUP
   local n place c
@@ -37,7 +39,7 @@ end() {
     fi
     sleep 0.1
   done
-  for c in "${given[@]}"; do echo "-$c" >$root/cgroup.subtree_control; done
+  for c in "${enabled[@]}"; do echo "-$c" >$root/cgroup.subtree_control; done
   for place in "${places[@]}"; do
     [ ! -e "$place" ] || { echo "enter.sh: cannot remove $place" >&2; rc=120; }
   done
@@ -56,7 +58,7 @@ if [ -e $root/cgroup.controllers ]; then
   read -ra controllers <$root/cgroup.controllers
   for c in "${controllers[@]}"; do
     grep -qw "$c" $root/cgroup.subtree_control ||
-      { echo "+$c" >$root/cgroup.subtree_control && given+=("$c"); } 2>/dev/null
+      { echo "+$c" >$root/cgroup.subtree_control && enabled+=("$c"); } 2>/dev/null
   done
   mkdir "$root/$name/init" # a cgroup with controllers for children must not have processes
 fi
@@ -65,7 +67,8 @@ fi
 NRI_SUITE_PLACES=${places[*]} setsid sh -c '
 for p in $NRI_SUITE_PLACES; do echo $$ >"$p/cgroup.procs" || exit 120; done
 unset NRI_SUITE_PLACES
-exec unshare -C sh -c "[ ! -e \$0 ] || echo \$\$ >\$0 || exit 120; exec unshare -m -n -p -f --kill-child --mount-proc --propagation private \"\$@\"" "$0" "$@"
+exec unshare -C sh -c "[ ! -e \$0 ] || echo \$\$ >\$0 || exit 120
+exec unshare -m -n -p -f --kill-child --mount-proc --propagation private \"\$@\"" "$0" "$@"
 ' "$root/$name/init/cgroup.procs" "$@" &
 child=$!
 { wait $child; } 2>/dev/null # hides the shell's message on a killed child

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # stage.sh: sourced by runc-suite.sh. Prepares the directory $stage: src has the tests of runc and
-# their helpers, built from runc's source; bin has copies of our programs, which a build may replace
-# meanwhile. Images are made once, in $cache.
+# their helpers, built from runc's source; bin has copies of our programs, because a build may
+# replace the programs during a run. Images are made once, in $cache.
 
 make_stage() {
   local p missing=()
@@ -25,7 +25,8 @@ make_stage() {
   make_helpers && make_images || return
 }
 
-# Builds the helpers, Go programs below tests/cmd since runc 1.2, below contrib/cmd before.
+# Builds the helpers of the tests: Go programs, below tests/cmd since runc 1.2, below contrib/cmd
+# before.
 make_helpers() {
   local dir name to tags=
   if command -v pkg-config >/dev/null && pkg-config --exists libseccomp; then
@@ -51,7 +52,8 @@ make_images() {
   arch=$(go env GOARCH)
   [ -e "$cache/busybox.tar.xz" ] || busybox_image "$stage/image" || return
   cp "$cache/busybox.tar.xz" "$data/busybox-$arch.tar.xz"
-  if [ -e "$cache/debian.tar.xz" ] || { command -v debootstrap >/dev/null && debian_image "$stage/image"; }; then
+  if [ -e "$cache/debian.tar.xz" ] ||
+    { command -v debootstrap >/dev/null && debian_image "$stage/image"; }; then
     cp "$cache/debian.tar.xz" "$data/debian-$arch.tar.xz"
   else
     echo 'no debootstrap, or it failed: tests with a Debian image fail in all modes' >&2
@@ -65,7 +67,9 @@ busybox_image() {
   mkdir -p "$root"/{bin,dev,etc,home,lib,root,tmp,usr/bin,usr/sbin,var/spool,var/tmp} || return
   chmod 1777 "$root/tmp" "$root/var/tmp"
   cp "$(command -v busybox)" "$root/bin/busybox" || return
-  for a in $("$root/bin/busybox" --list); do [ "$a" = busybox ] || ln -sf busybox "$root/bin/$a"; done
+  for a in $("$root/bin/busybox" --list); do
+    [ "$a" = busybox ] || ln -sf busybox "$root/bin/$a"
+  done
   ln -s bin "$root/sbin"
   printf '%s\n' root:x:0:0:root:/root:/bin/sh daemon:x:1:1:daemon:/usr/sbin:/bin/false \
     nobody:x:65534:65534:nobody:/home:/bin/false >"$root/etc/passwd"
@@ -74,14 +78,19 @@ busybox_image() {
 }
 
 debian_image() {
-  local root=$1 mirror
+  local root=$1 mirror release
   # The mirror is that of the host's apt sources, if the host is a Debian.
   # shellcheck disable=SC2016
   mirror=$(apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CREATED_BY)|$(REPO_URI)' |
     sed -n 's/^Debian|main|Packages|//p' | grep -v security | head -1)
   echo 'making an image of Debian'
-  nice debootstrap --variant=minbase "$(. /etc/os-release; [ "$ID" = debian ] && echo "${VERSION_CODENAME:-stable}" || echo stable)" "$root" ${mirror:+"$mirror"} \
-    >"$cache/debootstrap.log" 2>&1 || { tail -3 "$cache/debootstrap.log" >&2; rm -rf "$root"; return 1; }
+  release=$(. /etc/os-release; [ "$ID" != debian ] || echo "${VERSION_CODENAME:-}")
+  nice debootstrap --variant=minbase "${release:-stable}" "$root" ${mirror:+"$mirror"} \
+    >"$cache/debootstrap.log" 2>&1 || {
+    tail -3 "$cache/debootstrap.log" >&2
+    rm -rf "$root"
+    return 1
+  }
   rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,locale,man}
   pack "$root" debian
 }

@@ -111,16 +111,16 @@ impl Bundle {
     /// Puts the container into a pod as CRI-O does; `kind` is `sandbox` or `container`.
     ///
     /// # Panics
-    /// The bundle has not been made.
+    /// `config.json` does not exist, because [`Bundle::make`] was not called.
     pub fn annotate_as_crio(&self, pod: &str, kind: &str) {
         self.edit(|config| {
             let cgroup =
                 config["linux"]["cgroupsPath"].as_str().expect("bundle.sh writes cgroupsPath");
-            let named = match cgroup.rsplit_once('/') {
+            let crio_cgroup = match cgroup.rsplit_once('/') {
                 Some((parent, id)) => format!("{parent}/crio-{id}"),
                 None => cgroup.replace(":nri:", ":crio:"),
             };
-            config["linux"]["cgroupsPath"] = named.into();
+            config["linux"]["cgroupsPath"] = crio_cgroup.into();
             config["annotations"]["io.container.manager"] = "cri-o".into();
             config["annotations"]["io.kubernetes.cri-o.SandboxID"] = pod.into();
             config["annotations"]["io.kubernetes.cri-o.ContainerType"] = kind.into();

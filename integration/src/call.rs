@@ -24,12 +24,12 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Returns stdout, with what a container has written to the same file since.
+    /// Returns stdout, including what the container has written to it since the program ended.
     pub fn out(&self) -> String {
         read(&self.out)
     }
 
-    /// Returns stderr, with what a container has written to the same file since.
+    /// Returns stderr, including what the container has written to it since the program ended.
     pub fn err(&self) -> String {
         read(&self.err)
     }
@@ -70,20 +70,22 @@ pub fn run(mut command: Command, dir: &Path) -> Ended {
 /// Redirects the output of a program to new files in `dir`.
 pub(crate) fn redirect(command: &mut Command, dir: &Path) -> (PathBuf, PathBuf) {
     static CALLS: AtomicU32 = AtomicU32::new(0);
-    let n = CALLS.fetch_add(1, Ordering::Relaxed);
-    let (out, err) = (dir.join(format!("call-{n}.out")), dir.join(format!("call-{n}.err")));
+    let number = CALLS.fetch_add(1, Ordering::Relaxed);
+    let file = |kind: &str| dir.join(format!("call-{number}.{kind}"));
+    let (out, err) = (file("out"), file("err"));
     let create =
         |path: &Path| File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     command.stdout(create(&out)).stderr(create(&err));
     (out, err)
 }
 
+/// Waits for the end of a child process, which is killed shortly before the timeout. `what` names
+/// the process in the panic message.
 pub(crate) fn wait(mut child: Child, what: &str, out: PathBuf, err: PathBuf) -> Ended {
     let deadline = std::time::Instant::now() + timeout();
     let status = wait_until(format_args!("the end of {what}"), || {
         if std::time::Instant::now() + timeout() / 10 > deadline {
-            // Kill it before the timeout has passed, so that the loop still reaps it and no process
-            // is left.
+            // A kill before the timeout leaves this loop time to reap the process.
             let _ = child.kill();
         }
         child.try_wait().expect("wait for the child process")

@@ -1,9 +1,11 @@
-//! Runs commands in the mount namespace of the runtimes. On a machine with hybrid cgroups this is
-//! the one that `cgroups.sh` creates, since crun and hugepage limits work only there; elsewhere it
-//! is the test's own.
+//! Runs commands in the mount namespace of the runtimes. On a machine with hybrid cgroups,
+//! `cgroups.sh` creates that namespace, since crun and hugepage limits do not work outside of it.
+//! On a machine where the product is installed, its programs and its configuration, whose paths are
+//! fixed, are covered in the namespace. Other machines need no separate namespace: commands run in
+//! that of the test program.
 //!
-//! A child process of the test program holds the namespace open. It exits when the test program
-//! does, since its stdin is closed then, and `cgroups.sh` restores the controllers.
+//! A child process holds the namespace open. When the test program exits, the stdin of the child is
+//! closed, so that the child exits, too, and `cgroups.sh` restores the controllers.
 
 use crate::{is_root, script};
 use std::{
@@ -36,13 +38,15 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Returns a command in the namespace that runs the shell commands `first` and then executes
-/// `inner`, so that what entering the namespace would undo, such as the working directory, stays.
-pub fn after(first: &str, inner: &Command) -> Command {
+/// Returns a command that enters the namespace, runs the shell commands `first`, and executes
+/// `inner`. A setting that is lost when a process enters the namespace, such as the working
+/// directory, can be made by `first`.
+pub fn command_after(first: &str, inner: &Command) -> Command {
     let mut words: Vec<_> = std::iter::once(inner.get_program()).chain(inner.get_args()).collect();
     if holder().is_some() {
-        let end = words.iter().position(|word| *word == "--").map_or(0, |at| at + 1);
-        words.drain(..end);
+        // The shell has already entered the namespace: remove `nsenter ... --` from `inner`.
+        let nsenter = words.iter().position(|word| *word == "--").map_or(0, |end| end + 1);
+        words.drain(..nsenter);
     }
     let mut shell = command("sh");
     shell.args(["-c", &format!("{first}; exec \"$@\""), "sh"]).args(words);
@@ -55,7 +59,7 @@ pub fn after(first: &str, inner: &Command) -> Command {
     shell
 }
 
-/// Path of the namespace's root directory, for processes outside of it.
+/// Path of the namespace's root directory, as seen by processes outside of the namespace.
 pub(crate) fn root() -> PathBuf {
     match holder() {
         Some(holder) => format!("/proc/{}/root", holder.pid).into(),
@@ -63,23 +67,52 @@ pub(crate) fn root() -> PathBuf {
     }
 }
 
+/// Returns the holder of the namespace, which the first call creates; `None` if commands run in
+/// the namespace of the test program.
 fn holder() -> Option<&'static Holder> {
     static HOLDER: OnceLock<Option<Holder>> = OnceLock::new();
-    HOLDER.get_or_init(|| if is_root() && is_hybrid() { start() } else { None }).as_ref()
+    HOLDER
+        .get_or_init(|| {
+            let is_needed = is_root() && (has_hybrid_cgroups() || is_installed());
+            is_needed.then(create_namespace).flatten()
+        })
+        .as_ref()
 }
 
-fn is_hybrid() -> bool {
+/// Covers the directories and programs of an installation: the wrapper would find the configuration
+/// and break-glass, and `nrid` and the hook where a test has removed its own.
+const COVER: &str = "for dir in /etc/nri-container-runtime /usr/libexec/nri-container-runtime; do \
+    [ ! -d $dir ] || mount -t tmpfs -o mode=755 covered $dir || exit 1; done; \
+    for dir in $(echo $SEARCHED | tr : ' '); do for name in nrid nri-oci-hook; do \
+    [ ! -f $dir/$name ] || mount --bind /dev/null $dir/$name || exit 1; done; done";
+
+/// Directories in which programs are searched.
+fn searched() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{path}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+}
+
+fn is_installed() -> bool {
+    let dirs = ["/etc/nri-container-runtime", "/usr/libexec/nri-container-runtime"];
+    dirs.iter().any(|dir| Path::new(dir).exists())
+        || searched().split(':').any(|dir| Path::new(dir).join("nrid").exists())
+}
+
+fn has_hybrid_cgroups() -> bool {
     Path::new("/sys/fs/cgroup/unified/cgroup.controllers").exists()
 }
 
-/// Creates the namespace. Returns `None` if that fails: then tests that need it are skipped with
-/// the error of the runtime.
-fn start() -> Option<Holder> {
+/// Creates the namespace. Returns `None` on failure: tests that need the namespace are then skipped
+/// with the error of the runtime.
+fn create_namespace() -> Option<Holder> {
     let mut child = Command::new(script("cgroups.sh"))
-        .args(["sh", "-c", "echo $$; exec cat >/dev/null"])
+        .args(["unshare", "--mount", "--propagation", "private", "sh", "-c"])
+        .arg(format!("{COVER}; echo $$; exec cat >/dev/null"))
+        .env("SEARCHED", searched())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // A process group of its own, so that it restores the controllers even after an interrupt.
+        // A separate process group, so that an interrupt from the terminal does not kill the script
+        // before it restores the controllers.
         .process_group(0)
         .spawn()
         .ok()?;

@@ -5,11 +5,11 @@ use std::path::Path;
 /// Global options that select a runtime's cgroup driver: systemd if `NRI_TEST_SYSTEMD` is set, else
 /// cgroupfs.
 pub(crate) fn cgroup_driver() -> &'static [&'static str] {
-    if systemd() { &["--systemd-cgroup"] } else { &[] }
+    if uses_systemd() { &["--systemd-cgroup"] } else { &[] }
 }
 
 /// Whether systemd creates the cgroups of the tests' containers.
-pub fn systemd() -> bool {
+pub fn uses_systemd() -> bool {
     std::env::var_os("NRI_TEST_SYSTEMD").is_some()
 }
 
@@ -19,14 +19,14 @@ pub fn is_root() -> bool {
 }
 
 /// Whether this machine has only cgroup v2.
-pub fn unified_cgroups() -> bool {
+pub fn is_cgroup_v2() -> bool {
     Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
 /// Whether the cpuset controller is available.
-pub fn cpusets() -> bool {
+pub fn has_cpusets() -> bool {
     let v2 = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
-    !unified_cgroups() || v2.split_whitespace().any(|c| c == "cpuset")
+    !is_cgroup_v2() || v2.split_whitespace().any(|c| c == "cpuset")
 }
 
 /// Whether the kernel reports the exit code of a process to processes other than its parent:
@@ -40,7 +40,7 @@ pub fn kernel_reports_exit_codes() -> bool {
 
 /// `linux.cgroupsPath` of a container for the cgroup driver in use.
 pub(crate) fn cgroups_path(prefix: &str, id: &str) -> String {
-    match (systemd(), prefix) {
+    match (uses_systemd(), prefix) {
         (true, "") => format!("system.slice:nri:{id}"),
         (true, _) => format!("{prefix}.slice:nri:{id}"),
         (false, "") => format!("/{id}"),
@@ -50,5 +50,5 @@ pub(crate) fn cgroups_path(prefix: &str, id: &str) -> String {
 
 /// Directory of a container's cgroup, relative to the root of a hierarchy.
 pub(crate) fn cgroup_below_root(prefix: &str, id: &str) -> String {
-    if systemd() { format!("{prefix}.slice/nri-{id}.scope") } else { format!("{prefix}/{id}") }
+    if uses_systemd() { format!("{prefix}.slice/nri-{id}.scope") } else { format!("{prefix}/{id}") }
 }

@@ -3,24 +3,25 @@
 /// Prefix of each line that the wrapper writes.
 const PREFIX: &str = "nri-container-runtime: ";
 
-/// Returns the defect in the stderr of a failed call: besides warnings it must not be empty, and
-/// the wrapper may write at most one line.
+/// Returns the defect in the stderr of a failed call, if any: apart from warnings of the wrapper,
+/// stderr must have a line, and at most one line of the wrapper.
 pub fn message_defect(err: &str) -> Option<&'static str> {
-    let warns =
+    let is_warning =
         |line: &&str| line.contains("continuing without NRI") || line.contains("has done its work");
-    let own = err.lines().filter(|line| line.starts_with(PREFIX) && !warns(line)).count();
-    let warnings = err.lines().filter(|line| line.starts_with(PREFIX) && warns(line)).count();
-    let reported = err.lines().filter(|line| !line.trim().is_empty()).count() - warnings;
-    match (reported, own) {
-        (0, _) => Some("stderr is empty"),
+    let wrapper_errors =
+        err.lines().filter(|line| line.starts_with(PREFIX) && !is_warning(line)).count();
+    let warnings = err.lines().filter(|line| line.starts_with(PREFIX) && is_warning(line)).count();
+    let all_errors = err.lines().filter(|line| !line.trim().is_empty()).count() - warnings;
+    match (all_errors, wrapper_errors) {
+        (0, _) => Some("stderr has no error message"),
         (_, 0 | 1) => None,
-        _ => Some("the wrapper wrote more than one line"),
+        _ => Some("the wrapper wrote more than one error line"),
     }
 }
 
 #[test]
-fn a_failure_without_exactly_one_message_is_a_defect() {
-    for (err, reported) in [
+fn a_failed_call_has_an_error_message_and_at_most_one_of_the_wrapper() {
+    for (err, is_accepted) in [
         ("", false),
         ("nri-container-runtime: continuing without NRI: x\n", false),
         ("nri-container-runtime: no\n", true),
@@ -29,6 +30,6 @@ fn a_failure_without_exactly_one_message_is_a_defect() {
         ("nri-container-runtime: continuing without NRI: x\ncontainer does not exist\n", true),
         ("several lines\nof the runtime\n", true),
     ] {
-        assert_eq!(message_defect(err).is_none(), reported, "{err}");
+        assert_eq!(message_defect(err).is_none(), is_accepted, "{err}");
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter,
     machine::{cgroup_driver, cgroups_path},
     programs,
-    wait::slow,
+    wait::is_slow,
     wait_until,
 };
 use rustix::process::Signal;
@@ -45,7 +45,7 @@ impl Node {
         node
     }
 
-    /// Creates a node with this state directory; `None`: one in the node's directory.
+    /// Creates a node with this state directory, or with one in the node's directory.
     pub fn with_state_dir(runtime: &Runtime, state_dir: Option<&Path>) -> Self {
         static NODES: AtomicU32 = AtomicU32::new(0);
         let n = NODES.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl Node {
             .prefix("nri-")
             .tempdir()
             .expect("a temporary directory can be created");
-        // The last letter ensures that no prefix starts with another one.
+        // Without the last letter, the prefix of node 1 would also be that of node 10.
         let prefix = format!("nri{}x{n}n", std::process::id());
         let state_dir = state_dir.map_or_else(|| dir.path().join("s"), Path::to_owned);
         let (programs, runtime) = (programs::build_dir(), runtime.clone());
@@ -68,10 +68,9 @@ impl Node {
 
     /// Writes the configuration: the lines `more`, then the paths of this node.
     pub fn configure(&self, more: &str) {
-        // Longer timeouts: many tests run at once on few cores, and guests are slow; neither must
-        // fail a test.
+        // Longer than the defaults: many tests run at once on few cores, and guests are slow.
         let mut timeouts = vec![("plugin_request_timeout", "20s")];
-        if slow() {
+        if is_slow() {
             timeouts.extend([("plugin_registration_timeout", "60s"), ("start_timeout", "120s")]);
         }
         let timeouts = timeouts.iter().filter(|(key, _)| !more.contains(key));
@@ -152,8 +151,7 @@ impl Node {
         self.wrapper_of(&self.runtime)
     }
 
-    /// Returns a command of the wrapper with another program as the real runtime, with the same
-    /// root.
+    /// Returns a command of the wrapper like [`Node::wrapper`], with another real runtime.
     pub fn wrapper_of(&self, runtime: &Runtime) -> Command {
         self.wrapper_at(&self.program("nri-container-runtime"), runtime)
     }
@@ -243,8 +241,8 @@ impl Node {
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
     }
 
-    /// Finds all `nrid` processes with this node's state directory in `/proc`, without the forked
-    /// children that have not executed a runtime yet and so still have `nrid`'s command line.
+    /// Finds all `nrid` processes with this node's state directory in `/proc`. Forked children that
+    /// have not executed a runtime yet still have the command line of `nrid`, and are excluded.
     pub fn nrids(&self) -> Vec<Process> {
         let program = programs::built("nrid");
         let dir = self.state_dir().into_os_string().into_encoded_bytes();
@@ -264,10 +262,10 @@ impl Node {
         fs::read_to_string(self.state_dir().join("nrid.log")).unwrap_or_default()
     }
 
-    /// Paths of `nrid`'s records in `containers`, `pods` or `exec`, without temporary files of
-    /// records that `nrid` is writing, which it also does after the wrapper has returned.
-    pub fn records(&self, of: &str) -> Vec<PathBuf> {
-        let dir = self.state_dir().join(of);
+    /// Paths of `nrid`'s records in the directory `containers`, `pods` or `exec`. Temporary files
+    /// are excluded: `nrid` may be writing a record even after the wrapper has returned.
+    pub fn records(&self, kind: &str) -> Vec<PathBuf> {
+        let dir = self.state_dir().join(kind);
         let files = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
         files
             .flatten()
@@ -295,6 +293,7 @@ impl Node {
         External::start(program, name, config, &self.state_dir().join("nri.sock"), self.dir.path())
     }
 
+    /// Ids of the node's containers that the runtime has.
     fn containers(&self) -> Vec<String> {
         let entries = fs::read_dir(self.root()).into_iter().flatten();
         entries
@@ -309,7 +308,7 @@ impl Node {
             self.bare(&["delete", "--force", &id]);
         }
         self.ctl(&["stop"]);
-        // Cgroups that tests created themselves or that a killed runtime left.
+        // Remove cgroups that tests have created themselves or that a killed runtime has left.
         for cgroup in cgroups_of(&self.prefix).iter().rev() {
             let _ = fs::remove_dir(cgroup);
         }

@@ -11,10 +11,10 @@ pub fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Finds a system program in PATH or in the directories of administrators' programs.
+/// Finds a system program in PATH, or else in directories that a user's PATH may lack.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let more = [
+    let fallbacks = [
         "/usr/local/sbin",
         "/usr/sbin",
         "/sbin",
@@ -24,7 +24,7 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         "/usr/local/go/bin",
     ];
     std::env::split_paths(&path)
-        .chain(more.map(PathBuf::from))
+        .chain(fallbacks.map(PathBuf::from))
         .map(|dir| dir.join(name))
         .find(|file| file.is_file())
 }
@@ -36,8 +36,10 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 /// # Panics
 /// The file cannot be written.
 pub fn write_program(path: &Path, text: &str) {
-    let mut child =
-        install(Path::new("/dev/stdin"), path).stdin(Stdio::piped()).spawn().expect("install");
+    let mut child = install(Path::new("/dev/stdin"), path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the program `install` exists");
     child
         .stdin
         .take()
@@ -57,7 +59,7 @@ pub fn write_program(path: &Path, text: &str) {
 /// The program cannot be copied.
 pub fn copy_program(from: &Path, to: &Path) {
     assert!(
-        install(from, to).status().expect("install").success(),
+        install(from, to).status().expect("the program `install` exists").success(),
         "{} is not written",
         to.display()
     );
@@ -73,8 +75,8 @@ fn install(from: &Path, to: &Path) -> Command {
 pub fn build_dir() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let dir = test.parent().expect("the test is in a directory");
-    let below = dir.ends_with("deps") || dir.ends_with("examples");
-    let dir = if below { dir.parent().expect("the test is in a directory") } else { dir };
+    let is_subfolder = dir.ends_with("deps") || dir.ends_with("examples");
+    let dir = if is_subfolder { dir.parent().expect("the test is in a directory") } else { dir };
     dir.to_owned()
 }
 

@@ -26,11 +26,12 @@ impl Report {
     /// A value differs; the message lists all differences.
     #[track_caller]
     pub fn check(&self, expected: &[(&str, &str)]) {
-        let wrong: Vec<_> =
+        let differences: Vec<_> =
             expected.iter().filter_map(|(names, values)| self.difference(names, values)).collect();
-        assert!(wrong.is_empty(), "{}\nof {:#?}", wrong.join("\n"), self.0);
+        assert!(differences.is_empty(), "{}\nin the report {:#?}", differences.join("\n"), self.0);
     }
 
+    /// Describes the difference of a value from the expected one, if any.
     fn difference(&self, names: &str, values: &str) -> Option<String> {
         match names.split('|').find_map(|name| self.get(name)) {
             Some(value) if values.split('|').any(|v| v == value) => None,

@@ -9,17 +9,18 @@ use std::io::Write;
 /// # Panics
 /// With `CI=true`, where every test has to run.
 pub fn skip(test: &str, reason: &str) {
-    let line = note(test, reason);
+    let line = record(test, reason);
     assert!(std::env::var_os("CI").is_none_or(|v| v != "true"), "{line}");
 }
 
-/// Reports a skip that no installation would avoid, such as a feature that the real runtime lacks;
-/// no failure with `CI=true`.
+/// Reports a skip that no installation on this machine would avoid, for example of a feature that
+/// the real runtime lacks. With `CI=true` such a skip is no failure.
 pub fn limitation(test: &str, reason: &str) {
-    note(test, reason);
+    record(test, reason);
 }
 
-fn note(test: &str, reason: &str) -> String {
+/// Prints a skip and appends it to `target/skipped.txt`. Returns the line.
+fn record(test: &str, reason: &str) -> String {
     let line = format!("SKIPPED {test}: {reason}");
     // Not `println!`, which the test harness captures.
     let _ = writeln!(std::io::stdout().lock(), "{line}");

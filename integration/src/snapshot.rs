@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Returns a digest of everything below a directory: names, types, modes, owners, contents, link
-/// targets, and the modification times of files.
+/// targets, and the inode numbers and modification times of files.
 pub fn digest_tree(dir: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
     visit(dir, &mut |path, meta| {
@@ -36,6 +36,7 @@ pub fn cgroups_of(part: &str) -> Vec<PathBuf> {
     found
 }
 
+/// Calls `handle` for everything below a directory, parents before children.
 fn visit(dir: &Path, handle: &mut impl FnMut(&Path, &fs::Metadata)) {
     // Ignore an entry that disappears meanwhile, such as a cgroup of another test.
     let Ok(entries) = fs::read_dir(dir) else { return };

@@ -5,16 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time after which a test fails. It is generous: only a defect makes a test wait so long.
+/// Time limit of a wait, after which the test fails. No wait takes nearly so long without a defect.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns [`TIMEOUT`], or five times as much if `NRI_TEST_SLOW` is set, as in slow guests.
 pub(crate) fn timeout() -> Duration {
-    if slow() { TIMEOUT * 5 } else { TIMEOUT }
+    if is_slow() { TIMEOUT * 5 } else { TIMEOUT }
 }
 
 /// Whether `NRI_TEST_SLOW` is set.
-pub(crate) fn slow() -> bool {
+pub(crate) fn is_slow() -> bool {
     std::env::var_os("NRI_TEST_SLOW").is_some()
 }
 
@@ -28,7 +28,11 @@ pub fn wait_until<T>(what: impl std::fmt::Display, mut condition: impl FnMut() -
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "not within {:?}: {what}", timeout());
+        assert!(
+            Instant::now() < deadline,
+            "timeout after {:?} while waiting for {what}",
+            timeout()
+        );
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,5 +1,5 @@
-//! Compares the table of the runtimes' capabilities with the runtimes of this machine: the
-//! installed ones, and those with a path in `NRI_TEST_RUNTIMES`, separated by colons.
+//! Compares the table of the runtimes' capabilities with real runtimes: those that are installed,
+//! and those whose paths are in `NRI_TEST_RUNTIMES`, separated by colons.
 //!
 //! Each field is set twice: in config.json of a bare runtime, and by a plugin. Either both
 //! containers show the effect, or neither does and the wrapper refuses the creation with an error
@@ -84,7 +84,7 @@ macro_rules! cgroup {
 fn cases() -> Vec<Case> {
     let resources = |r: Value| json!({"linux": {"resources": r}});
     let memory = |key: &str, value: Value| resources(json!({"memory": {key: {"value": value}}}));
-    let host_time = fs::read_link("/proc/self/ns/time").map(|l| l.display().to_string());
+    let host_time_namespace = fs::read_link("/proc/self/ns/time").map(|l| l.display().to_string());
     let seccomp = |flag: &str| {
         let syscalls = json!([{"names": ["swapoff"], "action": "SCMP_ACT_ERRNO"}]);
         json!({"defaultAction": "SCMP_ACT_ALLOW", "flags": [flag], "syscalls": syscalls})
@@ -110,7 +110,7 @@ fn cases() -> Vec<Case> {
     let copied = json!({
         "destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]
     });
-    let mounted =
+    let mount_options =
         "while read -r _ d _ o _; do [ \"$d\" != /m ] || echo \"$o\"; done </proc/self/mounts";
     let mut cases = vec![
         case(
@@ -206,7 +206,7 @@ fn cases() -> Vec<Case> {
             &["mounts"],
             mount("rro"),
         )
-        .probe(mounted, |out| out.starts_with("ro,")),
+        .probe(mount_options, |out| out.starts_with("ro,")),
         case(
             "nosymfollow",
             "mount \"/m\" option \"nosymfollow\"",
@@ -214,7 +214,7 @@ fn cases() -> Vec<Case> {
             &["mounts"],
             mount("nosymfollow"),
         )
-        .probe(mounted, |out| out.contains("nosymfollow")),
+        .probe(mount_options, |out| out.contains("nosymfollow")),
         case(
             "copy up",
             "mount \"/bin\" option \"tmpcopyup\"",
@@ -223,7 +223,7 @@ fn cases() -> Vec<Case> {
             copied.clone(),
         ),
     ];
-    if let Ok(host) = host_time {
+    if let Ok(host) = host_time_namespace {
         let time = json!({"type": "time"});
         let case = case(
             "time namespace",
@@ -286,13 +286,13 @@ fn shows_effect(case: &Case, ended: &Ended) -> bool {
 
 #[test]
 fn the_table_of_capabilities_agrees_with_the_runtimes() {
-    let Some(go) = go("capabilities") else { return };
+    let Some(go_plugin) = go_plugin("capabilities") else { return };
     for (runtime, reason) in &runtimes().1 {
         skip(&format!("capabilities ({runtime})"), reason);
     }
     for runtime in all_runtimes() {
-        let wrong = check_all(&runtime, &go, cases());
-        assert!(wrong.is_empty(), "{}:\n{}", version(&runtime), wrong.join("\n"));
+        let defects = check_all(&runtime, &go_plugin, cases());
+        assert!(defects.is_empty(), "{}:\n{}", version(&runtime), defects.join("\n"));
     }
 }
 
@@ -302,22 +302,24 @@ fn version(runtime: &Runtime) -> String {
     String::from_utf8_lossy(&out.stdout).lines().next().unwrap_or_default().to_owned()
 }
 
-fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
+/// Checks all cases with a runtime. Returns the defects.
+fn check_all(runtime: &Runtime, go_plugin: &Program, cases: Vec<Case>) -> Vec<String> {
     let node = Node::new(runtime);
     let rule = |(i, case): (usize, &Case)| {
         json!({"id": node.id(&format!("plugin{i}")),
         "adjust": case.adjust})
     };
     let rules: Vec<_> = cases.iter().enumerate().map(rule).collect();
-    node.launch(PLUGIN, go, &json!({"rules": rules}).to_string());
+    node.launch(PLUGIN, go_plugin, &json!({"rules": rules}).to_string());
     let check = |(i, case): (usize, &Case)| {
-        let make = |id: &str| node.bundle(id).arguments(&["/bin/sh", "-c", case.probe]).make();
+        let make_bundle =
+            |id: &str| node.bundle(id).arguments(&["/bin/sh", "-c", case.probe]).make();
         let id = node.id(&format!("bare{i}"));
-        let bundle = make(&id);
+        let bundle = make_bundle(&id);
         bundle.edit(|config| case.edit(config));
         let bare = node.bare(&["run", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]);
         let id = node.id(&format!("plugin{i}"));
-        let bundle = make(&id);
+        let bundle = make_bundle(&id);
         let adjusted = node.call(&["run", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]);
         let (supported, effective) = (shows_effect(case, &bare), shows_effect(case, &adjusted));
         let err = adjusted.err();
@@ -335,7 +337,7 @@ fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
         match (supported, effective, refused) {
             (true, true, false) | (false, false, true) => None,
             _ => Some(format!(
-                "{}: {} by the bare runtime ({}{}), {} if a plugin sets it ({}{err})",
+                "{}: {} by the bare runtime ({}{}), {} if set by a plugin ({}{err})",
                 case.name,
                 if supported { "supported" } else { "not supported" },
                 bare.out(),

@@ -12,23 +12,10 @@ use std::{
 
 /// Number of threads that create containers.
 const CREATORS: usize = 4;
-/// Number of containers of each thread.
-const EACH: usize = 10;
-/// Number of connections of plugins, two at a time.
+/// Number of containers that each thread creates.
+const CONTAINERS_PER_CREATOR: usize = 10;
+/// Number of connections of plugins, of which two exist at a time.
 const CONNECTIONS: usize = 10;
-
-/// Events of a container and its pod, without validation.
-const LIFE: [&str; 9] = [
-    "RunPodSandbox",
-    "CreateContainer",
-    "PostCreateContainer",
-    "StartContainer",
-    "PostStartContainer",
-    "StopContainer",
-    "StopPodSandbox",
-    "RemoveContainer",
-    "RemovePodSandbox",
-];
 
 /// A container with the times of its engine's calls.
 struct Container {
@@ -52,15 +39,16 @@ struct Connection {
 /// A plugin program and its configuration.
 type Kind = (Program, String);
 
-/// Returns the plugins of the test. None validates: a creation fails if a validator disconnects
-/// before it has replied, which happens here.
+/// Returns the plugins of the test. No plugin validates: a creation fails if a validator exits
+/// before its reply, as plugins do in this test.
 fn kinds(gostub: Program) -> [Kind; 2] {
     // The oldest stub receives most events by another method of the protocol, and has no
     // validation.
     let oldest = versions("churn").first().expect("Go is installed").program.clone();
-    [(gostub, json!({"events": LIFE}).to_string()), (oldest, "{}".to_owned())]
+    [(gostub, json!({"events": WITHOUT_VALIDATION}).to_string()), (oldest, "{}".to_owned())]
 }
 
+/// Runs a container, which is deleted unless `keep` is set.
 fn run_container(node: &Node, id: String, keep: bool) -> Container {
     let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
     let before = Instant::now();
@@ -70,18 +58,21 @@ fn run_container(node: &Node, id: String, keep: bool) -> Container {
     let ended = (!keep).then(Instant::now);
     if !keep {
         node.call(&["kill", &id, "KILL"]).success();
-        wait_until("the process's end", || (node.state(&id)?["status"] == "stopped").then_some(()));
+        wait_until("the container to stop", || {
+            (node.state(&id)?["status"] == "stopped").then_some(())
+        });
         node.call(&["delete", &id]).success();
     }
     Container { id, created, ended }
 }
 
-/// Connects plugins one after the other, each until a share of the containers has been created.
+/// Connects every second plugin from `first` on, one after the other. Each stays connected until
+/// its share of the containers has been created.
 fn connect_repeatedly(
     node: &Node,
     kinds: &[Kind],
     first: usize,
-    done: &AtomicUsize,
+    created: &AtomicUsize,
 ) -> Vec<Connection> {
     let steps = (first..CONNECTIONS).step_by(2);
     let connect = |n: usize| {
@@ -90,8 +81,8 @@ fn connect_repeatedly(
         let (program, config) = &kinds[n / 2 % kinds.len()];
         let plugin = node.connect(&name, program, config);
         let connected = [before, Instant::now()];
-        let goal = (n + 1) * CREATORS * EACH / (CONNECTIONS + 1);
-        wait_until("more containers", || (done.load(Ordering::SeqCst) >= goal).then_some(()));
+        let goal = (n + 1) * CREATORS * CONTAINERS_PER_CREATOR / (CONNECTIONS + 1);
+        wait_until("more containers", || (created.load(Ordering::SeqCst) >= goal).then_some(()));
         let connection = Connection {
             name,
             journal: plugin.journal.clone(),
@@ -134,10 +125,10 @@ fn defect(events: &[String]) -> Option<String> {
     let events: Vec<_> = events.iter().map(String::as_str).collect();
     let known = events.iter().take_while(|e| ["Pod", "Known"].contains(e)).count();
     let (known, rest) = events.split_at(known);
-    let position = |event: &str| LIFE.iter().position(|e| *e == event);
+    let position = |event: &str| WITHOUT_VALIDATION.iter().position(|e| *e == event);
     let begin = rest.first().and_then(|e| position(e));
     if let Some(begin) = begin
-        && !LIFE[begin..].starts_with(rest)
+        && !WITHOUT_VALIDATION[begin..].starts_with(rest)
     {
         return Some(format!("events not in order: {rest:?}"));
     }
@@ -147,44 +138,52 @@ fn defect(events: &[String]) -> Option<String> {
         ([], Some(0)) => None,
         // The pod existed before the plugin connected, but not its container.
         (["Pod"], Some(1) | None) => None,
-        // Both existed before; the next event is later than the creation.
+        // Pod and container existed before the plugin connected, so that no event is of a creation.
         (["Pod", "Known"], Some(2..=5) | None) => None,
-        // The container had stopped before, and the pod possibly not yet.
+        // The container had stopped before the plugin connected; the pod may have stopped later.
         ([], Some(6..=8)) | (["Pod"], Some(6)) => None,
         _ => Some(format!("synchronized with {known:?}, then received {rest:?}")),
     }
 }
 
-/// Returns the reason why a plugin should have known a container that is missing in its journal.
-fn missing(connection: &Connection, container: &Container, events: &[String]) -> Option<String> {
+/// Returns the reason why the journal of a plugin should have a container, if it does not.
+fn missing_event(
+    connection: &Connection,
+    container: &Container,
+    events: &[String],
+) -> Option<String> {
     let has = |event: &str| events.iter().any(|e| e == event);
     let stopped = connection.stopped;
-    let outlived =
+    let outlived_plugin =
         container.ended.is_none_or(|ended| stopped.is_some_and(|stopped| stopped < ended));
-    let after = connection.connected[1] < container.created[0];
-    let stayed = stopped.is_none_or(|stopped| container.created[1] < stopped);
-    if container.created[1] < connection.connected[0] && outlived && !has("Known") {
+    let created_later = connection.connected[1] < container.created[0];
+    let plugin_stayed = stopped.is_none_or(|stopped| container.created[1] < stopped);
+    if container.created[1] < connection.connected[0] && outlived_plugin && !has("Known") {
         return Some(
-            "it existed before the plugin connected and is in no synchronization".to_owned(),
+            "the container existed before the plugin connected and is in no synchronization"
+                .to_owned(),
         );
     }
-    if after && stayed && !(has("RunPodSandbox") && has("CreateContainer")) {
-        return Some("it was created while the plugin was connected and is in no event".to_owned());
+    if created_later && plugin_stayed && !(has("RunPodSandbox") && has("CreateContainer")) {
+        return Some(
+            "the container was created while the plugin was connected and is in no event"
+                .to_owned(),
+        );
     }
-    let both_left = stopped.is_none() && container.ended.is_none();
-    (both_left && !has("Known") && !has("CreateContainer"))
-        .then(|| "it is unknown although both exist at the end".to_owned())
+    let both_exist = stopped.is_none() && container.ended.is_none();
+    (both_exist && !has("Known") && !has("CreateContainer")).then(|| {
+        "the plugin does not know the container, although both exist at the end".to_owned()
+    })
 }
 
 #[test]
 fn missing_repeated_and_reordered_events_are_defects() {
-    let check = |events: &str, good: bool| {
+    let check = |events: &str, is_correct: bool| {
         let events: Vec<_> = events.split_whitespace().map(str::to_owned).collect();
-        assert_eq!(defect(&events).is_none(), good, "{events:?}");
+        assert_eq!(defect(&events).is_none(), is_correct, "{events:?}");
     };
-    let life = LIFE.join(" ");
-    check(&life, true);
-    for (events, good) in [
+    check(&WITHOUT_VALIDATION.join(" "), true);
+    for (events, is_correct) in [
         ("Pod Known", true),
         ("Pod Known StartContainer PostStartContainer StopContainer", true),
         ("Pod CreateContainer PostCreateContainer", true),
@@ -201,13 +200,13 @@ fn missing_repeated_and_reordered_events_are_defects() {
         ("RunPodSandbox CreateContainer StartContainer", false),
         ("RunPodSandbox CreateContainer PostCreateContainer Known", false),
     ] {
-        check(events, good);
+        check(events, is_correct);
     }
 }
 
 #[test]
 fn plugins_that_connect_at_any_time_know_each_container_once() {
-    let Some(gostub) = go("churn") else { return };
+    let Some(gostub) = go_plugin("churn") else { return };
     let Some(runtime) = runtimes().0.iter().find(|r| r.name == "runc") else {
         return skip("churn", "no runc that can run a container here");
     };
@@ -216,33 +215,33 @@ fn plugins_that_connect_at_any_time_know_each_container_once() {
     node.ctl(&["start"]).success();
     // Create the shared root file system before the threads start.
     let _ = node.bundle(&node.id("root")).make();
-    let done = AtomicUsize::new(0);
-    let (mut connections, lived) = thread::scope(|scope| {
+    let created = AtomicUsize::new(0);
+    let (mut connections, containers) = thread::scope(|scope| {
         let creators: Vec<_> = (0..CREATORS)
             .map(|creator| {
-                let (node, done) = (&node, &done);
+                let (node, created) = (&node, &created);
                 scope.spawn(move || -> Vec<_> {
-                    let one = |n: usize| {
+                    let run_nth = |n: usize| {
                         // Every fifth container is kept.
                         let container =
                             run_container(node, node.id(&format!("{creator}-{n}")), n % 5 == 4);
-                        done.fetch_add(1, Ordering::SeqCst);
+                        created.fetch_add(1, Ordering::SeqCst);
                         container
                     };
-                    (0..EACH).map(one).collect()
+                    (0..CONTAINERS_PER_CREATOR).map(run_nth).collect()
                 })
             })
             .collect();
         let connectors: Vec<_> = (0..2)
             .map(|first| {
-                let (node, kinds, done) = (&node, &kinds, &done);
-                scope.spawn(move || connect_repeatedly(node, kinds, first, done))
+                let (node, kinds, created) = (&node, &kinds, &created);
+                scope.spawn(move || connect_repeatedly(node, kinds, first, created))
             })
             .collect();
-        let lived: Vec<_> =
+        let containers: Vec<_> =
             creators.into_iter().flat_map(|c| c.join().expect("no creation fails")).collect();
         let connections: Vec<_> = connectors.into_iter().flat_map(|c| c.join().unwrap()).collect();
-        (connections, lived)
+        (connections, containers)
     });
     let before = Instant::now();
     let last = node.connect("99-last", &kinds[0].0, &kinds[0].1);
@@ -255,16 +254,16 @@ fn plugins_that_connect_at_any_time_know_each_container_once() {
     let mut defects = Vec::new();
     for connection in &connections {
         let received = received(&connection.journal);
-        for container in &lived {
+        for container in &containers {
             let events = received.get(&container.id).map(Vec::as_slice).unwrap_or_default();
             let found = if events.is_empty() { None } else { defect(events) };
-            for why in found.into_iter().chain(missing(connection, container, events)) {
+            for why in found.into_iter().chain(missing_event(connection, container, events)) {
                 defects
                     .push(format!("{} and {}: {why}; {events:?}", connection.name, container.id));
             }
         }
     }
     assert!(defects.is_empty(), "{}", defects.join("\n"));
-    let reported: usize = connections.iter().map(|c| received(&c.journal).len()).sum();
-    assert!(reported > CREATORS * EACH, "plugins know too few containers: {reported}");
+    let known: usize = connections.iter().map(|c| received(&c.journal).len()).sum();
+    assert!(known > CREATORS * CONTAINERS_PER_CREATOR, "plugins know too few containers: {known}");
 }

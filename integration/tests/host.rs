@@ -44,7 +44,7 @@ fn rule(node: &Node, name: &str, adjust: Value) -> Value {
 
 #[test]
 fn cdi_devices_are_injected() {
-    let Some(go) = go("cdi") else { return };
+    let Some(go_plugin) = go_plugin("cdi") else { return };
     for_each_runtime("cdi", |runtime| {
         let node = node(runtime);
         let devices = |names: &[&str]| {
@@ -55,7 +55,7 @@ fn cdi_devices_are_injected() {
             rule(&node, "good", devices(&["example.org/thing=0", "example.org/thing=other"])),
             rule(&node, "missing", devices(&["example.org/thing=none"])),
         ];
-        let journal = node.launch(PLUGIN, &go, &json!({"rules": rules}).to_string());
+        let journal = node.launch(PLUGIN, &go_plugin, &json!({"rules": rules}).to_string());
         fs::write(node.path("data/file"), "from the host").unwrap();
         let yaml = format!(
             "cdiVersion: 0.6.0\nkind: example.org/thing\ncontainerEdits:\n  env: \
@@ -98,8 +98,8 @@ fn cdi_devices_are_injected() {
 
 #[test]
 fn block_io_and_rdt_classes_are_resolved_by_name() {
-    let Some(go) = go("classes") else { return };
-    let Some(disk) = disk() else { return skip("classes", "no disk") };
+    let Some(go_plugin) = go_plugin("classes") else { return };
+    let Some(disk) = disk() else { return skip("classes", "no disk with a device node") };
     for_each_runtime("classes", |runtime| {
         let node = node(runtime);
         let blockio =
@@ -113,7 +113,7 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
             rule(&node, "rdt", json!({"linux": {"resources": {"rdtClass": {"value": "none"}}}})),
             update,
         ];
-        let journal = node.launch(PLUGIN, &go, &json!({"rules": rules}).to_string());
+        let journal = node.launch(PLUGIN, &go_plugin, &json!({"rules": rules}).to_string());
         let missing = run(&node, "missing", "true").refusal();
         assert!(
             missing.contains("block I/O class \"none\"") && missing.contains("blockio.yaml"),
@@ -162,27 +162,27 @@ fn disk() -> Option<String> {
     names.map(|name| format!("/dev/{name}")).find(|path| fs::exists(path).unwrap_or_default())
 }
 
-/// A plugin requests paths on a file system that hangs, so that not even SIGKILL ends a process
-/// that accesses it.
+/// A plugin requests paths on a file system that hangs: not even SIGKILL ends a process that
+/// accesses them.
 #[test]
 fn a_path_on_a_hanging_file_system_delays_no_other_container() {
-    let Some(go) = go("paths that hang") else { return };
+    let Some(go_plugin) = go_plugin("paths that hang") else { return };
     for_each_runtime("paths that hang", |runtime| {
         let node = node(runtime);
         fs::create_dir(node.path("hangs")).unwrap();
-        let Some(hanging) = Hanging::mount(&node.path("hangs")) else {
+        let Some(hanging) = HangingFileSystem::mount(&node.path("hangs")) else {
             return skip("paths that hang", "no FUSE");
         };
-        let at = |name: &str| node.path("hangs").join(name).to_str().unwrap().to_owned();
+        let hanging_path = |name: &str| node.path("hangs").join(name).to_str().unwrap().to_owned();
         let shared = |name: &str| {
             let options = ["rbind", "rshared"];
-            let source = at(name);
+            let source = hanging_path(name);
             json!({"mounts": [
                 {"destination": "/x", "source": source, "type": "bind", "options": options}]})
         };
         let spec = json!({"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [
             {"name": "hangs", "containerEdits": {"deviceNodes": [
-                {"path": "/dev/x", "hostPath": at("node")}]}}]});
+                {"path": "/dev/x", "hostPath": hanging_path("node")}]}}]});
         fs::write(node.path("cdi-a/thing.json"), spec.to_string()).unwrap();
         let rules = [
             rule(&node, "mount1", shared("a")),
@@ -190,28 +190,33 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
             rule(&node, "mount3", shared("c/d")),
             rule(&node, "device", json!({"CDIDevices": [{"name": "example.org/thing=hangs"}]})),
         ];
-        node.launch(PLUGIN, &go, &json!({"rules": rules}).to_string());
+        node.launch(PLUGIN, &go_plugin, &json!({"rules": rules}).to_string());
         run(&node, "before", "true").success();
         let nrid = node.nrid().unwrap();
-        let bound = Duration::from_secs(45);
+        // Many times the time limit of nrid for a path (2 s), and less than the harness's timeout.
+        let limit = Duration::from_secs(45);
         std::thread::scope(|scope| {
-            let one = |name: &'static str| {
+            let check_refused = |name: &'static str| {
                 let node = &node;
                 scope.spawn(move || {
                     let begin = Instant::now();
                     let line = run(node, name, "true").refusal();
-                    assert!(begin.elapsed() < bound, "{name}: {:?}", begin.elapsed());
+                    assert!(
+                        begin.elapsed() < limit,
+                        "the refusal of {name} took {:?}",
+                        begin.elapsed()
+                    );
                     for word in ["hangs", &node.id(name)] {
                         assert!(line.contains(word), "the error does not contain {word:?}: {line}");
                     }
                 })
             };
-            let refused = ["mount1", "mount2", "mount3", "device"].map(one);
+            let refused = ["mount1", "mount2", "mount3", "device"].map(check_refused);
             let begin = Instant::now();
             for n in 0..5 {
                 run(&node, &format!("other{n}"), "true").success();
             }
-            assert!(begin.elapsed() < bound, "others: {:?}", begin.elapsed());
+            assert!(begin.elapsed() < limit, "the other containers took {:?}", begin.elapsed());
             refused.into_iter().for_each(|r| r.join().unwrap());
         });
         // No thread of nrid is blocked: it ends, and the next nrid starts, while the file system

@@ -1,9 +1,13 @@
-// cri is a client of the container runtime interface: it calls one method with a request in JSON and prints the answer as JSON.
+// cri is a client of the container runtime interface: it calls one method with a request in JSON
+// and prints the response as JSON.
 //
 //	cri SOCKET METHOD [REQUEST]
 //
-// Field names are the protocol's: cri /run/containerd.sock StopContainer '{"container_id": "c1", "timeout": 1}'.
-// What the engine answers in place of success goes to stderr as `CODE: text`, exit code 1.
+// REQUEST has the field names of the protocol:
+//
+//	cri /run/containerd.sock StopContainer '{"container_id": "c1", "timeout": 1}'
+//
+// An error of the engine is printed to stderr as `CODE: text`, with exit code 1.
 package main
 
 import (
@@ -20,7 +24,8 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-const patience = 50 * time.Second
+// timeout limits one call, so that an engine that hangs fails the test and does not hang it.
+const timeout = 50 * time.Second
 
 func main() {
 	if len(os.Args) < 3 || len(os.Args) > 4 {
@@ -31,31 +36,36 @@ func main() {
 	if len(os.Args) == 4 {
 		request = os.Args[3]
 	}
-	answer, err := call(os.Args[1], os.Args[2], []byte(request))
+	response, err := call(os.Args[1], os.Args[2], []byte(request))
 	if err != nil {
 		s := status.Convert(err)
 		fmt.Fprintf(os.Stderr, "%s: %s\n", s.Code(), s.Message())
 		os.Exit(1)
 	}
-	fmt.Printf("%s\n", answer)
+	fmt.Printf("%s\n", response)
 }
 
+// call calls a method with a request in JSON and returns the response in JSON.
 func call(socket, name string, text []byte) ([]byte, error) {
-	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	credentials := grpc.WithTransportCredentials(insecure.NewCredentials())
+	connection, err := grpc.NewClient("unix://"+socket, credentials)
 	if err != nil {
 		return nil, err
 	}
 	defer connection.Close()
-	method, err := find(name, cri.NewRuntimeServiceClient(connection), cri.NewImageServiceClient(connection))
+	method, err := find(
+		name, cri.NewRuntimeServiceClient(connection),
+		cri.NewImageServiceClient(connection),
+	)
 	if err != nil {
 		return nil, err
 	}
-	// func(context.Context, *Request, ...grpc.CallOption) (*Response, error)
+	// The method is func(context.Context, *Request, ...grpc.CallOption) (*Response, error).
 	request := reflect.New(method.Type().In(1).Elem())
 	if err := json.Unmarshal(text, request.Interface()); err != nil {
 		return nil, fmt.Errorf("request of %s: %w", name, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	out := method.Call([]reflect.Value{reflect.ValueOf(ctx), request})
 	if err, _ := out[1].Interface().(error); err != nil {
@@ -64,9 +74,11 @@ func call(socket, name string, text []byte) ([]byte, error) {
 	return json.Marshal(out[0].Interface())
 }
 
+// find returns the method with this name of the first service that has one.
 func find(name string, services ...any) (reflect.Value, error) {
 	for _, service := range services {
-		if method := reflect.ValueOf(service).MethodByName(name); method.IsValid() && method.Type().NumOut() == 2 {
+		method := reflect.ValueOf(service).MethodByName(name)
+		if method.IsValid() && method.Type().NumOut() == 2 {
 			return method, nil
 		}
 	}

@@ -5,29 +5,49 @@
 . "$(dirname "$0")/lib.sh"
 PATH=$ENGINES:$PATH
 need buildkitd buildctl enter busybox
-"$REAL" run --help 2>&1 | grep -q -- --keep || { rm -rf "$WORK"; trap - EXIT; limitation "$REAL has no \`run --keep\`, which BuildKit asks for"; exit 0; }
+"$REAL" run --help 2>&1 | grep -q -- --keep || {
+  rm -rf "$WORK"
+  trap - EXIT
+  limitation "$REAL has no \`run --keep\`, which BuildKit requires"
+  exit 0
+}
 echo "BuildKit $(buildkitd --version | cut -d' ' -f3), $("$REAL" --version | head -1)"
 image "$WORK/layout"
 mkdir -p "$WORK/context"
-background buildkitd --addr "unix://$WORK/buildkitd.sock" --root "$WORK/data" --containerd-worker=false --oci-worker-net=host \
-  --oci-worker-snapshotter=native --oci-worker-binary="$RUNTIME" --otel-socket-path "$WORK/otel.sock"
-within 20 buildctl --addr "unix://$WORK/buildkitd.sock" debug workers || { tail -5 "$LOG"; ok 'buildkitd starts' false; exit; }
+background buildkitd --addr "unix://$WORK/buildkitd.sock" --root "$WORK/data" \
+  --containerd-worker=false --oci-worker-net=host --oci-worker-snapshotter=native \
+  --oci-worker-binary="$RUNTIME" --otel-socket-path "$WORK/otel.sock"
+within 20 buildctl --addr "unix://$WORK/buildkitd.sock" debug workers || {
+  tail -5 "$LOG"
+  check 'buildkitd starts' false
+  exit
+}
 
-# build [ARGS...]: builds the context, with the output in $WORK/said. It is a program and no
-# function, so that a signal to it reaches buildctl.
+# build [ARGS...]: builds the context, with the output in $WORK/output. It is a program instead of
+# a function, so that a signal reaches buildctl.
 cat >"$WORK/bin/build" <<B
 #!/bin/sh
-exec buildctl --addr "unix://$WORK/buildkitd.sock" build --progress=plain --no-cache --frontend dockerfile.v0 --local "context=$WORK/context" \\
-  --local "dockerfile=$WORK/context" --oci-layout "base=$WORK/layout" --opt "context:base=oci-layout://base@$(cat "$WORK/layout/digest")" "\$@" >"$WORK/said" 2>&1
+exec buildctl --addr "unix://$WORK/buildkitd.sock" build --progress=plain --no-cache \\
+  --frontend dockerfile.v0 --local "context=$WORK/context" --local "dockerfile=$WORK/context" \\
+  --oci-layout "base=$WORK/layout" \\
+  --opt "context:base=oci-layout://base@$(cat "$WORK/layout/digest")" "\$@" >"$WORK/output" 2>&1
 B
 chmod 755 "$WORK/bin/build"
 PATH=$WORK/bin:$PATH
 
-three() { [ "$(heard | tr ' ' '\n' | grep -c RemovePodSandbox)" = 3 ] && [ "$(heard | wc -w)" = 30 ]; }
-step='RunPodSandbox CreateContainer ValidateContainerAdjustment PostCreateContainer StartContainer PostStartContainer'
+# has_three_steps: whether the plugin received all 10 events of 3 steps
+has_three_steps() {
+  [ "$(events | tr ' ' '\n' | grep -c RemovePodSandbox)" = 3 ] && [ "$(events | wc -w)" = 30 ]
+}
+step='RunPodSandbox CreateContainer ValidateContainerAdjustment PostCreateContainer'
+step="$step StartContainer PostStartContainer"
 end='StopContainer StopPodSandbox RemoveContainer RemovePodSandbox'
 
-printf 'FROM base\nRUN echo "from $ADDED" >/made && grep ^Max.open /proc/self/limits >>/made\nRUN --network=none cat /made\n' >"$WORK/context/Dockerfile"
+cat >"$WORK/context/Dockerfile" <<'D'
+FROM base
+RUN echo "from $ADDED" >/made && grep ^Max.open /proc/self/limits >>/made
+RUN --network=none cat /made
+D
 plugins '[create.env.set]
 ADDED = "10-adjust"
 [[create.rlimits]]
@@ -35,62 +55,78 @@ type = "RLIMIT_NOFILE"
 soft = 321
 hard = 654
 '
-ok 'two steps succeed' build --output "type=local,dest=$WORK/made"
-ok 'the result has what a plugin set' holds "$(cat "$WORK/made/made")" 'from 10-adjust'
-ok 'a limit of a plugin holds' holds "$(tr -s ' ' <"$WORK/made/made")" 'open files 321 654'
-ok 'each step is run and deleted' same 'run delete run delete' "$(calls)"
-ok 'each step has all events' hears 10 "$step $end $step $end"
+check 'two steps succeed' build --output "type=local,dest=$WORK/made"
+check 'a step has the variable of the plugin' contains "$(cat "$WORK/made/made")" 'from 10-adjust'
+check 'a step has the limit of the plugin' contains \
+  "$(tr -s ' ' <"$WORK/made/made")" 'open files 321 654'
+check 'each step is run and deleted' equal 'run delete run delete' "$(calls)"
+check 'each step has all events' has_events 10 "$step $end $step $end"
 
-forget
+clear_records
 printf 'FROM base\nRUN exit 17\n' >"$WORK/context/Dockerfile"
-ok 'a step that fails, fails the build' not build
-ok 'the exit code of the step is reported' holds "$(cat "$WORK/said")" 'exit code: 17'
-ok 'the failed step has all events' hears 10 "$step $end"
+check 'a failed step fails the build' not build
+check 'the exit code of the step is reported' contains "$(cat "$WORK/output")" 'exit code: 17'
+check 'the failed step has all events' has_events 10 "$step $end"
 
-forget
+clear_records
 printf 'FROM base\nRUN echo begun && sleep 60\n' >"$WORK/context/Dockerfile"
 build & pid=$!
-ok 'a long step begins' within 20 grep -q ' begun$' "$WORK/said"
+check 'a long step starts' within 20 grep -q ' begun$' "$WORK/output"
 kill -TERM $pid
-ok 'a cancelled step has all events' hears 10 "$step $end"
+check 'a cancelled step has all events' has_events 10 "$step $end"
 wait $pid
-ok 'cancelled by kill' same 'run kill delete' "$(calls)"
+check 'BuildKit cancels a step by kill' equal 'run kill delete' "$(calls)"
 
-forget
-printf 'FROM base AS a\nRUN sleep 1 && echo a >/a\nFROM base AS b\nRUN sleep 1 && echo b >/b\nFROM base AS c\nRUN sleep 1 && echo c >/c\nFROM base\nCOPY --from=a /a /\nCOPY --from=b /b /\nCOPY --from=c /c /\n' >"$WORK/context/Dockerfile"
-ok 'three steps at once' build --output "type=local,dest=$WORK/three"
-ok 'all three were made' same abc "$(cat "$WORK/three/a" "$WORK/three/b" "$WORK/three/c" | tr -d '\n')"
-ok 'three steps have all events' within 10 three
+clear_records
+cat >"$WORK/context/Dockerfile" <<'D'
+FROM base AS a
+RUN sleep 1 && echo a >/a
+FROM base AS b
+RUN sleep 1 && echo b >/b
+FROM base AS c
+RUN sleep 1 && echo c >/c
+FROM base
+COPY --from=a /a /
+COPY --from=b /b /
+COPY --from=c /c /
+D
+check 'three steps run at once' build --output "type=local,dest=$WORK/three"
+check 'the result has the files of three steps' equal abc \
+  "$(cat "$WORK/three/a" "$WORK/three/b" "$WORK/three/c" | tr -d '\n')"
+check 'three steps have all events' within 10 has_three_steps
 
-forget
+clear_records
 plugins '[create.env.set]
 ADDED = "10-adjust"
 [create.resources]
 pids = 77
 '
-set -- 'echo one $ADDED; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; exit 0' 'exit 5'
+limits='/sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max'
+set -- "echo one \$ADDED; cat $limits 2>/dev/null; exit 0" 'exit 5'
 execs='run exec exec'
 case $("$REAL" --version) in
-  # It says "tcgetattr: Inappropriate ioctl for device", also where BuildKit calls it itself.
-  crun*) limitation 'crun cannot exec with the terminals that BuildKit gives it' ;;
+  # crun fails with "tcgetattr: Inappropriate ioctl for device", also without the wrapper.
+  crun*) limitation 'crun cannot exec with the terminals of BuildKit' ;;
   *) set -- "$1" 'tty tty; echo two $ADDED' "$2"; execs='run exec exec exec' ;;
 esac
-enter "$WORK/buildkitd.sock" "$WORK/root" "$@" >"$WORK/said" 2>&1
-ok 'processes beside the first one run' same 0 $?
-ok 'a process beside it has what a plugin set' holds "$(cat "$WORK/said")" 'one 10-adjust'
-ok 'its exit code arrives' holds "$(cat "$WORK/said")" 'exit code 5'
+enter "$WORK/buildkitd.sock" "$WORK/root" "$@" >"$WORK/output" 2>&1
+check 'exec in the container of a step succeeds' equal 0 $?
+check 'exec has the variable of the plugin' contains "$(cat "$WORK/output")" 'one 10-adjust'
+check 'the exit code of exec is reported' contains "$(cat "$WORK/output")" 'exit code 5'
 if [ $# -eq 3 ]; then
-  ok 'one with a terminal' holds "$(cat "$WORK/said")" '/dev/pts/'
-  ok 'has it too' holds "$(cat "$WORK/said")" 'two 10-adjust'
+  check 'exec can have a terminal' contains "$(cat "$WORK/output")" '/dev/pts/'
+  check 'exec with a terminal has the variable' contains "$(cat "$WORK/output")" 'two 10-adjust'
 fi
-ok 'a limit of the plugin holds' grep -q '^77' "$WORK/said"
-ok 'BuildKit used exec' same "$execs" "$(calls | tr ' ' '\n' | grep 'run\|exec' | tr '\n' ' ' | sed 's/ $//')"
-ok 'exec sends no event' hears 10 "$step $end"
+check 'the container has the pids limit of the plugin' grep -q '^77' "$WORK/output"
+check 'BuildKit calls exec' equal "$execs" \
+  "$(calls | tr ' ' '\n' | grep 'run\|exec' | tr '\n' ' ' | sed 's/ $//')"
+check 'exec sends no event' has_events 10 "$step $end"
 
-forget
+clear_records
 plugins '' '{"Rules": [{"Error": "no builds on this node"}]}'
 printf 'FROM base\nRUN echo ran >&2\n' >"$WORK/context/Dockerfile"
-ok 'a build that a plugin refuses fails' not build
-ok 'the message has the reason' holds "$(cat "$WORK/said")" 'no builds on this node'
-ok 'the step did not run' not grep -q ' ran$' "$WORK/said"
-ok 'the refused step has its final events' hears 10 'RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox'
+check 'a build that a plugin refuses fails' not build
+check 'the message has the reason' contains "$(cat "$WORK/output")" 'no builds on this node'
+check 'the step did not run' not grep -q ' ran$' "$WORK/output"
+check 'the refused step has its final events' has_events 10 \
+  'RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox'

@@ -1,9 +1,9 @@
 #!/bin/sh
 # crio.sh: tests CRI-O with the wrapper as its OCI runtime: without a sandbox container (the
-# default), with one, and with CRI-O's own NRI, which then adjusts the containers. That NRI uses the
-# well-known socket, so the script has a mount namespace with a private /run/nri. On cgroup v1 the
-# root of the hierarchies is private, too, since CRI-O makes directories there for hierarchies that
-# are not mounted.
+# default), with a sandbox container, and with CRI-O's own NRI, which then adjusts the containers.
+# CRI-O's NRI uses the well-known socket, so the script runs in a mount namespace with a private
+# /run/nri. On cgroup v1, /sys/fs/cgroup is private, too, since CRI-O makes directories there for
+# hierarchies that are not mounted.
 if [ "${1:-}" != private ]; then
   mkdir -p /run/nri
   exec unshare -m --propagation private "$0" private
@@ -24,12 +24,15 @@ fi
 SOCKET=$WORK/crio.sock CGROUP=crio-
 PATH=$ENGINES:$PATH
 need crio cri pinns copyimg conmon busybox
-echo "CRI-O $(crio --version 2>/dev/null | sed -n 's/^crio version //p'), $(conmon --version | head -1), $("$REAL" --version | head -1)"
+echo "CRI-O $(crio --version 2>/dev/null | sed -n 's/^crio version //p')," \
+  "$(conmon --version | head -1), $("$REAL" --version | head -1)"
 image "$WORK/layout"
 echo '{"default":[{"type":"insecureAcceptAnything"}]}' >"$WORK/policy.json"
 for name in busybox pause; do
-  copyimg --root "$WORK/storage" --runroot "$WORK/run" --storage-driver vfs --signature-policy "$WORK/policy.json" \
-    --import-from "oci:$WORK/layout" --image-name "localhost/$name:local" >>"$LOG" 2>&1 || { tail -3 "$LOG"; ok 'the image is loaded' false; exit; }
+  copyimg --root "$WORK/storage" --runroot "$WORK/run" --storage-driver vfs \
+    --signature-policy "$WORK/policy.json" --import-from "oci:$WORK/layout" \
+    --image-name "localhost/$name:local" >>"$LOG" 2>&1 ||
+    { tail -3 "$LOG"; check 'the image is loaded' false; exit; }
 done
 
 # config NRI: prints the configuration; NRI is true to enable CRI-O's own NRI
@@ -81,46 +84,46 @@ nri_plugin_dir = "$WORK/none"
 nri_plugin_config_dir = "$WORK/none"
 T
 }
-# engine NRI: starts CRI-O, after it has stopped a running one
+# engine NRI: stops CRI-O if it runs, and starts it
 engine() {
   config "$1" >"$WORK/crio.conf"
   for pid in $started; do
     kill "$pid"
-    within 15 gone "$pid"
+    within 15 has_ended "$pid"
   done
   rm -f "$SOCKET"
   background crio --config "$WORK/crio.conf" --config-dir "$WORK/none" --log-level info
-  within 20 c Version || { tail -5 "$LOG"; ok 'CRI-O starts' false; exit; }
+  within 20 call Version || { tail -5 "$LOG"; check 'CRI-O starts' false; exit; }
 }
 
 engine false
 for share in 1 0; do
   [ $share = 1 ] && echo '-- without a sandbox container' || echo '-- with a sandbox container'
-  whole_pod
+  test_pod
 done
 
-echo '-- with an NRI of its own'
+echo "-- with CRI-O's own NRI"
 engine true
 plugins '[create.env.set]
 ADDED = "10-adjust"
 '
 share=0
-# adjusted: whether a container of a new pod is adjusted
-adjusted() {
-  p=$(c RunPodSandbox "{\"config\":$(pod one)}" | id)
+# is_adjusted: whether the plugin adjusts a container of a new pod
+is_adjusted() {
+  p=$(call RunPodSandbox "{\"config\":$(pod one)}" | id)
   web=$(create "$p" web 'exec sleep 100')
-  c StartContainer "{\"container_id\":\"$web\"}" >/dev/null
-  inside "$web" >"$WORK/env"
-  c StopPodSandbox "{\"pod_sandbox_id\":\"$p\"}" >/dev/null
-  c RemovePodSandbox "{\"pod_sandbox_id\":\"$p\"}" >/dev/null
+  call StartContainer "{\"container_id\":\"$web\"}" >/dev/null
+  environment "$web" >"$WORK/env"
+  call StopPodSandbox "{\"pod_sandbox_id\":\"$p\"}" >/dev/null
+  call RemovePodSandbox "{\"pod_sandbox_id\":\"$p\"}" >/dev/null
   grep -q '^ADDED=10-adjust$' "$WORK/env"
 }
-forget
-ok 'its containers pass unchanged' not adjusted
-ok 'they run' grep -q '^PATH=' "$WORK/env"
-ok 'our plugins receive no event' same '' "$(heard | tr ' ' '\n' | grep Container)"
+clear_records
+check 'our plugin does not adjust containers' not is_adjusted
+check 'the container runs' grep -q '^PATH=' "$WORK/env"
+check 'our plugins receive no event' equal '' "$(events | tr ' ' '\n' | grep Container)"
 printf '[engines]\ncrio = "ours"\n' >>"$WORK/config.toml"
 plugins '[create.env.set]
 ADDED = "10-adjust"
 '
-ok 'unless the configuration says so' adjusted
+check 'with crio = "ours" our plugin adjusts containers' is_adjusted

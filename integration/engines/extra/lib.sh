@@ -1,10 +1,10 @@
 # shellcheck shell=sh
-# lib.sh: functions of the engines' scripts in this directory, which source it. It makes a directory
-# with a private configuration, state, plugins and journal of the wrapper, so that nothing is shared
-# with engines of the host; it also makes an image, checks results and cleans up.
-# Variables: WORK (the directory), RUNTIME (the OCI runtime for the engine), JOURNAL (events of the
-# plugin), CALLS (calls of the runtime by the engine), LOG (of the engine). RECORD=DIR in the
-# environment keeps command lines and config.json files in DIR.
+# lib.sh: functions of the test scripts of engines in this directory, which source it. It makes a
+# directory with the configuration, state, plugins and journal of the wrapper, so that nothing is
+# shared with engines of the host. Its functions make an image, check results and clean up.
+# Variables: WORK (the directory), RUNTIME (the OCI runtime for the engine), JOURNAL (events that
+# the plugin received), CALLS (calls of the runtime by the engine), LOG (output of the engine).
+# RECORD=DIR in the environment keeps command lines and config.json files in DIR.
 set -u
 PATH=${PATH:-}:/usr/local/sbin:/usr/sbin:/sbin
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -14,7 +14,9 @@ PROGRAMS=${PROGRAMS:-$TARGET/debug}
 ENGINES=${ENGINES:-$TARGET/engines-extra}
 # limitation WHY: reports a check that the engine or the runtime does not support, with or without
 # the wrapper; integration/skipped.sh counts it
-limitation() { echo "SKIPPED engines-extra $(basename "$0" .sh): $1" | tee -a "$TARGET/skipped.txt"; }
+limitation() {
+  echo "SKIPPED engines-extra $(basename "$0" .sh): $1" | tee -a "$TARGET/skipped.txt"
+}
 
 # skipped WHY: reports that the engine is skipped, and exits
 skipped() {
@@ -24,7 +26,7 @@ skipped() {
 }
 
 REAL=$(command -v "${REAL:-runc}") || skipped "no ${REAL:-runc}"
-# The path is short, since those of sockets are limited to 107 bytes.
+# The path is short, since paths of unix sockets are limited to 107 bytes.
 WORK=$(mktemp -d /tmp/nri-extra.XXXXXX)
 JOURNAL=$WORK/journal CALLS=$WORK/calls RUNTIME=$WORK/nri-runc LOG=$WORK/engine.log
 failed=0 started=
@@ -39,8 +41,8 @@ need() {
   done
 }
 
-# ok TEXT CMD...: runs a check and prints a line with its result
-ok() {
+# check TEXT CMD...: prints a line with the result of the command: ok or FAILED
+check() {
   text=$1
   shift
   if "$@"; then
@@ -51,9 +53,15 @@ ok() {
   fi
 }
 
-# same WANTED SEEN: whether the texts are equal; holds TEXT PART: whether TEXT contains PART
-same() { [ "$1" = "$2" ] || { printf '  wanted: %s\n  seen:   %s\n' "$1" "$2"; false; }; }
-holds() { case $1 in *"$2"*) ;; *) printf '  wanted: %s\n  in:     %s\n' "$2" "$1"; false ;; esac; }
+# equal EXPECTED TEXT: whether the texts are equal; prints them if they differ
+equal() { [ "$1" = "$2" ] || { printf '  expected: %s\n  got:      %s\n' "$1" "$2"; false; }; }
+# contains TEXT PART: whether TEXT contains PART; prints them if it does not
+contains() {
+  case $1 in
+    *"$2"*) ;;
+    *) printf '  expected: %s\n  in:       %s\n' "$2" "$1"; false ;;
+  esac
+}
 
 # within SECONDS CMD...: repeats CMD until it succeeds
 within() {
@@ -73,46 +81,50 @@ background() {
 }
 
 # plugins TOML [JSON]: replaces the plugins by `adjust` with the configuration TOML and, if JSON is
-# given, `gostub` with the configuration JSON, whose failure refuses a container
+# given, by `gostub` with the configuration JSON, too. An error of `gostub` refuses the container.
 plugins() {
   "$PROGRAMS/nrictl" --config "$WORK/config.toml" stop >/dev/null 2>&1
   rm -f "$WORK"/plugins/* "$WORK"/conf/*
   cp "$PROGRAMS/examples/adjust" "$WORK/plugins/10-adjust"
   printf 'log = "%s"\n%s\n' "$JOURNAL" "$1" >"$WORK/conf/10-adjust.conf"
   [ $# -eq 1 ] && return
-  cp "$TARGET/integration/gostub" "$WORK/plugins/20-judge"
-  echo "$2" >"$WORK/conf/20-judge.conf"
+  cp "$TARGET/integration/gostub" "$WORK/plugins/20-refuse"
+  echo "$2" >"$WORK/conf/20-refuse.conf"
 }
 
-# heard [CONTAINER]: prints the events so far, of one container and its pod or of all, in one line
-heard() {
-  sed -n "s/.*\"event\":\"\([A-Za-z]*\)\".*/\1 &/p" "$JOURNAL" 2>/dev/null | grep -v '^\(Configure\|Synchronize\|Shutdown\) ' |
+# events [PATTERN]: prints the events that the plugin has received, in one line; with PATTERN only
+# those whose line in the journal matches it, such as the id of a container
+events() {
+  sed -n "s/.*\"event\":\"\([A-Za-z]*\)\".*/\1 &/p" "$JOURNAL" 2>/dev/null |
+    grep -v '^\(Configure\|Synchronize\|Shutdown\) ' |
     grep -- "${1:-}" | cut -d' ' -f1 | tr '\n' ' ' | sed 's/ $//'
 }
 
-# hears SECONDS EVENTS [CONTAINER]: waits for this sequence
-hears() {
+# has_events SECONDS EVENTS [PATTERN]: waits until `events PATTERN` prints EVENTS
+has_events() {
   n=$(($1 * 10))
-  while [ "$(heard "${3:-}")" != "$2" ] && [ $n -gt 0 ]; do
+  while [ "$(events "${3:-}")" != "$2" ] && [ $n -gt 0 ]; do
     n=$((n - 1))
     sleep 0.1
   done
-  same "$2" "$(heard "${3:-}")"
+  equal "$2" "$(events "${3:-}")"
 }
 
-# forget: empties the journal and the list of calls
-forget() { : >"$JOURNAL"; : >"$CALLS"; }
+# clear_records: empties the journal and the list of calls
+clear_records() { : >"$JOURNAL"; : >"$CALLS"; }
 
 # calls: prints the verbs that the engine has called so far, in one line
 calls() { sed 's/ .*//' "$CALLS" | tr '\n' ' ' | sed 's/ $//'; }
 
-# image DIR: makes an OCI layout with one image, a static busybox that runs /pause, which is for
-# sandboxes, too; writes its digest to DIR/digest
+# image DIR: makes an OCI layout with one image, and writes the digest of the image to DIR/digest.
+# The image has a static busybox and runs /pause, so that sandboxes can use it, too.
 image() {
   root=$WORK/root blobs=$1/blobs/sha256
   mkdir -p "$root/bin" "$root/tmp" "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$blobs"
   cp "$(command -v busybox)" "$root/bin/busybox"
-  for applet in sh tty cat echo env sleep ls grep stat sed true; do ln -sf busybox "$root/bin/$applet"; done
+  for applet in sh tty cat echo env sleep ls grep stat sed true; do
+    ln -sf busybox "$root/bin/$applet"
+  done
   printf '#!/bin/sh\ntrap "exit 0" TERM\nsleep 1000000 &\nwait\n' >"$root/pause"
   chmod 755 "$root/pause"
   echo root:x:0:0:root:/root:/bin/sh >"$root/etc/passwd"
@@ -121,19 +133,43 @@ image() {
   put "$WORK/layer"
   layer=$digest layer_size=$size
   case $(uname -m) in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; *) arch=$(uname -m) ;; esac
-  printf '{"architecture":"%s","os":"linux","config":{"Env":["PATH=/bin"],"Cmd":["/pause"]},"rootfs":{"type":"layers","diff_ids":["%s"]}}' \
-    "$arch" "$layer" >"$WORK/blob"
+  cat >"$WORK/blob" <<J
+{
+  "architecture": "$arch", "os": "linux", "config": {"Env": ["PATH=/bin"], "Cmd": ["/pause"]},
+  "rootfs": {"type": "layers", "diff_ids": ["$layer"]}
+}
+J
   put "$WORK/blob"
-  # Docker reads this one.
-  printf '[{"Config":"blobs/sha256/%s","RepoTags":["localhost/busybox:local","localhost/pause:local"],"Layers":["blobs/sha256/%s"]}]' \
-    "${digest#*:}" "${layer#*:}" >"$1/manifest.json"
+  # `docker load` reads manifest.json, other importers read index.json.
+  cat >"$1/manifest.json" <<J
+[{
+  "Config": "blobs/sha256/${digest#*:}", "Layers": ["blobs/sha256/${layer#*:}"],
+  "RepoTags": ["localhost/busybox:local", "localhost/pause:local"]
+}]
+J
   kind=application/vnd.oci.image
-  printf '{"schemaVersion":2,"mediaType":"%s.manifest.v1+json","config":{"mediaType":"%s.config.v1+json","digest":"%s","size":%s},"layers":[{"mediaType":"%s.layer.v1.tar","digest":"%s","size":%s}]}' \
-    $kind $kind "$digest" "$size" $kind "$layer" "$layer_size" >"$WORK/blob"
+  cat >"$WORK/blob" <<J
+{
+  "schemaVersion": 2, "mediaType": "$kind.manifest.v1+json",
+  "config": {"mediaType": "$kind.config.v1+json", "digest": "$digest", "size": $size},
+  "layers": [{"mediaType": "$kind.layer.v1.tar", "digest": "$layer", "size": $layer_size}]
+}
+J
   put "$WORK/blob"
   echo '{"imageLayoutVersion":"1.0.0"}' >"$1/oci-layout"
-  printf '{"schemaVersion":2,"manifests":[{"mediaType":"%s.manifest.v1+json","digest":"%s","size":%s,"platform":{"os":"linux","architecture":"%s"},"annotations":{"io.containerd.image.name":"localhost/busybox:local","org.opencontainers.image.ref.name":"local"}}]}' \
-    $kind "$digest" "$size" "$arch" >"$1/index.json"
+  cat >"$1/index.json" <<J
+{
+  "schemaVersion": 2,
+  "manifests": [{
+    "mediaType": "$kind.manifest.v1+json", "digest": "$digest", "size": $size,
+    "platform": {"os": "linux", "architecture": "$arch"},
+    "annotations": {
+      "io.containerd.image.name": "localhost/busybox:local",
+      "org.opencontainers.image.ref.name": "local"
+    }
+  }]
+}
+J
   echo "$digest" >"$1/digest"
 }
 
@@ -145,40 +181,46 @@ put() {
   mv "$1" "$blobs/$sum"
 }
 
-# finish: ends the started processes and removes all files, called by trap. A process or cgroup that
-# is left is a failure.
+# finish: ends the started processes and removes all files; the trap on EXIT calls it. A process or
+# cgroup that still exists then is a failure.
 finish() {
   trap - EXIT
   for pid in $started; do
     kill "$pid" 2>/dev/null
-    within 15 gone "$pid" || kill -9 "$pid" 2>/dev/null
+    within 15 has_ended "$pid" || kill -9 "$pid" 2>/dev/null
   done
   "$PROGRAMS/nrictl" --config "$WORK/config.toml" stop >/dev/null 2>&1
-  ok 'no nrid is left' within 5 not "$PROGRAMS/nrictl" --config "$WORK/config.toml" status
-  ok 'no record is left' same "" "$(find "$WORK/nri/containers" "$WORK/nri/pods" "$WORK/nri/exec" -type f 2>/dev/null)"
-  ok 'no process is left' within 5 not ours
-  # After a failure: kills processes with our directory in their command line, and containers.
-  ours | while read -r pid; do kill -9 "$pid"; done
-  cat /sys/fs/cgroup/*/nri-extra/*/cgroup.procs /sys/fs/cgroup/nri-extra/*/cgroup.procs 2>/dev/null | sort -u | while read -r pid; do kill -9 "$pid" 2>/dev/null; done
-  find /sys/fs/cgroup -depth -type d \( -name nri-extra -o -path '*/nri-extra/*' -o -name buildkit \) -exec rmdir {} + 2>/dev/null
-  ok 'no cgroup is left' same '' "$(find /sys/fs/cgroup -type d -path '*/nri-extra/*' 2>/dev/null)"
+  check 'no nrid is left' within 5 not "$PROGRAMS/nrictl" --config "$WORK/config.toml" status
+  check 'no record is left' equal "" \
+    "$(cd "$WORK/nri" 2>/dev/null && find containers pods exec -type f 2>/dev/null)"
+  check 'no process is left' within 5 not our_processes
+  # After a failure, the processes of the engine and of containers may still run.
+  our_processes | while read -r pid; do kill -9 "$pid"; done
+  cat /sys/fs/cgroup/*/nri-extra/*/cgroup.procs /sys/fs/cgroup/nri-extra/*/cgroup.procs \
+    2>/dev/null | sort -u | while read -r pid; do kill -9 "$pid" 2>/dev/null; done
+  find /sys/fs/cgroup -depth -type d \
+    \( -name nri-extra -o -path '*/nri-extra/*' -o -name buildkit \) -exec rmdir {} + 2>/dev/null
+  check 'no cgroup is left' equal '' \
+    "$(find /sys/fs/cgroup -type d -path '*/nri-extra/*' 2>/dev/null)"
   [ $failed -eq 0 ] || [ -z "${KEEP:-}" ] || { echo "kept: $WORK"; exit $failed; }
-  cut -d' ' -f5 /proc/self/mountinfo | grep "^$WORK/" | sort -r | while read -r place; do umount -l "$place"; done
+  cut -d' ' -f5 /proc/self/mountinfo | grep "^$WORK/" | sort -r |
+    while read -r place; do umount -l "$place"; done
   rm -rf "$WORK"
   exit $failed
 }
-# ours: prints the ids of processes with our directory in their command line
-ours() {
+# our_processes: prints the ids of processes with $WORK in their command line; fails without any
+our_processes() {
   for place in /proc/[0-9]*; do
-    [ "${place#/proc/}" = $$ ] || ! grep -qaF "$WORK" "$place/cmdline" 2>/dev/null || echo "${place#/proc/}"
+    [ "${place#/proc/}" = $$ ] || ! grep -qaF "$WORK" "$place/cmdline" 2>/dev/null ||
+      echo "${place#/proc/}"
   done | grep .
 }
-gone() { ! kill -0 "$1" 2>/dev/null; }
+has_ended() { ! kill -0 "$1" 2>/dev/null; }
 not() { ! "$@"; }
 quiet() { "$@" >/dev/null; }
 
 mkdir -p "$WORK/plugins" "$WORK/conf" "$WORK/bin"
-forget
+clear_records
 cat >"$WORK/config.toml" <<T
 state_dir = "$WORK/nri"
 plugin_path = "$WORK/plugins"
@@ -187,14 +229,14 @@ plugin_request_timeout = "10s"
 [runtime]
 path = "$REAL"
 [[plugin]]
-match = "judge"
+match = "refuse"
 on_failure = "fail"
 required = false
 T
 # Where root cannot lower oom_score_adj, as in some containers, a runtime fails with the value that
 # engines set for sandboxes, so the value is replaced by 0.
-meek=
-sh -c 'echo -1 >/proc/self/oom_score_adj' 2>/dev/null || meek=1
+can_lower_oom_score=1
+sh -c 'echo -1 >/proc/self/oom_score_adj' 2>/dev/null || can_lower_oom_score=
 # The runtime for the engine: records the verb and the command line, and executes the wrapper.
 cat >"$RUNTIME" <<S
 #!/bin/sh
@@ -203,16 +245,26 @@ bundle=. verb= next=
 for a in "\$@"; do
   case \$next in --bundle | -b) bundle=\$a ;; esac
   case \$a in --bundle=*) bundle=\${a#*=} ;; esac
-  case \$a in create | run | start | exec | update | kill | delete | state | pause | resume | features | events | ps | list) verb=\${verb:-\$a} ;; esac
+  case \$a in
+    create | run | start | exec | update | kill | delete) verb=\${verb:-\$a} ;;
+    state | pause | resume | features | events | ps | list) verb=\${verb:-\$a} ;;
+  esac
   next=\$a
 done
 echo "\${verb:-none} \$*" >>"$CALLS"
 if [ -n "${RECORD:-}" ]; then
   n=\$(date +%s%N)
   echo "\$n [\$(cat /proc/\$PPID/comm) cwd=\$PWD] \$*" >>"${RECORD:-}/calls.txt"
-  case \$verb in create | run) cp "\$bundle/config.json" "${RECORD:-}/\$n-\$verb.config.json" ;; esac
+  case \$verb in
+    create | run) cp "\$bundle/config.json" "${RECORD:-}/\$n-\$verb.config.json" ;;
+  esac
 fi
-case \$verb in create | run) [ -z "$meek" ] || sed -i 's/\("oomScoreAdj": *\)-[0-9]*/\10/' "\$bundle/config.json" ;; esac
+case \$verb in
+  create | run)
+    [ -n "$can_lower_oom_score" ] ||
+      sed -i 's/\("oomScoreAdj": *\)-[0-9]*/\10/' "\$bundle/config.json"
+    ;;
+esac
 exec "$PROGRAMS/nri-container-runtime" --nri-config "$WORK/config.toml" "\$@"
 S
 chmod 755 "$RUNTIME"

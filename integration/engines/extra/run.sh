@@ -1,28 +1,34 @@
 #!/bin/sh
 # run.sh [ENGINE...]: tests engines that build.sh has built, with the wrapper as their OCI runtime
-# and real plugins: buildkit, nerdctl, crio, cri-dockerd, or only the named ones. Prints a line `ok`
-# or `FAILED` for each check, and exits with 1 if one failed. Each engine has its state in a private
-# directory, which is removed afterwards. Needs root, and the built programs and examples of the
-# workspace (or PROGRAMS=DIR).
+# and real plugins: buildkit, nerdctl, crio, cri-dockerd, docker29, or only the named ones. Prints a
+# line `ok` or `FAILED` for each check, and exits with 1 if one failed. Each engine has its state in
+# a private directory, which is removed afterwards. Needs root, and the built programs and examples
+# of the workspace (or PROGRAMS=DIR).
 #   KEEP=1      keeps the directory of an engine if a check failed
 #   RECORD=DIR  keeps each engine's command lines and config.json files
 #   CONTAINERD=DIR, DOCKER=DIR  directories of nerdctl's containerd and cri-dockerd's dockerd (PATH)
+#   DOCKER29=DIR  directory of docker, containerd and runc for docker29 (PATH)
 #   REAL=crun   low-level runtime of the wrapper (runc)
 set -u
 here=$(cd "$(dirname "$0")" && pwd -P)
 top=$(cd "$here/../../.." && pwd -P)
 [ "$(id -u)" = 0 ] || { echo 'run.sh: engines need root' >&2; exit 2; }
-PROGRAMS=${PROGRAMS:-${CARGO_TARGET_DIR:-$top/target}/debug}
-ENGINES=${ENGINES:-${CARGO_TARGET_DIR:-$top/target}/engines-extra}
+target=${CARGO_TARGET_DIR:-$top/target}
+PROGRAMS=${PROGRAMS:-$target/debug}
+ENGINES=${ENGINES:-$target/engines-extra}
 export PROGRAMS ENGINES
 for program in nri-container-runtime nri-oci-hook nrid nrictl examples/adjust; do
-  [ -x "$PROGRAMS/$program" ] || { echo "run.sh: no $PROGRAMS/$program, please build the workspace and its examples" >&2; exit 2; }
+  [ -x "$PROGRAMS/$program" ] || {
+    echo "run.sh: no $PROGRAMS/$program, please build the workspace and its examples" >&2
+    exit 2
+  }
 done
-[ -x "${CARGO_TARGET_DIR:-$top/target}/integration/gostub" ] || "$top/integration/plugins/build.sh" "${CARGO_TARGET_DIR:-$top/target}/integration" gostub || exit 2
-[ $# -gt 0 ] || set -- buildkit nerdctl crio cri-dockerd
-bad=0
+[ -x "$target/integration/gostub" ] ||
+  "$top/integration/plugins/build.sh" "$target/integration" gostub || exit 2
+[ $# -gt 0 ] || set -- buildkit nerdctl crio cri-dockerd docker29
+failed=0
 for engine in "$@"; do
   echo "== $engine"
-  "$here/$engine.sh" || bad=1
+  "$here/$engine.sh" || failed=1
 done
-exit $bad
+exit $failed

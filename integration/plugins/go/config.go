@@ -24,15 +24,16 @@ type config struct {
 // rule describes the reply to an event. Messages are in the JSON form of the protocol, so that
 // every field can be set.
 type rule struct {
-	// Event of the rule: Synchronize, CreateContainer, UpdateContainer, StopContainer, or any other
-	// event, for which only Unsolicited, Sleep, Until, Exit and Error have an effect. Default:
-	// CreateContainer.
+	// Event of the rule: Synchronize, CreateContainer, UpdateContainer, StopContainer, or any
+	// other event, for which only Unsolicited, Sleep, Until, Exit and Error have an effect.
+	// Default: CreateContainer.
 	Event string
 	// ID and Name are patterns (path.Match) for the container's id and name; empty matches all.
 	ID, Name string
 	// Adjust is a ContainerAdjustment.
 	Adjust json.RawMessage
-	// Updates are ContainerUpdates of the reply. One without an id is for the container of the event.
+	// Updates are ContainerUpdates of the reply. One without an id is for the container of the
+	// event.
 	Updates []json.RawMessage
 	// Turns are more ContainerUpdates: the first list for the first matching event, and so on.
 	Turns [][]json.RawMessage

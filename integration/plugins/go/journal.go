@@ -15,7 +15,7 @@ import (
 type journal struct {
 	mutex sync.Mutex
 	file  *os.File
-	early [][]byte // written before the file was known
+	early [][]byte // lines written before the path of the file was known
 }
 
 // entry is an event in the journal. Messages are in the JSON form of the protocol.

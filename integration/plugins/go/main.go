@@ -73,8 +73,8 @@ func run(idx, name, socket, log, config string) error {
 	}
 	s.Wait()
 	if os.Getenv(api.PluginSocketEnvVar) == "" {
-		// An external plugin runs until its stdin is closed, so that a test can detect whether it was
-		// killed.
+		// An external plugin runs until its stdin is closed, so that a test can detect
+		// whether it was killed.
 		<-done
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 type plugin struct {
 	stub    stub.Stub
 	journal journal
-	fixed   bool // --config was given
+	fixed   bool // a flag set the configuration, so Configure does not change it
 
 	mutex   sync.Mutex
 	current *config
@@ -72,9 +72,9 @@ func (p *plugin) reply(
 	return adjust, all, nil
 }
 
-// act performs the other effects of the rules for an event: it requests updates, waits, exits or
-// fails.
-func (p *plugin) act(event string, c *api.Container) error {
+// perform performs the effects of the rules for an event other than the reply: it requests updates,
+// waits, exits or fails.
+func (p *plugin) perform(event string, c *api.Container) error {
 	for _, r := range p.config().Rules {
 		if !r.matches(event, c) {
 			continue
@@ -96,6 +96,7 @@ func (p *plugin) act(event string, c *api.Container) error {
 	return nil
 }
 
+// await waits until the file exists; an empty name does not wait.
 func await(file string) {
 	for file != "" {
 		if _, err := os.Stat(file); err == nil {
@@ -121,9 +122,10 @@ func (p *plugin) request(
 		e.Updates = append(e.Updates, message(u))
 	}
 	p.journal.write(e)
-	return adjust, all, p.act(e.Event, c)
+	return adjust, all, p.perform(e.Event, c)
 }
 
+// unsolicited requests updates, and writes the ids of the failed ones to the journal.
 func (p *plugin) unsolicited(list []json.RawMessage) error {
 	all, err := updates(list)
 	if err != nil {
@@ -144,19 +146,22 @@ func (p *plugin) unsolicited(list []json.RawMessage) error {
 // received makes the journal entry of an event.
 func received(event string, pod *api.PodSandbox, c *api.Container) entry {
 	return entry{
-		Event: event, PodID: pod.GetId(), ContainerID: c.GetId(), Name: c.GetName(), Pid: c.GetPid(),
+		Event: event, PodID: pod.GetId(), ContainerID: c.GetId(), Name: c.GetName(),
+		Pid: c.GetPid(),
 		Pod: message(pod), Container: message(c),
 	}
 }
 
-// event handles an event with a reply that is empty or an error.
+// event handles an event whose reply has no content: it is empty or an error.
 func (p *plugin) event(name string, pod *api.PodSandbox, c *api.Container) error {
 	_, _, err := p.request(received(name, pod, c), c)
 	return err
 }
 
 // Configure sets the configuration, unless a flag did, and subscribes to the configured events.
-func (p *plugin) Configure(_ context.Context, text, runtime, version string) (api.EventMask, error) {
+func (p *plugin) Configure(
+	_ context.Context, text, runtime, version string,
+) (api.EventMask, error) {
 	if text != "" && !p.fixed {
 		if err := p.configure(text); err != nil {
 			return 0, err

@@ -8,8 +8,8 @@ use crate::{Ended, Journal, Program, skip};
 use serde_json::Value;
 use std::{fs, ops::Deref, os::unix::fs::symlink, path::PathBuf, process::Command};
 
-/// A containerd that one test starts, and its host. Dropping it deletes its containers and stops
-/// it.
+/// A containerd that one test starts, and its host. Dropping this value deletes the containers and
+/// stops containerd.
 #[derive(Debug)]
 pub struct Containerd {
     host: Host,
@@ -61,13 +61,14 @@ impl Containerd {
     }
 
     /// Enables or disables containerd's built-in NRI in its configuration, which a restart applies.
-    pub fn switch_nri(&self, on: bool) {
+    pub fn set_nri_enabled(&self, enabled: bool) {
         let file = self.dir().join("config.toml");
         let text = fs::read_to_string(&file).expect("containerd.sh writes config.toml");
-        let line =
-            |on: bool| format!("[plugins.'io.containerd.nri.v1.nri']\n  disable = {}\n", !on);
-        assert!(text.contains(&line(!on)), "{text}");
-        fs::write(&file, text.replace(&line(!on), &line(on)))
+        let section = |enabled: bool| {
+            format!("[plugins.'io.containerd.nri.v1.nri']\n  disable = {}\n", !enabled)
+        };
+        assert!(text.contains(&section(!enabled)), "config.toml lacks the section: {text}");
+        fs::write(&file, text.replace(&section(!enabled), &section(enabled)))
             .expect("the test directory is writable");
     }
 
@@ -109,8 +110,8 @@ impl Containerd {
     /// The call fails.
     #[track_caller]
     pub fn cri(&self, method: &str, request: &Value) -> Value {
-        let answer = self.try_cri(method, request).success().out();
-        serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{method}: {e}: {answer}"))
+        let reply = self.try_cri(method, request).success().out();
+        serde_json::from_str(&reply).unwrap_or_else(|e| panic!("{method}: {e}: {reply}"))
     }
 
     /// Calls a method of the container runtime interface that may fail.

@@ -10,7 +10,8 @@ use std::{
     process::Command,
 };
 
-/// A dockerd that one test starts, and its host. Dropping it removes its containers and stops it.
+/// A dockerd that one test starts, and its host. Dropping this value removes the containers and
+/// stops dockerd.
 #[derive(Debug)]
 pub struct Docker {
     host: Host,
@@ -68,7 +69,7 @@ impl Docker {
         self.run(self.script("reload")).success();
     }
 
-    /// Ends dockerd but not its containers, by this signal.
+    /// Sends a signal to dockerd and waits for its end. Containers keep running.
     pub fn halt(&self, signal: &str) {
         let mut command = self.script("halt");
         command.arg(signal);
@@ -99,7 +100,7 @@ impl Engine for Docker {
 
     /// Enables live restore. runc needs no entry: dockerd has one built in.
     fn start_on(suite: &Suite, runtime: &'static str) -> Self {
-        Self::start_with(Host::on(suite, runtime), |host| {
+        Self::start_with(Host::with_runtime(suite, runtime), |host| {
             let mut runtimes = json!({"nri": {"path": host.launcher()}});
             if runtime != "runc" {
                 runtimes[runtime] = json!({"path": host.runtime().path});

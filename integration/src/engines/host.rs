@@ -27,11 +27,11 @@ impl Deref for Host {
 impl Host {
     /// Creates a host with the suite's runc as the real runtime.
     pub fn new(suite: &Suite) -> Self {
-        Self::on(suite, "runc")
+        Self::with_runtime(suite, "runc")
     }
 
     /// Creates a host with this real runtime of the suite.
-    pub fn on(suite: &Suite, runtime: &'static str) -> Self {
+    pub fn with_runtime(suite: &Suite, runtime: &'static str) -> Self {
         let node = Node::new(&Runtime { name: runtime, path: suite.program(runtime) });
         Self { node, suite: suite.clone() }
     }
@@ -41,11 +41,10 @@ impl Host {
         &self.suite
     }
 
-    /// Path of the launcher, which engines get as their runtime: a shell script that executes the
-    /// wrapper with this host's configuration. An engine passes almost no environment to its
-    /// runtime, and each test has another configuration, so the script names the file; an
-    /// administrator would use /etc. Its base name is `runc`, which is among those that Podman
-    /// passes `--log` to.
+    /// Path of the launcher, which engines call as their runtime: a shell script that executes the
+    /// wrapper with this host's configuration. The script passes the path of the configuration,
+    /// since an engine passes almost no environment to its runtime. Its base name is `runc`, since
+    /// Podman passes `--log` only to runtimes of certain names.
     pub fn launcher(&self) -> PathBuf {
         let file = self.path("runtime/runc");
         if !file.exists() {
@@ -95,7 +94,7 @@ impl Host {
         });
     }
 
-    /// The init process of a container, by its id.
+    /// The init process of a container, by its process id.
     pub fn process(&self, pid: u32) -> ContainerProcess {
         ContainerProcess::of(Process(pid))
     }

@@ -9,7 +9,8 @@ use std::{
     process::Command,
 };
 
-/// A podman that one test sets up, and its host. Dropping it removes its pods and containers.
+/// A podman that one test sets up, and its host. Dropping this value removes the pods and
+/// containers.
 #[derive(Debug)]
 pub struct Podman {
     host: Host,
@@ -23,12 +24,14 @@ impl Deref for Podman {
 }
 
 impl Podman {
-    /// Sets up podman; with `json`, `nri` is in `runtime_supports_json`, so that it gets `--log`.
+    /// Sets up podman. With `json`, the runtime `nri` is in `runtime_supports_json`, so that podman
+    /// passes `--log` to it.
     pub fn start_with(suite: &Suite, json: bool) -> Self {
         Self::set_up(Host::new(suite), json, "")
     }
 
-    /// Sets up podman with `json`; `engine` are more lines of `[engine]` in its configuration.
+    /// Sets up podman with `nri` in `runtime_supports_json`, and with the lines `engine` in
+    /// `[engine]` of its configuration.
     pub fn start_configured(suite: &Suite, engine: &str) -> Self {
         Self::set_up(Host::new(suite), true, engine)
     }
@@ -114,7 +117,7 @@ impl Engine for Podman {
     const RUNTIME_FAILED: i32 = 126;
 
     fn start_on(suite: &Suite, runtime: &'static str) -> Self {
-        Self::set_up(Host::on(suite, runtime), true, "")
+        Self::set_up(Host::with_runtime(suite, runtime), true, "")
     }
 
     fn client(&self, arguments: &[&str]) -> Command {

@@ -1,4 +1,4 @@
-//! Finds the Debian suites of which engines are installed.
+//! Finds the Debian suites whose engines are installed.
 
 use crate::{find_program, is_root, limitation, script, skip};
 use std::{
@@ -74,8 +74,8 @@ pub fn suites() -> Vec<Suite> {
     all.filter(|suite| !named.is_empty() || suite.program("runc").exists()).collect()
 }
 
-/// Runs `test` with each suite. Records a skip if none is installed; a suite in `NRI_ENGINE_SUITES`
-/// must be installed. `none` there disables these tests, for runs without engines.
+/// Runs `test` with each suite. Records a skip if no suite is installed; suites in
+/// `NRI_ENGINE_SUITES` must be installed. The value `none` of that variable disables these tests.
 ///
 /// # Panics
 /// A suite in `NRI_ENGINE_SUITES` is not installed.

@@ -1,13 +1,13 @@
 //! Chaos test: runs life cycles of containers on real runtimes while faults are injected. `nrid`,
 //! wrappers and plugins are killed, stopped and disconnected, sockets get garbage, and the disk
-//! with `nrid`'s records is full at times. Every failed call must report its error; afterwards
-//! every connected plugin must know exactly the containers that exist, and nothing may be left
-//! over.
+//! with `nrid`'s records is full at times. Every failed call must report its error. After the
+//! faults, every connected plugin must know exactly the containers that exist; after the deletion
+//! of all containers, no file, process, cgroup or mount may be left.
 //!
-//! `NRI_CHAOS_SECONDS=600` sets the duration of all rounds together (default 20);
-//! `NRI_CHAOS_SEED=N` repeats the choices of a run, not its timing; `NRI_CHAOS_KEEP=DIR` keeps the
-//! files of a failed round. `make chaos` runs it for long. A round is one [`Run`]; the clients are
-//! [`Client`]s.
+//! `NRI_CHAOS_SECONDS=600` sets the total duration of all rounds with all runtimes (default 20);
+//! `NRI_CHAOS_SEED=N` repeats the random choices of an earlier test, but not its timing;
+//! `NRI_CHAOS_KEEP=DIR` keeps the files of a failed round. `make chaos` runs the test for ten
+//! minutes. A [`Run`] is one round; each of its [`Client`]s calls the wrapper as an engine does.
 
 mod calls;
 mod faults;
@@ -30,22 +30,23 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Number of clients that call the wrapper at once.
+/// Number of clients that call the wrapper concurrently.
 const CLIENTS: usize = 4;
-/// Longest duration of a round in seconds; after each round the final state is checked.
-const ROUND: u64 = 20;
+/// Longest duration of a round in seconds. The final state is checked after each round, so short
+/// rounds detect a defect soon after the fault that caused it.
+const MAX_ROUND_SECONDS: u64 = 20;
 
-/// Number in an environment variable.
-fn number(name: &str, default: u64) -> u64 {
+/// Returns the number in an environment variable, or `default` if the variable is not set.
+fn number_from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |n| n.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
-/// A small tmpfs, so that the disk of `nrid` can be filled.
+/// A small tmpfs for the state directory of `nrid`, which a fault can fill.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
-    /// Mounts the disk. It must be mounted before the mount namespace of the runtimes is created,
-    /// so that they see it, too.
+    /// Mounts the tmpfs. Call this before the mount namespace of the runtimes is created, so that
+    /// the runtimes see the mount, too.
     fn mount() -> Result<Self, String> {
         let dir = tempfile::Builder::new()
             .prefix("nri-chaos-")
@@ -78,57 +79,63 @@ fn chaos_loses_no_container_and_no_event() {
         Ok(disk) => disk,
         Err(why) => return skip("chaos", &why),
     };
-    let Some(go) = go("chaos") else { return };
+    let Some(go_plugin) = go_plugin("chaos") else { return };
     let clock =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
-    let (seed, seconds) = (number("NRI_CHAOS_SEED", clock), number("NRI_CHAOS_SECONDS", 20));
+    let seed = number_from_environment("NRI_CHAOS_SEED", clock);
+    let seconds = number_from_environment("NRI_CHAOS_SECONDS", 20);
     for_each_runtime("chaos", |runtime| {
-        let share = seconds / runtimes().0.len() as u64;
-        let rounds = share.div_ceil(ROUND).max(1);
-        let mut total = BTreeMap::new();
+        let runtime_seconds = seconds / runtimes().0.len() as u64;
+        let rounds = runtime_seconds.div_ceil(MAX_ROUND_SECONDS).max(1);
+        let mut counts = BTreeMap::new();
         println!(
             "NRI_CHAOS_SEED={seed} NRI_CHAOS_SECONDS={seconds} ({}, {rounds} rounds)",
             runtime.name
         );
-        for n in 0..rounds {
-            let time = Duration::from_secs_f64(share as f64 / rounds as f64);
-            for (name, count) in run_round(runtime, disk.0.path(), seed + n, time, &go) {
-                *total.entry(name).or_insert(0) += count;
+        for round in 0..rounds {
+            let duration = Duration::from_secs_f64(runtime_seconds as f64 / rounds as f64);
+            for (action, count) in
+                run_round(runtime, disk.0.path(), seed + round, duration, &go_plugin)
+            {
+                *counts.entry(action).or_insert(0) += count;
             }
         }
-        println!("{}: {total:?}", runtime.name);
-        assert!(total["life cycles"] > 0 && total["sessions"] > 0, "{total:?}");
+        println!("{}: {counts:?}", runtime.name);
+        assert!(
+            counts["life cycles"] > 0 && counts["sessions"] > 0,
+            "no life cycle or no plugin session: {counts:?}"
+        );
     });
 }
 
-/// Runs one round; returns how often each action was done.
+/// Runs one round. Returns the number of times that each action was performed.
 fn run_round(
     runtime: &Runtime,
     disk: &Path,
     seed: u64,
-    time: Duration,
-    go: &Program,
+    duration: Duration,
+    go_plugin: &Program,
 ) -> BTreeMap<&'static str, usize> {
     let state_dir = disk.join("s");
-    let run = Run::new(runtime, &state_dir, seed, time);
-    plugins::install(&run, go);
+    let run = Run::new(runtime, &state_dir, seed, duration);
+    plugins::install(&run, go_plugin);
     run.node.ctl(&["start"]).success();
     let externals = thread::scope(|scope| {
         let run = &run;
         for client in 0..CLIENTS {
             scope.spawn(move || Client::new(run, client).run_life_cycles());
         }
-        scope.spawn(|| faults::nrid(run, &mut Rng::new(seed, 10)));
-        scope.spawn(|| faults::garbage(run, &mut Rng::new(seed, 11)));
-        scope.spawn(|| faults::disk(run, &mut Rng::new(seed, 12), disk));
+        scope.spawn(|| faults::disturb_nrid(run, &mut Rng::new(seed, 10)));
+        scope.spawn(|| faults::send_garbage(run, &mut Rng::new(seed, 11)));
+        scope.spawn(|| faults::fill_disk(run, &mut Rng::new(seed, 12), disk));
         scope
-            .spawn(|| faults::plugins(run, &mut Rng::new(seed, 13), go))
+            .spawn(|| faults::disturb_plugins(run, &mut Rng::new(seed, 13), go_plugin))
             .join()
             .expect("the thread of plugin faults does not panic")
     });
-    run.fail_if_wrong();
-    quiescent::check(&run, go, externals);
-    run.fail_if_wrong();
+    run.fail_on_defects();
+    quiescent::check(&run, go_plugin, externals);
+    run.fail_on_defects();
     let counts = run.counts();
     println!("{} seed {seed}: {counts:?}", runtime.name);
     drop(run);

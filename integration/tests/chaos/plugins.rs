@@ -1,5 +1,6 @@
-//! Plugins of a run: two that `nrid` launches, and external ones that connect and disconnect. Each
-//! process writes its own journal, so a journal is a session.
+//! Plugins of a run: two plugins that `nrid` launches, and external plugins that connect and
+//! disconnect. Each plugin process writes a journal of its own, so each journal is that of one
+//! session.
 
 use super::{
     rng::Rng,
@@ -14,12 +15,12 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Events that the plugins subscribe to. Validation is not among them: a creation fails if a
-/// validator disconnects before it has replied.
-const LIFE: [&str; 11] = View::EVENTS;
+/// Events that the plugins subscribe to. ValidateContainerAdjustment is not one of them, because a
+/// creation fails if a validator disconnects before it has replied.
+const EVENTS: [&str; 11] = View::EVENTS;
 
 /// Installs the plugins that `nrid` launches and restarts.
-pub(super) fn install(run: &Run, go: &Program) {
+pub(super) fn install(run: &Run, go_plugin: &Program) {
     run.node.launch_in_sessions(
         "10-adjust",
         &Program::Adjust,
@@ -29,17 +30,21 @@ pub(super) fn install(run: &Run, go: &Program) {
         {"event": "CreateContainer", "adjust": {"annotations": {"chaos": "yes"}}},
         {"event": "StartContainer", "sleep": 0.02}
     ]);
-    run.node.launch_in_sessions("20-go", go, &json!({"events": LIFE, "rules": rules}).to_string());
+    run.node.launch_in_sessions(
+        "20-go",
+        go_plugin,
+        &json!({"events": EVENTS, "rules": rules}).to_string(),
+    );
 }
 
-/// An external plugin. Dropping it ends it.
+/// The process of an external plugin, which is killed when this value is dropped.
 pub(super) struct External {
     child: Child,
     pub(super) journal: PathBuf,
 }
 
 impl External {
-    /// Starts a plugin, which need not succeed in connecting.
+    /// Starts a plugin. Does not wait until the plugin is connected: a fault may prevent that.
     pub(super) fn start(run: &Run, n: usize, program: &Program, config: &str) -> Self {
         let name = format!("external{n}");
         let journal = run.node.path("journals").join(&name);
@@ -57,9 +62,10 @@ impl External {
         Self { child: command.spawn().expect("the plugin is built"), journal }
     }
 
-    /// Starts a plugin with a random rule: none, slow, too slow, exiting, refusing, or updating.
-    pub(super) fn random(run: &Run, n: usize, go: &Program, rng: &mut Rng) -> Self {
-        let event = *rng.pick(&LIFE).expect("LIFE is not empty");
+    /// Starts a plugin with random behavior: it only subscribes to events, replies late, exceeds
+    /// the request timeout, exits at an event, refuses some requests, or updates containers.
+    pub(super) fn random(run: &Run, n: usize, go_plugin: &Program, rng: &mut Rng) -> Self {
+        let event = *rng.pick(&EVENTS).expect("EVENTS is not empty");
         let rule = match rng.within(0..10) {
             0..3 => json!({}),
             3..5 => json!({"event": event, "sleep": rng.within(1..40) as f64 / 100.0}),
@@ -78,19 +84,21 @@ impl External {
         };
         run.count("plugins connected");
         let rules = if rule == json!({}) { json!([]) } else { json!([rule]) };
-        Self::start(run, n, go, &json!({"events": LIFE, "rules": rules}).to_string())
+        Self::start(run, n, go_plugin, &json!({"events": EVENTS, "rules": rules}).to_string())
     }
 
-    /// Sends an unsolicited update of a random container.
+    /// Makes the plugin request an update of a random container.
     pub(super) fn request_update(&mut self, run: &Run, rng: &mut Rng) {
         let ids: Vec<_> = lock(&run.ids).iter().cloned().collect();
         let Some(id) = rng.pick(&ids) else { return };
+        // Above the memory that a container of these tests needs, in units of a page.
         let limit = (64 << 20) + rng.within(0..1000) * 4096;
         let resources = json!({"memory": {"limit": {"value": limit.to_string()}}});
         self.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
         run.count("updates by plugins");
     }
 
+    /// Writes a command to stdin of the plugin.
     pub(super) fn send(&mut self, command: &Value) {
         // The write fails if the plugin has ended.
         let stdin = self.child.stdin.as_mut().expect("stdin is a pipe");

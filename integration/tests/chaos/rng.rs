@@ -1,5 +1,5 @@
-//! Random numbers of a run: each thread has a generator, and the same seed makes the same choices
-//! in each thread, though not the same timing.
+//! Random numbers of a run. Each thread has a generator of its own, so that a repeated seed repeats
+//! the choices of each thread, although their timing differs.
 
 use std::{ops::Range, thread, time::Duration};
 
@@ -23,24 +23,27 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// Returns a random number of the range.
     pub(super) fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.next() % (range.end - range.start)
     }
 
-    pub(super) fn percent(&mut self, chance: u64) -> bool {
-        self.next() % 100 < chance
+    /// Returns true with this probability in percent.
+    pub(super) fn percent(&mut self, percent: u64) -> bool {
+        self.next() % 100 < percent
     }
 
+    /// Returns a random element of the list; `None` if the list is empty.
     pub(super) fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
         if list.is_empty() { None } else { list.get(self.within(0..list.len() as u64) as usize) }
     }
 
-    /// Returns a random duration in milliseconds.
+    /// Returns a random duration of the range, which is in milliseconds.
     pub(super) fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_millis(self.within(range))
     }
 
-    /// Sleeps for a random time, since the time of a fault is one of the choices.
+    /// Sleeps for a random number of milliseconds, so that faults occur at random times.
     pub(super) fn pause(&mut self, range: Range<u64>) {
         thread::sleep(self.millis(range));
     }

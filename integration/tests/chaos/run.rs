@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Configuration with timeouts so short that a run of a few seconds reaches all of them.
+/// Configuration with timeouts so short that all of them expire in a run of some seconds.
 const CONFIG: &str = "engines = { crio = 'ours' }\nplugin_request_timeout = '1s'\n\
     plugin_registration_timeout = '3s'\nstart_timeout = '20s'\n\
     plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";
@@ -18,42 +18,43 @@ const CONFIG: &str = "engines = { crio = 'ours' }\nplugin_request_timeout = '1s'
 pub(super) struct Run {
     pub(super) node: Node,
     pub(super) seed: u64,
-    /// Faults and life cycles end at this time.
+    /// Time at which faults and life cycles end.
     pub(super) deadline: Instant,
-    /// `config.json` with the placeholders `TEMPLATE` for the id and `ARGUMENTS` for the arguments.
+    /// `config.json` with the placeholders `TEMPLATE` for the id of the container and `ARGUMENTS`
+    /// for the arguments of its process.
     template: String,
     begin: Instant,
     history: Mutex<Vec<(Duration, String)>>,
-    wrong: Mutex<Vec<String>>,
+    defects: Mutex<Vec<String>>,
     counts: Mutex<BTreeMap<&'static str, usize>>,
-    /// `config.json` that the engine wrote last into each bundle.
+    /// For each bundle, the `config.json` that the engine wrote last.
     pub(super) configs: Mutex<BTreeMap<String, String>>,
     /// The pod of each container.
     pub(super) pods: Mutex<BTreeMap<String, String>>,
     /// Containers of which a plugin may request an update.
     pub(super) ids: Mutex<BTreeSet<String>>,
-    /// Containers of which a call was interrupted, so that the runtime may have left something.
+    /// Containers of interrupted calls, for which the runtime may have left files or processes.
     pub(super) interrupted: Mutex<BTreeSet<String>>,
 }
 
 impl Run {
-    pub(super) fn new(runtime: &Runtime, state_dir: &Path, seed: u64, time: Duration) -> Self {
+    pub(super) fn new(runtime: &Runtime, state_dir: &Path, seed: u64, duration: Duration) -> Self {
         let node = Node::with_state_dir(runtime, Some(state_dir));
         node.configure(CONFIG);
         let config = fs::read_to_string(node.config()).expect("the node writes its configuration");
-        // The log is on another disk, so that it does not fill the small one.
+        // The log is not in the state directory, which is on the small disk and would be filled.
         fs::write(node.config(), format!("{config}[log]\nfile = {:?}\n", node.path("nrid.log")))
             .unwrap();
         node.journals();
-        let template = Self::template_of(&node);
+        let template = Self::make_template(&node);
         Self {
             node,
             seed,
-            deadline: Instant::now() + time,
+            deadline: Instant::now() + duration,
             template,
             begin: Instant::now(),
             history: Mutex::default(),
-            wrong: Mutex::default(),
+            defects: Mutex::default(),
             counts: Mutex::default(),
             configs: Mutex::default(),
             pods: Mutex::default(),
@@ -62,14 +63,15 @@ impl Run {
         }
     }
 
-    fn template_of(node: &Node) -> String {
+    fn make_template(node: &Node) -> String {
         let bundle = node.bundle("TEMPLATE").arguments(&["ARGUMENTS"]).make();
         let text = String::from_utf8(bundle.bytes()).expect("config.json is UTF-8");
         fs::remove_dir_all(bundle.dir()).expect("the test directory is writable");
         text
     }
 
-    /// Returns the `config.json` of a container; with a pod, like one that CRI-O writes.
+    /// Returns the `config.json` of a container. If `pod` is given, the annotations and the cgroup
+    /// are those that CRI-O writes.
     pub(super) fn config(&self, id: &str, pod: Option<&str>, arguments: &[&str]) -> String {
         let list: Vec<_> = arguments.iter().map(|a| format!("{a:?}")).collect();
         let text = self.template.replace("TEMPLATE", id).replace("\"ARGUMENTS\"", &list.join(", "));
@@ -85,82 +87,87 @@ impl Run {
             .replace(&cgroup(id), &cgroup(&format!("crio-{id}")))
     }
 
-    /// Name of a container's cgroup, from its current `config.json`: a reused id may have had
-    /// another cgroup, which a killed runtime left.
+    /// Name of a container's cgroup, from its current `config.json`. The previous container of a
+    /// reused id may have had another cgroup, which a killed runtime may have left.
     pub(super) fn cgroup(&self, id: &str) -> String {
         let name = format!("crio-{id}");
         if lock(&self.configs)[id].contains(&name) { name } else { id.to_owned() }
     }
 
+    /// Path of a container's bundle.
     pub(super) fn bundle(&self, id: &str) -> PathBuf {
         Bundle::new(&self.node.path("bundles"), id).dir().to_owned()
     }
 
-    /// Whether the runtime has a state directory of this id.
-    pub(super) fn has(&self, id: &str) -> bool {
+    /// Whether the runtime has a state directory of the container.
+    pub(super) fn runtime_has(&self, id: &str) -> bool {
         self.node.root().join(id).exists()
     }
 
+    /// Whether the time of the run is over or a defect was reported.
     pub(super) fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline || !lock(&self.wrong).is_empty()
+        Instant::now() >= self.deadline || !lock(&self.defects).is_empty()
     }
 
+    /// Adds a line to the history.
     pub(super) fn note(&self, action: impl Into<String>) {
         lock(&self.history).push((self.begin.elapsed(), action.into()));
     }
 
+    /// Counts an action.
     pub(super) fn count(&self, action: &'static str) {
         *lock(&self.counts).entry(action).or_default() += 1;
     }
 
     /// Records a defect.
-    pub(super) fn wrong(&self, defect: impl Into<String>) {
+    pub(super) fn report_defect(&self, defect: impl Into<String>) {
         let defect = defect.into();
-        self.note(format!("WRONG {defect}"));
-        lock(&self.wrong).push(defect);
+        self.note(format!("DEFECT {defect}"));
+        lock(&self.defects).push(defect);
     }
 
+    /// Returns the number of times that each action was performed.
     pub(super) fn counts(&self) -> BTreeMap<&'static str, usize> {
         lock(&self.counts).clone()
     }
 
-    /// Fails if a defect was recorded, with the end of the history. With `NRI_CHAOS_KEEP=DIR`, the
-    /// history and the node's files are copied to DIR.
-    pub(super) fn fail_if_wrong(&self) {
-        let wrong = lock(&self.wrong);
-        if wrong.is_empty() {
+    /// Panics with all defects and the end of the history if a defect was recorded. With
+    /// `NRI_CHAOS_KEEP=DIR`, copies the history and the node's files to a folder of DIR.
+    pub(super) fn fail_on_defects(&self) {
+        let defects = lock(&self.defects);
+        if defects.is_empty() {
             return;
         }
         let history: Vec<_> = lock(&self.history)
             .iter()
-            .map(|(t, action)| format!("{:9.3} {action}", t.as_secs_f64()))
+            .map(|(time, action)| format!("{:9.3} {action}", time.as_secs_f64()))
             .collect();
-        let mut kept = String::new();
+        let mut kept_files = String::new();
         if let Some(dir) = std::env::var_os("NRI_CHAOS_KEEP") {
             let dir = Path::new(&dir).join(self.node.prefix());
             fs::create_dir_all(&dir).unwrap();
             fs::write(dir.join("history"), history.join("\n")).unwrap();
             for (from, to) in [(self.node.path(""), "node"), (self.node.state_dir(), "state")] {
-                // cp fails for sockets, which are not needed.
+                // cp cannot copy sockets; they are not needed, so its result is ignored.
                 let _ =
                     std::process::Command::new("cp").arg("-r").arg(from).arg(dir.join(to)).output();
             }
-            kept = format!("\nfiles kept in {}", dir.display());
+            kept_files = format!("\nfiles kept in {}", dir.display());
         }
         let tail = &history[history.len().saturating_sub(60)..];
         panic!(
-            "{} with seed {}, {} defects:\n{}\n-- end of the history of {} lines:\n{}{kept}",
+            "{} with seed {}, {} defects:\n{}\n-- end of the history of {} lines:\n{}{kept_files}",
             self.node.runtime().name,
             self.seed,
-            wrong.len(),
-            wrong.join("\n"),
+            defects.len(),
+            defects.join("\n"),
             history.len(),
             tail.join("\n")
         );
     }
 }
 
-/// Locks a mutex, also after a panic of another thread.
+/// Locks a mutex, even if another thread panicked while it held the lock.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

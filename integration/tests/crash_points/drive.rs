@@ -1,19 +1,20 @@
-//! Runs the life cycle of a container, and a second one from the same bundle, with one crash point.
+//! Runs a container through a life cycle by `create` and another one by `run`, from one bundle,
+//! with one crash point.
 
 use crate::{
     engine,
-    host::{Host, NEIGHBOUR_AFTER, PIDS},
+    host::{Host, NEIGHBOR_AFTER, PIDS},
     leftovers,
     life_cycle::LifeCycle,
     point::{Group, Point, Victim},
     starting,
     step::Step,
 };
-use nri_integration::{Crash, Ended, Following, message_defect};
+use nri_integration::{Crash, Ended, TracedProcess, message_defect};
 use std::collections::BTreeMap;
 
-/// Runs a life cycle, or a start of `nrid`, with this crash point. Returns the change that the
-/// crash prevented; `None` if the point was not reached.
+/// Runs a life cycle or starts `nrid`, with this crash point. Returns the change that the crash
+/// prevented; `None` if the point was not reached.
 pub(crate) fn run(host: &mut Host, point: &Point) -> Option<String> {
     match point.victim {
         Victim::Starting => starting::start(host, point),
@@ -24,12 +25,13 @@ pub(crate) fn run(host: &mut Host, point: &Point) -> Option<String> {
 /// Counts the points of each group in life cycles without a crash.
 pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
     let mut counts = BTreeMap::new();
-    let same_points: [&[Victim]; 3] = [
+    // The victims of each list have the same crash points, so one count is valid for all of them.
+    let victims_with_equal_points: [&[Victim]; 3] = [
         &[Victim::Nrid, Victim::NridAndWrapper],
         &[Victim::Wrapper, Victim::WrapperAndNrid],
         &[Victim::Runtime],
     ];
-    for victims in same_points {
+    for victims in victims_with_equal_points {
         run(host, &Point { victim: victims[0], step: None, at: 0 });
         let counted = host.take_counted();
         for victim in victims {
@@ -41,56 +43,58 @@ pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
     counts
 }
 
-/// Runs a life cycle; returns the change that the crash prevented, if the point was reached.
+/// Runs a life cycle. Returns the change that the crash prevented; `None` if the point was not
+/// reached.
 fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
     let (id, bundle) = host.next_bundle();
     let mut life = LifeCycle { host, id, bundle, point, crash: None, killed: None };
-    life.host.set_neighbour();
-    let following = life.follow();
-    let mut checked = false;
+    life.host.set_neighbor_limit();
+    let traced_nrid = life.trace_nrid();
+    let mut is_checked = false;
     for step in Step::ALL {
         let killed_before = life.killed.is_some();
         life.step(step);
-        if killed_before && !checked && step.starts_nrid() {
+        if killed_before && !is_checked && step.starts_nrid() {
             life.host.wait_until_all_agree(&format!("after {}", step.name()));
-            checked = true;
+            is_checked = true;
         }
     }
     life.host.wait_until_all_agree_after_last_verb();
     // The crash may have prevented work that was pending when the last verb returned.
     life.note_killed(Step::Remove);
     leftovers::check(life.host, &life.id, &life.bundle);
-    if let (Some(crash), Some(_)) = (&life.crash, &following) {
+    if let (Some(crash), Some(_)) = (&life.crash, &traced_nrid) {
         life.host.count(None, crash.points().len());
     }
-    drop(following);
+    drop(traced_nrid);
     life.killed.map(|(step, change)| format!("{} killed before {change}", step.name()))
 }
 
 impl LifeCycle<'_> {
-    /// Traces `nrid` during the whole life cycle, if the crash point is one of `nrid`.
-    fn follow(&mut self) -> Option<Following> {
-        if self.kills_wrapper() {
+    /// Traces `nrid` during the whole life cycle, unless the wrapper is traced.
+    fn trace_nrid(&mut self) -> Option<TracedProcess> {
+        if self.traces_wrapper() {
             return None;
         }
         let nrid = self.host.node.nrid().expect("nrid runs");
         let crash = self.point.crash(&self.host.node);
-        let following = crash.follow(nrid);
+        let traced_nrid = crash.trace(nrid);
         self.crash = Some(crash);
-        Some(following)
+        Some(traced_nrid)
     }
 
+    /// Calls a verb, as an engine does: a failed verb is retried. Then checks its effect.
     fn step(&mut self, step: Step) {
         let mut command = self.host.node.wrapper();
         command.args(engine::arguments(self, step));
-        let traced = self.kills_wrapper() && self.point.step.is_none_or(|other| other == step);
-        if traced {
+        let is_traced = self.traces_wrapper() && self.point.step.is_none_or(|other| other == step);
+        if is_traced {
             let crash = self.point.crash(&self.host.node);
-            command = crash.of(&command);
+            command = crash.traced_command(&command);
             self.crash = Some(crash);
         }
         let ended = self.host.node.run(command);
-        if let (Some(crash), true) = (&self.crash, traced) {
+        if let (Some(crash), true) = (&self.crash, is_traced) {
             self.host.count(Some(step), crash.points().len());
         }
         let killed_now = self.note_killed(step);
@@ -102,7 +106,8 @@ impl LifeCycle<'_> {
             ended.err().trim_end()
         ));
         if ended.code != Some(0) {
-            // With `nrid+wrapper`, the wrapper that is killed may be that of the next verb.
+            // For the victim `nrid+wrapper`, nrid may be killed when its verb has returned, so that
+            // the wrapper of the next verb is killed with it.
             let killed_now = killed_now || (self.killed.is_some() && ended.signal == Some(9));
             let only_nrid = killed_now && self.point.victim == Victim::Nrid;
             self.clean_up_and_retry(step, &ended, killed_now, only_nrid);
@@ -110,9 +115,10 @@ impl LifeCycle<'_> {
         self.check(step);
     }
 
-    /// Records the crash if it has happened; returns whether it is new.
+    /// Records the crash if it has happened. Returns whether it was not recorded before.
     fn note_killed(&mut self, step: Step) -> bool {
-        let killed = self.crash.as_ref().and_then(Crash::killed).filter(|_| self.killed.is_none());
+        let killed =
+            self.crash.as_ref().and_then(Crash::killed_before).filter(|_| self.killed.is_none());
         if let Some(change) = &killed {
             self.host.note(format!("KILLED before {change}"));
             self.killed = Some((step, change.clone()));
@@ -123,40 +129,47 @@ impl LifeCycle<'_> {
     /// Cleans up after a failed verb and calls it again, as an engine does.
     fn clean_up_and_retry(&mut self, step: Step, ended: &Ended, killed_now: bool, only_nrid: bool) {
         if !killed_now {
-            self.host.wrong(format!(
+            self.host.report_defect(format!(
                 "{} failed without a crash: {}",
                 step.name(),
                 ended.err().trim_end()
             ));
         }
-        if only_nrid && let Some(why) = message_defect(&ended.err()) {
-            self.host.wrong(format!("{} failed, {why}: {:?}", step.name(), ended.err()));
+        // A wrapper that was not killed must report its failure.
+        if only_nrid && let Some(defect) = message_defect(&ended.err()) {
+            self.host.report_defect(format!(
+                "{} failed with the message {:?}: {defect}",
+                step.name(),
+                ended.err()
+            ));
         }
-        self.host.count_failed(step);
+        self.host.count_retried(step);
         leftovers::check_config(self.host, &self.bundle);
         engine::retry(self, step);
     }
 
     /// Checks the effect of a verb that succeeded.
     fn check(&mut self, step: Step) {
-        let adjusted = String::from_utf8_lossy(&self.bundle.bytes()).contains("CRASH=yes");
+        let is_adjusted = String::from_utf8_lossy(&self.bundle.bytes()).contains("CRASH=yes");
         match step {
-            Step::Create | Step::Run if !adjusted => {
-                self.host.wrong("config.json is not adjusted");
+            Step::Create | Step::Run if !is_adjusted => {
+                self.host.report_defect("config.json is not adjusted");
             }
             Step::Update => {
-                let limit =
-                    |id: &str| self.host.node.kernel_file(id, "pids", "pids.max", "pids.max").ok();
-                let (own, neighbour) = (limit(&self.id), limit(&self.host.neighbour));
-                if own.as_deref() != Some(PIDS) || neighbour.as_deref() != Some(NEIGHBOUR_AFTER) {
-                    self.host.wrong(format!(
-                        "pids limits after the update: {own:?} and, of the neighbour, {neighbour:?}"
+                let limit = |id: &str| {
+                    self.host.node.try_cgroup_file(id, "pids", "pids.max", "pids.max").ok()
+                };
+                let (own, neighbor) = (limit(&self.id), limit(&self.host.neighbor));
+                if own.as_deref() != Some(PIDS) || neighbor.as_deref() != Some(NEIGHBOR_AFTER) {
+                    self.host.report_defect(format!(
+                        "pids limits after the update: {own:?} instead of {PIDS}, and of the \
+                         neighbor {neighbor:?} instead of {NEIGHBOR_AFTER}"
                     ));
                 }
             }
             Step::Kill => engine::wait_for_end(self),
-            Step::Delete | Step::Remove if self.host.has(&self.id) => {
-                self.host.wrong("the runtime still has the deleted container");
+            Step::Delete | Step::Remove if self.host.runtime_has(&self.id) => {
+                self.host.report_defect("the runtime still has the deleted container");
             }
             _ => {}
         }

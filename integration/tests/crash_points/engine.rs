@@ -1,5 +1,5 @@
-//! The calls of an engine: the verbs of a life cycle, and the clean-up and retry after a verb has
-//! failed or its runtime was killed.
+//! Calls that an engine makes: the verbs of a life cycle, and the cleanup and retry of a verb that
+//! failed or whose runtime was killed.
 
 use crate::{host::PIDS, leftovers, life_cycle::LifeCycle, step::Step};
 use nri_integration::{Ended, Process, cgroups_of, wait_until};
@@ -8,7 +8,7 @@ use std::fs;
 
 /// Returns the wrapper's arguments for a verb.
 pub(crate) fn arguments(life: &LifeCycle<'_>, step: Step) -> Vec<String> {
-    let text = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
+    let text = |list: &[&str]| list.iter().map(|argument| (*argument).to_owned()).collect();
     let (id, dir) =
         (life.id.as_str(), life.bundle.dir().to_str().expect("paths of tests are UTF-8"));
     match step {
@@ -30,14 +30,14 @@ pub(crate) fn arguments(life: &LifeCycle<'_>, step: Step) -> Vec<String> {
 pub(crate) fn retry(life: &mut LifeCycle<'_>, step: Step) {
     match step {
         Step::Create | Step::Run => {
-            // Some engines always delete first, others only if the container exists.
-            if life.at_odd_point() || life.host.has(&life.id) {
+            // Some engines always delete the container before the retry, others only if it exists.
+            if life.at_odd_point() || life.host.runtime_has(&life.id) {
                 remove(life);
             }
             check_nothing_created(life);
             call(life, step);
         }
-        // After runc was killed in a start, the next start waits for ever, also with bare runc.
+        // If runc is killed during `start`, the next `start` blocks forever, with bare runc, too.
         Step::Start if life.runtime_was_killed() => {
             remove(life);
             check_nothing_created(life);
@@ -45,10 +45,12 @@ pub(crate) fn retry(life: &mut LifeCycle<'_>, step: Step) {
             call(life, Step::Start);
         }
         Step::Start => match life.host.status(&life.id).as_deref() {
-            // The start succeeded, but the wrapper was killed before it returned.
+            // The runtime started the container, but the wrapper was killed before it exited.
             Some("running") => {}
             Some("created") => call(life, step),
-            other => life.host.wrong(format!("the container is {other:?} after a failed start")),
+            other => {
+                life.host.report_defect(format!("the container is {other:?} after a failed start"));
+            }
         },
         Step::Update => {
             life.host.node.ctl(&["start"]).success();
@@ -65,43 +67,55 @@ pub(crate) fn retry(life: &mut LifeCycle<'_>, step: Step) {
     }
 }
 
-/// Checks that a failed creation left nothing, since an engine need not retry it.
+/// Checks that a failed creation left only the bundle, since an engine need neither retry
+/// nor delete it.
 fn check_nothing_created(life: &mut LifeCycle<'_>) {
     life.host.node.ctl(&["start"]).success();
     life.host.wait_until_all_agree("after a failed creation");
     leftovers::check(life.host, &life.id, &life.bundle);
 }
 
+/// Calls a verb that must succeed.
 fn call(life: &mut LifeCycle<'_>, step: Step) {
     let arguments = arguments(life, step);
     let ended = call_wrapper(life, &arguments);
     if ended.code != Some(0) {
-        life.host.wrong(format!("{} failed again: {}", step.name(), ended.err().trim_end()));
+        life.host.report_defect(format!(
+            "the retried {} failed: {}",
+            step.name(),
+            ended.err().trim_end()
+        ));
     }
 }
 
+/// Deletes the container with `--force`, and what a killed runtime left.
 fn remove(life: &mut LifeCycle<'_>) {
     let id = life.id.clone();
     let ended = call_wrapper(life, &["delete".into(), "--force".into(), id.clone()]);
     if life.runtime_was_killed() {
         remove_leftovers(life);
     }
-    if life.host.has(&id) {
-        life.host.wrong(format!("the container cannot be deleted: {}", ended.err().trim_end()));
+    if life.host.runtime_has(&id) {
+        life.host
+            .report_defect(format!("the container cannot be deleted: {}", ended.err().trim_end()));
     }
 }
 
-/// Removes processes, cgroups and the state that a killed runtime left and cannot remove itself.
+/// Removes the processes, cgroups and state that a killed runtime left and that its `delete` does
+/// not remove.
 fn remove_leftovers(life: &mut LifeCycle<'_>) {
     let cgroups = cgroups_of(&life.id);
-    let has_state = life.host.has(&life.id);
+    let has_state = life.host.runtime_has(&life.id);
     if cgroups.is_empty() && !has_state {
         return;
     }
-    life.host.note(format!("left by the runtime: state: {has_state}, {} cgroups", cgroups.len()));
+    life.host.note(format!(
+        "the runtime left {} cgroups; its state directory exists: {has_state}",
+        cgroups.len()
+    ));
     for process in Process::all().into_iter().filter(|process| process.cgroups().contains(&life.id))
     {
-        // The process may end by itself.
+        // The signal fails if the process has ended.
         let pid = i32::try_from(process.0).ok().and_then(rustix::process::Pid::from_raw);
         let _ =
             rustix::process::kill_process(pid.expect("the id is a valid process id"), Signal::KILL);
@@ -122,7 +136,7 @@ fn call_wrapper(life: &mut LifeCycle<'_>, arguments: &[String]) -> Ended {
     ended
 }
 
-/// Waits until a killed container has ended.
+/// Waits until the process of a killed container has ended.
 pub(crate) fn wait_for_end(life: &LifeCycle<'_>) {
     let state = life.host.node.state(&life.id).unwrap_or_default();
     let process = Process(state["pid"].as_u64().unwrap_or(0) as u32);

@@ -1,5 +1,5 @@
-//! Host with two launched plugins and a running neighbour container, and the check that host,
-//! records and plugins agree.
+//! Host of the life cycles: a node with two launched plugins and a running container, the neighbor;
+//! and the check that host, records and plugins agree.
 
 use crate::step::Step;
 use nri_integration::{Bundle, Node, Program, Runtime, TIMEOUT, View};
@@ -12,56 +12,65 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pids limit that an engine's update sets.
+/// Pids limit that the engine's update sets.
 pub(crate) const PIDS: &str = "77";
-/// Pids limits of the neighbour before and after a plugin has updated it.
-pub(crate) const NEIGHBOUR_BEFORE: &str = "999";
-pub(crate) const NEIGHBOUR_AFTER: &str = "555";
+/// Pids limits of the neighbor before and after the update by a plugin.
+pub(crate) const NEIGHBOR_BEFORE: &str = "999";
+pub(crate) const NEIGHBOR_AFTER: &str = "555";
 
+/// Configuration with short waits before a plugin is launched again.
 const CONFIG: &str = "plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";
+/// Configuration of the plugin that adjusts containers.
 const ADJUST: &str =
     "[create]\nenv = { set = { CRASH = 'yes' } }\n[create.resources]\nshares = 300\n";
-const LIFE: [&str; 11] = View::EVENTS;
+/// Events that the Go plugin subscribes to.
+const EVENTS: [&str; 11] = View::EVENTS;
 
-/// A node with a neighbour container, and the history of the current life cycle.
+/// A node with the neighbor, and the history of the current life cycle.
 pub(crate) struct Host {
     pub(crate) node: Node,
-    pub(crate) neighbour: String,
+    pub(crate) neighbor: String,
     life_cycles: usize,
+    /// Number of crash points of each step in the last life cycle; `None`: of all steps together.
     counted: BTreeMap<Option<Step>, usize>,
     begin: Instant,
     history: Vec<String>,
-    wrong: Vec<String>,
-    failed: BTreeMap<Step, usize>,
+    defects: Vec<String>,
+    /// Number of failed and retried verbs.
+    retried: BTreeMap<Step, usize>,
 }
 
 impl Host {
-    pub(crate) fn new(runtime: &Runtime, go: &Program) -> Self {
+    pub(crate) fn new(runtime: &Runtime, go_plugin: &Program) -> Self {
         let node = Node::new(runtime);
         node.configure(CONFIG);
         node.launch_in_sessions("10-adjust", &Program::Adjust, ADJUST);
-        let neighbour = node.id("neighbour");
+        let neighbor = node.id("neighbor");
         let update =
-            json!({"containerId": neighbour, "linux": {"resources": {"pids": {"limit": "555"}}}});
+            json!({"containerId": neighbor, "linux": {"resources": {"pids": {"limit": "555"}}}});
         let rules =
             json!([{"event": "UpdateContainer", "id": node.id("life*"), "updates": [update]}]);
-        node.launch_in_sessions("20-go", go, &json!({"events": LIFE, "rules": rules}).to_string());
+        node.launch_in_sessions(
+            "20-go",
+            go_plugin,
+            &json!({"events": EVENTS, "rules": rules}).to_string(),
+        );
         let process = json!({"args": ["/bin/sh", "-c", "test \"$CRASH\" = yes"], "cwd": "/",
             "env": ["PATH=/bin"], "user": {"uid": 0, "gid": 0}});
         fs::write(node.path("process.json"), process.to_string())
             .expect("the test directory is writable");
-        let bundle = node.bundle(&neighbour).arguments(&["/bin/sleep", "1000"]).make();
-        node.create(&bundle, &neighbour).success();
-        node.call(&["start", &neighbour]).success();
+        let bundle = node.bundle(&neighbor).arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &neighbor).success();
+        node.call(&["start", &neighbor]).success();
         Self {
             node,
-            neighbour,
+            neighbor,
             life_cycles: 0,
             counted: BTreeMap::new(),
             begin: Instant::now(),
             history: Vec::new(),
-            wrong: Vec::new(),
-            failed: BTreeMap::new(),
+            defects: Vec::new(),
+            retried: BTreeMap::new(),
         }
     }
 
@@ -75,26 +84,29 @@ impl Host {
         (id, bundle)
     }
 
-    /// Sets the neighbour's pids limit as an engine.
-    pub(crate) fn set_neighbour(&self) {
-        self.node.call(&["update", "--pids-limit", NEIGHBOUR_BEFORE, &self.neighbour]).success();
+    /// Sets the neighbor's pids limit to [`NEIGHBOR_BEFORE`], as an engine.
+    pub(crate) fn set_neighbor_limit(&self) {
+        self.node.call(&["update", "--pids-limit", NEIGHBOR_BEFORE, &self.neighbor]).success();
     }
 
+    /// Adds a line to the history.
     pub(crate) fn note(&mut self, action: impl Into<String>) {
         self.history.push(format!("{:8.3} {}", self.begin.elapsed().as_secs_f64(), action.into()));
     }
 
     /// Records a defect.
-    pub(crate) fn wrong(&mut self, defect: impl Into<String>) {
+    pub(crate) fn report_defect(&mut self, defect: impl Into<String>) {
         let defect = defect.into();
-        self.note(format!("WRONG {defect}"));
-        self.wrong.push(defect);
+        self.note(format!("DEFECT {defect}"));
+        self.defects.push(defect);
     }
 
-    pub(crate) fn take_wrong(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.wrong)
+    /// Returns the recorded defects and forgets them.
+    pub(crate) fn take_defects(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.defects)
     }
 
+    /// Returns the history of the current life cycle, and the end of the log of `nrid`.
     pub(crate) fn history(&self) -> String {
         let log = self.node.log();
         let tail: Vec<_> = log.lines().rev().take(25).collect();
@@ -102,13 +114,14 @@ impl Host {
         format!("{}\n-- end of nrid.log:\n{}", self.history.join("\n"), tail.join("\n"))
     }
 
-    pub(crate) fn count_failed(&mut self, step: Step) {
-        *self.failed.entry(step).or_default() += 1;
+    /// Counts a verb that failed because of a crash and is retried.
+    pub(crate) fn count_retried(&mut self, step: Step) {
+        *self.retried.entry(step).or_default() += 1;
     }
 
     /// Returns and resets the number of verbs that failed because of a crash and were retried.
-    pub(crate) fn take_failed(&mut self) -> BTreeMap<Step, usize> {
-        std::mem::take(&mut self.failed)
+    pub(crate) fn take_retried(&mut self) -> BTreeMap<Step, usize> {
+        std::mem::take(&mut self.retried)
     }
 
     /// Records the number of crash points of a step.
@@ -121,55 +134,61 @@ impl Host {
         std::mem::take(&mut self.counted)
     }
 
-    /// Whether the runtime has a state directory of this id.
-    pub(crate) fn has(&self, id: &str) -> bool {
+    /// Whether the runtime has a state directory of the container.
+    pub(crate) fn runtime_has(&self, id: &str) -> bool {
         self.node.root().join(id).exists()
     }
 
-    /// Status of a container that the runtime reports.
+    /// Returns the status of a container from the runtime; `None` if the runtime does not have it.
     pub(crate) fn status(&self, id: &str) -> Option<String> {
         Some(self.node.state(id)?["status"].as_str()?.to_owned())
     }
 
     /// Waits until host, records and plugins agree.
     pub(crate) fn wait_until_all_agree(&mut self, when: &str) {
-        self.wait_for_no_objection(when, Self::disagreement);
+        self.wait_until_no_defect(when, Self::find_disagreement);
         let verified = self.node.ctl(&["verify"]);
         if verified.code != Some(0) {
-            self.wrong(format!("{when}: nrictl verify: {} {}", verified.out(), verified.err()));
+            self.report_defect(format!(
+                "{when}: nrictl verify: {} {}",
+                verified.out(),
+                verified.err()
+            ));
         }
     }
 
-    /// Waits until all agree after the last verb. Starts `nrid` each time, since no verb follows
-    /// that would, and a pending crash may still kill it.
+    /// Waits until host, records and plugins agree after the last verb. Starts `nrid` before each
+    /// check: the crash may kill it even now, and no verb follows that would start it.
     pub(crate) fn wait_until_all_agree_after_last_verb(&mut self) {
-        self.wait_for_no_objection("after the last verb", |host| {
+        self.wait_until_no_defect("after the last verb", |host| {
             host.node.ctl(&["start"]);
-            host.disagreement()
+            host.find_disagreement()
         });
     }
 
-    /// Waits until `objection` returns `None`; records the objection as a defect after the timeout.
-    pub(crate) fn wait_for_no_objection(
+    /// Waits until `find_defect` returns `None`. Records the defect returned last if the timeout
+    /// expires.
+    pub(crate) fn wait_until_no_defect(
         &mut self,
         when: &str,
-        objection: impl Fn(&Self) -> Option<String>,
+        find_defect: impl Fn(&Self) -> Option<String>,
     ) {
         let deadline = Instant::now() + TIMEOUT;
-        while let Some(why) = objection(self) {
+        while let Some(defect) = find_defect(self) {
             if Instant::now() > deadline {
-                return self.wrong(format!("{when}: {why}"));
+                return self.report_defect(format!("{when}: {defect}"));
             }
             thread::sleep(Duration::from_millis(20));
         }
-        self.note(format!("no objection {when}"));
+        self.note(format!("no defect {when}"));
     }
 
-    fn disagreement(&self) -> Option<String> {
+    /// Returns the first difference between host, records and plugins; `None` if they agree.
+    fn find_disagreement(&self) -> Option<String> {
         let ids: BTreeSet<String> = names(&self.node.root()).into_iter().collect();
         let has_stopped = |id: &String| self.status(id).is_none_or(|status| status == "stopped");
         let live: BTreeSet<String> = ids.iter().filter(|id| !has_stopped(id)).cloned().collect();
-        // nrid may be killed while it replies.
+        // The output is incomplete if nrid is killed while it replies.
         let status: Value =
             serde_json::from_str(&self.node.ctl(&["status", "--json"]).out()).unwrap_or_default();
         if status["running"] != true {
@@ -185,7 +204,8 @@ impl Host {
         self.check_records(&ids).or_else(|| self.check_views(&live))
     }
 
-    /// Checks that each record is complete, and that there is one for each existing container.
+    /// Checks that each record is complete JSON, and that exactly the existing containers have
+    /// records. Returns the first defect.
     fn check_records(&self, ids: &BTreeSet<String>) -> Option<String> {
         let dir = self.node.state_dir();
         let parsed = |part: &str| -> Result<Vec<Value>, String> {
@@ -196,18 +216,20 @@ impl Host {
                 if name.ends_with(".json") {
                     Ok(value)
                 } else {
-                    Err(format!("left over: {part}/{name}"))
+                    Err(format!("temporary file left: {part}/{name}"))
                 }
             };
             names(&dir.join(part)).into_iter().map(parse).collect()
         };
-        let all = || -> Result<(), String> {
-            let known: BTreeSet<_> = parsed("containers")?
+        let check_all = || -> Result<(), String> {
+            let containers: BTreeSet<_> = parsed("containers")?
                 .iter()
                 .map(|r| r["key"]["id"].as_str().unwrap_or_default().to_owned())
                 .collect();
-            if known != *ids {
-                return Err(format!("containers with a record are {known:?} instead of {ids:?}"));
+            if containers != *ids {
+                return Err(format!(
+                    "containers with a record are {containers:?} instead of {ids:?}"
+                ));
             }
             let pods: BTreeSet<_> = parsed("pods")?
                 .iter()
@@ -222,10 +244,11 @@ impl Host {
             }
             Ok(())
         };
-        all().err()
+        check_all().err()
     }
 
-    /// Checks that all plugins are connected and know exactly the live containers.
+    /// Checks that all plugins are connected and know exactly the live containers. Returns the
+    /// first defect.
     fn check_views(&self, live: &BTreeSet<String>) -> Option<String> {
         let sessions: Vec<_> = self
             .node
@@ -236,10 +259,10 @@ impl Host {
         let connected: Vec<_> =
             sessions.iter().filter(|(view, _)| view.synchronized && !view.closed).collect();
         let missing = ["10-adjust.", "20-go."].into_iter().find(|name| {
-            let is = |path: &Path| {
+            let is_of_plugin = |path: &Path| {
                 path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
             };
-            !connected.iter().any(|(_, journal)| is(journal))
+            !connected.iter().any(|(_, journal)| is_of_plugin(journal))
         });
         if let Some(name) = missing {
             return Some(format!("plugin {name} is not connected"));
@@ -256,11 +279,12 @@ impl Host {
     }
 }
 
-/// Path of a copy of config.json as the engine wrote it, beside the bundle.
+/// Path, beside the bundle, of a copy of the `config.json` that the engine wrote.
 pub(crate) fn original(bundle: &Bundle) -> std::path::PathBuf {
     bundle.dir().with_extension("original")
 }
 
+/// Returns the names of the files in a directory.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()

@@ -1,24 +1,24 @@
-//! Checks that no partly written `config.json` is left and, after a life cycle, nothing else.
+//! Checks that `config.json` is complete and that, after a life cycle, only the bundle is left.
 
 use crate::host::{Host, names, original};
 use nri_integration::{Bundle, Process, View, cgroups_of};
 use serde_json::Value;
 use std::fs;
 
-/// Checks that `config.json` is the engine's, or the whole of the adjusted one.
+/// Checks that `config.json` is the engine's file or the complete adjusted file.
 pub(crate) fn check_config(host: &mut Host, bundle: &Bundle) {
-    let (bytes, engine) =
-        (bundle.bytes(), fs::read(original(bundle)).expect("the copy of config.json is readable"));
-    let adjusted = || {
+    let bytes = bundle.bytes();
+    let original = fs::read(original(bundle)).expect("the copy of config.json is readable");
+    let is_adjusted = || {
         let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let has = |text: &str| {
+        let has_variable = |text: &str| {
             value["process"]["env"].as_array().is_some_and(|env| env.iter().any(|v| v == text))
         };
-        has("CRASH=yes") && value["linux"]["resources"]["cpu"]["shares"] == 300
+        has_variable("CRASH=yes") && value["linux"]["resources"]["cpu"]["shares"] == 300
     };
-    if bytes != engine && !adjusted() {
-        host.wrong(format!(
-            "config.json is neither the engine's nor the adjusted one: {:?}",
+    if bytes != original && !is_adjusted() {
+        host.report_defect(format!(
+            "config.json is neither the engine's file nor the complete adjusted file: {:?}",
             String::from_utf8_lossy(&bytes)
         ));
     }
@@ -27,12 +27,12 @@ pub(crate) fn check_config(host: &mut Host, bundle: &Bundle) {
 /// Checks that only the bundle is left after a container's life cycle.
 pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
     if bundle.bytes() != fs::read(original(bundle)).expect("the copy of config.json is readable") {
-        host.wrong("config.json is not as its engine wrote it");
+        host.report_defect("config.json differs from the one that the engine wrote");
     }
     let others: Vec<_> =
         names(bundle.dir()).into_iter().filter(|name| name != "config.json").collect();
     if !others.is_empty() {
-        host.wrong(format!("the bundle has more files: {others:?}"));
+        host.report_defect(format!("the bundle has files besides config.json: {others:?}"));
     }
     let known = [
         "containers",
@@ -40,54 +40,57 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
         "exec",
         "control.sock",
         "nri.sock",
+        "plugins",
         "nrid.log",
         "nrid.lock",
         "start.lock",
+        "external-plugins.json",
     ];
     let left: Vec<_> = names(&host.node.state_dir())
         .into_iter()
         .filter(|name| !known.contains(&name.as_str()))
         .collect();
     if !left.is_empty() {
-        host.wrong(format!("the state directory has unexpected files: {left:?}"));
+        host.report_defect(format!("the state directory has unexpected files: {left:?}"));
     }
-    host.wait_for_no_objection("after the life cycle", |_| {
+    host.wait_until_no_defect("after the life cycle", |_| {
         let leftover = |process: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            let is = process.0 != std::process::id()
+            let is_leftover = process.0 != std::process::id()
                 && process.is_alive()
                 && (line.contains(id) || process.cgroups().contains(id));
-            is.then(|| format!("{} ({line})", process.0))
+            is_leftover.then(|| format!("{} ({line})", process.0))
         };
         let left: Vec<_> = Process::all().iter().filter_map(leftover).collect();
         (!left.is_empty()).then(|| format!("processes left: {left:?}"))
     });
     let cgroups = cgroups_of(id);
     if !cgroups.is_empty() {
-        host.wrong(format!("cgroups left: {cgroups:?}"));
+        host.report_defect(format!("cgroups left: {cgroups:?}"));
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if let Some(mount) = mounts.lines().find(|line| line.contains(id)) {
-        host.wrong(format!("mount left: {mount}"));
+        host.report_defect(format!("mount left: {mount}"));
     }
     check_sessions(host);
 }
 
-/// Checks that each plugin received its events in order and, if it is connected, all removals.
+/// Checks that each plugin received its events in order, and that each connected plugin received
+/// the removal of all containers and pods except the neighbor and its pod.
 fn check_sessions(host: &mut Host) {
     for name in names(&host.node.journals()) {
-        for why in View::of_session(&host.node.journals().join(&name)).wrong {
-            host.wrong(format!("{name}: {why}"));
+        for defect in View::of_session(&host.node.journals().join(&name)).out_of_order {
+            host.report_defect(format!("{name}: {defect}"));
         }
     }
-    host.wait_for_no_objection("about removals", |host| {
+    host.wait_until_no_defect("after the life cycle", |host| {
         let views = host.node.sessions().into_iter().map(|(_, journal)| View::of_session(&journal));
         let mut unfinished =
             views.filter(|view| view.synchronized && !view.closed).map(|view| view.unfinished());
-        let neighbour = [host.neighbour.clone(), format!("pod {}", host.neighbour)];
+        let neighbor = [host.neighbor.clone(), format!("pod {}", host.neighbor)];
         unfinished
-            .find(|left| *left != neighbour)
-            .map(|left| format!("a plugin has not received the removal of {left:?}"))
+            .find(|ids| *ids != neighbor)
+            .map(|ids| format!("a plugin knows {ids:?} instead of {neighbor:?}"))
     });
 }

@@ -14,24 +14,23 @@ pub(crate) struct LifeCycle<'a> {
     pub(crate) bundle: Bundle,
     pub(crate) point: &'a Point,
     pub(crate) crash: Option<Crash>,
-    /// Step of the crash, and the change that it prevented.
+    /// Step in which the crash happened, and the change that it prevented.
     pub(crate) killed: Option<(Step, String)>,
 }
 
 impl LifeCycle<'_> {
-    /// Whether the crash point is one of the wrapper, or of the runtime, with which the wrapper is
-    /// killed.
-    pub(crate) fn kills_wrapper(&self) -> bool {
+    /// Whether the wrapper is traced: the victim is the wrapper, or the runtime with its wrapper.
+    pub(crate) fn traces_wrapper(&self) -> bool {
         matches!(self.point.victim, Victim::Wrapper | Victim::WrapperAndNrid | Victim::Runtime)
     }
 
-    /// Whether the runtime was killed, so that it may have left state that it cannot remove itself.
+    /// Whether the runtime was killed. It may then have left state that its `delete` cannot remove.
     pub(crate) fn runtime_was_killed(&self) -> bool {
         self.point.victim == Victim::Runtime && self.killed.is_some()
     }
 
-    /// Whether the number of the crash point is odd, to alternate between two behaviours of
-    /// engines.
+    /// Whether the number of the crash point is odd. The tests imitate one behavior of engines at
+    /// odd points and another behavior at even points.
     pub(crate) fn at_odd_point(&self) -> bool {
         self.point.at % 2 == 1
     }

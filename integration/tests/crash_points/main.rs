@@ -1,13 +1,15 @@
-//! Crash points: in the life cycle of a container on real runc, one of `nrid`, the wrapper, both,
-//! the real runtime with its wrapper, and a starting `nrid` is killed before each change that it
-//! makes outside of itself. Afterwards the next verb must work and start `nrid` again; host,
-//! records and plugins must agree; no file may be partly written, and after the life cycle nothing
-//! may be left.
+//! Crash points: in life cycles of a container on real runc, these tests kill a program before it
+//! makes a change that other processes can see, such as a write to a file or a message. The victim
+//! is `nrid`, the wrapper, `nrid` together with the wrapper, the real runtime together with its
+//! wrapper, or an `nrid` that starts. After the crash, the next verb must succeed, and start `nrid`
+//! if it does not run; host, records and plugins must agree, and no file may be partly written.
+//! After the life cycle, no file, process, cgroup or mount may be left.
 //!
 //! By default a sample of the points is tested. `NRI_CRASH_POINTS=all` (`make crash-points`) tests
-//! all points and prints each; `NRI_CRASH_POINTS='nrid 17'`, `wrapper create` … tests one point or
-//! a group. `crash_at/points.rs` defines the changes, `drive.rs` the life cycle, `engine.rs` the
-//! retry of a failed verb, `host.rs` and `leftovers.rs` the checks.
+//! and prints all points; `NRI_CRASH_POINTS='nrid 17'` tests one point, and
+//! `NRI_CRASH_POINTS='wrapper create'` tests the points of one victim and verb.
+//! `crash_at/points.rs` defines the changes, `drive.rs` the life cycle, `engine.rs` the retry of a
+//! failed verb, `host.rs` and `leftovers.rs` the checks.
 
 mod drive;
 mod engine;
@@ -24,68 +26,73 @@ use nri_integration::*;
 use point::Choice;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of life cycles on one host, limited because journals grow.
+/// Number of life cycles after which a new host is used, since each check reads whole journals,
+/// which grow with each life cycle.
 const LIFE_CYCLES_PER_HOST: usize = 25;
 
-/// Returns the runtime and the Go plugin that these tests need; `None` after a skip.
+/// Returns the runtime and the Go plugin that these tests need; `None` if the test is skipped.
 fn requirements(test: &str) -> Option<(&'static Runtime, Program)> {
     if !is_root() {
         skip(test, "not root");
         return None;
     }
-    if let Err(why) = can_crash() {
+    if let Err(why) = check_tracing() {
         skip(test, &why);
         return None;
     }
-    let go = go(test)?;
+    let go_plugin = go_plugin(test)?;
     let runtime = runtimes().0.iter().find(|runtime| runtime.name == "runc");
     if runtime.is_none() {
         skip(test, "no runc that can run a container");
     }
-    Some((runtime?, go))
+    Some((runtime?, go_plugin))
 }
 
 #[test]
 fn a_crash_at_any_point_loses_no_container_and_no_event() {
-    let Some((runtime, go)) = requirements("crash points") else { return };
-    let mut host = Host::new(runtime, &go);
+    let Some((runtime, go_plugin)) = requirements("crash points") else { return };
+    let mut host = Host::new(runtime, &go_plugin);
     let counts = drive::count(&mut host);
     assert_eq!(
-        host.take_wrong(),
+        host.take_defects(),
         [""; 0],
-        "in a life cycle without a crash; history:\n{}",
+        "defects in a life cycle without a crash; history:\n{}",
         host.history()
     );
     let choice = Choice::from_environment();
-    let (mut passed, mut wrong) = (BTreeSet::new(), Vec::new());
-    let (mut killed, mut failed) = (BTreeMap::new(), BTreeMap::new());
+    let (mut completed, mut defects) = (BTreeSet::new(), Vec::new());
+    let (mut killed, mut retried) = (BTreeMap::new(), BTreeMap::new());
     for (n, point) in choice.points(&counts).iter().enumerate() {
-        if passed.contains(&point.group()) {
+        // All points of the group that exist have been tested.
+        if completed.contains(&point.group()) {
             continue;
         }
         if n % LIFE_CYCLES_PER_HOST == LIFE_CYCLES_PER_HOST - 1 {
-            host = Host::new(runtime, &go);
+            host = Host::new(runtime, &go_plugin);
         }
         let prevented = drive::run(&mut host, point);
         *killed.entry(point.victim).or_insert(0) += usize::from(prevented.is_some());
         if prevented.is_none() {
-            passed.insert(point.group());
+            completed.insert(point.group());
         }
-        for (step, n) in host.take_failed() {
-            *failed.entry(step).or_insert(0) += n;
+        for (step, n) in host.take_retried() {
+            *retried.entry(step).or_insert(0) += n;
         }
-        let reported = format!("{point}: {}", prevented.as_deref().unwrap_or("not reached"));
+        let result = format!("{point}: {}", prevented.as_deref().unwrap_or("not reached"));
         if choice.is_verbose() {
-            println!("{reported}");
+            println!("{result}");
         }
-        let found = host.take_wrong();
+        let found = host.take_defects();
         if !found.is_empty() {
-            println!("WRONG {reported}: {found:#?}\n-- history:\n{}", host.history());
-            wrong.extend(found.into_iter().map(|defect| format!("{reported}: {defect}")));
-            host = Host::new(runtime, &go);
+            println!("DEFECTS {result}: {found:#?}\n-- history:\n{}", host.history());
+            defects.extend(found.into_iter().map(|defect| format!("{result}: {defect}")));
+            host = Host::new(runtime, &go_plugin);
         }
     }
-    println!("points: {counts:?}; killed: {killed:?}; failed and retried: {failed:?}");
-    assert!(wrong.is_empty(), "{} defects:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(!killed.is_empty() && killed.values().all(|n| *n > 0), "{killed:?}");
+    println!("points: {counts:?}; killed: {killed:?}; failed and retried: {retried:?}");
+    assert!(defects.is_empty(), "{} defects:\n{}", defects.len(), defects.join("\n"));
+    assert!(
+        !killed.is_empty() && killed.values().all(|n| *n > 0),
+        "no point of a victim was reached: {killed:?}"
+    );
 }

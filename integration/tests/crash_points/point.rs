@@ -1,23 +1,26 @@
-//! Crash points, and the choice of those to test.
+//! Crash points, and the choice of the points to test.
 
 use crate::step::Step;
 use nri_integration::{Crash, Node};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
-/// Programs that are killed; the points are those of the first one.
+/// The programs that are killed. The changes of the first program are counted: it is the program
+/// that makes the change of the crash point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Victim {
     Nrid,
     NridAndWrapper,
     Wrapper,
     WrapperAndNrid,
-    /// The real runtime with its wrapper: killing the wrapper kills both.
+    /// The real runtime with its wrapper, since the runtime gets SIGKILL when the wrapper is
+    /// killed.
     Runtime,
-    /// A starting `nrid` that has to detect changes since the previous one ended.
+    /// An `nrid` that starts and has to detect changes since the previous `nrid` ended.
     Starting,
 }
 
-/// Number of points of each victim in the sample.
+/// Number of points of each victim in the sample: few, since the sample is part of each run of the
+/// integration tests.
 const SAMPLE: [(Victim, usize); 6] = [
     (Victim::Nrid, 9),
     (Victim::NridAndWrapper, 4),
@@ -27,16 +30,17 @@ const SAMPLE: [(Victim, usize); 6] = [
     (Victim::Starting, 4),
 ];
 
-/// Points with a common counter: those of a victim and, for wrappers, of a step.
+/// Points that are numbered together: those of a victim and, if the wrapper is traced, of a step.
 pub(crate) type Group = (Victim, Option<Step>);
 
 /// A crash point: the victim is killed before the change with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) victim: Victim,
-    /// Call of the wrapper with this point; `None`: of any call or, to only count, of each call.
+    /// Verb whose wrapper is traced. `None`: `nrid` is traced during all verbs or, if changes are
+    /// only counted, the wrapper of each verb.
     pub(crate) step: Option<Step>,
-    /// Number of the change, from 1; 0 only counts.
+    /// Number of the change before which the victim is killed, from 1; 0: changes are only counted.
     pub(crate) at: usize,
 }
 
@@ -45,7 +49,7 @@ impl Point {
         (self.victim, self.step)
     }
 
-    /// Returns the call of `crash-at` for this point.
+    /// Returns the call of `crash-at` that kills the victim at this point.
     pub(crate) fn crash(&self, node: &Node) -> Crash {
         let (nrid, wrapper) = ("nrid", "nri-container-runtime");
         let (program, also) = match self.victim {
@@ -65,6 +69,7 @@ impl fmt::Display for Point {
     }
 }
 
+/// Returns the name of a group, as in `NRI_CRASH_POINTS`.
 fn label((victim, step): Group) -> String {
     let victim = match victim {
         Victim::Nrid => "nrid",
@@ -81,7 +86,7 @@ fn label((victim, step): Group) -> String {
 #[derive(Debug)]
 pub(crate) enum Choice {
     Sample,
-    /// All points with this prefix.
+    /// All points whose name begins with these words; all points if the text is empty.
     All(String),
 }
 
@@ -94,11 +99,13 @@ impl Choice {
         }
     }
 
-    /// Whether each point is printed, since there are many.
+    /// Whether the result of each point is printed, so that a long test shows its progress.
     pub(crate) fn is_verbose(&self) -> bool {
         matches!(self, Self::All(_))
     }
 
+    /// Returns the points to test. `counts` are the numbers of changes in a life cycle without a
+    /// crash.
     pub(crate) fn points(&self, counts: &BTreeMap<Group, usize>) -> Vec<Point> {
         let points = |(group, range): (&Group, RangeInclusive<usize>)| {
             let (victim, step) = *group;
@@ -110,8 +117,8 @@ impl Choice {
                     counts.iter().map(|(group, n)| (group, 1..=*n)).flat_map(points).collect();
                 SAMPLE.iter().flat_map(|(victim, n)| spread(&all, *victim, *n)).collect()
             }
-            // The number of changes varies between runs: try more numbers, until one is not
-            // reached.
+            // The number of changes varies between runs. More numbers are returned than were
+            // counted; the caller stops at the first number that is not reached.
             Self::All(prefix) => {
                 let more = counts.iter().map(|(group, n)| (group, 1..=n * 2 + 20));
                 let mut all: Vec<_> = more.flat_map(points).collect();
@@ -124,7 +131,7 @@ impl Choice {
     }
 }
 
-/// Picks `n` of a victim's points at equal distances.
+/// Picks `n` points of a victim at equal distances.
 fn spread(all: &[Point], victim: Victim, n: usize) -> impl Iterator<Item = Point> {
     let of_victim: Vec<_> = all.iter().copied().filter(|point| point.victim == victim).collect();
     (0..n).map(move |i| of_victim[(2 * i + 1) * of_victim.len() / (2 * n)])

@@ -9,40 +9,41 @@ use crate::{
 };
 
 fn host(test: &str) -> Option<Host> {
-    requirements(test).map(|(runtime, go)| Host::new(runtime, &go))
+    requirements(test).map(|(runtime, go_plugin)| Host::new(runtime, &go_plugin))
 }
 
-/// The next `nrid` held the container lock while it waited for the wrapper to end, and the wrapper,
-/// which had repeated its request, waited for the lock.
+/// Deadlock: the next `nrid` held the container lock while it waited for the wrapper to end, and
+/// the wrapper, which had repeated its request, waited for the lock.
 #[test]
 fn the_wrapper_repeats_an_update_that_a_killed_nrid_did_not_answer() {
     let Some(host) = host("repeated update") else { return };
     for at in 1.. {
         let crash = host.node.crash("nrid", at, None);
-        let following = crash.follow(host.node.nrid().expect("nrid runs"));
+        let traced_nrid = crash.trace(host.node.nrid().expect("nrid runs"));
         let limit = (900 + at).to_string();
-        let ended = host.node.call(&["update", "--pids-limit", &limit, &host.neighbour]);
-        drop(following);
+        let ended = host.node.call(&["update", "--pids-limit", &limit, &host.neighbor]);
+        drop(traced_nrid);
         assert_eq!(ended.code, Some(0), "{:?}: {}", crash.points(), ended.err());
-        assert_eq!(host.node.cgroup_file(&host.neighbour, "pids", "pids.max", "pids.max"), limit);
-        if crash.killed().is_none() {
-            // The changes include the record of the update in progress, that of its result, and two
-            // replies.
-            assert!(at > 8, "{:?}", crash.points());
+        assert_eq!(host.node.cgroup_file(&host.neighbor, "pids", "pids.max", "pids.max"), limit);
+        if crash.killed_before().is_none() {
+            // Fewer points would miss some of the changes of an update: the record of the pending
+            // update, the record of its result, and two replies to the wrapper.
+            assert!(at > 8, "too few changes: {:?}", crash.points());
             return;
         }
         host.node.ctl(&["start"]).success();
         let verified = host.node.ctl(&["verify"]);
-        assert_eq!(verified.code, Some(0), "{:?}: {}", crash.killed(), verified.out());
+        assert_eq!(verified.code, Some(0), "{:?}: {}", crash.killed_before(), verified.out());
     }
 }
 
-/// The wrapper was killed after the plugins had handled the start and before it called the runtime.
+/// Plugins received StartContainer twice: the wrapper was killed after they had handled the start
+/// and before it called the runtime, and the engine started the container again.
 #[test]
 fn an_interrupted_start_is_notified_once() {
     let Some(mut host) = host("interrupted start") else { return };
     let point = Point { victim: Victim::Wrapper, step: Some(Step::Start), at: 3 };
     let killed = drive::run(&mut host, &point);
     assert!(killed.as_ref().is_some_and(|change| change.contains("clone")), "{killed:?}");
-    assert_eq!(host.take_wrong(), [""; 0], "history:\n{}", host.history());
+    assert_eq!(host.take_defects(), [""; 0], "history:\n{}", host.history());
 }

@@ -1,5 +1,5 @@
-//! Kills an `nrid` while it starts. Before, while no `nrid` runs, one of three containers ends and
-//! one is deleted; the third keeps running.
+//! Kills `nrid` while it starts and detects the changes since the previous `nrid` ended: of three
+//! containers, one has ended, one was deleted, and one still runs.
 
 use crate::{
     host::{Host, PIDS},
@@ -9,7 +9,8 @@ use crate::{
 use nri_integration::{Process, wait_until};
 use rustix::process::Signal;
 
-/// Starts `nrid` with this crash point; returns the change that the crash prevented, if any.
+/// Starts `nrid` with this crash point. Returns the change that the crash prevented; `None` if the
+/// point was not reached.
 pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
     let life_cycles: Vec<_> = (0..3).map(|_| host.next_bundle()).collect();
     for (id, bundle) in &life_cycles {
@@ -23,16 +24,16 @@ pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
     host.node.bare(&["delete", "--force", deleted]).success();
 
     let crash = point.crash(&host.node);
-    let started = host.node.run(crash.of(&host.node.starter()));
+    let started = host.node.run(crash.traced_command(&host.node.start_command()));
     host.count(None, crash.points().len());
     host.note(format!("start: {:?} {}", started.code, started.err().trim_end()));
-    let killed = crash.killed();
+    let killed = crash.killed_before();
     if killed.is_none() && started.code != Some(0) {
-        host.wrong("nrid does not start");
+        host.report_defect("nrid did not start, although it was not killed");
     }
     let updated = host.node.call(&["update", "--pids-limit", PIDS, running]);
     if updated.code != Some(0) {
-        host.wrong(format!("the next verb failed: {}", updated.err()));
+        host.report_defect(format!("the update after the start of nrid failed: {}", updated.err()));
     }
     host.wait_until_all_agree("after an update");
     for (id, _) in &life_cycles {

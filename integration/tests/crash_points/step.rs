@@ -5,13 +5,13 @@
 pub(crate) enum Step {
     Create,
     Start,
-    /// Updates the container; a plugin replies with an update of the neighbour.
+    /// Updates the container. A plugin replies with an update of the neighbor, another container.
     Update,
     /// Executes a process that checks the environment variable set by a plugin.
     Exec,
     Kill,
     Delete,
-    /// Runs the bundle again, detached.
+    /// Calls `run --detach` with the bundle of the deleted container.
     Run,
     /// Deletes the running container with `--force`.
     Remove,
@@ -42,7 +42,7 @@ impl Step {
         }
     }
 
-    /// Whether the wrapper of this verb starts `nrid` if none runs.
+    /// Whether the wrapper starts `nrid` for this verb if no `nrid` runs.
     pub(crate) fn starts_nrid(self) -> bool {
         matches!(self, Self::Create | Self::Start | Self::Update | Self::Run)
     }

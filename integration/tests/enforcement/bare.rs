@@ -1,9 +1,9 @@
-//! runc's `update` resets resources that it is not given. These tests first show that on bare runc,
-//! then that the wrapper keeps the resources set by plugins.
+//! `runc update` resets resources that are not in its arguments. These tests first show this on
+//! bare runc, then that the wrapper keeps the resources set by plugins.
 
 use crate::{
     check_verified,
-    table::{available_fields, requested},
+    table::{available_fields, initial_resources},
     update,
 };
 use nri_integration::*;
@@ -17,40 +17,40 @@ fn resources() -> Value {
         "cpu": {"shares": 512, "quota": 50000, "period": 100_000},
         "pids": {"limit": 50}
     });
-    if cpusets() {
+    if has_cpusets() {
         resources["cpu"]["cpus"] = "0".into();
         resources["cpu"]["mems"] = "0".into();
     }
-    if unified_cgroups() {
+    if is_cgroup_v2() {
         resources["unified"] = json!({"memory.high": "58720256"});
     }
     resources
 }
 
-/// `config.cgroups` of runc's `state.json`.
-fn state(node: &Node, id: &str) -> Value {
+/// Reads `config.cgroups` of runc's `state.json`.
+fn runc_state(node: &Node, id: &str) -> Value {
     let text = fs::read(node.root().join(id).join("state.json")).expect("runc writes state.json");
     serde_json::from_slice::<Value>(&text).expect("runc writes JSON")["config"]["cgroups"].clone()
 }
 
-/// Values in runc's state of the fields that an update of bare runc resets.
+/// Reads, from runc's state, the values of the fields that an update by bare runc resets.
 fn recorded(node: &Node, id: &str) -> Value {
-    let state = state(node, id);
+    let state = runc_state(node, id);
     let mut recorded = json!({
         "pids": state["pids_limit"], "quota": state["cpu_quota"], "period": state["cpu_period"]
     });
-    if cpusets() {
+    if has_cpusets() {
         recorded["cpus"] = state["cpuset_cpus"].clone();
         recorded["mems"] = state["cpuset_mems"].clone();
     }
-    if unified_cgroups() {
+    if is_cgroup_v2() {
         recorded["high"] = state["unified"]["memory.high"].clone();
     }
     recorded
 }
 
-/// Whether a value of runc's state is unset: null, 0, or an empty string.
-fn is_blank(value: &Value) -> bool {
+/// Whether a value of runc's state is not set: null, 0, or an empty string.
+fn is_unset(value: &Value) -> bool {
     value.is_null() || value == 0 || value == ""
 }
 
@@ -58,7 +58,7 @@ fn make_bundle(node: &Node, id: &str) -> Bundle {
     node.bundle(id).resources(&resources().to_string()).arguments(&["/bin/sleep", "1000"]).make()
 }
 
-/// Runs `test` with runc only: crun does not reset resources.
+/// Runs `test` with runc but not with crun, which does not reset resources.
 fn with_runc(name: &str, test: impl Fn(&Runtime)) {
     for_each_runtime(name, |runtime| {
         if runtime.name == "runc" {
@@ -68,21 +68,22 @@ fn with_runc(name: &str, test: impl Fn(&Runtime)) {
 }
 
 #[test]
-fn bare_runc_drops_limits_that_an_update_does_not_repeat() {
-    with_runc("bare runc drops limits", |runtime| {
+fn bare_runc_resets_limits_that_an_update_does_not_repeat() {
+    with_runc("bare runc resets limits", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
         let bundle = make_bundle(&node, &id);
         node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]).success();
         let before = recorded(&node, &id);
-        let all = before.as_object().expect("an object");
-        assert!(all.values().all(|v| !is_blank(v)), "{before}");
+        let values = before.as_object().expect("the values are an object");
+        assert!(values.values().all(|v| !is_unset(v)), "a limit is not set: {before}");
         node.bare(&["update", "--memory", "70000000", &id]).success();
         let after = recorded(&node, &id);
-        for (field, value) in after.as_object().expect("an object") {
+        for (field, value) in after.as_object().expect("the values are an object") {
             assert!(
-                is_blank(value),
-                "this runc keeps {field}: {after}; the wrapper need not repeat all resources for it"
+                is_unset(value),
+                "runc kept {field} ({after}), so the wrapper need not repeat all resources in an \
+                 update"
             );
         }
     });
@@ -93,8 +94,8 @@ fn bare_runc_overwrites_direct_writes_to_cgroups() {
     with_runc("bare runc overwrites cgroups", |runtime| {
         let node = Node::new(runtime);
         let fields = available_fields(&node, "bare runc overwrites cgroups");
-        // Every update of runc also writes the fields that it cannot change, with the values of the
-        // creation.
+        // Each update by runc also writes the fields that an update cannot change, with their
+        // values of the creation.
         let Some(field) = ["memory.swappiness", "hugepageLimits"]
             .iter()
             .find_map(|name| fields.iter().find(|f| f.name == *name))
@@ -105,12 +106,12 @@ fn bare_runc_overwrites_direct_writes_to_cgroups() {
             );
         };
         let id = node.id("c");
-        let bundle = node.bundle(&id).resources(&requested(&[field]).to_string()).make();
+        let bundle = node.bundle(&id).resources(&initial_resources(&[field]).to_string()).make();
         node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]).success();
         let (controller, v1, v2) = field.file;
-        let file = node.cgroup_dir(&id, controller).join(if unified_cgroups() { v2 } else { v1 });
+        let file = node.cgroup_dir(&id, controller).join(if is_cgroup_v2() { v2 } else { v1 });
         fs::write(&file, field.value(1).to_string()).expect("root may write cgroup files");
-        field.check(&node, &id, &field.value(1), &Default::default(), "written directly");
+        field.check(&node, &id, &field.value(1), &Default::default(), "after a direct write");
         node.bare(&["update", "--pids-limit", "51", &id]).success();
         field.check(&node, &id, &field.value(0), &Default::default(), "after an update");
     });
@@ -118,24 +119,24 @@ fn bare_runc_overwrites_direct_writes_to_cgroups() {
 
 #[test]
 fn limits_set_by_plugins_survive_updates() {
-    let Some(go) = go("limits survive updates") else { return };
+    let Some(go_plugin) = go_plugin("limits survive updates") else { return };
     with_runc("limits survive updates", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
         let mut adjusted = json!({"pids": {"limit": 61}, "cpu": {"quota": {"value": 25000}}});
-        if cpusets() {
+        if has_cpusets() {
             adjusted["cpu"]["cpus"] = "0".into();
         }
-        if unified_cgroups() {
+        if is_cgroup_v2() {
             adjusted["unified"] = json!({"memory.high": "50331648"});
         }
         let rule = json!({"adjust": {"linux": {"resources": adjusted}}});
-        node.launch("10-go", &go, &json!({"rules": [rule]}).to_string());
+        node.launch("10-go", &go_plugin, &json!({"rules": [rule]}).to_string());
         node.create(&make_bundle(&node, &id), &id).success();
         let before = recorded(&node, &id);
         assert_eq!((&before["pids"], &before["quota"]), (&json!(61), &json!(25000)));
-        // Each of these updates would make bare runc reset all other fields, also those that the
-        // engine set.
+        // With bare runc, each of these updates would reset all other fields, also the fields that
+        // the engine set.
         for (n, (group, field)) in
             [("memory", "limit"), ("memory", "reservation"), ("cpu", "shares"), ("memory", "limit")]
                 .into_iter()
@@ -154,23 +155,24 @@ fn limits_set_by_plugins_survive_updates() {
 
 #[test]
 fn a_cpu_burst_survives_updates() {
-    let Some(go) = go("burst") else { return };
+    let Some(go_plugin) = go_plugin("burst") else { return };
     for_each_runtime("burst", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
         node.launch(
             "10-go",
-            &go,
+            &go_plugin,
             &json!({"rules": [{"adjust": {"linux": {"resources": {"pids": {"limit": 61}}}}}]})
                 .to_string(),
         );
         let resources = r#"{"cpu": {"quota": 50000, "period": 100000, "burst": 10000}}"#;
         node.create(&node.bundle(&id).resources(resources).make(), &id).success();
-        let burst = |node: &Node| node.kernel_file(&id, "cpu", "cpu.cfs_burst_us", "cpu.max.burst");
+        let burst =
+            |node: &Node| node.try_cgroup_file(&id, "cpu", "cpu.cfs_burst_us", "cpu.max.burst");
         if burst(&node).ok().as_deref() != Some("10000") {
             return limitation(
                 &format!("burst ({})", runtime.name),
-                "this runtime or kernel does not support it",
+                "this runtime or kernel does not support CPU bursts",
             );
         }
         if runtime.name == "runc" {
@@ -179,15 +181,15 @@ fn a_cpu_burst_survives_updates() {
             let bundle = node.bundle(&bare).resources(resources).make();
             node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &bare])
                 .success();
-            assert_eq!(state(&node, &bare)["cpu_burst"], 10000);
+            assert_eq!(runc_state(&node, &bare)["cpu_burst"], 10000);
             node.bare(&["update", "--memory", "67108864", &bare]).success();
-            assert!(is_blank(&state(&node, &bare)["cpu_burst"]));
+            assert!(is_unset(&runc_state(&node, &bare)["cpu_burst"]));
             node.bare(&["delete", "--force", &bare]).success();
         }
         update(&node, &id, &json!({"memory": {"limit": 64 << 20}})).success();
         assert_eq!(burst(&node).expect("the burst file exists"), "10000");
         if runtime.name == "runc" {
-            assert_eq!(state(&node, &id)["cpu_burst"], 10000);
+            assert_eq!(runc_state(&node, &id)["cpu_burst"], 10000);
         }
         check_verified(&node);
     });

@@ -2,7 +2,8 @@
 
 use std::{fs, os::unix::fs::MetadataExt};
 
-/// Returns the path and the device numbers of a whole disk.
+/// Returns the path and the device numbers, as `MAJOR:MINOR`, of the first disk. Returns `None` if
+/// there is no disk.
 pub(crate) fn device() -> Option<(String, String)> {
     let names =
         fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());

@@ -1,19 +1,19 @@
-//! A failed update changes nothing, whether the engine or a plugin requested it and whichever
-//! fields were already written.
+//! A failed update changes nothing, whether the engine or a plugin requested it: fields that were
+//! written before the failure are restored.
 
 use crate::{
     check_verified,
     field::{Field, Values, join},
-    table::{available_fields, named, requested},
+    table::{available_fields, initial_resources, named},
     update,
 };
 use nri_integration::*;
 use serde_json::json;
 
-/// CPU that no test machine has, so that the kernel refuses it.
+/// Number of a CPU that no test machine has, so that the kernel refuses it.
 const NO_CPU: &str = "4000";
 
-/// Checks that the kernel has the values of a step.
+/// Checks that the fields have their values of a step.
 #[track_caller]
 fn check(node: &Node, id: &str, fields: &[&Field], step: usize, when: &str) {
     for field in fields {
@@ -23,9 +23,9 @@ fn check(node: &Node, id: &str, fields: &[&Field], step: usize, when: &str) {
 
 #[test]
 fn a_failed_update_by_the_engine_changes_nothing() {
-    let Some(go) = go("failed update") else { return };
-    if !cpusets() {
-        return limitation("failed update", "no cpuset controller");
+    let Some(go_plugin) = go_plugin("failed update") else { return };
+    if !has_cpusets() {
+        return limitation("failed update", "the kernel has no cpuset controller");
     }
     for_each_runtime("failed update", |runtime| {
         let node = Node::new(runtime);
@@ -39,27 +39,30 @@ fn a_failed_update_by_the_engine_changes_nothing() {
         let adjust = join(fields[2..].iter().map(|f| f.message(&f.value(1))));
         node.launch(
             "10-go",
-            &go,
+            &go_plugin,
             &json!({"rules": [{"adjust": {"linux": {"resources": adjust}}}]}).to_string(),
         );
-        node.create(&node.bundle(&id).resources(&requested(&fields).to_string()).make(), &id)
-            .success();
-        // crun writes one field after the other, and stops at the first that fails.
+        node.create(
+            &node.bundle(&id).resources(&initial_resources(&fields).to_string()).make(),
+            &id,
+        )
+        .success();
+        // crun writes one field after another until a write fails.
         let mut resources = join(fields.iter().map(|f| f.resources(&f.value(2))));
         resources["cpu"]["cpus"] = NO_CPU.into();
         assert_ne!(update(&node, &id, &resources).code, Some(0));
-        check(&node, &id, &fields[..2], 0, "the engine's, after a failed update");
-        check(&node, &id, &fields[2..], 1, "the plugin's, after a failed update");
+        check(&node, &id, &fields[..2], 0, "set by the engine, after a failed update");
+        check(&node, &id, &fields[2..], 1, "set by the plugin, after a failed update");
         check_verified(&node);
-        // A failed update can be requested again.
+        // The engine may repeat a value of the failed update: it counts as a new request.
         update(&node, &id, &json!({"pids": {"limit": fields[2].value(2)}})).success();
-        check(&node, &id, &fields[2..3], 2, "requested again");
+        check(&node, &id, &fields[2..3], 2, "after the repeated request");
     });
 }
 
 #[test]
 fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
-    let Some(go) = go("failed update of a plugin") else { return };
+    let Some(go_plugin) = go_plugin("failed update of a plugin") else { return };
     for_each_runtime("failed update of a plugin", |runtime| {
         let node = Node::new(runtime);
         let available = available_fields(&node, "failed update of a plugin");
@@ -69,20 +72,23 @@ fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
             .filter(|f| ["pids.limit", "memory.swappiness", "hugepageLimits"].contains(&f.name))
             .collect();
         let Some(swappiness) = fields.iter().find(|f| f.name == "memory.swappiness") else {
-            return limitation("failed update of a plugin", "no memory.swappiness");
+            return limitation("failed update of a plugin", "the kernel has no memory.swappiness");
         };
-        node.create(&node.bundle(&id).resources(&requested(&fields).to_string()).make(), &id)
-            .success();
+        node.create(
+            &node.bundle(&id).resources(&initial_resources(&fields).to_string()).make(),
+            &id,
+        )
+        .success();
         node.ctl(&["start"]).success();
-        let mut plugin = node.connect("10-go", &go, "{}");
-        // The runtime's update succeeds; then nrid writes the other fields until the kernel refuses
-        // one.
+        let mut plugin = node.connect("10-go", &go_plugin, "{}");
+        // The runtime's `update` succeeds. Then nrid writes the fields that the runtime cannot
+        // update, until the kernel refuses a value.
         let mut resources = join(fields.iter().map(|f| f.message(&f.value(1))));
         resources["memory"]["swappiness"]["value"] = json!(1000);
         plugin.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
-        assert_eq!(plugin.journal.wait_for_own("UpdateContainers")["failed"], json!([id]));
+        assert_eq!(plugin.journal.wait_for_plugin_event("UpdateContainers")["failed"], json!([id]));
         check(&node, &id, &fields, 0, "after a failed update");
-        // The kernel accepts the same update with a valid value.
+        // An update with a valid value succeeds afterwards.
         plugin.send(&json!({"update": [swappiness.update(&id, &swappiness.value(1))]}));
         wait_until("the second reply", || {
             let done = plugin
@@ -94,7 +100,7 @@ fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
             assert!(done["failed"].is_null(), "{done}");
             Some(())
         });
-        check(&node, &id, &[swappiness], 1, "requested again");
+        check(&node, &id, &[swappiness], 1, "after the second update");
         check_verified(&node);
     });
 }

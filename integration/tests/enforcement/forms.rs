@@ -1,10 +1,10 @@
-//! Forms of an `update` that engines and administrators use: each sets the requested values and
-//! keeps those set by plugins.
+//! Forms of `update` that engines and administrators use: flags, files, stdin. Each form sets the
+//! requested values and keeps the values of plugins.
 
 use crate::{
     check_verified,
     field::{Field, Values, join},
-    table::{allow_realtime, available_fields, named, requested},
+    table::{allow_realtime, available_fields, initial_resources, named},
 };
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -26,41 +26,45 @@ const FLAGS: [(&str, &str); 12] = [
     ("--blkio-weight", "blockIO.weight"),
 ];
 
-/// A node with a container for which the engine requested all fields and a plugin set some.
+/// A node with a container: the engine requested all fields at the creation, and a plugin set some
+/// of them to other values.
 struct Case {
     node: Node,
     id: String,
     fields: Vec<&'static Field>,
     journal: Journal,
+    /// Values that must be effective.
     values: Values,
     /// Fields that the plugin set.
     set_by_plugin: Vec<&'static Field>,
 }
 
 impl Case {
-    fn new(runtime: &Runtime, go: &Program, set: &[&str]) -> Self {
+    /// Creates the container; `set_by_plugin` are the names of the fields that the plugin sets.
+    fn new(runtime: &Runtime, go_plugin: &Program, set_by_plugin: &[&str]) -> Self {
         let node = Node::new(runtime);
         let fields = available_fields(&node, "forms of update");
-        let set: Vec<&Field> = fields.iter().copied().filter(|f| set.contains(&f.name)).collect();
-        let adjust = join(set.iter().map(|f| f.message(&f.value(1))));
+        let set_by_plugin: Vec<&Field> =
+            fields.iter().copied().filter(|f| set_by_plugin.contains(&f.name)).collect();
+        let adjust = join(set_by_plugin.iter().map(|f| f.message(&f.value(1))));
         let rule = json!({"adjust": {"linux": {"resources": adjust}}});
         let first = node.id("first");
         node.create(&node.bundle(&first).make(), &first).success();
         allow_realtime(&node, &first, 20_000);
         node.ctl(&["stop"]).success();
-        let journal = node.launch("10-go", go, &json!({"rules": [rule]}).to_string());
+        let journal = node.launch("10-go", go_plugin, &json!({"rules": [rule]}).to_string());
         let id = node.id("c");
         let bundle = node
             .bundle(&id)
-            .resources(&requested(&fields).to_string())
+            .resources(&initial_resources(&fields).to_string())
             .arguments(&["/bin/sleep", "1000"]);
         node.create(&bundle.make(), &id).success();
         let mut values: Values = fields.iter().map(|f| (f.name, f.value(0))).collect();
-        values.extend(set.iter().map(|f| (f.name, f.value(1))));
-        Self { node, id, fields, journal, values, set_by_plugin: set }
+        values.extend(set_by_plugin.iter().map(|f| (f.name, f.value(1))));
+        Self { node, id, fields, journal, values, set_by_plugin }
     }
 
-    /// Calls `update` with these arguments and with `stdin`.
+    /// Calls `update` with the arguments; `stdin` are the resources on its standard input.
     fn update(&self, arguments: &[&str], stdin: &Value) -> Ended {
         let mut command = self.node.wrapper();
         command.arg("update").args(arguments).arg(&self.id);
@@ -71,7 +75,7 @@ impl Case {
         self.node.run(command)
     }
 
-    /// Checks that the kernel has all values.
+    /// Checks that all values are effective in the kernel.
     #[track_caller]
     fn check(&self, when: &str) {
         for field in self.fields.iter().filter(|f| f.settable_by_engine()) {
@@ -82,16 +86,20 @@ impl Case {
 
 #[test]
 fn an_update_by_flags_sets_the_requested_fields() {
-    let Some(go) = go("flags of update") else { return };
+    let Some(go_plugin) = go_plugin("flags of update") else { return };
     for_each_runtime("flags of update", |runtime| {
-        let mut case =
-            Case::new(runtime, &go, &["cpu.shares", "pids.limit", "hugepageLimits", "unified"]);
+        let mut case = Case::new(
+            runtime,
+            &go_plugin,
+            &["cpu.shares", "pids.limit", "hugepageLimits", "unified"],
+        );
         case.check("after create");
         for (n, (flag, name)) in FLAGS.iter().enumerate() {
             let Some(field) = case.fields.iter().copied().find(|f| f.name == *name) else {
                 continue;
             };
-            // Use a new value: a repeated one is no request and would not replace the plugin's.
+            // A new value, because a value that the engine repeats does not count as a request and
+            // would not replace the plugin's value.
             let value = field.value(2);
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let inline = format!("{flag}={text}");
@@ -99,7 +107,7 @@ fn an_update_by_flags_sets_the_requested_fields() {
                 if n % 2 == 0 { vec![*flag, text.as_str()] } else { vec![inline.as_str()] };
             case.update(&arguments, &Value::Null).success();
             case.values.insert(field.name, value);
-            case.check(flag);
+            case.check(&format!("after update {flag}"));
         }
         check_verified(&case.node);
     });
@@ -107,31 +115,79 @@ fn an_update_by_flags_sets_the_requested_fields() {
 
 #[test]
 fn an_update_by_a_flag_with_a_unit_sets_the_requested_limit() {
-    let Some(go) = go("units") else { return };
+    let Some(go_plugin) = go_plugin("units") else { return };
     for_each_runtime("units", |runtime| {
-        let mut case = Case::new(runtime, &go, &["pids.limit"]);
+        let mut case = Case::new(runtime, &go_plugin, &["pids.limit"]);
         for text in ["80m", "83886080"] {
             let bare = case.node.bare(&["update", "--memory", text, &case.node.id("first")]);
             if bare.code != Some(0) {
                 limitation(
                     &format!("units: {text} ({})", runtime.name),
-                    "the bare runtime does not accept it",
+                    "the bare runtime does not accept the form",
                 );
                 continue;
             }
             case.update(&["--memory", text], &Value::Null).success();
             case.values.insert("memory.limit", json!(80 << 20));
-            case.check(text);
+            case.check(&format!("after update --memory {text}"));
         }
+    });
+}
+
+/// runc reads integers in the notation of Go, crun takes abbreviated flags. What the bare runtime
+/// sets is right: plugins must be notified of it, and the next update must not change it.
+#[test]
+fn an_update_sets_and_keeps_what_the_runtime_reads() {
+    let Some(go_plugin) = go_plugin("arguments as runtimes read them") else { return };
+    for_each_runtime("arguments as runtimes read them", |runtime| {
+        let mut case = Case::new(runtime, &go_plugin, &["cpu.shares"]);
+        let (pids, memory) = (named("pids.limit"), named("memory.reservation"));
+        let forms: [&[&str]; 6] = [
+            &["--pids-limit", "017"],
+            &["--pids-limit=0x21"],
+            &["--pids-limit", "0b101010"],
+            &["--pids-limit", "1_00"],
+            &["--pids=38"],
+            &["--pids-lim", "39"],
+        ];
+        for (step, form) in forms.into_iter().enumerate() {
+            let first = case.node.id("first");
+            let bare = case.node.bare(&[&["update"], form, &[&*first]].concat());
+            if bare.code != Some(0) {
+                limitation(
+                    &format!("arguments as runtimes read them: {form:?} ({})", runtime.name),
+                    "the bare runtime does not accept the form",
+                );
+                continue;
+            }
+            let read = pids.read(&case.node, &first).expect("the container has pids.max");
+            let value: Value = serde_json::from_str(&read).expect("the limit is a number");
+            case.update(form, &Value::Null).success();
+            case.values.insert(pids.name, value.clone());
+            case.check(&format!("after update {form:?}"));
+            let events = case.journal.entries_about(&case.id);
+            let last = events.iter().rfind(|e| e["event"] == "UpdateContainer");
+            let notified = last.and_then(|e| pids.value_in(&e["resources"]));
+            assert_eq!(notified, Some(value), "{form:?} ({})", runtime.name);
+            // This update passes all effective resources to the runtime.
+            let limit = memory.value(1 + step);
+            case.update(&["--memory-reservation", &limit.to_string()], &Value::Null).success();
+            case.values.insert(memory.name, limit);
+            case.check(&format!("after the update that follows {form:?}"));
+        }
+        check_verified(&case.node);
     });
 }
 
 #[test]
 fn an_update_by_a_resources_file_sets_the_requested_fields() {
-    let Some(go) = go("resources files of update") else { return };
+    let Some(go_plugin) = go_plugin("resources files of update") else { return };
     for_each_runtime("resources files of update", |runtime| {
-        let mut case =
-            Case::new(runtime, &go, &["cpu.shares", "cpu.cpus", "hugepageLimits", "unified"]);
+        let mut case = Case::new(
+            runtime,
+            &go_plugin,
+            &["cpu.shares", "cpu.cpus", "hugepageLimits", "unified"],
+        );
         let file = case.node.path("resources.json").to_str().expect("UTF-8").to_owned();
         let inline = format!("--resources={file}");
         let short = format!("-r={file}");
@@ -152,20 +208,20 @@ fn an_update_by_a_resources_file_sets_the_requested_fields() {
             if !bare_accepts(&case, form, &resources) {
                 limitation(
                     &format!("resources files of update: {form:?} ({})", runtime.name),
-                    "the bare runtime does not accept it",
+                    "the bare runtime does not accept the form",
                 );
                 continue;
             }
             case.update(form, &resources).success();
             case.values.insert("pids.limit", json!(200 + n));
             case.values.insert("memory.reservation", json!((8 + n) << 20));
-            case.check(&format!("{form:?}"));
+            case.check(&format!("after update {form:?}"));
         }
         check_verified(&case.node);
     });
 }
 
-/// Whether the bare runtime accepts this form.
+/// Whether the `update` of the bare runtime accepts this form.
 fn bare_accepts(case: &Case, form: &[&str], resources: &Value) -> bool {
     let mut command = case.node.runtime().command(&case.node.root());
     command.arg("update").args(form).arg(case.node.id("first"));
@@ -178,14 +234,14 @@ fn bare_accepts(case: &Case, form: &[&str], resources: &Value) -> bool {
 
 #[test]
 fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
-    let Some(go) = go("repeated resources") else { return };
+    let Some(go_plugin) = go_plugin("repeated resources") else { return };
     for_each_runtime("repeated resources", |runtime| {
         let mut case = Case::new(
             runtime,
-            &go,
+            &go_plugin,
             &["cpu.shares", "cpu.cpus", "pids.limit", "hugepageLimits", "unified"],
         );
-        let mut resources = requested(&case.fields);
+        let mut resources = initial_resources(&case.fields);
         resources["devices"] = json!([
             {"allow": false, "access": "rwm"},
             {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"},
@@ -199,8 +255,8 @@ fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
             merge(&mut resources, &field.resources(&value));
             case.update(&["--resources=-"], &resources).success();
             case.values.insert(field.name, value.clone());
-            case.check(&format!("{name} among all resources"));
-            let events = case.journal.about(&case.id);
+            case.check(&format!("after an update of {name} among all resources"));
+            let events = case.journal.entries_about(&case.id);
             let last = events
                 .iter()
                 .rfind(|e| e["event"] == "UpdateContainer")
@@ -214,14 +270,14 @@ fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
             assert_eq!(
                 requested,
                 [name],
-                "only the changed field is requested: {}",
+                "the engine's update requests fields that it did not change: {}",
                 last["resources"]
             );
         }
-        // The same resources again: no request and no change.
+        // The same resources again: the engine requests nothing, so nothing changes.
         case.update(&["--resources", "-"], &resources).success();
-        case.check("the same resources again");
-        // A value that the engine changes is effective, even if a plugin had set the field.
+        case.check("after a repeated update");
+        // A new value of the engine is effective, even if a plugin has set the field.
         for field in
             case.set_by_plugin.clone().into_iter().filter(|f| f.updatable && f.settable_by_engine())
         {
@@ -229,7 +285,7 @@ fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
             merge(&mut resources, &field.resources(&value));
             case.update(&["--resources", "-"], &resources).success();
             case.values.insert(field.name, value);
-            case.check(&format!("{} changed by the engine", field.name));
+            case.check(&format!("after a new value of {} by the engine", field.name));
         }
         check_verified(&case.node);
     });
@@ -237,20 +293,22 @@ fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
 
 #[test]
 fn an_update_with_nulls_changes_only_fields_with_a_value() {
-    let Some(go) = go("nulls") else { return };
+    let Some(go_plugin) = go_plugin("nulls") else { return };
     for_each_runtime("nulls", |runtime| {
-        // Bare runc crashes with such resources.
-        let mut case = Case::new(runtime, &go, &["cpu.shares", "pids.limit"]);
+        // Bare runc crashes if a group of the resources is null. With the wrapper, the update must
+        // succeed.
+        let mut case = Case::new(runtime, &go_plugin, &["cpu.shares", "pids.limit"]);
         let resources = json!({
             "cpu": null, "pids": null, "blockIO": null,
             "memory": {"limit": 80 << 20, "swap": null},
         });
         case.update(&["--resources", "-"], &resources).success();
         case.values.insert("memory.limit", json!(80 << 20));
-        case.check("nulls");
+        case.check("after an update with nulls");
     });
 }
 
+/// Sets the fields of `part` in `resources`.
 fn merge(resources: &mut Value, part: &Value) {
     for (group, fields) in part.as_object().into_iter().flatten() {
         match fields.as_object() {

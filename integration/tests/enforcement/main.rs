@@ -1,10 +1,10 @@
-//! Enforcement: the kernel has the resources set by plugins during a container's whole life cycle.
-//! Each field is read from the kernel's files after every event that could change it, on cgroup v1
-//! and, in the guests of `make test-cgroup2`, on cgroup v2.
+//! Enforcement: the resources that plugins set are effective in the kernel during the whole life
+//! cycle of a container. Each field is read from the kernel's files after every event that could
+//! change it, on cgroup v1 and, in the virtual machines of `make test-cgroup2`, on cgroup v2.
 //!
-//! For slow guests, `NRI_TEST_FIELDS=A,B` selects the fields that plugins set, and
-//! `NRI_TEST_OTHERS=N` the number of other fields that the engine updates in each container
-//! (default: all). The variables of the random updates are in `random`.
+//! On slow machines, `NRI_TEST_FIELDS=A,B` selects the fields that plugins set, and
+//! `NRI_TEST_OTHERS=N` limits the number of other fields that the engine updates in each container
+//! (default: all). `random` documents the variables of the random updates.
 
 mod bare;
 mod device;
@@ -20,7 +20,7 @@ use nri_integration::*;
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
-/// Updates a container as an engine, by a file of resources.
+/// Updates a container as an engine, by `update --resources FILE`.
 fn update(node: &Node, id: &str, resources: &Value) -> Ended {
     let file = resources_file(node, id, resources);
     node.call(&["update", "--resources", file.to_str().expect("paths of tests are UTF-8"), id])

@@ -1,4 +1,4 @@
-//! Table of the fields, and the choice of those that this host supports.
+//! Table of the fields, and the choice of the fields that this host supports.
 
 use crate::device::device;
 use crate::field::{Field, Part, Shape, join};
@@ -9,9 +9,10 @@ use std::fs;
 use Part::{After, Rate, Whole, Word};
 use Shape::{BlockioClass, Hugepages, Plain, Unified, Wrapped};
 
-/// All resources of the protocol but RDT, which needs hardware, and kernel memory, which current
-/// kernels do not have. The values of different fields are consistent: memory limits are below
-/// those of memory and swap, realtime runtimes within those of the parent.
+/// All resources of the protocol except RDT, which needs special hardware, and kernel memory, which
+/// current kernels do not limit. Any values of different fields can be combined: each memory limit
+/// is below each limit of memory and swap, and each realtime runtime is below that of the parent
+/// cgroup.
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
     field("memory.limit", Wrapped("memory", "limit", "limit"),
@@ -82,22 +83,20 @@ pub(crate) fn named(name: &str) -> &'static Field {
     FIELDS.iter().find(|f| f.name == name).expect("the field is in the table")
 }
 
-/// Returns the fields that the runtime supports on this host, by the files of a container's cgroup;
-/// reports the others as limitations of `test`.
+/// Returns the fields that the runtime supports on this host: those with a file in a container's
+/// cgroup. Reports the missing fields as limitations of `test`.
 pub(crate) fn available_fields(node: &Node, test: &str) -> Vec<&'static Field> {
     let id = node.id("files");
     node.create(&node.bundle(&id).make(), &id).success();
     let one_cpu = std::thread::available_parallelism().is_ok_and(|n| n.get() < 2);
     let is_available = |field: &&Field| {
-        let reason = if field.found(node, &id).is_none() {
-            "the kernel has no file for it"
-        } else if field.name == "blockIO.weight"
-            && node.runtime().name == "crun"
-            && !unified_cgroups()
+        let reason = if field.read(node, &id).is_none() {
+            "the kernel has no file for the field"
+        } else if field.name == "blockIO.weight" && node.runtime().name == "crun" && !is_cgroup_v2()
         {
             "crun before 1.8.2 does not support the file of BFQ"
-        } else if field.name.starts_with("cpu.realtime") && !may_have_realtime(node, &id) {
-            "other cgroups have all realtime bandwidth"
+        } else if field.name.starts_with("cpu.realtime") && !try_allow_realtime(node, &id) {
+            "other cgroups use all realtime bandwidth"
         } else if field.name == "cpu.cpus" && one_cpu {
             "this machine has one CPU"
         } else {
@@ -112,25 +111,26 @@ pub(crate) fn available_fields(node: &Node, test: &str) -> Vec<&'static Field> {
 }
 
 /// Returns the resources that the engine requests at the creation: the first value of each field.
-pub(crate) fn requested(fields: &[&Field]) -> Value {
+pub(crate) fn initial_resources(fields: &[&Field]) -> Value {
     join(fields.iter().map(|f| f.resources(&f.value(0))))
 }
 
-/// Whether the parent cgroup can get realtime bandwidth.
-fn may_have_realtime(node: &Node, id: &str) -> bool {
+/// Gives the parent cgroup 20 ms of realtime runtime, more than any value of the table. Returns
+/// whether the kernel allows it.
+fn try_allow_realtime(node: &Node, id: &str) -> bool {
     let dir = node.cgroup_dir(id, "cpu");
     dir.parent().is_some_and(|parent| fs::write(parent.join("cpu.rt_runtime_us"), "20000").is_ok())
 }
 
-/// Gives the parent cgroup of a node's containers realtime bandwidth, without which no child can
-/// have any.
+/// Gives the parent cgroup of a node's containers this realtime runtime, if the kernel allows it.
+/// The sum of the containers' runtimes cannot exceed it.
 pub(crate) fn allow_realtime(node: &Node, id: &str, microseconds: u32) {
     let file = node
         .cgroup_dir(id, "cpu")
         .parent()
         .expect("the cgroup has a parent")
         .join("cpu.rt_runtime_us");
-    if may_have_realtime(node, id) {
+    if try_allow_realtime(node, id) {
         fs::write(&file, microseconds.to_string())
             .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     }

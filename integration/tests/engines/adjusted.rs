@@ -1,16 +1,17 @@
-//! An engine and a plugin that adjusts every container of it.
+//! An engine with a plugin that adjusts every container of the engine.
 
 use nri_integration::{engines::*, *};
 use serde_json::{Value, json};
 
 pub(crate) const IMAGE: &str = "localhost/busybox:local";
 
-/// Command of a container that exits at SIGTERM. `sleep` as the first process would ignore the
-/// signal.
+/// Command of a container that exits at SIGTERM. `sleep` as the container's first process would not
+/// exit: the kernel ignores a signal to process 1 for which it has no handler.
 pub(crate) const WAIT: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 600 & wait"];
 
-/// Adjustment with a variable, a mount, a device, an rlimit and cgroup limits, each of which is
-/// visible in the container. The rlimit is one that the Go runtime, hence runc, does not change.
+/// Adjustment with a variable, a mount, a device, an rlimit and cgroup limits, each of which can be
+/// read in the container. The rlimit is RLIMIT_CORE, since the Go runtime, and with it runc,
+/// changes RLIMIT_NOFILE.
 pub(crate) fn adjustment() -> Value {
     json!({
         "env": [{"key": "NRI", "value": "here"}],
@@ -36,7 +37,7 @@ pub(crate) fn adjustment() -> Value {
     })
 }
 
-/// Resources that [`adjustment`] sets: controller, file on cgroup v1, on v2, value.
+/// Resources that [`adjustment`] sets: controller, file on cgroup v1, file on cgroup v2, value.
 const RESOURCES: [(&str, &str, &str, &str); 4] = [
     ("cpuset", "cpuset.cpus", "cpuset.cpus", "0"),
     ("pids", "pids.max", "pids.max", "66"),
@@ -44,7 +45,8 @@ const RESOURCES: [(&str, &str, &str, &str); 4] = [
     ("memory", "memory.soft_limit_in_bytes", "memory.low", "33554432"),
 ];
 
-/// Checks the resources that [`adjustment`] sets, except those of some files on cgroup v1.
+/// Checks the resources that [`adjustment`] sets, except those in `except`, which contains names of
+/// cgroup v1 files.
 #[track_caller]
 pub(crate) fn check_resources(process: ContainerProcess, except: &[&str]) {
     for (controller, v1, v2, value) in RESOURCES {
@@ -52,41 +54,41 @@ pub(crate) fn check_resources(process: ContainerProcess, except: &[&str]) {
             assert_eq!(process.limit(controller, v1, v2), value, "{v1}");
         }
     }
-    if !unified_cgroups() && !except.contains(&"cpu.shares") {
+    if !is_cgroup_v2() && !except.contains(&"cpu.shares") {
         assert_eq!(process.limit("cpu", "cpu.shares", ""), "512");
     }
 }
 
-/// CPU quota of a process' cgroup.
+/// Returns the CPU quota of a process's cgroup.
 pub(crate) fn quota(process: ContainerProcess) -> String {
     let text = process.limit("cpu", "cpu.cfs_quota_us", "cpu.max");
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// Resources in the UpdateContainer requests of a container, in order.
+/// Returns the resources in the UpdateContainer requests for a container, in order.
 pub(crate) fn requested_updates(journal: &Journal, id: &str) -> Vec<Value> {
-    let updates = journal.about(id).into_iter().filter(|e| e["event"] == "UpdateContainer");
+    let updates = journal.entries_about(id).into_iter().filter(|e| e["event"] == "UpdateContainer");
     updates.map(|mut e| e["resources"].take()).collect()
 }
 
 /// An engine with a connected plugin that adjusts every container.
 pub(crate) struct Adjusted<E> {
-    // The engine is dropped first: its last events need no plugin.
+    // Fields are dropped in this order: the plugin stays connected until the engine has stopped.
     pub(crate) engine: E,
     pub(crate) plugin: External,
 }
 
 impl<E: Engine> Adjusted<E> {
-    /// Starts an engine with [`adjustment`].
-    pub(crate) fn start(suite: &Suite, go: &Program) -> Self {
-        Self::with(E::start(suite), go, &adjustment())
+    /// Starts an engine and a plugin with [`adjustment`].
+    pub(crate) fn start(suite: &Suite, go_plugin: &Program) -> Self {
+        Self::with(E::start(suite), go_plugin, &adjustment())
     }
 
-    /// Connects a plugin to the `nrid` of an engine that runs.
-    pub(crate) fn with(engine: E, go: &Program, adjustment: &Value) -> Self {
+    /// Connects a plugin with this adjustment to the `nrid` of a running engine.
+    pub(crate) fn with(engine: E, go_plugin: &Program, adjustment: &Value) -> Self {
         engine.ctl(&["start"]).success();
         let config = json!({"rules": [{"adjust": adjustment}]});
-        let plugin = engine.connect("10-go", go, &config.to_string());
+        let plugin = engine.connect("10-go", go_plugin, &config.to_string());
         Self { engine, plugin }
     }
 
@@ -95,19 +97,19 @@ impl<E: Engine> Adjusted<E> {
         self.engine.run_detached(name, &[&["--network=none", IMAGE], &WAIT[..]].concat())
     }
 
-    /// Waits until a container has been removed `n` times. Returns all its events.
-    pub(crate) fn removed(&self, id: &str, n: usize) -> Vec<String> {
+    /// Waits until a container has been removed `n` times. Returns all events of the container.
+    pub(crate) fn events_until_removal(&self, id: &str, n: usize) -> Vec<String> {
         wait_until(format_args!("removal {n} of {id}"), || {
             let events = self.plugin.journal.events(id);
             (events.iter().filter(|e| *e == "RemovePodSandbox").count() >= n).then_some(events)
         })
     }
 
-    /// Waits until `n` pods have been removed.
+    /// Waits until exactly `n` pods have been removed.
     pub(crate) fn wait_for_removals(&self, n: usize) {
-        let removed = |e: &&Value| e["event"] == "RemovePodSandbox";
-        wait_until(format_args!("{n} removals"), || {
-            (self.plugin.journal.entries().iter().filter(removed).count() == n).then_some(())
+        let is_removal = |e: &&Value| e["event"] == "RemovePodSandbox";
+        wait_until(format_args!("the removal of {n} pods"), || {
+            (self.plugin.journal.entries().iter().filter(is_removal).count() == n).then_some(())
         });
     }
 }
@@ -115,6 +117,6 @@ impl<E: Engine> Adjusted<E> {
 /// Runs a test with an engine of each suite and the Go plugin.
 pub(crate) fn for_each<E: Engine>(name: &str, test: impl Fn(&Suite, &Program)) {
     let name = format!("{} {name}", E::NAME);
-    let Some(go) = go(&name) else { return };
-    for_each_suite(&name, E::PROGRAM, |suite| test(suite, &go));
+    let Some(go_plugin) = go_plugin(&name) else { return };
+    for_each_suite(&name, E::PROGRAM, |suite| test(suite, &go_plugin));
 }

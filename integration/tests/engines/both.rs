@@ -1,5 +1,5 @@
-//! Tests that Docker and Podman share. Each function is two tests, such as
-//! `docker::an_update_keeps_what_plugins_set` and `podman::an_update_keeps_what_plugins_set`.
+//! Tests that Docker and Podman share. `test_both!` defines two tests for each function, such as
+//! `docker::verbs_without_events_work` and `podman::verbs_without_events_work`.
 
 mod crun;
 pub(crate) mod failing;

@@ -1,4 +1,4 @@
-//! containerd through the container runtime interface (CRI), called as the kubelet calls it.
+//! Tests of containerd's container runtime interface (CRI) with the calls that the kubelet makes.
 
 mod errors;
 mod many;
@@ -17,7 +17,7 @@ pub(crate) struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
-    /// Runs a pod of this name in a network namespace with the address 10.9.8.7.
+    /// Runs a pod of this name. CNI gives the pod's network namespace the address 10.9.8.7.
     pub(crate) fn run(containerd: &'a Containerd, name: &str) -> Self {
         let config = json!({
             "metadata": {
@@ -33,14 +33,14 @@ impl<'a> Pod<'a> {
             }
         });
         let response = containerd.cri("RunPodSandbox", &json!({"config": config}));
-        let id = response["pod_sandbox_id"].as_str().expect("an id").to_owned();
+        let id = response["pod_sandbox_id"].as_str().expect("the reply has an id").to_owned();
         Self { containerd, config, id }
     }
 
     /// Creates a container with this name, `linux.resources` and command. Returns its id.
     pub(crate) fn create(&self, name: &str, resources: &Value, command: &[&str]) -> String {
         let mut resources = resources.clone();
-        // Without CAP_SYS_RESOURCE, root cannot lower the value.
+        // The tests may run without CAP_SYS_RESOURCE, so that runc could not set a lower value.
         resources["oom_score_adj"] = json!(1000);
         let config = json!({
             "metadata": {"name": name, "attempt": 0},
@@ -58,7 +58,7 @@ impl<'a> Pod<'a> {
         let request =
             json!({"pod_sandbox_id": self.id, "config": config, "sandbox_config": self.config});
         let response = self.containerd.cri("CreateContainer", &request);
-        response["container_id"].as_str().expect("an id").to_owned()
+        response["container_id"].as_str().expect("the reply has an id").to_owned()
     }
 
     /// Creates and starts a container. Returns its id.
@@ -88,14 +88,14 @@ pub(crate) const WAIT: [&str; 3] =
 /// Process id of a container, as containerd reports it.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     let status = containerd.cri("ContainerStatus", &json!({"container_id": id, "verbose": true}));
-    let info = status["info"]["info"].as_str().expect("verbose information");
-    let info: Value = serde_json::from_str(info).expect("JSON");
-    u32::try_from(info["pid"].as_u64().expect("a pid")).expect("a pid")
+    let info = status["info"]["info"].as_str().expect("the reply has verbose information");
+    let info: Value = serde_json::from_str(info).expect("the information is JSON");
+    u32::try_from(info["pid"].as_u64().expect("pid is a number")).expect("pid is a process id")
 }
 
-/// Events of a container in a pod that has more than this container, with `between` after its
-/// start.
-pub(crate) fn member(between: &[&'static str]) -> Vec<&'static str> {
+/// Returns the events of a container in a pod with several containers, with the events `between`
+/// after its start. Events of the pod are not included.
+pub(crate) fn member_events(between: &[&'static str]) -> Vec<&'static str> {
     [&TO_START[1..], between, &["StopContainer", "RemoveContainer"]].concat()
 }
 
@@ -112,7 +112,8 @@ fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
             "[create]\nenv = { set = { A = 'b' } }\n",
         );
         containerd.ctl(&["start"]).success();
-        let go = go("cri pod, Go plugin").map(|go| containerd.connect("05-go", &go, "{}"));
+        let go_plugin = go_plugin("cri pod, Go plugin")
+            .map(|go_plugin| containerd.connect("05-go", &go_plugin, "{}"));
         let pod = Pod::run(&containerd, "web");
         let first = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864}), &WAIT);
         let second = pod.start("two", &json!({}), &WAIT);
@@ -128,25 +129,25 @@ fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
 
         remove(&containerd, &first);
         journal.wait_for("RemoveContainer", &first);
-        assert_eq!(journal.events(&first), member(&[]));
+        assert_eq!(journal.events(&first), member_events(&[]));
         // The removal of the pod removes the second container.
         pod.remove();
         journal.wait_for("RemovePodSandbox", &pod_id);
-        assert_eq!(journal.events(&second), member(&[]));
+        assert_eq!(journal.events(&second), member_events(&[]));
         let of_pod: Vec<_> =
             journal.events(&pod_id).into_iter().filter(|e| e.contains("Pod")).collect();
         assert_eq!(of_pod, ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
         assert_eq!(journal.events(&pod_id).first().unwrap(), "RunPodSandbox");
         assert_eq!(containerd.status().unwrap()["containers"], 0);
 
-        let Some(go) = go else { return };
-        go.journal.wait_for("RemovePodSandbox", &pod_id);
-        check_pod(&go.journal, &pod_id);
+        let Some(go_plugin) = go_plugin else { return };
+        go_plugin.journal.wait_for("RemovePodSandbox", &pod_id);
+        check_pod(&go_plugin.journal, &pod_id);
         for (id, name) in [(&first, "one"), (&second, "two")] {
-            check_container(&go.journal, &pod_id, id, name);
+            check_container(&go_plugin.journal, &pod_id, id, name);
         }
         if kernel_reports_exit_codes() {
-            let stopped = &go.journal.wait_for("StopContainer", &first)["container"];
+            let stopped = &go_plugin.journal.wait_for("StopContainer", &first)["container"];
             assert_eq!(
                 (&stopped["exitCode"], &stopped["statusReason"]),
                 (&json!(3), &json!("Error"))
@@ -157,12 +158,13 @@ fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
                 "exit codes: a kernel before 6.15 does not report them",
             );
         }
-        let limit =
-            &go.journal.wait_for("CreateContainer", &first)["container"]["linux"]["resources"];
-        assert_eq!(limit["memory"]["limit"]["value"], "67108864");
+        let resources = &go_plugin.journal.wait_for("CreateContainer", &first)["container"]["linux"]
+            ["resources"];
+        assert_eq!(resources["memory"]["limit"]["value"], "67108864");
     });
 }
 
+/// Checks the pod in RunPodSandbox.
 fn check_pod(journal: &Journal, id: &str) {
     let pod = &journal.wait_for("RunPodSandbox", id)["pod"];
     for (key, value) in [("name", "web"), ("uid", "uid-web"), ("namespace", "team")] {
@@ -176,6 +178,7 @@ fn check_pod(journal: &Journal, id: &str) {
     assert!(pod["pid"].as_u64().is_some_and(|pid| pid > 1), "{pod}");
 }
 
+/// Checks the container in CreateContainer and its state in StopContainer.
 fn check_container(journal: &Journal, pod: &str, id: &str, name: &str) {
     let requested = journal.wait_for("CreateContainer", id);
     let container = &requested["container"];

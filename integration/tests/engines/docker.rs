@@ -1,4 +1,4 @@
-//! Tests of Docker alone, with the wrapper as its default runtime.
+//! Tests that only Docker has, with the wrapper as its default runtime.
 
 mod daemon;
 mod install;

@@ -1,10 +1,10 @@
-//! Tests of real container engines with the wrapper as their runtime, and of real plugins. They are
-//! one program, so that it is linked once.
+//! Tests of real container engines with the wrapper as their runtime, and with real plugins. The
+//! tests of all engines are one program, because linking a program for each engine would be slow.
 //!
-//! `NRI_ENGINE_SUITES="trixie"` selects the Debian suites. Without it the tests use every suite
-//! that `engines/setup.sh` has installed.
+//! `NRI_ENGINE_SUITES="trixie"` selects the Debian suites whose engines are tested. If the variable
+//! is not set, the tests use every suite that `engines/setup.sh` has installed.
 
-/// Makes two tests of each generic function: `docker::NAME` and `podman::NAME`.
+/// Defines two tests for each generic function: `docker::NAME` and `podman::NAME`.
 macro_rules! test_both {
     ($($name:ident),+ $(,)?) => {
         mod docker {

@@ -1,13 +1,16 @@
-//! containerd's own NRI and the wrapper: at most one of them adjusts a container.
+//! Tests of the wrapper under a containerd with NRI of its own: either containerd's NRI or the
+//! wrapper adjusts a container, but not both.
 
 use crate::{
-    cri::{Pod, WAIT, member, pid, remove},
+    cri::{Pod, WAIT, member_events, pid, remove},
     ctr::run,
 };
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
+/// Configuration of the plugin that connects to containerd's NRI.
 const THEIRS: &str = "[create]\nenv = { set = { THEIRS = '1' } }\n";
+/// Configuration of the plugin that `nrid` launches.
 const OURS: &str = "[create]\nenv = { set = { OURS = '1' } }\n";
 
 /// Runs `test` with the suites whose containerd has NRI.
@@ -23,21 +26,22 @@ fn for_each_with_nri(name: &str, test: impl Fn(&Suite)) {
     });
 }
 
-/// Whether the engine's NRI and whether the wrapper has adjusted a container, by its variables.
-fn adjusted(containerd: &Containerd, pid: u32) -> (bool, bool) {
+/// Returns whether containerd's NRI has adjusted a container, and whether the wrapper has, judging
+/// by the environment variables of its process.
+fn adjusted_by(containerd: &Containerd, pid: u32) -> (bool, bool) {
     let process = containerd.process(pid);
     (process.env("THEIRS").is_some(), process.env("OURS").is_some())
 }
 
 #[test]
-fn pods_pass_unchanged_while_the_engines_own_nri_is_on() {
+fn the_wrapper_adjusts_no_pod_while_the_engines_own_nri_is_on() {
     for_each_with_nri("containerd's NRI on", |suite| {
         let (containerd, theirs) =
             Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
         let pod = Pod::run(&containerd, "web");
         let id = pod.start("one", &json!({}), &WAIT);
-        assert_eq!(adjusted(&containerd, pid(&containerd, &id)), (true, false));
+        assert_eq!(adjusted_by(&containerd, pid(&containerd, &id)), (true, false));
         let request = json!({"container_id": id, "linux": {"cpu_shares": 512}});
         containerd.cri("UpdateContainerResources", &request);
         remove(&containerd, &id);
@@ -46,72 +50,77 @@ fn pods_pass_unchanged_while_the_engines_own_nri_is_on() {
         let pod_id = pod.id.clone();
         pod.remove();
         theirs.wait_for("RemovePodSandbox", &pod_id);
-        assert_eq!(ours.about(&pod_id), Vec::<serde_json::Value>::new());
+        assert_eq!(ours.entries_about(&pod_id), Vec::<serde_json::Value>::new());
 
-        // containerd's NRI ignores containers of clients other than its CRI plugin.
+        // containerd's NRI ignores containers that are not created through CRI, so the wrapper
+        // adjusts them.
         let other = containerd.id("c");
         let script = ["/bin/sh", "-c", "test \"$THEIRS.$OURS\" = .1 && exit 7"];
         let ended = run(&containerd, &["--rm"], &other, &script);
         assert_eq!(ended.code, Some(7), "{}", ended.err());
         ours.wait_for("RemovePodSandbox", &other);
         assert_eq!(ours.events(&other), life_cycle(&[]));
-        assert_eq!(theirs.about(&other), Vec::<serde_json::Value>::new());
+        assert_eq!(theirs.entries_about(&other), Vec::<serde_json::Value>::new());
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });
 }
 
 #[test]
-fn pods_are_adjusted_once_the_engines_own_nri_is_off() {
+fn the_wrapper_adjusts_pods_after_the_engines_own_nri_was_switched_off() {
     for_each_with_nri("containerd's NRI off", |suite| {
         let (containerd, theirs) =
             Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
         let pod = Pod::run(&containerd, "web");
         let before = pod.start("before", &json!({}), &WAIT);
-        assert_eq!(adjusted(&containerd, pid(&containerd, &before)), (true, false));
+        assert_eq!(adjusted_by(&containerd, pid(&containerd, &before)), (true, false));
 
         containerd.halt();
-        containerd.switch_nri(false);
+        containerd.set_nri_enabled(false);
         containerd.resume();
         let other = Pod::run(&containerd, "db");
         let after = other.start("after", &json!({}), &WAIT);
-        assert_eq!(adjusted(&containerd, pid(&containerd, &after)), (false, true));
+        assert_eq!(adjusted_by(&containerd, pid(&containerd, &after)), (false, true));
         remove(&containerd, &after);
         remove(&containerd, &before);
         ours.wait_for("RemoveContainer", &after);
-        assert_eq!(ours.events(&after), member(&[]));
+        assert_eq!(ours.events(&after), member_events(&[]));
         pod.remove();
         let other_id = other.id.clone();
         other.remove();
         ours.wait_for("RemovePodSandbox", &other_id);
-        assert_eq!(theirs.about(&after), Vec::<serde_json::Value>::new());
+        assert_eq!(theirs.entries_about(&after), Vec::<serde_json::Value>::new());
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });
 }
 
 #[test]
-fn adjusted_containers_end_in_order_after_the_engines_own_nri_was_switched_on() {
+fn adjusted_containers_send_all_events_after_the_engines_own_nri_was_switched_on() {
     for_each_with_nri("containerd's NRI switched on", |suite| {
         let containerd = Containerd::start(suite);
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
         let pod = Pod::run(&containerd, "web");
         let before = pod.start("before", &json!({}), &WAIT);
-        assert_eq!(adjusted(&containerd, pid(&containerd, &before)), (false, true));
+        assert_eq!(adjusted_by(&containerd, pid(&containerd, &before)), (false, true));
 
         containerd.halt();
-        containerd.switch_nri(true);
+        containerd.set_nri_enabled(true);
         containerd.resume();
         let other = Pod::run(&containerd, "db");
         let after = other.start("after", &json!({}), &WAIT);
-        assert_eq!(adjusted(&containerd, pid(&containerd, &after)), (false, false));
+        assert_eq!(adjusted_by(&containerd, pid(&containerd, &after)), (false, false));
         remove(&containerd, &after);
-        assert_eq!(ours.about(&after), Vec::<serde_json::Value>::new());
+        assert_eq!(ours.entries_about(&after), Vec::<serde_json::Value>::new());
         let pod_id = pod.id.clone();
         remove(&containerd, &before);
         pod.remove();
         other.remove();
         ours.wait_for("RemovePodSandbox", &pod_id);
-        assert_eq!(ours.events(&before), member(&[]), "an adjusted container has all events");
+        assert_eq!(
+            ours.events(&before),
+            member_events(&[]),
+            "an adjusted container must send all events"
+        );
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });
 }
@@ -129,10 +138,10 @@ fn the_configuration_can_select_the_wrapper_instead_of_the_engines_own_nri() {
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
         let pod = Pod::run(&containerd, "web");
         let id = pod.start("one", &json!({}), &WAIT);
-        assert_eq!(adjusted(&containerd, pid(&containerd, &id)), (false, true));
+        assert_eq!(adjusted_by(&containerd, pid(&containerd, &id)), (false, true));
         remove(&containerd, &id);
         ours.wait_for("RemoveContainer", &id);
-        assert_eq!(ours.events(&id), member(&[]));
+        assert_eq!(ours.events(&id), member_events(&[]));
         theirs.wait_for("RemoveContainer", &id);
         pod.remove();
     });

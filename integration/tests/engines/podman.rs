@@ -1,4 +1,4 @@
-//! Tests of Podman alone, with the wrapper as its runtime.
+//! Tests that only Podman has, with the wrapper as its runtime.
 
 mod infra;
 mod install;

@@ -1,4 +1,4 @@
-//! Tests of the checks themselves on the bare runtime: a check that fails there proves nothing
+//! Checks of the harness on the bare runtime: a check that fails without the wrapper proves nothing
 //! about the wrapper.
 
 use nri_integration::*;
@@ -45,7 +45,7 @@ fn the_probe_reports_what_the_container_sees() {
         ]);
         assert!(
             !node.root().join(&id).exists(),
-            "a container that ran in the foreground is deleted"
+            "the runtime has not deleted the container of a foreground run"
         );
     });
 }

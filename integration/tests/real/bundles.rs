@@ -1,5 +1,5 @@
-//! Bundles that no engine makes: `config.json` is a link, the bundle is replaced while the wrapper
-//! reads it, or it is moved away before `config.json` is restored.
+//! Unusual bundles: `config.json` is a symbolic link, the bundle is replaced during a creation, the
+//! bundle is moved before `config.json` is restored.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -13,8 +13,8 @@ use std::{
 
 const PIDS_LIMIT: &str = "[create.resources]\npids = 77\n";
 
-/// Makes `config.json` a link to a file outside of the bundle. Returns the path of that file.
-fn link(node: &Node, bundle: &Bundle) -> PathBuf {
+/// Moves `config.json` out of the bundle and replaces it by a symbolic link. Returns the new path.
+fn replace_config_by_link(node: &Node, bundle: &Bundle) -> PathBuf {
     let target = node.path("configs").join(bundle.dir().file_name().unwrap());
     fs::create_dir_all(node.path("configs")).unwrap();
     fs::rename(bundle.config(), &target).unwrap();
@@ -22,6 +22,7 @@ fn link(node: &Node, bundle: &Bundle) -> PathBuf {
     target
 }
 
+/// Whether `config.json` is a symbolic link to `target`.
 fn is_linked_to(bundle: &Bundle, target: &Path) -> bool {
     fs::read_link(bundle.config()).is_ok_and(|found| found == target)
 }
@@ -34,7 +35,7 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
 
         let id = node.id("created");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-        let target = link(&node, &bundle);
+        let target = replace_config_by_link(&node, &bundle);
         let original = fs::read(&target).unwrap();
         node.create(&bundle, &id).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
@@ -48,16 +49,16 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
         assert!(is_linked_to(&bundle, &target));
 
         let id = node.id("run");
-        let line = "cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; true";
-        let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", line]).make();
-        let target_of_run = link(&node, &bundle);
+        let script = "cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; true";
+        let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", script]).make();
+        let target_of_run = replace_config_by_link(&node, &bundle);
         node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]).success();
         wait_until("the link", || is_linked_to(&bundle, &target_of_run).then_some(()));
 
-        // A killed nrid did not restore the link; the next nrid does.
+        // After a kill of nrid, the next nrid restores the link.
         let id = node.id("killed");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-        let target_of_killed = link(&node, &bundle);
+        let target_of_killed = replace_config_by_link(&node, &bundle);
         node.create(&bundle, &id).success();
         let nrid = node.nrid().unwrap();
         nrid.signal(Signal::KILL);
@@ -88,21 +89,22 @@ fn another_directory_at_the_bundles_path_is_not_touched() {
     });
 }
 
-/// A process that may write to the parent of the bundle replaces the bundle and its `config.json`
-/// continuously.
+/// A process with write access to the parent directory continuously replaces the bundle and its
+/// `config.json`.
 #[test]
-fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
+fn nothing_outside_of_a_bundle_changes_while_the_bundle_is_replaced() {
     for_each_runtime("exchanged bundle", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
-        node.ctl(&["start"]).success(); // every creation may be refused before it starts nrid
+        // Start nrid, since the wrapper may refuse every creation before it starts nrid.
+        node.ctl(&["start"]).success();
         let bundle = node.bundle(&node.id("c")).make();
         let victim = node.path("victim");
         fs::create_dir(&victim).unwrap();
         fs::copy(bundle.config(), victim.join("secret")).unwrap();
         fs::write(victim.join(".config.json.nri"), "another file").unwrap();
         let before = digest_tree(&victim);
-        let (stop, end) = StopFlag::new();
+        let (stop, stop_guard) = StopFlag::new();
         let (mut created, mut refused) = (0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -135,7 +137,7 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
                 }
                 node.call(&["delete", "--force", &id]);
             }
-            drop(end);
+            drop(stop_guard);
         });
         println!("{created} created, {refused} refused");
         assert_eq!(digest_tree(&victim), before);
@@ -144,16 +146,16 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
     });
 }
 
-/// The engine kills the wrapper while a plugin handles CreateContainer, and writes the
-/// `config.json` of the next container into the same bundle.
+/// The engine kills the wrapper while a plugin handles CreateContainer, and writes another
+/// `config.json` into the bundle, for the next container.
 #[test]
 fn the_next_containers_config_json_survives_an_abandoned_creation() {
-    let Some(go) = go("config.json of the next container") else { return };
+    let Some(go_plugin) = go_plugin("config.json of the next container") else { return };
     for_each_runtime("config.json of the next container", |runtime| {
         let node = Node::new(runtime);
-        let go_on = node.path("go");
-        let rule = json!({"until": go_on, "adjust": {"annotations": {"a": "b"}}});
-        let journal = node.launch("10-slow", &go, &json!({"rules": [rule]}).to_string());
+        let resume = node.path("resume");
+        let rule = json!({"until": resume, "adjust": {"annotations": {"a": "b"}}});
+        let journal = node.launch("10-slow", &go_plugin, &json!({"rules": [rule]}).to_string());
         let id = node.id("c");
         let bundle = node.bundle(&id).make();
         let mut command = node.wrapper();
@@ -164,7 +166,7 @@ fn the_next_containers_config_json_survives_an_abandoned_creation() {
         wrapper.wait().unwrap();
         bundle.edit(|config| config["hostname"] = "next".into());
         let next = bundle.bytes();
-        fs::write(go_on, "").unwrap();
+        fs::write(resume, "").unwrap();
         journal.wait_for("RemoveContainer", &id);
         assert_eq!(bundle.bytes(), next);
         wait_until("the refusal in the log", || {

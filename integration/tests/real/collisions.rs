@@ -4,25 +4,33 @@
 use nri_integration::*;
 
 #[test]
-fn a_start_that_the_runtime_refuses_is_not_notified() {
+fn plugins_are_not_notified_of_a_start_that_the_runtime_refuses() {
     for_each_runtime("start twice", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "");
         let id = node.id("c");
         node.create(&node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), &id).success();
         node.call(&["start", &id]).success();
-        assert_ne!(node.call(&["start", &id]).code, Some(0), "the container runs");
+        assert_ne!(
+            node.call(&["start", &id]).code,
+            Some(0),
+            "the start of a running container succeeded"
+        );
         node.call(&["kill", &id, "KILL"]).success();
         journal.wait_for("StopContainer", &id);
-        assert_ne!(node.call(&["start", &id]).code, Some(0), "the container has exited");
+        assert_ne!(
+            node.call(&["start", &id]).code,
+            Some(0),
+            "the start of a stopped container succeeded"
+        );
         node.call(&["delete", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(journal.events(&id), life_cycle(&[]));
     });
 }
 
-/// Between the reply of `nrid` to `run` and the first state file of the runtime, `state` of the
-/// runtime does not know the container. Other verbs must not take that for its end.
+/// After `nrid` has replied to `run` and before the runtime has written its first state file, the
+/// runtime's `state` does not know the container. Other verbs must not conclude that it has ended.
 #[test]
 fn a_run_in_progress_is_not_ended_by_other_verbs() {
     for_each_runtime("verbs beside a run", |runtime| {
@@ -30,12 +38,12 @@ fn a_run_in_progress_is_not_ended_by_other_verbs() {
         let journal =
             node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
         let slow = node.path("slow");
-        let (working, go) = (node.path("working"), node.path("go"));
+        let (working, release) = (node.path("working"), node.path("release"));
         let text = format!(
             "#!/bin/sh\ncase \" $* \" in *' run '*) : > '{}'; while [ ! -e '{}' ]; do sleep 0.02; \
                 done ;; esac\nexec '{}' \"$@\"\n",
             working.display(),
-            go.display(),
+            release.display(),
             runtime.path.display()
         );
         write_program(&slow, &text);
@@ -56,11 +64,15 @@ fn a_run_in_progress_is_not_ended_by_other_verbs() {
                 assert_eq!(node.call(&call).code, node.bare(&call).code, "{verb:?}");
             }
             let second = scope.spawn(|| run(runtime));
-            // The second run most likely arrives in this time; the test holds without it, too.
+            // During this pause the second run most likely arrives. The test does not depend on it.
             std::thread::sleep(std::time::Duration::from_millis(100));
-            std::fs::write(&go, "").unwrap();
+            std::fs::write(&release, "").unwrap();
             first.join().unwrap().success();
-            assert_ne!(second.join().unwrap().code, Some(0), "the id is taken");
+            assert_ne!(
+                second.join().unwrap().code,
+                Some(0),
+                "a second run with the same id succeeded"
+            );
         });
         assert_eq!(node.state(&id).unwrap()["status"], "running");
         assert!(String::from_utf8(bundle.bytes()).unwrap().contains("A=b"));
@@ -110,7 +122,7 @@ fn several_containers_can_share_a_bundle() {
     });
 }
 
-/// A container that is deleted leaves the adjusted `config.json` while others use the bundle.
+/// `config.json` stays adjusted while other containers use the bundle.
 #[test]
 fn a_shared_config_json_is_restored_by_the_last_container() {
     for_each_runtime("shared config.json", |runtime| {
@@ -122,19 +134,19 @@ fn a_shared_config_json_is_restored_by_the_last_container() {
         for round in 0..10 {
             let ids = ["x", "y", "z"].map(|name| node.id(&format!("{name}{round}")));
             ids.iter().for_each(|id| drop(node.create(&bundle, id).success()));
-            assert!(bundle.bytes() != original);
+            assert!(bundle.bytes() != original, "round {round}: config.json was not adjusted");
             std::thread::scope(|scope| {
                 for id in &ids {
                     scope.spawn(|| node.call(&["delete", "--force", id]).success());
                 }
             });
-            assert!(bundle.bytes() == original, "round {round}");
+            assert!(bundle.bytes() == original, "round {round}: config.json was not restored");
         }
     });
 }
 
 #[test]
-fn a_container_deleted_while_no_nrid_runs_leaves_nothing() {
+fn a_container_deleted_while_no_nrid_runs_leaves_no_record_and_no_adjusted_config() {
     for_each_runtime("deleted without nrid", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
@@ -143,11 +155,11 @@ fn a_container_deleted_while_no_nrid_runs_leaves_nothing() {
         let original = bundle.bytes();
         node.create(&bundle, &id).success();
         let dirs = ["containers", "pods", "exec"];
-        assert_eq!(dirs.map(|of| node.records(of).len()), [1, 1, 1]);
+        assert_eq!(dirs.map(|kind| node.records(kind).len()), [1, 1, 1]);
         node.ctl(&["stop"]).success();
         node.call(&["delete", "--force", &id]).success();
         node.ctl(&["start"]).success();
-        let files = |of: &str| std::fs::read_dir(node.state_dir().join(of)).unwrap().count();
+        let files = |kind: &str| std::fs::read_dir(node.state_dir().join(kind)).unwrap().count();
         assert_eq!(dirs.map(files), [0, 0, 0]);
         assert_eq!(bundle.bytes(), original);
     });
@@ -174,7 +186,7 @@ fn a_run_that_fails_at_once_restores_config_json() {
 }
 
 #[test]
-fn an_update_with_null_changes_nothing() {
+fn an_update_whose_resources_are_null_changes_nothing() {
     for_each_runtime("null update", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");

@@ -5,7 +5,7 @@ use nri_integration::*;
 use serde_json::json;
 
 #[test]
-fn without_plugins_config_json_is_not_written_and_a_later_plugin_knows_the_container() {
+fn config_json_is_not_written_without_plugins_and_a_later_plugin_knows_the_container() {
     for_each_runtime("untouched", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
@@ -54,7 +54,7 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_rolled_back() {
         assert_eq!(refused.code, Some(1), "{}", refused.err());
         assert!(
             refused.err().contains("/nonexistent/source"),
-            "the runtime's message: {}",
+            "stderr lacks the runtime's message: {}",
             refused.err()
         );
         journal.wait_for("RemovePodSandbox", &id);
@@ -85,7 +85,7 @@ fn events_of_a_created_container_arrive_in_order() {
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
         let refused = node.call(&["delete", &id]);
-        assert_ne!(refused.code, Some(0), "a running container is not deleted");
+        assert_ne!(refused.code, Some(0), "a running container was deleted");
         node.call(&["kill", &id, "TERM"]).success();
         journal.wait_for("StopContainer", &id);
         node.call(&["delete", &id]).success();

@@ -1,4 +1,4 @@
-//! `exec`: its processes have the environment variables and rlimits that plugins set for the
+//! `exec`: the process gets the environment variables and rlimits that plugins have set for the
 //! container.
 
 use nri_integration::*;
@@ -30,7 +30,7 @@ const ADJUSTED: [(&str, &str); 5] = [
     ("rlimit.core", "4 8"),
 ];
 
-/// A running container, with `process` of the `config.json` that its engine wrote.
+/// A running container, and the object `process` of the `config.json` that its engine wrote.
 struct Running {
     node: Node,
     id: String,
@@ -60,7 +60,8 @@ impl Running {
         Self { node, id, process }
     }
 
-    /// Writes a process file as engines do: `process` of the container with another command.
+    /// Writes a process file as engines do: the object `process` of `config.json` with another
+    /// command.
     fn process_file(&self, arguments: &[&str], edit: impl FnOnce(&mut Value)) -> PathBuf {
         let mut process = self.process.clone();
         process["args"] = json!(arguments);
@@ -70,7 +71,8 @@ impl Running {
         path
     }
 
-    /// Output of `exec` in the foreground, called through the wrapper or the bare runtime.
+    /// Calls `exec` in the foreground by a command of the wrapper or the bare runtime. Returns
+    /// stdout.
     fn exec(&self, mut command: Command, process_file: &Path) -> String {
         command.args(["exec", "--process"]).arg(process_file).arg(&self.id);
         self.node.run(command).success().out()
@@ -82,7 +84,7 @@ impl Running {
 }
 
 #[test]
-fn exec_by_process_file_has_what_plugins_set() {
+fn exec_with_a_process_file_gets_env_and_rlimits_of_plugins() {
     for_each_runtime("exec", |runtime| {
         let container = Running::start(runtime);
         let process_file = container.process_file(&["/probe", "wait"], |_| {});
@@ -104,14 +106,14 @@ fn exec_by_process_file_has_what_plugins_set() {
         assert_eq!(seen.get("env.REMOVED"), None);
         let process = Process(fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap());
         assert!(process.is_alive());
-        let memory = |file: &PathBuf| file.to_string_lossy().contains("memfd");
-        assert!(!process.files().iter().any(memory), "{:?}", process.files());
+        let is_memfd = |file: &PathBuf| file.to_string_lossy().contains("memfd");
+        assert!(!process.files().iter().any(is_memfd), "{:?}", process.files());
     });
 }
 
 #[test]
 fn values_of_an_exec_process_file_take_precedence_over_those_of_plugins() {
-    for_each_runtime("exec by hand", |runtime| {
+    for_each_runtime("exec with other values", |runtime| {
         let container = Running::start(runtime);
         let process_file = container.process_file(&["/probe"], |_| {});
         let bare = Report::parse(&container.exec(container.bare(), &process_file));
@@ -139,7 +141,7 @@ fn values_of_an_exec_process_file_take_precedence_over_those_of_plugins() {
 
 /// Without a process file the runtime uses `process` of the adjusted `config.json`.
 #[test]
-fn exec_without_a_process_file_has_what_plugins_set() {
+fn exec_without_a_process_file_gets_env_and_rlimits_of_plugins() {
     for_each_runtime("exec without a process file", |runtime| {
         let container = Running::start(runtime);
         let exec = ["exec", &container.id, "/probe"];
@@ -200,10 +202,11 @@ fn no_exec_marker_is_left_after_the_container() {
     });
 }
 
-/// The root of the runtime does not exist before the first container after a boot, and engines
-/// name it by a link (`/var/run`): the path of the marker must not depend on either.
+/// The path of the exec marker depends on the runtime root. The wrapper must find the marker
+/// although the root did not exist before the container, as after a boot, and although engines name
+/// the root by a symbolic link (`/var/run`).
 #[test]
-fn exec_finds_its_marker_below_a_root_that_is_a_link() {
+fn exec_finds_its_marker_if_the_root_is_a_symbolic_link() {
     for_each_runtime("root behind a link", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, ADJUSTMENT);

@@ -2,19 +2,11 @@
 //! by a call of the bare runtime.
 
 use nri_integration::*;
-use rustix::process::Signal;
 use serde_json::json;
 
-/// Kills `nrid`.
-fn kill_nrid(node: &Node) {
-    let nrid = node.nrid().unwrap();
-    nrid.signal(Signal::KILL);
-    wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
-}
-
 #[test]
-fn the_pod_of_a_container_that_exited_stops() {
-    let Some(go) = go("exit without nrid") else { return };
+fn the_next_nrid_stops_the_pod_of_a_container_that_exited() {
+    let Some(go_plugin) = go_plugin("exit without nrid") else { return };
     for_each_runtime("exit without nrid", |runtime| {
         let node = Node::new(runtime);
         let (exited, running) = (node.id("exited"), node.id("running"));
@@ -23,14 +15,14 @@ fn the_pod_of_a_container_that_exited_stops() {
             node.create(&bundle, id).success();
             node.call(&["start", id]).success();
         }
-        kill_nrid(&node);
+        node.kill_nrid();
         node.bare(&["kill", &exited, "KILL"]).success();
         wait_until("the container to stop", || {
             (node.state(&exited)?["status"] == "stopped").then_some(())
         });
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-late", &go, "{}");
-        let synchronized = plugin.journal.wait_for_own("Synchronize");
+        let plugin = node.connect("10-late", &go_plugin, "{}");
+        let synchronized = plugin.journal.wait_for_plugin_event("Synchronize");
         assert_eq!(synchronized["containers"], json!([running]));
         assert_eq!(synchronized["pods"], json!([running]));
         node.call(&["delete", &exited]).success();
@@ -39,18 +31,18 @@ fn the_pod_of_a_container_that_exited_stops() {
     });
 }
 
-/// An update in progress delays StopContainer of the member. Nothing delays the sandbox, which
-/// exits later.
+/// The member exits before the sandbox. An update in progress delays StopContainer of the member,
+/// but not the events of the sandbox.
 #[test]
 fn stop_container_precedes_stop_pod_sandbox_when_the_member_exited_first() {
-    let Some(go) = go("order of stops") else { return };
+    let Some(go_plugin) = go_plugin("order of stops") else { return };
     for_each_runtime("order of stops", |runtime| {
         let node = Node::new(runtime);
         node.configure("engines = { crio = 'ours' }");
         node.ctl(&["start"]).success();
-        let go_on = node.path("go");
-        let rules = json!({"rules": [{"event": "UpdateContainer", "until": go_on}]});
-        let plugin = node.connect("10-slow", &go, &rules.to_string());
+        let resume = node.path("resume");
+        let rules = json!({"rules": [{"event": "UpdateContainer", "until": resume}]});
+        let plugin = node.connect("10-slow", &go_plugin, &rules.to_string());
         let [sandbox, member] = ["sandbox", "member"].map(|name| node.id(name));
         for (id, kind) in [(&sandbox, "sandbox"), (&member, "container")] {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
@@ -67,17 +59,18 @@ fn stop_container_precedes_stop_pod_sandbox_when_the_member_exited_first() {
                     (node.state(id)?["status"] == "stopped").then_some(())
                 });
             }
-            std::fs::write(&go_on, "").unwrap();
-            // Some runtimes refuse the update of a stopped container: its exit code is not checked.
+            std::fs::write(&resume, "").unwrap();
+            // The exit code is not checked: some runtimes refuse the update of a stopped container.
             update.join().unwrap();
         });
         plugin.journal.wait_for("StopPodSandbox", &sandbox);
         let entries = plugin.journal.entries();
-        let stops: Vec<_> = entries.iter().filter_map(|entry| entry["event"].as_str()).collect();
-        let at = |event: &str| stops.iter().position(|e| *e == event);
+        let events: Vec<_> = entries.iter().filter_map(|entry| entry["event"].as_str()).collect();
+        let position = |event: &str| events.iter().position(|e| *e == event);
         assert!(
-            at("StopContainer").is_some() && at("StopContainer") < at("StopPodSandbox"),
-            "{stops:?}"
+            position("StopContainer").is_some()
+                && position("StopContainer") < position("StopPodSandbox"),
+            "{events:?}"
         );
         for id in [&member, &sandbox] {
             node.call(&["delete", "--force", id]).success();
@@ -88,15 +81,15 @@ fn stop_container_precedes_stop_pod_sandbox_when_the_member_exited_first() {
 
 /// The sandbox is created again with the same id while RemovePodSandbox of its pod is in progress.
 #[test]
-fn a_sandbox_created_again_has_a_pod() {
-    let Some(go) = go("the pod of a sandbox") else { return };
+fn a_sandbox_that_is_created_again_gets_a_new_pod() {
+    let Some(go_plugin) = go_plugin("the pod of a sandbox") else { return };
     for_each_runtime("the pod of a sandbox", |runtime| {
         let node = Node::new(runtime);
         node.configure("engines = { crio = 'ours' }");
         node.ctl(&["start"]).success();
-        let go_on = node.path("go");
-        let rules = json!({"rules": [{"event": "RemovePodSandbox", "until": go_on}]});
-        let plugin = node.connect("10-slow", &go, &rules.to_string());
+        let resume = node.path("resume");
+        let rules = json!({"rules": [{"event": "RemovePodSandbox", "until": resume}]});
+        let plugin = node.connect("10-slow", &go_plugin, &rules.to_string());
         let [sandbox, member] = ["sandbox", "member"].map(|name| node.id(name));
         let create = |id: &str, kind: &str| {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
@@ -112,37 +105,37 @@ fn a_sandbox_created_again_has_a_pod() {
         plugin.journal.wait_for("RemovePodSandbox", &sandbox);
         std::thread::scope(|scope| {
             let again = scope.spawn(|| create(&sandbox, "sandbox"));
-            // The second creation most likely starts in the first pause, and the removal of the
-            // first pod most likely ends in the second one; the test holds without both.
-            let moment = std::time::Duration::from_millis(300);
-            std::thread::sleep(moment);
-            std::fs::write(&go_on, "").unwrap();
+            // During the first pause the second creation most likely starts, and during the second
+            // pause the removal of the first pod most likely ends. The test does not depend on it.
+            let pause = std::time::Duration::from_millis(300);
+            std::thread::sleep(pause);
+            std::fs::write(&resume, "").unwrap();
             again.join().unwrap();
-            std::thread::sleep(moment);
+            std::thread::sleep(pause);
         });
         node.call(&["start", &sandbox]).success();
         node.call(&["delete", "--force", &sandbox]).success();
-        let one = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"];
+        let pod_events = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"];
         let received = || {
             let all = plugin.journal.events(&sandbox).into_iter();
             all.filter(|event| event.ends_with("PodSandbox")).collect::<Vec<_>>()
         };
         wait_until("the second RemovePodSandbox", || {
-            (received().iter().filter(|e| *e == one[2]).count() == 2).then_some(())
+            (received().iter().filter(|e| *e == pod_events[2]).count() == 2).then_some(())
         });
-        assert_eq!(received(), [one, one].concat());
+        assert_eq!(received(), [pod_events, pod_events].concat());
     });
 }
 
 #[test]
 fn a_deletion_by_the_bare_runtime_is_detected() {
-    let Some(go) = go("deleted by the bare runtime") else { return };
+    let Some(go_plugin) = go_plugin("deleted by the bare runtime") else { return };
     for_each_runtime("deleted by the bare runtime", |runtime| {
         let node = Node::new(runtime);
         let journal =
             node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         node.ctl(&["start"]).success();
-        let plugin = node.connect("20-observer", &go, "{}");
+        let plugin = node.connect("20-observer", &go_plugin, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let original = bundle.bytes();
@@ -154,6 +147,8 @@ fn a_deletion_by_the_bare_runtime_is_detected() {
         }
         assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
         assert_eq!(bundle.bytes(), original);
-        wait_until("no container on record", || (node.status()?["containers"] == 0).then_some(()));
+        wait_until("the record to be removed", || {
+            (node.status()?["containers"] == 0).then_some(())
+        });
     });
 }

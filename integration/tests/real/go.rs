@@ -3,8 +3,8 @@
 use nri_integration::*;
 use serde_json::{Value, json};
 
-/// Configuration of a plugin that sets a variable, an annotation, a memory limit, a pids limit and
-/// an rlimit.
+/// Returns the configuration of a plugin that sets an environment variable, an annotation, a memory
+/// limit, a pids limit and an rlimit.
 fn adjusting() -> Value {
     json!({"rules": [{"adjust": {
         "env": [{"key": "GO", "value": "was here"}],
@@ -16,15 +16,15 @@ fn adjusting() -> Value {
 
 #[test]
 fn a_go_plugin_receives_events_in_order_and_adjusts() {
-    let Some(go) = go("go plugin") else { return };
+    let Some(go_plugin) = go_plugin("go plugin") else { return };
     for_each_runtime("go plugin", |runtime| {
         let node = Node::new(runtime);
-        let old = node.id("old");
-        node.create(&node.bundle(&old).make(), &old).success();
-        let plugin = node.connect("10-go", &go, &adjusting().to_string());
-        let synchronized = plugin.journal.wait_for_own("Synchronize");
-        assert_eq!(synchronized["containers"], json!([old]));
-        assert_eq!(synchronized["pods"], json!([old]));
+        let existing = node.id("existing");
+        node.create(&node.bundle(&existing).make(), &existing).success();
+        let plugin = node.connect("10-go", &go_plugin, &adjusting().to_string());
+        let synchronized = plugin.journal.wait_for_plugin_event("Synchronize");
+        assert_eq!(synchronized["containers"], json!([existing]));
+        assert_eq!(synchronized["pods"], json!([existing]));
 
         let id = node.id("c");
         let bundle = node
@@ -48,7 +48,7 @@ fn a_go_plugin_receives_events_in_order_and_adjusts() {
         assert_eq!(
             node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max"),
             "100663296",
-            "the update did not name the memory limit of the plugin"
+            "the engine's update, which has no memory limit, changed the limit of the plugin"
         );
         node.call(&["kill", &id, "TERM"]).success();
         plugin.journal.wait_for("StopContainer", &id);
@@ -62,7 +62,7 @@ fn a_go_plugin_receives_events_in_order_and_adjusts() {
         let requested = plugin.journal.wait_for("CreateContainer", &id);
         assert_eq!(
             requested["container"]["linux"]["resources"]["pids"]["limit"], "50",
-            "as the engine wrote it"
+            "CreateContainer lacks the pids limit that the engine requested"
         );
         assert_eq!(
             plugin.journal.wait_for("UpdateContainer", &id)["resources"]["pids"]["limit"],
@@ -75,17 +75,22 @@ fn a_go_plugin_receives_events_in_order_and_adjusts() {
 
 #[test]
 fn a_go_plugin_is_launched_and_configured() {
-    let Some(go) = go("go plugin, launched") else { return };
+    let Some(go_plugin) = go_plugin("go plugin, launched") else { return };
     for_each_runtime("go plugin, launched", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-go", &go, &adjusting().to_string());
+        let journal = node.launch("10-go", &go_plugin, &adjusting().to_string());
         let id = node.id("c");
         let created =
             node.create(&node.bundle(&id).arguments(&["/probe", "wait"]).make(), &id).success();
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
         Report::parse(&created.out()).check(&[("env.GO", "was here"), ("pids.max", "66")]);
-        assert!(journal.wait_for_own("Configure")["config"].as_str().unwrap().contains("was here"));
+        assert!(
+            journal.wait_for_plugin_event("Configure")["config"]
+                .as_str()
+                .unwrap()
+                .contains("was here")
+        );
         journal.wait_for("PostStartContainer", &id);
         assert_eq!(journal.events(&id), TO_START);
     });
@@ -93,7 +98,7 @@ fn a_go_plugin_is_launched_and_configured() {
 
 #[test]
 fn a_go_plugin_updates_other_containers() {
-    let Some(go) = go("go plugin, updates") else { return };
+    let Some(go_plugin) = go_plugin("go plugin, updates") else { return };
     for_each_runtime("go plugin, updates", |runtime| {
         let node = Node::new(runtime);
         let (first, second) = (node.id("first"), node.id("second"));
@@ -104,7 +109,7 @@ fn a_go_plugin_updates_other_containers() {
         };
         node.ctl(&["start"]).success();
         let config = json!({"rules": [{"id": second, "updates": [update(&first, 41)]}]});
-        let mut plugin = node.connect("10-go", &go, &config.to_string());
+        let mut plugin = node.connect("10-go", &go_plugin, &config.to_string());
         let resources = r#"{"pids": {"limit": 50}}"#;
         node.create(&node.bundle(&first).resources(resources).make(), &first).success();
         assert_eq!(pids(&first), "50");
@@ -112,15 +117,15 @@ fn a_go_plugin_updates_other_containers() {
         assert_eq!((pids(&first).as_str(), pids(&second).as_str()), ("41", "50"));
 
         plugin.send(&json!({"update": [update(&second, 42), update("unknown", 43)]}));
-        let done = plugin.journal.wait_for_own("UpdateContainers");
+        let done = plugin.journal.wait_for_plugin_event("UpdateContainers");
         assert_eq!(pids(&second), "42");
         assert_eq!(done["failed"], json!(["unknown"]), "{done}");
     });
 }
 
 #[test]
-fn a_go_plugin_that_exits_or_hangs_fails_no_creation_and_one_that_refuses_does() {
-    let Some(go) = go("go plugin, failing") else { return };
+fn a_creation_fails_if_a_go_plugin_refuses_it_but_not_if_the_plugin_exits_or_hangs() {
+    let Some(go_plugin) = go_plugin("go plugin, failing") else { return };
     for_each_runtime("go plugin, failing", |runtime| {
         for (name, rule, is_created) in [
             ("exits", json!({"exit": 3}), true),
@@ -131,11 +136,15 @@ fn a_go_plugin_that_exits_or_hangs_fails_no_creation_and_one_that_refuses_does()
             if name == "sleeps" {
                 node.configure("plugin = [{ match = '10-bad', timeout = '500ms' }]\n");
             }
-            // The plugin subscribes to no validation: the loss of a validator fails a creation.
+            // The plugin does not subscribe to validation, since a creation fails if a validator
+            // exits.
             let events = ["CreateContainer", "PostCreateContainer"];
-            let journal =
-                node.launch("10-bad", &go, &json!({"events": events, "rules": [rule]}).to_string());
-            node.launch("20-good", &go, &adjusting().to_string());
+            let journal = node.launch(
+                "10-bad",
+                &go_plugin,
+                &json!({"events": events, "rules": [rule]}).to_string(),
+            );
+            node.launch("20-good", &go_plugin, &adjusting().to_string());
             let id = node.id(name);
             let bundle = node.bundle(&id).make();
             let original = bundle.bytes();

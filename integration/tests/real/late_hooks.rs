@@ -1,5 +1,5 @@
-//! A hook may outlive the runtime that called it. Its call to `nrid` is then late: the event was
-//! already sent, or the container was removed.
+//! Late hooks: a hook may outlive the runtime that called it, and call `nrid` after the event was
+//! already sent, or after the container was removed.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// Hook of this stage that the wrapper injected into `config.json` of the bundle.
+/// Returns the hook of this stage that `nrid` has injected into `config.json`.
 fn hook(bundle: &Bundle, stage: &str) -> Value {
     let config = bundle.oci_config();
     let injected =
@@ -33,11 +33,11 @@ fn call(node: &Node, hook: &Value) -> Ended {
 
 #[test]
 fn a_late_hook_causes_no_second_notification() {
-    let Some(go) = go("late hooks") else { return };
+    let Some(go_plugin) = go_plugin("late hooks") else { return };
     for_each_runtime("late hooks", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-observer", &go, "{}");
+        let plugin = node.connect("10-observer", &go_plugin, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let dir = bundle.dir().to_str().unwrap();
@@ -58,11 +58,11 @@ fn a_late_hook_causes_no_second_notification() {
 
 #[test]
 fn a_late_hook_does_not_affect_the_next_container_with_the_same_id() {
-    let Some(go) = go("late hooks of a removed container") else { return };
+    let Some(go_plugin) = go_plugin("late hooks of a removed container") else { return };
     for_each_runtime("late hooks of a removed container", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-observer", &go, "{}");
+        let plugin = node.connect("10-observer", &go_plugin, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let dir = bundle.dir().to_str().unwrap();
@@ -75,7 +75,7 @@ fn a_late_hook_does_not_affect_the_next_container_with_the_same_id() {
         let last = || plugin.journal.events(&id).pop();
         wait_until("PostCreateContainer", || (last()? == "PostCreateContainer").then_some(()));
         call(&node, &stop).success();
-        assert!(call(&node, &create).code == Some(1), "the late createRuntime hook must fail");
+        assert!(call(&node, &create).code == Some(1), "the late createRuntime hook did not fail");
         assert_eq!(node.status().unwrap()["containers"], 1);
         node.call(&["delete", "--force", &id]).success();
         wait_until("the second RemovePodSandbox", || {
@@ -102,33 +102,33 @@ fn hook_of(node: &Node) -> Process {
 
 #[test]
 fn a_hook_calls_the_next_nrid_after_the_previous_one_was_killed() {
-    let Some(go) = go("hooks without nrid") else { return };
+    let Some(go_plugin) = go_plugin("hooks without nrid") else { return };
     for_each_runtime("hooks without nrid", |runtime| {
         let node = Node::new(runtime);
-        let go_on = node.path("go");
-        let rules = json!({"rules": [{"event": "StartContainer", "until": go_on}]});
-        let journal = node.launch("10-slow", &go, &rules.to_string());
+        let resume = node.path("resume");
+        let rules = json!({"rules": [{"event": "StartContainer", "until": resume}]});
+        let journal = node.launch("10-slow", &go_plugin, &rules.to_string());
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let dir = bundle.dir().to_str().unwrap();
-        let killed = std::thread::scope(|scope| {
+        let killed_nrid = std::thread::scope(|scope| {
             let running = scope.spawn(|| node.call(&["run", "--detach", "--bundle", dir, &id]));
             journal.wait_for("StartContainer", &id);
             let nrid = node.nrid().unwrap();
-            // A hook retries for a limited time; stopped, it does not use that up while the test
-            // starts the next nrid.
+            // A hook retries for a limited time. While it is stopped it does not retry, so that the
+            // test has time to start the next nrid.
             let hook = hook_of(&node);
             hook.signal(Signal::STOP);
             nrid.signal(Signal::KILL);
             wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
-            fs::write(&go_on, "").unwrap();
+            fs::write(&resume, "").unwrap();
             node.ctl(&["start"]).success();
             hook.signal(Signal::CONT);
             running.join().unwrap().success();
             nrid
         });
         assert_eq!(node.state(&id).unwrap()["status"], "running");
-        assert_ne!(node.nrid().unwrap(), killed);
+        assert_ne!(node.nrid().unwrap(), killed_nrid);
         journal.wait_for("PostStartContainer", &id);
         // The next nrid launched the plugin again, synchronized it with the container, and sent
         // StartContainer again.
@@ -155,12 +155,12 @@ fn a_hook_calls_the_next_nrid_after_the_previous_one_was_killed() {
     });
 }
 
-/// The runtime fails between the creation of its container directory and its first state file, and
-/// the directory is deleted without a verb. A real runtime cannot be made to fail there reliably,
-/// so a fake one does.
+/// The runtime creates the container's directory, fails before it writes the state file, and the
+/// directory is deleted without a verb. A fake runtime fails at that point, since a real one does
+/// not fail there reliably.
 #[test]
 fn the_removal_of_a_container_without_a_state_file_is_detected() {
-    let Some(go) = go("a killed run") else { return };
+    let Some(go_plugin) = go_plugin("a killed run") else { return };
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(&fake_runtime(dir.path()));
     let end = dir.path().join("end");
@@ -169,7 +169,7 @@ fn the_removal_of_a_container_without_a_state_file_is_detected() {
     let calls = dir.path().join("runc.calls.jsonl");
     let states = || fs::read_to_string(&calls).unwrap_or_default().matches("\"state\"").count();
     node.ctl(&["start"]).success();
-    let plugin = node.connect("10-observer", &go, "{}");
+    let plugin = node.connect("10-observer", &go_plugin, "{}");
     let id = node.id("c");
     let bundle = node.bundle(&id).make();
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Tests of the wrapper with real low-level runtimes, real containers and real plugins. They are
-//! one program, so that it is linked once and the properties of the machine are probed once.
+//! Tests of the wrapper with real low-level runtimes, real containers and real plugins. All tests
+//! are one program, which is linked once and probes the properties of the machine once.
 
 mod bare;
 mod broken;
@@ -8,21 +8,21 @@ mod collisions;
 mod create;
 mod exec;
 mod exits;
-mod flood;
 mod go;
+mod hanging;
 mod late_hooks;
-mod next_nrid;
 mod notifications;
-mod nrid_process;
+mod nrid;
+mod odd_configs;
 mod operations;
 mod policies;
+mod privileges;
 mod refusals;
 mod run;
 mod shadow;
 mod stopped;
 mod terminal;
 mod transparency;
-mod unwritable_records;
 mod validator;
 mod values;
 mod wrappers_at_once;

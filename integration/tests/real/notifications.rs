@@ -1,27 +1,28 @@
-//! Properties of containers and pods that plugins receive and that are not in `config.json`:
-//! addresses, times, states, exit codes.
+//! Properties that plugins receive and that `config.json` lacks: addresses of pods, times, states
+//! and exit codes of containers.
 
 use nri_integration::*;
 use serde_json::{Value, json};
 
-/// Script of a createRuntime hook that, like a network hook of an engine, gives the container an
-/// address from outside.
+/// Script of a createRuntime hook that assigns an address to the container, like a network hook of
+/// an engine.
 const NETWORK_HOOK: &str = "PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 pid=$(tr -d ' \n' | sed -n 's/.*\"pid\":\\([0-9]*\\).*/\\1/p')
 nsenter -t $pid -n busybox ip addr add 10.9.8.7/24 dev lo";
 
+/// Parses a number of the journal, where 64-bit numbers are strings. A missing number is 0.
 fn number(value: &Value) -> u64 {
     value.as_str().map_or_else(|| value.as_u64(), |s| s.parse().ok()).unwrap_or(0)
 }
 
 #[test]
 fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
-    let Some(go) = go("addresses, times, exit code") else { return };
+    let Some(go_plugin) = go_plugin("addresses, times, exit code") else { return };
     for_each_runtime("addresses, times, exit code", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-go", &go, "{}");
-        plugin.journal.wait_for_own("Synchronize");
+        let plugin = node.connect("10-go", &go_plugin, "{}");
+        plugin.journal.wait_for_plugin_event("Synchronize");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "exit 7"]).make();
         bundle.edit(|config| {
@@ -48,11 +49,16 @@ fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
             .collect();
         assert!(kinds.contains(&&json!("network")), "{kinds:?}");
 
-        let starts = plugin.journal.wait_for("StartContainer", &id);
-        assert_eq!(starts["pod"]["ips"], json!(["10.9.8.7"]), "read inside the network namespace");
+        let start_event = plugin.journal.wait_for("StartContainer", &id);
+        assert_eq!(
+            start_event["pod"]["ips"],
+            json!(["10.9.8.7"]),
+            "nrid has not read the address in the network namespace"
+        );
         assert!(
-            number(&starts["pod"]["pid"]) > 1 && starts["pod"]["pid"] == starts["container"]["pid"],
-            "{starts}"
+            number(&start_event["pod"]["pid"]) > 1
+                && start_event["pod"]["pid"] == start_event["container"]["pid"],
+            "{start_event}"
         );
 
         let stopped = &plugin.journal.wait_for("StopContainer", &id)["container"];
@@ -70,5 +76,27 @@ fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
                 "exit codes: a kernel before 6.15 does not report them",
             );
         }
+    });
+}
+
+/// A wrapper that finds no `nrid`, or a direct call of the runtime, starts a container without a
+/// request to plugins.
+#[test]
+fn a_start_without_a_verb_is_noticed() {
+    let Some(go_plugin) = go_plugin("start without a verb") else { return };
+    for_each_runtime("start without a verb", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("10-go", &go_plugin, "{}");
+        plugin.journal.wait_for_plugin_event("Synchronize");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &id).success();
+        plugin.journal.wait_for("PostCreateContainer", &id);
+        node.bare(&["start", &id]).success();
+        plugin.journal.wait_for("PostStartContainer", &id);
+        node.call(&["delete", "--force", &id]).success();
+        plugin.journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
     });
 }

@@ -11,6 +11,7 @@ use std::{
     thread,
 };
 
+/// Returns the events of a container without `Synchronize`.
 fn events(journal: &Journal, id: &str) -> Vec<String> {
     let events = journal.events(id);
     events.into_iter().filter(|e| e != "Synchronize").collect()
@@ -33,13 +34,13 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
         let text = fs::read_to_string(node.path("conf.d/10-changed.conf")).unwrap();
         fs::write(node.path("conf.d/10-changed.conf"), text.replace("before", "after")).unwrap();
         let new = node.launch("30-new", &Program::Adjust, "");
-        let said = node.ctl(&["reload"]).success().out();
+        let output = node.ctl(&["reload"]).success().out();
         for line in [
             "10-changed               relaunched: configuration changed",
             "20-same                  kept",
             "30-new                   launched",
         ] {
-            assert!(said.contains(line), "{line}: {said}");
+            assert!(output.contains(line), "{line:?} is not in: {output}");
         }
         assert_eq!(node.nrid(), nrid);
         assert_eq!(node.state(&id).unwrap()["pid"], state["pid"]);
@@ -49,12 +50,12 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
                 journal.events(&id).iter().any(|e| e == "Synchronize").then_some(())
             });
         }
-        let second = node.id("d");
+        let second = node.id("second");
         let bundle = node.bundle(&second).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &second).success();
         assert!(bundle.oci_config().to_string().contains("FROM=after"));
 
-        // A reload without the plugin, and one with an invalid configuration.
+        // The first reload removes the plugin 30-new; the second one has an invalid configuration.
         fs::remove_file(node.path("plugins/30-new")).unwrap();
         node.ctl(&["reload"]).success();
         let received = new.entries().len();
@@ -72,7 +73,7 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
             changed.wait_for("RemovePodSandbox", id);
         }
         assert_eq!(events(&same, &id), life_cycle(&[]));
-        assert_eq!(new.entries().len(), received, "the ended plugin received an event");
+        assert_eq!(new.entries().len(), received, "the removed plugin received an event");
     });
 }
 
@@ -102,12 +103,12 @@ fn containers_are_created_while_nrid_is_replaced() {
             assert!(bundle.oci_config().to_string().contains("A=b"), "{id} was not adjusted");
             call(&["start", id]).success();
         };
-        let stays = node.id("stays");
-        make(&stays);
+        let kept = node.id("kept");
+        make(&kept);
         let nrid = node.nrid().unwrap();
         let exe = || fs::metadata(format!("/proc/{}/exe", nrid.0)).unwrap().ino();
         let inode = |path: &Path| fs::metadata(path).unwrap().ino();
-        let ((stop, end), count) = (StopFlag::new(), AtomicUsize::new(0));
+        let ((stop, stop_guard), count) = (StopFlag::new(), AtomicUsize::new(0));
         let made = thread::scope(|scope| {
             let making: Vec<_> = ["a", "b"]
                 .map(|name| {
@@ -127,26 +128,26 @@ fn containers_are_created_while_nrid_is_replaced() {
                 .into();
             for _ in 0..4 {
                 install();
-                let said = node.ctl(&["restart"]).success().out();
-                assert!(said.contains(&format!("pid {}", nrid.0)), "{said}");
+                let output = node.ctl(&["restart"]).success().out();
+                assert!(output.contains(&format!("pid {}", nrid.0)), "{output}");
                 assert_eq!(exe(), inode(&program));
                 let before = count.load(Ordering::Relaxed);
                 wait_until("more containers", || {
                     (count.load(Ordering::Relaxed) >= before + 2).then_some(())
                 });
             }
-            drop(end);
+            drop(stop_guard);
             making.into_iter().flat_map(|m| m.join().unwrap()).collect::<Vec<_>>()
         });
         assert_eq!(node.status().unwrap()["restart_error"], serde_json::Value::Null);
-        assert_eq!(node.state(&stays).unwrap()["status"], "running");
-        call(&["kill", &stays, "KILL"]).success();
-        journal.wait_for("StopContainer", &stays);
-        call(&["delete", &stays]).success();
-        for id in made.iter().chain([&stays]) {
+        assert_eq!(node.state(&kept).unwrap()["status"], "running");
+        call(&["kill", &kept, "KILL"]).success();
+        journal.wait_for("StopContainer", &kept);
+        call(&["delete", &kept]).success();
+        for id in made.iter().chain([&kept]) {
             journal.wait_for("RemovePodSandbox", id);
             let received = events(&journal, id);
-            for once in [
+            for event in [
                 "RunPodSandbox",
                 "CreateContainer",
                 "StopContainer",
@@ -154,9 +155,9 @@ fn containers_are_created_while_nrid_is_replaced() {
                 "RemovePodSandbox",
             ] {
                 assert_eq!(
-                    received.iter().filter(|e| *e == once).count(),
+                    received.iter().filter(|e| *e == event).count(),
                     1,
-                    "{id}: {once} in {received:?}"
+                    "{id} did not receive {event} once: {received:?}"
                 );
             }
         }
@@ -164,7 +165,7 @@ fn containers_are_created_while_nrid_is_replaced() {
     });
 }
 
-/// Writes the configuration with `tables` after the paths, as TOML wants top-level keys first.
+/// Writes the configuration with `tables` after the paths: TOML requires top-level keys first.
 fn configure_with_tables(node: &Node, tables: &str) {
     node.configure("");
     let paths = fs::read_to_string(node.config()).unwrap();
@@ -172,11 +173,11 @@ fn configure_with_tables(node: &Node, tables: &str) {
 }
 
 /// Findings of `nrictl doctor` on a subject, except those of level `ok`.
-fn findings(node: &Node, about: &str) -> Vec<String> {
-    let said = node.ctl(&["doctor", "--json"]).out();
-    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+fn findings(node: &Node, subject: &str) -> Vec<String> {
+    let output = node.ctl(&["doctor", "--json"]).out();
+    let report: serde_json::Value = serde_json::from_str(&output).unwrap();
     let all = report["findings"].as_array().unwrap().iter();
-    let of = all.filter(|f| f["about"] == about && f["level"] != "ok");
+    let of = all.filter(|f| f["about"] == subject && f["level"] != "ok");
     of.map(|f| format!("{} {}", f["level"].as_str().unwrap(), f["text"].as_str().unwrap()))
         .collect()
 }
@@ -185,9 +186,12 @@ fn findings(node: &Node, about: &str) -> Vec<String> {
 fn doctor_reports_configuration_that_nrid_has_not_loaded() {
     for_each_runtime("doctor", |runtime| {
         let node = Node::new(runtime);
-        let has = |about: &str, words: &str| {
-            let found = findings(&node, about);
-            assert!(found.iter().any(|f| f.contains(words)), "{about}: {words:?} not in {found:?}");
+        let check_finding = |subject: &str, text: &str| {
+            let found = findings(&node, subject);
+            assert!(
+                found.iter().any(|f| f.contains(text)),
+                "{subject}: {text:?} is not in {found:?}"
+            );
         };
         // A required plugin that fails keeps nrid from starting.
         node.launch("10-adjust", &Program::Adjust, "nonsense = 1\n");
@@ -195,19 +199,19 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         configure_with_tables(&node, policy);
         let failed = node.ctl(&["start"]);
         assert_eq!(failed.code, Some(1));
-        has("nrid", "problem it does not run: its last start failed");
-        has("nrid", "nonsense");
+        check_finding("nrid", "problem it does not run: its last start failed");
+        check_finding("nrid", "nonsense");
         let config = node.path("conf.d/10-adjust.conf");
         fs::write(&config, "").unwrap();
         node.ctl(&["start"]).success();
         assert_eq!(findings(&node, "nrid"), [""; 0]);
         assert_eq!(findings(&node, "configuration"), [""; 0]);
 
-        // A policy for an unknown plugin, a new plugin, and a changed configuration.
+        // The configuration changes, with a policy for an unknown plugin, and a plugin is added.
         configure_with_tables(&node, "[[plugin]]\nmatch = '10-adjsut'\n");
-        has("configuration", "differs from the configuration that nrid has read");
+        check_finding("configuration", "differs from the configuration that nrid has read");
         node.launch("20-new", &Program::Adjust, "");
-        has("plugin", "note 20-new: not launched: dropped in after the start");
+        check_finding("plugin", "note 20-new: not launched: dropped in after the start");
         assert!(
             node.ctl(&["status"])
                 .out()
@@ -215,12 +219,16 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         );
         node.ctl(&["reload"]).success();
         assert_eq!((findings(&node, "configuration"), findings(&node, "plugin")), (vec![], vec![]));
-        has("policy", "note [[plugin]] match = \"10-adjsut\": there is no such plugin");
-        assert!(node.log().contains("10-adjsut"), "nrid logs the unknown plugin, too");
+        check_finding("policy", "note [[plugin]] match = \"10-adjsut\": there is no such plugin");
+        assert!(
+            node.log().contains("10-adjsut"),
+            "the log of nrid lacks the unknown plugin: {}",
+            node.log()
+        );
 
         // `status` and `stop` work with a configuration that is invalid or not trusted.
         configure_with_tables(&node, "nonsense = 1\n");
-        has("configuration", "config.toml: line 6, column 1: unknown field `nonsense`");
+        check_finding("configuration", "config.toml: line 6, column 1: unknown field `nonsense`");
         let status = node.ctl(&["status"]).success();
         assert!(
             status.out().contains("20-new") && status.err().contains("warning: configuration"),
@@ -230,7 +238,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         node.configure("");
         fs::set_permissions(node.config(), std::os::unix::fs::PermissionsExt::from_mode(0o666))
             .unwrap();
-        has("configuration", "is not trusted");
+        check_finding("configuration", "is not trusted");
         assert!(node.ctl(&["status"]).success().err().contains("writable by everybody"));
         fs::write(node.config(), format!("state_dir = {:?}\nnonsense = 1\n", node.state_dir()))
             .unwrap();
@@ -244,7 +252,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
 
 #[test]
 fn a_call_while_nrid_exits_is_handled_by_the_next_nrid() {
-    for_each_runtime("idle", |runtime| {
+    for_each_runtime("idle exit", |runtime| {
         let node = Node::new(runtime);
         node.configure("idle_timeout = '60ms'");
         let journal =
@@ -263,20 +271,20 @@ fn a_call_while_nrid_exits_is_handled_by_the_next_nrid() {
             // The next call arrives before, during or after the idle exit.
             thread::sleep(std::time::Duration::from_millis(10 * n));
         }
-        assert!(nrids.len() > 1, "nrid never exited");
+        assert!(nrids.len() > 1, "nrid did not exit when it was idle");
     });
 }
 
 /// A creation whose plugin has not replied when nrid stops must not proceed without the reply: the
 /// next nrid sends CreateContainer again.
 #[test]
-fn a_request_in_progress_at_the_end_of_nrid_is_finished_by_the_next_one() {
-    let Some(go) = go("the end of nrid") else { return };
+fn the_next_nrid_finishes_a_request_that_was_in_progress() {
+    let Some(go_plugin) = go_plugin("the end of nrid") else { return };
     for_each_runtime("the end of nrid", |runtime| {
         let node = Node::new(runtime);
-        let go_on = node.path("go");
-        let rule = json!({"until": go_on, "adjust": {"annotations": {"a": "b"}}});
-        let journal = node.launch("10-slow", &go, &json!({"rules": [rule]}).to_string());
+        let resume = node.path("resume");
+        let rule = json!({"until": resume, "adjust": {"annotations": {"a": "b"}}});
+        let journal = node.launch("10-slow", &go_plugin, &json!({"rules": [rule]}).to_string());
         let id = node.id("c");
         let bundle = node.bundle(&id).make();
         thread::scope(|scope| {
@@ -284,7 +292,7 @@ fn a_request_in_progress_at_the_end_of_nrid_is_finished_by_the_next_one() {
             journal.wait_for("CreateContainer", &id);
             // `stop` waits for requests in progress for a limited time.
             node.ctl(&["stop"]).success();
-            fs::write(&go_on, "").unwrap();
+            fs::write(&resume, "").unwrap();
             creating.join().unwrap().success();
         });
         assert_eq!(bundle.oci_config()["annotations"]["a"], "b");
@@ -295,8 +303,8 @@ fn a_request_in_progress_at_the_end_of_nrid_is_finished_by_the_next_one() {
     });
 }
 
-/// Runtimes block signals of their hooks, and engines may block signals of the wrapper; nrid, which
-/// either may start, must not inherit that.
+/// An engine may call the wrapper with blocked signals. `nrid`, which the wrapper starts, must not
+/// inherit them.
 #[test]
 fn nrid_handles_signals_that_its_starter_blocked() {
     for_each_runtime("blocked signals", |runtime| {

@@ -11,32 +11,34 @@ use std::{
 
 /// Upper limit of a call: many times each timeout that these tests configure, and less than the
 /// deadline of `wait_until`.
-const BOUND: Duration = Duration::from_secs(30);
+const CALL_LIMIT: Duration = Duration::from_secs(30);
 
 fn create(node: &Node, name: &str) -> Ended {
     let id = node.id(name);
     let begin = Instant::now();
     let ended = node.create(&node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), &id);
-    assert!(begin.elapsed() < BOUND, "{name}: {:?}", begin.elapsed());
+    assert!(begin.elapsed() < CALL_LIMIT, "create of {name} took {:?}", begin.elapsed());
     ended
 }
 
+/// Reads the pids limit of a container.
 fn pids(node: &Node, id: &str) -> String {
     node.cgroup_file(id, "pids", "pids.max", "pids.max")
 }
 
+/// Returns a plugin's update of the pids limit.
 fn update(id: &str, limit: u64) -> Value {
     json!({"containerId": id, "linux": {"resources": {"pids": {"limit": limit}}}})
 }
 
 /// Returns a node with a launched plugin that has this policy and is stopped by SIGSTOP.
-fn node_with_stopped_plugin(runtime: &Runtime, go: &Program, on_failure: &str) -> Node {
+fn node_with_stopped_plugin(runtime: &Runtime, go_plugin: &Program, on_failure: &str) -> Node {
     let node = Node::new(runtime);
     node.configure(&format!(
         "plugin = [{{ match = 'bad', on_failure = '{on_failure}', timeout = '2s', \
             consecutive_timeouts = 2, restart_backoff = '100ms' }}]\n"
     ));
-    node.launch("10-bad", go, &json!({"events": ["CreateContainer"]}).to_string());
+    node.launch("10-bad", go_plugin, &json!({"events": ["CreateContainer"]}).to_string());
     create(&node, "before").success();
     let pid = node.status().unwrap()["plugins"][0]["pid"].as_u64().unwrap();
     Process(u32::try_from(pid).unwrap()).signal(Signal::STOP);
@@ -52,13 +54,13 @@ fn check_restarted(node: &Node) {
 
 #[test]
 fn on_failure_fail_refuses_creations_until_the_plugin_is_restarted() {
-    let Some(go) = go("on_failure = fail") else { return };
+    let Some(go_plugin) = go_plugin("on_failure = fail") else { return };
     for_each_runtime("on_failure = fail", |runtime| {
-        let node = node_with_stopped_plugin(runtime, &go, "fail");
+        let node = node_with_stopped_plugin(runtime, &go_plugin, "fail");
         for name in ["first", "second"] {
             let line = create(&node, name).refusal();
             for word in ["10-bad", "CREATE_CONTAINER", "no reply within 2s", &node.id(name)] {
-                assert!(line.contains(word), "{word:?} in {line}");
+                assert!(line.contains(word), "{word:?} is not in: {line}");
             }
             assert!(node.state(&node.id(name)).is_none());
         }
@@ -68,9 +70,9 @@ fn on_failure_fail_refuses_creations_until_the_plugin_is_restarted() {
 
 #[test]
 fn on_failure_ignore_creates_containers_without_the_plugin() {
-    let Some(go) = go("on_failure = ignore") else { return };
+    let Some(go_plugin) = go_plugin("on_failure = ignore") else { return };
     for_each_runtime("on_failure = ignore", |runtime| {
-        let node = node_with_stopped_plugin(runtime, &go, "ignore");
+        let node = node_with_stopped_plugin(runtime, &go_plugin, "ignore");
         for name in ["first", "second"] {
             create(&node, name).success();
         }
@@ -80,7 +82,7 @@ fn on_failure_ignore_creates_containers_without_the_plugin() {
 
 #[test]
 fn a_missing_required_plugin_refuses_creations_and_no_other_verb() {
-    let Some(go) = go("required") else { return };
+    let Some(go_plugin) = go_plugin("required") else { return };
     for_each_runtime("required", |runtime| {
         let node = Node::new(runtime);
         node.configure("plugin = [{ match = '10-guard', required = true }]\n");
@@ -88,11 +90,11 @@ fn a_missing_required_plugin_refuses_creations_and_no_other_verb() {
         let check_refused = |name: &str| {
             let line = create(&node, name).refusal();
             for word in ["10-guard", "required", &node.id(name)] {
-                assert!(line.contains(word), "{word:?} in {line}");
+                assert!(line.contains(word), "{word:?} is not in: {line}");
             }
         };
         check_refused("before");
-        let plugin = node.connect("10-guard", &go, "{}");
+        let plugin = node.connect("10-guard", &go_plugin, "{}");
         let id = node.id("c");
         create(&node, "c").success();
         plugin.stop();
@@ -106,19 +108,20 @@ fn a_missing_required_plugin_refuses_creations_and_no_other_verb() {
         }
         node.call(&["kill", &id, "KILL"]).success();
         node.call(&["delete", "--force", &id]).success();
-        let _back = node.connect("10-guard", &go, "{}");
+        let _plugin = node.connect("10-guard", &go_plugin, "{}");
         create(&node, "again").success();
     });
 }
 
-/// Returns a runtime that delays `create` of this container until the file `go` exists.
-fn held(node: &Node, runtime: &Runtime, id: &str) -> Runtime {
-    let path = node.path("held");
+/// Returns a runtime that delays `create` of this container until the file `release` exists. The
+/// runtime creates the file `working` before it waits.
+fn delaying_runtime(node: &Node, runtime: &Runtime, id: &str) -> Runtime {
+    let path = node.path("delaying_runtime");
     let text = format!(
-        "#!/bin/sh\ncase \" $* \" in *' create '*' {id} '*) : > '{working}'; while [ ! -e '{go}' \
-            ]; do sleep 0.02; done ;; esac\nexec '{real}' \"$@\"\n",
+        "#!/bin/sh\ncase \" $* \" in *' create '*' {id} '*) : > '{working}'; while \
+            [ ! -e '{release}' ]; do sleep 0.02; done ;; esac\nexec '{real}' \"$@\"\n",
         working = node.path("working").display(),
-        go = node.path("go").display(),
+        release = node.path("release").display(),
         real = runtime.path.display()
     );
     write_program(&path, &text);
@@ -127,7 +130,7 @@ fn held(node: &Node, runtime: &Runtime, id: &str) -> Runtime {
 
 #[test]
 fn the_update_of_the_later_creation_is_effective_whichever_creation_ends_first() {
-    let Some(go) = go("updates by several creations") else { return };
+    let Some(go_plugin) = go_plugin("updates by several creations") else { return };
     for_each_runtime("updates by several creations", |runtime| {
         let node = Node::new(runtime);
         let [target, first, second, third] =
@@ -135,36 +138,42 @@ fn the_update_of_the_later_creation_is_effective_whichever_creation_ends_first()
         node.ctl(&["start"]).success();
         let rules = [(&first, 41), (&second, 42), (&third, 43)]
             .map(|(id, limit)| json!({"id": id, "updates": [update(&target, limit)]}));
-        let updating = node.connect("10-update", &go, &json!({"rules": rules}).to_string());
-        // Delays the second creation after 10-update has replied and before its update is applied.
-        let go_on = node.path("go_on");
-        let slow = json!({"rules": [{"id": second, "until": go_on}]});
-        let slow = node.connect("20-slow", &go, &slow.to_string());
+        let updating = node.connect("10-update", &go_plugin, &json!({"rules": rules}).to_string());
+        // 20-slow delays the second creation: 10-update has replied, its update is not yet applied.
+        let resume = node.path("resume");
+        let slow_rules = json!({"rules": [{"id": second, "until": resume}]});
+        let slow = node.connect("20-slow", &go_plugin, &slow_rules.to_string());
         let resources = r#"{"pids": {"limit": 50}}"#;
         node.create(&node.bundle(&target).resources(resources).make(), &target).success();
-        let real = held(&node, runtime, &first);
+        let delaying = delaying_runtime(&node, runtime, &first);
         let create = |id: &str| {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
-            let mut command = node.wrapper_of(&real);
+            let mut command = node.wrapper_of(&delaying);
             command.args(["create", "--bundle"]).arg(bundle.dir()).arg(id);
             node.run(command).success();
         };
         thread::scope(|scope| {
-            let held = scope.spawn(|| create(&first));
-            wait_until("the runtime of the first", || node.path("working").exists().then_some(()));
+            let first_creation = scope.spawn(|| create(&first));
+            wait_until("the runtime of the first creation", || {
+                node.path("working").exists().then_some(())
+            });
             assert_eq!(pids(&node, &target), "41");
-            let delayed = scope.spawn(|| create(&second));
+            let second_creation = scope.spawn(|| create(&second));
             slow.journal.wait_for("CreateContainer", &second);
-            // The third starts when 10-update has replied to the second, which is not applied yet.
-            let last = scope.spawn(|| create(&third));
+            // The third creation starts while the update of the second one is not yet applied.
+            let third_creation = scope.spawn(|| create(&third));
             updating.journal.wait_for("RunPodSandbox", &third);
-            fs::write(&go_on, "").unwrap();
-            last.join().unwrap();
-            delayed.join().unwrap();
-            assert_eq!(pids(&node, &target), "43", "the update of the third creation");
+            fs::write(&resume, "").unwrap();
+            third_creation.join().unwrap();
+            second_creation.join().unwrap();
+            assert_eq!(
+                pids(&node, &target),
+                "43",
+                "the update of the third creation is not effective"
+            );
             assert!(node.state(&first).is_none(), "the first creation ended before the others");
-            fs::write(node.path("go"), "").unwrap();
-            held.join().unwrap();
+            fs::write(node.path("release"), "").unwrap();
+            first_creation.join().unwrap();
         });
         assert_eq!(pids(&node, &target), "43");
         node.ctl(&["verify", &target]).success();
@@ -177,19 +186,23 @@ fn the_update_of_the_later_creation_is_effective_whichever_creation_ends_first()
             order(&updating.journal),
             [&target, &first, &second, &third].map(|id| json!(id))
         );
-        assert_eq!(order(&slow.journal), order(&updating.journal), "one order at every plugin");
+        assert_eq!(
+            order(&slow.journal),
+            order(&updating.journal),
+            "the plugins received the creations in different orders"
+        );
     });
 }
 
 #[test]
 fn a_plugin_can_request_updates_from_inside_its_handlers() {
-    let Some(go) = go("updates from inside") else { return };
+    let Some(go_plugin) = go_plugin("updates from inside") else { return };
     for_each_runtime("updates from inside", |runtime| {
         let node = Node::new(runtime);
         let (target, id) = (node.id("target"), node.id("c"));
         node.ctl(&["start"]).success();
-        // In every handler, also in those during which nrid holds the container lock, the plugin
-        // requests updates of another container and of the container of the event.
+        // In each handler the plugin requests updates of another container and of the container of
+        // the event, although nrid holds the container lock during some of the events.
         let rule = |(n, event): (usize, &&str)| {
             let limit = 100 + n as u64;
             json!({"event": event, "unsolicited": [update(&target, limit), update(&id, limit)]})
@@ -197,7 +210,7 @@ fn a_plugin_can_request_updates_from_inside_its_handlers() {
         let rules: Vec<_> = View::EVENTS.iter().enumerate().map(rule).collect();
         let resources = r#"{"pids": {"limit": 50}}"#;
         node.create(&node.bundle(&target).resources(resources).make(), &target).success();
-        let plugin = node.connect("10-updates", &go, &json!({"rules": rules}).to_string());
+        let plugin = node.connect("10-updates", &go_plugin, &json!({"rules": rules}).to_string());
         let begin = Instant::now();
         create(&node, "c").success();
         for call in [
@@ -208,7 +221,7 @@ fn a_plugin_can_request_updates_from_inside_its_handlers() {
             node.call(call).success();
         }
         plugin.journal.wait_for("RemovePodSandbox", &id);
-        assert!(begin.elapsed() < BOUND, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < CALL_LIMIT, "the calls took {:?}", begin.elapsed());
         wait_until("the last update", || (pids(&node, &target) == "110").then_some(()));
         node.call(&["delete", "--force", &target]).success();
     });

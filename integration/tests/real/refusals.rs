@@ -1,5 +1,5 @@
-//! Refusals of bad input: exit code 1, one line that names the path, id or field, and no change on
-//! the host.
+//! Refusals of bad input: exit code 1, one line on stderr that names the path, id or field, and no
+//! change of the host.
 
 use nri_integration::*;
 use std::{fs, process::Command};
@@ -27,22 +27,26 @@ impl Case {
         command
     }
 
-    /// Checks that the call is refused in a line that names all of `named`, and that it changed no
-    /// bundle, created no cgroup and no container, and sent no event to plugins.
+    /// Checks that a call is refused in a line that contains all texts of `named`, changes no
+    /// bundle, creates no cgroup and no container, and causes no event.
     fn check(&self, command: Command, named: &[&str]) {
         let before = digest_tree(self.bundle.dir());
         let shown = format!("{command:?}");
         let line = self.node.run(command).refusal();
         for word in named {
-            assert!(line.contains(word), "{shown}: {word:?} is not named: {line}");
+            assert!(line.contains(word), "{shown}: {word:?} is not in: {line}");
         }
         assert_eq!(digest_tree(self.bundle.dir()), before, "{shown}: the bundle has changed");
         assert_eq!(cgroups_of(self.node.prefix()), Vec::<std::path::PathBuf>::new(), "{shown}");
         assert!(self.node.state(&self.id).is_none(), "{shown}");
-        assert_eq!(self.journal.about(&self.id), Vec::<serde_json::Value>::new(), "{shown}");
+        assert_eq!(
+            self.journal.entries_about(&self.id),
+            Vec::<serde_json::Value>::new(),
+            "{shown}"
+        );
     }
 
-    /// Checks that `nrid`, where it runs, has no record of a container or pod.
+    /// Checks that `nrid`, if it runs, has no record of a container or pod.
     fn check_no_record(&self) {
         if let Some(status) = self.node.status() {
             assert_eq!((&status["containers"], &status["pods"]), (&0.into(), &0.into()));
@@ -127,7 +131,7 @@ fn a_refusal_names_what_is_wrong_in_the_configuration() {
         case.check(case.create(), &[path]);
         fs::create_dir(&config).unwrap();
         case.check(case.create(), &[path]);
-        // Verbs without an event do not need it.
+        // Verbs without an event do not need the configuration.
         let state = case.node.call(&["state", &case.id]);
         assert!(!state.err().contains(path), "{}", state.err());
         fs::remove_dir(&config).unwrap();
@@ -162,12 +166,16 @@ fn a_refusal_names_a_duplicate_container_id() {
             again.args(["create", "--bundle"]).arg(bundle.dir()).arg(&case.id);
             let refused = case.node.run(again);
             assert_eq!(refused.code, Some(1));
-            assert!(refused.err().contains("exist"), "the runtime's message: {}", refused.err());
+            assert!(
+                refused.err().contains("exist"),
+                "stderr lacks the runtime's message: {}",
+                refused.err()
+            );
         }
         assert_eq!(digest_tree(case.bundle.dir()), before);
         assert_eq!(digest_tree(other.dir()), other_before);
         assert_eq!(case.node.state(&case.id).unwrap()["status"], "created");
-        // Events arrive in order: those of the refused calls would precede PostStartContainer.
+        // Events arrive in order: an event of a refused call would precede PostStartContainer.
         case.node.call(&["start", &case.id]).success();
         case.journal.wait_for("PostStartContainer", &case.id);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! `run`: the wrapper executes the runtime in its own process, so that hooks and exit detection
-//! report everything after that.
+//! `run`: the wrapper executes the runtime in its own process. Hooks and the exit watch of `nrid`
+//! report the later events.
 
 use nri_integration::*;
 use std::process::Command;
@@ -80,7 +80,7 @@ fn a_kept_run_without_environment_has_all_events() {
             assert_eq!(
                 journal.events(&id).last().unwrap(),
                 "StopPodSandbox",
-                "the container is not deleted yet"
+                "an event was sent after StopPodSandbox, before the delete"
             );
         } else {
             limitation("run --keep", &format!("{} has no such option", runtime.name));
@@ -105,8 +105,8 @@ fn a_run_that_the_runtime_refuses_is_rolled_back() {
         let ended = node.run(run(&node, &[], &bundle, &id));
         assert!(ended.code.is_some_and(|c| c != 0), "{ended:?}");
         assert!(ended.err().contains("/nonexistent/program"), "{}", ended.err());
-        // The wrapper has become the runtime and cannot report the failure: nrid detects it by
-        // itself, or at the delete that engines send.
+        // The wrapper has executed the runtime and cannot report the failure. nrid detects the
+        // failure by itself, or at the `delete` that engines call.
         node.call(&["delete", "--force", &id]);
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(bundle.bytes(), original);

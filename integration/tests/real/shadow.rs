@@ -1,4 +1,4 @@
-//! `mode = "shadow"`, which calls plugins and applies nothing, and containers that opt out.
+//! `mode = "shadow"`, in which plugins are called but nothing is applied; containers that opt out.
 
 use nri_integration::*;
 use std::fs;
@@ -36,7 +36,7 @@ fn shadow_mode_calls_plugins_and_changes_nothing() {
     });
 }
 
-/// Outside of shadow mode a required plugin that does not start keeps `nrid` from starting.
+/// In other modes, `nrid` does not start if a required plugin does not start.
 #[test]
 fn a_required_plugin_that_fails_refuses_nothing_in_shadow_mode() {
     for_each_runtime("shadow's required plugins", |runtime| {
@@ -70,18 +70,21 @@ fn shadow_mode_logs_what_would_change() {
         node.call(&["delete", "--force", &id]).success();
         let log = node.log();
         for change in ["/linux/resources/pids/limit: 50 -> 77", "/process/env: + ADDED"] {
-            assert!(log.contains(change), "{change} in {log}");
+            assert!(log.contains(change), "{change:?} is not in: {log}");
         }
-        assert!(!log.contains("by 10"), "values of variables may be secrets: {log}");
+        assert!(
+            !log.contains("by 10"),
+            "the log has the value of a variable, which may be secret: {log}"
+        );
     });
 }
 
 #[test]
 fn an_annotation_opts_a_container_out_where_configured() {
     for_each_runtime("opting out", |runtime| {
-        for allowed in [true, false] {
+        for is_configured in [true, false] {
             let node = Node::new(runtime);
-            node.configure(if allowed {
+            node.configure(if is_configured {
                 "opt_out = { annotation = 'example.org/no-nri' }\n"
             } else {
                 ""
@@ -91,8 +94,8 @@ fn an_annotation_opts_a_container_out_where_configured() {
             let bundle = node.bundle(&id).annotation("example.org/no-nri=true").make();
             let original = bundle.bytes();
             node.create(&bundle, &id).success();
-            assert_eq!(bundle.bytes() == original, allowed);
-            assert_eq!(journal.events(&id).is_empty(), allowed);
+            assert_eq!(bundle.bytes() == original, is_configured);
+            assert_eq!(journal.events(&id).is_empty(), is_configured);
             node.call(&["start", &id]).success();
             node.call(&["delete", "--force", &id]).success();
         }

@@ -1,16 +1,15 @@
-//! Calls for something that has ended or already runs: an update of a stopped container, a second
-//! `nrid`.
+//! An update of a stopped container, and the start of a second `nrid`.
 
 use nri_integration::*;
 use std::time::{Duration, Instant};
 
 #[test]
 fn an_update_of_a_stopped_container_is_not_notified() {
-    let Some(go) = go("update of a stopped container") else { return };
+    let Some(go_plugin) = go_plugin("update of a stopped container") else { return };
     for_each_runtime("update of a stopped container", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-observer", &go, "{}");
+        let plugin = node.connect("10-observer", &go_plugin, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
@@ -25,8 +24,8 @@ fn an_update_of_a_stopped_container_is_not_notified() {
     });
 }
 
-/// A second `nrid` that waited, for example one whose wrapper was killed meanwhile, would take over
-/// when the first one is stopped.
+/// A second `nrid` must not wait for the first one to end: when `nrictl stop` has ended the first
+/// one, the second one would take its place.
 #[test]
 fn a_second_nrid_exits_at_once_while_the_first_one_replies() {
     for_each_runtime("a second nrid", |runtime| {
@@ -41,13 +40,13 @@ fn a_second_nrid_exits_at_once_while_the_first_one_replies() {
             .arg("--config")
             .arg(node.config());
         let begin = Instant::now();
-        let said = node.run(second);
-        wait_until("the message of the second", || (!said.out().is_empty()).then_some(()));
-        assert!(said.out().contains("runs already"), "{}", said.out());
-        // `start_timeout` is 20 s: for so long a second nrid waits for a first one that is ending.
+        let output = node.run(second);
+        wait_until("the message of the second nrid", || (!output.out().is_empty()).then_some(()));
+        assert!(output.out().contains("runs already"), "{}", output.out());
+        // A second nrid waits up to `start_timeout`, 20 s, for a first one that is exiting.
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         node.ctl(&["stop"]).success();
-        // The process of the first may still be exiting; a second that took over would stay.
-        wait_until("both to exit", || node.nrids().is_empty().then_some(()));
+        // The first nrid may still be exiting. A second one that had waited would keep running.
+        wait_until("both nrids to exit", || node.nrids().is_empty().then_some(()));
     });
 }

@@ -1,4 +1,5 @@
-//! `run` in a terminal: its size, the interrupt key, the exit code.
+//! `run` in a terminal: changes of its size and the interrupt key reach the container, and the exit
+//! code is that of the container.
 
 use nri_integration::*;
 
@@ -18,11 +19,13 @@ while :; do
 done
 "#;
 
-/// Runs [`SCRIPT`] in a terminal. Returns whether a change of the terminal's size reaches it.
-fn play(command: &std::process::Command) -> bool {
+/// Runs [`SCRIPT`] in a terminal. Returns whether a change of the terminal's size reaches the
+/// script.
+fn run_script(command: &std::process::Command) -> bool {
     let terminal = Terminal::run(command);
     terminal.wait_for("ready.");
-    // Runtimes pass a change on with a delay, and may miss one: change and request it repeatedly.
+    // Runtimes pass on a change with a delay and may miss one: change and query the size
+    // repeatedly.
     let resized = (1..=100).any(|n| {
         terminal.resize(30 + n, 101);
         terminal.write("size\n");
@@ -36,12 +39,12 @@ fn play(command: &std::process::Command) -> bool {
     terminal.write("count\n");
     terminal.wait_for("count 1.");
     terminal.write("quit\n");
-    assert_eq!(terminal.end(), Some(7));
+    assert_eq!(terminal.wait_for_exit(), Some(7));
     resized
 }
 
 #[test]
-fn a_terminal_has_its_size_its_interrupt_and_the_exit_code() {
+fn size_changes_and_interrupts_of_a_terminal_reach_the_container() {
     for_each_runtime("terminal", |runtime| {
         let node = Node::new(runtime);
         let journal =
@@ -51,13 +54,20 @@ fn a_terminal_has_its_size_its_interrupt_and_the_exit_code() {
         let original = bundle.bytes();
         let call = |mut command: std::process::Command| {
             command.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);
-            play(&command)
+            run_script(&command)
         };
-        let bare = call(runtime.command(&node.root()));
-        if !bare {
-            limitation("terminal size", &format!("{} itself does not pass it on", runtime.name));
+        let bare_passes_on_size = call(runtime.command(&node.root()));
+        if !bare_passes_on_size {
+            limitation(
+                "terminal size",
+                &format!("{} does not pass on changes of the size", runtime.name),
+            );
         }
-        assert_eq!(call(node.wrapper()), bare, "the size arrives as with the bare runtime");
+        assert_eq!(
+            call(node.wrapper()),
+            bare_passes_on_size,
+            "changes of the size are not passed on as by the bare runtime"
+        );
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(journal.events(&id), life_cycle(&[]));
         assert_eq!(bundle.bytes(), original);

@@ -3,10 +3,11 @@
 use nri_integration::*;
 
 const HOOK: &str = "[[create.hooks]]\nstage = \"poststop\"\npath = \"/bin/true\"\n";
-const NAME: &str = "required-plugins.noderesource.dev";
+/// Annotation that names required plugins.
+const REQUIRED_PLUGINS: &str = "required-plugins.noderesource.dev";
 
-/// Creates a container with this annotation, under these rules and with a plugin `10-adjust` that
-/// injects a hook. Returns the line of the refusal, or `None` if the container was created.
+/// Configures the default validator with these rules and creates a container with this annotation.
+/// A plugin `10-adjust` injects a hook. Returns the error of a refused creation, else `None`.
 fn refusal(runtime: &Runtime, rules: &str, annotation: &str) -> Option<String> {
     let node = Node::new(runtime);
     node.configure(&format!("default_validator = {{ enable = true, {rules} }}"));
@@ -31,22 +32,26 @@ fn refusal(runtime: &Runtime, rules: &str, annotation: &str) -> Option<String> {
 #[test]
 fn the_default_validator_enforces_its_rules() {
     for_each_runtime("default validator", |runtime| {
-        let refused = |rules: &str, annotation: &str, words: &[&str]| {
+        let check_refused = |rules: &str, annotation: &str, words: &[&str]| {
             let line = refusal(runtime, rules, annotation);
             let line = line.unwrap_or_else(|| panic!("{rules} {annotation}: not refused"));
             assert!(words.iter().all(|w| line.contains(w)), "{rules} {annotation}: {line}");
         };
-        let accepted =
+        let check_created =
             |rules: &str, annotation: &str| assert_eq!(refusal(runtime, rules, annotation), None);
-        accepted("", "");
-        refused("reject_oci_hook_adjustment = true", "", &["10-adjust", "OCI hook"]);
-        accepted("required_plugins = ['10-adjust', 'adjust']", "");
-        refused("required_plugins = ['missing']", "", &["missing", "not present"]);
-        refused("", &format!("{NAME}=[ \"missing\" ]"), &["missing", "not present"]);
-        accepted("", &format!("{NAME}=[ \"adjust\" ]"));
+        check_created("", "");
+        check_refused("reject_oci_hook_adjustment = true", "", &["10-adjust", "OCI hook"]);
+        check_created("required_plugins = ['10-adjust', 'adjust']", "");
+        check_refused("required_plugins = ['missing']", "", &["missing", "not present"]);
+        check_refused(
+            "",
+            &format!("{REQUIRED_PLUGINS}=[ \"missing\" ]"),
+            &["missing", "not present"],
+        );
+        check_created("", &format!("{REQUIRED_PLUGINS}=[ \"adjust\" ]"));
         let tolerate = "required_plugins = ['missing'], tolerate_missing_plugins_annotation = \
             'example.org/tolerate'";
-        accepted(tolerate, "example.org/tolerate=true");
-        refused(tolerate, "example.org/tolerate=false", &["missing"]);
+        check_created(tolerate, "example.org/tolerate=true");
+        check_refused(tolerate, "example.org/tolerate=false", &["missing"]);
     });
 }

@@ -5,10 +5,10 @@ use std::fs;
 
 const MIB: u64 = 1 << 20;
 
-/// Resources that the engine requests.
+/// Returns the resources that the engine requests, as JSON.
 fn requested_resources() -> String {
-    let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
-    let hugepages = if hugepages() {
+    let cpuset = if has_cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
+    let hugepages = if has_hugepages() {
         r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"#
     } else {
         ""
@@ -26,6 +26,7 @@ fn other_cpu() -> &'static str {
     if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { "1" } else { "0" }
 }
 
+/// Creates a bundle as an engine does.
 fn bundle(node: &Node, id: &str, arguments: &[&str]) -> Bundle {
     node.bundle(id)
         .resources(&requested_resources())
@@ -72,9 +73,9 @@ pids = 77
             96 * MIB
         ),
     );
-    let cpuset = if cpusets() { format!("cpus = '{}'", other_cpu()) } else { String::new() };
-    let hugepages = if hugepages() { "hugepages = { '2MB' = 8388608 }" } else { "" };
-    let unified = if unified_cgroups() { "unified = { 'memory.high' = '83886080' }" } else { "" };
+    let cpuset = if has_cpusets() { format!("cpus = '{}'", other_cpu()) } else { String::new() };
+    let hugepages = if has_hugepages() { "hugepages = { '2MB' = 8388608 }" } else { "" };
+    let unified = if is_cgroup_v2() { "unified = { 'memory.high' = '83886080' }" } else { "" };
     node.launch(
         "20-more",
         &Program::Adjust,
@@ -98,6 +99,7 @@ quota = 25000
     );
 }
 
+/// Checks the values that the container reports, the hook and the runtime's state.
 fn check(node: &Node, id: &str, output: &str) {
     let seen = Report::parse(output);
     seen.check(&[
@@ -117,17 +119,17 @@ fn check(node: &Node, id: &str, output: &str) {
     assert_eq!(seen.get("env.REMOVED"), None);
     let mount = seen.get("mount./from-10").expect("the plugin's mount");
     assert!(mount.contains("ro,nosuid"), "{mount}");
-    if cpusets() {
+    if has_cpusets() {
         seen.check(&[("cpuset.cpus", other_cpu()), ("cpuset.mems", "0")]);
     }
-    if hugepages() {
+    if has_hugepages() {
         seen.check(&[("hugetlb.2MB.limit_in_bytes|hugetlb.2MB.max", "8388608")]);
     }
-    if unified_cgroups() {
+    if is_cgroup_v2() {
         seen.check(&[("memory.high", "83886080")]);
     }
-    let hooked = fs::read_to_string(node.path("hooked")).expect("the hook ran");
-    assert!(hooked.contains(id), "the hook reads the container state: {hooked}");
+    let hook_input = fs::read_to_string(node.path("hooked")).expect("the hook ran");
+    assert!(hook_input.contains(id), "the hook has not read the container state: {hook_input}");
     let annotations = &node.state(id).unwrap()["annotations"];
     assert_eq!(annotations["example.org/added"], "by 10");
     assert_eq!(annotations["example.org/kept"], "by the engine");
@@ -148,7 +150,7 @@ fn a_created_container_has_the_values_of_plugins() {
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
         check(&node, &id, &created.out());
         node.call(&["delete", "--force", &id]).success();
-        assert_eq!(bundle.bytes(), original, "config.json is restored after delete");
+        assert_eq!(bundle.bytes(), original, "config.json was not restored after delete");
     });
 }
 
@@ -166,6 +168,34 @@ fn a_run_container_has_the_values_of_plugins() {
         wait_until("the probe", || ran.out().contains("ready=1").then_some(()));
         check(&node, &id, &ran.out());
         node.call(&["delete", "--force", &id]).success();
-        assert_eq!(bundle.bytes(), original, "config.json is restored after delete");
+        assert_eq!(bundle.bytes(), original, "config.json was not restored after delete");
+    });
+}
+
+/// runc gives the container's variables to `createContainer` hooks without an environment, which
+/// run as root on the host: an image could load code into them.
+#[test]
+fn a_hook_of_a_plugin_does_not_inherit_the_environment_of_the_container() {
+    for_each_runtime("hook environment", |runtime| {
+        let node = Node::new(runtime);
+        let (bare, own) = (node.path("bare"), node.path("own"));
+        let hook = |env: &str, file: &std::path::Path| {
+            let script = format!("tr '\\\\0' ' ' </proc/self/environ >{}", file.display());
+            format!(
+                "[[create.hooks]]\nstage = 'create_container'\npath = '/bin/sh'\n\
+                 args = ['sh', '-c', \"{script}\"]\nenv = {env}\n"
+            )
+        };
+        let rules = hook("[]", &bare) + &hook("['A=b', 'PATH=/usr/bin:/bin']", &own);
+        node.launch("10-adjust", &Program::Adjust, &rules);
+        let id = node.id("c");
+        node.create(&node.bundle(&id).env("LD_EVIL=yes").make(), &id).success();
+        let read = |file| fs::read_to_string(file).unwrap();
+        assert_eq!(
+            read(&bare).trim(),
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        );
+        assert_eq!(read(&own).trim(), "A=b PATH=/usr/bin:/bin");
+        node.call(&["delete", "--force", &id]).success();
     });
 }

@@ -1,9 +1,9 @@
-//! Both releases accept the same configuration file.
+//! The earlier and the current release accept and refuse the same configuration files.
 
 use super::releases;
 use std::process::Command;
 
-/// Every key of the earlier release.
+/// A configuration file with every key of the earlier release.
 const ALL_KEYS: &str = r#"
 disable = false
 plugin_path = "/opt/nri/plugins"
@@ -39,6 +39,8 @@ path = "/usr/bin/crun"
 [[plugin]]
 match = "*"
 deny = ["hooks", "mounts", "devices", "cdi_devices", "namespaces", "seccomp", "update", "evict"]
+capabilities = []
+no_new_privs = true
 [[plugin]]
 match = "10-adjust"
 allow = ["env", "resources"]
@@ -68,13 +70,13 @@ fn a_configuration_with_every_key_is_accepted_by_both_releases() {
     let Some(releases) = releases("configuration of both releases") else { return };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("config.toml");
-    for (text, accepted) in [(ALL_KEYS, true), ("unknown_key = 1\n", false)] {
+    for (text, is_valid) in [(ALL_KEYS, true), ("unknown_key = 1\n", false)] {
         std::fs::write(&file, text).unwrap();
         for release in &releases {
             let mut check = Command::new(release.dir.join("nrid"));
             let output = check.args(["--check", "--config"]).arg(&file).output().unwrap();
             let err = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.success(), accepted, "{} release: {err}", release.name);
+            assert_eq!(output.status.success(), is_valid, "{} release: {err}", release.name);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Containers in different states, and the checks before and after a takeover.
+//! Containers in different states, and checks of them before and after a takeover.
 
 use nri_integration::*;
 use serde_json::json;
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// Adjustment of the plugin: an environment variable and an rlimit, which `exec` adds from a
-/// marker, and a resource.
+/// Adjustment of the plugin: an environment variable, an rlimit and a pids limit. `exec` adds
+/// variable and rlimit, which it reads from the container's marker in the state directory.
 const ADJUSTMENT: &str = r#"
 [create]
 env = { set = { TAKEOVER = "yes" } }
@@ -16,7 +16,7 @@ soft = 2048
 [create.resources]
 pids = 77
 "#;
-/// Memory limit that an engine sets by an update.
+/// Memory limit that the engine sets by an update.
 pub(crate) const MEMORY: &str = "67108864";
 
 /// A container of a [`Fleet`].
@@ -33,8 +33,9 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn new(runtime: &Runtime, programs: &super::Release) -> Self {
-        let node = Node::with_programs(runtime, &programs.dir);
+    /// Creates a node with the programs of a release.
+    pub(crate) fn new(runtime: &Runtime, release: &super::Release) -> Self {
+        let node = Node::with_programs(runtime, &release.dir);
         node.configure("engines = { crio = 'ours' }");
         node.launch_in_sessions("10-adjust", &Program::Adjust, ADJUSTMENT);
         let process = json!({
@@ -45,7 +46,8 @@ impl Fleet {
         Self { node }
     }
 
-    /// Creates a bundle. `pod` is the id of a pod, as of CRI-O, and the kind of this container.
+    /// Creates a bundle. `pod` is the id of the container's pod and the kind of the container,
+    /// which become annotations as CRI-O writes them.
     pub(crate) fn bundle(&self, name: &str, pod: Option<(&str, &str)>) -> Member {
         let id = self.node.id(name);
         let bundle = self.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
@@ -55,33 +57,37 @@ impl Fleet {
         Member { original: bundle.bytes(), id, bundle }
     }
 
-    pub(crate) fn created(&self, name: &str) -> Member {
+    /// Creates a container and does not start it.
+    pub(crate) fn create(&self, name: &str) -> Member {
         let member = self.bundle(name, None);
         self.node.create(&member.bundle, &member.id).success();
         member
     }
 
-    pub(crate) fn running(&self, name: &str, pod: Option<(&str, &str)>) -> Member {
+    /// Creates and starts a container.
+    pub(crate) fn run(&self, name: &str, pod: Option<(&str, &str)>) -> Member {
         let member = self.bundle(name, pod);
         self.node.create(&member.bundle, &member.id).success();
         self.node.call(&["start", &member.id]).success();
         member
     }
 
-    /// Calls `exec` with a process without the plugin's adjustment, which the marker has to add.
+    /// Calls `exec`, and checks that the wrapper adds the plugin's variable and rlimit to the
+    /// process.
     #[track_caller]
     pub(crate) fn check_exec(&self, id: &str) {
         let process = self.node.path("process.json");
         self.node.call(&["exec", "--process", process.to_str().unwrap(), id]).success();
     }
 
-    /// Updates the memory limit and checks that the plugin's limit stays.
+    /// Updates the memory limit, and checks that the plugin's pids limit stays effective.
     #[track_caller]
     pub(crate) fn check_update(&self, id: &str, memory: &str) {
         self.node.call(&["update", "--memory", memory, "--memory-swap", memory, id]).success();
         self.check_limits(id, memory);
     }
 
+    /// Checks the memory limit of the engine and the pids limit of the plugin.
     #[track_caller]
     pub(crate) fn check_limits(&self, id: &str, memory: &str) {
         let pid = self.node.state(id).expect("the runtime knows the container")["pid"].clone();
@@ -91,51 +97,52 @@ impl Fleet {
         self.node.ctl(&["verify", id]).success();
     }
 
-    /// Kills and deletes a container.
-    pub(crate) fn end(&self, member: &Member) {
+    /// Kills and deletes a container, and checks that its bundle is restored.
+    pub(crate) fn remove(&self, member: &Member) {
         self.node.call(&["kill", &member.id, "KILL"]).success();
-        wait_until("a stopped container", || {
+        wait_until("the container to stop", || {
             (self.node.state(&member.id)?["status"] == "stopped").then_some(())
         });
         self.node.call(&["delete", &member.id]).success();
         self.check_restored(member);
     }
 
-    /// Waits until `config.json` is the engine's again, with nothing beside it.
+    /// Waits until `config.json` is restored; then checks that the bundle has no other file.
     pub(crate) fn check_restored(&self, member: &Member) {
-        wait_until(format_args!("config.json of {}", member.id), || {
+        wait_until(format_args!("the restored config.json of {}", member.id), || {
             (member.bundle.bytes() == member.original).then_some(())
         });
-        let left = fs::read_dir(member.bundle.dir()).unwrap().count();
-        assert_eq!(left, 1, "only config.json is left in the bundle of {}", member.id);
+        let files = fs::read_dir(member.bundle.dir()).unwrap().count();
+        assert_eq!(files, 1, "the bundle of {} has files besides config.json", member.id);
     }
 
-    /// Checks that `nrid` knows no container any more and that the plugin's session received each
-    /// event once, in order.
+    /// Checks that `nrid` has no containers, pods and records any more, and that the plugin
+    /// received each event once and in order in its current session.
     pub(crate) fn check_nothing_left(&self) {
-        wait_until("no container and no pod", || {
+        wait_until("nrid to have no container and no pod", || {
             let status = self.node.status()?;
             (status["containers"] == 0 && status["pods"] == 0).then_some(())
         });
         for records in ["containers", "pods", "exec"] {
-            wait_until(format_args!("no records of {records}"), || {
+            wait_until(format_args!("the removal of the records of {records}"), || {
                 self.node.records(records).is_empty().then_some(())
             });
         }
         let journal = self.session();
-        wait_until("all events", || {
+        wait_until("the plugin to receive all removals", || {
             View::of_session(&journal).unfinished().is_empty().then_some(())
         });
-        assert_eq!(View::of_session(&journal).wrong, [""; 0]);
+        assert_eq!(View::of_session(&journal).out_of_order, [""; 0]);
     }
 
-    /// Journal of the plugin's session with the `nrid` that runs.
+    /// Waits until the plugin is synchronized with the running `nrid`. Returns the journal of this
+    /// session.
     pub(crate) fn session(&self) -> PathBuf {
         let nrid = self.node.nrid().expect("nrid runs").0;
         wait_until("the plugin's session", || {
             let mut sessions = self.node.sessions().into_iter();
-            let of_nrid = |process: &Process| process.parent() == Some(nrid);
-            let (_, journal) = sessions.find(|(process, _)| of_nrid(process))?;
+            let is_launched_by_nrid = |process: &Process| process.parent() == Some(nrid);
+            let (_, journal) = sessions.find(|(process, _)| is_launched_by_nrid(process))?;
             View::of_session(&journal).synchronized.then_some(journal)
         })
     }
@@ -146,7 +153,7 @@ impl Fleet {
             members.iter().map(|member| member.id.clone()).collect()
         };
         let expected = (ids(containers), ids(pods));
-        wait_until(format_args!("{expected:?} in {:?}", journal.path()), || {
+        wait_until(format_args!("the plugin of {:?} to know {expected:?}", journal.path()), || {
             let view = View::of(&journal.entries());
             ((view.containers(), view.pods()) == expected).then_some(())
         });

@@ -1,4 +1,5 @@
-//! One release uninstalls what the other has installed, byte for byte.
+//! Installations of one release are uninstalled by another release: `nrictl uninstall` restores
+//! every file of the engine byte for byte.
 
 use super::{Release, for_each_direction};
 use nri_integration::write_program;
@@ -13,7 +14,8 @@ use std::{
 /// Paths and contents of files.
 type Files = [(&'static str, &'static str)];
 
-/// Engines, their configuration files, and the options of `nrictl install`.
+/// Installations to test: engine, the engine's configuration files, and options of
+/// `nrictl install`.
 const INSTALLATIONS: &[(&str, &Files, &str)] = &[
     ("docker", &[], ""),
     (
@@ -58,8 +60,8 @@ const INSTALLATIONS: &[(&str, &Files, &str)] = &[
     ("crio", &[], ""),
 ];
 
-/// Creates a root directory with the wrapper, crun and an engine's files.
-fn image(files: &Files) -> tempfile::TempDir {
+/// Creates a root directory with the wrapper, crun and an engine's configuration files.
+fn make_image(files: &Files) -> tempfile::TempDir {
     let image = tempfile::tempdir().unwrap();
     for dir in ["etc", "usr/bin", "usr/local/bin"] {
         fs::create_dir_all(image.path().join(dir)).unwrap();
@@ -75,7 +77,7 @@ fn image(files: &Files) -> tempfile::TempDir {
     image
 }
 
-/// Reads mode and contents of everything below a directory.
+/// Reads mode and contents of all files and directories below a directory.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -94,6 +96,7 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     found
 }
 
+/// Runs `nrictl` of a release, which must succeed, on a root directory. Returns its output.
 #[track_caller]
 fn nrictl(release: &Release, image: &Path, arguments: &str) -> String {
     let mut command = Command::new(release.dir.join("nrictl"));
@@ -108,15 +111,15 @@ fn nrictl(release: &Release, image: &Path, arguments: &str) -> String {
 fn an_installation_is_uninstalled_byte_for_byte_by_the_other_release() {
     for_each_direction("install and uninstall", |from, to| {
         for (engine, files, options) in INSTALLATIONS {
-            let image = image(files);
+            let image = make_image(files);
             let before = snapshot(image.path());
             nrictl(from, image.path(), &format!("install {engine} {options}"));
-            assert_ne!(snapshot(image.path()), before, "{engine} {options}");
+            assert_ne!(snapshot(image.path()), before, "{engine} {options}: nothing was installed");
             nrictl(to, image.path(), &format!("uninstall {engine}"));
             assert_eq!(
                 snapshot(image.path()),
                 before,
-                "{engine} {options} {files:?}: from the {} release",
+                "{engine} {options} {files:?}: installed by the {} release",
                 from.name
             );
         }
@@ -127,7 +130,7 @@ fn an_installation_is_uninstalled_byte_for_byte_by_the_other_release() {
 fn an_installation_repeated_by_the_other_release_is_uninstalled_byte_for_byte() {
     for_each_direction("install again and uninstall", |from, to| {
         for (engine, files, options) in INSTALLATIONS {
-            let image = image(files);
+            let image = make_image(files);
             let before = snapshot(image.path());
             for release in [from, to] {
                 nrictl(release, image.path(), &format!("install {engine} {options}"));
@@ -136,7 +139,7 @@ fn an_installation_repeated_by_the_other_release_is_uninstalled_byte_for_byte() 
             assert_eq!(
                 snapshot(image.path()),
                 before,
-                "{engine} {options} {files:?}: from the {} release",
+                "{engine} {options} {files:?}: installed by the {} release",
                 from.name
             );
         }

@@ -1,9 +1,9 @@
-//! Upgrade and downgrade: the programs built with this test take over containers, records, sockets,
-//! configuration and installations of an earlier release, and the earlier ones take over those of
-//! this build.
+//! Upgrade and downgrade between the programs built with this test and those of an earlier release:
+//! in each direction, the new programs take over the containers, records, sockets, configuration
+//! and installations of the replaced programs.
 //!
-//! `NRI_TAKEOVER_BASE` names the directory of the earlier release's programs; without it, these
-//! tests are skipped. `make test-takeover` builds the programs and sets it.
+//! `NRI_TAKEOVER_BASE` names the directory with the programs of the earlier release; these tests
+//! are skipped if it is not set. `make test-takeover` builds the programs and sets the variable.
 
 mod configuration;
 mod fleet;
@@ -15,13 +15,13 @@ mod states;
 use nri_integration::*;
 use std::path::PathBuf;
 
-/// Programs of one release.
+/// The programs of one release.
 struct Release {
     name: &'static str,
     dir: PathBuf,
 }
 
-/// Returns the earlier release and the one under test; `None` after a skip.
+/// Returns the earlier release and the release under test; `None` if the test is skipped.
 fn releases(test: &str) -> Option<[Release; 2]> {
     let Some(dir) = std::env::var_os("NRI_TAKEOVER_BASE") else {
         limitation(test, "no earlier release; make test-takeover builds one");
@@ -31,16 +31,17 @@ fn releases(test: &str) -> Option<[Release; 2]> {
     Some([Release { name: "earlier", dir: dir.into() }, Release { name: "current", dir: current }])
 }
 
-/// Runs `test` in both directions: from the earlier release to the current one, and back.
+/// Runs `test` twice: for the upgrade from the earlier to the current release, and for the
+/// downgrade.
 fn for_each_direction(name: &str, test: impl Fn(&Release, &Release)) {
     let Some([earlier, current]) = releases(name) else { return };
     for (from, to) in [(&earlier, &current), (&current, &earlier)] {
-        eprintln!("-- {name}: from the {} release to the {} one", from.name, to.name);
+        eprintln!("-- {name}: from the {} to the {} release", from.name, to.name);
         test(from, to);
     }
 }
 
-/// Runs `test` with each runtime and in both directions.
+/// Runs `test` with each runtime, for the upgrade and for the downgrade.
 fn for_each_takeover(name: &str, test: impl Fn(&Runtime, &Release, &Release)) {
     for_each_direction(name, |from, to| for_each_runtime(name, |runtime| test(runtime, from, to)));
 }

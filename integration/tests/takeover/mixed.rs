@@ -1,5 +1,5 @@
-//! Programs of both releases work together: the wrapper, the hook and nrictl are replaced while
-//! `nrid` of the other release runs.
+//! Programs of two releases work together: the wrapper, the hook and `nrictl` are replaced while
+//! `nrid` of the previous release runs.
 
 use super::{
     fleet::{Fleet, MEMORY},
@@ -13,10 +13,10 @@ fn wrapper_hook_and_nrictl_work_with_nrid_of_the_other_release() {
         let fleet = Fleet::new(runtime, from);
         let node = &fleet.node;
         node.ctl(&["start"]).success();
-        let before = node.nrid();
+        let nrid = node.nrid();
         node.upgrade(&to.dir);
         let journal = Journal::new(&fleet.session());
-        let created = fleet.running("created", None);
+        let created = fleet.run("created", None);
         let ran = fleet.bundle("ran", None);
         let dir = ran.bundle.dir().to_str().unwrap();
         node.call(&["run", "--detach", "--bundle", dir, &ran.id]).success();
@@ -28,10 +28,10 @@ fn wrapper_hook_and_nrictl_work_with_nrid_of_the_other_release() {
         node.ctl(&["verify"]).success();
         node.ctl(&["reload"]).success();
         for container in [&created, &ran] {
-            fleet.end(container);
+            fleet.remove(container);
         }
         fleet.check_nothing_left();
-        assert_eq!(node.nrid(), before, "nrid was not replaced");
+        assert_eq!(node.nrid(), nrid, "another nrid runs");
         node.ctl(&["stop"]).success();
     });
 }

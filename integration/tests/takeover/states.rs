@@ -1,4 +1,5 @@
-//! Containers in every state are taken over by a restart, a stop and a kill of `nrid`.
+//! Containers in every state are taken over by an `nrid` of the other release, after a restart, a
+//! stop or a kill of the running `nrid`.
 
 use super::{
     Release,
@@ -20,6 +21,7 @@ enum Replacement {
 }
 
 impl Replacement {
+    /// Replaces `nrid`, and checks that the installed program runs.
     fn perform(self, node: &Node) {
         match self {
             Self::Restart => {
@@ -27,7 +29,7 @@ impl Replacement {
                 let before = (node.nrid(), inode("control.sock"), inode("nri.sock"));
                 node.ctl(&["restart"]).success();
                 let after = (node.nrid(), inode("control.sock"), inode("nri.sock"));
-                assert_eq!(after, before, "process and sockets stay");
+                assert_eq!(after, before, "the process or a socket was replaced");
             }
             Self::Stop => drop(node.ctl(&["stop"]).success()),
             Self::Kill => node.kill_nrid(),
@@ -35,7 +37,11 @@ impl Replacement {
         node.ctl(&["start"]).success();
         let nrid = node.nrid().expect("nrid was started");
         let exe = inode(Path::new(&format!("/proc/{}/exe", nrid.0)));
-        assert_eq!(exe, inode(&node.program("nrid")), "the new program runs");
+        assert_eq!(
+            exe,
+            inode(&node.program("nrid")),
+            "nrid runs another program than the installed one"
+        );
     }
 }
 
@@ -44,7 +50,7 @@ fn inode(path: &Path) -> u64 {
 }
 
 #[test]
-fn containers_in_every_state_are_taken_over_by_nrictl_restart() {
+fn containers_in_every_state_are_taken_over_after_nrictl_restart() {
     for_each_takeover("takeover by restart", |runtime, from, to| {
         take_over(runtime, from, to, Replacement::Restart);
     });
@@ -58,23 +64,25 @@ fn containers_in_every_state_are_taken_over_after_nrictl_stop() {
 }
 
 #[test]
-fn containers_in_every_state_are_taken_over_after_a_kill() {
+fn containers_in_every_state_are_taken_over_after_a_kill_of_nrid() {
     for_each_takeover("takeover by kill", |runtime, from, to| {
         take_over(runtime, from, to, Replacement::Kill);
     });
 }
 
+/// Creates containers in every state with the programs of `from`, replaces `nrid` by that of `to`,
+/// and checks all further verbs, the plugins' views and the removal.
 fn take_over(runtime: &Runtime, from: &Release, to: &Release, replacement: Replacement) {
     let fleet = Fleet::new(runtime, from);
     let node = &fleet.node;
-    let created = fleet.created("created");
-    let running = fleet.running("running", None);
-    let updated = fleet.running("updated", None);
+    let created = fleet.create("created");
+    let running = fleet.run("running", None);
+    let updated = fleet.run("updated", None);
     fleet.check_update(&updated.id, MEMORY);
     let pod = node.id("pod");
-    let sandbox = fleet.running("pod", Some((&pod, "sandbox")));
-    let member = fleet.running("member", Some((&pod, "container")));
-    let ended = fleet.running("ended", None);
+    let sandbox = fleet.run("pod", Some((&pod, "sandbox")));
+    let member = fleet.run("member", Some((&pod, "container")));
+    let ended = fleet.run("ended", None);
     node.call(&["kill", &ended.id, "KILL"]).success();
     Journal::new(&fleet.session()).wait_for("StopContainer", &ended.id);
     let [detached, foreground] = ["detached", "foreground"].map(|name| fleet.bundle(name, None));
@@ -110,7 +118,7 @@ fn take_over(runtime: &Runtime, from: &Release, to: &Release, replacement: Repla
         assert_eq!(call.join().unwrap().code, Some(128 + 9));
         fleet.check_restored(&foreground);
         for container in [&created, &running, &updated, &member, &sandbox, &detached] {
-            fleet.end(container);
+            fleet.remove(container);
         }
         node.call(&["delete", &ended.id]).success();
         fleet.check_restored(&ended);

@@ -1,33 +1,35 @@
-//! A plugin on each version of the stub receives the events of containers, adjusts them, updates
-//! others, and evicts one.
+//! A plugin on each version of the stub receives the events of a container, adjusts the container,
+//! updates another one, and evicts a third one.
 
 use crate::runc;
 use nri_integration::*;
 use serde_json::{Value, json};
 
-/// Script that prints a line on SIGTERM, which shows that the signal was SIGTERM and not SIGKILL.
+/// Script that prints a line on SIGTERM. The line shows that the container was not killed at once
+/// by SIGKILL.
 const TERM_TRAP: &str =
     "trap 'echo terminated=1; exit 0' TERM; echo ready=1; while :; do sleep 1 & wait $!; done";
-const MEGA: u64 = 1 << 20;
+const MIB: u64 = 1 << 20;
 
-fn check(launched: bool) {
+fn check_versions(is_launched: bool) {
     let Some(runtime) = runc("versions of the stub") else { return };
     for version in versions("versions of the stub") {
-        check_version(&Node::new(runtime), version, launched);
+        check_version(&Node::new(runtime), version, is_launched);
     }
 }
 
 #[test]
 fn an_external_plugin_on_each_stub_version_receives_a_life_cycle() {
-    check(false);
+    check_versions(false);
 }
 
 #[test]
 fn a_launched_plugin_on_each_stub_version_receives_a_life_cycle() {
-    check(true);
+    check_versions(true);
 }
 
-fn memory(id: &str, limit: u64) -> Value {
+/// Returns an update of a container's memory limit.
+fn memory_update(id: &str, limit: u64) -> Value {
     json!({"containerId": id, "linux": {"resources": {"memory": {"limit": {"value": limit}}}}})
 }
 
@@ -37,14 +39,14 @@ fn adjustment(version: &Version) -> Value {
         "env": [{"key": "STUB", "value": version.name}],
         "annotations": {"example.org/stub": version.name},
         "linux": {"resources": {
-            "memory": {"limit": {"value": 96 * MEGA}},
+            "memory": {"limit": {"value": 96 * MIB}},
             "cpu": {"shares": {"value": 512}},
         }},
     });
-    if version.since_v0_6 {
+    if version.is_at_least_v0_6 {
         adjust["rlimits"] = json!([{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 512}]);
     }
-    if version.pids {
+    if version.has_pids_limit {
         adjust["linux"]["resources"]["pids"] = json!({"limit": 66});
     }
     adjust
@@ -52,7 +54,7 @@ fn adjustment(version: &Version) -> Value {
 
 fn expected_events(version: &Version) -> Vec<&'static str> {
     let mut events = vec!["RunPodSandbox", "CreateContainer"];
-    if version.validates {
+    if version.has_validation {
         events.push("ValidateContainerAdjustment");
     }
     events.extend(["PostCreateContainer", "StartContainer", "PostStartContainer"]);
@@ -61,23 +63,25 @@ fn expected_events(version: &Version) -> Vec<&'static str> {
     events
 }
 
-fn check_version(node: &Node, version: &Version, launched: bool) {
+/// Checks the events, the adjustment and the update of another container by a plugin, and, if the
+/// plugin is external, its unsolicited requests.
+fn check_version(node: &Node, version: &Version, is_launched: bool) {
     let (id, other) = (node.id("c"), node.id("other"));
     let limit = |id: &str| node.cgroup_file(id, "memory", "memory.limit_in_bytes", "memory.max");
-    let updates = [memory(&other, 80 * MEGA)];
+    let updates = [memory_update(&other, 80 * MIB)];
     let rule = json!({"id": id, "adjust": adjustment(version), "updates": updates});
     let config = json!({"rules": [rule]}).to_string();
     let name = format!("10-{}", version.name);
     let limited = r#"{"memory": {"limit": 67108864}, "pids": {"limit": 50}}"#;
-    let journal = launched.then(|| node.launch(&name, &version.program, &config));
+    let journal = is_launched.then(|| node.launch(&name, &version.program, &config));
     node.create(&node.bundle(&other).resources(limited).make(), &other).success();
-    let mut external = (!launched).then(|| node.connect(&name, &version.program, &config));
+    let mut external = (!is_launched).then(|| node.connect(&name, &version.program, &config));
     let journal = journal.unwrap_or_else(|| external.as_ref().unwrap().journal.clone());
-    let synchronized = journal.wait_for_own("Synchronize");
-    if launched {
+    let synchronized = journal.wait_for_plugin_event("Synchronize");
+    if is_launched {
         assert_eq!(synchronized["containers"], Value::Null, "{}", version.name);
         assert!(
-            journal.wait_for_own("Configure")["config"]
+            journal.wait_for_plugin_event("Configure")["config"]
                 .as_str()
                 .unwrap()
                 .contains("example.org/stub")
@@ -91,21 +95,21 @@ fn check_version(node: &Node, version: &Version, launched: bool) {
     let created = node.create(&bundle, &id).success();
     assert_eq!(
         limit(&other),
-        (80 * MEGA).to_string(),
-        "{}: the reply to the creation updates the other container",
+        (80 * MIB).to_string(),
+        "{}: limit of the other container after the reply to the creation",
         version.name
     );
     assert_eq!(bundle.oci_config()["annotations"]["example.org/stub"], version.name);
     node.call(&["start", &id]).success();
-    wait_until("the probe", || created.out().contains("ready=1").then_some(()));
-    let seen = Report::parse(&created.out());
-    seen.check(&[("env.STUB", version.name), ("memory.limit_in_bytes|memory.max", "100663296")]);
-    seen.check(&[
+    wait_until("the probe to start", || created.out().contains("ready=1").then_some(()));
+    let report = Report::parse(&created.out());
+    report.check(&[("env.STUB", version.name), ("memory.limit_in_bytes|memory.max", "100663296")]);
+    report.check(&[
         ("cpu.shares|cpu.weight", "512|20|59"),
-        ("pids.max", if version.pids { "66" } else { "50" }),
+        ("pids.max", if version.has_pids_limit { "66" } else { "50" }),
     ]);
-    if version.since_v0_6 {
-        seen.check(&[("rlimit.nofile", "512 1024")]);
+    if version.is_at_least_v0_6 {
+        report.check(&[("rlimit.nofile", "512 1024")]);
     }
 
     let resources = node.path("resources.json");
@@ -117,7 +121,7 @@ fn check_version(node: &Node, version: &Version, launched: bool) {
     journal.wait_for("RemovePodSandbox", &id);
     assert_eq!(journal.events(&id), expected_events(version), "{}", version.name);
     let updated = journal.wait_for("UpdateContainer", &id);
-    if version.pids {
+    if version.has_pids_limit {
         assert_eq!(updated["resources"]["pids"]["limit"], "55", "{}", version.name);
     }
     let started = journal.wait_for("PostStartContainer", &id);
@@ -130,26 +134,33 @@ fn check_version(node: &Node, version: &Version, launched: bool) {
 
 /// Checks an unsolicited update and an eviction.
 fn check_unsolicited_requests(node: &Node, version: &Version, plugin: &mut External, other: &str) {
-    plugin.send(&json!({"update": [memory(other, 70 * MEGA), memory("unknown", 70 * MEGA)]}));
-    let done = plugin.journal.wait_for_own("UpdateContainers");
+    plugin.send(
+        &json!({"update": [memory_update(other, 70 * MIB), memory_update("unknown", 70 * MIB)]}),
+    );
+    let done = plugin.journal.wait_for_plugin_event("UpdateContainers");
     assert_eq!(done["failed"], json!(["unknown"]), "{}: {done}", version.name);
     assert_eq!(done["error"], Value::Null, "{}: {done}", version.name);
-    let now = node.cgroup_file(other, "memory", "memory.limit_in_bytes", "memory.max");
-    assert_eq!(now, (70 * MEGA).to_string(), "{}", version.name);
+    let limit = node.cgroup_file(other, "memory", "memory.limit_in_bytes", "memory.max");
+    assert_eq!(limit, (70 * MIB).to_string(), "{}", version.name);
 
     let id = node.id("evicted");
     let created = node
         .create(&node.bundle(&id).arguments(&["/bin/sh", "-c", TERM_TRAP]).make(), &id)
         .success();
     node.call(&["start", &id]).success();
-    wait_until("the container", || created.out().contains("ready=1").then_some(()));
+    wait_until("the script to set its trap", || created.out().contains("ready=1").then_some(()));
     plugin.send(&json!({"evict": [{"containerId": id, "reason": "a test"}]}));
-    if version.since_v0_6 {
-        assert_eq!(plugin.journal.wait_for_own("Evict")["error"], Value::Null, "{}", version.name);
+    if version.is_at_least_v0_6 {
+        assert_eq!(
+            plugin.journal.wait_for_plugin_event("Evict")["error"],
+            Value::Null,
+            "{}",
+            version.name
+        );
         plugin.journal.wait_for("StopContainer", &id);
         assert!(
             created.out().contains("terminated=1"),
-            "{}: no SIGTERM before the end: {}",
+            "{}: the evicted container did not get SIGTERM: {}",
             version.name,
             created.out()
         );
@@ -160,7 +171,7 @@ fn check_unsolicited_requests(node: &Node, version: &Version, plugin: &mut Exter
             "{log}"
         );
     } else {
-        // The protocol has evictions, but this stub does not offer them.
-        plugin.journal.wait_for_own("BadCommand");
+        // The protocol has evictions, but stubs before v0.6 have no function for them.
+        plugin.journal.wait_for_plugin_event("BadCommand");
     }
 }

@@ -1,5 +1,5 @@
-//! Plugins on several versions of upstream's Go stub in the same scenarios, so that plugins built
-//! years ago keep working.
+//! Compatibility with plugins that were built years ago: each test runs with plugins on several
+//! versions of upstream's Go stub.
 
 mod life_cycle;
 mod many;
@@ -7,18 +7,21 @@ mod pods;
 
 use nri_integration::*;
 
-/// Returns runc, the only runtime of these tests, since plugins see no difference between runtimes.
+/// Returns runc. These tests use no other runtime, since plugins see no difference between
+/// runtimes. Returns `None` after reporting a skip if no runc can be used.
 fn runc(test: &str) -> Option<&'static Runtime> {
-    let (good, bad) = runtimes();
-    let found = good.iter().find(|r| r.name == "runc");
+    let (usable, unusable) = runtimes();
+    let found = usable.iter().find(|r| r.name == "runc");
     if found.is_none() {
-        skip(test, bad.iter().find(|(name, _)| *name == "runc").map_or("no runc", |(_, why)| why));
+        let runc = unusable.iter().find(|(name, _)| *name == "runc");
+        skip(test, runc.map_or("no runc", |(_, reason)| reason));
     }
     found
 }
 
-/// Returns all versions with unique plugin names, so that they can be connected at once. Each round
-/// has other names, since a name also identifies a journal.
-fn named(round: &str) -> impl Iterator<Item = (&'static Version, String)> {
+/// Returns all versions, each with the name of a plugin. The names are unique, so that a plugin on
+/// each version can be connected at the same time, and differ between rounds, since each name is
+/// also that of a journal.
+fn versions_with_names(round: &str) -> impl Iterator<Item = (&'static Version, String)> {
     versions("names").iter().zip(1..).map(move |(v, n)| (v, format!("{n}0-{}-{round}", v.name)))
 }

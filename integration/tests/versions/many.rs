@@ -1,19 +1,22 @@
-//! Synchronization with three pods and up to 500 containers, which fits into one message or needs
-//! several. Stubs since v0.7 accept several messages; older ones are disconnected, with their names
-//! in the log, and do not affect other plugins.
+//! Synchronization with three pods and up to 500 containers, which fit into one message or need
+//! several. Stubs since v0.7 accept several messages. Plugins on older stubs are disconnected,
+//! which is logged and does not affect other plugins.
 
-use crate::named;
+use crate::versions_with_names;
 use nri_integration::*;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, thread};
 
 const PODS: usize = 3;
+/// Number of containers with a small `config.json`.
 const SMALL: usize = 450;
+/// Number of containers with a large `config.json`.
 const LARGE: usize = 50;
-/// Sizes of the small and the large configs: the large ones exceed 4 MiB together, the small ones
-/// do not.
+/// Bytes of environment and annotations in a small and in a large `config.json`. The small ones
+/// together fit into a message, which is limited to 4 MiB; the large ones together do not.
 const SIZES: [usize; 2] = [1000, 100_000];
 
+/// Creates a container in the pod `sandbox`, with `size` bytes of environment and annotations.
 fn create(node: &Node, id: &str, sandbox: &str, size: usize) {
     let kind = if id == sandbox { "sandbox" } else { "container" };
     let fill = format!("FILL={}", "e".repeat(size / 2));
@@ -47,10 +50,11 @@ fn create_all(node: &Node, ids: &[String], pods: &[String], size: usize) {
     });
 }
 
-fn set(list: &Value) -> BTreeSet<String> {
+/// Returns the texts of a list, which must have no text twice.
+fn unique_texts(list: &Value) -> BTreeSet<String> {
     let texts = list.as_array().map(Vec::as_slice).unwrap_or_default();
     let found: BTreeSet<_> = texts.iter().map(|t| t.as_str().unwrap().to_owned()).collect();
-    assert_eq!(found.len(), texts.len(), "a synchronization has no id twice");
+    assert_eq!(found.len(), texts.len(), "the synchronization contains an id twice");
     found
 }
 
@@ -70,32 +74,33 @@ fn each_stub_version_gets_a_synchronization_in_several_messages_or_is_disconnect
     let ids: Vec<_> = (0..SMALL + LARGE).map(|n| node.id(&n.to_string())).collect();
     create_all(&node, &ids[..SMALL], &pods, SIZES[0]);
     let check = |version: &Version, plugin: &External, known: &[String]| {
-        let reported = plugin.journal.wait_for_own("Synchronize");
+        let reported = plugin.journal.wait_for_plugin_event("Synchronize");
         assert!(
-            set(&reported["pods"]).iter().eq(pods.iter()),
+            unique_texts(&reported["pods"]).iter().eq(pods.iter()),
             "{}: {}",
             version.name,
             reported["pods"]
         );
         let expected: BTreeSet<_> = known.iter().cloned().collect();
-        assert_eq!(set(&reported["containers"]), expected, "{}", version.name);
+        assert_eq!(unique_texts(&reported["containers"]), expected, "{}", version.name);
     };
-    for (version, name) in named("below") {
+    for (version, name) in versions_with_names("one-message") {
         check(version, &node.connect(&name, &version.program, "{}"), &ids[..SMALL]);
     }
 
     create_all(&node, &ids[SMALL..], &pods, SIZES[1]);
     let (mut accepted, mut refused) = (Vec::new(), Vec::new());
-    for (version, name) in named("above") {
+    for (version, name) in versions_with_names("several-messages") {
         let plugin = node.connect(&name, &version.program, "{}");
-        if version.splits {
+        if version.accepts_split_synchronization {
             check(version, &plugin, &ids);
             accepted.push((version, name, plugin));
         } else {
-            plugin.journal.wait_for_own("Closed");
+            plugin.journal.wait_for_plugin_event("Closed");
             wait_until(format_args!("the reason in the log for {name}"), || {
-                let reason = |l: &str| l.contains(&name) && l.contains("too old for more than one");
-                node.log().lines().any(reason).then_some(())
+                let is_reason =
+                    |l: &str| l.contains(&name) && l.contains("too old for more than one");
+                node.log().lines().any(is_reason).then_some(())
             });
             refused.push((name, plugin));
         }
@@ -114,6 +119,10 @@ fn each_stub_version_gets_a_synchronization_in_several_messages_or_is_disconnect
         plugin.journal.wait_for("CreateContainer", &last);
     }
     for (name, plugin) in &refused {
-        assert_eq!(plugin.journal.events(&last), [""; 0], "{name} is disconnected");
+        assert_eq!(
+            plugin.journal.events(&last),
+            [""; 0],
+            "the disconnected {name} received events"
+        );
     }
 }

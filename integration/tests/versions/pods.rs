@@ -1,11 +1,12 @@
-//! Plugins on all stub versions receive the events of a pod with a sandbox container and two
-//! others, as containerd's CRI creates them.
+//! Plugins on all stub versions receive the events of a pod as containerd's CRI creates it: with a
+//! sandbox container and two other containers.
 
-use crate::{named, runc};
+use crate::{runc, versions_with_names};
 use nri_integration::*;
 use serde_json::json;
 
-/// Expected entry of a journal: event and container.
+/// Expected entry of a journal: event, and id of the container; the id is empty for events of the
+/// pod.
 type Entry<'a> = (&'a str, &'a str);
 
 fn make_bundle(node: &Node, id: &str, sandbox: &str) -> Bundle {
@@ -20,6 +21,7 @@ fn make_bundle(node: &Node, id: &str, sandbox: &str) -> Bundle {
     bundle.arguments(&["/probe", "wait"]).make()
 }
 
+/// Returns the events from the creation to the start of a container.
 fn creation_events<'a>(version: &Version, id: &'a str) -> Vec<Entry<'a>> {
     let events = [
         "CreateContainer",
@@ -28,16 +30,18 @@ fn creation_events<'a>(version: &Version, id: &'a str) -> Vec<Entry<'a>> {
         "StartContainer",
         "PostStartContainer",
     ];
-    let reported = events.into_iter().filter(|e| version.validates || !e.starts_with("Validate"));
+    let reported =
+        events.into_iter().filter(|e| version.has_validation || !e.starts_with("Validate"));
     reported.map(|event| (event, id)).collect()
 }
 
+/// Checks the events of the pod and its containers that a plugin received.
 #[track_caller]
 fn check(version: &Version, plugin: &External, pod: &str, expected: &[Entry<'_>]) {
     let text = |e: &serde_json::Value, key: &str| e[key].as_str().unwrap_or_default().to_owned();
     let reported: Vec<_> = plugin
         .journal
-        .about(pod)
+        .entries_about(pod)
         .iter()
         .map(|e| (text(e, "event"), text(e, "container_id")))
         .collect();
@@ -55,7 +59,9 @@ fn each_stub_version_receives_the_events_of_a_pod_with_several_containers() {
     let node = Node::new(runtime);
     node.ctl(&["start"]).success();
     let connect = |round: &str| -> Vec<_> {
-        named(round).map(|(v, name)| (v, node.connect(&name, &v.program, "{}"))).collect()
+        versions_with_names(round)
+            .map(|(v, name)| (v, node.connect(&name, &v.program, "{}")))
+            .collect()
     };
     let first = connect("first");
     let (pod, a, b) = (node.id("pod"), node.id("a"), node.id("b"));
@@ -71,15 +77,15 @@ fn each_stub_version_receives_the_events_of_a_pod_with_several_containers() {
         received(events[1]);
     };
     create(&pod);
-    // Plugins are notified of a pod when its sandbox container starts; before, it is not in a
-    // synchronization either.
+    // Plugins are notified of a pod when its sandbox container starts. Before the start, a
+    // synchronization does not contain the pod either.
     let between = connect("between");
     for (version, plugin) in &between {
-        let synchronized = plugin.journal.wait_for_own("Synchronize");
+        let synchronized = plugin.journal.wait_for_plugin_event("Synchronize");
         assert_eq!(
             synchronized["pods"],
             json!(null),
-            "{}: the pod is notified at its start",
+            "{}: the synchronization contains a pod that has not started",
             version.name
         );
     }
@@ -87,13 +93,13 @@ fn each_stub_version_receives_the_events_of_a_pod_with_several_containers() {
     for id in [&a, &b] {
         create(id);
         node.call(&["start", id]).success();
-        // Wait: the wrapper returns before plugins have received a post-event.
-        let all = first.iter().chain(&between);
-        all.for_each(|(_, plugin)| drop(plugin.journal.wait_for("PostStartContainer", id)));
+        // The wrapper returns before plugins have received the events that follow the verb.
+        let connected = first.iter().chain(&between);
+        connected.for_each(|(_, plugin)| drop(plugin.journal.wait_for("PostStartContainer", id)));
     }
     let second = connect("second");
     for (version, plugin) in &second {
-        let synchronized = plugin.journal.wait_for_own("Synchronize");
+        let synchronized = plugin.journal.wait_for_plugin_event("Synchronize");
         assert_eq!(synchronized["pods"], json!([pod]), "{}", version.name);
         assert_eq!(synchronized["containers"], json!([a, b]), "{}", version.name);
     }
@@ -110,14 +116,14 @@ fn each_stub_version_receives_the_events_of_a_pod_with_several_containers() {
     ];
     for (version, plugin) in first.iter().chain(&between) {
         plugin.journal.wait_for("RemovePodSandbox", &pod);
-        let whole = [
+        let expected = [
             vec![("RunPodSandbox", "")],
             creation_events(version, &a),
             creation_events(version, &b),
             removal.to_vec(),
         ]
         .concat();
-        check(version, plugin, &pod, &whole);
+        check(version, plugin, &pod, &expected);
     }
     for (version, plugin) in &second {
         plugin.journal.wait_for("RemovePodSandbox", &pod);

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Entry is one thing that was heard, in the form of the journal of ../../go. Messages are in the protocol's JSON form.
+// Entry is an event in the journal, in the format of the plugin in ../../go. Messages are in the
+// JSON form of the protocol.
 type Entry struct {
 	Time        string          `json:"time"`
 	Event       string          `json:"event"`
@@ -29,17 +30,20 @@ type Entry struct {
 	Error       string          `json:"error,omitempty"`
 }
 
-// Heard is the entry for an event of a pod, or of a container in it.
-func Heard(event string, pod *api.PodSandbox, c *api.Container) Entry {
-	e := Entry{Event: event, PodID: pod.GetId(), ContainerID: c.GetId(), Name: c.GetName(), Pid: c.GetPid()}
+// Received makes the entry of an event of a pod, or of a container of the pod.
+func Received(event string, pod *api.PodSandbox, c *api.Container) Entry {
+	e := Entry{
+		Event: event, PodID: pod.GetId(), ContainerID: c.GetId(), Name: c.GetName(),
+		Pid: c.GetPid(),
+	}
 	if c != nil {
 		e.Container = message(c)
 	}
 	return e
 }
 
-// With adds the resources of an update.
-func (e Entry) With(r *api.LinuxResources) Entry {
+// WithResources adds the resources of an update.
+func (e Entry) WithResources(r *api.LinuxResources) Entry {
 	if r != nil {
 		e.Resources = message(r)
 	}
@@ -54,11 +58,12 @@ func message(m proto.Message) json.RawMessage {
 	return text
 }
 
-// journal is a file of JSON lines; each is written at once, so that a reader never sees half of one.
+// journal is a file of JSON lines. Each line is written by one call, so that a reader never sees a
+// part of it.
 type journal struct {
 	mutex sync.Mutex
 	file  *os.File
-	early [][]byte // written before the file was known
+	early [][]byte // lines written before the path of the file was known
 }
 
 func (j *journal) open(path string) error {

@@ -12,17 +12,19 @@ import (
 	"github.com/containerd/nri/pkg/stub"
 )
 
-// Main runs a plugin with the handlers and options of a version. Flags and configuration are those of ../../go. Commands come
-// through stdin, a JSON object a line:
+// Main runs a plugin with the handlers and options that `version` returns for one version of the
+// stub. The flags are those of the plugin in ../../go. The plugin reads commands from stdin, one
+// JSON object a line:
 //
-//	{"update": [ContainerUpdate, ...]}   an unsolicited update; the outcome is journaled as UpdateContainers
-//	{"evict": [ContainerEviction, ...]}  an eviction; the outcome is journaled as Evict, or BadCommand where the version cannot
+//	{"update": [ContainerUpdate, ...]}   requests updates; writes UpdateContainers to the journal
+//	{"evict": [ContainerEviction, ...]}  requests evictions; writes Evict, or BadCommand if the
+//	                                     version has no evictions
 func Main(version func(*Plugin) (any, []stub.Option)) {
 	idx := flag.String("idx", "", "plugin index, two digits")
 	name := flag.String("name", "", "plugin name")
 	socket := flag.String("socket", "", "NRI socket")
 	log := flag.String("log", "", "file that the journal is appended to")
-	config := flag.String("config", "", "JSON configuration; where there is none, what Configure brings")
+	config := flag.String("config", "", "JSON configuration file (default: that of Configure)")
 	flag.Parse()
 	if err := run(version, *idx, *name, *socket, *log, *config); err != nil {
 		fmt.Fprintln(os.Stderr, "plugin:", err)
@@ -30,7 +32,9 @@ func Main(version func(*Plugin) (any, []stub.Option)) {
 	}
 }
 
-func run(version func(*Plugin) (any, []stub.Option), idx, name, socket, log, config string) error {
+func run(
+	version func(*Plugin) (any, []stub.Option), idx, name, socket, log, config string,
+) error {
 	p := &Plugin{}
 	if config != "" {
 		text, err := os.ReadFile(config)
@@ -46,7 +50,7 @@ func run(version func(*Plugin) (any, []stub.Option), idx, name, socket, log, con
 		return err
 	}
 	handlers, opts := version(p)
-	opts = append(opts, stub.WithOnClose(func() { p.Hear(Entry{Event: "Closed"}) }))
+	opts = append(opts, stub.WithOnClose(func() { p.Record(Entry{Event: "Closed"}) }))
 	if idx != "" {
 		opts = append(opts, stub.WithPluginIdx(idx))
 	}
@@ -61,21 +65,22 @@ func run(version func(*Plugin) (any, []stub.Option), idx, name, socket, log, con
 		return err
 	}
 	p.stub = s
-	told := make(chan struct{})
-	go func() { p.commands(); close(told) }()
+	done := make(chan struct{})
+	go func() { p.commands(); close(done) }()
 	if err := s.Start(context.Background()); err != nil {
-		p.Hear(Entry{Event: "Failed", Error: err.Error()})
+		p.Record(Entry{Event: "Failed", Error: err.Error()})
 		return err
 	}
 	s.Wait()
 	if os.Getenv(api.PluginSocketEnvVar) == "" {
-		// Nobody's child: it stays until its stdin ends, so that a test can tell whether somebody killed it.
-		<-told
+		// An external plugin runs until its stdin is closed, so that a test can detect
+		// whether it was killed.
+		<-done
 	}
 	return nil
 }
 
-// commands does what stdin says, until it ends.
+// commands reads and executes the commands of stdin, until stdin is closed.
 func (p *Plugin) commands() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -88,7 +93,7 @@ func (p *Plugin) commands() {
 			err = p.evict(c.Evict)
 		}
 		if err != nil {
-			p.Hear(Entry{Event: "BadCommand", Error: err.Error()})
+			p.Record(Entry{Event: "BadCommand", Error: err.Error()})
 		}
 	}
 }

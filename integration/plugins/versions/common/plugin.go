@@ -1,5 +1,6 @@
-// Package common is all of the plugin that does not depend on the version of upstream's stub: it is compiled against whichever version
-// the module that uses it requires. What the handlers look like is in the versions' own main.go, and in package modern.
+// Package common has the parts of the plugin that compile with every version of upstream's stub:
+// the configuration, the journal and the commands of stdin. Signatures of handlers differ between
+// versions: they are in the main.go of each version, and in the package modern.
 package common
 
 import (
@@ -14,34 +15,35 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// config is what the plugin is told to do: a part of what ../../go understands.
+// config is the configuration of the plugin, a subset of that of the plugin in ../../go.
 type config struct {
-	// Log is the journal's file, where no flag gives one (a launched plugin has no flags).
+	// Log is the file of the journal, unless a flag sets it (a launched plugin has no flags).
 	Log string
-	// Rules: each one that matches adds what it says.
+	// Rules for creations; the effects of all matching rules are combined.
 	Rules []rule
 }
 
+// rule describes the reply to CreateContainer.
 type rule struct {
-	// ID of the container whose creation it is for; empty: any.
+	// ID of the container; empty matches all containers.
 	ID string
-	// Adjust is a ContainerAdjustment in the protocol's JSON form.
+	// Adjust is a ContainerAdjustment in the JSON form of the protocol.
 	Adjust json.RawMessage
-	// Updates are ContainerUpdates that are returned.
+	// Updates are the ContainerUpdates of the reply.
 	Updates []json.RawMessage
 }
 
-// Plugin is told by a configuration what to do, and journals what it hears.
+// Plugin replies as its configuration says, and writes each event to its journal.
 type Plugin struct {
-	// Evict asks for evictions; nil where the version has no way to.
+	// Evict requests evictions; nil if the version of the stub cannot.
 	Evict func([]*api.ContainerEviction) error
 
 	stub    stub.Stub
 	journal journal
-	fixed   bool // --config was given
+	fixed   bool // a flag set the configuration, so Configure does not change it
 
-	mutex sync.Mutex
-	told  config
+	mutex   sync.Mutex
+	current config
 }
 
 func (p *Plugin) configure(text string) error {
@@ -52,23 +54,23 @@ func (p *Plugin) configure(text string) error {
 		return err
 	}
 	p.mutex.Lock()
-	p.told = c
+	p.current = c
 	p.mutex.Unlock()
 	return p.journal.open(c.Log)
 }
 
-// Configured keeps the configuration where it was not given at the start.
+// Configured handles Configure: it sets the configuration, unless a flag did.
 func (p *Plugin) Configured(text, runtime, version string) (api.EventMask, error) {
 	if text != "" && !p.fixed {
 		if err := p.configure(text); err != nil {
 			return 0, err
 		}
 	}
-	p.Hear(Entry{Event: "Configure", Config: text, Runtime: runtime + " " + version})
-	return 0, nil // all that we have handlers for
+	p.Record(Entry{Event: "Configure", Config: text, Runtime: runtime + " " + version})
+	return 0, nil // subscribes to all events with a handler
 }
 
-// Synchronized journals what is there.
+// Synchronized writes the ids of the existing pods and containers to the journal.
 func (p *Plugin) Synchronized(pods []*api.PodSandbox, containers []*api.Container) {
 	e := Entry{Event: "Synchronize"}
 	for _, pod := range pods {
@@ -77,17 +79,20 @@ func (p *Plugin) Synchronized(pods []*api.PodSandbox, containers []*api.Containe
 	for _, c := range containers {
 		e.Containers = append(e.Containers, c.GetId())
 	}
-	p.Hear(e)
+	p.Record(e)
 }
 
-// Hear journals.
-func (p *Plugin) Hear(e Entry) { p.journal.write(e) }
+// Record writes an entry to the journal.
+func (p *Plugin) Record(e Entry) { p.journal.write(e) }
 
-// Create journals a creation and returns what the rules say.
-func (p *Plugin) Create(pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	p.Hear(Heard("CreateContainer", pod, c))
+// Create handles CreateContainer: it writes the event to the journal and returns the reply of the
+// rules.
+func (p *Plugin) Create(
+	pod *api.PodSandbox, c *api.Container,
+) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	p.Record(Received("CreateContainer", pod, c))
 	p.mutex.Lock()
-	rules := p.told.Rules
+	rules := p.current.Rules
 	p.mutex.Unlock()
 	adjust := &api.ContainerAdjustment{}
 	var all []*api.ContainerUpdate
@@ -111,7 +116,7 @@ func (p *Plugin) Create(pod *api.PodSandbox, c *api.Container) (*api.ContainerAd
 	return adjust, all, nil
 }
 
-// unsolicited asks for updates, and journals which failed.
+// unsolicited requests updates, and writes the ids of the failed ones to the journal.
 func (p *Plugin) unsolicited(list []json.RawMessage) error {
 	all, err := updates(list)
 	if err != nil {
@@ -125,18 +130,18 @@ func (p *Plugin) unsolicited(list []json.RawMessage) error {
 	if err != nil {
 		e.Error = err.Error()
 	}
-	p.Hear(e)
+	p.Record(e)
 	return nil
 }
 
-// UpdateContainers is the stub's.
+// UpdateContainers requests updates and returns the failed ones.
 func (p *Plugin) UpdateContainers(list []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	return p.stub.UpdateContainers(list)
 }
 
 func (p *Plugin) evict(list []json.RawMessage) error {
 	if p.Evict == nil {
-		return errors.New("this version of the stub cannot ask for evictions")
+		return errors.New("this version of the stub cannot request evictions")
 	}
 	var all []*api.ContainerEviction
 	for _, text := range list {
@@ -150,7 +155,7 @@ func (p *Plugin) evict(list []json.RawMessage) error {
 	if err := p.Evict(all); err != nil {
 		e.Error = err.Error()
 	}
-	p.Hear(e)
+	p.Record(e)
 	return nil
 }
 

@@ -1,4 +1,5 @@
-// A plugin on upstream's stub v0.12.5: it also hears of pods' updates, and validates.
+// gostub-v0.12.5 is a test plugin with upstream's stub v0.12.5, which adds updates of pods and
+// validation.
 package main
 
 import (
@@ -20,17 +21,21 @@ func main() {
 	})
 }
 
-func (h handlers) UpdatePodSandbox(_ context.Context, pod *api.PodSandbox, _, r *api.LinuxResources) error {
-	h.Hear(common.Heard("UpdatePodSandbox", pod, nil).With(r))
+func (h handlers) UpdatePodSandbox(
+	_ context.Context, pod *api.PodSandbox, _, r *api.LinuxResources,
+) error {
+	h.Record(common.Received("UpdatePodSandbox", pod, nil).WithResources(r))
 	return nil
 }
 
 func (h handlers) PostUpdatePodSandbox(_ context.Context, pod *api.PodSandbox) error {
-	h.Hear(common.Heard("PostUpdatePodSandbox", pod, nil))
+	h.Record(common.Received("PostUpdatePodSandbox", pod, nil))
 	return nil
 }
 
-func (h handlers) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
-	h.Hear(common.Heard("ValidateContainerAdjustment", r.GetPod(), r.GetContainer()))
+func (h handlers) ValidateContainerAdjustment(
+	_ context.Context, r *api.ValidateContainerAdjustmentRequest,
+) error {
+	h.Record(common.Received("ValidateContainerAdjustment", r.GetPod(), r.GetContainer()))
 	return nil
 }

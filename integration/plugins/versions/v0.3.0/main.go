@@ -1,4 +1,5 @@
-// A plugin on upstream's stub v0.3.0: its handlers have no context, and an update does not say which resources are asked for.
+// gostub-v0.3.0 is a test plugin with upstream's stub v0.3.0, whose handlers have no context and
+// whose UpdateContainer does not have the requested resources.
 package main
 
 import (
@@ -18,12 +19,14 @@ func (h handlers) Configure(text, runtime, version string) (api.EventMask, error
 	return h.Configured(text, runtime, version)
 }
 
-func (h handlers) Synchronize(pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+func (h handlers) Synchronize(
+	pods []*api.PodSandbox, containers []*api.Container,
+) ([]*api.ContainerUpdate, error) {
 	h.Synchronized(pods, containers)
 	return nil, nil
 }
 
-func (h handlers) Shutdown(*api.ShutdownRequest) { h.Hear(common.Entry{Event: "Shutdown"}) }
+func (h handlers) Shutdown(*api.ShutdownRequest) { h.Record(common.Entry{Event: "Shutdown"}) }
 
 func (h handlers) RunPodSandbox(pod *api.PodSandbox) error {
 	return h.event("RunPodSandbox", pod, nil)
@@ -37,7 +40,9 @@ func (h handlers) RemovePodSandbox(pod *api.PodSandbox) error {
 	return h.event("RemovePodSandbox", pod, nil)
 }
 
-func (h handlers) CreateContainer(pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+func (h handlers) CreateContainer(
+	pod *api.PodSandbox, c *api.Container,
+) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	return h.Create(pod, c)
 }
 
@@ -53,7 +58,9 @@ func (h handlers) PostStartContainer(pod *api.PodSandbox, c *api.Container) erro
 	return h.event("PostStartContainer", pod, c)
 }
 
-func (h handlers) UpdateContainer(pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+func (h handlers) UpdateContainer(
+	pod *api.PodSandbox, c *api.Container,
+) ([]*api.ContainerUpdate, error) {
 	return nil, h.event("UpdateContainer", pod, c)
 }
 
@@ -61,7 +68,9 @@ func (h handlers) PostUpdateContainer(pod *api.PodSandbox, c *api.Container) err
 	return h.event("PostUpdateContainer", pod, c)
 }
 
-func (h handlers) StopContainer(pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+func (h handlers) StopContainer(
+	pod *api.PodSandbox, c *api.Container,
+) ([]*api.ContainerUpdate, error) {
 	return nil, h.event("StopContainer", pod, c)
 }
 
@@ -70,6 +79,6 @@ func (h handlers) RemoveContainer(pod *api.PodSandbox, c *api.Container) error {
 }
 
 func (h handlers) event(name string, pod *api.PodSandbox, c *api.Container) error {
-	h.Hear(common.Heard(name, pod, c))
+	h.Record(common.Received(name, pod, c))
 	return nil
 }

@@ -1,4 +1,4 @@
-// A plugin on upstream's stub v0.6.1.
+// gostub-v0.6.1 is a test plugin with upstream's stub v0.6.1.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// A plugin on upstream's stub v0.9.0.
+// gostub-v0.9.0 is a test plugin with upstream's stub v0.9.0.
 package main
 
 import (

@@ -1,5 +1,5 @@
 //! Checks the final state of a run: the kernel, the runtime's state and `nrid`'s records have the
-//! same value of each field, and it is one that the last updates may have set.
+//! same value of each field, and one of the last updates of the field set this value.
 
 use super::history::{History, Key};
 use crate::table::named;
@@ -7,8 +7,9 @@ use nri_integration::Node;
 use serde_json::Value;
 use std::{collections::HashMap, fs, path::PathBuf};
 
-/// Names of the fields in runc's `state.json`, below `config.cgroups`.
-const RUNC: [(&str, &str); 7] = [
+/// Fields of which runc records the value: name of the field, and key below `config.cgroups` in
+/// runc's `state.json`.
+const RUNC_KEYS: [(&str, &str); 7] = [
     ("memory.limit", "memory"),
     ("memory.reservation", "memory_reservation"),
     ("memory.swap", "memory_swap"),
@@ -21,13 +22,13 @@ const RUNC: [(&str, &str); 7] = [
 /// Checks the fields of all containers.
 pub(super) fn check(node: &Node, ids: &[String], history: &History, fields: &[&'static str]) {
     let (records, owners) = (records(node), owners(node));
-    let mut wrong = Vec::new();
+    let mut differences = Vec::new();
     for (n, id) in ids.iter().enumerate() {
         let record = &records[id.as_str()];
         let state = (node.runtime().name == "runc").then(|| runc_state(node, id));
         for name in fields {
             let owner = owners[&(id.clone(), (*name).to_owned())].as_deref();
-            wrong.extend(difference(
+            differences.extend(difference(
                 node,
                 id,
                 Key(n, name),
@@ -39,13 +40,15 @@ pub(super) fn check(node: &Node, ids: &[String], history: &History, fields: &[&'
         }
     }
     assert!(
-        wrong.is_empty(),
-        "{} fields with a wrong final state\n{}",
-        wrong.len(),
-        wrong[..wrong.len().min(5)].join("\n\n")
+        differences.is_empty(),
+        "{} fields with a wrong final state, such as\n{}",
+        differences.len(),
+        differences[..differences.len().min(5)].join("\n\n")
     );
 }
 
+/// Compares kernel, record, runtime and history of a field. Returns a description of all
+/// differences.
 fn difference(
     node: &Node,
     id: &str,
@@ -56,50 +59,51 @@ fn difference(
     history: &History,
 ) -> Option<String> {
     let field = named(key.1);
-    let kernel = field.found(node, id).unwrap_or_default();
+    let kernel = field.read(node, id).unwrap_or_default();
     let recorded = field.value_in(&record["in_force"]).unwrap_or_default();
     let last = history.last(key);
     let values = |n: &usize| history.op(*n).writes[&key].clone();
     let mut wrong = Vec::new();
     if !history.expected(key, &recorded).contains(&kernel) {
-        wrong.push(format!("the record has {recorded}"));
+        wrong.push(format!("nrid recorded {recorded}"));
     }
     let setters: Vec<usize> = last.iter().copied().filter(|n| values(n) == recorded).collect();
     if setters.is_empty() {
-        wrong.push(format!("no last update set the recorded {recorded}"));
+        wrong.push(format!("none of the last updates set the recorded {recorded}"));
     }
-    if let (Some(state), Some((_, name))) = (state, RUNC.iter().find(|(name, _)| *name == key.1))
+    if let (Some(state), Some((_, name))) =
+        (state, RUNC_KEYS.iter().find(|(name, _)| *name == key.1))
         && state[name] != recorded
     {
-        wrong.push(format!("runc's state has {}", state[name]));
+        wrong.push(format!("runc recorded {}", state[name]));
     }
     let requested = field.value_in(&record["asked"]).unwrap_or_default();
     let requested_last = history.last_requested(key);
     if !requested_last.contains(&&requested) {
         wrong.push(format!(
-            "the engine's request is recorded as {requested} instead of {requested_last:?}"
+            "nrid recorded the engine's request {requested} instead of one of {requested_last:?}"
         ));
     }
     let reported = field.value_in(&record["container"]["linux"]["resources"]).unwrap_or_default();
     if reported != recorded {
-        wrong.push(format!("plugins are sent {reported}"));
+        wrong.push(format!("nrid reports {reported} to plugins"));
     }
-    // An update to the current value does not change the owner, so the owner of a field with
-    // repeated values is not checked.
+    // An update that repeats the current value does not change the owner, so the owner is unknown
+    // if a field has repeated values.
     if setters.iter().all(|n| history.owner(*n, key) != owner)
         && !super::plan::REPEATED.contains(&key.1)
     {
-        wrong.push(format!("the recorded owner is {owner:?}"));
+        wrong.push(format!("nrid recorded the owner {owner:?}"));
     }
     if wrong.is_empty() {
         return None;
     }
-    let zero = setters.first().or(last.first()).map(|n| history.op(*n).start)?;
-    let timeline = history.timeline(key, zero);
+    let start = setters.first().or(last.first()).map(|n| history.op(*n).start)?;
+    let timeline = history.timeline(key, start);
     Some(format!("{key:?}: the kernel has {kernel:?}; {}\n{timeline}", wrong.join("; ")))
 }
 
-/// Reads `nrid`'s records, by id.
+/// Reads `nrid`'s records of containers, by their ids.
 fn records(node: &Node) -> HashMap<String, Value> {
     let parse = |file: PathBuf| {
         let record: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
@@ -115,7 +119,7 @@ fn runc_state(node: &Node, id: &str) -> Value {
     serde_json::from_slice::<Value>(&text).expect("runc writes JSON")["config"]["cgroups"].clone()
 }
 
-/// Reads the owners by id and field from `nrictl verify`.
+/// Reads the owner of each field from `nrictl verify`, by container id and field name.
 fn owners(node: &Node) -> HashMap<(String, String), Option<String>> {
     let report: Value =
         serde_json::from_str(&node.ctl(&["verify", "--json"]).out()).expect("nrictl prints JSON");

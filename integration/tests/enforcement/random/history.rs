@@ -1,13 +1,13 @@
 //! History of the updates and of the values read from the kernel, and the check that they are
-//! consistent: there must be an order of the updates in which each value read is that of the last
-//! update.
+//! consistent: there must be an order of the updates in which each value that was read is the value
+//! of the latest update before the reading.
 //!
-//! An update that ended before another one started comes first; updates that overlap may have
-//! either order.
+//! If one update ended before another started, the order is known. Overlapping updates may have
+//! been performed in any order.
 
 use super::plan::{PLUGINS, is_invalid};
 use crate::table::named;
-use nri_integration::unified_cgroups;
+use nri_integration::is_cgroup_v2;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,7 +15,7 @@ use std::{
     time::Instant,
 };
 
-/// A field of a container, by the container's number.
+/// A field of a container: the number of the container, and the name of the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key(pub(super) usize, pub(super) &'static str);
 
@@ -32,7 +32,7 @@ pub(super) enum Outcome {
     Succeeded,
     /// Failed, with the error.
     Failed(String),
-    /// Not reported: part of a plugin's reply to an update that failed later.
+    /// Not reported, since the update was part of a plugin's reply to an update that failed later.
     Unreported,
 }
 
@@ -44,18 +44,19 @@ pub(super) struct Op {
     pub(super) end: Instant,
     pub(super) outcome: Outcome,
     pub(super) writes: BTreeMap<Key, Value>,
-    /// Those of `writes` that are from a plugin's reply to the engine's update.
+    /// Fields of `writes` whose values are from a plugin's reply to the engine's update.
     pub(super) replied: BTreeSet<Key>,
-    /// Whether the kernel must refuse the update.
+    /// Whether the update contains a value that the kernel refuses.
     pub(super) invalid: bool,
 }
 
-/// Value that the kernel had after an update that was reported as successful.
+/// Value that was read from the kernel after an update that was reported as successful.
 struct Reading {
     /// Number of the update.
     op: usize,
     key: Key,
     found: String,
+    /// Start and end of the reading.
     when: Range<Instant>,
 }
 
@@ -71,6 +72,7 @@ pub(super) struct History {
 }
 
 impl History {
+    /// Adds an update and returns its number.
     pub(super) fn add(&mut self, op: Op) -> usize {
         for key in op.writes.keys() {
             self.updates_of.entry(*key).or_default().push(self.ops.len());
@@ -87,7 +89,7 @@ impl History {
         &self.ops[n]
     }
 
-    /// Plugin that owns a field after an update; `None`: the engine.
+    /// Returns the plugin that owns a field after an update; `None` if the engine owns it.
     pub(super) fn owner(&self, n: usize, key: Key) -> Option<&'static str> {
         match self.ops[n].by {
             By::Plugin(name) => Some(name),
@@ -96,54 +98,61 @@ impl History {
         }
     }
 
-    /// Finds the engine's update of each UpdateContainer in the plugin's journal, and adds the
-    /// plugin's reply to it.
+    /// Adds the plugin's replies: finds, for each UpdateContainer in the plugin's journal, the
+    /// engine's update that caused it, and adds the values of the reply to this update.
     pub(super) fn add_replies(&mut self, journal: &[Value], ids: &[String]) {
-        let number: HashMap<&str, usize> =
+        let number_of: HashMap<&str, usize> =
             ids.iter().enumerate().map(|(n, id)| (id.as_str(), n)).collect();
         for (n, op) in self.ops.iter().enumerate().filter(|(_, op)| op.by == By::Engine) {
             self.requested.extend(op.writes.iter().map(|(key, value)| (*key, value.clone(), n)));
         }
         for entry in journal.iter().filter(|e| e["event"] == "UpdateContainer") {
-            let container = number[entry["container_id"].as_str().expect("the entry has an id")];
-            let n = self.updated_by(container, &entry["resources"]);
-            // An invalid value is a request, too, if the reply replaces it.
+            let container = number_of[entry["container_id"].as_str().expect("the entry has an id")];
+            let n = self.find_engine_update(container, &entry["resources"]);
+            // `writes` has no invalid value. The engine requested it nevertheless, which is
+            // recorded if the reply replaces it by a valid value.
             let cpus = named("cpu.cpus").value_in(&entry["resources"]);
             self.requested.extend(cpus.map(|cpus| (Key(container, "cpu.cpus"), cpus, n)));
             for update in entry["updates"].as_array().into_iter().flatten() {
-                let of = number[update["containerId"].as_str().expect("the entry has an id")];
-                self.add_reply(n, of, of == container, &update["linux"]["resources"]);
+                let updated =
+                    number_of[update["containerId"].as_str().expect("the entry has an id")];
+                self.add_reply(n, updated, updated == container, &update["linux"]["resources"]);
             }
         }
     }
 
-    /// Finds the engine's update that made this request.
-    fn updated_by(&self, container: usize, request: &Value) -> usize {
-        let is = |op: &&usize| {
+    /// Finds the engine's update with this request to plugins.
+    fn find_engine_update(&self, container: usize, request: &Value) -> usize {
+        let is_match = |op: &&usize| {
             let op = &self.ops[**op];
-            let same = |(key, value): (&Key, &Value)| {
+            let is_requested = |(key, value): (&Key, &Value)| {
                 key.0 == container && named(key.1).value_in(request).as_ref() == Some(value)
             };
-            op.by == By::Engine && !op.writes.is_empty() && op.writes.iter().all(same)
+            op.by == By::Engine && !op.writes.is_empty() && op.writes.iter().all(is_requested)
         };
-        let all = self
+        let fields = self
             .updates_of
             .iter()
             .filter(|(key, _)| key.0 == container && named(key.1).value_in(request).is_some());
-        let found = all.flat_map(|(_, ops)| ops).find(is);
+        let found = fields.flat_map(|(_, ops)| ops).find(is_match);
         *found.unwrap_or_else(|| {
-            panic!("an update of container {container} that the engine did not request: {request}")
+            panic!(
+                "plugins received an update of container {container} that is not by the engine: \
+                 {request}"
+            )
         })
     }
 
-    fn add_reply(&mut self, n: usize, container: usize, own: bool, resources: &Value) {
+    /// Adds the values of a reply to the engine's update `n`. `is_own` is true if they are for the
+    /// container of this update; otherwise they are an update of another container.
+    fn add_reply(&mut self, n: usize, container: usize, is_own: bool, resources: &Value) {
         let writes: BTreeMap<Key, Value> = super::plan::ALL
             .iter()
             .filter_map(|name| Some((Key(container, name), named(name).value_in(resources)?)))
             .collect();
         let cpus = writes.get(&Key(container, "cpu.cpus"));
         let invalid = cpus.is_some_and(is_invalid);
-        if own {
+        if is_own {
             // The reply may replace an invalid value, or contain one.
             if cpus.is_some() {
                 self.ops[n].invalid = invalid;
@@ -185,24 +194,25 @@ impl History {
         );
     }
 
-    /// Checks that the value read after each update is its own, or that of an update at the same
-    /// time or later.
+    /// Checks that the value read after each update is the value of this update or of an update
+    /// that overlapped with it or followed it.
     pub(super) fn check_readings(&self) {
-        let mut wrong = Vec::new();
+        let mut unexplained = Vec::new();
         for reading in &self.readings {
             let after = self.ops[reading.op].start;
-            let fits = |n: &usize| {
+            let explains = |n: &usize| {
                 let op = &self.ops[*n];
-                // A failed update is reverted at its end. A reply's update of another container
-                // stays, even if the update that it replied to fails later.
+                // A failed update is undone at its end. An update of another container, which a
+                // reply requested, is not undone if the engine's update fails later.
                 let effective =
                     !matches!(op.outcome, Outcome::Failed(_)) || op.end > reading.when.start;
                 (*n == reading.op || op.end > after) && op.start < reading.when.end && effective
             };
-            // The runtime writes the values of its state before nrid writes the other fields again.
-            let in_between = !named(reading.key.1).updatable && self.is_being_updated(reading);
-            if !in_between && !self.writers(reading.key, &reading.found).iter().any(fits) {
-                wrong.push(format!(
+            // In an update, the runtime first writes the values in its state; then nrid restores
+            // the fields that the runtime cannot update. In between, a reading may be any value.
+            let is_intermediate = !named(reading.key.1).updatable && self.is_being_updated(reading);
+            if !is_intermediate && !self.writers(reading.key, &reading.found).iter().any(explains) {
+                unexplained.push(format!(
                     "{:?} is {:?} after {:?}\nupdates:\n{}",
                     reading.key,
                     reading.found,
@@ -212,19 +222,21 @@ impl History {
             }
         }
         assert!(
-            wrong.is_empty(),
+            unexplained.is_empty(),
             "{} readings that no order of the updates explains\n{}",
-            wrong.len(),
-            wrong[..wrong.len().min(3)].join("\n\n")
+            unexplained.len(),
+            unexplained[..unexplained.len().min(3)].join("\n\n")
         );
     }
 
+    /// Whether an update of the container overlaps with the reading.
     fn is_being_updated(&self, reading: &Reading) -> bool {
-        let other = |op: &Op| op.start < reading.when.end && op.end > reading.when.start;
-        self.ops.iter().any(|op| other(op) && op.writes.keys().any(|key| key.0 == reading.key.0))
+        let overlaps = |op: &Op| op.start < reading.when.end && op.end > reading.when.start;
+        self.ops.iter().any(|op| overlaps(op) && op.writes.keys().any(|key| key.0 == reading.key.0))
     }
 
-    /// Updates that may be the last ones of a field: no other one started after they had ended.
+    /// Returns the updates that may be the last one of a field: no successful update of the field
+    /// started after they had ended.
     pub(super) fn last(&self, key: Key) -> Vec<usize> {
         let all = &self.updates_of[&key];
         let succeeded = |n: &&usize| self.ops[**n].outcome == Outcome::Succeeded;
@@ -234,29 +246,30 @@ impl History {
             .map(|n| self.ops[*n].start)
             .max()
             .expect("the creation is an update");
-        let may = |n: &&usize| {
+        let may_be_last = |n: &&usize| {
             let op = &self.ops[**n];
             !matches!(op.outcome, Outcome::Failed(_)) && op.end >= latest
         };
-        all.iter().filter(may).copied().collect()
+        all.iter().filter(may_be_last).copied().collect()
     }
 
-    /// Values of the updates that may be the engine's last ones.
+    /// Returns the values of the updates that may be the engine's last update of a field.
     pub(super) fn last_requested(&self, key: Key) -> Vec<&Value> {
-        let made = |(k, _, n): &&(Key, Value, usize)| {
+        let succeeded = |(k, _, n): &&(Key, Value, usize)| {
             *k == key && self.ops[*n].outcome == Outcome::Succeeded
         };
-        let latest = self.requested.iter().filter(made).map(|(.., n)| self.ops[*n].start).max();
-        let late = |n: usize| latest.is_none_or(|latest| self.ops[n].end >= latest);
+        let latest =
+            self.requested.iter().filter(succeeded).map(|(.., n)| self.ops[*n].start).max();
+        let may_be_last = |n: usize| latest.is_none_or(|latest| self.ops[n].end >= latest);
         self.requested
             .iter()
-            .filter(made)
-            .filter(|(.., n)| late(*n))
+            .filter(succeeded)
+            .filter(|(.., n)| may_be_last(*n))
             .map(|(_, value, _)| value)
             .collect()
     }
 
-    /// Updates after which the kernel would have this value.
+    /// Returns the updates after which the kernel would have this value.
     fn writers(&self, key: Key, found: &str) -> Vec<usize> {
         let writes = |n: &&usize| {
             let value = &self.ops[**n].writes[&key];
@@ -265,11 +278,11 @@ impl History {
         self.updates_of[&key].iter().filter(writes).copied().collect()
     }
 
-    /// Returns the contents of the kernel's file that are correct for a value. On cgroup v2, that
-    /// of swap depends on the memory limit, which may be any requested one.
+    /// Returns the values in the kernel's file that are correct for a requested value. On cgroup
+    /// v2, the value of swap depends on the memory limit, which may be that of any update.
     pub(super) fn expected(&self, key: Key, value: &Value) -> Vec<String> {
         let field = named(key.1);
-        if key.1 != "memory.swap" || !unified_cgroups() {
+        if key.1 != "memory.swap" || !is_cgroup_v2() {
             return field.expected(value, &Default::default());
         }
         let limits = self.updates_of.get(&Key(key.0, "memory.limit")).into_iter().flatten();
@@ -277,11 +290,11 @@ impl History {
         limits.flat_map(|n| field.expected(value, &[("memory.limit", limit(n))].into())).collect()
     }
 
-    /// Describes all updates of a field, for failure messages.
-    pub(super) fn timeline(&self, key: Key, zero: Instant) -> String {
-        let ms = |t: Instant| match t.checked_duration_since(zero) {
+    /// Describes all updates of a field, for failure messages. Times are relative to `origin`.
+    pub(super) fn timeline(&self, key: Key, origin: Instant) -> String {
+        let ms = |t: Instant| match t.checked_duration_since(origin) {
             Some(after) => format!("{:.1}", after.as_secs_f64() * 1e3),
-            None => format!("-{:.1}", (zero - t).as_secs_f64() * 1e3),
+            None => format!("-{:.1}", (origin - t).as_secs_f64() * 1e3),
         };
         let line = |n: &usize| {
             let op = &self.ops[*n];

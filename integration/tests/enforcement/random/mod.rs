@@ -1,9 +1,10 @@
-//! Random concurrent updates of many containers by the engine, by plugins' replies to it, and by
-//! unsolicited updates of plugins. No update may be lost, each result must be reported correctly,
-//! and in the end kernel, runtime and records must agree.
+//! Random concurrent updates of many containers: by the engine, by plugins that reply to the
+//! engine's updates, and by unsolicited updates of plugins. No update may be lost, each result must
+//! be reported correctly, and after the updates kernel, runtime and records must agree.
 //!
-//! `NRI_UPDATES=10000` and `NRI_CONTAINERS=100` set the numbers; `NRI_SEED=N` repeats the choices
-//! of a run (not its timing). `make test-updates` runs the full size.
+//! `NRI_UPDATES=10000` and `NRI_CONTAINERS=100` set the numbers of updates and containers;
+//! `NRI_SEED=N` repeats the choices of an earlier run, but not its timing. `make test-updates` runs
+//! the test with these numbers.
 
 mod final_state;
 mod history;
@@ -25,11 +26,11 @@ use std::{
 
 /// Number of concurrent callers of the wrapper.
 const CALLERS: usize = 4;
-/// Largest number of updates in one request of a plugin.
+/// Largest number of updates in one unsolicited request of a plugin.
 const MAX_UPDATES: usize = 8;
 
-/// Number in an environment variable.
-fn number(name: &str, default: u64) -> u64 {
+/// Returns the number in an environment variable, or `default` if the variable is not set.
+fn number_from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |n| n.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
@@ -42,12 +43,13 @@ struct Run<'a> {
 
 #[test]
 fn no_concurrent_update_is_lost_or_reported_wrongly() {
-    let Some(go) = go("random updates") else { return };
+    let Some(go_plugin) = go_plugin("random updates") else { return };
     let clock =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
-    let (updates, containers) = (number("NRI_UPDATES", 400), number("NRI_CONTAINERS", 20));
+    let updates = number_from_environment("NRI_UPDATES", 400);
+    let containers = number_from_environment("NRI_CONTAINERS", 20);
     for_each_runtime("random updates", |runtime| {
-        let seed = number("NRI_SEED", clock);
+        let seed = number_from_environment("NRI_SEED", clock);
         let begin = Instant::now();
         println!(
             "NRI_SEED={seed} NRI_UPDATES={updates} NRI_CONTAINERS={containers} ({})",
@@ -62,36 +64,39 @@ fn no_concurrent_update_is_lost_or_reported_wrongly() {
         node.ctl(&["start"]).success();
         let ids = (0..containers).map(|n| node.id(&format!("c{n}"))).collect();
         let run = Run { node: &node, ids, history: Mutex::default() };
-        create(&run, &plan);
+        create_containers(&run, &plan);
 
-        let by_engine = updates * 2 / 5;
-        let turns = replies(&run, &plan, by_engine as usize);
-        let a = json!({
+        let engine_updates = updates * 2 / 5;
+        let turns = replies(&run, &plan, engine_updates as usize);
+        let replying = json!({
             "events": ["UpdateContainer"],
             "rules": [{"event": "UpdateContainer", "turns": turns}]
         });
-        let b = json!({"events": ["RemovePodSandbox"]});
-        let (mut a, mut b) = (
-            node.connect(PLUGINS[0], &go, &a.to_string()),
-            node.connect(PLUGINS[1], &go, &b.to_string()),
+        // The second plugin only sends unsolicited updates.
+        let sending = json!({"events": ["RemovePodSandbox"]});
+        let (mut replying_plugin, mut sending_plugin) = (
+            node.connect(PLUGINS[0], &go_plugin, &replying.to_string()),
+            node.connect(PLUGINS[1], &go_plugin, &sending.to_string()),
         );
         let created = begin.elapsed();
         thread::scope(|scope| {
             for caller in 0..CALLERS {
                 let (run, plan) = (&run, &plan);
-                let share = (by_engine as usize).div_ceil(CALLERS);
-                scope.spawn(move || (0..share).for_each(|_| call(run, plan, caller)));
+                let share = (engine_updates as usize).div_ceil(CALLERS);
+                scope.spawn(move || (0..share).for_each(|_| update_as_engine(run, plan, caller)));
             }
-            for (plugin, name) in [(&mut a, PLUGINS[0]), (&mut b, PLUGINS[1])] {
+            for (plugin, name) in
+                [(&mut replying_plugin, PLUGINS[0]), (&mut sending_plugin, PLUGINS[1])]
+            {
                 let (run, plan) = (&run, &plan);
-                let share = (updates - by_engine) as usize / 2;
+                let share = (updates - engine_updates) as usize / 2;
                 scope.spawn(move || send_updates(run, plan, plugin, name, share));
             }
         });
         let updated = begin.elapsed() - created;
 
         let mut history = run.history.into_inner().expect("no thread panics");
-        history.add_replies(&a.journal.entries(), &run.ids);
+        history.add_replies(&replying_plugin.journal.entries(), &run.ids);
         history.check_outcomes();
         history.check_readings();
         final_state::check(&node, &run.ids, &history, &plan.fields);
@@ -106,7 +111,7 @@ fn no_concurrent_update_is_lost_or_reported_wrongly() {
 }
 
 /// Creates and starts the containers.
-fn create(run: &Run<'_>, plan: &Plan) {
+fn create_containers(run: &Run<'_>, plan: &Plan) {
     let resources = join(plan.fields.iter().map(|name| named(name).resources(&plan.initial(name))));
     let next = Mutex::new(0..run.ids.len());
     thread::scope(|scope| {
@@ -140,7 +145,7 @@ fn create(run: &Run<'_>, plan: &Plan) {
 }
 
 impl Run<'_> {
-    /// Records an update and, if it succeeded, the values that the kernel has just afterwards.
+    /// Records an update and, if it succeeded, the values that the kernel has right after it.
     fn record(&self, op: Op) {
         let succeeded = op.outcome == Outcome::Succeeded;
         let keys: Vec<Key> = op.writes.keys().copied().collect();
@@ -148,7 +153,7 @@ impl Run<'_> {
         for Key(container, name) in keys.into_iter().filter(|_| succeeded) {
             let before = Instant::now();
             let found = named(name)
-                .found(self.node, &self.ids[container])
+                .read(self.node, &self.ids[container])
                 .expect("the file of the field exists");
             let mut history = self.history.lock().expect("no thread panics");
             history.add_reading(n, Key(container, name), found, before..Instant::now());
@@ -157,7 +162,7 @@ impl Run<'_> {
 }
 
 /// Makes one random update as an engine.
-fn call(run: &Run<'_>, plan: &Plan, caller: usize) {
+fn update_as_engine(run: &Run<'_>, plan: &Plan, caller: usize) {
     let Choice { container, writes, invalid_cpu } = plan.engine_update();
     let id = &run.ids[container];
     let mut resources = join(writes.iter().map(|(name, value)| named(name).resources(value)));
@@ -182,7 +187,7 @@ fn call(run: &Run<'_>, plan: &Plan, caller: usize) {
     });
 }
 
-/// Sends random unsolicited updates as a plugin.
+/// Sends `share` random unsolicited updates as a plugin.
 fn send_updates(
     run: &Run<'_>,
     plan: &Plan,
@@ -191,17 +196,17 @@ fn send_updates(
     share: usize,
 ) {
     let mut journal = JournalReader::new(&plugin.journal);
-    let mut left = share;
-    while left > 0 {
+    let mut remaining = share;
+    while remaining > 0 {
         let mut containers = BTreeSet::new();
         let mut choices = Vec::new();
-        for _ in 0..plan.below(MAX_UPDATES.min(left)) + 1 {
+        for _ in 0..plan.below(MAX_UPDATES.min(remaining)) + 1 {
             let choice = plan.plugin_update();
             if containers.insert(choice.container) {
                 choices.push(choice);
             }
         }
-        left -= choices.len().min(left);
+        remaining -= choices.len().min(remaining);
         let updates: Vec<Value> =
             choices.iter().map(|c| c.message(&run.ids[c.container])).collect();
         let start = Instant::now();
@@ -209,10 +214,10 @@ fn send_updates(
         let entry = journal.next("UpdateContainers");
         let end = Instant::now();
         assert_eq!(entry["error"], Value::Null, "{entry}");
-        let failed =
+        let has_failed =
             |id: &String| entry["failed"].as_array().is_some_and(|f| f.iter().any(|i| i == id));
         for Choice { container, writes, invalid_cpu } in choices {
-            let outcome = match failed(&run.ids[container]) {
+            let outcome = match has_failed(&run.ids[container]) {
                 true => Outcome::Failed("in the list of failed updates".to_owned()),
                 false => Outcome::Succeeded,
             };
@@ -231,12 +236,13 @@ fn send_updates(
     }
 }
 
-/// Returns the plugin's replies to the engine's updates, one for each: changes of that update, and
-/// updates of other containers.
+/// Returns the replies of the first plugin, one for each update by the engine. A reply may change
+/// the engine's update and may update other containers.
 fn replies(run: &Run<'_>, plan: &Plan, count: usize) -> Vec<Vec<Value>> {
     let reply = |_| {
         let mut list = Vec::new();
         if plan.below(10) < 4 {
+            // The Go plugin replaces an empty id by that of the container in the request.
             list.push(plan.own_reply().message(""));
         }
         if plan.below(10) < 2 {

@@ -1,23 +1,24 @@
-//! Random choices: containers, fields and values. Most fields get each value only once, so that a
-//! value identifies its update.
+//! Random choices of containers, fields and values for updates. Most fields get each value only
+//! once, so that a value in the kernel identifies the update that set it.
 
 use crate::{field::join, table::named};
-use nri_integration::{systemd, unified_cgroups};
+use nri_integration::{is_cgroup_v2, uses_systemd};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Plugins that request updates.
 pub(super) const PLUGINS: [&str; 2] = ["10-a", "20-b"];
 
-/// First of the CPUs that no test machine has, so that the kernel refuses an update with one.
+/// Lowest number of the CPUs that no test machine has, so that the kernel refuses an update that
+/// contains one of them.
 const NO_CPU: u64 = 4000;
-/// Percentage of invalid updates.
-const INVALID: usize = 4;
-/// Fields with repeated values. Only plugins set them, since a repeated value of the engine is no
-/// request.
+/// Percentage of invalid updates: few, so that most updates change values.
+const INVALID_PERCENT: usize = 4;
+/// Fields with so few values that the updates repeat them. Only plugins set these fields, because a
+/// value that the engine repeats does not count as a request.
 pub(super) const REPEATED: [&str; 2] = ["cpu.cpus", "memory.swappiness"];
 const MIB: u64 = 1 << 20;
-/// Fields with values in this plan.
+/// Fields that the updates set.
 pub(super) const ALL: [&str; 9] = [
     "pids.limit",
     "cpu.shares",
@@ -30,10 +31,12 @@ pub(super) const ALL: [&str; 9] = [
     "cpu.cpus",
 ];
 
-/// The generator of a run's choices.
+/// The random choices of a run.
 pub(super) struct Plan {
+    /// State of the random number generator.
     state: AtomicU64,
-    values: AtomicU64,
+    /// Number of the next unique value.
+    next_value: AtomicU64,
     containers: usize,
     /// Names of the fields that the host supports.
     pub(super) fields: Vec<&'static str>,
@@ -43,17 +46,17 @@ pub(super) struct Plan {
 pub(super) struct Choice {
     pub(super) container: usize,
     pub(super) writes: Vec<(&'static str, Value)>,
-    /// CPU that does not exist, in an update that must fail.
+    /// Number of a CPU that does not exist; the update must fail if it is set.
     pub(super) invalid_cpu: Option<String>,
 }
 
-/// Whether an update with these CPUs fails.
+/// Whether the kernel refuses an update with these CPUs.
 pub(super) fn is_invalid(cpus: &Value) -> bool {
     cpus.as_str().and_then(|text| text.parse::<u64>().ok()).is_some_and(|cpu| cpu >= NO_CPU)
 }
 
 impl Choice {
-    /// Returns the message of the update, for the container of this id.
+    /// Returns the message `ContainerUpdate` for the container of this id.
     pub(super) fn message(&self, id: &str) -> Value {
         let mut resources =
             join(self.writes.iter().map(|(name, value)| named(name).message(value)));
@@ -65,15 +68,15 @@ impl Choice {
 }
 
 impl Plan {
-    /// Creates a plan with those of the `available` fields that are in [`ALL`].
+    /// Creates a plan with the `available` fields that are in [`ALL`].
     pub(super) fn new(seed: u64, containers: usize, available: Vec<&'static str>) -> Self {
         let state = AtomicU64::new(seed);
-        let known = |name: &&str| ALL.contains(name);
+        let has_values = |name: &&str| ALL.contains(name);
         Self {
             state,
-            values: AtomicU64::new(1),
+            next_value: AtomicU64::new(1),
             containers,
-            fields: available.into_iter().filter(known).collect(),
+            fields: available.into_iter().filter(has_values).collect(),
         }
     }
 
@@ -91,13 +94,14 @@ impl Plan {
         value(name, 0).expect("each field of a plan has values")
     }
 
-    /// Chooses an update by the engine: of fields that runtimes can update, with new values.
+    /// Chooses an update by the engine: fields that runtimes can update, with values that the
+    /// engine has not requested before.
     pub(super) fn engine_update(&self) -> Choice {
         // On cgroup v2, runc refuses a swap limit without a memory limit, unless a plugin's reply
         // changes the update.
-        let lone_swap = |name: &str| name == "memory.swap" && unified_cgroups();
+        let is_swap_on_v2 = |name: &str| name == "memory.swap" && is_cgroup_v2();
         self.choose(
-            |name| named(name).updatable && !REPEATED.contains(&name) && !lone_swap(name),
+            |name| named(name).updatable && !REPEATED.contains(&name) && !is_swap_on_v2(name),
             3,
             true,
         )
@@ -108,49 +112,59 @@ impl Plan {
         self.choose(|_| true, 3, true)
     }
 
-    /// Chooses a plugin's change of the engine's update.
+    /// Chooses the part of a plugin's reply that changes the engine's update.
     pub(super) fn own_reply(&self) -> Choice {
         self.choose(|name| !matches!(name, "memory.reservation" | "hugepageLimits"), 2, false)
     }
 
-    /// Chooses an update of another container in the same reply. It may be the same container, so
-    /// its fields are other ones than those of [`Self::own_reply`].
+    /// Chooses the part of a plugin's reply that updates a container by itself. Its fields are
+    /// never those of [`Self::own_reply`], because the choice may be the container of the engine's
+    /// update.
     pub(super) fn other_reply(&self) -> Choice {
         self.choose(|name| matches!(name, "memory.reservation" | "hugepageLimits"), 2, true)
     }
 
-    fn choose(&self, fit: impl Fn(&'static str) -> bool, most: usize, may_fail: bool) -> Choice {
-        let mut left: Vec<_> = self.fields.iter().copied().filter(|name| fit(name)).collect();
+    /// Chooses a container and up to `max_fields` fields for which `is_allowed` returns true. If
+    /// `may_fail`, some choices are invalid.
+    fn choose(
+        &self,
+        is_allowed: impl Fn(&'static str) -> bool,
+        max_fields: usize,
+        may_fail: bool,
+    ) -> Choice {
+        let mut names: Vec<_> =
+            self.fields.iter().copied().filter(|name| is_allowed(name)).collect();
         let mut writes: Vec<(&'static str, Value)> = Vec::new();
-        for _ in 0..self.below(most) + 1 {
-            if left.is_empty() {
+        for _ in 0..self.below(max_fields) + 1 {
+            if names.is_empty() {
                 break;
             }
-            let name = left.swap_remove(self.below(left.len()));
+            let name = names.swap_remove(self.below(names.len()));
             let n = match REPEATED.contains(&name) {
                 true => self.below(1000) as u64,
-                false => self.values.fetch_add(1, Ordering::Relaxed),
+                false => self.next_value.fetch_add(1, Ordering::Relaxed),
             };
             writes.extend(value(name, n).map(|value| (name, value)));
         }
-        let fails = may_fail && self.below(100) < INVALID && self.fields.contains(&"cpu.cpus");
+        let fails =
+            may_fail && self.below(100) < INVALID_PERCENT && self.fields.contains(&"cpu.cpus");
         let invalid_cpu = fails.then(|| {
             writes.retain(|(name, _)| *name != "cpu.cpus");
-            // A new CPU each time, since a repeated request of the engine is no request.
-            (NO_CPU + self.values.fetch_add(1, Ordering::Relaxed)).to_string()
+            // A new number each time: a value that the engine repeats does not count as a request.
+            (NO_CPU + self.next_value.fetch_add(1, Ordering::Relaxed)).to_string()
         });
         Choice { container: self.below(self.containers), writes, invalid_cpu }
     }
 }
 
-/// Returns the `n`th value of a field; the engine requests the one of 0 at the creation.
+/// Returns the `n`th value of a field. The engine requests value 0 at the creation.
 fn value(name: &str, n: u64) -> Option<Value> {
     Some(match name {
         "pids.limit" => (1000 + n).into(),
         "cpu.shares" => (1000 + n).into(),
-        // systemd rounds to whole percents of a CPU before the runtime writes the exact value, so a
-        // reading of any other value could be the rounded one.
-        "cpu.quota" => (10_000 + n * if systemd() { 1000 } else { 1 }).into(),
+        // Whole percents of a CPU with systemd, which rounds the quota to them before the runtime
+        // writes the exact value: the check could read a rounded value in between.
+        "cpu.quota" => (10_000 + n * if uses_systemd() { 1000 } else { 1 }).into(),
         "memory.limit" => (64 * MIB + n * 4096).into(),
         "memory.reservation" => (16 * MIB + n * 4096).into(),
         "memory.swap" => (2048 * MIB + n * 4096).into(),

@@ -1,5 +1,5 @@
-//! Life cycles of containers: events that plugins receive, the adjusted container, and the output
-//! of the engine's client.
+//! Tests of containers' life cycles: the events that plugins receive, the adjusted values in the
+//! container, and the output of the engine's client.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -8,16 +8,16 @@ use serde_json::json;
 
 test_both! {
     a_container_is_adjusted_and_its_events_arrive_in_order,
-    each_start_is_a_life_cycle_of_its_own,
+    each_start_begins_a_new_life_cycle,
     an_exit_is_detected_and_the_restarted_container_is_adjusted,
     a_foreground_container_runs_as_without_the_wrapper,
     verbs_without_events_work,
-    containers_can_be_run_at_once,
+    containers_can_run_concurrently,
 }
 
 fn a_container_is_adjusted_and_its_events_arrive_in_order<E: Engine>() {
-    for_each::<E>("life cycle", |suite, go| {
-        let adjusted = Adjusted::<E>::start(suite, go);
+    for_each::<E>("life cycle", |suite, go_plugin| {
+        let adjusted = Adjusted::<E>::start(suite, go_plugin);
         let (engine, journal) = (&adjusted.engine, &adjusted.plugin.journal);
         let id = adjusted.run_waiting("web");
         let inside = |script: &str| engine.out(&["exec", "web", "sh", "-c", script]);
@@ -26,24 +26,32 @@ fn a_container_is_adjusted_and_its_events_arrive_in_order<E: Engine>() {
         assert_eq!(process.env("NRI").as_deref(), Some("here"));
         assert_eq!(process.rlimit("Max core file size"), Some(("512".into(), "1024".into())));
         check_resources(process, &[]);
-        assert_eq!(inside("cut -d' ' -f1 /nri"), "Linux", "the mount");
-        assert_eq!(inside("stat -c '%t:%T %a' /dev/nri"), "1:3 666", "the device");
-        assert_eq!(inside("echo > /dev/nri && echo written"), "written", "the device is allowed");
-        let file = if unified_cgroups() { "memory.max" } else { "memory/memory.limit_in_bytes" };
-        assert_eq!(inside(&format!("cat /sys/fs/cgroup/{file}")), "104857600", "seen inside");
+        assert_eq!(inside("cut -d' ' -f1 /nri"), "Linux", "the source of the mount");
+        assert_eq!(
+            inside("stat -c '%t:%T %a' /dev/nri"),
+            "1:3 666",
+            "number and mode of the device"
+        );
+        assert_eq!(inside("echo > /dev/nri && echo written"), "written", "a write to the device");
+        let file = if is_cgroup_v2() { "memory.max" } else { "memory/memory.limit_in_bytes" };
+        assert_eq!(
+            inside(&format!("cat /sys/fs/cgroup/{file}")),
+            "104857600",
+            "the memory limit, read in the container"
+        );
         let cpus = inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'");
         assert_eq!(cpus, "Cpus_allowed_list:0");
-        // `ulimit -c` counts blocks of 512 bytes.
+        // `ulimit -c` prints the limit in blocks of 512 bytes.
         let limits = inside("echo $NRI; ulimit -c; ulimit -H -c");
-        assert_eq!(limits, "here\n1\n2", "variable and rlimit of an exec");
+        assert_eq!(limits, "here\n1\n2", "variable and rlimit of an exec process");
         let started = journal.wait_for("PostStartContainer", &id);
         assert_eq!(journal.events(&id), TO_START);
         assert_eq!(started["pid"], process.0.0);
 
         engine.out(&["stop", "web"]);
-        assert_eq!(adjusted.removed(&id, 1), life_cycle(&[]));
+        assert_eq!(adjusted.events_until_removal(&id, 1), life_cycle(&[]));
         engine.out(&["rm", "web"]);
-        assert_eq!(journal.events(&id), life_cycle(&[]), "rm sends no event");
+        assert_eq!(journal.events(&id), life_cycle(&[]), "rm must send no event");
         if kernel_reports_exit_codes() {
             let stopped = &journal.wait_for("StopContainer", &id)["container"];
             assert_eq!(stopped["statusReason"], "Completed", "{stopped}");
@@ -51,14 +59,16 @@ fn a_container_is_adjusted_and_its_events_arrive_in_order<E: Engine>() {
     });
 }
 
-fn each_start_is_a_life_cycle_of_its_own<E: Engine>() {
-    for_each::<E>("start, restart, kill, rm --force", |suite, go| {
-        let adjusted = Adjusted::<E>::start(suite, go);
+fn each_start_begins_a_new_life_cycle<E: Engine>() {
+    for_each::<E>("start, restart, kill, rm --force", |suite, go_plugin| {
+        let adjusted = Adjusted::<E>::start(suite, go_plugin);
         let engine = &adjusted.engine;
         let id = adjusted.run_waiting("web");
         let wait_for_trap = || {
-            let first = engine.process_of("web").0;
-            wait_until("the trap of SIGTERM", || first.catches(Signal::TERM).then_some(()));
+            let process = engine.process_of("web").0;
+            wait_until("the shell to set its trap of SIGTERM", || {
+                process.catches(Signal::TERM).then_some(())
+            });
         };
         wait_for_trap();
         engine.out(&["stop", "web"]);
@@ -67,9 +77,9 @@ fn each_start_is_a_life_cycle_of_its_own<E: Engine>() {
         engine.out(&["restart", "web"]);
         assert_eq!(engine.out(&["exec", "web", "sh", "-c", "echo $NRI"]), "here");
         engine.out(&["kill", "web"]);
-        assert_eq!(adjusted.removed(&id, 3), life_cycle(&[]).repeat(3));
+        assert_eq!(adjusted.events_until_removal(&id, 3), life_cycle(&[]).repeat(3));
         if kernel_reports_exit_codes() {
-            let events = adjusted.plugin.journal.about(&id).into_iter();
+            let events = adjusted.plugin.journal.entries_about(&id).into_iter();
             let codes: Vec<_> = events
                 .filter(|e| e["event"] == "StopContainer")
                 .map(|e| e["container"]["exitCode"].as_i64().unwrap_or(0))
@@ -78,22 +88,22 @@ fn each_start_is_a_life_cycle_of_its_own<E: Engine>() {
         }
         engine.out(&["start", "web"]);
         engine.out(&["rm", "--force", "web"]);
-        assert_eq!(adjusted.removed(&id, 4), life_cycle(&[]).repeat(4));
+        assert_eq!(adjusted.events_until_removal(&id, 4), life_cycle(&[]).repeat(4));
     });
 }
 
 fn an_exit_is_detected_and_the_restarted_container_is_adjusted<E: Engine>() {
-    for_each::<E>("run --detach, --restart", |suite, go| {
-        let adjusted = Adjusted::<E>::start(suite, go);
+    for_each::<E>("run --detach, --restart", |suite, go_plugin| {
+        let adjusted = Adjusted::<E>::start(suite, go_plugin);
         let (engine, journal) = (&adjusted.engine, &adjusted.plugin.journal);
-        let exits = |code| ["--network=none", IMAGE, "sh", "-c", code];
-        let once = engine.run_detached("once", &exits("exit 3"));
+        let command = |script| ["--network=none", IMAGE, "sh", "-c", script];
+        let once = engine.run_detached("once", &command("exit 3"));
         let stopped = journal.wait_for("StopContainer", &once);
         assert_eq!(engine.out(&["wait", "once"]), "3");
-        let restarted = [&["--restart", "on-failure:2"], &exits("exit 4")[..]].concat();
+        let restarted = [&["--restart", "on-failure:2"], &command("exit 4")[..]].concat();
         let again = engine.run_detached("again", &restarted);
-        assert_eq!(adjusted.removed(&again, 3), life_cycle(&[]).repeat(3));
-        assert_eq!(adjusted.removed(&once, 1), life_cycle(&[]));
+        assert_eq!(adjusted.events_until_removal(&again, 3), life_cycle(&[]).repeat(3));
+        assert_eq!(adjusted.events_until_removal(&once, 1), life_cycle(&[]));
         if kernel_reports_exit_codes() {
             let container = &stopped["container"];
             let exit = (&container["exitCode"], &container["statusReason"]);
@@ -105,8 +115,8 @@ fn an_exit_is_detected_and_the_restarted_container_is_adjusted<E: Engine>() {
 }
 
 fn a_foreground_container_runs_as_without_the_wrapper<E: Engine>() {
-    for_each::<E>("run --rm, --tty, --interactive", |suite, go| {
-        let adjusted = Adjusted::<E>::start(suite, go);
+    for_each::<E>("run --rm, --tty, --interactive", |suite, go_plugin| {
+        let adjusted = Adjusted::<E>::start(suite, go_plugin);
         let engine = &adjusted.engine;
         let run =
             |more: &[&str]| engine.client(&[&["run", "--rm", "--network=none"], more].concat());
@@ -114,21 +124,21 @@ fn a_foreground_container_runs_as_without_the_wrapper<E: Engine>() {
         let (out, err) = (ended.out(), ended.err());
         assert_eq!((ended.code, out.as_str(), err.as_str()), (Some(5), "out\n", "err\n"));
 
-        // An interactive shell: Podman 4.3 may lose the output of a container with a terminal that
-        // exits at once, with the bare runtime, too.
+        // The shell is interactive, because Podman 4.3, with the bare runtime, too, may lose the
+        // output of a container with a terminal if the container exits at once.
         let terminal = Terminal::run(&run(&["--interactive", "--tty", IMAGE, "sh"]));
         terminal.wait_for("# ");
         terminal.write("echo I am $NRI on $(tty)\n");
         terminal.wait_for("I am here on /dev/pts/0");
         terminal.write("exit 6\n");
-        assert_eq!(terminal.end(), Some(6));
+        assert_eq!(terminal.wait_for_exit(), Some(6));
 
         let piped = engine.path("piped");
         std::fs::write(&piped, "a line\n").unwrap();
         let mut cat = run(&["--interactive", IMAGE, "cat"]);
         cat.stdin(std::fs::File::open(&piped).unwrap());
         assert_eq!(engine.run(cat).success().out(), "a line\n");
-        wait_until("all to be removed", || {
+        wait_until("the engine to remove all containers", || {
             engine.out(&["ps", "--all", "--quiet"]).is_empty().then_some(())
         });
         adjusted.wait_for_removals(3);
@@ -136,8 +146,8 @@ fn a_foreground_container_runs_as_without_the_wrapper<E: Engine>() {
 }
 
 fn verbs_without_events_work<E: Engine>() {
-    for_each::<E>("pause, top, logs, cp, exec", |suite, go| {
-        let adjusted = Adjusted::<E>::start(suite, go);
+    for_each::<E>("pause, top, logs, cp, exec", |suite, go_plugin| {
+        let adjusted = Adjusted::<E>::start(suite, go_plugin);
         let engine = &adjusted.engine;
         let script = "echo started; trap 'exit 0' TERM; sleep 600 & wait";
         let id = engine.run_detached("web", &["--network=none", IMAGE, "sh", "-c", script]);
@@ -158,18 +168,18 @@ fn verbs_without_events_work<E: Engine>() {
         shell.write("echo I am $NRI on $(tty) with $(ulimit -c)\n");
         shell.wait_for("I am here on /dev/pts/0 with 1");
         shell.write("exit 8\n");
-        assert_eq!(shell.end(), Some(8));
+        assert_eq!(shell.wait_for_exit(), Some(8));
         assert_eq!(engine.call_client(&["exec", "web", "sh", "-c", "exit 9"]).code, Some(9));
         assert_eq!(adjusted.plugin.journal.events(&id), TO_START);
         engine.out(&["rm", "--force", "web"]);
-        assert_eq!(adjusted.removed(&id, 1), life_cycle(&[]));
+        assert_eq!(adjusted.events_until_removal(&id, 1), life_cycle(&[]));
     });
 }
 
-fn containers_can_be_run_at_once<E: Engine>() {
+fn containers_can_run_concurrently<E: Engine>() {
     const CONTAINERS: i32 = 8;
-    for_each::<E>("run, many at once", |suite, go| {
-        let adjusted = Adjusted::<E>::start(suite, go);
+    for_each::<E>("run, many at once", |suite, go_plugin| {
+        let adjusted = Adjusted::<E>::start(suite, go_plugin);
         let engine = &adjusted.engine;
         std::thread::scope(|scope| {
             for n in 0..CONTAINERS {
@@ -186,7 +196,7 @@ fn containers_can_be_run_at_once<E: Engine>() {
         let ids: Vec<_> = created.map(|e| e["container_id"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), CONTAINERS as usize);
         for id in ids {
-            assert_eq!(adjusted.removed(id, 1), life_cycle(&[]));
+            assert_eq!(adjusted.events_until_removal(id, 1), life_cycle(&[]));
         }
     });
 }

@@ -1,6 +1,6 @@
-//! Pods that are created and removed at the same time.
+//! Pods that are created and removed concurrently.
 
-use super::{Pod, WAIT, member, remove};
+use super::{Pod, WAIT, member_events, remove};
 use nri_integration::{engines::*, *};
 use serde_json::json;
 use std::thread;
@@ -34,10 +34,10 @@ fn concurrent_pods_have_separate_events() {
                     pod.remove();
                     journal.wait_for("RemovePodSandbox", &pod_id);
                     for id in &ids {
-                        assert_eq!(journal.events(id), member(&[]));
+                        assert_eq!(journal.events(id), member_events(&[]));
                     }
                     let received = journal.events(&pod_id);
-                    assert_eq!(received.len(), 3 + 2 * member(&[]).len(), "{received:?}");
+                    assert_eq!(received.len(), 3 + 2 * member_events(&[]).len(), "{received:?}");
                     assert_eq!(
                         (received.first(), received.last()),
                         (Some(&"RunPodSandbox".to_owned()), Some(&"RemovePodSandbox".to_owned()))

@@ -1,7 +1,7 @@
-//! Updates through the container runtime interface. containerd sends all resources to the runtime
-//! again, also those that the request does not contain.
+//! Updates by CRI calls. For each update, containerd sends all resources of the container to the
+//! runtime, also those that the request does not contain.
 
-use super::{Pod, WAIT, member, pid, remove};
+use super::{Pod, WAIT, member_events, pid, remove};
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn a_cri_update_of_one_field_keeps_what_plugins_set() {
     }
     for_each_suite("cri update", "containerd", |suite| {
         let containerd = Containerd::start(suite);
-        let cpuset = if cpusets() { "cpus = '0'\n" } else { "" };
+        let cpuset = if has_cpusets() { "cpus = '0'\n" } else { "" };
         let config = format!("[create.resources]\npids = 66\n{cpuset}");
         let journal = containerd.launch("10-adjust", &Program::Adjust, &config);
         let pod = Pod::run(&containerd, "web");
@@ -26,11 +26,11 @@ fn a_cri_update_of_one_field_keeps_what_plugins_set() {
             assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), memory);
             assert!(process.limit("cpu", "cpu.cfs_quota_us", "cpu.max").starts_with(quota));
             assert_eq!(process.limit("pids", "pids.max", "pids.max"), "66");
-            if cpusets() {
+            if has_cpusets() {
                 assert_eq!(process.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
             }
         };
-        let unlimited = if unified_cgroups() { "max" } else { "-1" };
+        let unlimited = if is_cgroup_v2() { "max" } else { "-1" };
         check("67108864", unlimited);
         let update = |resources: serde_json::Value| {
             let request = json!({"container_id": id, "linux": resources});
@@ -43,30 +43,30 @@ fn a_cri_update_of_one_field_keeps_what_plugins_set() {
         remove(&containerd, &id);
         journal.wait_for("RemoveContainer", &id);
         let updated = ["UpdateContainer", "PostUpdateContainer"];
-        assert_eq!(journal.events(&id), member(&[updated, updated].concat()));
+        assert_eq!(journal.events(&id), member_events(&[updated, updated].concat()));
         pod.remove();
     });
 }
 
 #[test]
 fn a_plugin_can_update_a_running_cri_container() {
-    let Some(go) = go("cri plugin's update") else { return };
+    let Some(go_plugin) = go_plugin("cri plugin's update") else { return };
     if !Containerd::has_cri("cri plugin's update") {
         return;
     }
     for_each_suite("cri plugin's update", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         containerd.ctl(&["start"]).success();
-        let mut plugin = containerd.connect("10-go", &go, "{}");
+        let mut plugin = containerd.connect("10-go", &go_plugin, "{}");
         let pod = Pod::run(&containerd, "web");
         let id = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864}), &WAIT);
         let process = containerd.process(pid(&containerd, &id));
         let resources = json!({"memory": {"limit": {"value": 33_554_432}}, "pids": {"limit": 44}});
         plugin.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
-        let done = plugin.journal.wait_for_own("UpdateContainers");
+        let done = plugin.journal.wait_for_plugin_event("UpdateContainers");
         assert!(done["failed"].is_null() && done["error"].is_null(), "{done}");
         assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");
-        // The next update of the engine keeps values that it does not request.
+        // The plugin's values stay effective after an engine's update of another field.
         let request = json!({"container_id": id, "linux": {"cpu_shares": 512}});
         containerd.cri("UpdateContainerResources", &request);
         assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");

@@ -1,6 +1,6 @@
-//! Errors that `ctr` shows to its user.
+//! Errors of the wrapper and of the runtime that `ctr` shows to its user.
 
-use super::{A_IS_B, run, run_bare};
+use super::{SET_ENV_A, run, run_bare};
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
@@ -8,15 +8,19 @@ use serde_json::json;
 fn a_missing_command_fails_as_with_the_bare_runtime() {
     for_each_suite("ctr run, no such command", "containerd", |suite| {
         let containerd = Containerd::start(suite);
-        let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
+        let journal = containerd.launch("10-adjust", &Program::Adjust, SET_ENV_A);
         let (ours, bare) = (containerd.id("c"), containerd.id("b"));
-        let wrapped = run(&containerd, &["--detach"], &ours, &["/nonexistent/program"]);
-        let without = run_bare(&containerd, &["--detach"], &bare, &["/nonexistent/program"]);
-        assert!(wrapped.err().contains("/nonexistent/program"), "{}", wrapped.err());
-        assert_eq!(wrapped.err().replace(&ours, "ID"), without.err().replace(&bare, "ID"));
-        assert_eq!(wrapped.code, without.code);
+        let with_wrapper = run(&containerd, &["--detach"], &ours, &["/nonexistent/program"]);
+        let with_runc = run_bare(&containerd, &["--detach"], &bare, &["/nonexistent/program"]);
+        assert!(with_wrapper.err().contains("/nonexistent/program"), "{}", with_wrapper.err());
+        assert_eq!(with_wrapper.err().replace(&ours, "ID"), with_runc.err().replace(&bare, "ID"));
+        assert_eq!(with_wrapper.code, with_runc.code);
         journal.wait_for("RemovePodSandbox", &ours);
-        assert_eq!(containerd.status().unwrap()["containers"], 0, "nrid keeps no record of it");
+        assert_eq!(
+            containerd.status().unwrap()["containers"],
+            0,
+            "nrid still has the failed container"
+        );
         let received = journal.events(&ours);
         assert_eq!(received[..3], life_cycle(&[])[..3]);
         assert_eq!(received[received.len() - 4..], FROM_STOP);
@@ -25,11 +29,11 @@ fn a_missing_command_fails_as_with_the_bare_runtime() {
 
 #[test]
 fn a_refusal_reaches_the_user() {
-    let Some(go) = go("ctr refusal") else { return };
+    let Some(go_plugin) = go_plugin("ctr refusal") else { return };
     for_each_suite("ctr refusal", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let config = json!({"rules": [{"error": "not today"}]});
-        containerd.launch("10-strict", &go, &config.to_string());
+        containerd.launch("10-strict", &go_plugin, &config.to_string());
         let id = containerd.id("c");
         let refused = run(&containerd, &["--detach"], &id, &["/bin/sleep", "1000"]);
         assert_eq!(refused.code, Some(1));

@@ -1,10 +1,11 @@
-//! `nrictl install containerd`, checked with `containerd config dump`: an installation changes only
-//! the keys of the wrapper.
+//! Tests of `nrictl install containerd`: `containerd config dump` shows that an installation
+//! changes only the keys of the wrapper's runtime handler and, with `--default`, the default
+//! runtime.
 
 use nri_integration::{engines::*, *};
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-/// Names of the CRI plugin in files of version 2 and 3.
+/// Names of containerd's CRI plugin in configuration files of version 2 and of version 3.
 const CRI: [&str; 2] = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"];
 
 const WRAPPER: &str = "usr/local/bin/nri-container-runtime";
@@ -24,10 +25,12 @@ impl Image {
         image
     }
 
-    fn drop_in(&self, name: &str, text: &str) {
+    /// Writes a file that the main configuration file imports.
+    fn write_drop_in(&self, name: &str, text: &str) {
         fs::write(self.dir.path().join("etc/containerd/conf.d").join(name), text).unwrap();
     }
 
+    /// Runs `nrictl`, which must succeed, on the root directory.
     fn nrictl(&self, arguments: &str) {
         let mut command = Command::new(program_dir().join("nrictl"));
         command.args(arguments.split_whitespace()).arg("--root").arg(self.dir.path());
@@ -35,7 +38,7 @@ impl Image {
         assert!(output.status.success(), "{arguments}: {output:?}");
     }
 
-    /// Returns the values of `containerd config dump` by their paths.
+    /// Returns the values that `containerd config dump` prints, by their paths.
     fn dump(&self, containerd: &Path) -> BTreeMap<String, String> {
         let dir = self.dir.path().join("etc/containerd");
         let mut command = Command::new(containerd);
@@ -46,12 +49,13 @@ impl Image {
         let text = String::from_utf8(output.stdout).unwrap();
         let mut values = BTreeMap::new();
         flatten("", &toml::Value::Table(text.parse().unwrap()), &mut values);
-        // The dump lists the imported files, which differ by design.
+        // An installation may add an imported file, which is in this list.
         values.retain(|path, _| path != ".imports");
         values
     }
 }
 
+/// Adds the values below a TOML value to `values`, by their paths.
 fn flatten(path: &str, value: &toml::Value, values: &mut BTreeMap<String, String>) {
     match value {
         toml::Value::Table(table) => {
@@ -65,7 +69,10 @@ fn flatten(path: &str, value: &toml::Value, values: &mut BTreeMap<String, String
 }
 
 /// Returns the paths whose values differ.
-fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+fn changed_paths(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Vec<String> {
     let paths = before.keys().chain(after.keys());
     let mut changed: Vec<String> =
         paths.filter(|path| before.get(*path) != after.get(*path)).cloned().collect();
@@ -85,11 +92,12 @@ fn main_file(version: usize) -> String {
     format!("{head}{cni}{runc}{kind}{options}  SystemdCgroup = true\n")
 }
 
+/// Whether the path is below the CRI runtime handler of this name.
 fn is_handler(path: &str, name: &str) -> bool {
     path.contains(&format!(".containerd.runtimes.{name}."))
 }
 
-/// Behaviour of containerd on which `destination.rs` of `nrictl install` relies.
+/// `nrictl install` relies on this behavior of containerd; see `destination.rs`.
 #[test]
 fn containerd_merges_plugin_tables_of_imported_files_since_2_0() {
     for_each_suite("imported files of containerd", "containerd", |suite| {
@@ -103,27 +111,36 @@ fn containerd_merges_plugin_tables_of_imported_files_since_2_0() {
                 "version = {version}\n[plugins.\"{cri}\".containerd.runtimes.one]\n  \
                  runtime_type = \"io.containerd.runc.v2\"\n"
             );
-            image.drop_in("zz-one.toml", &handler);
-            let changed = changed(&before, &image.dump(&containerd));
-            let lost = changed.iter().any(|path| path.ends_with("SystemdCgroup"));
-            let only_added = changed.iter().all(|path| is_handler(path, "one"));
-            assert!(!changed.is_empty());
-            assert_eq!((lost, only_added), (!is_new, is_new), "{version}: {changed:#?}");
+            image.write_drop_in("zz-one.toml", &handler);
+            let changed = changed_paths(&before, &image.dump(&containerd));
+            let is_runc_changed = changed.iter().any(|path| path.ends_with("SystemdCgroup"));
+            let is_only_handler_added = changed.iter().all(|path| is_handler(path, "one"));
+            assert!(!changed.is_empty(), "version {version}: the imported file has no effect");
+            assert_eq!(
+                (is_runc_changed, is_only_handler_added),
+                (!is_new, is_new),
+                "version {version}: {changed:#?}"
+            );
         }
     });
 }
 
 #[test]
-fn the_dump_of_containerd_differs_only_in_our_keys_after_an_installation() {
+fn an_installation_changes_only_the_wrappers_keys_of_containerd() {
     for_each_suite("nrictl install containerd", "containerd", |suite| {
         let containerd = suite.program("containerd");
-        let known = suite.version("containerd");
-        for version in [2, 3].into_iter().filter(|version| *version == 2 || known >= (2, 0)) {
+        let containerd_version = suite.version("containerd");
+        for version in
+            [2, 3].into_iter().filter(|version| *version == 2 || containerd_version >= (2, 0))
+        {
             for options in ["", "--default"] {
                 let image = Image::new(&main_file(version));
-                image.drop_in("10-site.toml", &format!("version = {version}\noom_score = -998\n"));
+                image.write_drop_in(
+                    "10-site.toml",
+                    &format!("version = {version}\noom_score = -998\n"),
+                );
                 let before = image.dump(&containerd);
-                let (major, minor) = known;
+                let (major, minor) = containerd_version;
                 image.nrictl(&format!(
                     "install containerd --engine-version {major}.{minor} {options}"
                 ));
@@ -132,15 +149,15 @@ fn the_dump_of_containerd_differs_only_in_our_keys_after_an_installation() {
                     is_handler(path, "nri")
                         || !options.is_empty() && path.ends_with(".default_runtime_name")
                 };
-                let changed = changed(&before, &after);
+                let changed = changed_paths(&before, &after);
                 let others: Vec<_> = changed.iter().filter(|path| !is_ours(path)).collect();
-                assert!(others.is_empty(), "{version} {options}: {others:#?}");
+                assert!(others.is_empty(), "version {version} {options}: {others:#?}");
                 let binary = changed.iter().find(|path| path.ends_with("nri.options.BinaryName"));
                 assert_eq!(after[binary.unwrap()], format!("/{WRAPPER}"));
-                // containerd 2.0 merges tables of imported files, so nrictl writes a separate file
-                // there; before 2.0 it edits the table where it is.
+                // Since 2.0 containerd merges tables of imported files, so that nrictl writes a
+                // separate file. Before 2.0 nrictl has to edit the file with the table.
                 let drop_in = "etc/containerd/conf.d/zz-nri-container-runtime.toml";
-                assert_eq!(image.dir.path().join(drop_in).exists(), known >= (2, 0));
+                assert_eq!(image.dir.path().join(drop_in).exists(), containerd_version >= (2, 0));
                 image.nrictl("uninstall containerd");
                 assert_eq!(image.dump(&containerd), before);
             }

@@ -1,12 +1,13 @@
-//! Life cycle of a container that `ctr` starts: events of plugins, and the values in the kernel.
+//! Life cycles of containers that `ctr` starts: the events that plugins receive, and the adjusted
+//! values in the kernel.
 
-use super::{delete_task, end, pid, run};
+use super::{delete_task, kill_and_delete, pid, run};
 use nri_integration::{engines::*, *};
 use serde_json::{Value, json};
 
-/// Configuration of a plugin that sets a variable, a mount, an rlimit and resources, which can be
-/// read from the kernel or in the container.
-fn adjusting(node: &Node) -> String {
+/// Returns the configuration of a plugin that sets a variable, a mount, an rlimit and resources,
+/// each of which can be read from the kernel or in the container.
+fn plugin_configuration(node: &Node) -> String {
     let data = node.path("data");
     std::fs::create_dir_all(&data).unwrap();
     std::fs::write(data.join("file"), "from a plugin\n").unwrap();
@@ -26,11 +27,12 @@ soft = 512
 memory = 67108864
 pids = 66
 {}",
-        if cpusets() { "cpus = '0'\nmems = '0'\n" } else { "" }
+        if has_cpusets() { "cpus = '0'\nmems = '0'\n" } else { "" }
     )
 }
 
-fn object(value: &Value) -> Vec<(String, Value)> {
+/// Returns the members of a JSON object.
+fn members(value: &Value) -> Vec<(String, Value)> {
     value.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
@@ -38,9 +40,11 @@ fn object(value: &Value) -> Vec<(String, Value)> {
 fn a_ctr_container_is_adjusted_and_its_events_arrive_in_order() {
     for_each_suite("ctr life cycle", "containerd", |suite| {
         let containerd = Containerd::start(suite);
-        let journal = containerd.launch("10-adjust", &Program::Adjust, &adjusting(&containerd));
+        let journal =
+            containerd.launch("10-adjust", &Program::Adjust, &plugin_configuration(&containerd));
         containerd.ctl(&["start"]).success();
-        let go = go("ctr life cycle, Go plugin").map(|go| containerd.connect("05-go", &go, "{}"));
+        let go_plugin = go_plugin("ctr life cycle, Go plugin")
+            .map(|go_plugin| containerd.connect("05-go", &go_plugin, "{}"));
         let id = containerd.id("c");
         let limits = ["--memory-limit", "50331648", "--label", "app=web", "--env", "OWN=1"];
         let options = [&["--detach"], &limits[..]].concat();
@@ -54,7 +58,7 @@ fn a_ctr_container_is_adjusted_and_its_events_arrive_in_order() {
         assert!(mount.contains("ro"), "{mount}");
         assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "67108864");
         assert_eq!(process.limit("pids", "pids.max", "pids.max"), "66");
-        if cpusets() {
+        if has_cpusets() {
             assert_eq!(process.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
         }
         let script = "test \"$(cat /data/file)\" = 'from a plugin' && exit 9";
@@ -64,26 +68,26 @@ fn a_ctr_container_is_adjusted_and_its_events_arrive_in_order() {
         containerd.ctr(&["tasks", "pause", &id]).success();
         containerd.ctr(&["tasks", "resume", &id]).success();
 
-        end(&containerd, &journal, &id);
+        kill_and_delete(&containerd, &journal, &id);
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(journal.events(&id), life_cycle(&[]));
         containerd.ctr(&["containers", "delete", &id]).success();
 
-        let Some(go) = go else { return };
-        go.journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(go.journal.events(&id), life_cycle(&[]));
-        let requested = go.journal.wait_for("CreateContainer", &id);
+        let Some(go_plugin) = go_plugin else { return };
+        go_plugin.journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(go_plugin.journal.events(&id), life_cycle(&[]));
+        let requested = go_plugin.journal.wait_for("CreateContainer", &id);
         let (container, pod) = (&requested["container"], &requested["pod"]);
         assert_eq!((&container["id"], &pod["id"]), (&json!(id), &json!(id)));
         let memory = &container["linux"]["resources"]["memory"]["limit"]["value"];
-        assert_eq!(memory, "50331648", "as the engine wrote it");
+        assert_eq!(memory, "50331648", "the limit that the engine requested");
         for labels in [&container["labels"], &pod["labels"]] {
-            assert!(object(labels).contains(&("app".to_owned(), json!("web"))), "{labels}");
+            assert!(members(labels).contains(&("app".to_owned(), json!("web"))), "{labels}");
         }
         assert!(container["args"].to_string().contains("/bin/sleep"), "{container}");
-        let started = go.journal.wait_for("PostStartContainer", &id);
+        let started = go_plugin.journal.wait_for("PostStartContainer", &id);
         assert_eq!(started["pid"], process.0.0);
-        let stopped = go.journal.wait_for("StopContainer", &id);
+        let stopped = go_plugin.journal.wait_for("StopContainer", &id);
         assert_eq!(stopped["container"]["state"], "CONTAINER_STOPPED");
     });
 }
@@ -92,7 +96,8 @@ fn a_ctr_container_is_adjusted_and_its_events_arrive_in_order() {
 fn a_ctr_task_that_exits_can_be_started_again() {
     for_each_suite("ctr restart", "containerd", |suite| {
         let containerd = Containerd::start(suite);
-        let journal = containerd.launch("10-adjust", &Program::Adjust, &adjusting(&containerd));
+        let journal =
+            containerd.launch("10-adjust", &Program::Adjust, &plugin_configuration(&containerd));
         let id = containerd.id("c");
         run(&containerd, &["--detach"], &id, &["/bin/sh", "-c", "echo A=$A; exec sleep 0.5"])
             .success();
@@ -101,7 +106,7 @@ fn a_ctr_task_that_exits_can_be_started_again() {
         assert_eq!(journal.events(&id)[TO_START.len()..], ["StopContainer", "StopPodSandbox"]);
         delete_task(&containerd, &id);
         journal.wait_for("RemovePodSandbox", &id);
-        // The same container, a new task: containerd writes a new bundle.
+        // For the new task of the same container, containerd writes a new bundle.
         containerd.ctr(&["tasks", "start", "--detach", &id]).success();
         let twice = [life_cycle(&[]), life_cycle(&[])].concat();
         wait_until("the second StopContainer", || {
@@ -109,7 +114,7 @@ fn a_ctr_task_that_exits_can_be_started_again() {
                 .then_some(())
         });
         delete_task(&containerd, &id);
-        wait_until("the second removal", || {
+        wait_until("the events of the second removal", || {
             (journal.events(&id).len() >= twice.len()).then_some(())
         });
         assert_eq!(journal.events(&id), twice);

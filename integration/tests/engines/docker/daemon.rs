@@ -1,4 +1,5 @@
-//! dockerd: the runtime features that it reads, and its restart while containers run.
+//! Tests of dockerd: the features of the runtime that dockerd reports, and restarts of dockerd
+//! while containers run.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -10,14 +11,14 @@ fn docker_info_shows_version_and_features_of_the_real_runtime() {
         let docker = Docker::start(suite);
         let ours = docker.out(&["info", "--format", "{{.DefaultRuntime}} {{.RuncCommit.ID}}"]);
         let version = docker.out(&["version"]);
-        // dockerd calls `features` of each runtime since 25.0.
+        // Since 25.0 dockerd calls the `features` verb of each runtime and reports its output.
         let features =
             "{{json (index .Runtimes \"nri\").Status}}\n{{json (index .Runtimes \"runc\").Status}}";
         if suite.version("dockerd") >= (25, 0) {
             let reported = docker.out(&["info", "--format", features]);
-            let (ours, theirs) = reported.split_once('\n').expect("two lines");
-            assert_eq!(ours, theirs);
-            assert!(ours.contains("ociVersionMax"), "{ours}");
+            let (nri, runc) = reported.split_once('\n').expect("the report has two lines");
+            assert_eq!(nri, runc);
+            assert!(nri.contains("ociVersionMax"), "{nri}");
         }
         drop(docker);
         let bare = Docker::start_with(Host::new(suite), |_| json!({}));
@@ -29,31 +30,36 @@ fn docker_info_shows_version_and_features_of_the_real_runtime() {
 
 #[test]
 fn containers_survive_a_restart_of_dockerd() {
-    for_each::<Docker>("live restore", |suite, go| {
+    for_each::<Docker>("live restore", |suite, go_plugin| {
         for signal in ["TERM", "KILL"] {
-            let adjusted = Adjusted::<Docker>::start(suite, go);
+            let adjusted = Adjusted::<Docker>::start(suite, go_plugin);
             let (docker, journal) = (&adjusted.engine, &adjusted.plugin.journal);
-            let stays =
-                docker.run_detached("stays", &[&["--network=none", IMAGE], &WAIT[..]].concat());
-            let ends = docker.run_detached("ends", &["--network=none", IMAGE, "sleep", "600"]);
-            let (process, ending) = (docker.process_of("stays"), docker.process_of("ends"));
+            let running =
+                docker.run_detached("running", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+            let exited = docker.run_detached("exited", &["--network=none", IMAGE, "sleep", "600"]);
+            let running_process = docker.process_of("running");
+            let exited_process = docker.process_of("exited");
             docker.halt(signal);
-            assert!(process.0.is_alive());
-            journal.wait_for("PostStartContainer", &stays);
-            assert_eq!(journal.events(&stays), TO_START);
-            // Plugins are notified of an exit while no dockerd runs.
-            ending.0.signal(rustix::process::Signal::KILL);
-            journal.wait_for("StopPodSandbox", &ends);
+            assert!(running_process.0.is_alive());
+            journal.wait_for("PostStartContainer", &running);
+            assert_eq!(journal.events(&running), TO_START);
+            // Plugins are notified of an exit, although dockerd does not run.
+            exited_process.0.signal(rustix::process::Signal::KILL);
+            journal.wait_for("StopPodSandbox", &exited);
             docker.resume();
-            assert_eq!(docker.process_of("stays").0, process.0);
-            assert_eq!(docker.out(&["exec", "stays", "sh", "-c", "echo $NRI"]), "here");
-            docker.out(&["update", "--cpus", "0.5", "stays"]);
-            assert_eq!(process.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
-            docker.out(&["stop", "stays"]);
-            docker.out(&["rm", "stays", "ends"]);
+            assert_eq!(docker.process_of("running").0, running_process.0);
+            assert_eq!(docker.out(&["exec", "running", "sh", "-c", "echo $NRI"]), "here");
+            docker.out(&["update", "--cpus", "0.5", "running"]);
+            assert_eq!(running_process.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
+            docker.out(&["stop", "running"]);
+            docker.out(&["rm", "running", "exited"]);
             let updated = ["UpdateContainer", "PostUpdateContainer"];
-            assert_eq!(adjusted.removed(&stays, 1), life_cycle(&updated), "{signal}");
-            assert_eq!(adjusted.removed(&ends, 1), life_cycle(&[]), "{signal}");
+            assert_eq!(
+                adjusted.events_until_removal(&running, 1),
+                life_cycle(&updated),
+                "{signal}"
+            );
+            assert_eq!(adjusted.events_until_removal(&exited, 1), life_cycle(&[]), "{signal}");
         }
     });
 }

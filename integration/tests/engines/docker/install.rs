@@ -1,4 +1,4 @@
-//! `nrictl install docker` in `/etc`, while dockerd runs.
+//! Tests of `nrictl install docker` with files in `/etc`, while dockerd runs.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -16,6 +16,7 @@ fn runtimes(docker: &Docker) -> String {
     ])
 }
 
+/// Waits until the default runtime has this name.
 fn wait_for_default(docker: &Docker, name: &str) {
     wait_until(format_args!("the default runtime {name}"), || {
         runtimes(docker).ends_with(name).then_some(())
@@ -23,8 +24,8 @@ fn wait_for_default(docker: &Docker, name: &str) {
 }
 
 #[test]
-fn an_installation_for_docker_takes_effect_by_reload_and_ends_by_restart() {
-    for_each::<Docker>("nrictl install docker", |suite, go| {
+fn an_installation_for_docker_takes_effect_after_a_reload_and_ends_after_a_restart() {
+    for_each::<Docker>("nrictl install docker", |suite, go_plugin| {
         let docker = Docker::start_in_etc(suite, DAEMON_JSON);
         let run = |options: &[&str]| {
             docker.out(
@@ -36,22 +37,36 @@ fn an_installation_for_docker_takes_effect_by_reload_and_ends_by_restart() {
                 .concat(),
             )
         };
-        let stays = docker.run_detached("stays", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+        let before =
+            docker.run_detached("before", &[&["--network=none", IMAGE], &WAIT[..]].concat());
         docker.nrictl(&["install", "docker", "--default"]).success();
         docker.reload();
         wait_for_default(&docker, "nri");
         docker.nrictl(&["start"]).success();
         let config = json!({"rules": [{"adjust": adjustment()}]});
-        let plugin = docker.connect("10-go", go, &config.to_string());
+        let plugin = docker.connect("10-go", go_plugin, &config.to_string());
         assert_eq!(run(&[]), "here");
         assert_eq!(run(&["--runtime=nri"]), "here");
-        assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own runtime is not changed");
+        assert_eq!(
+            run(&["--runtime=runc"]),
+            "none",
+            "a container with the engine's own runtime is adjusted"
+        );
         let id = docker.run_detached("ours", &[&["--network=none", IMAGE], &WAIT[..]].concat());
 
+        // Docker could not start the container again.
+        let in_use = docker.nrictl(&["uninstall", "docker"]);
+        assert_eq!(in_use.code, Some(4), "{}", in_use.err());
+        assert!(
+            in_use.err().contains("docker has 1 running container of the wrapper: ours ("),
+            "{}",
+            in_use.err()
+        );
         // Containers keep the runtime with which they were created.
-        docker.nrictl(&["uninstall", "docker"]).success();
+        docker.nrictl(&["uninstall", "docker", "--force"]).success();
         assert_eq!(std::fs::read_to_string(docker.daemon_json()).unwrap(), DAEMON_JSON);
-        // A reload keeps runtimes that were removed from the file, so dockerd is restarted.
+        // Only a restart of dockerd removes runtimes that were removed from the file; a reload does
+        // not.
         docker.halt("TERM");
         docker.resume();
         assert!(runtimes(&docker).ends_with("runc runc"), "{}", runtimes(&docker));
@@ -61,11 +76,13 @@ fn an_installation_for_docker_takes_effect_by_reload_and_ends_by_restart() {
             Some(125)
         );
         docker.out(&["exec", "ours", "true"]);
+        assert_ne!(docker.call_client(&["restart", "-t", "0", "ours"]).code, Some(0));
         docker.out(&["rm", "--force", "ours"]);
         plugin.journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
-        docker.out(&["rm", "--force", "stays"]);
-        assert_eq!(plugin.journal.events(&stays), Vec::<String>::new());
+        docker.out(&["rm", "--force", "before"]);
+        // Plugins receive no event of the container that was created before the installation.
+        assert_eq!(plugin.journal.events(&before), Vec::<String>::new());
     });
 }
 

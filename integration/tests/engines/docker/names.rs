@@ -1,4 +1,4 @@
-//! Name, labels and image of a container, which `nrid` reads from the files of dockerd.
+//! Test of the name, labels and image of a container, which `nrid` reads from the files of dockerd.
 
 use crate::adjusted::*;
 use nri_integration::engines::*;
@@ -6,16 +6,17 @@ use serde_json::json;
 
 #[test]
 fn plugins_see_names_labels_annotations_and_addresses_of_docker() {
-    for_each::<Docker>("names and labels", |suite, go| {
-        let adjusted = Adjusted::with(Docker::start(suite), go, &json!({}));
+    for_each::<Docker>("names and labels", |suite, go_plugin| {
+        let adjusted = Adjusted::with(Docker::start(suite), go_plugin, &json!({}));
         let docker = &adjusted.engine;
-        // Docker 20.10 has no annotations.
-        let annotated = suite.version("dockerd") >= (25, 0);
+        // Docker 20.10 does not support annotations.
+        let has_annotations = suite.version("dockerd") >= (25, 0);
         let annotation = ["--annotation", "example.org/key=value"];
-        let annotation = if annotated { &annotation[..] } else { &[] };
+        let annotation = if has_annotations { &annotation[..] } else { &[] };
         let options =
             ["--hostname", "inside", "--label", "org.example.label=l", "--label", "empty"];
-        // The address is on dockerd's bridge in the network namespace of the test.
+        // Without --network, the container is connected to dockerd's bridge, which is in the
+        // network namespace of the test.
         let id = docker.run_detached("web", &[&options, annotation, &[IMAGE], &WAIT].concat());
         let address = docker.out(&[
             "inspect",
@@ -31,10 +32,13 @@ fn plugins_see_names_labels_annotations_and_addresses_of_docker() {
         assert_eq!((&container["name"], &pod["name"]), (&json!("web"), &json!("web")));
         let labels = json!({"org.example.label": "l", "empty": "", "org.example.imagelabel": "v"});
         assert_eq!(container["labels"], labels);
-        assert_eq!(pod["labels"], labels, "the pod has the labels of its only container");
+        assert_eq!(
+            pod["labels"], labels,
+            "the labels of the pod differ from those of its only container"
+        );
         assert_eq!(container["image"]["name"], IMAGE);
         assert_eq!(pod["linux"]["cgroupParent"], "/docker");
-        if annotated {
+        if has_annotations {
             let expected = json!({"example.org/key": "value"});
             assert_eq!((&container["annotations"], &pod["annotations"]), (&expected, &expected));
         }

@@ -1,12 +1,13 @@
-//! `docker run`: terminals, health checks, error messages.
+//! Tests of `docker run`: terminals, health checks, error messages.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 
 #[test]
 fn the_output_of_a_short_container_with_a_terminal_is_complete() {
-    for_each::<Docker>("run --tty", |suite, go| {
-        let Adjusted { engine: docker, plugin: _plugin } = Adjusted::<Docker>::start(suite, go);
+    for_each::<Docker>("run --tty", |suite, go_plugin| {
+        let Adjusted { engine: docker, plugin: _plugin } =
+            Adjusted::<Docker>::start(suite, go_plugin);
         let script = "tty; echo $NRI";
         let run = ["run", "--rm", "--network=none", "--tty", IMAGE, "sh", "-c", script];
         assert_eq!(docker.out(&run).replace('\r', ""), "/dev/pts/0\nhere");
@@ -14,15 +15,15 @@ fn the_output_of_a_short_container_with_a_terminal_is_complete() {
 }
 
 #[test]
-fn health_checks_and_stats_of_docker_see_the_adjustment() {
-    for_each::<Docker>("run --health-cmd, stats", |suite, go| {
-        let adjusted = Adjusted::<Docker>::start(suite, go);
+fn health_checks_and_stats_of_docker_show_the_adjustment() {
+    for_each::<Docker>("run --health-cmd, stats", |suite, go_plugin| {
+        let adjusted = Adjusted::<Docker>::start(suite, go_plugin);
         let docker = &adjusted.engine;
         let check = "test \"$NRI\" = here && test $(ulimit -c) = 1";
         let options = ["--network=none", "--health-cmd", check, "--health-interval=1s", IMAGE];
         docker.run_detached("web", &[&options, &WAIT[..]].concat());
         let stats = docker.out(&["stats", "--no-stream", "--format", "{{.MemUsage}}", "web"]);
-        assert!(stats.ends_with("/ 100MiB"), "the plugin's limit: {stats}");
+        assert!(stats.ends_with("/ 100MiB"), "stats do not show the plugin's limit: {stats}");
         wait_until("the health check", || {
             let health = docker.out(&["inspect", "--format", "{{.State.Health.Status}}", "web"]);
             assert_ne!(health, "unhealthy", "{}", docker.out(&["inspect", "web"]));
@@ -33,8 +34,8 @@ fn health_checks_and_stats_of_docker_see_the_adjustment() {
 
 #[test]
 fn a_working_directory_that_is_a_file_fails_as_without_the_wrapper() {
-    for_each::<Docker>("run --workdir", |suite, go| {
-        let adjusted = Adjusted::<Docker>::start(suite, go);
+    for_each::<Docker>("run --workdir", |suite, go_plugin| {
+        let adjusted = Adjusted::<Docker>::start(suite, go_plugin);
         let run = |runtime| {
             adjusted.engine.run_with(runtime, &["--workdir", "/bin/busybox", IMAGE, "true"])
         };
@@ -45,11 +46,12 @@ fn a_working_directory_that_is_a_file_fails_as_without_the_wrapper() {
 }
 
 #[test]
-fn a_refused_container_shows_the_reason_in_inspect_and_can_be_started_later() {
-    for_each::<Docker>("run --detach, refused", |suite, go| {
+fn docker_inspect_shows_why_a_container_was_refused_and_the_container_can_be_started_later() {
+    for_each::<Docker>("run --detach, refused", |suite, go_plugin| {
         let docker = Docker::start(suite);
         docker.ctl(&["start"]).success();
-        let plugin = docker.connect("30-refuses", go, r#"{"rules": [{"error": "not this one"}]}"#);
+        let plugin =
+            docker.connect("30-refuses", go_plugin, r#"{"rules": [{"error": "not this one"}]}"#);
         let run = ["run", "--detach", "--network=none", "--name=kept", IMAGE, "true"];
         assert_eq!(docker.call_client(&run).code, Some(125));
         let error = docker.out(&["inspect", "--format", "{{.State.Error}}", "kept"]);

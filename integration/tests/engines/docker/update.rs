@@ -1,14 +1,15 @@
-//! `docker update`: values of plugins stay effective unless the user requests others.
+//! Tests of `docker update`: the values of plugins stay effective unless the user requests others.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// Docker 20.10 sends zeros for all fields but the pids limit, also for quota and period.
+/// Docker 20.10 sends zeros for all fields except the pids limit, also for quota and period. The
+/// zeros must not reset the values.
 #[test]
 fn an_update_of_the_pids_limit_by_docker_keeps_everything_else() {
-    for_each::<Docker>("update --pids-limit", |suite, go| {
-        let adjusted = Adjusted::<Docker>::start(suite, go);
+    for_each::<Docker>("update --pids-limit", |suite, go_plugin| {
+        let adjusted = Adjusted::<Docker>::start(suite, go_plugin);
         let docker = &adjusted.engine;
         let id = adjusted.run_waiting("web");
         let process = docker.process_of("web");
@@ -19,29 +20,33 @@ fn an_update_of_the_pids_limit_by_docker_keeps_everything_else() {
         check_resources(process, &["pids.max"]);
         docker.out(&["update", "--cpuset-cpus", "0", "web"]);
         check_resources(process, &["pids.max"]);
-        // A restart policy does not concern the runtime; Docker 20.10 calls its `update` anyway.
+        // The restart policy is no resource, but Docker 20.10 calls `update` of the runtime anyway.
         docker.out(&["update", "--restart", "no", "web"]);
         check_resources(process, &["pids.max"]);
         docker.out(&["rm", "--force", "web"]);
 
-        let events = adjusted.removed(&id, 1);
+        let events = adjusted.events_until_removal(&id, 1);
         let requested = requested_updates(&adjusted.plugin.journal, &id);
         assert!((2..=4).contains(&requested.len()), "{events:?}");
         let updates = ["UpdateContainer", "PostUpdateContainer"].repeat(requested.len());
         assert_eq!(events, life_cycle(&updates));
-        assert_eq!(requested[1], json!({"pids": {"limit": "55"}}), "the requested field only");
+        assert_eq!(
+            requested[1],
+            json!({"pids": {"limit": "55"}}),
+            "plugins must receive only the requested field"
+        );
     });
 }
 
 #[test]
 fn an_update_by_docker_keeps_a_block_io_class() {
-    for_each::<Docker>("update, block I/O class", |suite, go| {
+    for_each::<Docker>("update, block I/O class", |suite, go_plugin| {
         let docker = Docker::start(suite);
         let classes = docker.path("blockio.json");
         std::fs::write(&classes, r#"{"Classes": {"slow": [{"Weight": 300}]}}"#).unwrap();
         docker.configure(&format!("blockio = {{ config_file = {classes:?} }}"));
         let class = json!({"linux": {"resources": {"blockioClass": {"value": "slow"}}}});
-        let adjusted = Adjusted::with(docker, go, &class);
+        let adjusted = Adjusted::with(docker, go_plugin, &class);
         let docker = &adjusted.engine;
         docker.run_detached("web", &[&["--network=none", IMAGE], &WAIT[..]].concat());
         let process = docker.process_of("web");

@@ -1,42 +1,48 @@
-//! Detection of Podman's infra containers by the program that they run. A detected one is the
-//! pod's sandbox; all other containers, also those that imitate one, are adjusted.
+//! Tests of the detection of Podman's infra containers by the program that they run. A detected
+//! infra container is the pod's sandbox. All other containers are adjusted, also those that imitate
+//! an infra container.
 
 use super::pods::{
-    BEGIN, container_life_cycle, count, of_container, of_pod, wait_until_pod_removed,
+    MEMBER_TO_START, container_events, count_events, member_life_cycle, pod_events,
+    wait_until_pod_removed,
 };
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
+/// Image whose program is a pause program instead of Podman's catatonit.
 const PAUSE: &str = "localhost/pause:local";
+/// Events of a pod, without those of its containers.
 const POD_LIFE_CYCLE: [&str; 3] = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"];
 
+/// Creates the pod `shop` and returns its id.
 fn create_pod(podman: &Podman, more: &[&str]) -> String {
     podman.out(&[&["pod", "create", "--name", "shop", "--network=none"], more].concat())
 }
 
+/// Returns the id of a pod's infra container.
 fn infra_of(podman: &Podman, pod: &str) -> String {
     podman.out(&["pod", "inspect", "--format", "{{.InfraContainerID}}", pod])
 }
 
 /// Runs a container in the pod and removes the pod. Checks that the infra container was the pod's
-/// sandbox: plugins get no container event for it, and do not adjust it.
+/// sandbox: plugins received no container event of the infra container and did not adjust it.
 fn check_sandbox(adjusted: &Adjusted<Podman>, pod: &str) {
     let podman = &adjusted.engine;
     let member = podman.run_detached("member", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
     let infra = infra_of(podman, "shop");
-    assert_eq!(of_pod(adjusted, pod), ["RunPodSandbox"]);
+    assert_eq!(pod_events(adjusted, pod), ["RunPodSandbox"]);
     let received = adjusted.plugin.journal.entries();
     assert!(
         received.iter().all(|e| e["container_id"] != *infra),
-        "plugins got a container event for the infra container"
+        "plugins received a container event of the infra container"
     );
     assert_eq!(podman.process_of(&infra).env("NRI"), None);
     assert_eq!(podman.process_of("member").env("NRI").as_deref(), Some("here"));
     podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
     wait_until_pod_removed(adjusted, pod, 1);
-    assert_eq!(of_container(adjusted, &member), container_life_cycle());
-    assert_eq!(of_pod(adjusted, pod), POD_LIFE_CYCLE);
+    assert_eq!(container_events(adjusted, &member), member_life_cycle());
+    assert_eq!(pod_events(adjusted, pod), POD_LIFE_CYCLE);
 }
 
 #[test]
@@ -48,7 +54,8 @@ fn an_infra_container_with_a_name_of_its_own_is_a_sandbox() {
     });
 }
 
-/// No cgroup names the pod, so plugins see it under the id of its infra container.
+/// No cgroup contains the pod's id, so that for plugins the id of the infra container is that of
+/// the pod.
 #[test]
 fn an_infra_container_without_a_pod_cgroup_is_a_sandbox() {
     for_each::<Podman>("pod --share-parent=false", |suite, go_plugin| {
@@ -57,13 +64,16 @@ fn an_infra_container_without_a_pod_cgroup_is_a_sandbox() {
         create_pod(podman, &["--share-parent=false"]);
         podman.out(&["pod", "start", "shop"]);
         let infra = infra_of(podman, "shop");
-        wait_until("the pod", || (of_pod(&adjusted, &infra) == ["RunPodSandbox"]).then_some(()));
+        wait_until("the pod to start", || {
+            (pod_events(&adjusted, &infra) == ["RunPodSandbox"]).then_some(())
+        });
         check_sandbox(&adjusted, &infra);
     });
 }
 
-/// Podman as after `apt install podman catatonit`: no configuration names the program.
-fn as_installed(suite: &Suite, go_plugin: &Program) -> Adjusted<Podman> {
+/// Starts Podman as after `apt install podman catatonit`, where no configuration contains the path
+/// of the infra container's program, and connects a plugin.
+fn start_as_installed(suite: &Suite, go_plugin: &Program) -> Adjusted<Podman> {
     let podman = Podman::start_as_installed(suite);
     podman.nrictl(&["install", "podman", "--default"]).success();
     podman.nrictl(&["start"]).success();
@@ -75,19 +85,20 @@ fn as_installed(suite: &Suite, go_plugin: &Program) -> Adjusted<Podman> {
 #[test]
 fn an_infra_container_of_the_distributions_catatonit_is_a_sandbox() {
     for_each::<Podman>("pod, catatonit in /usr", |suite, go_plugin| {
-        let adjusted = as_installed(suite, go_plugin);
+        let adjusted = start_as_installed(suite, go_plugin);
         let pod = create_pod(&adjusted.engine, &[]);
         check_sandbox(&adjusted, &pod);
     });
 }
 
-/// Before 5.6 Podman keeps the infra image with the old catatonit. Its infra container is then a
-/// container to be adjusted, and the log of `nrid` says how to remove the image; after that it is a
-/// sandbox again.
+/// Before 5.6, Podman keeps the infra image with the previous catatonit after an upgrade. An infra
+/// container of this image is not detected and is adjusted like other containers; the log of `nrid`
+/// shows the command that removes the image. After its removal, infra containers are detected
+/// again.
 #[test]
 fn an_infra_container_is_a_sandbox_after_an_upgrade_of_catatonit() {
     for_each::<Podman>("pod, catatonit upgraded", |suite, go_plugin| {
-        let adjusted = as_installed(suite, go_plugin);
+        let adjusted = start_as_installed(suite, go_plugin);
         let podman = &adjusted.engine;
         let pod = create_pod(podman, &[]);
         check_sandbox(&adjusted, &pod);
@@ -99,25 +110,30 @@ fn an_infra_container_is_a_sandbox_after_an_upgrade_of_catatonit() {
             podman.out(&["pod", "start", "shop"]);
             let requested =
                 adjusted.plugin.journal.wait_for("CreateContainer", &infra_of(podman, "shop"));
-            assert_eq!(requested["pod"]["id"], *pod, "CreateContainer of the infra container");
+            assert_eq!(
+                requested["pod"]["id"], *pod,
+                "the pod in CreateContainer of the infra container"
+            );
             let image =
                 podman.out(&["inspect", "--format", "{{.ImageName}}", &infra_of(podman, "shop")]);
             let log = podman.log();
             assert!(log.contains(&format!("podman rmi {image}")), "{log}");
             podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
             wait_until("the pod to be removed", || {
-                (of_pod(&adjusted, &pod) == POD_LIFE_CYCLE).then_some(())
+                (pod_events(&adjusted, &pod) == POD_LIFE_CYCLE).then_some(())
             });
             podman.out(&["rmi", &image]);
         }
         let pod = create_pod(podman, &[]);
         podman.out(&["pod", "start", "shop"]);
-        wait_until("the pod", || (of_pod(&adjusted, &pod) == ["RunPodSandbox"]).then_some(()));
+        wait_until("the pod to start", || {
+            (pod_events(&adjusted, &pod) == ["RunPodSandbox"]).then_some(())
+        });
         let infra = infra_of(podman, "shop");
         assert_eq!(
-            of_container(&adjusted, &infra),
+            container_events(&adjusted, &infra),
             Vec::<String>::new(),
-            "the infra container is a sandbox again"
+            "plugins received container events of the infra container"
         );
     });
 }
@@ -129,7 +145,7 @@ fn an_infra_container_of_the_configured_image_is_a_sandbox() {
         let adjusted = Adjusted::with(podman, go_plugin, &adjustment());
         let pod = create_pod(&adjusted.engine, &[]);
         check_sandbox(&adjusted, &pod);
-        // A container of that image with another program mounted over the pause program.
+        // A container of the same image in which another program is mounted over the pause program.
         let cgroup = format!("--cgroup-parent=/{}", "0123456789abcdef".repeat(4));
         let id = adjusted
             .engine
@@ -162,17 +178,18 @@ fn an_infra_container_of_play_kube_is_a_sandbox() {
         );
         assert_eq!(podman.process_of(&member).env("NRI").as_deref(), Some("here"));
         let infra = infra_of(podman, "shop");
-        assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new());
+        assert_eq!(container_events(&adjusted, &infra), Vec::<String>::new());
         assert_eq!(podman.process_of(&infra).env("NRI"), None);
         podman.out(&["play", "kube", "--down", file]);
         wait_until_pod_removed(&adjusted, &pod, 1);
-        assert_eq!(of_container(&adjusted, &member), container_life_cycle());
-        assert_eq!(of_pod(&adjusted, &pod), POD_LIFE_CYCLE);
+        assert_eq!(container_events(&adjusted, &member), member_life_cycle());
+        assert_eq!(pod_events(&adjusted, &pod), POD_LIFE_CYCLE);
     });
 }
 
-/// An infra container with another program cannot be distinguished from a container that only has
-/// the pod's cgroup, so plugins adjust it. All containers of the pod are still in one pod.
+/// An infra container that runs another program cannot be distinguished from a container that only
+/// has the pod's cgroup, so that plugins adjust it. It is still in the same pod as the pod's other
+/// containers.
 #[test]
 fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
     for (name, options) in [
@@ -200,35 +217,37 @@ fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
                     (&json!(pod), &json!("shop")),
                     "{id}"
                 );
-                wait_until("its events", || (of_container(&adjusted, id) == BEGIN).then_some(()));
+                wait_until(format_args!("the events of {id}"), || {
+                    (container_events(&adjusted, id) == MEMBER_TO_START).then_some(())
+                });
                 assert_eq!(podman.process_of(id).env("NRI").as_deref(), Some("here"), "{id}");
             }
-            assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
+            assert_eq!(pod_events(&adjusted, &pod), ["RunPodSandbox"]);
             assert!(podman.log().contains("has the cgroup or the name of a pod's infra container"));
             podman.out(&["rm", "--force", "first"]);
             wait_until("the first container to be removed", || {
-                (of_container(&adjusted, &first) == container_life_cycle()).then_some(())
+                (container_events(&adjusted, &first) == member_life_cycle()).then_some(())
             });
 
             podman.out(&["pod", "stop", "--time=1", "shop"]);
             wait_until_pod_removed(&adjusted, &pod, 1);
             podman.out(&["pod", "start", "shop"]);
-            let again = [&container_life_cycle(), BEGIN].concat();
+            let second_start = [&member_life_cycle(), MEMBER_TO_START].concat();
             wait_until("the second start", || {
-                (of_container(&adjusted, &second) == again).then_some(())
+                (container_events(&adjusted, &second) == second_start).then_some(())
             });
             podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
             wait_until_pod_removed(&adjusted, &pod, 2);
             for id in [&infra, &second] {
-                assert_eq!(of_container(&adjusted, id), container_life_cycle().repeat(2));
+                assert_eq!(container_events(&adjusted, id), member_life_cycle().repeat(2));
             }
-            assert_eq!(of_pod(&adjusted, &pod), POD_LIFE_CYCLE.repeat(2));
+            assert_eq!(pod_events(&adjusted, &pod), POD_LIFE_CYCLE.repeat(2));
         });
     }
 }
 
-/// Plugins do not adjust a pod's sandbox. A container must not escape them by imitating the cgroup,
-/// the name or the program of one.
+/// Plugins do not adjust the sandbox of a pod. A container must not evade adjustment by imitating
+/// the cgroup, the name or the program of an infra container.
 #[test]
 fn a_container_that_imitates_an_infra_container_is_adjusted() {
     for_each::<Podman>("imitated infra containers", |suite, go_plugin| {
@@ -236,36 +255,48 @@ fn a_container_that_imitates_an_infra_container_is_adjusted() {
         let podman = &adjusted.engine;
         let pods = ["0123456789abcdef", "fedcba9876543210"].map(|digits| digits.repeat(4));
         let cgroups = pods.clone().map(|pod| format!("--cgroup-parent=/{pod}"));
-        let is_adjusted = |id: &str, events: &[&str]| {
+        let check_adjusted = |id: &str, events: &[&str]| {
             // PostStartContainer may be sent after the engine's client has returned.
-            wait_until("its events", || (of_container(&adjusted, id) == events).then_some(()));
+            wait_until(format_args!("the events of {id}"), || {
+                (container_events(&adjusted, id) == events).then_some(())
+            });
             assert_eq!(podman.process_of(id).env("NRI").as_deref(), Some("here"), "{id}");
         };
         let by_cgroup =
             podman.run_detached("cgroup", &[&[&*cgroups[0], IMAGE], &WAIT[..]].concat());
-        is_adjusted(&by_cgroup, BEGIN);
-        assert_eq!(of_pod(&adjusted, &pods[0]), ["RunPodSandbox"], "the pod of its cgroup");
+        check_adjusted(&by_cgroup, MEMBER_TO_START);
+        assert_eq!(
+            pod_events(&adjusted, &pods[0]),
+            ["RunPodSandbox"],
+            "the container is in the pod of its cgroup"
+        );
         let by_name = podman
             .run_detached(&format!("{}-infra", &pods[0][..12]), &[&[IMAGE], &WAIT[..]].concat());
-        is_adjusted(&by_name, &TO_START);
-        // Podman's program in a file of another user, who could replace it before it runs.
+        check_adjusted(&by_name, &TO_START);
+        // The program is Podman's, but another user owns the file and could replace it before it
+        // runs.
         let program = podman.path("catatonit");
         copy_program(&suite.file("usr/bin/catatonit"), &program);
         std::os::unix::fs::chown(&program, Some(1000), None).unwrap();
         let volume = format!("--volume={}:/catatonit", program.display());
         let entrypoint = "--entrypoint=[\"/catatonit\",\"-P\"]";
         let by_program = podman.run_detached("program", &[&cgroups[1], &volume, entrypoint, IMAGE]);
-        is_adjusted(&by_program, BEGIN);
+        check_adjusted(&by_program, MEMBER_TO_START);
 
-        // A container in the cgroup of a pod that has an infra container.
+        // A container may be in the cgroup of a pod that has an infra container; it is not a
+        // member.
         let pod = create_pod(podman, &[]);
         podman.out(&["pod", "start", "shop"]);
         let cgroup = format!("--cgroup-parent=/libpod_parent/{pod}");
         let guest = podman.run_detached("guest", &[&[&*cgroup, IMAGE], &WAIT[..]].concat());
-        is_adjusted(&guest, &TO_START);
+        check_adjusted(&guest, &TO_START);
         podman.out(&["rm", "--force", "guest"]);
-        assert_eq!(adjusted.removed(&guest, 1), life_cycle(&[]));
-        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"], "it is not in the pod");
-        assert_eq!(count(&adjusted, &pod, "CreateContainer"), 0);
+        assert_eq!(adjusted.events_until_removal(&guest, 1), life_cycle(&[]));
+        assert_eq!(
+            pod_events(&adjusted, &pod),
+            ["RunPodSandbox"],
+            "the pod has events of the container in its cgroup"
+        );
+        assert_eq!(count_events(&adjusted, &pod, "CreateContainer"), 0);
     });
 }

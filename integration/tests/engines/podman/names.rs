@@ -1,4 +1,5 @@
-//! Name and image of a container, which `nrid` reads from the lists of containers/storage.
+//! Test of the name and image of a container, which `nrid` reads from the lists of containers that
+//! the library containers/storage writes.
 
 use crate::adjusted::*;
 use nri_integration::engines::*;
@@ -6,12 +7,13 @@ use serde_json::{Value, json};
 
 #[test]
 fn plugins_see_names_images_annotations_and_addresses_of_podman() {
-    for_each::<Podman>("names", |suite, go| {
-        let adjusted = Adjusted::with(Podman::start(suite), go, &json!({}));
+    for_each::<Podman>("names", |suite, go_plugin| {
+        let adjusted = Adjusted::with(Podman::start(suite), go_plugin, &json!({}));
         let podman = &adjusted.engine;
         let options =
             ["--hostname", "inside", "--label", "a=b", "--annotation", "example.org/key=value"];
-        // The address is on Podman's bridge in the network namespace of the test.
+        // Without --network, the container is connected to Podman's bridge, which is in the network
+        // namespace of the test.
         let id = podman.run_detached("web", &[&options, &[IMAGE][..], &WAIT].concat());
         let networks = &podman.inspect("web")["NetworkSettings"]["Networks"];
         let address = networks["podman"]["IPAddress"].as_str().unwrap_or_default();
@@ -24,7 +26,11 @@ fn plugins_see_names_images_annotations_and_addresses_of_podman() {
         assert_eq!(container["image"]["name"], IMAGE);
         assert_eq!(container["annotations"]["example.org/key"], "value");
         assert_eq!(pod["annotations"]["example.org/key"], "value");
-        assert_eq!(container["labels"], Value::Null, "labels are in libpod's database only");
+        assert_eq!(
+            container["labels"],
+            Value::Null,
+            "nrid cannot read labels, which only libpod's database has"
+        );
         assert_eq!(pod["linux"]["cgroupParent"], "/libpod_parent");
         let started = adjusted.plugin.journal.wait_for("StartContainer", &id);
         let ips = started["pod"]["ips"].as_array().cloned().unwrap_or_default();

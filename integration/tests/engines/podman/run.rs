@@ -1,28 +1,28 @@
-//! `podman run`: health checks, and errors of a runtime that Podman calls without `--log`.
+//! Tests of `podman run`: health checks, and errors of a runtime that Podman calls without `--log`.
 
 use crate::{adjusted::*, both::failing::check_refusals};
 use nri_integration::engines::*;
 
 #[test]
-fn health_checks_and_stats_of_podman_see_the_adjustment() {
-    for_each::<Podman>("run --health-cmd, stats", |suite, go| {
-        let adjusted = Adjusted::<Podman>::start(suite, go);
+fn health_checks_and_stats_of_podman_show_the_adjustment() {
+    for_each::<Podman>("run --health-cmd, stats", |suite, go_plugin| {
+        let adjusted = Adjusted::<Podman>::start(suite, go_plugin);
         let podman = &adjusted.engine;
         let check = "test \"$NRI\" = here && test $(ulimit -c) = 1";
         let options = ["--network=none", "--health-cmd", check, "--health-interval=disable", IMAGE];
         podman.run_detached("web", &[&options, &WAIT[..]].concat());
         let stats = podman.out(&["stats", "--no-stream", "--format", "{{.MemUsage}}", "web"]);
-        // Podman 4.3 prints the limit of its own request.
+        // Podman 4.3 prints the limit of its own request, which has none: the memory of the host.
         let limit = if suite.version("podman") >= (5, 0) { "/ 104.9MB" } else { "GB" };
-        assert!(stats.ends_with(limit), "the plugin's limit: {stats}");
+        assert!(stats.ends_with(limit), "stats do not show {limit}: {stats}");
         podman.out(&["healthcheck", "run", "web"]);
     });
 }
 
 #[test]
-fn a_refusal_on_stderr_names_the_plugin_and_its_reason() {
-    for_each::<Podman>("run, refused, no --log", |suite, go| {
+fn a_refusal_without_a_log_file_names_the_plugin_and_its_reason() {
+    for_each::<Podman>("run, refused, no --log", |suite, go_plugin| {
         let podman = Podman::start_with(suite, false);
-        check_refusals(&Adjusted::with(podman, go, &adjustment()), go);
+        check_refusals(&Adjusted::with(podman, go_plugin, &adjustment()), go_plugin);
     });
 }

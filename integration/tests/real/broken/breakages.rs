@@ -1,8 +1,7 @@
-//! The breakages: how each is made and repaired, and the expected outcome of verbs that need
-//! `nrid`.
+//! The breakages: how each is made and repaired, and the expected outcome of verbs with an event.
 
 use super::{
-    expected::Needing,
+    expected::Outcome,
     fakes::{Fake, Manner},
     installation::Installation,
 };
@@ -17,49 +16,57 @@ use std::{
 /// A defect of an installation.
 pub(super) struct Breakage {
     pub(super) name: &'static str,
-    /// Configuration that is added before the breakage.
+    /// Lines that are added to the configuration before the breakage.
     pub(super) config: &'static str,
-    /// Calls run into timeouts: the breakage is tested with one runtime only, to save time.
-    pub(super) waits: bool,
-    /// The state directory is a separate file system.
-    pub(super) mounts: bool,
+    /// Whether calls run into timeouts. To save time, such a breakage is tested with one runtime.
+    pub(super) times_out: bool,
+    /// Whether the state directory is a separate file system.
+    pub(super) has_mounted_state_dir: bool,
     /// Makes the breakage. The returned value is dropped before the repair.
     pub(super) make: fn(&Installation) -> Box<dyn Any>,
     /// Repairs the installation.
-    pub(super) mend: fn(&Installation),
-    /// Expected outcome of verbs that need `nrid`.
-    pub(super) needing: Needing,
+    pub(super) repair: fn(&Installation),
+    /// Expected outcome of verbs with an event.
+    pub(super) expected: Outcome,
 }
 
-/// Text of each refusal that is caused by the host: how to run containers without NRI.
+/// Text of each refusal that a defect of the host causes: how to run containers without NRI.
 const BREAK_GLASS: &str = "to run containers without NRI set NRI_CONTAINER_RUNTIME_BYPASS=1 or \
     create /etc/nri-container-runtime/bypass";
 
 impl Breakage {
     fn new(
         name: &'static str,
-        needing: Needing,
+        expected: Outcome,
         make: fn(&Installation) -> Box<dyn Any>,
-        mend: fn(&Installation),
+        repair: fn(&Installation),
     ) -> Self {
-        Self { name, config: "", waits: false, mounts: false, make, mend, needing }
+        Self {
+            name,
+            config: "",
+            times_out: false,
+            has_mounted_state_dir: false,
+            make,
+            repair,
+            expected,
+        }
     }
 
     fn config(self, config: &'static str) -> Self {
         Self { config, ..self }
     }
 
-    fn waits(self) -> Self {
-        Self { waits: true, ..self }
+    fn times_out(self) -> Self {
+        Self { times_out: true, ..self }
     }
 
-    fn on_a_mount(self) -> Self {
-        Self { mounts: true, ..self }
+    fn with_mounted_state_dir(self) -> Self {
+        Self { has_mounted_state_dir: true, ..self }
     }
 }
 
-/// Value of a breakage that has nothing to drop.
-fn done() -> Box<dyn Any> {
+/// Returned by a breakage that leaves nothing to drop.
+fn nothing_to_drop() -> Box<dyn Any> {
     Box::new(())
 }
 
@@ -71,14 +78,14 @@ fn replace_nrid(installation: &Installation, script: Option<&str>) -> Box<dyn An
     if let Some(script) = script {
         nri_integration::write_program(&nrid, script);
     }
-    done()
+    nothing_to_drop()
 }
 
 fn restore_nrid(installation: &Installation) {
     fs::rename(installation.bin.join("nrid.real"), installation.bin.join("nrid")).unwrap();
 }
 
-fn mode(path: &Path, mode: u32) {
+fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
@@ -86,7 +93,7 @@ pub(super) fn nrid_is_missing() -> Breakage {
     let words = &["nrid", "beside this program", "/usr/libexec/nri-container-runtime", BREAK_GLASS];
     Breakage::new(
         "nrid missing",
-        Needing::Refused(words),
+        Outcome::Refused(words),
         |installation| replace_nrid(installation, None),
         restore_nrid,
     )
@@ -95,18 +102,18 @@ pub(super) fn nrid_is_missing() -> Breakage {
 pub(super) fn nrid_is_not_executable() -> Breakage {
     let make = |installation: &Installation| {
         replace_nrid(installation, Some("#!/bin/sh\n"));
-        mode(&installation.bin.join("nrid"), 0o644);
-        done()
+        set_mode(&installation.bin.join("nrid"), 0o644);
+        nothing_to_drop()
     };
     let words = &["no executable nrid", "beside this program", BREAK_GLASS];
-    Breakage::new("nrid not executable", Needing::Refused(words), make, restore_nrid)
+    Breakage::new("nrid not executable", Outcome::Refused(words), make, restore_nrid)
 }
 
 pub(super) fn nrid_exits_without_a_message() -> Breakage {
     let make =
         |installation: &Installation| replace_nrid(installation, Some("#!/bin/sh\nexit 1\n"));
     let words = &["nrid did not start", "exited without a message", BREAK_GLASS];
-    Breakage::new("nrid exits without a message", Needing::Refused(words), make, restore_nrid)
+    Breakage::new("nrid exits without a message", Outcome::Refused(words), make, restore_nrid)
 }
 
 pub(super) fn nrid_exits_with_a_message() -> Breakage {
@@ -114,7 +121,7 @@ pub(super) fn nrid_exits_with_a_message() -> Breakage {
         replace_nrid(installation, Some("#!/bin/sh\necho no libc here\nexit 127\n"))
     };
     let words = &["nrid did not start: no libc here", BREAK_GLASS];
-    Breakage::new("nrid exits with a message", Needing::Refused(words), make, restore_nrid)
+    Breakage::new("nrid exits with a message", Outcome::Refused(words), make, restore_nrid)
 }
 
 pub(super) fn nrid_never_starts() -> Breakage {
@@ -122,38 +129,38 @@ pub(super) fn nrid_never_starts() -> Breakage {
         replace_nrid(installation, Some("#!/bin/sh\nexec sleep 1000\n"))
     };
     let words = &["nrid was not ready within 1s", BREAK_GLASS];
-    Breakage::new("nrid never starts", Needing::Refused(words), make, restore_nrid).waits()
+    Breakage::new("nrid never starts", Outcome::Refused(words), make, restore_nrid).times_out()
 }
 
 pub(super) fn nrid_is_stopped() -> Breakage {
     let make = |installation: &Installation| {
         installation.node.nrid().unwrap().signal(Signal::STOP);
-        done()
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| {
+    let repair = |installation: &Installation| {
         installation.node.nrids().into_iter().for_each(|nrid| nrid.signal(Signal::CONT))
     };
     let words = &["nrid hangs", "no sign of life within 1s", "STATE/control.sock", BREAK_GLASS];
-    Breakage::new("nrid stopped", Needing::Refused(words), make, mend).waits()
+    Breakage::new("nrid stopped", Outcome::Refused(words), make, repair).times_out()
 }
 
-fn control(installation: &Installation) -> std::path::PathBuf {
+fn control_socket(installation: &Installation) -> std::path::PathBuf {
     installation.node.state_dir().join("control.sock")
 }
 
-pub(super) fn nrid_never_answers() -> Breakage {
+pub(super) fn nrid_never_replies() -> Breakage {
     let make = |installation: &Installation| -> Box<dyn Any> {
         installation.kill_nrid();
-        Box::new(Fake::accepting(&control(installation), Manner::Silent))
+        Box::new(Fake::accepting(&control_socket(installation), Manner::Silent))
     };
     let words = &["nrid hangs", "no sign of life within 1s", "STATE/control.sock", BREAK_GLASS];
-    Breakage::new("nrid never answers", Needing::Refused(words), make, |_| {}).waits()
+    Breakage::new("nrid never replies", Outcome::Refused(words), make, |_| {}).times_out()
 }
 
 pub(super) fn nrid_accepts_no_connection() -> Breakage {
     let make = |installation: &Installation| -> Box<dyn Any> {
         installation.kill_nrid();
-        Box::new(Fake::full(&control(installation)))
+        Box::new(Fake::full(&control_socket(installation)))
     };
     let words = &[
         "cannot connect to nrid",
@@ -161,47 +168,48 @@ pub(super) fn nrid_accepts_no_connection() -> Breakage {
         "no connection was accepted",
         BREAK_GLASS,
     ];
-    Breakage::new("nrid accepts no connection", Needing::Refused(words), make, |_| {}).waits()
+    Breakage::new("nrid accepts no connection", Outcome::Refused(words), make, |_| {}).times_out()
 }
 
 pub(super) fn nrid_closes_connections() -> Breakage {
     let make = |installation: &Installation| -> Box<dyn Any> {
         installation.kill_nrid();
-        Box::new(Fake::accepting(&control(installation), Manner::Closes))
+        Box::new(Fake::accepting(&control_socket(installation), Manner::Closes))
     };
     let words = &["connection to nrid", "closed the connection", BREAK_GLASS];
-    Breakage::new("nrid closes connections", Needing::Refused(words), make, |_| {})
+    Breakage::new("nrid closes connections", Outcome::Refused(words), make, |_| {})
 }
 
 pub(super) fn the_socket_is_a_stale_file() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
-        fs::remove_file(control(installation)).unwrap();
-        fs::write(control(installation), "").unwrap();
-        done()
+        fs::remove_file(control_socket(installation)).unwrap();
+        fs::write(control_socket(installation), "").unwrap();
+        nothing_to_drop()
     };
-    Breakage::new("socket a file", Needing::Works, make, |_| {})
+    Breakage::new("socket a file", Outcome::Works, make, |_| {})
 }
 
 pub(super) fn the_socket_is_a_directory() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
-        fs::remove_file(control(installation)).unwrap();
-        fs::create_dir(control(installation)).unwrap();
-        done()
+        fs::remove_file(control_socket(installation)).unwrap();
+        fs::create_dir(control_socket(installation)).unwrap();
+        nothing_to_drop()
     };
     let words = &["nrid did not start", "STATE/control.sock", BREAK_GLASS];
-    let mend = |installation: &Installation| fs::remove_dir(control(installation)).unwrap();
-    Breakage::new("socket a directory", Needing::Refused(words), make, mend)
+    let repair =
+        |installation: &Installation| fs::remove_dir(control_socket(installation)).unwrap();
+    Breakage::new("socket a directory", Outcome::Refused(words), make, repair)
 }
 
 pub(super) fn the_socket_belongs_to_another_user() -> Breakage {
     let make = |installation: &Installation| -> Box<dyn Any> {
         installation.kill_nrid();
-        Box::new(Fake::of_another_user(&control(installation)))
+        Box::new(Fake::of_another_user(&control_socket(installation)))
     };
     let words = &["STATE/control.sock", "user 47114 listens there", BREAK_GLASS];
-    Breakage::new("socket of another user", Needing::Refused(words), make, |_| {})
+    Breakage::new("socket of another user", Outcome::Refused(words), make, |_| {})
 }
 
 pub(super) fn the_state_directory_is_a_file() -> Breakage {
@@ -209,46 +217,48 @@ pub(super) fn the_state_directory_is_a_file() -> Breakage {
         installation.kill_nrid();
         fs::rename(installation.node.state_dir(), installation.node.path("away")).unwrap();
         fs::write(installation.node.state_dir(), "").unwrap();
-        done()
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| {
+    let repair = |installation: &Installation| {
         fs::remove_file(installation.node.state_dir()).unwrap();
         fs::rename(installation.node.path("away"), installation.node.state_dir()).unwrap();
     };
-    Breakage::new("state directory a file", Needing::Refused(&["STATE", BREAK_GLASS]), make, mend)
+    Breakage::new("state directory a file", Outcome::Refused(&["STATE", BREAK_GLASS]), make, repair)
 }
 
 pub(super) fn the_state_directory_is_world_writable() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
-        mode(&installation.node.state_dir(), 0o777);
-        done()
+        set_mode(&installation.node.state_dir(), 0o777);
+        nothing_to_drop()
     };
     let words = &["state directory STATE", "no other user can write to", BREAK_GLASS];
-    let mend = |installation: &Installation| mode(&installation.node.state_dir(), 0o700);
-    Breakage::new("state directory world-writable", Needing::Refused(words), make, mend)
+    let repair = |installation: &Installation| set_mode(&installation.node.state_dir(), 0o700);
+    Breakage::new("state directory world-writable", Outcome::Refused(words), make, repair)
 }
 
 pub(super) fn the_state_directory_is_read_only() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
         installation.shell("mount -o remount,ro \"$STATE\"");
-        done()
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| installation.shell("mount -o remount,rw \"$STATE\"");
+    let repair = |installation: &Installation| installation.shell("mount -o remount,rw \"$STATE\"");
     let words = &["state directory STATE", "Read-only", BREAK_GLASS];
-    Breakage::new("state directory read-only", Needing::Refused(words), make, mend).on_a_mount()
+    Breakage::new("state directory read-only", Outcome::Refused(words), make, repair)
+        .with_mounted_state_dir()
 }
 
 pub(super) fn the_state_directory_is_full() -> Breakage {
     let make = |installation: &Installation| {
         installation.shell("{ dd if=/dev/zero of=\"$STATE/full\" bs=4k 2>/dev/null || :; }");
-        done()
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| installation.shell("rm \"$STATE/full\"");
-    // nrid runs, and cannot write records.
+    let repair = |installation: &Installation| installation.shell("rm \"$STATE/full\"");
+    // nrid runs, but cannot write records.
     let words = &["No space left on device", "STATE"];
-    Breakage::new("state directory full", Needing::Recorded(words), make, mend).on_a_mount()
+    Breakage::new("state directory full", Outcome::RefusedWithoutRecord(words), make, repair)
+        .with_mounted_state_dir()
 }
 
 pub(super) fn records_are_garbage() -> Breakage {
@@ -259,9 +269,9 @@ pub(super) fn records_are_garbage() -> Breakage {
                 fs::write(record, "\u{0}{garbage").unwrap();
             }
         }
-        done()
+        nothing_to_drop()
     };
-    Breakage::new("records garbage", Needing::Works, make, |_| {})
+    Breakage::new("records garbage", Outcome::Works, make, |_| {})
 }
 
 pub(super) fn the_log_cannot_be_written() -> Breakage {
@@ -270,12 +280,13 @@ pub(super) fn the_log_cannot_be_written() -> Breakage {
         let log = installation.node.state_dir().join("nrid.log");
         fs::remove_file(&log).unwrap();
         fs::create_dir(&log).unwrap();
-        done()
+        nothing_to_drop()
     };
-    Breakage::new("log a directory", Needing::Works, make, |_| {})
+    Breakage::new("log a directory", Outcome::Works, make, |_| {})
 }
 
-/// Moves the configuration away; a running `nrid` keeps the one that it has read.
+/// Moves the configuration to `config.away`. A running `nrid` keeps the configuration that it has
+/// read.
 fn move_configuration_away(installation: &Installation) {
     fs::rename(installation.node.config(), installation.node.path("config.away")).unwrap();
 }
@@ -292,12 +303,12 @@ pub(super) fn the_configuration_has_an_error() -> Breakage {
         let text = fs::read_to_string(installation.node.config()).unwrap();
         move_configuration_away(installation);
         fs::write(installation.node.config(), format!("{text}\nnonsense = \n")).unwrap();
-        done()
+        nothing_to_drop()
     };
     let words = &["configuration CONFIG: line", BREAK_GLASS];
     Breakage::new(
         "configuration with an error",
-        Needing::Always(words),
+        Outcome::AlwaysRefused(words),
         make,
         restore_configuration,
     )
@@ -307,48 +318,63 @@ pub(super) fn the_configuration_is_a_directory() -> Breakage {
     let make = |installation: &Installation| {
         move_configuration_away(installation);
         fs::create_dir(installation.node.config()).unwrap();
-        done()
+        nothing_to_drop()
     };
     let words = &["configuration CONFIG", BREAK_GLASS];
-    Breakage::new("configuration a directory", Needing::Always(words), make, restore_configuration)
+    Breakage::new(
+        "configuration a directory",
+        Outcome::AlwaysRefused(words),
+        make,
+        restore_configuration,
+    )
 }
 
 pub(super) fn the_configuration_is_a_pipe() -> Breakage {
     let make = |installation: &Installation| {
         move_configuration_away(installation);
         rustix::fs::mkfifoat(rustix::fs::CWD, installation.node.config(), 0o600.into()).unwrap();
-        done()
+        nothing_to_drop()
     };
     let words = &["configuration CONFIG", BREAK_GLASS];
-    Breakage::new("configuration a pipe", Needing::Always(words), make, restore_configuration)
+    Breakage::new(
+        "configuration a pipe",
+        Outcome::AlwaysRefused(words),
+        make,
+        restore_configuration,
+    )
 }
 
 pub(super) fn the_configuration_is_missing() -> Breakage {
     let make = |installation: &Installation| {
         move_configuration_away(installation);
-        done()
+        nothing_to_drop()
     };
     let words = &["configuration CONFIG", "No such file", BREAK_GLASS];
-    Breakage::new("configuration missing", Needing::Always(words), make, restore_configuration)
+    Breakage::new(
+        "configuration missing",
+        Outcome::AlwaysRefused(words),
+        make,
+        restore_configuration,
+    )
 }
 
 pub(super) fn the_configuration_is_world_writable() -> Breakage {
     let make = |installation: &Installation| {
-        mode(&installation.node.config(), 0o666);
-        done()
+        set_mode(&installation.node.config(), 0o666);
+        nothing_to_drop()
     };
     let words = &["configuration CONFIG is not trusted", "chmod go-w", BREAK_GLASS];
-    let mend = |installation: &Installation| mode(&installation.node.config(), 0o644);
-    Breakage::new("configuration world-writable", Needing::Always(words), make, mend)
+    let repair = |installation: &Installation| set_mode(&installation.node.config(), 0o644);
+    Breakage::new("configuration world-writable", Outcome::AlwaysRefused(words), make, repair)
 }
 
 pub(super) fn the_plugin_directory_is_missing() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
         fs::rename(installation.node.path("plugins"), installation.node.path("away")).unwrap();
-        done()
+        nothing_to_drop()
     };
-    Breakage::new("plugin directory missing", Needing::Works, make, restore_plugins)
+    Breakage::new("plugin directory missing", Outcome::Works, make, restore_plugins)
 }
 
 fn restore_plugins(installation: &Installation) {
@@ -362,24 +388,24 @@ pub(super) fn the_plugin_directory_is_unreadable() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
         fs::rename(installation.node.path("plugins"), installation.node.path("away")).unwrap();
-        // Permissions do not stop root from reading a directory; a link to itself does.
+        // Root can read a directory whatever its mode, but cannot open a link to itself.
         symlink("plugins", installation.node.path("plugins")).unwrap();
-        done()
+        nothing_to_drop()
     };
-    Breakage::new("plugin directory unreadable", Needing::Works, make, restore_plugins)
+    Breakage::new("plugin directory unreadable", Outcome::Works, make, restore_plugins)
 }
 
 pub(super) fn the_plugin_directory_is_world_writable() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
-        mode(&installation.node.path("plugins"), 0o777);
-        done()
+        set_mode(&installation.node.path("plugins"), 0o777);
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| {
+    let repair = |installation: &Installation| {
         installation.kill_nrid();
-        mode(&installation.node.path("plugins"), 0o755);
+        set_mode(&installation.node.path("plugins"), 0o755);
     };
-    Breakage::new("plugin directory world-writable", Needing::Works, make, mend)
+    Breakage::new("plugin directory world-writable", Outcome::Works, make, repair)
 }
 
 const REQUIRED: &str = "plugin = [{ match = '10-adjust', required = true }]\n";
@@ -389,15 +415,16 @@ pub(super) fn a_required_plugin_is_missing() -> Breakage {
         installation.kill_nrid();
         fs::rename(installation.node.path("plugins/10-adjust"), installation.node.path("away"))
             .unwrap();
-        done()
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| {
+    let repair = |installation: &Installation| {
         installation.kill_nrid();
         fs::rename(installation.node.path("away"), installation.node.path("plugins/10-adjust"))
             .unwrap();
     };
     let words = &["10-adjust", "required"];
-    Breakage::new("required plugin missing", Needing::Creations(words), make, mend).config(REQUIRED)
+    Breakage::new("required plugin missing", Outcome::CreationsRefused(words), make, repair)
+        .config(REQUIRED)
 }
 
 pub(super) fn a_required_plugin_does_not_start() -> Breakage {
@@ -406,36 +433,36 @@ pub(super) fn a_required_plugin_does_not_start() -> Breakage {
         let plugin = installation.node.path("plugins/10-adjust");
         fs::rename(&plugin, installation.node.path("away")).unwrap();
         fs::write(&plugin, "#!/bin/sh\nexit 7\n").unwrap();
-        mode(&plugin, 0o755);
-        done()
+        set_mode(&plugin, 0o755);
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| {
+    let repair = |installation: &Installation| {
         fs::rename(installation.node.path("away"), installation.node.path("plugins/10-adjust"))
             .unwrap();
     };
     let words = &["nrid did not start", "10-adjust", BREAK_GLASS];
-    Breakage::new("required plugin does not start", Needing::Refused(words), make, mend)
+    Breakage::new("required plugin does not start", Outcome::Refused(words), make, repair)
         .config(REQUIRED)
 }
 
 pub(super) fn the_hook_is_missing() -> Breakage {
     let make = |installation: &Installation| {
         fs::rename(installation.bin.join("nri-oci-hook"), installation.bin.join("away")).unwrap();
-        done()
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| {
+    let repair = |installation: &Installation| {
         fs::rename(installation.bin.join("away"), installation.bin.join("nri-oci-hook")).unwrap()
     };
-    Breakage::new("hook missing", Needing::Works, make, mend)
+    Breakage::new("hook missing", Outcome::Works, make, repair)
 }
 
 pub(super) fn the_runtime_is_missing() -> Breakage {
     let make = |installation: &Installation| {
         fs::rename(&installation.runtime.path, installation.node.path("away")).unwrap();
-        done()
+        nothing_to_drop()
     };
-    let mend = |installation: &Installation| {
+    let repair = |installation: &Installation| {
         fs::rename(installation.node.path("away"), &installation.runtime.path).unwrap()
     };
-    Breakage::new("runtime missing", Needing::NoRuntime, make, mend)
+    Breakage::new("runtime missing", Outcome::NoRuntime, make, repair)
 }

@@ -1,9 +1,9 @@
-//! Outcome of the verbs that need `nrid`, in a broken installation.
+//! Expected outcome of the verbs with an event in a broken installation.
 
-/// How the installation is set up to treat a failure of NRI.
+/// Configured reaction of the wrapper to a failure of NRI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// Refuse.
+    /// The default: verbs with an event are refused.
     Default,
     /// `unreachable = "pass"`: continue without NRI.
     Pass,
@@ -24,26 +24,26 @@ impl Policy {
 /// Expected outcome of `create`, `run` and `start`. In the expected texts `STATE` and `CONFIG` are
 /// replaced by paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needing {
-    /// They succeed without a warning.
+pub(super) enum Outcome {
+    /// The verbs succeed without a warning.
     Works,
-    /// They succeed with a warning.
+    /// The verbs succeed with a warning.
     Passes,
-    /// They are refused with these texts, for `nrid` cannot be reached; with `unreachable = "pass"`
-    /// they succeed with a warning.
+    /// The verbs are refused with these texts, since `nrid` cannot be reached. With `unreachable =
+    /// "pass"` they succeed with a warning.
     Refused(&'static [&'static str]),
-    /// They are refused with these texts, whatever `unreachable` is.
-    Always(&'static [&'static str]),
+    /// The verbs are refused with these texts, whatever `unreachable` is.
+    AlwaysRefused(&'static [&'static str]),
     /// `create` and `run` are refused with these texts, whatever `unreachable` is; `start` works.
-    Creations(&'static [&'static str]),
-    /// `create`, `run` and `update` are refused with these texts, for their records cannot be
+    CreationsRefused(&'static [&'static str]),
+    /// `create`, `run` and `update` are refused with these texts, since their records cannot be
     /// written; `start` works.
-    Recorded(&'static [&'static str]),
-    /// All verbs are refused, for the runtime is missing.
+    RefusedWithoutRecord(&'static [&'static str]),
+    /// All verbs, also those without an event, are refused, since the runtime is missing.
     NoRuntime,
 }
 
-impl Needing {
+impl Outcome {
     /// Returns the outcome under a policy.
     pub(super) fn under(self, policy: Policy) -> Self {
         match self {
@@ -55,9 +55,11 @@ impl Needing {
     }
 
     /// Returns the outcome of one verb.
-    pub(super) fn of(self, verb: &str) -> Self {
+    pub(super) fn for_verb(self, verb: &str) -> Self {
         match self {
-            Self::Creations(_) | Self::Recorded(_) if verb == "start" => Self::Works,
+            Self::CreationsRefused(_) | Self::RefusedWithoutRecord(_) if verb == "start" => {
+                Self::Works
+            }
             _ => self,
         }
     }

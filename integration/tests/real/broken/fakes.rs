@@ -1,4 +1,4 @@
-//! Listeners on the control socket that stand in for an `nrid` and serve no request.
+//! Listeners on the control socket that stand in for `nrid` and reply to no request.
 
 use rustix::{
     net::{
@@ -18,37 +18,37 @@ use std::{
     time::Duration,
 };
 
-/// A listener on the control socket. Dropping it closes and removes the socket.
+/// A listener on the control socket. Dropping this value closes and removes the socket.
 pub(super) struct Fake {
     path: PathBuf,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Descriptors that stay open as long as the listener.
+    /// Descriptors that stay open as long as this value lives.
     _fds: Vec<OwnedFd>,
 }
 
 /// How the listener treats connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Keeps them open and never replies.
+    /// Keeps connections open and never replies.
     Silent,
-    /// Closes them at once.
+    /// Closes connections at once.
     Closes,
 }
 
-/// A user id without processes.
+/// An arbitrary user id that no process of a test machine has.
 const OTHER_USER: u32 = 47_114;
 
 impl Fake {
     /// Listens and accepts every connection.
     pub(super) fn accepting(path: &Path, manner: Manner) -> Self {
-        let listener: UnixListener = listening(path, 64, None).into();
+        let listener: UnixListener = listening_socket(path, 64, None).into();
         listener.set_nonblocking(true).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
+        let should_stop = stop.clone();
         let thread = thread::spawn(move || {
             let mut kept = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
+            while !should_stop.load(Ordering::Relaxed) {
                 match listener.accept() {
                     Ok((stream, _)) if manner == Manner::Silent => kept.push(stream),
                     Ok(_) => {}
@@ -59,25 +59,24 @@ impl Fake {
         Self { path: path.to_owned(), stop, thread: Some(thread), _fds: Vec::new() }
     }
 
-    /// Listens, accepts no connection, and has filled the backlog.
+    /// Listens, accepts no connection, and fills its own backlog, so that clients cannot connect.
     pub(super) fn full(path: &Path) -> Self {
-        let mut fds = vec![listening(path, 0, None)];
+        let mut fds = vec![listening_socket(path, 0, None)];
         let address = SocketAddrUnix::new(path).unwrap();
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let waiting =
-                socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-            if connect(&waiting, &address).is_err() {
+            let client = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+            if connect(&client, &address).is_err() {
                 break;
             }
-            fds.push(waiting);
+            fds.push(client);
         }
         Self { path: path.to_owned(), stop: Arc::default(), thread: None, _fds: fds }
     }
 
     /// Listens as another user, who would receive all requests.
     pub(super) fn of_another_user(path: &Path) -> Self {
-        let fds = vec![listening(path, 64, Some(OTHER_USER))];
+        let fds = vec![listening_socket(path, 64, Some(OTHER_USER))];
         Self { path: path.to_owned(), stop: Arc::default(), thread: None, _fds: fds }
     }
 }
@@ -94,10 +93,10 @@ impl Drop for Fake {
 
 /// Returns a listening socket. Peers see the credentials of the thread that called `listen`, so a
 /// thread with another user id calls it.
-fn listening(path: &Path, backlog: i32, uid: Option<u32>) -> OwnedFd {
+fn listening_socket(path: &Path, backlog: i32, uid: Option<u32>) -> OwnedFd {
     let _ = fs::remove_file(path);
     let path = path.to_owned();
-    let make = move || {
+    let open_socket = move || {
         let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .unwrap();
         bind(&fd, &SocketAddrUnix::new(&path).unwrap()).unwrap();
@@ -108,5 +107,5 @@ fn listening(path: &Path, backlog: i32, uid: Option<u32>) -> OwnedFd {
         listen(&fd, backlog).unwrap();
         fd
     };
-    thread::spawn(make).join().unwrap()
+    thread::spawn(open_socket).join().unwrap()
 }

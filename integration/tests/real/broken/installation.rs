@@ -1,6 +1,6 @@
 //! An installation of the wrapper for one test, its containers, and the calls that an engine makes.
 
-use super::expected::{Needing, Policy};
+use super::expected::{Outcome, Policy};
 use nri_integration::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -12,21 +12,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Upper limit of a call that may wait for `nrid`, whatever is broken: many times the configured
-/// timeouts, and less than engines wait.
-const LONGEST: Duration = Duration::from_secs(40);
-/// Upper limit of a call that does not wait for `nrid`.
-const AT_ONCE: Duration = Duration::from_secs(20);
+/// Time limit of a call that may wait for `nrid`: many times the configured timeouts, and less than
+/// the time that engines wait.
+const LIMIT_WITH_NRID: Duration = Duration::from_secs(40);
+/// Time limit of a call that does not wait for `nrid`, on a busy machine.
+const LIMIT_WITHOUT_NRID: Duration = Duration::from_secs(20);
 
 /// An installation that can be broken, on a node of its own.
 pub(super) struct Installation {
     pub(super) node: Node,
     pub(super) policy: Policy,
-    /// Directory of our programs.
+    /// Directory of the installed programs.
     pub(super) bin: PathBuf,
     /// A link to the real runtime.
     pub(super) runtime: Runtime,
-    state_dir_is_mounted: bool,
+    has_mounted_state_dir: bool,
     /// Duration and verb of the slowest call.
     slowest: Mutex<(Duration, String)>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Containers {
 }
 
 impl Installation {
-    pub(super) fn new(runtime: &Runtime, policy: Policy, config: &str, mounts: bool) -> Self {
+    pub(super) fn new(runtime: &Runtime, policy: Policy, config: &str, mounted: bool) -> Self {
         let node = Node::new(runtime);
         let bin = node.install();
         let link = node.path("runc");
@@ -55,16 +55,16 @@ impl Installation {
         fs::copy("/etc/passwd", etc.join("passwd")).unwrap();
         let slowest = Mutex::new((Duration::ZERO, String::new()));
         let installation =
-            Self { node, policy, bin, runtime, state_dir_is_mounted: mounts, slowest };
+            Self { node, policy, bin, runtime, has_mounted_state_dir: mounted, slowest };
         installation.configure(config);
-        if mounts {
+        if mounted {
             fs::create_dir(installation.node.state_dir()).unwrap();
             installation.shell("mount -t tmpfs -o size=256k,mode=700 none \"$STATE\"");
         }
         installation
     }
 
-    /// Writes the configuration of the policy, with `more`.
+    /// Writes the configuration of the policy, and the lines `more`.
     pub(super) fn configure(&self, more: &str) {
         let unreachable = if self.policy == Policy::Pass { "unreachable = 'pass'\n" } else { "" };
         self.node.configure(&format!("{unreachable}{more}"));
@@ -74,32 +74,33 @@ impl Installation {
     pub(super) fn shell(&self, script: &str) {
         let state = self.node.state_dir();
         let first = format!("STATE='{}'; {script} || exit 1", state.display());
-        self.node.run(after(&first, &Command::new("true"))).success();
+        self.node.run(command_after(&first, &Command::new("true"))).success();
     }
 
+    /// Returns a command of the installed wrapper.
     pub(super) fn wrapper(&self) -> Command {
         self.node.wrapper_at(&self.bin.join("nri-container-runtime"), &self.runtime)
     }
 
     /// Returns the command in a mount namespace where the break-glass file exists. The path of the
     /// file is fixed, and other tests that run at the same time must not see it.
-    pub(super) fn with_the_file(&self, command: &Command) -> Command {
+    pub(super) fn with_break_glass_file(&self, command: &Command) -> Command {
         let etc = self.node.path("etc");
         let script = format!(
             "exec unshare --mount sh -c 'mount --bind {} /etc && exec \"$@\"' sh \"$@\"",
             etc.display()
         );
-        after(&script, command)
+        command_after(&script, command)
     }
 
-    /// Calls the wrapper under a policy. Returns the duration, too.
-    fn timed(&self, arguments: &[&str], policy: Policy) -> (Ended, Duration) {
+    /// Calls the wrapper under a policy. Returns the result and the duration.
+    fn timed_call(&self, arguments: &[&str], policy: Policy) -> (Ended, Duration) {
         let mut command = self.wrapper();
         command.args(arguments);
         match policy {
             Policy::Default | Policy::Pass => {}
             Policy::Variable => drop(command.env("NRI_CONTAINER_RUNTIME_BYPASS", "1")),
-            Policy::File => command = self.with_the_file(&command),
+            Policy::File => command = self.with_break_glass_file(&command),
         }
         let begin = Instant::now();
         let ended = self.node.run(command);
@@ -111,13 +112,15 @@ impl Installation {
         (ended, took)
     }
 
+    /// Calls the wrapper, which must end within the limit.
     #[track_caller]
     fn call(&self, arguments: &[&str], limit: Duration) -> Ended {
-        let (ended, took) = self.timed(arguments, self.policy);
+        let (ended, took) = self.timed_call(arguments, self.policy);
         assert!(took < limit, "{arguments:?} ({:?}) took {took:?}", self.policy);
         ended
     }
 
+    /// Calls the wrapper, which must succeed within the limit.
     #[track_caller]
     fn success(&self, arguments: &[&str], limit: Duration) -> Ended {
         let ended = self.call(arguments, limit);
@@ -131,12 +134,14 @@ impl Installation {
         ended
     }
 
+    /// Creates a bundle; returns its path.
     fn bundle(&self, id: &str) -> String {
         let bundle = self.node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
         bundle.dir().to_str().unwrap().to_owned()
     }
 
-    fn process(&self) -> String {
+    /// Writes a process file for `exec`; returns its path.
+    fn process_file(&self) -> String {
         let path = self.node.path("process.json");
         let process = serde_json::json!({
             "args": ["/bin/sleep", "0"], "cwd": "/", "env": ["PATH=/bin"],
@@ -150,7 +155,8 @@ impl Installation {
     pub(super) fn prepare(&self) -> Containers {
         self.node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let [created, started, ran] = ["created", "started", "ran"].map(|name| self.node.id(name));
-        let call = |arguments: &[&str]| drop(self.timed(arguments, Policy::Default).0.success());
+        let call =
+            |arguments: &[&str]| drop(self.timed_call(arguments, Policy::Default).0.success());
         for id in [&created, &started] {
             call(&["create", "--bundle", &self.bundle(id), id]);
         }
@@ -167,8 +173,8 @@ impl Installation {
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
     }
 
-    /// Checks the verbs that need `nrid`.
-    pub(super) fn check_needing(&self, expected: Needing, containers: &Containers) {
+    /// Checks `create`, `run` and `start`.
+    pub(super) fn check_verbs_with_events(&self, expected: Outcome, containers: &Containers) {
         let [create, run] = ["create", "run"].map(|name| self.node.id(name));
         let [create_in, run_in] = [&create, &run].map(|id| self.bundle(id));
         let calls: [&[&str]; 3] = [
@@ -178,13 +184,13 @@ impl Installation {
         ];
         for call in calls {
             let id = call[call.len() - 1];
-            let ended = self.call(call, LONGEST);
+            let ended = self.call(call, LIMIT_WITH_NRID);
             let context = format!("{call:?} ({:?})", self.policy);
-            match expected.of(call[0]) {
-                Needing::Refused(words)
-                | Needing::Always(words)
-                | Needing::Creations(words)
-                | Needing::Recorded(words) => {
+            match expected.for_verb(call[0]) {
+                Outcome::Refused(words)
+                | Outcome::AlwaysRefused(words)
+                | Outcome::CreationsRefused(words)
+                | Outcome::RefusedWithoutRecord(words) => {
                     self.check_line(words, &ended.refusal());
                     let status = self.node.state(id).map(|state| state["status"].clone());
                     assert_eq!(
@@ -193,75 +199,88 @@ impl Installation {
                         "{context}"
                     );
                 }
-                Needing::Works | Needing::Passes => {
+                Outcome::Works | Outcome::Passes => {
                     let err = ended.err();
                     assert_eq!(ended.code, Some(0), "{context}: {err}");
                     let warned = err.contains("continuing without NRI");
-                    assert_eq!(warned, expected.of(call[0]) == Needing::Passes, "{context}: {err}");
+                    assert_eq!(
+                        warned,
+                        expected.for_verb(call[0]) == Outcome::Passes,
+                        "{context}: {err}"
+                    );
                     let status = if call[0] == "create" { "created" } else { "running" };
                     assert_eq!(self.node.state(id).unwrap()["status"], status, "{context}");
                 }
-                Needing::NoRuntime => unreachable!("check_without_runtime checks it"),
+                Outcome::NoRuntime => unreachable!("check_without_runtime checks it"),
             }
         }
-        // Engines delete by force after a failure.
+        // After a failure, engines call `delete --force`.
         for id in [&create, &run] {
-            self.success(&["delete", "--force", id], LONGEST);
+            self.success(&["delete", "--force", id], LIMIT_WITH_NRID);
         }
     }
 
-    /// Checks that the line contains all texts, with the paths for `STATE` and `CONFIG` in them.
+    /// Checks that the line contains all texts, in which `STATE` and `CONFIG` stand for paths.
     fn check_line(&self, words: &[&str], line: &str) {
         let (state, config) = (self.node.state_dir(), self.node.config());
         for word in words {
             let word = word.replace("STATE", state.to_str().unwrap());
             let word = word.replace("CONFIG", config.to_str().unwrap());
-            assert!(line.contains(&word), "{word:?} in {line}");
+            assert!(line.contains(&word), "{word:?} is not in: {line}");
         }
     }
 
-    /// Checks that verbs without an event behave as with the bare runtime, and updates pass.
-    pub(super) fn check_others(&self, expected: Needing, containers: &Containers) {
+    /// Checks that verbs without an event behave as with the bare runtime. Checks `update`, too,
+    /// which `nrid` refuses only if it cannot write the record.
+    pub(super) fn check_verbs_without_events(&self, expected: Outcome, containers: &Containers) {
         let id = containers.started.as_str();
         for call in [&["state", id][..], &["list"], &["features"], &["--version"]] {
-            let (bare, ours) = (self.node.bare(call), self.call(call, AT_ONCE));
-            assert_eq!(ours.code, bare.code, "{call:?}: {}", ours.err());
-            assert_eq!(ours.out(), bare.out(), "{call:?}");
-            assert!(!ours.err().contains("nri-container-runtime:"), "{call:?}: {}", ours.err());
+            let (bare, wrapped) = (self.node.bare(call), self.call(call, LIMIT_WITHOUT_NRID));
+            assert_eq!(wrapped.code, bare.code, "{call:?}: {}", wrapped.err());
+            assert_eq!(wrapped.out(), bare.out(), "{call:?}");
+            assert!(
+                !wrapped.err().contains("nri-container-runtime:"),
+                "{call:?}: {}",
+                wrapped.err()
+            );
         }
         for call in
             [&["exec", id, "/bin/sleep", "0"][..], &["ps", id], &["pause", id], &["resume", id]]
         {
-            let ours = self.success(call, AT_ONCE);
-            assert!(!ours.err().contains("nri-container-runtime:"), "{call:?}: {}", ours.err());
+            let wrapped = self.success(call, LIMIT_WITHOUT_NRID);
+            assert!(
+                !wrapped.err().contains("nri-container-runtime:"),
+                "{call:?}: {}",
+                wrapped.err()
+            );
         }
-        // Engines call exec with a process file: the wrapper adds the variables and rlimits of
-        // plugins to it, where the exec marker can be read.
-        self.success(&["exec", "--process", &self.process(), id], AT_ONCE);
+        // Engines call exec with a process file, to which the wrapper adds the variables and
+        // rlimits of plugins if it can read the exec marker.
+        self.success(&["exec", "--process", &self.process_file(), id], LIMIT_WITHOUT_NRID);
         let update = ["update", "--pids-limit", "40", id];
         match expected {
-            Needing::Recorded(words) => {
-                self.check_line(words, &self.call(&update, LONGEST).refusal())
+            Outcome::RefusedWithoutRecord(words) => {
+                self.check_line(words, &self.call(&update, LIMIT_WITH_NRID).refusal())
             }
             _ => {
-                self.success(&update, LONGEST);
+                self.success(&update, LIMIT_WITH_NRID);
                 assert_eq!(self.node.cgroup_file(id, "pids", "pids.max", "pids.max"), "40");
             }
         }
     }
 
-    /// Checks that existing containers can be ended and removed.
+    /// Checks that existing containers can be killed and deleted.
     pub(super) fn check_removals(&self, containers: &Containers) {
         let id = containers.started.as_str();
-        self.success(&["kill", id, "KILL"], AT_ONCE);
+        self.success(&["kill", id, "KILL"], LIMIT_WITHOUT_NRID);
         wait_until("the container to stop", || {
             (self.node.state(id)?["status"] == "stopped").then_some(())
         });
-        self.success(&["delete", id], LONGEST);
-        self.success(&["delete", "--force", &containers.created], LONGEST);
+        self.success(&["delete", id], LIMIT_WITH_NRID);
+        self.success(&["delete", "--force", &containers.created], LIMIT_WITH_NRID);
         let ran = ["delete", "--force", &containers.ran];
         wait_until("a delete", || {
-            let ended = self.call(&ran, LONGEST);
+            let ended = self.call(&ran, LIMIT_WITH_NRID);
             let hook = self.bin.join("nri-oci-hook");
             if self.runtime.name == "crun"
                 && !hook.exists()
@@ -277,11 +296,11 @@ impl Installation {
             Some(())
         });
         for id in [&containers.created, &containers.started, &containers.ran] {
-            assert!(self.node.state(id).is_none(), "{id}");
+            assert!(self.node.state(id).is_none(), "{id} still exists after delete");
         }
     }
 
-    /// Checks that without a real runtime every verb is refused in a line that names its path.
+    /// Checks that each verb is refused in a line that names the path of the missing runtime.
     pub(super) fn check_without_runtime(&self, containers: &Containers) {
         let id = containers.started.as_str();
         let new = self.node.id("new");
@@ -299,31 +318,31 @@ impl Installation {
             &["features"],
             &["--version"],
         ] {
-            let line = self.call(call, AT_ONCE).refusal();
+            let line = self.call(call, LIMIT_WITHOUT_NRID).refusal();
             let path = self.runtime.path.to_str().unwrap();
             assert!(line.contains(path) && line.contains("not found"), "{call:?}: {line}");
         }
     }
 
-    /// Checks that plugins are called again after the repair, and that `nrid` drops the records of
-    /// removed containers.
-    pub(super) fn check_mended(&self, containers: &Containers) {
-        let id = self.node.id("mended");
+    /// Checks that plugins are called again after the repair, and that `nrid` removes the records
+    /// of deleted containers.
+    pub(super) fn check_repaired(&self, containers: &Containers) {
+        let id = self.node.id("repaired");
         let create = ["create", "--bundle", &self.bundle(&id), &id];
-        self.timed(&create, Policy::Default).0.success();
+        self.timed_call(&create, Policy::Default).0.success();
         let config =
             fs::read_to_string(self.node.path("bundles").join(&id).join("config.json")).unwrap();
-        assert!(config.contains("\"A=b\""), "the plugin did not adjust it: {config}");
+        assert!(config.contains("\"A=b\""), "the plugin has not adjusted config.json: {config}");
         for id in [&id, &containers.created, &containers.started, &containers.ran] {
-            self.timed(&["delete", "--force", id], Policy::Default).0.success();
+            self.timed_call(&["delete", "--force", id], Policy::Default).0.success();
         }
-        wait_until("no container on record", || {
+        wait_until("the records to be removed", || {
             (self.node.status()?["containers"] == 0).then_some(())
         });
     }
 
     /// Returns a line on the slowest call during the breakage.
-    pub(super) fn slowest(&self, name: &str) -> String {
+    pub(super) fn slowest_call(&self, name: &str) -> String {
         let (took, verb) = &*self.slowest.lock().unwrap();
         format!("broken: {name}, {}, {:?}: {verb} took {took:?}", self.runtime.name, self.policy)
     }
@@ -336,10 +355,10 @@ impl Drop for Installation {
             // The process may have exited since it was listed.
             let _ = pid.map(|pid| kill_process(pid, Signal::CONT));
         }
-        if self.state_dir_is_mounted {
+        if self.has_mounted_state_dir {
             self.node.clean_up();
             let first = format!("umount -l '{}' || :", self.node.state_dir().display());
-            self.node.run(after(&first, &Command::new("true")));
+            self.node.run(command_after(&first, &Command::new("true")));
         }
     }
 }

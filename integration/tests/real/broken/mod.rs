@@ -1,10 +1,11 @@
 //! Broken installations. Each breakage is tested with each verb under four policies: the default,
-//! `unreachable = "pass"`, and break-glass by variable and by file. Verbs that need no event work
-//! as with the bare runtime. Verbs that need one either pass or are refused in one line that names
-//! the cause. No call takes long. After the repair everything works as before.
+//! `unreachable = "pass"`, and break-glass by variable and by file. Verbs without an event work as
+//! with the bare runtime. Verbs with an event either succeed or are refused in one line that names
+//! the cause. Each call ends within a time limit. After the repair, plugins adjust containers
+//! again.
 //!
-//! [`breakages`] has the breakages, [`installation`] the calls, [`fakes`] the replacements of an
-//! `nrid` that hangs, [`nrictl`] the tests of `nrictl doctor` and `nrictl status`.
+//! [`breakages`] has the breakages, [`installation`] the calls, [`fakes`] the listeners that stand
+//! in for an `nrid` that hangs, [`nrictl`] the tests of `nrictl doctor` and `nrictl status`.
 
 mod breakages;
 mod expected;
@@ -13,26 +14,28 @@ mod installation;
 mod nrictl;
 
 use breakages::Breakage;
-use expected::{Needing, Policy};
+use expected::{Outcome, Policy};
 use installation::Installation;
 use nri_integration::{Runtime, for_each_runtime, runtimes};
 use std::thread;
 
-/// Makes an installation that is prepared for this breakage.
-fn new(runtime: &Runtime, policy: Policy, breakage: &Breakage) -> Installation {
-    Installation::new(runtime, policy, breakage.config, breakage.mounts)
+/// Creates an installation as a breakage requires it.
+fn new_installation(runtime: &Runtime, policy: Policy, breakage: &Breakage) -> Installation {
+    Installation::new(runtime, policy, breakage.config, breakage.has_mounted_state_dir)
 }
 
 /// Checks one breakage under all policies, with a separate node for each.
 fn check(breakage: &Breakage) {
-    let first = runtimes().0.first().map(|runtime| runtime.name);
+    let first_runtime = runtimes().0.first().map(|runtime| runtime.name);
     for_each_runtime(breakage.name, |runtime| {
-        if breakage.waits && Some(runtime.name) != first {
+        if breakage.times_out && Some(runtime.name) != first_runtime {
             return;
         }
         thread::scope(|scope| {
             for policy in Policy::ALL {
-                scope.spawn(move || break_and_repair(&new(runtime, policy, breakage), breakage));
+                scope.spawn(move || {
+                    break_and_repair(&new_installation(runtime, policy, breakage), breakage)
+                });
             }
         });
     });
@@ -41,26 +44,26 @@ fn check(breakage: &Breakage) {
 /// Breaks an installation, checks all verbs, repairs it, and checks that it works again.
 fn break_and_repair(installation: &Installation, breakage: &Breakage) {
     let containers = installation.prepare();
-    if breakage.waits {
-        // Shortens the time until an nrid that hangs is given up.
+    if breakage.times_out {
+        // Shorten the time after which a call stops waiting for an nrid that hangs.
         installation.configure("start_timeout = '1s'\n");
     }
     let broken = (breakage.make)(installation);
-    let expected = breakage.needing.under(installation.policy);
-    if expected == Needing::NoRuntime {
+    let expected = breakage.expected.under(installation.policy);
+    if expected == Outcome::NoRuntime {
         installation.check_without_runtime(&containers);
     } else {
-        installation.check_needing(expected, &containers);
-        installation.check_others(expected, &containers);
+        installation.check_verbs_with_events(expected, &containers);
+        installation.check_verbs_without_events(expected, &containers);
         installation.check_removals(&containers);
     }
     drop(broken);
-    (breakage.mend)(installation);
-    if breakage.waits {
+    (breakage.repair)(installation);
+    if breakage.times_out {
         installation.configure(breakage.config);
     }
-    installation.check_mended(&containers);
-    println!("{}", installation.slowest(breakage.name));
+    installation.check_repaired(&containers);
+    println!("{}", installation.slowest_call(breakage.name));
 }
 
 macro_rules! breakages {
@@ -79,7 +82,7 @@ breakages! {
     nrid_exits_with_a_message
     nrid_never_starts
     nrid_is_stopped
-    nrid_never_answers
+    nrid_never_replies
     nrid_accepts_no_connection
     nrid_closes_connections
     the_socket_is_a_stale_file

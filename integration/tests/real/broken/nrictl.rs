@@ -1,5 +1,5 @@
 //! `nrictl doctor` and `nrictl status` in a broken installation and under break-glass, and the
-//! ownership that the break-glass file must have.
+//! required owner and mode of the break-glass file.
 
 use super::{
     expected::Policy,
@@ -13,26 +13,27 @@ use std::{
     process::Command,
 };
 
-fn each(name: &str, test: impl Fn(&Installation)) {
+/// Runs a test with an installation for each runtime, under the default policy.
+fn for_each_installation(name: &str, test: impl Fn(&Installation)) {
     for_each_runtime(name, |runtime| test(&Installation::new(runtime, Policy::Default, "", false)));
 }
 
-/// Calls `nrictl` with the `etc` directory of this node as `/etc`.
+/// Calls `nrictl` in a mount namespace where the break-glass file exists.
 fn ctl(installation: &Installation, arguments: &[&str]) -> Ended {
     let mut command = Command::new(installation.bin.join("nrictl"));
     command.arg("--config").arg(installation.node.config()).args(arguments);
-    installation.node.run(installation.with_the_file(&command))
+    installation.node.run(installation.with_break_glass_file(&command))
 }
 
 #[test]
 fn doctor_reports_the_rest_while_nrid_hangs() {
-    each("doctor of an nrid that hangs", |installation| {
+    for_each_installation("doctor of an nrid that hangs", |installation| {
         fs::create_dir(installation.node.state_dir()).unwrap();
         let _fake =
             Fake::accepting(&installation.node.state_dir().join("control.sock"), Manner::Silent);
-        let said = installation.node.ctl(&["doctor"]);
-        assert_eq!(said.code, Some(4), "{}", said.err());
-        let (out, socket) = (said.out(), installation.node.state_dir().join("control.sock"));
+        let doctor = installation.node.ctl(&["doctor"]);
+        assert_eq!(doctor.code, Some(4), "{}", doctor.err());
+        let (out, socket) = (doctor.out(), installation.node.state_dir().join("control.sock"));
         let line = out
             .lines()
             .find(|line| line.starts_with("PROBLEM nrid"))
@@ -44,7 +45,7 @@ fn doctor_reports_the_rest_while_nrid_hangs() {
 
 #[test]
 fn doctor_and_status_report_break_glass() {
-    each("break-glass is reported", |installation| {
+    for_each_installation("break-glass is reported", |installation| {
         let reported = "/etc/nri-container-runtime/bypass exists: containers run without NRI";
         let check = |code| {
             let status = ctl(installation, &["status"]);
@@ -63,7 +64,8 @@ fn doctor_and_status_report_break_glass() {
         check(3);
         installation.node.ctl(&["start"]).success();
         check(0);
-        // An invalid configuration is a reason to create the file, so it must not hide the report.
+        // Administrators may create the file because of an invalid configuration, which must not
+        // prevent the report.
         fs::write(installation.node.config(), "nonsense = \n").unwrap();
         assert!(ctl(installation, &["doctor"]).out().contains(reported));
         installation.configure("");
@@ -72,10 +74,10 @@ fn doctor_and_status_report_break_glass() {
     });
 }
 
-/// A user who may not change the configuration may not switch NRI off either.
+/// A user who cannot change the configuration must not be able to switch off NRI.
 #[test]
 fn a_break_glass_file_that_others_could_write_is_ignored() {
-    each("break-glass of others", |installation| {
+    for_each_installation("break-glass of others", |installation| {
         fs::remove_file(installation.bin.join("nrid")).unwrap();
         let dir = installation.node.path("etc/nri-container-runtime");
         let file = dir.join("bypass");
@@ -84,9 +86,9 @@ fn a_break_glass_file_that_others_could_write_is_ignored() {
             let bundle = installation.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
             let mut command = installation.wrapper();
             command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
-            installation.node.run(installation.with_the_file(&command))
+            installation.node.run(installation.with_break_glass_file(&command))
         };
-        let refused = |name: &str, why: &str| {
+        let check_refused = |name: &str, why: &str| {
             let ended = create(name);
             let err = ended.err();
             assert_eq!(ended.code, Some(1), "{err}");
@@ -97,11 +99,11 @@ fn a_break_glass_file_that_others_could_write_is_ignored() {
             assert!(doctor.contains("PROBLEM bypass"), "{doctor}");
         };
         fs::set_permissions(&dir, Permissions::from_mode(0o777)).unwrap();
-        refused("directory", " is writable by everybody");
+        check_refused("directory", " is writable by everybody");
         fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
         chown(&file, Some(47_114), None).unwrap();
-        refused("file", "/bypass belongs to user 47114");
+        check_refused("file", "/bypass belongs to user 47114");
         chown(&file, Some(0), None).unwrap();
-        create("ours").success();
+        create("trusted").success();
     });
 }

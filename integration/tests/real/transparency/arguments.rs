@@ -1,11 +1,11 @@
 //! Unusual command lines: options in any position, `--`, empty arguments, unusual ids, no arguments
 //! at all.
 
-use super::{alike, how, saying, text};
+use super::{check_transparent, exit_status, path_str, status_and_output};
 
 #[test]
 fn calls_without_a_container_are_transparent() {
-    alike("arguments without a container", |stage| {
+    check_transparent("arguments without a container", |scenario| {
         for arguments in [
             &[][..],
             &["--version"],
@@ -33,34 +33,34 @@ fn calls_without_a_container_are_transparent() {
             &["--root"],
             &["features"],
         ] {
-            let mut command = stage.command();
+            let mut command = scenario.command();
             command.args(arguments);
-            let ended = stage.node.run(command);
+            let ended = scenario.node.run(command);
             // Usage texts name the program.
-            let said = saying(&ended)
+            let output = status_and_output(&ended)
                 .replace("nri-container-runtime", "PROGRAM")
-                .replace(stage.node.runtime().name, "PROGRAM");
-            let path = stage
+                .replace(scenario.node.runtime().name, "PROGRAM");
+            let path = scenario
                 .node
                 .runtime()
                 .path
                 .display()
                 .to_string()
-                .replace(stage.node.runtime().name, "PROGRAM");
-            stage.note(arguments.join(" "), said.replace(&path, "PROGRAM"));
+                .replace(scenario.node.runtime().name, "PROGRAM");
+            scenario.note(arguments.join(" "), output.replace(&path, "PROGRAM"));
         }
     });
 }
 
 #[test]
 fn options_in_unusual_places_are_transparent() {
-    alike("options in odd places", |stage| {
-        let id = stage.node.id("c");
-        let bundle = stage.node.bundle(&id).arguments(&["/bin/sh", "-c", "exit 3"]).make();
-        let dir = text(bundle.dir());
+    check_transparent("options in odd places", |scenario| {
+        let id = scenario.node.id("c");
+        let bundle = scenario.node.bundle(&id).arguments(&["/bin/sh", "-c", "exit 3"]).make();
+        let dir = path_str(bundle.dir());
         let joined = format!("--bundle={dir}");
         let short = format!("-b={dir}");
-        let log = format!("--log={}", text(&stage.node.path("log")));
+        let log = format!("--log={}", path_str(&scenario.node.path("log")));
         for arguments in [
             &["run", joined.as_str(), &id][..],
             &["run", "-b", dir, &id],
@@ -78,23 +78,27 @@ fn options_in_unusual_places_are_transparent() {
             &["run", "--bundle", dir, "--no-pivot", &id],
             &["run", "--no-new-keyring", "--bundle", dir, &id],
         ] {
-            let ended = stage.call(arguments);
-            let shown = if arguments[0] == "--debug" { how(&ended) } else { saying(&ended) };
-            stage.note(arguments.join(" "), shown);
-            stage.node.bare(&["delete", "--force", &id]);
+            let ended = scenario.call(arguments);
+            let shown = if arguments[0] == "--debug" {
+                exit_status(&ended)
+            } else {
+                status_and_output(&ended)
+            };
+            scenario.note(arguments.join(" "), shown);
+            scenario.node.bare(&["delete", "--force", &id]);
         }
-        stage.note(
+        scenario.note(
             "log",
-            std::fs::read_to_string(stage.node.path("log")).unwrap_or_default().lines().count(),
+            std::fs::read_to_string(scenario.node.path("log")).unwrap_or_default().lines().count(),
         );
     });
 }
 
 #[test]
 fn a_bundle_in_the_working_directory_is_found() {
-    alike("working directory as the bundle", |stage| {
-        let id = stage.node.id("c");
-        let bundle = stage
+    check_transparent("working directory as the bundle", |scenario| {
+        let id = scenario.node.id("c");
+        let bundle = scenario
             .node
             .bundle(&id)
             .arguments(&["/bin/sh", "-c", "echo $NRI_SEEN; pwd; exit 3"])
@@ -105,17 +109,20 @@ fn a_bundle_in_the_working_directory_is_found() {
             (bundle.dir(), Some(".")),
             (bundle.dir().parent().unwrap(), Some(&*id)),
         ] {
-            let mut command = stage.after(&format!("cd {}", text(cd)));
+            let mut command = scenario.command_after(&format!("cd {}", path_str(cd)));
             command.arg("run");
             if let Some(option) = option {
                 command.args(["--bundle", option]);
             }
             command.arg(&id);
-            let ended = stage.node.run(command);
-            stage.note(format_args!("{option:?}"), format_args!("{} {}", how(&ended), ended.err()));
+            let ended = scenario.node.run(command);
+            scenario.note(
+                format_args!("{option:?}"),
+                format_args!("{} {}", exit_status(&ended), ended.err()),
+            );
             outputs.push(ended.out());
         }
-        assert_eq!(outputs[0].contains("yes"), stage.way == super::Way::Adjusted, "{outputs:?}");
+        assert_eq!(outputs[0].contains("yes"), scenario.way == super::Way::Adjusted, "{outputs:?}");
         outputs.dedup();
         assert_eq!(outputs.len(), 1, "{outputs:?}");
     });
@@ -123,8 +130,8 @@ fn a_bundle_in_the_working_directory_is_found() {
 
 #[test]
 fn arguments_after_the_id_belong_to_the_container() {
-    alike("arguments of exec", |stage| {
-        let id = stage.waiting("c");
+    check_transparent("arguments of exec", |scenario| {
+        let id = scenario.start_waiting_container("c");
         for arguments in [
             &["exec", &id, "/bin/echo", "--bundle", "x", "--", "-t"][..],
             &["exec", &id, "--", "/bin/echo", "x"],
@@ -160,31 +167,35 @@ fn arguments_after_the_id_belong_to_the_container() {
             &["exec", &id, "kill", "create", "start"],
             &["exec", &id, "/bin/echo", "--nri-version", "--nri-config=x"],
         ] {
-            stage.reported(arguments);
+            scenario.call_and_note(arguments);
         }
     });
 }
 
-/// The wrapper refuses ids that no runtime accepts, in its own message; all other ids are left to
-/// the runtime.
+/// The wrapper itself refuses ids that no runtime accepts, so that for these only the exit code is
+/// compared. The runtime checks all other ids.
 #[test]
 fn unusual_ids_are_transparent() {
-    alike("odd ids", |stage| {
-        let prefix = stage.node.prefix().to_owned();
+    check_transparent("odd ids", |scenario| {
+        let prefix = scenario.node.prefix().to_owned();
         let long = "l".repeat(200 - prefix.len());
-        let bundle = stage
+        let bundle = scenario
             .node
-            .bundle(&stage.node.id("bundle"))
+            .bundle(&scenario.node.id("bundle"))
             .arguments(&["/bin/sh", "-c", "exit 3"])
             .make();
         for name in ["a.b_c-d+e", "a b", "u\u{fc}", "a\nb", &long, "a:b", "a@b", "%s", "a=b"] {
-            let ended =
-                stage.call(&["run", "--bundle", text(bundle.dir()), &format!("{prefix}-{name}")]);
-            stage.note(&name[..1], saying(&ended));
+            let ended = scenario.call(&[
+                "run",
+                "--bundle",
+                path_str(bundle.dir()),
+                &format!("{prefix}-{name}"),
+            ]);
+            scenario.note(&name[..1], status_and_output(&ended));
         }
         for name in ["..", ".", "", "a/b", "../x", "-x", "--help"] {
-            let ended = stage.call(&["run", "--bundle", text(bundle.dir()), name]);
-            stage.note(format_args!("{name:?}"), how(&ended));
+            let ended = scenario.call(&["run", "--bundle", path_str(bundle.dir()), name]);
+            scenario.note(format_args!("{name:?}"), exit_status(&ended));
         }
     });
 }

@@ -1,7 +1,7 @@
 //! `--console-socket`: terminals of detached containers and processes. The runtime sends the
 //! controlling side of the terminal to the socket.
 
-use super::{alike, how, saying, text};
+use super::{check_transparent, exit_status, path_str, status_and_output};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::{
     fs::File,
@@ -10,13 +10,13 @@ use std::{
     os::unix::net::UnixListener,
 };
 
-/// Receives the terminal that the runtime sends, and its name.
+/// Receives a terminal from the runtime. Returns the terminal and its name.
 fn receive(listener: &UnixListener) -> (File, String) {
     let (stream, _) = listener.accept().unwrap();
     let mut name = [0; 256];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
-    let got =
+    let received =
         recvmsg(&stream, &mut [IoSliceMut::new(&mut name)], &mut buffer, RecvFlags::CMSG_CLOEXEC)
             .unwrap();
     let terminal = buffer
@@ -25,8 +25,8 @@ fn receive(listener: &UnixListener) -> (File, String) {
             RecvAncillaryMessage::ScmRights(mut files) => files.next(),
             _ => None,
         })
-        .expect("a descriptor");
-    (File::from(terminal), String::from_utf8_lossy(&name[..got.bytes]).into_owned())
+        .expect("the runtime sends a descriptor");
+    (File::from(terminal), String::from_utf8_lossy(&name[..received.bytes]).into_owned())
 }
 
 /// Reads the terminal until `end` or until it is closed.
@@ -49,64 +49,67 @@ const SCRIPT: &str = "test -t 0 && test -t 1 && test -t 2 && echo terminal; read
 
 #[test]
 fn console_sockets_of_create_run_and_exec_are_transparent() {
-    alike("--console-socket", |stage| {
-        let socket = stage.node.path("console");
+    check_transparent("--console-socket", |scenario| {
+        let socket = scenario.node.path("console");
         let listener = UnixListener::bind(&socket).unwrap();
-        let waiting = stage.waiting("d");
+        let waiting = scenario.start_waiting_container("d");
         for verb in ["create", "run", "exec"] {
-            let id = stage.node.id(verb);
+            let id = scenario.node.id(verb);
             let bundle =
-                stage.node.bundle(&id).terminal().arguments(&["/bin/sh", "-c", SCRIPT]).make();
-            let mut command = stage.command();
-            command.arg(verb).args(["--console-socket", text(&socket)]);
+                scenario.node.bundle(&id).terminal().arguments(&["/bin/sh", "-c", SCRIPT]).make();
+            let mut command = scenario.command();
+            command.arg(verb).args(["--console-socket", path_str(&socket)]);
             match verb {
                 "exec" => command.args(["--detach", "--tty", &waiting, "/bin/sh", "-c", SCRIPT]),
-                "run" => command.args(["--detach", "--bundle", text(bundle.dir()), &id]),
-                _ => command.args(["--bundle", text(bundle.dir()), &id]),
+                "run" => command.args(["--detach", "--bundle", path_str(bundle.dir()), &id]),
+                _ => command.args(["--bundle", path_str(bundle.dir()), &id]),
             };
-            let ended = stage.node.run(command).success();
+            let ended = scenario.node.run(command).success();
             let (mut terminal, name) = receive(&listener);
             if verb == "create" {
-                stage.call(&["start", &id]).success();
+                scenario.call(&["start", &id]).success();
             }
-            // Typed before that, the echoed line could appear at different positions.
+            // Type only after the first output: otherwise the echo could precede that output.
             let head = read_to(&mut terminal, "terminal\r\n");
             terminal.write_all(b"typed\n").unwrap();
             let tail = read_to(&mut terminal, "end\r\n");
             assert!(tail.contains("read typed."), "{head}{tail}");
             // The name may contain the number of the terminal, which differs between calls.
             let name: String = name.chars().filter(|c| !c.is_ascii_digit()).collect();
-            stage.note(verb, format_args!("{} {head:?} {tail:?} {name:?}", saying(&ended)));
+            scenario.note(
+                verb,
+                format_args!("{} {head:?} {tail:?} {name:?}", status_and_output(&ended)),
+            );
         }
     });
 }
 
 #[test]
 fn wrong_console_sockets_are_transparent() {
-    alike("wrong console sockets", |stage| {
-        let waiting = stage.waiting("d");
-        let nowhere = stage.node.path("nowhere");
-        let file = stage.node.path("config.toml");
-        for (n, socket) in [text(&nowhere), text(&file), ""].into_iter().enumerate() {
-            let id = stage.node.id(&format!("c{n}"));
+    check_transparent("wrong console sockets", |scenario| {
+        let waiting = scenario.start_waiting_container("d");
+        let nowhere = scenario.node.path("nowhere");
+        let file = scenario.node.path("config.toml");
+        for (n, socket) in [path_str(&nowhere), path_str(&file), ""].into_iter().enumerate() {
+            let id = scenario.node.id(&format!("c{n}"));
             let bundle =
-                stage.node.bundle(&id).terminal().arguments(&["/bin/sleep", "1000"]).make();
+                scenario.node.bundle(&id).terminal().arguments(&["/bin/sleep", "1000"]).make();
             for verb in ["create", "run"] {
                 let detach: &[&str] = if verb == "run" { &["--detach"] } else { &[] };
-                let created = stage.call(
+                let created = scenario.call(
                     &[
                         &[verb, "--console-socket", socket],
                         detach,
-                        &["--bundle", text(bundle.dir()), &id],
+                        &["--bundle", path_str(bundle.dir()), &id],
                     ]
                     .concat(),
                 );
-                stage.note(format_args!("{verb} {n}"), how(&created));
+                scenario.note(format_args!("{verb} {n}"), exit_status(&created));
                 assert_ne!(created.code, Some(0));
-                stage.note("then", stage.node.state(&id).is_some());
-                stage.node.bare(&["delete", "--force", &id]);
+                scenario.note("then", scenario.node.state(&id).is_some());
+                scenario.node.bare(&["delete", "--force", &id]);
             }
-            let exec = stage.call(&[
+            let exec = scenario.call(&[
                 "exec",
                 "--console-socket",
                 socket,
@@ -115,19 +118,19 @@ fn wrong_console_sockets_are_transparent() {
                 &waiting,
                 "/bin/true",
             ]);
-            stage.note(format_args!("exec {n}"), how(&exec));
+            scenario.note(format_args!("exec {n}"), exit_status(&exec));
         }
         // A console socket for a process without a terminal.
-        let id = stage.node.id("e");
-        let bundle = stage.node.bundle(&id).arguments(&["/bin/true"]).make();
-        let ended = stage.call(&[
+        let id = scenario.node.id("e");
+        let bundle = scenario.node.bundle(&id).arguments(&["/bin/true"]).make();
+        let ended = scenario.call(&[
             "create",
             "--console-socket",
-            text(&nowhere),
+            path_str(&nowhere),
             "--bundle",
-            text(bundle.dir()),
+            path_str(bundle.dir()),
             &id,
         ]);
-        stage.note("no terminal", how(&ended));
+        scenario.note("no terminal", exit_status(&ended));
     });
 }

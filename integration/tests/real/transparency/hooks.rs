@@ -1,7 +1,7 @@
-//! Hooks of the engine: their order, their input, and the effect of their failure, with the hooks
-//! of the wrapper injected between them.
+//! Hooks of the engine: their order, their input, and the effect of their failure, with injected
+//! hooks of `nrid` between them.
 
-use super::{Stage, alike, how, text};
+use super::{ScenarioRun, check_transparent, exit_status, path_str};
 use nri_integration::*;
 use serde_json::{Value, json};
 use std::fs;
@@ -9,16 +9,16 @@ use std::fs;
 const STAGES: [&str; 6] =
     ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
-/// Makes a bundle with two hooks of each stage, each of which logs a line. The hooks of the stage
+/// Creates a bundle with two hooks of each stage, each of which logs a line. The hooks of the stage
 /// `failing` fail.
-fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) -> Bundle {
-    let bundle = stage.node.bundle(id).arguments(arguments).make();
-    let log = stage.node.path("hooks");
-    fs::create_dir_all(&log).unwrap();
+fn bundle(scenario: &ScenarioRun, id: &str, failing: Option<&str>, arguments: &[&str]) -> Bundle {
+    let bundle = scenario.node.bundle(id).arguments(arguments).make();
+    let log_dir = scenario.node.path("hooks");
+    fs::create_dir_all(&log_dir).unwrap();
     bundle.edit(|config| {
         // Some hooks run in the container, where the log must have the same path.
         config["mounts"].as_array_mut().unwrap().push(json!({
-            "destination": text(&log), "type": "bind", "source": text(&log),
+            "destination": path_str(&log_dir), "type": "bind", "source": path_str(&log_dir),
             "options": ["bind", "rw"]
         }));
         config["root"]["readonly"] = json!(false);
@@ -28,12 +28,12 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
             let mut hook = json!({
                 "path": "/bin/sh",
                 "args": ["sh", "-c", format!("echo {name} {n} $(cat | tr -d '\\n' | {status}) \
-                    $MARK >>{}/log; {end}", text(&log))],
+                    $MARK >>{}/log; {end}", path_str(&log_dir))],
                 "env": [format!("MARK={name}"), "PATH=/bin:/usr/bin"]
             });
-            // crun 1.8.1 may miss the exit of a hook that has a timeout, and then waits for the
-            // whole timeout: in some 3 % of these runs on two busy cores.
-            if stage.node.runtime().name != "crun" {
+            // crun 1.8.1 may miss the exit of a hook with a timeout, and then waits for the
+            // timeout: in about 3 % of these runs on two busy cores.
+            if scenario.node.runtime().name != "crun" {
                 hook["timeout"] = json!(20);
             }
             hook
@@ -44,10 +44,10 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
     bundle
 }
 
-/// Returns the lines of the log so far and removes it. Lines of `startContainer` are moved to the
-/// end, since crun does not wait for these hooks.
-fn log(stage: &Stage) -> String {
-    let file = stage.node.path("hooks/log");
+/// Returns the lines of the hooks' log so far, and removes the log. Lines of `startContainer` are
+/// moved to the end, since crun does not wait for these hooks.
+fn take_log(scenario: &ScenarioRun) -> String {
+    let file = scenario.node.path("hooks/log");
     let text = fs::read_to_string(&file).unwrap_or_default();
     let _ = fs::remove_file(file);
     let (late, others): (Vec<_>, Vec<_>) =
@@ -55,73 +55,81 @@ fn log(stage: &Stage) -> String {
     [others, late].concat().join("\n")
 }
 
-/// Waits until both hooks of `startContainer` have been called.
-fn wait_for_the_start(stage: &Stage) {
+/// Waits until both hooks of the stage `startContainer` have been called.
+fn wait_for_start_container_hooks(scenario: &ScenarioRun) {
     wait_until("startContainer", || {
-        let text = fs::read_to_string(stage.node.path("hooks/log")).unwrap_or_default();
+        let text = fs::read_to_string(scenario.node.path("hooks/log")).unwrap_or_default();
         text.contains("startContainer 2").then_some(())
     });
 }
 
 #[test]
 fn hooks_of_the_engine_run_in_order_with_the_state() {
-    alike("hooks in order", |stage| {
-        let id = stage.node.id("c");
-        let long = bundle(stage, &id, None, &["/bin/sleep", "1000"]);
+    check_transparent("hooks in order", |scenario| {
+        let id = scenario.node.id("c");
+        let long = bundle(scenario, &id, None, &["/bin/sleep", "1000"]);
         let original = long.bytes();
-        stage.call(&["create", "--bundle", text(long.dir()), &id]).success();
-        stage.note("create", log(stage));
-        stage.call(&["start", &id]).success();
-        wait_for_the_start(stage);
-        stage.note("start", log(stage));
-        stage.call(&["kill", &id, "KILL"]).success();
-        stage.wait_for(&id, "stopped");
-        stage.call(&["delete", &id]).success();
-        let last = log(stage);
+        scenario.call(&["create", "--bundle", path_str(long.dir()), &id]).success();
+        scenario.note("create", take_log(scenario));
+        scenario.call(&["start", &id]).success();
+        wait_for_start_container_hooks(scenario);
+        scenario.note("start", take_log(scenario));
+        scenario.call(&["kill", &id, "KILL"]).success();
+        scenario.wait_for(&id, "stopped");
+        scenario.call(&["delete", &id]).success();
+        let last = take_log(scenario);
         assert!(last.starts_with("poststop 1"), "{last}");
-        stage.note("delete", last);
+        scenario.note("delete", last);
         assert_eq!(long.bytes(), original);
-        let short = bundle(stage, &id, None, &["/bin/sh", "-c", "exit 4"]);
-        stage.note("run", how(&stage.call(&["run", "--bundle", text(short.dir()), &id])));
-        let all = log(stage);
+        let short = bundle(scenario, &id, None, &["/bin/sh", "-c", "exit 4"]);
+        scenario.note(
+            "run",
+            exit_status(&scenario.call(&["run", "--bundle", path_str(short.dir()), &id])),
+        );
+        let all = take_log(scenario);
         assert_eq!(all.lines().count(), 12, "{all}");
-        stage.note("run", all);
+        scenario.note("run", all);
     });
 }
 
 #[test]
 fn failing_hooks_of_the_engine_are_transparent() {
-    alike("hooks that fail", |stage| {
-        // crun does not wait for the hooks of startContainer: whether their failure is reported is
-        // a race.
-        let crun = stage.node.runtime().name == "crun";
+    check_transparent("hooks that fail", |scenario| {
+        // crun does not wait for the hooks of startContainer, so that it may miss their failure.
+        let is_crun = scenario.node.runtime().name == "crun";
         for name in STAGES {
-            let id = stage.node.id("c");
-            let long = bundle(stage, &id, Some(name), &["/bin/sleep", "1000"]);
+            let id = scenario.node.id("c");
+            let long = bundle(scenario, &id, Some(name), &["/bin/sleep", "1000"]);
             for verbs in [&["create", "start"][..], &["run"]] {
                 for verb in verbs {
                     let ended = match *verb {
-                        "create" => stage.call(&["create", "--bundle", text(long.dir()), &id]),
-                        "run" => {
-                            stage.call(&["run", "--detach", "--bundle", text(long.dir()), &id])
+                        "create" => {
+                            scenario.call(&["create", "--bundle", path_str(long.dir()), &id])
                         }
-                        verb => stage.call(&[verb, &id]),
+                        "run" => scenario.call(&[
+                            "run",
+                            "--detach",
+                            "--bundle",
+                            path_str(long.dir()),
+                            &id,
+                        ]),
+                        verb => scenario.call(&[verb, &id]),
                     };
-                    if name == "poststart" && !crun {
+                    if name == "poststart" && !is_crun {
                         // The message names the number of the hook among those of the engine.
-                        stage.note("err", ended.err());
+                        scenario.note("err", ended.err());
                     }
-                    if name != "startContainer" || !crun {
-                        stage.note(format_args!("{name}, {verb}"), how(&ended));
+                    if name != "startContainer" || !is_crun {
+                        scenario.note(format_args!("{name}, {verb}"), exit_status(&ended));
                     }
                 }
-                stage.note("delete", how(&stage.call(&["delete", "--force", &id])));
-                stage.note("then", stage.node.state(&id).is_some());
+                scenario.note("delete", exit_status(&scenario.call(&["delete", "--force", &id])));
+                scenario.note("then", scenario.node.state(&id).is_some());
                 // Hooks that run in the container may be killed before they log.
                 let reported = |line: &&str| !line.starts_with("startContainer");
-                stage.note(
+                scenario.note(
                     "hooks",
-                    log(stage).lines().filter(reported).collect::<Vec<_>>().join("\n"),
+                    take_log(scenario).lines().filter(reported).collect::<Vec<_>>().join("\n"),
                 );
             }
         }
@@ -130,18 +138,23 @@ fn failing_hooks_of_the_engine_are_transparent() {
 
 #[test]
 fn missing_hooks_of_the_engine_are_transparent() {
-    alike("missing hooks", |stage| {
+    check_transparent("missing hooks", |scenario| {
         for name in STAGES {
-            let id = stage.node.id("c");
-            let bundle = stage.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+            let id = scenario.node.id("c");
+            let bundle = scenario.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
             bundle.edit(|config| config["hooks"] = json!({name: [{"path": "/nowhere/hook"}]}));
-            stage.note(
+            scenario.note(
                 name,
-                how(&stage.call(&["run", "--detach", "--bundle", text(bundle.dir()), &id])),
+                exit_status(&scenario.call(&[
+                    "run",
+                    "--detach",
+                    "--bundle",
+                    path_str(bundle.dir()),
+                    &id,
+                ])),
             );
-            // The result is not noted: whether crun dies by SIGPIPE when it writes to a missing
-            // hook is a race.
-            stage.call(&["delete", "--force", &id]);
+            // The result is not noted: crun may die by SIGPIPE when it writes to a missing hook.
+            scenario.call(&["delete", "--force", &id]);
         }
     });
 }

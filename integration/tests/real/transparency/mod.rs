@@ -3,9 +3,9 @@
 //!
 //! Each scenario runs three times, each time on a separate [`Node`]: with the bare runtime, through
 //! the wrapper without plugins, and through the wrapper with a plugin that adjusts each container,
-//! so that `config.json` is rewritten and hooks are injected. The notes of the steps are compared
-//! as text, without what must differ: paths and prefix of the node, and times. Start from
-//! [`alike`].
+//! so that `config.json` is rewritten and hooks are injected. Each step notes its results as text.
+//! Paths and prefix of the node, and times, are replaced before the notes are compared. Start from
+//! [`check_transparent`].
 
 mod arguments;
 mod checkpoint;
@@ -26,9 +26,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// How a scenario calls the runtime.
+/// How a run of a scenario calls the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
+    /// Directly, without the wrapper.
     Bare,
     /// Through the wrapper, without plugins.
     Wrapped,
@@ -37,35 +38,38 @@ enum Way {
 }
 
 /// One of the three runs of a scenario.
-struct Stage {
+struct ScenarioRun {
     node: Node,
     way: Way,
-    /// Texts that must be the same in all runs.
+    /// Texts that must be equal in all runs.
     notes: std::cell::RefCell<Vec<String>>,
 }
 
-/// Runs `steps` in the three ways with each runtime, and checks that the notes are the same.
-fn alike(name: &str, steps: impl Fn(&Stage)) {
+/// Runs `steps` in each [`Way`] with each runtime, and checks that the notes are equal.
+fn check_transparent(name: &str, steps: impl Fn(&ScenarioRun)) {
     for_each_runtime(name, |runtime| {
-        let play = |way| {
-            let stage = Stage { node: Node::new(runtime), way, notes: Vec::new().into() };
+        let run = |way| {
+            let scenario = ScenarioRun { node: Node::new(runtime), way, notes: Vec::new().into() };
             let journal = (way == Way::Adjusted).then(|| {
-                stage.node.launch(
+                scenario.node.launch(
                     "10-adjust",
                     &Program::Adjust,
                     "[create]\nenv = { set = { NRI_SEEN = 'yes' } }\n",
                 )
             });
-            steps(&stage);
-            let notes = stage.notes.take();
-            assert!(!notes.is_empty(), "{name}: a scenario without a note compares nothing");
+            steps(&scenario);
+            let notes = scenario.notes.take();
+            assert!(
+                !notes.is_empty(),
+                "{name}: the scenario has made no note, so that nothing is compared"
+            );
             (notes, journal.map(|journal| journal.entries().len()))
         };
-        let (bare, _) = play(Way::Bare);
+        let (bare, _) = run(Way::Bare);
         for way in [Way::Wrapped, Way::Adjusted] {
-            let (notes, received) = play(way);
+            let (notes, received) = run(way);
             assert_eq!(notes, bare, "{name} ({}), {way:?}", runtime.name);
-            // Without an event the plugin adjusted nothing.
+            // A plugin that received no event has adjusted nothing.
             assert!(
                 received.is_none_or(|n| n > 0),
                 "{name} ({}): the plugin received no event",
@@ -75,7 +79,7 @@ fn alike(name: &str, steps: impl Fn(&Stage)) {
     });
 }
 
-impl Stage {
+impl ScenarioRun {
     /// Command of the runtime or the wrapper, up to the global options.
     fn command(&self) -> Command {
         match self.way {
@@ -84,9 +88,9 @@ impl Stage {
         }
     }
 
-    /// The same command, called by a shell that runs `first` before.
-    fn after(&self, first: &str) -> Command {
-        after(first, &self.command())
+    /// Command of a shell that runs the commands `first` and executes [`Self::command`].
+    fn command_after(&self, first: &str) -> Command {
+        command_after(first, &self.command())
     }
 
     /// Calls the runtime or the wrapper.
@@ -97,17 +101,17 @@ impl Stage {
     }
 
     /// Calls the runtime or the wrapper, and notes the exit code and the output.
-    fn reported(&self, arguments: &[&str]) -> Ended {
+    fn call_and_note(&self, arguments: &[&str]) -> Ended {
         let ended = self.call(arguments);
-        self.note(arguments.join(" "), saying(&ended));
+        self.note(arguments.join(" "), status_and_output(&ended));
         ended
     }
 
     /// Starts a command in the background.
-    fn begin(&self, mut command: Command, name: &str) -> Running {
+    fn spawn_in_background(&self, mut command: Command, name: &str) -> Running {
         let (out, err) =
             (self.node.path(&format!("{name}.out")), self.node.path(&format!("{name}.err")));
-        let file = |path: &Path| File::create(path).expect("our directory");
+        let file = |path: &Path| File::create(path).expect("the test directory is writable");
         let child = command
             .stdin(Stdio::null())
             .stdout(file(&out))
@@ -117,18 +121,18 @@ impl Stage {
         Running { child, out }
     }
 
-    /// Notes a text for the comparison, without paths and prefix of the node, and times.
-    fn note(&self, what: impl Display, text: impl Display) {
+    /// Notes a text for the comparison. Paths and prefix of the node, and times, are replaced.
+    fn note(&self, label: impl Display, text: impl Display) {
         let dir = self.node.path("").display().to_string();
         let dir = dir.trim_end_matches('/').to_owned();
         let text =
-            format!("{what}: {text}").replace(&dir, "DIR").replace(self.node.prefix(), "PREFIX");
+            format!("{label}: {text}").replace(&dir, "DIR").replace(self.node.prefix(), "PREFIX");
         self.notes.borrow_mut().push(without_times(&text));
     }
 
     /// Creates and starts a container that exits with 3 at SIGTERM. Returns the id.
-    fn waiting(&self, name: &str) -> String {
-        self.started(
+    fn start_waiting_container(&self, name: &str) -> String {
+        self.start_container(
             name,
             &["/bin/sh", "-c", "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"],
             |_| {},
@@ -136,7 +140,7 @@ impl Stage {
     }
 
     /// Creates and starts a container, and waits until it has printed `ready`. Returns the id.
-    fn started(
+    fn start_container(
         &self,
         name: &str,
         arguments: &[&str],
@@ -145,7 +149,7 @@ impl Stage {
         let id = self.node.id(name);
         let bundle = self.node.bundle(&id).arguments(arguments).make();
         bundle.edit(edit);
-        let created = self.call(&["create", "--bundle", text(bundle.dir()), &id]).success();
+        let created = self.call(&["create", "--bundle", path_str(bundle.dir()), &id]).success();
         self.call(&["start", &id]).success();
         wait_until("the container", || created.out().contains("ready").then_some(()));
         id
@@ -154,7 +158,12 @@ impl Stage {
     /// The container's process.
     fn pid(&self, id: &str) -> Process {
         let state = self.node.state(id).unwrap_or_else(|| panic!("{id} does not exist"));
-        Process(state["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a pid"))
+        Process(
+            state["pid"]
+                .as_u64()
+                .and_then(|pid| u32::try_from(pid).ok())
+                .expect("pid is a process id"),
+        )
     }
 
     /// Waits until the runtime reports this status.
@@ -176,20 +185,24 @@ impl Running {
         Process(self.child.id())
     }
 
-    fn text(&self) -> String {
+    /// Output so far.
+    fn output(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    fn wait_for(&self, what: &str) {
-        wait_until(format_args!("{what:?} in {:?}", self.text()), || {
-            self.text().contains(what).then_some(())
+    /// Waits until the output contains a text.
+    fn wait_for(&self, text: &str) {
+        wait_until(format_args!("{text:?} in {:?}", self.output()), || {
+            self.output().contains(text).then_some(())
         });
     }
 
     /// Waits until the call has ended. Returns its status and output.
-    fn end(mut self) -> String {
-        let status = wait_until("the end of a call", || self.child.try_wait().expect("our child"));
-        format!("{status}, {:?}", self.text())
+    fn wait_for_exit(mut self) -> String {
+        let status = wait_until("the end of a call", || {
+            self.child.try_wait().expect("wait for the child process")
+        });
+        format!("{status}, {:?}", self.output())
     }
 }
 
@@ -200,19 +213,21 @@ impl Drop for Running {
     }
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("our paths are UTF-8")
+fn path_str(path: &Path) -> &str {
+    path.to_str().expect("paths of tests are UTF-8")
 }
 
-fn how(ended: &Ended) -> String {
+/// Describes the exit code or signal of a call.
+fn exit_status(ended: &Ended) -> String {
     match (ended.code, ended.signal) {
         (Some(code), None) => format!("exit {code}"),
         other => format!("{other:?}"),
     }
 }
 
-fn saying(ended: &Ended) -> String {
-    format!("{}\n{}\n{}", how(ended), ended.out(), ended.err())
+/// Describes the exit code or signal, stdout and stderr of a call.
+fn status_and_output(ended: &Ended) -> String {
+    format!("{}\n{}\n{}", exit_status(ended), ended.out(), ended.err())
 }
 
 /// Replaces times of log lines (`2026-01-02T03:04:05`, with fraction and zone) by `TIME`.
@@ -221,14 +236,14 @@ fn without_times(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find("T").filter(|_| rest.len() > 19) {
         let (start, end) = (at.saturating_sub(10), (at + 9).min(rest.len()));
-        let time = rest.is_char_boundary(start) && rest.is_char_boundary(end) && {
+        let is_time = rest.is_char_boundary(start) && rest.is_char_boundary(end) && {
             let shape: String = rest[start..end]
                 .chars()
                 .map(|c| if c.is_ascii_digit() { '0' } else { c })
                 .collect();
             shape == "0000-00-00T00:00:00"
         };
-        if time {
+        if is_time {
             result.push_str(&rest[..start]);
             result.push_str("TIME");
             rest = rest[end..]

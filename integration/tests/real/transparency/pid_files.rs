@@ -1,48 +1,59 @@
 //! `--pid-file`: its content, its path, and files that cannot be written.
 
-use super::{Stage, alike, how, text};
+use super::{ScenarioRun, check_transparent, exit_status, path_str};
 use nri_integration::*;
 use std::{fs, os::unix::fs::PermissionsExt};
 
-fn create(stage: &Stage, verb: &[&str], id: &str, file: &str, dir: &std::path::Path) -> Ended {
-    let bundle = stage.node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
-    let mut command = stage.after(&format!("cd {}", text(dir)));
-    command.args(verb).args(["--pid-file", file, "--bundle", text(bundle.dir()), id]);
-    stage.node.run(command)
+/// Calls `create` or `run` with `--pid-file FILE` in the working directory `dir`.
+fn create(
+    scenario: &ScenarioRun,
+    verb: &[&str],
+    id: &str,
+    file: &str,
+    dir: &std::path::Path,
+) -> Ended {
+    let bundle = scenario.node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
+    let mut command = scenario.command_after(&format!("cd {}", path_str(dir)));
+    command.args(verb).args(["--pid-file", file, "--bundle", path_str(bundle.dir()), id]);
+    scenario.node.run(command)
 }
 
 #[test]
 fn pid_files_of_create_run_and_exec_are_transparent() {
-    alike("--pid-file", |stage| {
-        let dir = stage.node.path("dir");
+    check_transparent("--pid-file", |scenario| {
+        let dir = scenario.node.path("dir");
         fs::create_dir(&dir).unwrap();
         for verb in [&["create"][..], &["run", "--detach"]] {
-            let id = stage.node.id("c");
+            let id = scenario.node.id("c");
             // crun may resolve a relative path in the bundle, runc in the working directory.
             for (name, dirs) in [
-                (text(&dir.join("pid")), vec![dir.clone()]),
-                ("pid", vec![dir.clone(), stage.node.path("bundles").join(&id)]),
-                ("./pid", vec![dir.clone(), stage.node.path("bundles").join(&id)]),
+                (path_str(&dir.join("pid")), vec![dir.clone()]),
+                ("pid", vec![dir.clone(), scenario.node.path("bundles").join(&id)]),
+                ("./pid", vec![dir.clone(), scenario.node.path("bundles").join(&id)]),
             ] {
-                create(stage, verb, &id, name, &dir).success();
+                create(scenario, verb, &id, name, &dir).success();
                 let file =
                     dirs.iter().map(|dir| dir.join("pid")).find(|file| file.exists()).unwrap();
                 let read = fs::read_to_string(&file).unwrap();
-                assert_eq!(read, stage.pid(&id).0.to_string(), "no line end, as engines parse it");
+                assert_eq!(
+                    read,
+                    scenario.pid(&id).0.to_string(),
+                    "the pid file has other text than the process id"
+                );
                 let mode = fs::metadata(&file).unwrap().permissions().mode();
-                stage.note(
+                scenario.note(
                     format_args!("{verb:?} {name}"),
                     format_args!("{} {mode:o}", file.display()),
                 );
-                stage.call(&["delete", "--force", &id]).success();
-                stage.note("exists after delete", file.exists());
+                scenario.call(&["delete", "--force", &id]).success();
+                scenario.note("exists after delete", file.exists());
                 let _ = fs::remove_file(&file);
             }
         }
-        let id = stage.waiting("d");
-        let mut exec = stage.after(&format!("cd {}", text(&dir)));
+        let id = scenario.start_waiting_container("d");
+        let mut exec = scenario.command_after(&format!("cd {}", path_str(&dir)));
         exec.args(["exec", "--detach", "--pid-file", "pid", &id, "/bin/sleep", "1000"]);
-        stage.node.run(exec).success();
+        scenario.node.run(exec).success();
         let process = Process(fs::read_to_string(dir.join("pid")).unwrap().parse().unwrap());
         // crun does not wait until the process has executed its program.
         wait_until("the program to be executed", || {
@@ -54,16 +65,16 @@ fn pid_files_of_create_run_and_exec_are_transparent() {
 
 #[test]
 fn pid_files_that_cannot_be_written_are_transparent() {
-    alike("--pid-file that cannot be written", |stage| {
-        let dir = stage.node.path("");
+    check_transparent("--pid-file that cannot be written", |scenario| {
+        let dir = scenario.node.path("");
         for (n, file) in ["/nowhere/pid", "/", ""].into_iter().enumerate() {
             for verb in [&["create"][..], &["run", "--detach"]] {
-                let id = stage.node.id(&format!("{n}{}", verb[0]));
-                let created = create(stage, verb, &id, file, &dir);
-                let state = stage.node.state(&id).map(|state| state["status"].clone());
-                stage.note(
+                let id = scenario.node.id(&format!("{n}{}", verb[0]));
+                let created = create(scenario, verb, &id, file, &dir);
+                let state = scenario.node.state(&id).map(|state| state["status"].clone());
+                scenario.note(
                     format_args!("{verb:?} {file:?}"),
-                    format_args!("{} {state:?}", how(&created)),
+                    format_args!("{} {state:?}", exit_status(&created)),
                 );
             }
         }

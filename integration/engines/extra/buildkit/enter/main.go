@@ -1,9 +1,11 @@
-// enter uses BuildKit as debuggers of builds do: it makes an image of a directory, starts a process in a container of it, and then others
-// beside it, which BuildKit does with `exec`.
+// enter uses BuildKit as debuggers of builds do: it makes an image of a directory, starts a first
+// process in a container of the image, and then more processes in the same container, which
+// BuildKit starts with `exec`.
 //
 //	enter SOCKET DIR COMMAND...
 //
-// Each COMMAND is for `sh -c` and has a terminal if it begins with `tty `. What they say goes to stdout, each with its exit code at the end.
+// Each COMMAND is run by `sh -c`, with a terminal if it begins with `tty `. The output of each
+// command is printed to stdout, followed by its exit code.
 package main
 
 import (
@@ -56,11 +58,15 @@ func enter(socket, dir string, commands []string) error {
 		}
 		return result, inside(ctx, c, result, commands)
 	}
-	_, err = c.Build(ctx, client.SolveOpt{LocalMounts: map[string]fsutil.FS{"root": files}}, "enter", work, nil)
+	options := client.SolveOpt{LocalMounts: map[string]fsutil.FS{"root": files}}
+	_, err = c.Build(ctx, options, "enter", work, nil)
 	return err
 }
 
-func inside(ctx context.Context, c gateway.Client, result *gateway.Result, commands []string) error {
+// inside starts `cat` as the first process of a container, and runs the commands beside it.
+func inside(
+	ctx context.Context, c gateway.Client, result *gateway.Result, commands []string,
+) error {
 	container, err := c.NewContainer(ctx, gateway.NewContainerRequest{
 		Mounts: []gateway.Mount{{Dest: "/", MountType: pb.MountType_BIND, Ref: result.Ref}},
 	})
@@ -68,8 +74,8 @@ func inside(ctx context.Context, c gateway.Client, result *gateway.Result, comma
 		return err
 	}
 	defer container.Release(ctx)
-	in, first := io.Pipe()
-	defer first.Close()
+	in, input := io.Pipe() // cat runs until its input is closed
+	defer input.Close()
 	if _, err = container.Start(ctx, start("cat", in)); err != nil {
 		return err
 	}
@@ -94,7 +100,8 @@ func inside(ctx context.Context, c gateway.Client, result *gateway.Result, comma
 
 func start(command string, in io.ReadCloser) gateway.StartRequest {
 	r := gateway.StartRequest{
-		Args: []string{"sh", "-c", command}, Env: []string{"PATH=/bin"}, Cwd: "/", Stdin: in, Stdout: out{os.Stdout}, Stderr: out{os.Stderr},
+		Args: []string{"sh", "-c", command}, Env: []string{"PATH=/bin"}, Cwd: "/",
+		Stdin: in, Stdout: out{os.Stdout}, Stderr: out{os.Stderr},
 	}
 	if len(command) > 4 && command[:4] == "tty " {
 		r.Args[2], r.Tty = command[4:], true
@@ -102,7 +109,7 @@ func start(command string, in io.ReadCloser) gateway.StartRequest {
 	return r
 }
 
-// out stays open: processes share it.
+// out is an output that Close does not close, because several processes share it.
 type out struct{ io.Writer }
 
 func (out) Close() error { return nil }

@@ -1,8 +1,10 @@
-// cri is a client of the container runtime interface, as small as can be: it calls one method with a request in JSON, and prints the answer.
+// cri is a small client of the container runtime interface: it calls one method with a request in
+// JSON, and prints the response as JSON.
 //
 //	cri SOCKET METHOD [REQUEST]
 //
-// REQUEST has the protocol's field names: {"config":{"metadata":{"name":"p"}}}. An error goes to stderr, exit code 1.
+// REQUEST has the field names of the protocol: {"config":{"metadata":{"name":"p"}}}. An error is
+// printed to stderr, with exit code 1.
 package main
 
 import (
@@ -34,7 +36,8 @@ func main() {
 }
 
 func call(socket, name, text string) error {
-	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	credentials := grpc.WithTransportCredentials(insecure.NewCredentials())
+	connection, err := grpc.NewClient("unix://"+socket, credentials)
 	if err != nil {
 		return err
 	}
@@ -46,7 +49,7 @@ func call(socket, name, text string) error {
 	if !method.IsValid() {
 		return fmt.Errorf("no method %s", name)
 	}
-	// (context, *Request, options...) to (*Answer, error)
+	// The method is func(context.Context, *Request, ...grpc.CallOption) (*Response, error).
 	request := reflect.New(method.Type().In(1).Elem())
 	if err := json.Unmarshal([]byte(text), request.Interface()); err != nil {
 		return err
@@ -57,10 +60,10 @@ func call(socket, name, text string) error {
 	if err, failed := out[1].Interface().(error); failed {
 		return err
 	}
-	answer, err := json.Marshal(out[0].Interface())
+	response, err := json.Marshal(out[0].Interface())
 	if err != nil {
 		return err
 	}
-	fmt.Println(string(answer))
+	fmt.Println(string(response))
 	return nil
 }

@@ -18,8 +18,8 @@ impl Node {
         dir
     }
 
-    /// Installs a plugin as `NN-name` that `nrid` launches and restarts. It is a script, which
-    /// passes `--log`, since `nrid` launches plugins without arguments.
+    /// Installs a plugin as `NN-name` that `nrid` launches and restarts. The installed file is a
+    /// script that passes `--log` to the plugin, since `nrid` passes no arguments.
     ///
     /// # Panics
     /// The plugin cannot be installed.
@@ -50,7 +50,7 @@ impl Node {
 }
 
 impl View {
-    /// The view of a plugin, from the journal of one session.
+    /// Computes the view of a plugin from the journal of one session.
     pub fn of_session(journal: &Path) -> Self {
         Self::of(&Journal::new(journal).entries())
     }

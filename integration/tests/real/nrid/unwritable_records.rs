@@ -1,23 +1,34 @@
-//! Records that cannot be written, for example because the disk is full: creations and updates are
-//! refused, records of events that have happened are written later. To make writing fail, the tests
-//! move the directory of the records away.
+//! Records that cannot be written, for example because the disk is full. Creations and updates are
+//! then refused; the record of a start or an exit is written later. The tests move the directory of
+//! the records, so that writing fails.
 
 use nri_integration::*;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 
-/// Moves the directory of these records out of the state directory.
-fn take_away(node: &Node, name: &str) {
+/// Moves a directory of records out of the state directory.
+fn move_out(node: &Node, name: &str) {
     fs::rename(node.state_dir().join(name), node.path(name)).unwrap();
 }
 
-fn bring_back(node: &Node, name: &str) {
+/// Moves a directory of records back into the state directory.
+fn move_back(node: &Node, name: &str) {
     fs::rename(node.path(name), node.state_dir().join(name)).unwrap();
 }
 
+/// Kills `nrid` before it can write a record again: it is stopped by SIGSTOP while the directory is
+/// moved back.
+fn kill_before_write(node: &Node, name: &str) {
+    let nrid = node.nrid().unwrap();
+    nrid.signal(Signal::STOP);
+    move_back(node, name);
+    nrid.signal(Signal::KILL);
+    wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+}
+
 #[test]
-fn a_creation_refused_for_its_record_leaves_no_pod() {
+fn a_creation_whose_record_cannot_be_written_is_refused_and_leaves_no_pod() {
     for_each_runtime("no room for a pod", |runtime| {
         let node = Node::new(runtime);
         node.configure("engines = { crio = 'ours' }");
@@ -31,12 +42,12 @@ fn a_creation_refused_for_its_record_leaves_no_pod() {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
             pod.inspect(|pod| bundle.annotate_as_crio(pod, kind));
             for records in ["containers", "pods"] {
-                take_away(&node, records);
-                let said = node.create(&bundle, id).refusal();
-                assert!(said.contains(records), "{said}");
+                move_out(&node, records);
+                let line = node.create(&bundle, id).refusal();
+                assert!(line.contains(records), "{line}");
                 assert!(node.state(id).is_none());
-                bring_back(&node, records);
-                wait_until("no pod", || (node.status()?["pods"] == 0).then_some(()));
+                move_back(&node, records);
+                wait_until("the pod to be removed", || (node.status()?["pods"] == 0).then_some(()));
             }
             node.create(&bundle, id).success();
             node.call(&["delete", "--force", id]).success();
@@ -57,10 +68,10 @@ fn an_update_is_refused_when_its_record_cannot_be_written() {
         node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
         node.call(&["update", "--pids-limit", "40", &id]).success();
-        take_away(&node, "containers");
-        let said = node.call(&["update", "--pids-limit", "41", &id]).refusal();
-        assert!(said.contains("containers"), "{said}");
-        bring_back(&node, "containers");
+        move_out(&node, "containers");
+        let line = node.call(&["update", "--pids-limit", "41", &id]).refusal();
+        assert!(line.contains("containers"), "{line}");
+        move_back(&node, "containers");
         let pids = || node.cgroup_file(&id, "pids", "pids.max", "pids.max");
         assert_eq!(pids(), "40");
         node.ctl(&["verify", &id]).success();
@@ -78,9 +89,9 @@ fn the_record_of_a_started_container_is_written_later() {
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
-        take_away(&node, "containers");
+        move_out(&node, "containers");
         node.call(&["start", &id]).success();
-        bring_back(&node, "containers");
+        move_back(&node, "containers");
         let phase = || {
             let record: Value =
                 serde_json::from_slice(&fs::read(node.records("containers").first()?).ok()?)
@@ -97,7 +108,7 @@ fn the_record_of_a_started_container_is_written_later() {
 
 #[test]
 fn the_next_nrid_restores_a_running_pod_whose_record_was_not_written() {
-    let Some(go) = go("no room for a pod that runs") else { return };
+    let Some(go_plugin) = go_plugin("no room for a pod that runs") else { return };
     for_each_runtime("no room for a pod that runs", |runtime| {
         let node = Node::new(runtime);
         node.configure("engines = { crio = 'ours' }");
@@ -106,17 +117,12 @@ fn the_next_nrid_restores_a_running_pod_whose_record_was_not_written() {
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         bundle.annotate_as_crio(&id, "sandbox");
         node.create(&bundle, &id).success();
-        take_away(&node, "pods");
+        move_out(&node, "pods");
         node.call(&["start", &id]).success();
-        let nrid = node.nrid().unwrap();
-        // Stopped until it is killed, nrid cannot write the record later.
-        nrid.signal(Signal::STOP);
-        bring_back(&node, "pods");
-        nrid.signal(Signal::KILL);
-        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        kill_before_write(&node, "pods");
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-late", &go, "{}");
-        let pods = plugin.journal.wait_for_own("Synchronize")["pods"].clone();
+        let plugin = node.connect("10-late", &go_plugin, "{}");
+        let pods = plugin.journal.wait_for_plugin_event("Synchronize")["pods"].clone();
         assert_eq!(pods, serde_json::json!([id]));
         node.call(&["delete", "--force", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
@@ -126,26 +132,22 @@ fn the_next_nrid_restores_a_running_pod_whose_record_was_not_written() {
 
 #[test]
 fn the_next_nrid_synchronizes_no_stopped_pod_whose_record_was_not_written() {
-    let Some(go) = go("no room for a pod that stopped") else { return };
+    let Some(go_plugin) = go_plugin("no room for a pod that stopped") else { return };
     for_each_runtime("no room for a pod that stopped", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-observer", &go, "{}");
+        let plugin = node.connect("10-observer", &go_plugin, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
-        take_away(&node, "pods");
+        move_out(&node, "pods");
         node.call(&["kill", &id, "KILL"]).success();
         plugin.journal.wait_for("StopPodSandbox", &id);
-        let nrid = node.nrid().unwrap();
-        nrid.signal(Signal::STOP);
-        bring_back(&node, "pods");
-        nrid.signal(Signal::KILL);
-        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        kill_before_write(&node, "pods");
         node.ctl(&["start"]).success();
-        let late = node.connect("20-late", &go, "{}");
-        let synchronized = late.journal.wait_for_own("Synchronize");
+        let late = node.connect("20-late", &go_plugin, "{}");
+        let synchronized = late.journal.wait_for_plugin_event("Synchronize");
         // The journal omits empty lists.
         assert_eq!(
             (&synchronized["pods"], &synchronized["containers"]),

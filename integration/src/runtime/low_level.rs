@@ -30,7 +30,7 @@ impl Runtime {
 }
 
 /// Whether the limit of 2 MiB huge pages is available.
-pub fn hugepages() -> bool {
+pub fn has_hugepages() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
         let mut test = enter::command("sh");
@@ -47,34 +47,35 @@ pub fn hugepages() -> bool {
 /// A runtime that cannot run a container on this machine, and the reason.
 pub type Unfit = (&'static str, String);
 
-/// Returns the runtimes that can run a container on this machine, and those that cannot with the
-/// reasons. The first call tries them.
+/// Returns the runtimes that can run a container on this machine, and the others with the reasons.
+/// The first call runs a container with each.
 pub fn runtimes() -> &'static (Vec<Runtime>, Vec<Unfit>) {
     static FOUND: OnceLock<(Vec<Runtime>, Vec<Unfit>)> = OnceLock::new();
     FOUND.get_or_init(|| {
-        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        let (mut usable, mut unfit) = (Vec::new(), Vec::new());
         for name in ["runc", "crun"] {
             match try_out(name) {
-                Ok(runtime) => good.push(runtime),
-                Err(reason) => bad.push((name, reason)),
+                Ok(runtime) => usable.push(runtime),
+                Err(reason) => unfit.push((name, reason)),
             }
         }
-        (good, bad)
+        (usable, unfit)
     })
 }
 
 /// Runs `test` with each runtime; records a skip for each that cannot run a container.
 pub fn for_each_runtime(name: &str, test: impl Fn(&Runtime)) {
-    let (good, bad) = runtimes();
-    for (runtime, reason) in bad {
+    let (usable, unfit) = runtimes();
+    for (runtime, reason) in unfit {
         skip(&format!("{name} ({runtime})"), reason);
     }
-    for runtime in good {
+    for runtime in usable {
         test(runtime);
     }
 }
 
-/// Runs the probe with the bare runtime: a check that fails there would not concern the wrapper.
+/// Runs the probe with the bare runtime: where that fails, a test would fail without a fault of the
+/// wrapper. The pids limit, 33, is arbitrary; the probe must report it.
 fn try_out(name: &'static str) -> Result<Runtime, String> {
     if !is_root() {
         return Err("not root".to_owned());

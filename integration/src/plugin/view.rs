@@ -31,7 +31,7 @@ pub struct View {
     containers: BTreeMap<String, (Phase, String)>,
     pods: BTreeMap<String, PodPhase>,
     /// Events that the plugin received out of order.
-    pub wrong: Vec<String>,
+    pub out_of_order: Vec<String>,
     /// Whether the connection has ended.
     pub closed: bool,
     /// Whether the plugin has received Synchronize.
@@ -61,7 +61,7 @@ impl View {
         view
     }
 
-    /// Containers that exist and have not stopped: a synchronization contains no others either.
+    /// Containers that exist and have not stopped, as in a synchronization.
     pub fn containers(&self) -> BTreeSet<String> {
         let live = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Stopped);
         live.map(|(id, _)| id.clone()).collect()
@@ -95,7 +95,7 @@ impl View {
             ("Closed", _, _) => self.closed = true,
             (event, Some(pod), None) => self.pod_event(event, pod),
             (event, Some(pod), Some(container)) => self.container_event(event, pod, container),
-            // Configure, replies to updates.
+            // Configure and replies to updates concern no container.
             _ => {}
         }
     }
@@ -118,28 +118,29 @@ impl View {
         }
         for id in pods {
             if self.pods.insert(id.clone(), PodPhase::Running).is_some() {
-                self.wrong.push(format!("synchronized with the pod {id} twice"));
+                self.out_of_order.push(format!("synchronized with the pod {id} twice"));
             }
         }
         for id in containers {
             let pod = pod.unwrap_or_default().to_owned();
             if !pod.is_empty() && !self.pods.contains_key(&pod) {
-                self.wrong.push(format!("synchronized with {id} and not with its pod"));
+                self.out_of_order.push(format!("synchronized with {id} but not with its pod"));
             }
             if self.containers.insert(id.clone(), (Phase::Known, pod)).is_some() {
-                self.wrong.push(format!("synchronized with {id} twice"));
+                self.out_of_order.push(format!("synchronized with {id} twice"));
             }
         }
     }
 
+    /// Applies an event of a pod, and checks its order.
     fn pod_event(&mut self, event: &str, id: &str) {
         use PodPhase::*;
         let before = self.pods.get(id).copied();
-        // An unknown one was ending when the plugin connected.
-        let (after, fits) = match event {
+        // A pod that the plugin does not know was ending when the plugin connected.
+        let (after, is_in_order) = match event {
             "RunPodSandbox" => (Running, before.is_none_or(|phase| phase == Removed)),
             "StopPodSandbox" => (Stopped, before.is_none_or(|phase| phase == Running)),
-            // A pod that had stopped before is in no synchronization.
+            // The synchronization does not contain stopped pods.
             "RemovePodSandbox" => (Removed, before.is_none_or(|phase| phase == Stopped)),
             _ => return,
         };
@@ -149,38 +150,39 @@ impl View {
         };
         let has_containers =
             event != "RunPodSandbox" && self.containers.values().any(is_member_left);
-        if !fits || has_containers {
-            self.wrong.push(format!(
+        if !is_in_order || has_containers {
+            self.out_of_order.push(format!(
                 "{event} of pod {id} in state {before:?}, containers left: {has_containers}"
             ));
         }
         self.pods.insert(id.to_owned(), after);
     }
 
+    /// Applies an event of a container, and checks its order.
     fn container_event(&mut self, event: &str, pod: &str, id: &str) {
         use Phase::*;
         let before = self.containers.get(id).map(|(phase, _)| *phase);
-        let is = |list: &[Phase]| before.is_some_and(|phase| list.contains(&phase));
+        let is_one_of = |list: &[Phase]| before.is_some_and(|phase| list.contains(&phase));
         let unknown = before.is_none();
-        let (after, fits) = match event {
+        let (after, is_in_order) = match event {
             "CreateContainer" => {
                 let has_pod = self.pods.get(pod) == Some(&PodPhase::Running);
-                (Requested, (unknown || is(&[Removed])) && has_pod)
+                (Requested, (unknown || is_one_of(&[Removed])) && has_pod)
             }
-            "ValidateContainerAdjustment" => (Requested, is(&[Requested])),
-            "PostCreateContainer" => (Created, is(&[Requested, Known])),
-            "StartContainer" => (Starting, is(&[Created, Known])),
-            "PostStartContainer" => (Started, is(&[Starting, Known])),
+            "ValidateContainerAdjustment" => (Requested, is_one_of(&[Requested])),
+            "PostCreateContainer" => (Created, is_one_of(&[Requested, Known])),
+            "StartContainer" => (Starting, is_one_of(&[Created, Known])),
+            "PostStartContainer" => (Started, is_one_of(&[Starting, Known])),
             "UpdateContainer" | "PostUpdateContainer" => {
-                (before.unwrap_or(Known), is(&[Known, Created, Starting, Started]))
+                (before.unwrap_or(Known), is_one_of(&[Known, Created, Starting, Started]))
             }
-            // An unknown one was ending when the plugin connected.
+            // A container that the plugin does not know was ending when the plugin connected.
             "StopContainer" => (Stopped, unknown || before.is_some_and(|phase| phase < Stopped)),
-            "RemoveContainer" => (Removed, unknown || is(&[Stopped])),
+            "RemoveContainer" => (Removed, unknown || is_one_of(&[Stopped])),
             _ => return,
         };
-        if !fits {
-            self.wrong.push(format!("{event} of container {id} in state {before:?}"));
+        if !is_in_order {
+            self.out_of_order.push(format!("{event} of container {id} in state {before:?}"));
         }
         self.containers.insert(id.to_owned(), (after, pod.to_owned()));
     }
@@ -191,7 +193,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const LIFE: &str = "RunPodSandbox CreateContainer ValidateContainerAdjustment \
+    /// Events of a whole life cycle.
+    const LIFE_CYCLE: &str = "RunPodSandbox CreateContainer ValidateContainerAdjustment \
             PostCreateContainer StartContainer PostStartContainer UpdateContainer \
             PostUpdateContainer StopContainer StopPodSandbox RemoveContainer RemovePodSandbox";
 
@@ -212,8 +215,8 @@ mod tests {
     #[test]
     fn events_in_order_are_accepted() {
         for events in [
-            LIFE,
-            &format!("{LIFE} {LIFE}"),
+            LIFE_CYCLE,
+            &format!("{LIFE_CYCLE} {LIFE_CYCLE}"),
             "RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox \
                 RemovePodSandbox",
             "RunPodSandbox CreateContainer StopContainer RemoveContainer CreateContainer \
@@ -224,17 +227,17 @@ mod tests {
             "RemovePodSandbox",
             "StopContainer RemoveContainer",
         ] {
-            assert_eq!(view(&[], &[], events).wrong, [""; 0], "{events}");
+            assert_eq!(view(&[], &[], events).out_of_order, [""; 0], "{events}");
         }
         for events in [
             "PostCreateContainer StartContainer",
             "StopContainer StopPodSandbox RemoveContainer RemovePodSandbox",
         ] {
-            assert_eq!(view(&["p"], &["c"], events).wrong, [""; 0], "{events}");
+            assert_eq!(view(&["p"], &["c"], events).out_of_order, [""; 0], "{events}");
         }
         let requested = view(&[], &[], "RunPodSandbox CreateContainer");
         assert!(requested.containers().contains("c") && requested.pods().contains("p"));
-        assert!(view(&[], &[], LIFE).unfinished().is_empty());
+        assert!(view(&[], &[], LIFE_CYCLE).unfinished().is_empty());
         let stopped = view(&["p"], &["c"], "StopContainer StopPodSandbox");
         assert!(stopped.containers().is_empty() && stopped.pods().is_empty());
         assert_eq!(stopped.unfinished(), ["c", "pod p"]);
@@ -242,7 +245,7 @@ mod tests {
 
     #[test]
     fn events_out_of_order_are_reported() {
-        for (known, events) in [
+        for (is_synchronized, events) in [
             (false, "CreateContainer"),
             (false, "RunPodSandbox StartContainer:d"),
             (false, "RunPodSandbox RunPodSandbox"),
@@ -271,14 +274,17 @@ mod tests {
             (true, "StopContainer RemoveContainer PostUpdateContainer"),
         ] {
             let (pods, containers): (&[_], &[_]) =
-                if known { (&["p"], &["c"]) } else { (&[], &[]) };
-            assert!(!view(pods, containers, events).wrong.is_empty(), "{known} {events}");
+                if is_synchronized { (&["p"], &["c"]) } else { (&[], &[]) };
+            assert!(
+                !view(pods, containers, events).out_of_order.is_empty(),
+                "synchronized with c: {is_synchronized}, no defect found in: {events}"
+            );
         }
-        assert!(!view(&["p"], &["c", "c"], "").wrong.is_empty());
-        assert!(!view(&["p", "p"], &[], "").wrong.is_empty());
+        assert!(!view(&["p"], &["c", "c"], "").out_of_order.is_empty());
+        assert!(!view(&["p", "p"], &[], "").out_of_order.is_empty());
         let without_pod =
             View::of(&[json!({"event": "Synchronize", "pod": "p", "container": "c"})]);
-        assert!(!without_pod.wrong.is_empty());
+        assert!(!without_pod.out_of_order.is_empty());
     }
 
     #[test]
@@ -291,7 +297,7 @@ mod tests {
             json!({"event": "CreateContainer", "pod": "b", "container": "b"}),
         ];
         let view = View::of(&entries);
-        assert_eq!(view.wrong, [""; 0]);
+        assert_eq!(view.out_of_order, [""; 0]);
         assert_eq!(view.containers(), ["a", "b"].map(str::to_owned).into());
         assert_eq!(view.pods(), ["a", "b"].map(str::to_owned).into());
     }

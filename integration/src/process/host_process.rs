@@ -7,8 +7,8 @@ use std::{fs, path::PathBuf};
 pub struct Process(pub u32);
 
 impl Process {
-    /// Whether the process exists and has not ended: its first thread may be a zombie while other
-    /// threads still run.
+    /// Whether any thread of the process still runs: the first thread may be a zombie while others
+    /// run.
     pub fn is_alive(self) -> bool {
         let threads = || fs::read_dir(format!("/proc/{}/task", self.0)).map_or(0, Iterator::count);
         self.stat(2).is_some_and(|state| (state != "Z" && state != "X") || threads() > 1)

@@ -19,11 +19,12 @@ pub enum Program {
 }
 
 /// Returns the Go plugin, which the first call builds; records a skip if Go is not installed.
-/// `NRI_TEST_GOSTUB` names a built one, for guests in which a build takes long.
+/// `NRI_TEST_GOSTUB` is the path of a plugin that is already built, for guests in which a build
+/// takes long.
 ///
 /// # Panics
 /// The build fails.
-pub fn go(test: &str) -> Option<Program> {
+pub fn go_plugin(test: &str) -> Option<Program> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
         if let Some(file) = std::env::var_os("NRI_TEST_GOSTUB") {
@@ -32,7 +33,7 @@ pub fn go(test: &str) -> Option<Program> {
         let dir = programs::target_dir().join("integration");
         std::fs::create_dir_all(&dir).expect("target is writable");
         let mut build = Command::new(programs::script("plugins/build.sh"));
-        // With CI set, build.sh fails without Go; `skip` does that here.
+        // With CI set, build.sh would fail without Go; `skip` reports that instead.
         build.arg(&dir).arg("gostub").env_remove("CI");
         // A build may exceed the timeout of `call::run`.
         let built = build.stderr(Stdio::inherit()).output().expect("build.sh runs");
@@ -68,7 +69,7 @@ impl Program {
     }
 }
 
-/// An external plugin, which connects to a socket. Dropping it ends it.
+/// An external plugin, which connects to a socket. Dropping this value kills the plugin.
 #[derive(Debug)]
 pub struct External {
     child: Child,
@@ -107,12 +108,12 @@ impl External {
     }
 
     /// Whether the plugin still runs.
-    pub fn runs(&mut self) -> bool {
+    pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Waits until the plugin exits, and returns its exit status.
-    pub fn ended(&mut self) -> ExitStatus {
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
         let child = &mut self.child;
         wait_until("the exit of a plugin", || child.try_wait().expect("wait for the child process"))
     }
@@ -128,7 +129,7 @@ impl External {
         writeln!(stdin, "{command}").expect("the plugin reads its stdin");
     }
 
-    /// Ends the plugin.
+    /// Kills the plugin and waits for its end.
     pub fn stop(mut self) {
         self.kill();
     }

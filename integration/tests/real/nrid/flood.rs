@@ -18,7 +18,7 @@ fn memory(process: Process) -> u64 {
 
 #[test]
 fn endless_updates_by_a_plugin_delay_no_other_request() {
-    let Some(go) = go("updates without end") else { return };
+    let Some(go_plugin) = go_plugin("updates without end") else { return };
     for_each_runtime("updates without end", |runtime| {
         let node = Node::new(runtime);
         let create = |name: &str| {
@@ -28,19 +28,19 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
             (id, begin.elapsed())
         };
         let (victim, _) = create("victim");
-        let mut plugin = node.connect("20-flood", &go, &json!({"events": []}).to_string());
+        let mut plugin = node.connect("20-flood", &go_plugin, &json!({"events": []}).to_string());
         let usual = create("usual").1;
         let nrid = node.nrid().unwrap();
         let before = memory(nrid);
-        // Requests alternate between one update of a container that exists and 200 updates of
-        // containers that do not, each of which the reply lists as failed.
+        // Requests alternate between one update of an existing container and 200 updates of unknown
+        // containers, which the reply lists as failed.
         let update = |id: &str, limit: usize| {
             let resources = json!({"pids": {"limit": limit}});
             json!({"containerId": id, "linux": {"resources": resources}})
         };
         let existing = |n: usize| update(&victim, 100 + n % 50);
         let unknown = |n: usize| update(&format!("unknown{n}{}", "x".repeat(4000)), 1);
-        let (stop, end) = StopFlag::new();
+        let (stop, stop_guard) = StopFlag::new();
         let requests = AtomicU32::new(0);
         let (slowest, peak) = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -60,7 +60,7 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
                 peak = peak.max(memory(nrid));
                 node.call(&["delete", "--force", &id]).success();
             }
-            drop(end);
+            drop(stop_guard);
             (slowest, peak)
         });
         println!(
@@ -69,7 +69,14 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
             runtime.name,
             requests.load(Ordering::Relaxed)
         );
-        assert!(slowest < usual * 20 + Duration::from_secs(30), "{slowest:?}");
-        assert!(peak < before + (100 << 10), "{before} kB, then {peak} kB");
+        // Generous limits, since the machine may be busy: the test detects unbounded growth.
+        assert!(
+            slowest < usual * 20 + Duration::from_secs(30),
+            "a creation took {slowest:?} with updates, {usual:?} without"
+        );
+        assert!(
+            peak < before + (100 << 10),
+            "the memory of nrid grew from {before} kB to {peak} kB"
+        );
     });
 }

@@ -1,4 +1,4 @@
-//! `nrid` as a process: it does not depend on the process that started it, and SIGTERM and
+//! `nrid` as a process: it does not depend on the process that started it; SIGTERM and
 //! `nrictl stop` end it cleanly.
 
 use nri_integration::*;
@@ -9,9 +9,10 @@ use std::{
     process::Command,
 };
 
-/// A shell that calls the wrapper as engines do: in a separate cgroup and session, with descriptors
-/// that are not close-on-exec, and with a parent-death signal for the runtime.
-fn caller(node: &Node, then: &str) -> Command {
+/// Returns a shell command that calls the wrapper as engines do: in a separate cgroup and session,
+/// with descriptors that are not close-on-exec, and with a parent-death signal. The function `call`
+/// of the shell calls the wrapper; `script_end` uses it.
+fn caller(node: &Node, script_end: &str) -> Command {
     let wrapper = node.wrapper();
     let call: Vec<_> = [wrapper.get_program()]
         .into_iter()
@@ -27,7 +28,7 @@ for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
 done
 for n in $(seq 3 20); do eval "exec $n<>{file}"; done
 call() {{ setpriv --pdeathsig KILL {call} "$@"; }}
-{then}
+{script_end}
 "#,
         prefix = node.prefix(),
         caller = node.id("caller"),
@@ -39,7 +40,8 @@ call() {{ setpriv --pdeathsig KILL {call} "$@"; }}
     command
 }
 
-/// Kills the caller that wrote its process id to this file, if the test failed before it did so.
+/// Kills the caller, whose process id is in this file, if the test fails before it kills the
+/// caller.
 struct EndCaller(PathBuf);
 
 impl Drop for EndCaller {
@@ -62,14 +64,14 @@ fn nrid_does_not_depend_on_the_process_that_started_it() {
         let bundle = node.bundle(&id).make();
         let pid = node.path("caller.pid");
         // The caller sleeps after the creation, so that the test can kill it.
-        let then = format!(
+        let script_end = format!(
             "call create --bundle '{}' {id} || exit 1; echo $$ > '{pid}.new'; mv '{pid}.new' \
                 '{pid}'; exec sleep 1000",
             bundle.dir().display(),
             pid = pid.display()
         );
         let _end = EndCaller(pid.clone());
-        let mut child = caller(&node, &then).spawn().unwrap();
+        let mut child = caller(&node, &script_end).spawn().unwrap();
         let caller = wait_until("the caller's create", || {
             assert!(matches!(child.try_wait(), Ok(None)), "the caller failed");
             fs::read_to_string(&pid).ok()?.trim().parse().ok().map(Process)
@@ -91,7 +93,7 @@ fn nrid_does_not_depend_on_the_process_that_started_it() {
         caller.signal(Signal::KILL);
         child.wait().unwrap();
         wait_until("the caller to exit", || (!caller.is_alive()).then_some(()));
-        assert_eq!(node.nrid(), Some(nrid), "nrid ended with its starter");
+        assert_eq!(node.nrid(), Some(nrid), "nrid ended with the process that started it");
         assert!(plugin.is_alive());
         node.call(&["delete", "--force", &id]).success();
     });
@@ -113,21 +115,23 @@ fn sigterm_ends_nrid_and_launched_plugins_only() {
         let status = node.status().unwrap();
         let plugins = status["plugins"].as_array().unwrap();
         assert_eq!(plugins.len(), 2, "{status}");
-        let of_launched =
+        let launched_process =
             plugins.iter().find(|p| p["launched"] == true).unwrap()["pid"].as_u64().unwrap();
-        let of_launched = Process(u32::try_from(of_launched).unwrap());
-        assert!(of_launched.is_alive());
+        let launched_process = Process(u32::try_from(launched_process).unwrap());
+        assert!(launched_process.is_alive());
         let nrid = node.nrid().unwrap();
         nrid.signal(Signal::TERM);
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
-        wait_until("the end of the launched plugin", || (!of_launched.is_alive()).then_some(()));
-        // The example plugin exits when its connection closes; killed, it would have no exit code.
-        assert!(external.ended().code().is_some());
+        wait_until("the end of the launched plugin", || {
+            (!launched_process.is_alive()).then_some(())
+        });
+        // The example plugin exits when its connection closes. A killed plugin has no exit code.
+        assert!(external.wait_for_exit().code().is_some());
         assert!(!node.state_dir().join("control.sock").exists());
         assert_eq!(node.state(&id).unwrap()["status"], "running");
 
-        // The next create starts the next nrid, which launches the plugin again and synchronizes
-        // it with the recorded container.
+        // The next create starts the next nrid, which launches the plugin again and synchronizes it
+        // with the recorded container.
         let again = node.id("again");
         node.create(&node.bundle(&again).make(), &again).success();
         assert_ne!(node.nrid().unwrap(), nrid);
@@ -160,5 +164,64 @@ fn nrid_can_be_started_and_stopped_by_hand() {
         node.ctl(&["start"]).success();
         assert_ne!(node.nrid().unwrap(), nrid);
         wait_until("the first nrid to exit", || (!nrid.is_alive()).then_some(()));
+    });
+}
+
+/// Returns a shell command that runs a command with more arguments, in the namespaces of the shell.
+fn shell(command: &Command, more: &[&str]) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let mut words: Vec<_> =
+        words.map(|w| w.to_str().unwrap()).chain(more.iter().copied()).collect();
+    if words[0] == "nsenter" {
+        words.drain(..=words.iter().position(|word| *word == "--").unwrap());
+    }
+    words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
+}
+
+/// A pod that mounts the state directory can reach the control socket, which equals root. An engine
+/// in a container has its own `nrid`, in the same pid namespace.
+#[test]
+fn the_control_socket_is_closed_to_other_pid_namespaces_and_works_inside_one() {
+    for_each_runtime("pid namespaces", |runtime| {
+        let node = Node::new(runtime);
+        let inside = |script: &str| {
+            let mut command = Command::new("unshare");
+            command.args(["--pid", "--fork", "--mount-proc", "sh", "-ec", script]);
+            node.run(command_after("cd /", &command))
+        };
+        let mut ctl = Command::new(node.program("nrictl"));
+        ctl.arg("--config").arg(node.config());
+        node.ctl(&["start"]).success();
+        let running = node.nrid().unwrap();
+        for verb in ["status", "stop", "reload"] {
+            let refused = inside(&shell(&ctl, &[verb]));
+            let output = refused.out() + &refused.err();
+            assert!(output.contains("another pid namespace"), "{verb}: {output}");
+        }
+        let id = node.id("c");
+        let bundle = node.bundle(&id).make();
+        let dir = bundle.dir().to_str().unwrap();
+        let create = shell(&node.wrapper(), &["create", "--bundle", dir, &id]);
+        let refused = inside(&create);
+        assert_ne!(refused.code, Some(0));
+        assert!(refused.err().contains("another pid namespace"), "{}", refused.err());
+        assert_eq!(node.nrid(), Some(running));
+        let state = node.state_dir();
+        let probe = format!("nc -U {}/plugins/ready.sock </dev/null", state.display());
+        if Path::new("/usr/bin/nc").exists() || Path::new("/bin/nc").exists() {
+            assert_eq!(inside(&probe).out(), "ready\n");
+        }
+        node.ctl(&["stop"]).success();
+        assert!(!state.join("plugins/ready.sock").exists());
+
+        // All in one container.
+        let steps = [
+            create,
+            shell(&ctl, &["status"]),
+            shell(&node.wrapper(), &["delete", "--force", &id]),
+            shell(&ctl, &["stop"]),
+        ];
+        let all = inside(&steps.join("\n")).success();
+        assert!(all.out().contains("containers"), "{}", all.out());
     });
 }

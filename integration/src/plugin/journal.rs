@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Journal(PathBuf);
 
 impl Journal {
-    /// Opens the journal at `path`, which need not exist yet.
+    /// Returns the journal at `path`, where no file need exist yet.
     pub fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
@@ -32,25 +32,25 @@ impl Journal {
 
     /// Names of the events about a container or a pod with this id, in order.
     pub fn events(&self, id: &str) -> Vec<String> {
-        self.about(id).iter().map(|e| event(e).to_owned()).collect()
+        self.entries_about(id).iter().map(|e| event_name(e).to_owned()).collect()
     }
 
     /// Entries about a container or a pod with this id.
-    pub fn about(&self, id: &str) -> Vec<Value> {
+    pub fn entries_about(&self, id: &str) -> Vec<Value> {
         self.entries().into_iter().filter(|e| is_about(e, id)).collect()
     }
 
     /// Waits for an event of a container, and returns its entry.
     pub fn wait_for(&self, name: &str, id: &str) -> Value {
         wait_until(format_args!("{name} of {id} in {:?}", self.0), || {
-            self.about(id).into_iter().find(|e| event(e) == name)
+            self.entries_about(id).into_iter().find(|e| event_name(e) == name)
         })
     }
 
     /// Waits for an event that concerns no container, such as `Synchronize`.
-    pub fn wait_for_own(&self, name: &str) -> Value {
+    pub fn wait_for_plugin_event(&self, name: &str) -> Value {
         wait_until(format_args!("{name} in {:?}", self.0), || {
-            self.entries().into_iter().find(|e| event(e) == name)
+            self.entries().into_iter().find(|e| event_name(e) == name)
         })
     }
 }
@@ -61,6 +61,6 @@ fn is_about(entry: &Value, id: &str) -> bool {
     ["container_id", "pod_id", "container", "pod"].iter().any(|key| entry[key] == id)
 }
 
-fn event(entry: &Value) -> &str {
+fn event_name(entry: &Value) -> &str {
     entry["event"].as_str().unwrap_or_default()
 }

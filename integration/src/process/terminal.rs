@@ -35,7 +35,7 @@ impl Terminal {
         let name = ptsname(&controller, Vec::new()).expect("ptsname");
         let open_slave = || -> Stdio {
             rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())
-                .expect("the slave end of the terminal")
+                .expect("the slave end of the terminal can be opened")
                 .into()
         };
         // `setsid --ctty` sets the controlling terminal, which only a new process can do for
@@ -56,7 +56,7 @@ impl Terminal {
             .stdout(open_slave())
             .stderr(open_slave())
             .spawn()
-            .expect("setsid of util-linux");
+            .expect("`setsid` of util-linux exists");
         let screen = File::from(controller);
         let text = Arc::new(Mutex::new(Vec::new()));
         let (mut reader, output) =
@@ -94,8 +94,8 @@ impl Terminal {
         tcsetwinsize(&self.screen, size).expect("a terminal has a size");
     }
 
-    /// Waits for the program's end; returns its exit code.
-    pub fn end(mut self) -> Option<i32> {
+    /// Waits for the program's exit; returns its exit code.
+    pub fn wait_for_exit(mut self) -> Option<i32> {
         let child = &mut self.child;
         wait_until("the end of the program in the terminal", || {
             child.try_wait().expect("wait for the child process")

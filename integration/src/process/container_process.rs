@@ -1,6 +1,6 @@
 //! Properties of a container's process, read from the kernel.
 
-use crate::{Process, unified_cgroups, wait_until};
+use crate::{Process, is_cgroup_v2, wait_until};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -11,7 +11,8 @@ use std::{
 pub struct ContainerProcess(pub Process);
 
 impl ContainerProcess {
-    /// Reads a limit of the process's cgroup: file `v1` of the controller on cgroup v1, `v2` on v2.
+    /// Reads a limit of the process's cgroup: on cgroup v1 the file `v1` of the controller, on
+    /// cgroup v2 the file `v2`.
     ///
     /// # Panics
     /// The file cannot be read.
@@ -23,7 +24,7 @@ impl ContainerProcess {
 
     /// Reads a limit like [`Self::limit`]; `None` if the kernel has no such file.
     pub fn try_limit(self, controller: &str, v1: &str, v2: &str) -> Option<String> {
-        let file = self.cgroup(controller).join(if unified_cgroups() { v2 } else { v1 });
+        let file = self.cgroup(controller).join(if is_cgroup_v2() { v2 } else { v1 });
         Some(fs::read_to_string(&file).ok()?.trim_end().to_owned())
     }
 
@@ -33,19 +34,19 @@ impl ContainerProcess {
         let path = text.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
             let (controllers, path) = (fields.next()?, fields.next()?);
-            let fits = if unified_cgroups() {
+            let is_match = if is_cgroup_v2() {
                 controllers.is_empty()
             } else {
                 controllers.split(',').any(|c| c == controller)
             };
-            fits.then(|| path.trim_start_matches('/').to_owned())
+            is_match.then(|| path.trim_start_matches('/').to_owned())
         });
         let path = path.unwrap_or_else(|| panic!("no {controller} in: {text}"));
-        Path::new("/sys/fs/cgroup").join(if unified_cgroups() { "" } else { controller }).join(path)
+        Path::new("/sys/fs/cgroup").join(if is_cgroup_v2() { "" } else { controller }).join(path)
     }
 
-    /// Returns the init process of a started container, once it executes the container's program:
-    /// runtimes may return while it still executes their own.
+    /// Waits until the init process of a started container executes the container's program, and
+    /// returns the process: a runtime may return while the process still executes the runtime.
     pub fn of(process: Process) -> Self {
         wait_until("the container's program to be executed", || {
             let is_runtime = |program: PathBuf| {

@@ -1,4 +1,4 @@
-//! The next `nrid` continues the requests that a killed `nrid` had started.
+//! The next `nrid` completes requests during which the previous `nrid` was killed.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -14,7 +14,7 @@ fn call_across_nrids(
     meanwhile: impl FnOnce(),
 ) {
     thread::scope(|scope| {
-        let called = scope.spawn(|| {
+        let caller = scope.spawn(|| {
             let mut command = node.wrapper_of(&paused.runtime);
             command.args(arguments);
             node.run(command)
@@ -24,7 +24,7 @@ fn call_across_nrids(
         node.ctl(&["start"]).success();
         meanwhile();
         paused.resume();
-        called.join().unwrap().success();
+        caller.join().unwrap().success();
     });
 }
 
@@ -43,7 +43,7 @@ fn a_creation_survives_a_kill_of_nrid() {
             assert_ne!(
                 bundle.bytes(),
                 original,
-                "the runtime has yet to read the adjusted config.json"
+                "config.json was restored before the runtime has read it"
             );
         });
         node.call(&["start", &id]).success();
@@ -54,19 +54,8 @@ fn a_creation_survives_a_kill_of_nrid() {
         assert_eq!(requested, 1, "{events:?}");
         let after: Vec<_> =
             events.iter().skip_while(|e| *e != "PostCreateContainer").map(String::as_str).collect();
-        assert_eq!(
-            after,
-            [
-                "PostCreateContainer",
-                "StartContainer",
-                "PostStartContainer",
-                "StopContainer",
-                "StopPodSandbox",
-                "RemoveContainer",
-                "RemovePodSandbox"
-            ]
-        );
-        assert_eq!(bundle.bytes(), original, "config.json is restored after delete");
+        assert_eq!(after, &WITHOUT_VALIDATION[2..],);
+        assert_eq!(bundle.bytes(), original, "config.json was not restored after delete");
     });
 }
 
@@ -91,7 +80,9 @@ fn a_creation_is_rolled_back_when_nrid_and_wrapper_are_killed() {
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
         node.ctl(&["start"]).success();
         wait_until("config.json to be restored", || (bundle.bytes() == original).then_some(()));
-        wait_until("no container on record", || (node.status()?["containers"] == 0).then_some(()));
+        wait_until("the record to be removed", || {
+            (node.status()?["containers"] == 0).then_some(())
+        });
     });
 }
 
@@ -100,7 +91,8 @@ fn an_update_survives_a_kill_of_nrid() {
     for_each_runtime("next nrid, update", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
-        // With a value of a plugin, every update of the runtime carries all effective values.
+        // If a plugin has set a value, nrid adds all effective values to each update of the
+        // runtime.
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\nshares = 300\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).resources(r#"{"memory": {"limit": 67108864}}"#);
@@ -117,12 +109,12 @@ fn an_update_survives_a_kill_of_nrid() {
     });
 }
 
-/// `nrid` itself writes the files that the runtime does not (`memory.swappiness`); the next `nrid`
-/// writes them if the previous one was killed before.
+/// `nrid` writes the cgroup files that the runtime's `update` does not (`memory.swappiness`). If
+/// `nrid` is killed before that, the next `nrid` writes them.
 #[test]
 fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
-    let Some(go) = go("next nrid, swappiness") else { return };
-    if unified_cgroups() {
+    let Some(go_plugin) = go_plugin("next nrid, swappiness") else { return };
+    if is_cgroup_v2() {
         return limitation("next nrid, swappiness", "cgroup v2 has no swappiness");
     }
     for_each_runtime("next nrid, swappiness", |runtime| {
@@ -132,7 +124,7 @@ fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
         let swappiness = json!({"resources": {"memory": {"swappiness": {"value": 5}}}});
         let update = json!({"containerId": id, "linux": swappiness});
         let rule = json!({"event": "UpdateContainer", "updates": [update]});
-        let journal = node.launch("10-sets", &go, &json!({"rules": [rule]}).to_string());
+        let journal = node.launch("10-sets", &go_plugin, &json!({"rules": [rule]}).to_string());
         let bundle = node.bundle(&id).resources(r#"{"memory": {"limit": 67108864}}"#);
         let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
@@ -141,7 +133,7 @@ fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
         journal.wait_for("PostUpdateContainer", &id);
         let file = |name: &str| node.cgroup_file(&id, "memory", name, name).trim().to_owned();
         assert_eq!(file("memory.swappiness"), "5");
-        // This update of the runtime carries all effective values.
+        // nrid adds all effective values to this update of the runtime.
         node.call(&["update", "--pids-limit", "40", &id]).success();
         assert_eq!(file("memory.limit_in_bytes"), "100663296", "the update was undone");
         node.ctl(&["verify", &id]).success();
@@ -149,8 +141,8 @@ fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
     });
 }
 
-/// While no `nrid` runs, the runtime sets another value than plugins requested; `start` corrects
-/// it.
+/// While no `nrid` runs, the runtime sets another value than plugins requested. `nrid` corrects the
+/// value at `start`.
 #[test]
 fn a_creation_that_spans_two_nrids_is_enforced() {
     for_each_runtime("next nrid, enforcement", |runtime| {
@@ -173,7 +165,11 @@ fn a_creation_that_spans_two_nrids_is_enforced() {
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let call = ["create", "--bundle", bundle.dir().to_str().unwrap(), &id];
         call_across_nrids(&node, &paused, &call, || ());
-        assert_eq!(fs::read_to_string(set).unwrap().trim(), "55", "the value of the runtime");
+        assert_eq!(
+            fs::read_to_string(set).unwrap().trim(),
+            "55",
+            "the script has not changed the limit"
+        );
         node.call(&["start", &id]).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "77");
         node.call(&["delete", "--force", &id]).success();

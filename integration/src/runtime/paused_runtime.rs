@@ -3,7 +3,7 @@
 use crate::{Node, Runtime, wait_until, write_program};
 use std::{fs, path::PathBuf};
 
-/// A script that pauses until [`PausedRuntime::resume`] and calls the node's real runtime.
+/// A script that calls the node's real runtime, and pauses until [`PausedRuntime::resume`].
 #[derive(Debug)]
 pub struct PausedRuntime {
     /// The script as a runtime.

@@ -14,9 +14,22 @@ pub const TO_START: [&str; 6] = [
 pub const FROM_STOP: [&str; 4] =
     ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
 
-/// Events that precede those of the removal if the runtime fails to create a container.
+/// Events before the runtime's `create`. If that fails, the events of [`FROM_STOP`] follow.
 pub const REQUESTED: [&str; 3] =
     ["RunPodSandbox", "CreateContainer", "ValidateContainerAdjustment"];
+
+/// Events of a life cycle without updates, for plugins that do not validate.
+pub const WITHOUT_VALIDATION: [&str; 9] = [
+    "RunPodSandbox",
+    "CreateContainer",
+    "PostCreateContainer",
+    "StartContainer",
+    "PostStartContainer",
+    "StopContainer",
+    "StopPodSandbox",
+    "RemoveContainer",
+    "RemovePodSandbox",
+];
 
 /// Returns the events of a whole life cycle, with the events `between` start and stop.
 pub fn life_cycle(between: &[&'static str]) -> Vec<&'static str> {

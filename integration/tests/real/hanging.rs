@@ -1,0 +1,235 @@
+//! File systems that hang. `nrid` serves all requests that do not need the file system.
+
+use nri_integration::*;
+use rustix::{
+    fs::{Mode, OFlags},
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{IoSlice, Read, Write},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    path::Path,
+};
+
+/// Sends a request to `nrid` on a new connection.
+fn request(node: &Node, message: &Value) -> UnixStream {
+    request_with(node, message, &[])
+}
+
+/// Sends a request with descriptors.
+fn request_with(node: &Node, message: &Value, fds: &[BorrowedFd<'_>]) -> UnixStream {
+    let mut stream = UnixStream::connect(node.state_dir().join("control.sock")).unwrap();
+    let payload = json!({"protocol": 1, "version": "", "message": message}).to_string();
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(fds.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(fds)));
+    let sent = sendmsg(&stream, &[IoSlice::new(&length)], &mut ancillary, SendFlags::empty());
+    assert_eq!(sent, Ok(length.len()));
+    stream.write_all(payload.as_bytes()).unwrap();
+    stream
+}
+
+/// Waits for the reply to a request.
+fn reply(mut stream: UnixStream) -> Value {
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut payload = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut payload).unwrap();
+    serde_json::from_slice::<Value>(&payload).unwrap()["message"].clone()
+}
+
+/// Number of threads of a process.
+fn threads(process: Process) -> usize {
+    fs::read_dir(format!("/proc/{}/task", process.0)).unwrap().count()
+}
+
+/// A plugin takes longer than wrappers wait for a sign of life, and the plugin directory hangs.
+#[test]
+fn a_plugin_directory_that_hangs_delays_neither_creations_nor_status() {
+    let test = "plugin directory that hangs";
+    let Some(go_plugin) = go_plugin(test) else { return };
+    for_each_runtime(test, |runtime| {
+        let node = Node::new(runtime);
+        // Wrappers wait two seconds for a sign of life.
+        node.configure("start_timeout = '20s'\n");
+        let resume = node.path("resume");
+        let slow = json!({"id": node.id("slow"), "until": resume});
+        let journal = node.launch("10-slow", &go_plugin, &json!({"rules": [slow]}).to_string());
+        node.ctl(&["start"]).success();
+        let nrid = node.nrid().unwrap();
+        node.configure("start_timeout = '2s'\n");
+        let Some(hanging) = HangingFileSystem::mount(&node.path("plugins")) else {
+            return skip(test, "no FUSE");
+        };
+        std::thread::scope(|scope| {
+            let slow = scope.spawn(|| {
+                let id = node.id("slow");
+                node.create(&node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), &id)
+            });
+            journal.wait_for("CreateContainer", &node.id("slow"));
+            let before = threads(nrid);
+            let requests: Vec<_> = (0..600).map(|_| request(&node, &json!("status"))).collect();
+            for stream in requests {
+                let status = reply(stream);
+                let error = status["status"]["plugin_dir_error"].as_str().unwrap_or_default();
+                assert!(error.contains("hangs"), "{status}");
+            }
+            // The blocked thread, and those for other tasks that tokio keeps for some seconds.
+            let after = threads(nrid);
+            assert!(after < before + 30, "{before} threads became {after}");
+            let status = node.ctl(&["status"]).out();
+            assert!(status.contains("the file system hangs"), "{status}");
+            assert_eq!(reply(request(&node, &json!("ping"))), "done");
+            let restart = node.ctl(&["restart"]).err();
+            assert!(restart.contains("a file system hangs"), "{restart}");
+            assert!(restart.contains("the plugin directory"), "{restart}");
+            fs::write(&resume, "").unwrap();
+            slow.join().unwrap().success();
+        });
+        let id = node.id("next");
+        node.create(&node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), &id).success();
+        drop(hanging);
+    });
+}
+
+/// Creates, starts and deletes a container, of which plugins receive all events.
+fn check_life(node: &Node, journal: &Journal, name: &str) {
+    let id = node.id(name);
+    let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+    node.create(&bundle, &id).success();
+    node.call(&["start", &id]).success();
+    node.call(&["delete", "--force", &id]).success();
+    journal.wait_for("RemoveContainer", &id);
+}
+
+/// Waits until no thread of a process waits for a frozen file system.
+fn wait_for_threads(process: Process) {
+    let is_blocked = |stat: String| stat.rsplit(") ").next().is_some_and(|s| s.starts_with('D'));
+    wait_until("the threads of nrid", || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", process.0)).unwrap().flatten();
+        let mut stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+        (!stats.any(is_blocked)).then_some(())
+    });
+}
+
+/// Number of creations at once, several times the number of threads that `nrid` needs for them.
+const CREATIONS: usize = 200;
+
+/// The bundles of creations are on a file system that begins to hang when the wrappers have opened
+/// them: more creations than threads.
+#[test]
+fn bundles_that_hang_are_refused_and_delay_no_other_container() {
+    let test = "bundles that hang";
+    let Some(go_plugin) = go_plugin(test) else { return };
+    for_each_runtime(test, |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-go", &go_plugin, "{}");
+        check_life(&node, &journal, "before");
+        let nrid = node.nrid().unwrap();
+        fs::create_dir(node.path("hangs")).unwrap();
+        let Some(hanging) = HangingFileSystem::mount(&node.path("hangs")) else {
+            return skip(test, "no FUSE");
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let path = |path: &Path| path.to_str().unwrap().to_owned();
+        let dir = rustix::fs::open(hanging.path(), flags, Mode::empty()).unwrap();
+        let id = |n: usize| node.id(&format!("hangs{n}"));
+        let begin = |n: usize| {
+            let begin = json!({"begin": {
+                "verb": "create", "id": id(n), "runtime": path(&node.runtime().path),
+                "root": path(&node.root()), "globals": [], "arguments": [],
+                "bundle": path(&node.path("hangs")), "cwd": "/", "environment": [],
+                "flag": false}});
+            request_with(&node, &begin, &[dir.as_fd()])
+        };
+        let before = threads(nrid);
+        let creations: Vec<_> = (0..CREATIONS).map(begin).collect();
+        check_life(&node, &journal, "meanwhile");
+        assert_eq!(reply(request(&node, &json!("ping"))), "done");
+        assert_eq!(reply(request(&node, &json!("status")))["status"]["containers"], 0);
+        for (n, creation) in creations.into_iter().enumerate() {
+            let refused = reply(creation);
+            let message = refused["refused"]["message"].as_str().unwrap_or_default();
+            assert!(message.contains(&id(n)) && message.contains("hangs"), "{refused}");
+        }
+        let after = threads(nrid);
+        assert!(after < CREATIONS / 2, "{before} threads became {after}");
+        drop(hanging);
+        wait_until("the end of threads", || (threads(nrid) <= before).then_some(()));
+        assert_eq!(node.records("containers"), Vec::<std::path::PathBuf>::new());
+        check_life(&node, &journal, "after");
+        assert_eq!(node.nrid().map(|process| process.0), Some(nrid.0));
+    });
+}
+
+/// The file system of a bundle hangs when `nrid` replaces `config.json`, and when it restores it.
+#[test]
+fn a_config_that_cannot_be_replaced_in_time_is_never_replaced() {
+    let test = "bundle that freezes";
+    let Some(go_plugin) = go_plugin(test) else { return };
+    for_each_runtime(test, |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("frozen");
+        let adjust = json!({"id": id, "adjust": {"annotations": {"added": "yes"}}});
+        let journal = node.launch("10-go", &go_plugin, &json!({"rules": [adjust]}).to_string());
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let original = bundle.bytes();
+        let mounted = FreezableFileSystem::mount(&node.path("image"), bundle.dir());
+        let Some(file_system) = mounted else { return skip(test, "no ext4 in a file") };
+        let config = file_system.path().join("config.json");
+        fs::write(&config, &original).unwrap();
+
+        file_system.freeze();
+        std::thread::scope(|scope| {
+            // The second one waits for the lock of the bundle.
+            let creations = [(); 2].map(|()| scope.spawn(|| node.create(&bundle, &id).refusal()));
+            journal.wait_for("CreateContainer", &id);
+            check_life(&node, &journal, "meanwhile");
+            assert_eq!(reply(request(&node, &json!("ping"))), "done");
+            for creation in creations {
+                let line = creation.join().unwrap();
+                assert!(line.contains(&id) && line.contains("hangs"), "{line}");
+            }
+        });
+        assert_eq!(node.records("containers"), Vec::<std::path::PathBuf>::new());
+        let nrid = node.nrid().unwrap();
+        file_system.thaw();
+        wait_for_threads(nrid);
+        let is_left = || {
+            let names = fs::read_dir(config.parent().unwrap()).unwrap().flatten();
+            names.map(|entry| entry.file_name()).any(|name| name == ".config.json.nri")
+        };
+        wait_until("the end of the replacement", || (!is_left()).then_some(()));
+        assert_eq!(fs::read(&config).unwrap(), original);
+
+        node.create(&bundle, &id).success();
+        assert_ne!(fs::read(&config).unwrap(), original);
+        file_system.freeze();
+        node.call(&["delete", "--force", &id]).success();
+        check_life(&node, &journal, "restoring");
+        let restart = node.ctl(&["restart"]).err();
+        assert!(restart.contains("a file system hangs"), "{restart}");
+        assert!(restart.contains(bundle.dir().to_str().unwrap()), "{restart}");
+        assert_ne!(fs::read(&config).unwrap(), original);
+        file_system.thaw();
+        let is_restored = || fs::read(&config).unwrap() == original && !is_left();
+        wait_until("the restoration", || is_restored().then_some(()));
+        node.ctl(&["restart"]).success();
+        node.create(&bundle, &id).success();
+
+        file_system.freeze();
+        node.call(&["delete", "--force", &id]).success();
+        node.ctl(&["stop"]).success();
+        check_life(&node, &journal, "after-the-stop");
+        file_system.thaw();
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+    });
+}

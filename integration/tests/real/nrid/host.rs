@@ -1,0 +1,88 @@
+//! A fixture: a host whose process 1 the tests have started, and commands that run there.
+//! Namespaces of process 1 of the machine cannot be entered where it belongs to another container.
+
+use nri_integration::*;
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+/// A host of its own: its process 1 is in new pid and mount namespaces, whose mounts are private.
+pub(super) struct Host(Child);
+
+impl Host {
+    pub(super) fn new() -> Self {
+        let script = "exec unshare --pid --fork --kill-child --mount-proc \
+             sh -c 'echo ready; exec sleep 1000000'";
+        let mut command = command_after("true", &shell(script));
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut String::new()).unwrap();
+        Self(child)
+    }
+
+    /// A command that runs on this host: by the words of `enter`, such as `unshare --mount`, the
+    /// shell commands `first` in a namespace, then `inner`.
+    pub(super) fn command(&self, enter: &[&str], first: &str, inner: &Command) -> Command {
+        let pid = self.0.id();
+        let init = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let mut command = Command::new("nsenter");
+        command.args(["--target", init.trim(), "--pid", "--mount", "--"]).args(enter);
+        command.args(["sh", "-c", &format!("{first} && exec \"$@\""), "sh"]);
+        command.args(words(inner)).current_dir("/");
+        command
+    }
+
+    /// Runs a command in the namespaces of process 1.
+    pub(super) fn run(&self, node: &Node, command: &Command) -> Ended {
+        node.run(self.command(HERE, "true", command))
+    }
+
+    /// Starts `nrid` in the namespaces of process 1.
+    pub(super) fn start_nrid(&self, node: &Node) {
+        self.run(node, &ctl(node, &["start"])).success();
+    }
+}
+
+pub(super) const HERE: &[&str] = &["env"];
+pub(super) const UNSHARE: &[&str] = &["unshare", "--mount", "--propagation", "unchanged"];
+
+pub(super) fn ctl(node: &Node, arguments: &[&str]) -> Command {
+    let mut command = Command::new(node.program("nrictl"));
+    command.arg("--config").arg(node.config()).args(arguments);
+    command
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+/// The words of a command, without the `nsenter` that leads to the namespace of the runtimes.
+pub(super) fn words(command: &Command) -> Vec<OsString> {
+    let all: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    let nsenter = all.first().is_some_and(|program| *program == "nsenter");
+    let end =
+        all.iter().position(|word| *word == "--").filter(|_| nsenter).map_or(0, |end| end + 1);
+    all[end..].iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// A command of the wrapper.
+pub(super) fn wrapper(node: &Node, arguments: &[&str]) -> Command {
+    let mut command = node.wrapper();
+    command.args(arguments);
+    command
+}
+
+pub(super) fn create(node: &Node, bundle: &Bundle, id: &str) -> Command {
+    wrapper(node, &["create", "--bundle", bundle.dir().to_str().unwrap(), id])
+}

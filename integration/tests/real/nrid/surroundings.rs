@@ -1,0 +1,109 @@
+//! Engines with mount namespaces of their own. `nrid` is in that of process 1; what an engine names
+//! is looked up where its runtime runs.
+
+use super::host::*;
+use nri_integration::*;
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+#[test]
+fn a_plugin_that_the_first_caller_cannot_see_adjusts_containers() {
+    for_each_runtime("covered plugins", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let host = Host::new();
+        let cover = format!("mount -t tmpfs none '{}'", node.path("plugins").display());
+        for (name, enter, first) in [("first", UNSHARE, cover.as_str()), ("second", HERE, "true")] {
+            let id = node.id(name);
+            let bundle = node.bundle(&id).make();
+            node.run(host.command(enter, first, &create(&node, &bundle, &id))).success();
+            assert_eq!(bundle.oci_config()["linux"]["resources"]["pids"]["limit"], 77, "{name}");
+            let delete = wrapper(&node, &["delete", "--force", &id]);
+            host.run(&node, &delete).success();
+        }
+    });
+}
+
+#[test]
+fn propagation_is_that_of_the_mounts_that_the_runtime_sees() {
+    for_each_runtime("propagation", |runtime| {
+        let node = Node::new(runtime);
+        let source = node.path("source");
+        std::fs::create_dir(&source).unwrap();
+        let mount = format!(
+            "[[create.mounts]]\ndestination = '/mnt'\nsource = {source:?}\ntype = 'bind'\n\
+             options = ['rbind', 'rslave']\n"
+        );
+        node.launch("10-adjust", &Program::Adjust, &mount);
+        let make = |propagation: &str| {
+            format!(
+                "mount --bind '{0}' '{0}' && mount --make-{propagation} '{0}'",
+                source.display()
+            )
+        };
+        for (name, of_host, of_engine, fits) in
+            [("a", "private", "shared", true), ("b", "shared", "private", false)]
+        {
+            let host = Host::new();
+            node.run(host.command(HERE, &make(of_host), &Command::new("true"))).success();
+            host.start_nrid(&node);
+            let id = node.id(name);
+            let bundle = node.bundle(&id).make();
+            let create = create(&node, &bundle, &id);
+            let created = node.run(host.command(UNSHARE, &make(of_engine), &create));
+            if fits {
+                created.success();
+                let delete = wrapper(&node, &["delete", "--force", &id]);
+                host.run(&node, &delete).success();
+            } else {
+                let refusal = created.refusal();
+                assert!(refusal.contains("rslave") && refusal.contains("private"), "{refusal}");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_runtime_is_called_where_the_engine_calls_it_also_after_a_restart() {
+    for_each_runtime("private root", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let host = Host::new();
+        host.start_nrid(&node);
+        // The engine has a file system of its own at the root directory of its runtime.
+        std::fs::create_dir(node.root()).unwrap();
+        let first = format!("mount -t tmpfs none '{}' && echo $$", node.root().display());
+        let mut sleep = Command::new("sleep");
+        sleep.arg("1000000");
+        let mut engine = host.command(UNSHARE, &first, &sleep);
+        let mut engine = engine.stdout(Stdio::piped()).spawn().unwrap();
+        let mut pid = String::new();
+        BufReader::new(engine.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+        let enter = ["nsenter", "--target", pid.trim(), "--mount", "--"];
+
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        node.run(host.command(&enter, "true", &create(&node, &bundle, &id))).success();
+        let verify = || host.run(&node, &ctl(&node, &["verify"])).success().out();
+        // Without the process id, which only the runtime knows, the control group is not found.
+        assert!(verify().contains("77"), "{}", verify());
+
+        host.run(&node, &ctl(&node, &["stop"])).success();
+        host.start_nrid(&node);
+        wait_until("Synchronize", || {
+            let events = journal.events(&id);
+            events.iter().any(|event| event == "Synchronize").then_some(())
+        });
+        assert!(!journal.events(&id).iter().any(|event| event == "StopContainer"));
+        // Deleted without a verb of nrid, which searches for such containers.
+        let mut delete = node.runtime().command(&node.root());
+        delete.args(["delete", "--force", &id]);
+        node.run(host.command(&enter, "true", &delete)).success();
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(bundle.oci_config()["linux"]["resources"]["pids"], serde_json::Value::Null);
+        drop(host);
+        engine.wait().unwrap();
+    });
+}

@@ -1,0 +1,166 @@
+//! Containers that exist one after the other, for hours if wanted: when all are deleted, `nrid` has
+//! the descriptors, the memory and the files that it had before.
+
+use super::{engine::Engine, number_from_environment, small_runtime};
+use nri_integration::{Node, Process, Program, cgroups_of, wait_until};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Number of threads that run containers.
+const CLIENTS: usize = 4;
+/// Number of containers before the first measurement: `nrid` keeps buffers that it has used, and
+/// starts threads for blocking calls.
+const WARM_UP: usize = 200;
+/// Maximum growth of the memory in KiB: the allocator does not return all memory to the kernel.
+/// More than that is a leak, of 200 bytes or more per container in a soak of 20,000.
+const MEMORY_MARGIN: u64 = 4096;
+/// Number of reports of the progress, for a soak that is not short.
+const REPORTS: usize = 40;
+
+/// What must be the same before and after.
+#[derive(Debug, PartialEq, Eq)]
+struct Leftovers {
+    nrid: u32,
+    plugin: u32,
+    descriptors: usize,
+    plugin_descriptors: usize,
+    /// Files in the state directory except the log.
+    files: Vec<PathBuf>,
+    containers: usize,
+    cgroups: usize,
+}
+
+impl Leftovers {
+    fn of(engine: &Engine) -> Self {
+        let node = &engine.node;
+        let status = node.status().expect("nrid runs");
+        let pid = |value: &serde_json::Value| value.as_u64().expect("a pid") as u32;
+        let (nrid, plugin) = (pid(&status["pid"]), pid(&status["plugins"][0]["pid"]));
+        let mut files = Vec::new();
+        files_below(&node.state_dir(), &mut files);
+        files.retain(|file| !file.to_string_lossy().contains("nrid.log"));
+        files.sort();
+        Self {
+            nrid,
+            plugin,
+            descriptors: Process(nrid).files().len(),
+            plugin_descriptors: Process(plugin).files().len(),
+            files,
+            containers: engine.containers(),
+            cgroups: cgroups_of(node.prefix()).len(),
+        }
+    }
+}
+
+fn files_below(dir: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("the directory exists").flatten() {
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            files_below(&entry.path(), files);
+        } else {
+            files.push(entry.path());
+        }
+    }
+}
+
+/// Resident memory of a process in KiB.
+fn memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse().ok()).expect("VmRSS has a number")
+}
+
+/// Runs containers of the numbers from `first` to `end`, spread over this time. Every second one
+/// exits by itself, the others are killed.
+fn run_lives(engine: &Engine, first: usize, end: usize, duration: Duration) {
+    let (began, next, ended) = (Instant::now(), AtomicUsize::new(first), AtomicUsize::new(first));
+    let interval = duration / u32::try_from((end - first).max(1)).expect("few containers");
+    let live = || {
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= end {
+                return;
+            }
+            let due = interval * u32::try_from(n - first).expect("few containers");
+            thread::sleep(due.saturating_sub(began.elapsed()));
+            let id = engine.node.id(&format!("{n:06}"));
+            let exits = n % 2 == 0;
+            let arguments: &[&str] = if exits { &["/bin/true"] } else { &["/bin/sleep", "1000"] };
+            let process = engine.run(&id, arguments);
+            if !exits {
+                engine.kill(&id);
+            }
+            engine.delete(&id, process);
+            let count = ended.fetch_add(1, Ordering::Relaxed) + 1;
+            if (count - first).is_multiple_of(((end - first) / REPORTS).max(100)) {
+                report(engine, &format!("{count} lives, {:.0?}", began.elapsed()));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(live);
+        }
+    });
+}
+
+fn report(engine: &Engine, when: &str) {
+    let now = Leftovers::of(engine);
+    println!(
+        "{when}: {} descriptors, {} KiB; plugin {} descriptors, {} KiB; {} files, {} containers",
+        now.descriptors,
+        memory(now.nrid),
+        now.plugin_descriptors,
+        memory(now.plugin),
+        now.files.len(),
+        now.containers,
+    );
+}
+
+#[test]
+fn a_long_use_leaves_nothing_behind() {
+    let lives = number_from_environment("NRI_SOAK_LIVES", WARM_UP + 100);
+    let seconds = number_from_environment("NRI_SOAK_SECONDS", 0) as u64;
+    let Some(runtime) = small_runtime("soak") else { return };
+    let engine = Engine::new(Node::new(runtime));
+    let node = &engine.node;
+    // Without a journal, which would have an entry for each event.
+    fs::write(node.path("conf.d").join("10-soak.conf"), "[create.env.set]\nSOAK = 'yes'\n")
+        .expect("the test directory is writable");
+    symlink(Program::Adjust.path(), node.path("plugins").join("10-soak"))
+        .expect("the test directory is writable");
+    node.ctl(&["start"]).success();
+
+    run_lives(&engine, 0, WARM_UP, Duration::ZERO);
+    report(&engine, "after the warm-up");
+    // Sockets of earlier requests may still be open for a moment.
+    let settled = || {
+        let [first, second] = [Leftovers::of(&engine), Leftovers::of(&engine)];
+        (first == second && first.containers == 0).then_some(first)
+    };
+    let before = wait_until("nrid to be idle", settled);
+    let memory_before = [before.nrid, before.plugin].map(memory);
+    let lives = lives.max(WARM_UP + CLIENTS);
+    run_lives(&engine, WARM_UP, lives, Duration::from_secs(seconds));
+    let mut after = Leftovers::of(&engine);
+    wait_until(format_args!("the state before, {before:?}"), || {
+        after = Leftovers::of(&engine);
+        (after == before).then_some(())
+    });
+    let memory_after = [after.nrid, after.plugin].map(memory);
+    println!(
+        "{lives} lives with {}: {} descriptors, {} files before and after; memory of nrid and \
+         plugin {memory_before:?} KiB, {memory_after:?} KiB after",
+        runtime.name,
+        after.descriptors,
+        after.files.len(),
+    );
+    for (before, after) in memory_before.into_iter().zip(memory_after) {
+        assert!(after <= before + MEMORY_MARGIN, "memory grew from {before} to {after} KiB");
+    }
+}
