@@ -1,11 +1,12 @@
-# What people run. Everything builds into target/. Nothing outside the checkout is touched but what
-# integration/setup.sh installs (a C linker, runc, crun, busybox-static) and, for test-engines and
-# test-cgroup2, setup.sh in integration/engines and integration/guests.
+# Targets for users and developers; `make help` lists them. All outputs are below target/. Outside
+# of the checkout, integration/setup.sh installs packages (a C linker, runc, crun, busybox-static),
+# and so does setup.sh of integration/engines for test-engines and of integration/guests for
+# test-cgroup2.
 CARGO ?= cargo
 
-.PHONY: help build release setup demo test test-one test-engines test-engines-extra \
-	test-packaging test-cgroup2 test-updates test-takeover runc-suite chaos crash-points \
-	vectors fuzz fuzz-short bench lint sanitize deny clean
+.PHONY: help build clean release setup demo test test-one test-engines test-engines-extra \
+	test-installed test-packaging test-cgroup2 test-updates test-takeover runc-suite chaos \
+	crash-points vectors fuzz fuzz-short bench bench-size test-size soak lint sanitize deny
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -21,79 +22,97 @@ release: ## the four programs and the example plugins, optimized
 	$(CARGO) build --release $(PROGRAMS:%=-p %)
 	$(CARGO) build --release -p nri-plugin --examples
 
-setup: ## install what demo and tests need and is missing (root, apt)
+setup: ## install the missing programs that the demo and the tests need (root, apt)
 	integration/setup.sh
 
-demo: ## a real container, adjusted by real plugins, on runc and on crun
+demo: ## run real containers that real plugins adjust, on runc and on crun
 	integration/demo/demo.sh
 
-test: setup ## all tests, those with real runc and crun included
+test: setup ## all tests, including those with real runc and crun
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --all-targets
-	$(CARGO) test --workspace --no-fail-fast; passed=$$?; \
-		integration/skipped.sh; exit $$passed
+	$(CARGO) test --workspace --no-fail-fast; status=$$?; \
+		integration/skipped.sh; exit $$status
 
-test-one: ## T=name: the tests with this name, wherever in the workspace they are
+test-one: ## T=name: all tests of the workspace with this name
 	CARGO='$(CARGO)' tests/one.sh '$(T)'
 
-# With SUITES='trixie' only of these Debian suites; see integration/engines.
-test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES=) with the wrapper
+# The tests whose results a running nrid, its configuration or installed programs could change. Each
+# kind of test has one: the wrapper, nrid, nrictl, containers.
+test-installed: setup ## tests on what looks like a machine where the product is installed (root)
+	$(CARGO) build --workspace --bins --examples
+	tests/installed.sh target/debug $(CARGO) test -p nri-tests --test wrapper unreachable::
+	tests/installed.sh target/debug $(CARGO) test -p nrid --test operate removed_files::
+	tests/installed.sh target/debug $(CARGO) test -p nrictl --test without_nrid
+	tests/installed.sh target/debug $(INTEGRATION_TEST) real broken::nrid_is_missing
+
+# SUITES='trixie' limits the tests to the engines of these Debian suites; see integration/engines.
+test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES=)
 	integration/engines/setup.sh --suites '$(SUITES_OR_ALL)'
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
 	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' $(INTEGRATION_TEST) engines --no-fail-fast; \
-		passed=$$?; integration/skipped.sh; exit $$passed
+		status=$$?; integration/skipped.sh; exit $$status
 
-# With NAMES='crio ...' only these.
-test-engines-extra: ## BuildKit, nerdctl, CRI-O, cri-dockerd, built from Go modules (NAMES=)
+# NAMES='crio ...' limits the tests to these engines. Their containerd, dockerd and conmon are those
+# of Debian 12, from integration/engines/setup.sh; docker29 needs the newer ones of sid.
+test-engines-extra: setup ## BuildKit, nerdctl, CRI-O, cri-dockerd, Docker 29 of Go modules (NAMES=)
+	integration/engines/setup.sh --suites 'bookworm sid'
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
 	nice integration/engines/extra/build.sh
-	integration/engines/extra/run.sh $(NAMES)
+	PATH="$$PATH:$${NRI_ENGINES:-/var/tmp/nri-engines}/bin/bookworm" \
+		DOCKER29="$${NRI_ENGINES:-/var/tmp/nri-engines}/bin/sid" \
+		integration/engines/extra/run.sh $(NAMES)
 
 # Needs shellcheck and systemd-analyze, and Go for the manifests.
 test-packaging: ## units, Kubernetes manifests, the node installer
 	$(CARGO) build $(PROGRAMS:%=-p %)
 	packaging/test.sh
 
-# With GUESTS='uml' only in these guests (default: uml, systemd, qemu); see integration/guests.
-test-cgroup2: setup ## the tests of enforcement in guests with cgroup v2 (GUESTS=)
+# GUESTS='uml' limits the tests to these guests (default: uml, uml510, systemd, qemu); see
+# integration/guests.
+test-cgroup2: setup ## enforcement in guests with cgroup v2, one with Linux 5.10 (GUESTS=)
 	integration/guests/setup.sh
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
-	$(INTEGRATION_TEST) enforcement --no-run --message-format=json | \
-		sed -n '/"name":"enforcement"/s/.*"executable":"\([^"]*\)".*/\1/p' \
-		>target/integration/enforcement
-	integration/guests/enforcement.sh "$$(cat target/integration/enforcement)" $(GUESTS); \
-		passed=$$?; integration/skipped.sh; exit $$passed
+	for test in enforcement real; do \
+		$(INTEGRATION_TEST) $$test --no-run --message-format=json | \
+		sed -n '/"name":"'$$test'"/s/.*"executable":"\([^"]*\)".*/\1/p' \
+		>target/integration/$$test || exit; done
+	integration/guests/enforcement.sh "$$(cat target/integration/enforcement)" \
+		"$$(cat target/integration/real)" $(GUESTS); \
+		status=$$?; integration/skipped.sh; exit $$status
 
-# Random updates by engine and plugins at once, on runc and crun.
-test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates, compared with the kernel
+# The engine and plugins update containers of runc and crun at random and at the same time.
+test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates, checked against the cgroups
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
 	NRI_UPDATES=$(or $(UPDATES),10000) NRI_CONTAINERS=$(or $(CONTAINERS),100) \
 		$(INTEGRATION_TEST) enforcement random -- --nocapture
 
-# Containers, records and installations of the programs of BASE, a commit.
-test-takeover: setup ## BASE=43e9a1b: what an earlier version left is taken over, and back
+# BASE is the commit of the earlier version. Each version takes over containers, records and
+# installations of the other.
+test-takeover: setup ## BASE=43e9a1b: an upgrade from an earlier version and a downgrade to it
 	CARGO='$(CARGO)' integration/takeover.sh $(or $(BASE),43e9a1b)
 
-# SOURCE is a checkout of runc, RUNC the program; with GUEST=uml on cgroup v2.
-runc-suite: ## SOURCE=DIR RUNC=FILE: runc's own tests on bare runc and on the wrapper, compared
+# SOURCE is a checkout of runc, RUNC the program to test. GUEST=uml runs the tests on cgroup v2.
+runc-suite: ## SOURCE=DIR RUNC=FILE: compare runc's own tests on bare runc and on the wrapper
 	$(CARGO) build $(PROGRAMS:%=-p %)
 	$(CARGO) build -p nri-plugin --example adjust
 	$(if $(GUEST),GUEST='$(GUEST)') integration/runc-suite.sh '$(SOURCE)' \
 		'$(or $(RUNC),$(shell command -v runc))' $(MODES)
 
-# nrid, wrappers, plugins, connections and the disk fail while containers live on runc and crun.
-chaos: setup ## SECONDS=600, SEED=N: containers while everything else fails at random
+# nrid, wrappers, plugins, connections and the disk fail at random while containers are created,
+# updated and deleted on runc and crun.
+chaos: setup ## SECONDS=600, SEED=N: life cycles of containers with random failures
 	integration/plugins/build.sh target/integration gostub
 	$(CARGO) build --workspace --bins --examples
 	NRI_CHAOS_SECONDS=$(or $(SECONDS),600) $(if $(SEED),NRI_CHAOS_SEED=$(SEED)) \
 		$(INTEGRATION_TEST) chaos -- --nocapture
 
-# With POINTS='nrid 17' only this one, or those of a group.
-crash-points: setup ## nrid and wrapper are killed before each thing they would change (POINTS=)
+# POINTS='nrid 17' tests one crash point, POINTS='wrapper create' those of one victim and verb.
+crash-points: setup ## kill nrid and the wrapper before each of their changes (POINTS=)
 	integration/plugins/build.sh target/integration gostub
 	$(CARGO) build --workspace --bins --examples
 	NRI_CRASH_POINTS='$(or $(POINTS),all)' $(INTEGRATION_TEST) crash_points -- --nocapture
@@ -101,27 +120,44 @@ crash-points: setup ## nrid and wrapper are killed before each thing they would 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)
 
-fuzz: ## SECONDS=600: each fuzz target for so long; stable Rust, a C++ compiler
+fuzz: ## SECONDS=600: run each fuzz target; needs stable Rust and a C++ compiler
 	tests/fuzz/run.sh $(or $(SECONDS),600)
 
-fuzz-short: ## the same, for 20 seconds each
+fuzz-short: ## SECONDS=20: as fuzz
 	tests/fuzz/run.sh $(or $(SECONDS),20)
 
-bench: release ## life cycles of containers through the wrapper and the bare runtime, in turn
+bench: release ## compare life cycles of containers through the wrapper and with bare runc
 	integration/bench.sh
+
+bench-size: release ## SIZES='10 1000': start, creations, memory, idle CPU with many containers
+	SIZES='$(or $(SIZES),10 1000 10000)' \
+		$(CARGO) test --release -p nrid --test operate size:: -- --ignored --nocapture
+
+# Needs a hard limit of 20,000 open files. Not timed.
+test-size: setup release ## CONTAINERS=2000: 10,000 containers without processes, and real ones
+	$(CARGO) test --release -p nrid --test operate many:: -- \
+		--ignored --nocapture --test-threads 1
+	NRI_SIZE_CONTAINERS=$(or $(CONTAINERS),2000) \
+		$(CARGO) test --release -p nri-integration --test size at_once -- --nocapture
+
+# Containers of crun, or of runc, that exist one after the other, spread over the time.
+soak: setup release ## SECONDS=2400, LIVES=20000: nothing is left of containers that were deleted
+	NRI_SOAK_SECONDS=$(or $(SECONDS),2400) NRI_SOAK_LIVES=$(or $(LIVES),20000) \
+		$(CARGO) test --release -p nri-integration --test size soak -- --nocapture
 
 lint: ## format, clippy, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
-# With SHORT=short without real containers.
-sanitize: setup ## programs with unsafe code and their tests, with address sanitizer (SHORT=)
+# SHORT=short omits the tests with real containers.
+sanitize: setup ## test the programs with unsafe code with address sanitizer (SHORT=)
 	CARGO='$(CARGO)' tests/sanitize.sh $(SHORT)
 
-# Needs cargo-deny (cargo install cargo-deny); advisories where RustSec's database can be had.
-deny: ## dependencies: licences, banned crates, sources, advisories
+# Needs cargo-deny (cargo install cargo-deny). Advisories are checked if RustSec's database can be
+# fetched.
+deny: ## check dependencies: licenses, banned crates, sources, advisories
 	CARGO='$(CARGO)' tests/deny.sh
 
-clean: ## remove what was built
+clean: ## remove all build outputs
 	$(CARGO) clean

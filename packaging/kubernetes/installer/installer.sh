@@ -5,8 +5,7 @@
 #   programs in the namespaces of that process. It can be repeated.
 #   install    copies the programs, runs `nrictl install` and starts nrid for the plugins
 #   uninstall  runs `nrictl uninstall`, waits until no container uses the wrapper any more, and
-#   removes
-#              the programs
+#              removes the programs
 #   wait       sleeps until SIGTERM
 # Environment:
 #   ENGINE           name of the engine for nrictl: containerd, crio, docker
@@ -17,8 +16,8 @@
 #                    calls until then.
 #   ENGINE_SERVICE   name of the service, where it differs from ENGINE: k3s, rke2-agent
 #   INSTALL_OPTIONS  more options of `nrictl install`
-#   PROGRAMS, HOST_PID, POLL  for tests: directory of the programs, process of the node, interval
-#   (s)
+#   PROGRAMS, HOST_PID, POLL  for tests: directory of the programs, process of the node, interval of
+#                    the check for containers (s)
 set -eu
 
 engine=${ENGINE:-}
@@ -30,15 +29,15 @@ poll=${POLL:-10}
 # The programs find each other in one directory, which is not in /usr, since that may be read-only.
 dir=/opt/nri-container-runtime/bin
 host=/proc/$host_pid/root
-# Exists while a restart of the engine is pending; below /run, since a boot restarts the engine
-# anyway.
+# File that exists while a restart of the engine is pending. It is below /run, since a boot restarts
+# the engine anyway.
 pending=/run/nri-container-runtime-restart
 
 say() { echo "installer: $*"; }
 fail() { say "$*" >&2; exit 1; }
 
-# Runs a program of the node in all namespaces of its process 1: nrid outlives this pod, so it must
-# not use a namespace of it.
+# Runs a program of the node in all namespaces of the node's process 1: nrid outlives the pod of the
+# installer, so it must not use a namespace of the pod.
 on_host() { nsenter --target "$host_pid" --mount --uts --ipc --net --cgroup --root --wd -- "$@"; }
 
 nrictl() { on_host "$dir/nrictl" "$@"; }
@@ -81,12 +80,15 @@ restart() {
   rm -f "$host$pending"
 }
 
-# Whether a container of the node needs the wrapper for its deletion: shims and conmon keep its
-# path.
+# Whether a container of the node needs the wrapper for its deletion: containerd's shims and conmon
+# keep the path of the wrapper.
 in_use() {
   # The options of containerd's shims.
-  if find "$host/run" -path '*io.containerd.runtime.v2.task*' \( -name options.json -o -name runtime \) -type f \
-    -exec grep -l "$dir/" {} + 2>/dev/null | grep -q .; then return 0; fi
+  if find "$host/run" -path '*io.containerd.runtime.v2.task*' \
+    \( -name options.json -o -name runtime \) -type f \
+    -exec grep -l "$dir/" {} + 2>/dev/null | grep -q .; then
+    return 0
+  fi
   # The arguments of conmon.
   grep -la conmon "$host"/proc/[0-9]*/cmdline 2>/dev/null | while read -r process; do
     if tr '\0' '\n' <"$process" | grep -q "^$dir/"; then echo yes; fi
@@ -109,7 +111,10 @@ uninstall() {
     say 'nothing is installed'
     return 0
   fi
-  change uninstall "$engine"
+  # Containers that run are waited for below. An older nrictl does not know --force.
+  set -- uninstall "$engine"
+  if nrictl uninstall --help | grep -q -e --force; then set -- "$@" --force; fi
+  change "$@"
   restart
   if [ -e "$host$pending" ]; then
     say "the programs stay in $dir"

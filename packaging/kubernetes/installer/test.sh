@@ -10,9 +10,9 @@ here=$(cd "$(dirname "$0")" && pwd -P)
 bin=/opt/nri-container-runtime/bin
 work=$(mktemp -d)
 node=
-fail() { echo "FAILED: $*" >&2; cat "$work/said" >&2; exit 1; }
+fail() { echo "FAILED: $*" >&2; cat "$work/output" >&2; exit 1; }
 step() { echo "-- $*"; }
-until_true() {
+wait_until() {
   for _ in $(seq 200); do
     ! "$@" || return 0
     sleep 0.05
@@ -22,7 +22,8 @@ until_true() {
 
 # The node's file system, with the libraries of the programs.
 root=$work/root
-mkdir -p "$work/programs" "$root"/{bin,etc/containerd,etc/crio,usr/bin,dev,opt,proc,run,tmp,old,lib,lib64}
+mkdir -p "$work/programs" "$root"/{bin,dev,opt,proc,run,tmp,old,lib,lib64}
+mkdir -p "$root"/{etc/containerd,etc/crio,usr/bin}
 chmod 755 "$work" "$root"
 cp "$1"/{nrid,nri-oci-hook,nri-container-runtime,nrictl} "$work/programs"
 cp "$(command -v busybox)" "$root/bin"
@@ -58,13 +59,13 @@ clean() {
   rm -rf "$work"
 }
 trap clean EXIT
-: >"$work/said"
+: >"$work/output"
 is_up() { [ "$(tr '\0' ' ' <"/proc/$node/cmdline")" = 'sleep 1000 ' ]; }
-until_true is_up
+wait_until is_up
 
 installer() {
   env PROGRAMS="$work/programs" HOST_PID=$node POLL=0.1 PATH="$PATH" ENGINE=containerd "$@" \
-    >"$work/said" 2>&1
+    >"$work/output" 2>&1
 }
 run() { installer "$@" || fail "$*"; }
 nrid() { on_node $bin/nrictl status --json | grep -o '"pid":[0-9]\+' | sed -n '1s,.*:,,p'; }
@@ -86,10 +87,12 @@ for program in nrid nri-oci-hook nri-container-runtime nrictl; do
   [ -x "$root$bin/$program" ] || fail "$program"
 done
 configured() { grep -rqs "$1" "$root/etc/containerd"; }
-configured "BinaryName = [\"']$bin/nri-container-runtime[\"']" || fail "$(cat "$root/etc/containerd/config.toml")"
-configured 'default_runtime_name' && fail 'default runtime'
+configured "BinaryName = [\"']$bin/nri-container-runtime[\"']" ||
+  fail "$(cat "$root/etc/containerd/config.toml")"
+configured 'default_runtime_name' && fail 'nri is the default runtime'
 called ''
-grep -q 'takes effect when containerd is restarted' "$work/said" || fail 'no message on the pending restart'
+grep -q 'takes effect when containerd is restarted' "$work/output" ||
+  fail 'no message on the pending restart'
 first=$(nrid)
 for namespace in mnt net uts ipc cgroup; do
   [ "$(readlink "/proc/$first/ns/$namespace")" = "$(readlink "/proc/$node/ns/$namespace")" ] ||
@@ -117,25 +120,28 @@ step 'an upgrade starts the new nrid'
 echo >>"$work/programs/nrid"
 run "$here/installer.sh" install
 second=$(nrid)
-[ ! -e "/proc/$first/exe" ] || fail 'the previous nrid runs'
-cmp "$work/programs/nrid" "/proc/$second/exe" || fail 'not the new nrid'
+[ ! -e "/proc/$first/exe" ] || fail 'the previous nrid still runs'
+cmp "$work/programs/nrid" "/proc/$second/exe" || fail 'the running nrid is not the new program'
 
 step 'another engine on the same node'
 run ENGINE=crio HANDLER=other "$here/installer.sh" install
 grep -rqs "runtime_path = [\"']$bin/" "$root/etc/crio" || fail "$(cat "$root"/etc/crio/*)"
 run ENGINE=crio RESTART_ENGINE=false "$here/installer.sh" uninstall
-grep -q 'the programs stay' "$work/said" || fail 'programs of an effective configuration were removed'
+grep -q 'the programs stay' "$work/output" ||
+  fail 'programs of an effective configuration were removed'
 rm "$root/run/nri-container-runtime-restart"
 
-step 'the installer fails where nrictl refuses'
-installer INSTALL_OPTIONS='--nri nonsense' "$here/installer.sh" install && fail 'success'
-grep -q nonsense "$work/said" || fail 'no reason in the output'
-installer ENGINE= "$here/installer.sh" install && fail 'no engine'
-installer "$here/installer.sh" nonsense && fail 'no verb'
+step 'the installer fails if its arguments are invalid'
+installer INSTALL_OPTIONS='--nri nonsense' "$here/installer.sh" install &&
+  fail 'the installer succeeds with an invalid option'
+grep -q nonsense "$work/output" || fail 'the output does not name the invalid option'
+installer ENGINE= "$here/installer.sh" install && fail 'the installer succeeds without an engine'
+installer "$here/installer.sh" nonsense && fail 'the installer succeeds with an unknown verb'
 
 step 'uninstallation without a restart restores the configuration and keeps the programs'
 run "$here/installer.sh" uninstall
-[ "$(tree | grep -v opt)" = "$(grep -v opt <<<"$before")" ] || fail "$(diff <(tree) <(echo "$before"))"
+[ "$(tree | grep -v opt)" = "$(grep -v opt <<<"$before")" ] ||
+  fail "$(diff <(tree) <(echo "$before"))"
 [ -x "$root$bin/nri-container-runtime" ] || fail 'the wrapper of a running engine was removed'
 called ''
 
@@ -147,17 +153,17 @@ sh -c 'sleep 1000; exit' conmon --runtime $bin/nri-container-runtime 2>/dev/null
 monitor=$!
 RESTART_ENGINE=true installer "$here/installer.sh" uninstall &
 uninstaller=$!
-waits() { [ "$(grep -c 'waiting for' "$work/said")" -gt "$1" ]; }
-until_true waits 2
+waits() { [ "$(grep -c 'waiting for' "$work/output")" -gt "$1" ]; }
+wait_until waits 2
 called 'restart containerd'
 rm -r "$shim"
-until_true waits $(($(grep -c 'waiting for' "$work/said") + 2))
+wait_until waits $(($(grep -c 'waiting for' "$work/output") + 2))
 [ -x "$root$bin/nri-container-runtime" ] || fail 'the wrapper of a container was removed'
 [ "$(nrid)" = "$second" ] || fail 'nrid was stopped while a container runs'
 pkill -P $monitor
 { wait $monitor; } 2>/dev/null || true
-wait $uninstaller || fail 'uninstall'
-[ ! -e "/proc/$second/exe" ] || fail 'nrid runs'
+wait $uninstaller || fail 'the uninstallation failed'
+[ ! -e "/proc/$second/exe" ] || fail 'nrid still runs'
 [ "$(tree)" = "$before" ] || fail "$(diff <(tree) <(echo "$before"))"
 [ ! -e "$root/opt/nri-container-runtime" ] || fail 'a directory is left'
 run RESTART_ENGINE=true "$here/installer.sh" uninstall
@@ -167,9 +173,9 @@ step 'the pod that waits exits at SIGTERM'
 "$here/installer.sh" wait &
 waiting=$!
 sleep_of() { pgrep -P $waiting >/dev/null; }
-until_true sleep_of
+wait_until sleep_of
 child=$(pgrep -P $waiting)
 kill -TERM $waiting
-wait $waiting || fail 'wait'
+wait $waiting || fail 'the exit code is not 0'
 kill "$child" 2>/dev/null || true
 echo 'passed'

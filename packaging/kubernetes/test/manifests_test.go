@@ -1,4 +1,5 @@
-// Package manifests builds every overlay with kustomize, reads the outcome as the API server's own types, strictly, and looks at what it says.
+// Package manifests tests the Kubernetes manifests: it builds every overlay with kustomize, decodes
+// the objects strictly into the types of the API server, and checks their values.
 package manifests
 
 import (
@@ -17,7 +18,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// What one overlay consists of.
+// overlay has the objects of a built overlay.
 type overlay struct {
 	classes    []*node.RuntimeClass
 	daemonSets []*apps.DaemonSet
@@ -25,20 +26,25 @@ type overlay struct {
 	quotas     []*core.ResourceQuota
 }
 
-// A reader that refuses unknown and doubled fields.
+// strict returns a decoder that refuses unknown and duplicate fields.
 func strict() runtime.Decoder {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{core.AddToScheme, apps.AddToScheme, node.AddToScheme} {
+	groups := []func(*runtime.Scheme) error{
+		core.AddToScheme, apps.AddToScheme, node.AddToScheme,
+	}
+	for _, add := range groups {
 		if err := add(scheme); err != nil {
 			panic(err)
 		}
 	}
-	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Yaml: true, Strict: true})
+	options := json.SerializerOptions{Yaml: true, Strict: true}
+	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, options)
 }
 
 func build(t *testing.T, dir string) overlay {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	kustomizer := krusty.MakeKustomizer(krusty.MakeDefaultOptions())
+	resources, err := kustomizer.Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +65,7 @@ func build(t *testing.T, dir string) overlay {
 		case *core.ResourceQuota:
 			found.quotas = append(found.quotas, object)
 		default:
-			t.Fatalf("nobody expects this:\n%s", text)
+			t.Fatalf("object of an unexpected kind:\n%s", text)
 		}
 	}
 	return found
@@ -74,12 +80,12 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The first group of an expression in a file.
-func say(t *testing.T, path, expression string) string {
+// match returns the text of the first group of a regular expression in a file.
+func match(t *testing.T, path, expression string) string {
 	t.Helper()
 	found := regexp.MustCompile(expression).FindStringSubmatch(read(t, path))
 	if found == nil {
-		t.Fatalf("%s has nothing like %s", path, expression)
+		t.Fatalf("%s has no match of %s", path, expression)
 	}
 	return found[1]
 }
@@ -92,8 +98,9 @@ func environment(container core.Container) map[string]string {
 	return found
 }
 
-// What the installer is told, by overlay. An overlay that is not here is missing a test.
-var told = map[string]struct {
+// installerSettings has the expected arguments and variables of the installer by overlay. An
+// overlay that is not listed fails TestOverlays.
+var installerSettings = map[string]struct {
 	engine             string
 	verb               string
 	isDefault, restart string
@@ -108,15 +115,15 @@ var told = map[string]struct {
 
 func TestOverlays(t *testing.T) {
 	dirs, err := filepath.Glob("../overlays/*")
-	if err != nil || len(dirs) != len(told) {
-		t.Fatalf("%d overlays are known, these are there: %v %v", len(told), dirs, err)
+	if err != nil || len(dirs) != len(installerSettings) {
+		t.Fatalf("%d overlays are listed, these exist: %v %v", len(installerSettings), dirs, err)
 	}
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
 		t.Run(name, func(t *testing.T) {
-			expected, known := told[name]
-			if !known {
-				t.Fatal("not known")
+			expected, isListed := installerSettings[name]
+			if !isListed {
+				t.Fatal("the overlay is not listed in installerSettings")
 			}
 			built := build(t, dir)
 			if len(built.daemonSets) != 1 || len(built.namespaces) != 1 || len(built.quotas) != 1 {
@@ -131,25 +138,27 @@ func TestOverlays(t *testing.T) {
 			}
 			variables := environment(installer)
 			want := map[string]string{
-				"ENGINE": expected.engine, "HANDLER": "nri", "DEFAULT_RUNTIME": expected.isDefault, "RESTART_ENGINE": expected.restart,
+				"ENGINE": expected.engine, "HANDLER": "nri",
+				"DEFAULT_RUNTIME": expected.isDefault, "RESTART_ENGINE": expected.restart,
 			}
 			for variable, value := range want {
 				if variables[variable] != value {
-					t.Errorf("%s is %q and not %q", variable, variables[variable], value)
+					t.Errorf("%s is %q, expected %q", variable, variables[variable], value)
 				}
 			}
 			script := read(t, "../installer/installer.sh")
 			for variable := range variables {
 				if !strings.Contains(script, "#   "+variable+" ") {
-					t.Errorf("the installer says nothing of %s", variable)
+					t.Errorf("installer.sh does not document %s", variable)
 				}
 			}
 			switch {
 			case expected.verb == "uninstall":
 				if len(built.classes) != 0 {
-					t.Error("new pods can ask for what is being removed")
+					t.Error("the runtime class exists, so new pods can request the removed wrapper")
 				}
-			case len(built.classes) != 1 || built.classes[0].Name != "nri" || built.classes[0].Handler != variables["HANDLER"]:
+			case len(built.classes) != 1 || built.classes[0].Name != "nri" ||
+				built.classes[0].Handler != variables["HANDLER"]:
 				t.Errorf("%+v", built.classes)
 			}
 		})
@@ -160,11 +169,11 @@ func checkNamespace(t *testing.T, built overlay) {
 	namespace := built.namespaces[0]
 	for _, other := range []string{built.daemonSets[0].Namespace, built.quotas[0].Namespace} {
 		if other != namespace.Name || other == "" {
-			t.Errorf("in namespace %q", other)
+			t.Errorf("an object is in namespace %q, expected %q", other, namespace.Name)
 		}
 	}
 	if namespace.Labels["pod-security.kubernetes.io/enforce"] != "privileged" {
-		t.Errorf("the installer cannot run there: %v", namespace.Labels)
+		t.Errorf("the namespace does not allow privileged pods: %v", namespace.Labels)
 	}
 	priority := built.daemonSets[0].Spec.Template.Spec.PriorityClassName
 	scope := built.quotas[0].Spec.ScopeSelector.MatchExpressions[0]
@@ -176,67 +185,76 @@ func checkNamespace(t *testing.T, built overlay) {
 func checkPod(t *testing.T, set *apps.DaemonSet) {
 	for label, value := range set.Spec.Selector.MatchLabels {
 		if set.Spec.Template.Labels[label] != value {
-			t.Errorf("%s does not select its own pods", label)
+			t.Errorf("the selector with label %s does not match the pod template", label)
 		}
 	}
 	pod := set.Spec.Template.Spec
 	if len(pod.InitContainers) != 1 || len(pod.Containers) != 1 {
 		t.Fatalf("%+v", pod)
 	}
-	if !pod.HostPID || pod.HostNetwork || pod.HostIPC || *pod.AutomountServiceAccountToken || len(pod.Volumes) != 0 {
-		t.Errorf("not what the installer needs: %+v", pod)
+	if !pod.HostPID || pod.HostNetwork || pod.HostIPC || *pod.AutomountServiceAccountToken ||
+		len(pod.Volumes) != 0 {
+		t.Errorf("the pod needs the pid namespace of the host and nothing else: %+v", pod)
 	}
-	if len(pod.Tolerations) != 1 || pod.Tolerations[0] != (core.Toleration{Operator: core.TolerationOpExists}) {
+	tolerateAll := core.Toleration{Operator: core.TolerationOpExists}
+	if len(pod.Tolerations) != 1 || pod.Tolerations[0] != tolerateAll {
 		t.Errorf("tolerations %v", pod.Tolerations)
 	}
 	if pod.NodeSelector["kubernetes.io/os"] != "linux" {
-		t.Errorf("on nodes %v", pod.NodeSelector)
+		t.Errorf("the node selector is not linux: %v", pod.NodeSelector)
 	}
 	for _, container := range append(pod.InitContainers, pod.Containers...) {
 		checkImage(t, container.Image)
 		for _, resource := range []core.ResourceName{core.ResourceCPU, core.ResourceMemory} {
 			if request := container.Resources.Requests[resource]; request.IsZero() {
-				t.Errorf("%s asks for no %s", container.Name, resource)
+				t.Errorf("container %s requests no %s", container.Name, resource)
 			}
 		}
 	}
-	if install := pod.InitContainers[0].SecurityContext; !*install.Privileged || *install.RunAsUser != 0 {
-		t.Errorf("%+v", install)
+	install := pod.InitContainers[0].SecurityContext
+	if !*install.Privileged || *install.RunAsUser != 0 {
+		t.Errorf("the init container is not privileged root: %+v", install)
 	}
 	wait := pod.Containers[0].SecurityContext
-	if wait.Privileged != nil || *wait.AllowPrivilegeEscalation || !*wait.RunAsNonRoot || len(wait.Capabilities.Drop) != 1 ||
-		wait.Capabilities.Drop[0] != "ALL" || wait.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("%+v", wait)
+	if wait.Privileged != nil || *wait.AllowPrivilegeEscalation || !*wait.RunAsNonRoot ||
+		len(wait.Capabilities.Drop) != 1 || wait.Capabilities.Drop[0] != "ALL" ||
+		wait.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("the waiting container has privileges: %+v", wait)
 	}
 }
 
-// Its name without a registry, which is everybody's own, in the version of the programs.
+// checkImage checks that the image has the version of the programs and no registry, since users
+// push it to a registry of their own.
 func checkImage(t *testing.T, image string) {
-	version := say(t, "../../../Cargo.toml", `(?m)^version = "(.*)"$`)
+	version := match(t, "../../../Cargo.toml", `(?m)^version = "(.*)"$`)
 	if image != "nri-container-runtime-installer:"+version {
 		t.Errorf("image %s", image)
 	}
 }
 
 func TestComponentsCombine(t *testing.T) {
-	// kustomize reads nothing outside; a directory beside the overlays is as good as one of them.
+	// The directory is beside the overlays, so that its relative paths are those of an overlay.
 	dir, err := os.MkdirTemp("../overlays", ".test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	text := "resources: [../crio]\ncomponents: [../../components/labelled-nodes, ../../components/restart-engine]\n" +
+	text := "resources: [../crio]\n" +
+		"components: [../../components/labelled-nodes, ../../components/restart-engine]\n" +
 		"images: [{name: nri-container-runtime-installer, newName: example.org/installer}]\n"
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o644); err != nil {
+	file := filepath.Join(dir, "kustomization.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	built := build(t, dir)
 	pod := built.daemonSets[0].Spec.Template.Spec
 	const label = "nri-container-runtime/node"
-	if pod.NodeSelector[label] != "true" || built.classes[0].Scheduling.NodeSelector[label] != "true" {
-		t.Errorf("%v %+v", pod.NodeSelector, built.classes[0])
+	class := built.classes[0]
+	if pod.NodeSelector[label] != "true" || class.Scheduling.NodeSelector[label] != "true" {
+		t.Errorf("%v %+v", pod.NodeSelector, class)
 	}
-	if variables := environment(pod.InitContainers[0]); variables["RESTART_ENGINE"] != "true" || variables["ENGINE"] != "crio" {
+	variables := environment(pod.InitContainers[0])
+	if variables["RESTART_ENGINE"] != "true" || variables["ENGINE"] != "crio" {
 		t.Errorf("%v", variables)
 	}
 	for _, container := range append(pod.InitContainers, pod.Containers...) {
@@ -246,15 +264,15 @@ func TestComponentsCombine(t *testing.T) {
 	}
 }
 
-func TestReaderIsStrict(t *testing.T) {
+func TestDecoderRefusesUnknownAndDuplicateFields(t *testing.T) {
 	head := "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: a}\n"
-	for text, good := range map[string]bool{
+	for text, isValid := range map[string]bool{
 		"handler: nri\n":                 true,
 		"handler: nri\nhandlr: nri\n":    false,
 		"handler: nri\nhandler: other\n": false,
 		"handler: [nri]\n":               false,
 	} {
-		if _, _, err := strict().Decode([]byte(head+text), nil, nil); (err == nil) != good {
+		if _, _, err := strict().Decode([]byte(head+text), nil, nil); (err == nil) != isValid {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
