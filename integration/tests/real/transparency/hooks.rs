@@ -143,16 +143,13 @@ fn missing_hooks_of_the_engine_are_transparent() {
             let id = scenario.node.id("c");
             let bundle = scenario.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
             bundle.edit(|config| config["hooks"] = json!({name: [{"path": "/nowhere/hook"}]}));
-            scenario.note(
-                name,
-                exit_status(&scenario.call(&[
-                    "run",
-                    "--detach",
-                    "--bundle",
-                    path_str(bundle.dir()),
-                    &id,
-                ])),
-            );
+            let ended =
+                scenario.call(&["run", "--detach", "--bundle", path_str(bundle.dir()), &id]);
+            // The process of crun that calls poststart hooks may die by SIGPIPE when it writes to
+            // a missing hook; the exit code of `run` is then 0 or 1.
+            if name != "poststart" || scenario.node.runtime().name != "crun" {
+                scenario.note(name, exit_status(&ended));
+            }
             // The result is not noted: crun may die by SIGPIPE when it writes to a missing hook.
             scenario.call(&["delete", "--force", &id]);
         }
