@@ -74,13 +74,18 @@ pub fn suites() -> Vec<Suite> {
     all.filter(|suite| !named.is_empty() || suite.program("runc").exists()).collect()
 }
 
+/// Whether the tests with engines are disabled by the value `none` of `NRI_ENGINE_SUITES`.
+pub(super) fn are_disabled() -> bool {
+    std::env::var_os(CHOICE).is_some_and(|v| v == "none")
+}
+
 /// Runs `test` with each suite. Records a skip if no suite is installed; suites in
 /// `NRI_ENGINE_SUITES` must be installed. The value `none` of that variable disables these tests.
 ///
 /// # Panics
 /// A suite in `NRI_ENGINE_SUITES` is not installed.
 pub fn for_each_suite(name: &str, program: &str, test: impl Fn(&Suite)) {
-    if std::env::var_os(CHOICE).is_some_and(|v| v == "none") {
+    if are_disabled() {
         static REPORTED: Once = Once::new();
         return REPORTED.call_once(|| {
             limitation("all of tests/engines", "disabled by NRI_ENGINE_SUITES=none")
