@@ -408,7 +408,10 @@ fn edits_in_containerd_files_since_installation_stay() {
     );
     image.write(FILE, (image.read(FILE) + &kata).as_bytes());
     let output = image.run_ok("uninstall containerd");
-    assert!(output.contains("default_runtime_name was changed since: kept"), "{output}");
+    assert!(
+        output.contains("default_runtime_name was changed after the installation: kept"),
+        "{output}"
+    );
     assert!(
         output.contains("runtimes.runc is needed while other runtimes are configured: kept"),
         "{output}"

@@ -63,7 +63,7 @@ fn a_default_is_restored_only_with_its_runtime() {
         image.edit(file, &from, to);
         let output = image.run_ok(&format!("uninstall {engine}"));
         assert!(
-            output.contains("was \"nvidia\", which no longer exists: removed"),
+            output.contains("replaced \"nvidia\", which no longer exists: removed"),
             "{engine}: {output}"
         );
         assert!(!image.read(file).contains("nvidia"), "{engine}: {}", image.read(file));

@@ -31,7 +31,7 @@ fn edits_in_daemon_json_since_installation_stay() {
     check(
         &[("\"default-runtime\": \"nri\"", "\"default-runtime\": \"runc\"")],
         &text.replace("\"default-runtime\": \"nvidia\"", "\"default-runtime\": \"runc\""),
-        &["default-runtime was changed since: kept"],
+        &["default-runtime was changed after the installation: kept"],
     );
     // Our runtime with a further key, with another path, or with another key for the path.
     let path = "\"path\": \"/usr/local/bin/nri-container-runtime\"";
@@ -42,12 +42,15 @@ fn edits_in_daemon_json_since_installation_stay() {
             ("\"default-runtime\": \"nri\"", "\"default-runtime\": \"nvidia\""),
         ],
         &text.replace("\"/n\"}", "\"/n\"},\n    \"nri\": {\n      \"path\": \"/opt/other\"\n    }"),
-        &["runtimes.nri was changed since: kept", "default-runtime was changed since: kept"],
+        &[
+            "runtimes.nri was changed after the installation: kept",
+            "default-runtime was changed after the installation: kept",
+        ],
     );
     check(
         &[(&format!("{path}\n"), "\"type\": \"/usr/local/bin/nri-container-runtime\"\n")],
         text,
-        &["was changed since, and still called the wrapper: removed"],
+        &["was changed after the installation, but still called the wrapper: removed"],
     );
     // The file was removed before `uninstall`.
     let image = Image::with(FILE, text);

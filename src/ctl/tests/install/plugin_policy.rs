@@ -44,7 +44,7 @@ fn an_administrator_adds_a_policy_to_that_of_a_new_installation() {
     image.run_ok("install docker");
     image.run_ok("uninstall podman");
     let output = image.run_ok("uninstall docker");
-    assert!(output.contains("plugin was changed since: kept"), "{output}");
+    assert!(output.contains("plugin was changed after the installation: kept"), "{output}");
     assert_eq!(image.read(CONFIG), text);
 }
 

@@ -82,7 +82,7 @@ fn edits_in_a_podman_drop_in_stay() {
     image.run_ok("install podman --default");
     image.edit(DROP_IN, "runtime = \"nri\"\n", "runtime = \"crun\"\nnum_locks = 4096\n");
     let output = image.run_ok("uninstall podman");
-    assert!(output.contains("engine.runtime was changed since: kept"), "{output}");
+    assert!(output.contains("engine.runtime was changed after the installation: kept"), "{output}");
     let expected = "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n\
                     [engine]\nruntime = \"crun\"\nnum_locks = 4096\n";
     assert_eq!(image.read(DROP_IN), expected);

@@ -1,7 +1,7 @@
 //! Removal of the changes that `install` made, and of no others.
 //!
-//! A file that only nrictl has changed is restored byte by byte. In a file that was edited since,
-//! only our values change.
+//! A file that only nrictl has changed is restored byte for byte. In a file that others have edited
+//! since, only our values change.
 
 use super::{
     known_runtimes::KnownRuntimes,
@@ -47,7 +47,7 @@ pub(crate) fn plan(
     for change in &record.changes {
         files.entry(&change.file).or_default().push(change);
     }
-    // A file in which the manifest has no change any more is restored as well.
+    // A file without remaining changes in the manifest is restored as well.
     let is_unused = |file: &&PathBuf| !plan.manifest.is_used_by_others(engine.name(), file);
     let unused: Vec<&Path> = manifest.files.keys().filter(is_unused).map(|file| &**file).collect();
     for file in unused {
@@ -99,14 +99,14 @@ impl InstallPlan {
         let record = self.manifest.files.get(path).cloned();
         let before = root.read(path)?;
         let is_used = self.manifest.is_used_by_others(engine, path);
-        let has_all_defaults = || changes.iter().all(|c| known.missing(table, c).is_none());
+        let previous_defaults_exist = || changes.iter().all(|c| known.missing(table, c).is_none());
         let after = match &before {
             None => {
                 self.notes.push(format!("{}: was removed already", path.display()));
                 None
             }
             Some(bytes) => match restored(root, record.as_ref(), bytes) {
-                Some(original) if !is_used && has_all_defaults() => original,
+                Some(original) if !is_used && previous_defaults_exist() => original,
                 _ => self.without_ours(removal, bytes, record.as_ref())?,
             },
         };
@@ -194,7 +194,7 @@ impl InstallPlan {
 }
 
 impl Removal<'_> {
-    /// Decides about a value of ours whose current value is `current`.
+    /// Decides what to do with a value that `install` wrote; the file now contains `current`.
     fn verdict(
         &self,
         file: &ConfigFile,
@@ -204,8 +204,10 @@ impl Removal<'_> {
         let table = self.table.filter(|table| table.runtime_name(&change.path).is_some());
         if !in_effect(current, &change.value) {
             return Ok(match table.is_some() && calls_same_program(current, &change.value) {
-                true => Verdict::Remove("was changed since, and still called the wrapper".into()),
-                false => Verdict::Keep("was changed since"),
+                true => Verdict::Remove(
+                    "was changed after the installation, but still called the wrapper".into(),
+                ),
+                false => Verdict::Keep("was changed after the installation"),
             });
         }
         match table {
@@ -213,10 +215,11 @@ impl Removal<'_> {
                 if let (Value::Object(current), Value::Object(ours)) = (current, &change.value)
                     && current.len() > ours.len()
                 {
-                    return Ok(Verdict::Keep("has members that were not installed"));
+                    return Ok(Verdict::Keep("has keys that nrictl did not write"));
                 }
             }
-            // The engine's own runtime, which was written because ours replaces the built-in one.
+            // The engine's built-in runtime. `install` wrote it to the file, because a configured
+            // runtime replaces it.
             Some(table) if table.binary(&change.value).is_none() => {
                 let all = file.get(&table.runtimes)?;
                 if all.as_ref().and_then(Value::as_object).is_some_and(|all| all.len() > 1) {
@@ -226,7 +229,9 @@ impl Removal<'_> {
             Some(_) => {}
         }
         Ok(match self.known.missing(self.table, change) {
-            Some(missing) => Verdict::Remove(format!("was {missing:?}, which no longer exists")),
+            Some(missing) => {
+                Verdict::Remove(format!("replaced {missing:?}, which no longer exists"))
+            }
             None => Verdict::Undo,
         })
     }
