@@ -1,4 +1,4 @@
-//! Entry of the program, called by the C library with pointers that Rust cannot check.
+//! Entry point of the program, called by the C library with pointers that Rust cannot check.
 //!
 //! This file does nothing else: [`crate::wrapper::run`] handles the call.
 #![allow(unsafe_code)] // each block says why it is sound
@@ -66,6 +66,6 @@ mod tests {
         assert!(bytes(0).is_empty());
         // SAFETY: `copy` does not read from NULL.
         let none = unsafe { copy(ptr::null(), 1) };
-        assert!(none.is_empty(), "argv may be NULL before Linux 5.18");
+        assert!(none.is_empty(), "a NULL array has no strings");
     }
 }

@@ -1,4 +1,5 @@
-//! Plugins of tests: programs, journals of the events that they received, and views of them.
+//! Plugins of tests: their programs, the journals of the events that they received, and the state
+//! of containers and pods that follows from a journal.
 
 pub(crate) mod events;
 pub(crate) mod journal;

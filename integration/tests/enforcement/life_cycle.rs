@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 struct Containers<'a> {
     node: &'a Node,
     fields: Vec<&'static Field>,
-    /// Step of the last value that the engine requested in any container.
+    /// Argument of [`Field::value`] for the last value that the engine requested in any container.
     step: usize,
     /// Values that must be effective, by the number of the container: those of the plugin's field
     /// and of the fields that the engine set.
@@ -81,7 +81,8 @@ impl Containers<'_> {
     }
 }
 
-/// Returns the updates by a plugin that set its field in each container to the value of a step.
+/// Returns one update for each container, in which the plugin sets its field to the value of
+/// [`Field::value`] for `step`.
 fn plugin_updates(containers: &Containers<'_>, step: usize) -> Vec<Value> {
     containers
         .fields_of_plugin()

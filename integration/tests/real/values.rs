@@ -172,8 +172,8 @@ fn a_run_container_has_the_values_of_plugins() {
     });
 }
 
-/// runc gives the container's variables to `createContainer` hooks without an environment, which
-/// run as root on the host: an image could load code into them.
+/// If a `createContainer` hook has no `env`, runc passes it the environment of the container. The
+/// hook runs as root on the host, so an image could inject code through `LD_PRELOAD`.
 #[test]
 fn a_hook_of_a_plugin_does_not_inherit_the_environment_of_the_container() {
     for_each_runtime("hook environment", |runtime| {

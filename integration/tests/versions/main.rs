@@ -1,5 +1,5 @@
-//! Compatibility with plugins that were built years ago: each test runs with plugins on several
-//! versions of upstream's Go stub.
+//! Compatibility with plugins that were built years ago: each test runs with plugins that use
+//! several versions of upstream's Go stub.
 
 mod life_cycle;
 mod many;
@@ -19,9 +19,9 @@ fn runc(test: &str) -> Option<&'static Runtime> {
     found
 }
 
-/// Returns all versions, each with the name of a plugin. The names are unique, so that a plugin on
-/// each version can be connected at the same time, and differ between rounds, since each name is
-/// also that of a journal.
+/// Returns all versions, each with a unique plugin name, so that plugins of all versions can be
+/// connected at the same time. The names contain `round`, because the journal of a plugin is named
+/// after it, and each round needs new journals.
 fn versions_with_names(round: &str) -> impl Iterator<Item = (&'static Version, String)> {
     versions("names").iter().zip(1..).map(move |(v, n)| (v, format!("{n}0-{}-{round}", v.name)))
 }

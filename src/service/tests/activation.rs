@@ -39,7 +39,7 @@ impl Unit {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("s")).unwrap();
         fs::create_dir(dir.path().join("plugins")).unwrap();
-        // No shared socket, because its path belongs to the machine that runs the test.
+        // `socket_path` is empty, because its default is a path outside of the test's directory.
         let base = format!(
             "plugin_path = {:?}\nsocket_path = \"\"\nstart_timeout = 20\n",
             dir.path().join("plugins")
@@ -275,7 +275,7 @@ fn descriptors_for_another_process_are_ignored() {
 }
 
 #[test]
-fn invalid_descriptors_are_refused_by_name() {
+fn invalid_descriptors_are_refused_and_named_in_the_error() {
     let check = |unit: &Unit, count: usize, parts: &[&str]| {
         let (status, output) = Program::start(unit.activated("$$", count)).wait_for_exit();
         assert_eq!(status.code(), Some(1), "{output}");

@@ -1,6 +1,5 @@
-//! Applies adjustments whose lists and maps have as many entries as a message holds to an OCI
-//! config with equally many entries. A test would take hours if the work grew with the square of
-//! the number.
+//! Applies adjustments to an OCI config, where the lists and maps of both have as many entries as
+//! fit into a message. With quadratic work, a test would take hours.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -21,7 +20,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// Largest number of entries: each has a name of twenty bytes and a few bytes of encoding.
-const MOST: usize = MAX_MESSAGE / 32;
+const MAX_ENTRIES: usize = MAX_MESSAGE / 32;
 
 /// Effect of an adjustment on existing entries of a list.
 #[derive(Clone, Copy, PartialEq)]
@@ -152,7 +151,7 @@ fn apply_to(config: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyCon
     let before = config.clone();
     assert!(apply(config, adjust, ctx).unwrap().changed);
     to_container(config, &ContainerInfo::default()).unwrap();
-    // The requested features are collected, though an unknown runtime supports each of them.
+    // The check passes for an unknown runtime, but collects all changed fields first.
     capability::check(
         &before,
         config,
@@ -188,33 +187,33 @@ fn entries(config: &OciConfig, place: &str) -> usize {
     }
 }
 
-/// Fills a list of the OCI config. Then sets half of its entries; instead of the other half,
-/// removes entries or sets new ones.
+/// Fills a list of the OCI config. Then applies an adjustment with as many entries: half of them
+/// have keys of existing entries, and the others remove entries or have new keys.
 fn check(list: &List) {
     let ctx = ApplyContext {
         propagation: &|_| Some(nri_spec::Propagation::Shared),
         ..Default::default()
     };
     let mut config = OciConfig::from_value(json!({})).unwrap();
-    apply(&mut config, &adjust(list, (0..MOST).map(key)), &ctx).unwrap();
-    assert_eq!(entries(&config, list.place), MOST);
+    apply(&mut config, &adjust(list, (0..MAX_ENTRIES).map(key)), &ctx).unwrap();
+    assert_eq!(entries(&config, list.place), MAX_ENTRIES);
     let second_key = |i: usize| match (i % 2, list.kind) {
         (0, _) => key(i),
         (_, Kind::Marked) => format!("-{}", key(i)),
         _ => format!("new-{}", key(i)),
     };
-    let second = adjust(list, (0..MOST).map(second_key));
+    let second = adjust(list, (0..MAX_ENTRIES).map(second_key));
     apply_to(&mut config, &second, &ctx);
     let expected = match list.kind {
-        Kind::Marked => MOST / 2,
-        Kind::Keyed => MOST / 2 * 3,
-        Kind::Appended => MOST * 2,
+        Kind::Marked => MAX_ENTRIES / 2,
+        Kind::Keyed => MAX_ENTRIES / 2 * 3,
+        Kind::Appended => MAX_ENTRIES * 2,
     };
     assert_eq!(entries(&config, list.place), expected);
 }
 
-/// A resolver whose devices each have one edit of every list that replaces entries of the OCI
-/// config.
+/// A resolver that gives each device one edit of every list in which an edit replaces the entry of
+/// the OCI config with the same key.
 struct OneEditPerList;
 
 impl CdiResolver for OneEditPerList {
@@ -241,10 +240,10 @@ impl CdiResolver for OneEditPerList {
 #[test]
 fn many_cdi_devices_are_injected() {
     /// Each device adds entries to four lists, so a quarter of the entries of the other tests.
-    const MOST: usize = MAX_MESSAGE / 128;
+    const MAX_ENTRIES: usize = MAX_MESSAGE / 128;
     let ctx = ApplyContext { cdi: &OneEditPerList, ..Default::default() };
     let mut config = OciConfig::from_value(json!({})).unwrap();
-    for numbers in [0..MOST, MOST / 2..MOST + MOST / 2] {
+    for numbers in [0..MAX_ENTRIES, MAX_ENTRIES / 2..MAX_ENTRIES + MAX_ENTRIES / 2] {
         let device = |i| CDIDevice { name: key(i), ..Default::default() };
         let adjust = ContainerAdjustment {
             CDI_devices: numbers.map(device).collect(),
@@ -253,22 +252,22 @@ fn many_cdi_devices_are_injected() {
         apply_to(&mut config, &adjust, &ctx);
     }
     for (place, expected) in [
-        ("/process/env", MOST / 2 * 3),
-        ("/linux/devices", MOST / 2 * 3),
-        ("/mounts", MOST / 2 * 3),
-        ("/process/user/additionalGids", MOST - 1),
+        ("/process/env", MAX_ENTRIES / 2 * 3),
+        ("/linux/devices", MAX_ENTRIES / 2 * 3),
+        ("/mounts", MAX_ENTRIES / 2 * 3),
+        ("/process/user/additionalGids", MAX_ENTRIES - 1),
     ] {
         assert_eq!(entries(&config, place), expected, "{place}");
     }
 }
 
-/// Half of the limits have no page size, which only engines write.
+/// Half of the limits have no page size. Only engines send such limits.
 #[test]
 fn many_hugepage_limits_of_an_update_are_merged() {
     /// Each limit is a JSON object, longer than the entries of the other tests.
-    const MOST: usize = MAX_MESSAGE / 64;
+    const MAX_ENTRIES: usize = MAX_MESSAGE / 64;
     let limits = |from: usize| -> Vec<Value> {
-        (from..from + MOST)
+        (from..from + MAX_ENTRIES)
             .map(|i| {
                 if i % 2 == 0 {
                     json!({ "pageSize": key(i), "limit": 1 })
@@ -278,19 +277,23 @@ fn many_hugepage_limits_of_an_update_are_merged() {
             })
             .collect()
     };
-    let (old, new) =
-        (json!({ "hugepageLimits": limits(0) }), json!({ "hugepageLimits": limits(MOST / 2) }));
+    let (old, new) = (
+        json!({ "hugepageLimits": limits(0) }),
+        json!({ "hugepageLimits": limits(MAX_ENTRIES / 2) }),
+    );
     let count = |value: &Value| value["hugepageLimits"].as_array().unwrap().len();
-    assert_eq!(count(&changed(&old, &new)), MOST / 2);
+    assert_eq!(count(&changed(&old, &new)), MAX_ENTRIES / 2);
     let mut both = old.clone();
     overlay(&mut both, &new);
-    assert_eq!(count(&both), MOST / 2 * 3);
+    assert_eq!(count(&both), MAX_ENTRIES / 2 * 3);
     let limit = |i| HugepageLimit { page_size: key(i), limit: 1, ..Default::default() };
-    let requested =
-        LinuxResources { hugepage_limits: (0..MOST).map(limit).collect(), ..Default::default() };
+    let requested = LinuxResources {
+        hugepage_limits: (0..MAX_ENTRIES).map(limit).collect(),
+        ..Default::default()
+    };
     let mut merged = old.clone();
     merge_resources(&mut merged, &requested);
-    assert_eq!(count(&merged), MOST / 2 * 3);
+    assert_eq!(count(&merged), MAX_ENTRIES / 2 * 3);
 }
 
 #[test]

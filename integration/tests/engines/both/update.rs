@@ -1,5 +1,5 @@
-//! Tests of `update` of the engine's client: an update keeps the values of plugins, and a plugin
-//! can refuse an update and request updates itself.
+//! Tests of `docker update` and `podman update`: an update keeps the values of plugins, and a
+//! plugin can refuse an update and request updates itself.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};

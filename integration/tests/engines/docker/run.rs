@@ -4,7 +4,7 @@ use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 
 #[test]
-fn the_output_of_a_short_container_with_a_terminal_is_complete() {
+fn the_output_of_a_short_lived_container_with_a_terminal_is_complete() {
     for_each::<Docker>("run --tty", |suite, go_plugin| {
         let Adjusted { engine: docker, plugin: _plugin } =
             Adjusted::<Docker>::start(suite, go_plugin);

@@ -1,10 +1,10 @@
-//! `nrid --background`: detaches from the starter. The starter is a wrapper, which lives for one
-//! verb, may be in the cgroup of a container or pod, and has pipes of the engine among its
-//! descriptors.
+//! `nrid --background`: detaches from the starter, which is the process that runs this command. The
+//! starter is often a wrapper: it exits after one runtime command, may be in the cgroup of a
+//! container or pod, and has inherited pipes of the engine.
 //!
 //! Detaching takes two processes. The first process makes inherited descriptors close-on-exec,
 //! starts the second one and exits, so that the daemon is not a child that the starter has to wait
-//! for. The second process enters the namespaces of the host ([`super::namespaces`]), opens a
+//! for. The second process enters the namespaces of the host ([`super::namespaces`]), creates a
 //! session, leaves the cgroup, resets what it has inherited ([`super::attributes`]), and is then
 //! the daemon. The lock of the state directory allows one daemon only. A restart does all that
 //! again.
@@ -55,9 +55,9 @@ pub fn restrict_access() {
     }
 }
 
-/// Unblocks all signals, and ends that they are ignored, before another thread exists. Runtimes
-/// block signals in the hooks that they call, nohup(1) ignores one, and launched plugins would
-/// inherit both.
+/// Unblocks all signals, and resets ignored signals to their default actions. Must be called before
+/// a second thread exists. Runtimes call hooks with blocked signals, and nohup(1) ignores SIGHUP; a
+/// starter passes both on to `nrid`, and launched plugins would inherit them.
 pub fn reset_signals() {
     crate::host::sys::handle_ignored_signals();
     if let Err(error) = nix::sys::signal::SigSet::empty().thread_set_mask() {
@@ -65,15 +65,18 @@ pub fn reset_signals() {
     }
 }
 
-/// Leaves the session, parent and cgroup of the starter, and resets other attributes, in the second
-/// process. Returns what cannot be reset.
+/// Detaches the second process from the starter: creates a session, clears the parent-death signal,
+/// leaves the cgroup, and resets other attributes. Returns what cannot be reset.
 pub fn detach() -> Vec<Inherited> {
     // Leaves the starter's terminal and process group. This cannot fail, because this process is
     // not the leader of its process group: the first process is.
     let _ = setsid();
     let _ = rustix::process::set_parent_process_death_signal(None::<Signal>);
     let stays_in = |(file, error): (PathBuf, io::Error)| Inherited {
-        what: format!("the cgroup of the starter cannot be left: {}: {error}", file.display()),
+        what: format!(
+            "nrid remains in the cgroup of the process that started it: {}: {error}",
+            file.display()
+        ),
         effect: "nrid and its plugins share the limits of this cgroup, and end with it".to_owned(),
         remedy: namespaces::START_AGAIN.to_owned(),
     };

@@ -127,8 +127,9 @@ async fn from_containerd(
     Ok(nri_engine::containerd::complete(identity, &own, sandbox.as_ref())?)
 }
 
-/// Returns the content of a file; `None` if it does not exist. `containers`: the directory in which
-/// the engine keeps the files of its containers, which may hang while that of another does not.
+/// Returns the content of a file; `None` if it does not exist. `containers` is the directory in
+/// which the engine keeps the files of its containers. If reads in it hang, reads in the
+/// directories of other engines are not delayed.
 async fn read(path: &Path, containers: &Path) -> Result<Option<Vec<u8>>, NamesError> {
     let file = path.to_owned();
     let read = move || read_regular(&file, MAX_FILE);

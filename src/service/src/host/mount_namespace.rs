@@ -1,10 +1,11 @@
-//! Mount namespaces of callers, where they differ from that of `nrid`. Paths that a caller names
-//! are those of its mount namespace: bundles, the root directory of its runtime, sources of mounts.
-//! Start from [`MountNamespaces::of_process`].
+//! Mount namespaces of callers that do not run in the mount namespace of `nrid`. The paths in a
+//! caller's request must be resolved in the caller's namespace: the bundle, the root directory of
+//! the runtime, the sources of mounts. Start from [`MountNamespaces::of_process`].
 //!
-//! Each namespace is held open once, as long as a container or a request refers to it. A record has
-//! the inode of its namespace; after a restart, [`MountNamespaces::find`] searches for a process in
-//! it, such as the engine or the parent of the container's process.
+//! Each namespace is held open once, as long as a container or a request refers to it. The record
+//! of a container stores the inode of the namespace. After a restart, [`MountNamespaces::find`]
+//! searches for a process in that namespace, such as the engine or the parent of the container's
+//! process.
 
 use nri_trust::Owners;
 use rustix::{
@@ -77,7 +78,7 @@ impl MountNamespace {
 /// The process lacks CAP_SYS_ADMIN or CAP_SYS_CHROOT.
 pub fn enter([namespace, root]: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     move_into_link_name_space(namespace, Some(LinkNameSpaceType::Mount))?;
-    // The root directory is that of the namespace now; the caller may have another one.
+    // setns(2) has set the root directory to that of the namespace; the caller's may differ.
     fchdir(root)?;
     chroot(c".")?;
     Ok(())
@@ -112,18 +113,19 @@ impl MountNamespaces {
         let opened = match MountNamespace::of_process(pid) {
             Ok(opened) => Arc::new(opened),
             Err(error) => {
-                tracing::warn!(pid, %error, "cannot open the mount namespace of a caller");
+                tracing::warn!(pid, %error, "cannot open the mount namespace of a process");
                 return None;
             }
         };
-        // Paths are those of this namespace if the id belongs to another process now.
+        // If the pid was reused since `inode` was read, this is the namespace of the new process:
+        // the key is the inode of the namespace that was opened.
         known.insert(opened.inode, Arc::downgrade(&opened));
         Some(opened)
     }
 
-    /// Finds the namespaces with these inodes, by processes of the host in them. The kernel reuses
-    /// the inode of a namespace that has ended: the next one with it may be that of a container,
-    /// whose files must not be run as the runtime.
+    /// Finds the namespaces with these inodes: searches `/proc` for host processes in them. Other
+    /// processes do not count, because the kernel reuses inode numbers: the number of a former
+    /// namespace may now belong to a container, whose files must not be run as the runtime.
     pub fn find(&self, inodes: &HashSet<u64>) -> HashMap<u64, Arc<MountNamespace>> {
         let mut found = HashMap::new();
         if inodes.is_empty() {
@@ -151,7 +153,8 @@ impl MountNamespaces {
     }
 }
 
-/// Whether a process belongs to our users, and to neither a container nor another user namespace.
+/// Whether a process runs as root or as the user of `nrid`, in the user namespace and the pid
+/// namespace of `nrid`.
 fn is_of_host(pid: i32) -> bool {
     let of = |name: &str| fs::metadata(format!("/proc/{pid}/ns/{name}")).ok().map(|m| m.ino());
     let own = |name: &str| fs::metadata(format!("/proc/self/ns/{name}")).ok().map(|m| m.ino());
@@ -185,8 +188,8 @@ mod tests {
         process::{Child, Command, Stdio},
     };
 
-    /// Starts a process in a mount namespace of its own, below `outer`, and returns the namespace's
-    /// inode.
+    /// Starts a process in a new mount namespace, and returns the inode of the namespace. `outer`
+    /// is a command that runs the process, such as `unshare --pid`.
     fn unshared(outer: &[&str]) -> (Child, u64) {
         let mut child = Command::new("env")
             .args(outer)

@@ -1,4 +1,4 @@
-//! Tests that a refused creation changes nothing, and of creations that the strict policy refuses.
+//! Tests of refused creations: they change nothing, and `enforce` decides about some of them.
 
 use crate::node::{Node, TIMEOUT, example};
 use nri_control::{Begin, Client, Exit, Finished, OsText, Reply, Request, Verb};
@@ -113,9 +113,10 @@ fn a_config_that_adjustments_make_too_large_is_not_written() {
     nrid.wait_for_exit();
 }
 
-/// A process that has ended has no control groups. The same holds where `/proc` hides the process.
+/// The cgroup of a process is unknown after the process has ended. This also covers a process that
+/// `/proc` hides.
 #[test]
-fn a_creation_is_refused_if_its_control_groups_cannot_be_found() {
+fn a_creation_is_refused_if_the_cgroup_of_its_container_cannot_be_found() {
     for (config, is_refused) in [("", true), ("enforce = 'report'\n", false)] {
         let node = Node::new(config);
         std::os::unix::fs::symlink(example("adjust"), node.plugins().join("10-adjust")).unwrap();
@@ -146,7 +147,8 @@ fn a_creation_is_refused_if_its_control_groups_cannot_be_found() {
     }
 }
 
-/// The runtime would not refuse the id, and would create the container without plugins.
+/// Without the root directory, `nrid` does not know whether the id is in use. It must not leave the
+/// refusal to the runtime, which would create a container with an unused id without plugins.
 #[test]
 fn a_creation_is_refused_if_the_root_directory_of_the_runtime_cannot_be_read() {
     let node = Node::new("");

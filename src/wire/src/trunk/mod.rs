@@ -1,4 +1,5 @@
-//! The trunk: several byte streams over one socket. Start from [`Trunk`](handle::Trunk).
+//! The trunk multiplexes several byte streams over one socket. Start from
+//! [`Trunk`](handle::Trunk).
 
 pub(crate) mod closed;
 pub(crate) mod conn;
