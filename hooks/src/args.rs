@@ -25,8 +25,8 @@ impl Args {
             match word.to_str() {
                 Some("--socket") => socket = words.next().map(PathBuf::from),
                 Some("--record") => record = words.next().and_then(|r| r.into_string().ok()),
-                // The config.json files of older releases have this flag name. For a value that
-                // cannot be parsed the default applies: it must not fail a container.
+                // The flag keeps this name, since older releases wrote it to config.json. A value
+                // that cannot be parsed must not fail a container: the default applies.
                 Some("--patience") => {
                     timeout = words.next().and_then(|seconds| seconds.to_str()?.parse().ok())
                 }

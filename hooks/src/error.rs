@@ -11,7 +11,7 @@ pub(crate) enum Error {
     Usage(OsString),
     #[error("missing argument: {0}")]
     Missing(&'static str),
-    #[error("container state on stdin: {0}")]
+    #[error("cannot read the container state from stdin: {0}")]
     State(#[source] io::Error),
     #[error("container state on stdin is larger than {0} bytes")]
     StateTooLarge(u64),

@@ -24,19 +24,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Limit of the OCI state, in bytes: it holds the annotations of the container.
+/// Size limit of the OCI state in bytes. The state contains the annotations of the container, which
+/// may be large.
 const STATE_LIMIT: u64 = 4 << 20;
 /// Time limit of the reply if the command line has none. `nrid` has its own limit for each plugin.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit of the reply to `poststart` and `poststop`: nrid completes these events even if the
 /// hook no longer waits.
 const POST_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time limit for the next nrid to accept connections, for the hook `createRuntime`, whose failure
-/// fails the creation.
+/// Time that the hook `createRuntime` waits until an nrid accepts connections: systemd or a wrapper
+/// may be starting one. The other hooks do not wait, since their failure does not fail the
+/// container.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
-/// Limit of requests: an nrid may exit before its reply, and the next nrid may do so too.
+/// Limit of attempts to send the request: an nrid may exit before it replies, and so may the next.
 const ATTEMPTS: u32 = 3;
 /// Longest time without a sign of life from nrid. Short, since a `delete` waits for the `poststop`
 /// hook.
@@ -60,7 +62,7 @@ fn is_required(kind: HookKind) -> bool {
 }
 
 /// Whether the operator has switched NRI off (break-glass), by the file or by the environment
-/// variable. The environment here is the one that `config.json` gives the hook, else the runtime's.
+/// variable. The hook has the environment that `config.json` sets for it, else the runtime's.
 fn is_bypassed() -> bool {
     matches!(break_glass(&Environment::of_this_process()), BreakGlass::On)
 }

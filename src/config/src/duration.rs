@@ -7,7 +7,7 @@
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
-/// Error of parsing a duration.
+/// Error for a text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a duration, such as \"500ms\", \"5s\" or \"1m30s\"")]
 pub struct InvalidDuration(pub String);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_parsed_like_in_go() {
+    fn durations_are_parsed_as_in_go() {
         for (text, millis) in [
             ("5s", 5000),
             ("250ms", 250),

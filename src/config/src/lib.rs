@@ -1,8 +1,8 @@
-//! Parses the configuration file to typed values; all programs use the same defaults.
+//! Parses the configuration file into typed values; all programs use the same defaults.
 //!
 //! The caller reads the file; this crate only parses. Start from [`Config::parse`]. A missing file
-//! means [`Config::default`]; programs that must not fail because of an
-//! older file use [`Config::parse_with_mistakes`]. [`key_reference`] describes every key.
+//! means [`Config::default`]. [`Config::parse_with_mistakes`] also accepts mistakes that earlier
+//! releases accepted. [`key_reference`] describes every key.
 
 #![forbid(unsafe_code)]
 

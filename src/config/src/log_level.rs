@@ -1,6 +1,7 @@
-//! `[log] level`: a level, or tracing's list of levels for parts of `nrid`.
+//! `[log] level`: a level, or a list of levels for parts of `nrid` (tracing calls them targets).
 //!
-//! tracing takes any other word as the name of a part of the program, and then logs nothing else.
+//! An unknown level must be an error here: tracing takes any other word as the name of a target,
+//! and then logs nothing but that target.
 
 use serde::{
     Deserializer,
@@ -14,7 +15,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// Another name of the level `warn`.
 const WARNING: &str = "warning";
 
-/// Text of the error of an unknown level.
+/// Part of the error message about an unknown level, by which [`is_unknown_level`] finds it.
 const NOT_A_LEVEL: &str = " is not a level; known levels";
 
 /// Reads a level in upper or lower case, or a list such as `info,nri_wire=debug`.
@@ -44,7 +45,8 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::
     d.deserialize_str(LevelVisitor)
 }
 
-/// Whether an error of [`deserialize`] is that of an unknown level: errors of serde are texts.
+/// Whether `message` is the error of [`deserialize`] about an unknown level. The text is compared,
+/// since errors that pass through serde have no type.
 pub(crate) fn is_unknown_level(message: &str) -> bool {
     message.contains(NOT_A_LEVEL)
 }

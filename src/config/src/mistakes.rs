@@ -1,17 +1,17 @@
-//! Mistakes that do not prevent a start: levels of the log that do not exist, and relative paths.
-//! Earlier releases accepted both, so that an error would stop a node after an upgrade. A check and
-//! a reload refuse them.
+//! Mistakes that do not prevent a start: unknown log levels and relative paths. Earlier releases
+//! accepted both, and a refused file would stop a node after an upgrade. `nrid --check` and a
+//! reload do refuse them.
 
 use crate::{ConfigError, log_level, model::Config, paths};
 use std::ops::Range;
 
-/// Maximum number of mistakes: the text is parsed once for each.
+/// Maximum number of mistakes: the text is parsed again after each one.
 const MAX_MISTAKES: usize = 16;
 
 impl Config {
     /// Parses the text of a configuration file like [`Config::parse`], but replaces an unknown
-    /// level of the log by `info`, and takes relative paths as relative to `/`: all callers must
-    /// find the same files, whatever their working directory is. Returns these mistakes, too.
+    /// log level by `info`, and takes relative paths as relative to `/`: all callers must find the
+    /// same files, whatever their working directory is. Also returns an error for each mistake.
     ///
     /// # Errors
     /// Any other error, or too many mistakes.
@@ -36,8 +36,8 @@ impl Config {
     }
 }
 
-/// Corrects the value at `span`, and returns what a start uses instead; `None` if the value cannot
-/// be corrected.
+/// Corrects the value at `span`, and returns a text about the value that a start uses instead;
+/// `None` if the value cannot be corrected.
 fn correct(message: &str, text: &mut String, span: Range<usize>) -> Option<&'static str> {
     if log_level::is_unknown_level(message) {
         text.replace_range(span, "\"info\"");

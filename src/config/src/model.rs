@@ -34,7 +34,7 @@ pub struct Config {
     /// pause.
     #[serde(alias = "plugin-restart-backoff-limit", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff_limit: Duration,
-    /// Socket for external plugins, in addition to those in the state directory; empty: none.
+    /// Socket for external plugins, in addition to the sockets in the state directory; empty: none.
     /// Default: `/var/run/nri/nri.sock`, if no engine with built-in NRI is installed.
     #[serde(alias = "socket-path", deserialize_with = "paths::absolute_or_empty")]
     pub socket_path: Option<PathBuf>,
@@ -42,8 +42,8 @@ pub struct Config {
     /// the host, a directory of the user otherwise.
     #[serde(alias = "state-dir", deserialize_with = "paths::absolute_option")]
     pub state_dir: Option<PathBuf>,
-    /// Time that a wrapper waits for an `nrid` that it starts, and for a sign of life of a running
-    /// one.
+    /// Time that a wrapper waits for an `nrid` that it starts, and for a sign of life of an `nrid`
+    /// that runs.
     #[serde(alias = "start-timeout", deserialize_with = "duration::deserialize")]
     pub start_timeout: Duration,
     /// Time after which an idle `nrid` exits. Default: never.
@@ -122,7 +122,7 @@ pub enum AdaptedBy {
     /// The engine's NRI while it is enabled, else `nrid`. For Docker always `nrid`.
     #[default]
     Auto,
-    /// The engine's NRI: `nrid` passes its containers through unchanged.
+    /// The engine's NRI: `nrid` passes the engine's containers through unchanged.
     Engine,
     /// `nrid`, even if the engine's NRI is enabled.
     #[serde(rename = "ours")]
@@ -133,7 +133,7 @@ pub enum AdaptedBy {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RuntimeSettings {
-    /// The real runtime. A bare name is searched in PATH.
+    /// The real runtime. A bare name is looked up in PATH and the standard directories.
     #[serde(deserialize_with = "paths::program_option")]
     pub path: Option<PathBuf>,
     /// Names to try, in order, when `path` is not set. Default: runc, crun, youki.
@@ -194,8 +194,8 @@ pub struct OptOutSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ValidatorSettings {
-    /// Whether the other keys take effect, and the annotation `required-plugins.noderesource.dev`
-    /// of pods.
+    /// Whether the other keys and the annotation `required-plugins.noderesource.dev` of pods take
+    /// effect.
     pub enable: bool,
     /// Refuse OCI hooks.
     #[serde(alias = "reject-oci-hook-adjustment")]
@@ -249,8 +249,8 @@ pub struct ClassSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CdiSettings {
-    /// Directories of specification files; where two define a device, the later one takes
-    /// precedence.
+    /// Directories of specification files. If two directories define the same device, the later
+    /// directory takes precedence.
     #[serde(alias = "spec-dirs", deserialize_with = "paths::absolute_list")]
     pub spec_dirs: Vec<PathBuf>,
 }

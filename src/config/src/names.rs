@@ -4,9 +4,9 @@
 //! with both.
 
 /// Groups of fields that plugins can change: the fields of the protocol, `update` (of containers
-/// other than the container of the event) and `evict`. `resources` includes all `resources.…`, but
-/// to allow it does not allow `resources.devices`. Annotations that change the behaviour of
-/// runtimes, such as `org.systemd.property.…`, need `runtime_annotations`, too.
+/// other than the container of the event) and `evict`. `resources` stands for all `resources.…`,
+/// except that allowing `resources` does not allow `resources.devices`. Annotations that change the
+/// behaviour of runtimes, such as `org.systemd.property.…`, need `runtime_annotations`, too.
 pub const FIELD_GROUPS: &[&str] = &[
     "annotations",
     "args",

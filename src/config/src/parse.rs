@@ -1,4 +1,4 @@
-//! Parses text to [`Config`]; errors have line and column.
+//! Parses text into a [`Config`]; errors have line and column.
 
 use crate::model::Config;
 use std::ops::Range;
@@ -25,8 +25,8 @@ impl Config {
         Self::parse_with_span(text).map_err(|(error, _)| error)
     }
 
-    /// Parses like [`Config::parse`]. The error comes with the range of the wrong value in `text`,
-    /// if it is one.
+    /// Parses like [`Config::parse`]. The error comes with the range in `text` that the TOML parser
+    /// reports, if any.
     pub(crate) fn parse_with_span(text: &str) -> Result<Self, (ConfigError, Option<Range<usize>>)> {
         let config: Self =
             toml::from_str(text).map_err(|e| (ConfigError::at(text, &e), e.span()))?;
@@ -40,7 +40,7 @@ impl Config {
 }
 
 impl ConfigError {
-    /// Error of a second policy for the same plugins: only one could apply.
+    /// Error of a second policy for the same plugins: only one of the two could apply.
     fn second_policy(text: &str, index: usize, pattern: &str) -> Self {
         let tables = text
             .lines()
@@ -98,7 +98,7 @@ mod tests {
         );
     }
 
-    /// tracing takes an unknown level as the name of a part of the program, and logs nothing else.
+    /// tracing would take an unknown level as the name of a target, and log nothing else.
     #[test]
     fn an_unknown_log_level_is_refused() {
         for level in ["loud", "", "info,verbose", "nri_wire=all"] {
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// A relative path would be another file for each caller.
+    /// A relative path would name a different file for each caller.
     #[test]
     fn a_relative_path_is_refused() {
         let absolute = "an absolute path";
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn dashes_work_like_underscores_and_bare_numbers_are_seconds() {
+    fn keys_may_have_dashes_and_bare_numbers_are_seconds() {
         let config = Config::parse(
             "plugin-path = '/p'\nplugin-request-timeout = 3\n\
              plugin_registration_timeout = '250ms'\ndisable-connections = true\n",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_set_to_auto_engine_or_ours() {
+    fn the_keys_of_engines_accept_auto_engine_and_ours() {
         let config = Config::parse("[engines]\ncontainerd = 'ours'\ncrio = 'engine'\n").unwrap();
         let (ours, engine, auto) = (AdaptedBy::Nrid, AdaptedBy::Engine, AdaptedBy::Auto);
         assert_eq!(config.engines, EngineSettings { containerd: ours, crio: engine, docker: auto });

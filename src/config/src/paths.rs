@@ -1,5 +1,5 @@
-//! Paths in the configuration. A relative path would be another file for each caller: wrappers run
-//! in the working directory of their engine, `nrid` in that of whoever started it.
+//! Paths in the configuration. A relative path would name a different file for each caller: a
+//! wrapper has the working directory of its engine, `nrid` that of the process that started it.
 
 use serde::{
     Deserialize, Deserializer,
@@ -7,7 +7,7 @@ use serde::{
 };
 use std::{fmt, path::PathBuf};
 
-/// A kind of path: what it is called in errors, and whether a text is one.
+/// A kind of path: its name in errors, and the check whether a text is such a path.
 type PathKind = (&'static str, fn(&str) -> bool);
 
 const ABSOLUTE: PathKind = ("an absolute path", |text| text.starts_with('/'));
@@ -17,7 +17,7 @@ const PROGRAM: PathKind = ("an absolute path or a name without slashes", |text| 
     text.starts_with('/') || !(text.is_empty() || text.contains('/'))
 });
 
-/// Reads a text of one kind; a visitor, so that an error has the line and column of the text.
+/// Reads a path of one kind. It is a visitor, so that an error has the line and column of the path.
 struct PathVisitor(PathKind);
 
 impl Visitor<'_> for PathVisitor {
@@ -36,8 +36,8 @@ impl Visitor<'_> for PathVisitor {
     }
 }
 
-/// Whether an error of this file is that of a relative path, and not of an empty text: errors of
-/// serde are texts.
+/// Whether `message` is an error of [`PathVisitor`] about a relative path, and not about an empty
+/// text. The text is compared, since errors that pass through serde have no type.
 pub(crate) fn is_relative(message: &str) -> bool {
     let kinds = [ABSOLUTE, ABSOLUTE_OR_EMPTY, PROGRAM];
     let is_kind = |(name, _): PathKind| message.ends_with(&format!(" is not {name}"));
@@ -63,7 +63,7 @@ pub(crate) fn absolute_or_empty<'de, D: Deserializer<'de>>(
     d.deserialize_str(PathVisitor(ABSOLUTE_OR_EMPTY)).map(Some)
 }
 
-/// Reads the path of a program, or a name that is searched in directories.
+/// Reads the path of a program, or a name that is looked up in PATH and the standard directories.
 pub(crate) fn program<'de, D: Deserializer<'de>>(d: D) -> Result<PathBuf, D::Error> {
     d.deserialize_str(PathVisitor(PROGRAM))
 }

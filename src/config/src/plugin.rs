@@ -83,10 +83,11 @@ pub struct PluginPolicy {
     /// User of a launched plugin. Default: the user of `nrid`.
     #[serde(default)]
     pub user: Option<User>,
-    /// Capabilities that a launched plugin keeps. Default: those of `nrid` that its user may have.
+    /// Capabilities that a launched plugin keeps. Default: the capabilities of `nrid` that the
+    /// plugin's user may have.
     #[serde(default)]
     pub capabilities: Option<Vec<Capability>>,
-    /// Whether a launched plugin and its children run with no_new_privs.
+    /// Whether a launched plugin and its children run with `no_new_privs` (prctl(2)).
     #[serde(default, alias = "no-new-privs")]
     pub no_new_privs: bool,
     /// Resource limits of a launched plugin. Default: the limits of `nrid`.

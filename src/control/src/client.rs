@@ -39,8 +39,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for a process to exit after it has closed a connection.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Limit of attempts to reach the next `nrid` while an `nrid` of another protocol is being
-/// replaced: with the pauses, 10 seconds.
+/// Limit of attempts to reach the next `nrid` while an `nrid` with another protocol version is
+/// being replaced: with the pauses, 10 seconds.
 const RECONNECTS: u32 = 200;
 /// Pause before each attempt, since the previous `nrid` may still accept connections.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
@@ -119,9 +119,10 @@ impl Client {
         }
     }
 
-    /// Sends the first request of a connection and waits for the reply. If an `nrid` of another
-    /// protocol replies that the installed program is about to replace it, that `nrid` has not
-    /// handled the request: the request is sent again to the next `nrid`, over a new connection.
+    /// Sends the first request of a connection and waits for the reply. If an `nrid` with another
+    /// protocol version replies that the installed program is about to replace it, that `nrid` has
+    /// not handled the request. Then the request is sent again to the next `nrid`, over a new
+    /// connection.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -152,7 +153,7 @@ impl Client {
     /// As [`Client::call`].
     pub fn ping(&mut self) -> Result<(), ClientError> {
         match self.call(&Request::Ping, &[]) {
-            // An nrid that exits closes the connection, too, and no other one listens yet.
+            // An nrid that exits closes the connection, too; then connecting again fails.
             Err(closed @ ClientError::Frame(FrameError::Closed)) => {
                 self.connect_again().map_err(|_| closed)?;
                 self.call(&Request::Status, &[]).map(drop)
@@ -292,7 +293,7 @@ fn check_peer_user(uid: u32, own_uid: u32) -> io::Result<()> {
     if uid == 0 || uid == own_uid {
         return Ok(());
     }
-    let why = format!("user {uid} listens there, who is neither root nor user {own_uid}");
+    let why = format!("user {uid} listens there, but only root and user {own_uid} are trusted");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 
@@ -308,7 +309,7 @@ mod tests {
         }
         for (uid, own_uid) in [(1000, 0), (65534, 1000)] {
             let refused = check_peer_user(uid, own_uid).unwrap_err();
-            // An error that means a missing nrid would make the caller start another one.
+            // NotFound or ConnectionRefused would make the caller start another nrid.
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
             assert!(
                 refused.to_string().contains(&format!("user {uid} listens there")),
@@ -350,8 +351,8 @@ mod tests {
         assert!(begin.elapsed() >= EXIT_TIMEOUT && begin.elapsed() < EXIT_TIMEOUT * 10);
     }
 
-    /// Starts a listener that calls `serve` for each connection. All connections after the first
-    /// request a sign of life.
+    /// Starts a listener that calls `serve` with the number of each connection. A client sends its
+    /// request over connection 0, and a ping over each later one.
     fn listener(path: &Path, serve: impl Fn(usize, UnixStream) + Send + 'static) {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {
@@ -386,7 +387,7 @@ mod tests {
             "{e}"
         );
 
-        // A busy nrid replies after the third sign of life, as with a slow plugin.
+        // This nrid replies after its third sign of life, like one that waits for a slow plugin.
         let busy = dir.path().join("busy");
         let pending = std::sync::Mutex::new(None);
         listener(&busy, move |n, stream| match n {
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_of_an_nrid_that_knows_only_status_succeeds() {
+    fn a_ping_succeeds_if_nrid_knows_only_the_status_request() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let (sender, requests) = std::sync::mpsc::channel();
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_the_own_user_is_connected_to() {
+    fn connecting_to_a_socket_of_the_own_user_succeeds() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let _listener = UnixListener::bind(&path).unwrap();

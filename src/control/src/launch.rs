@@ -1,10 +1,10 @@
 //! Connects to `nrid`, and starts it if it does not run: once, even if several processes try.
 //!
-//! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; other starters
-//! wait for the lock and then find `nrid` running. The wait for the lock counts toward the
-//! launcher's timeout, so that starters do not wait one after the other for an `nrid` that hangs.
-//! `nrid --background` itself makes the new process independent of its starter (session,
-//! descriptors, cgroup).
+//! A process holds `start.lock` while it starts `nrid` and waits until `nrid` is ready; other
+//! processes wait for the lock and then find `nrid` running. The wait for the lock counts toward
+//! [`Launcher::timeout`], so that the processes do not wait one after the other for an `nrid` that
+//! hangs. `nrid --background` itself makes the daemon independent of the process that started it
+//! (session, descriptors, cgroup).
 
 use crate::{
     client::{Client, ClientError},
@@ -122,12 +122,13 @@ impl Launcher {
         if !is_locked {
             return Err(LaunchError::Timeout(self.timeout));
         }
-        // Another starter may have been faster.
+        // Another process may have started nrid while this one waited for the lock.
         match self.connect() {
             Err(ClientError::Connect(e)) if is_not_running(&e) => {}
             other => return Ok(other?),
         }
-        // A starter that was killed may also have started an nrid; the one that runs is used.
+        // A process that was killed may have started another nrid. If any nrid listens now, it is
+        // used, even if the start by this process failed.
         let started = self.spawn_and_wait(deadline);
         match self.connect() {
             Err(ClientError::Connect(e)) if is_not_running(&e) => {
@@ -256,7 +257,7 @@ mod tests {
     use super::*;
     use std::{fs, os::unix::fs::PermissionsExt};
 
-    /// Starts a program with this script. Returns the error and how long the start took.
+    /// Starts a shell script in place of nrid. Returns the error and how long the start took.
     fn start(dir: &Path, script: &str, timeout: Duration) -> (LaunchError, Duration) {
         let program = dir.join("nrid");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -267,9 +268,9 @@ mod tests {
         (launcher.connect_or_start().unwrap_err(), begin.elapsed())
     }
 
-    /// For programs that do not become ready.
+    /// Timeout for programs that do not become ready.
     const SHORT: Duration = Duration::from_millis(300);
-    /// For programs that fail before the timeout.
+    /// Timeout for programs that fail before it passes.
     const LONG: Duration = Duration::from_secs(1000);
 
     #[test]
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_another_starter_ends_with_the_timeout() {
+    fn waiting_for_the_start_lock_ends_with_the_timeout() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("s");
         fs::DirBuilder::new().mode(0o700).create(&state).unwrap();

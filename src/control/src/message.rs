@@ -232,7 +232,7 @@ pub struct Status {
     /// Path of the program when `nrid` started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<OsText>,
-    /// Whether the path of `program` now has another program or none.
+    /// Whether the file at the path of `program` was replaced or removed since `nrid` started.
     #[serde(default)]
     pub program_replaced: bool,
     /// Reason why the last restart failed.
@@ -250,7 +250,7 @@ pub struct Status {
     /// Conditions of the host that limit what `nrid` can do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// Policies (`[[plugin]] match`) that match no known plugin.
+    /// Values of `match` of the policies (`[[plugin]]`) that match no known plugin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_policies: Vec<String>,
     /// Reason why `due` and `idle_policies` are unknown: the plugin directory cannot be listed.
@@ -285,7 +285,7 @@ pub struct Reloaded {
     pub needs_restart: Vec<String>,
     /// Further remarks.
     pub notes: Vec<String>,
-    /// Paths in the configuration that lead to nothing, with key and effect.
+    /// Paths in the configuration at which nothing usable exists, with key and effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }
@@ -331,8 +331,8 @@ pub struct VerifiedResource {
     pub wanted: String,
     /// Content of the file, or the reason why it cannot be read.
     pub found: Result<String, String>,
-    /// Whether the content is equivalent to the expected one: the kernel rounds some values, and
-    /// accepts several forms of others.
+    /// Whether the content is equivalent to the expected content: the kernel rounds some values,
+    /// and accepts several forms of others.
     #[serde(rename = "in_force")]
     pub effective: bool,
     /// The plugin that set the field; `None` if the engine did.

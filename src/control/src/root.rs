@@ -1,4 +1,5 @@
-//! Root directories of runtimes as keys: all paths of one directory must become the same key.
+//! Resolves the root directories (`--root`) of runtimes. The root is a part of a container's key,
+//! so all paths of one directory must give the same text.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -21,7 +21,7 @@ pub(crate) enum CtlError {
     Refused(String),
     #[error("nrid sent an unexpected reply: {0:?}")]
     UnexpectedReply(Box<Reply>),
-    #[error("nrid does not run ({0}), its containers are unknown; `nrictl start` starts it")]
+    #[error("nrid does not run ({0}), so its containers are unknown; `nrictl start` starts it")]
     NotRunning(PathBuf),
     #[error(
         "nrid (pid {pid}) runs, but does not listen on {}; `nrictl restart` replaces it",
@@ -32,7 +32,7 @@ pub(crate) enum CtlError {
     Signal(i32, #[source] std::io::Error),
     #[error("nrid did not stop in time")]
     NotStopped,
-    #[error("the previous nrid keeps running, the next one cannot run: {0}")]
+    #[error("the restart failed, and the previous nrid keeps running: {0}")]
     NotRestarted(String),
     #[error(transparent)]
     Install(#[from] InstallError),

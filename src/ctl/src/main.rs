@@ -47,7 +47,7 @@ enum Command {
     /// Have nrid read its configuration again, and launch, relaunch and stop plugins as the
     /// configuration and the plugin directory require. Other plugins and all containers stay as
     /// they are. An invalid configuration changes nothing. Exit code 3 if nrid does not run, 4 if a
-    /// plugin could not be launched or a path in the configuration leads to nothing.
+    /// plugin could not be launched or a path in the configuration does not exist.
     Reload {
         /// Print JSON.
         #[arg(long)]
@@ -55,8 +55,8 @@ enum Command {
     },
     /// Replace the running nrid by the installed one, in the same process: requests in progress are
     /// finished, callers wait, records and containers stay. Launched plugins are launched again,
-    /// others have to reconnect. If the installed nrid cannot run, the running nrid continues.
-    /// Starts nrid if it does not run.
+    /// and other plugins have to reconnect. If the installed nrid cannot run, the running nrid
+    /// continues. Starts nrid if it does not run.
     Restart,
     /// Check the installation: configuration, programs, plugin sockets and their processes, and
     /// for each engine whether its own NRI or ours adapts its containers. Exit code 4 if there is
@@ -81,7 +81,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show nrid, its plugins, and how many containers it has. Exit code 3 if nrid does not run.
+    /// Show the state of nrid, its plugins, and the number of its containers. Exit code 3 if nrid
+    /// does not run.
     Status {
         /// Print JSON.
         #[arg(long)]

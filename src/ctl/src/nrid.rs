@@ -72,7 +72,7 @@ fn terminate(nrid: &NridLocation, pid: i32) -> Result<(), CtlError> {
         Err(Errno::SRCH) => return Ok(()),
         Err(e) => return Err(signal_error(e)),
     };
-    // Searched again: before the pidfd was open, the id may have passed to another process.
+    // Checked again: before the pidfd was open, the id may have passed to another process.
     if lock_holder(nrid) != Some(pid) {
         return Ok(());
     }

@@ -4,8 +4,8 @@ use crate::output::output;
 use nri_control::{Reloaded, printable};
 use std::io::{self, Write};
 
-/// Prints the result as text or as JSON. Returns false if a plugin could not be launched, or a path
-/// in the configuration leads to nothing.
+/// Prints the result as text or as JSON. Returns false if a plugin could not be launched, or if
+/// nothing usable exists at a path in the configuration.
 ///
 /// # Errors
 /// Standard output cannot be written to.

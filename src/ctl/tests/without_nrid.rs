@@ -60,8 +60,8 @@ fn doctor_reports_values_that_a_start_corrects() {
     }
 }
 
-/// A process that holds the lock of the state directory, as an nrid does whose sockets were
-/// removed. Killed when it is dropped.
+/// A process that holds the lock of the state directory, like an nrid whose sockets were removed.
+/// Killed when it is dropped.
 struct Holder(Child);
 
 impl Holder {
@@ -122,7 +122,7 @@ impl FakeDockerd {
         let mut command = Command::new(program);
         command.args(["-c", "echo ready; read line", "dockerd", "--config-file"]).arg(file);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // Its name and command line are set during exec, after the return of `spawn`.
+        // The kernel sets the process's name and command line after `spawn` may have returned.
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut String::new()).unwrap();
         Self(child)

@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Returns the values of an option, which has these names, in the order of the command line. Finds
-/// the forms `--name value`, `--name=value` and those with one `-`.
+/// Returns the values of the option that has any of `names`, in the order of the command line.
+/// Finds the forms `--name value` and `--name=value`, also with a single `-`.
 pub(crate) fn option_values<'a>(arguments: &'a [String], names: &[&str]) -> Vec<&'a str> {
     let mut arguments = arguments.iter().skip(1);
     let mut values = Vec::new();
@@ -24,8 +24,8 @@ pub(crate) fn option_values<'a>(arguments: &'a [String], names: &[&str]) -> Vec<
     values
 }
 
-/// Returns the absolute form of a path that a process was given. It is valid in the root directory
-/// of that process.
+/// Makes a path from the command line of a process absolute. The result is valid in the root
+/// directory of that process.
 pub(crate) fn absolute(pid: i32, path: &Path) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_else(|_| "/".into()).join(path)
 }

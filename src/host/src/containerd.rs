@@ -1,8 +1,8 @@
 //! Whether the NRI of a running containerd is on.
 //!
 //! containerd's API does not tell: it lists the NRI plugin as loaded whether NRI is on or off (seen
-//! with 1.7 and 2.1). So NRI counts as on if the process listens on the NRI socket, or if its
-//! configuration enables NRI without a socket.
+//! with 1.7 and 2.1). So NRI counts as on if containerd listens on the NRI socket, or if
+//! containerd's configuration enables NRI without a socket.
 
 use crate::command_line::{absolute, in_root, option_values, root_of};
 use glob::glob;
@@ -76,7 +76,7 @@ pub fn on_by_default(version: &str) -> bool {
 pub struct NriConfig {
     /// Key `disable`; `None` if it is not set, so that the default of the version applies.
     pub disable: Option<bool>,
-    /// Whether `disabled_plugins` has the NRI plugin.
+    /// Whether `disabled_plugins` lists the NRI plugin.
     pub not_loaded: bool,
     /// Whether NRI opens no socket even if it is on.
     pub disable_connections: bool,

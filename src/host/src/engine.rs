@@ -52,12 +52,12 @@ pub fn running_engines() -> Vec<RunningEngine> {
 }
 
 /// Returns the process id of an engine whose own NRI launches the plugins in `plugin_path` in place
-/// of `nrid`. Never that of dockerd: `nrid` adapts Docker's containers even while Docker's NRI is
-/// on, so it needs its plugins.
+/// of `nrid`. It is never dockerd: `nrid` adapts Docker's containers even while Docker's NRI is on,
+/// so `nrid` needs these plugins.
 pub fn launcher_of(plugin_path: &Path) -> Option<i32> {
     let launches = |nri| match nri {
         NriState::On { plugin_path: Some(path), .. } => path == plugin_path,
-        // All engines have the same default.
+        // All engines but Docker have the same default directory.
         NriState::On { plugin_path: None, .. } => plugin_path == Path::new(PLUGIN_DIR),
         NriState::Off => false,
     };
@@ -129,7 +129,7 @@ mod tests {
         let mut command = Command::new(program);
         command.args(["-c", "echo ready; read line", DOCKERD, &flag]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // Its name and command line are set during exec, after the return of `spawn`.
+        // The kernel sets the process's name and command line after `spawn` may have returned.
         let mut output = BufReader::new(child.stdout.take().unwrap());
         output.read_line(&mut String::new()).unwrap();
         let pid = child.id() as i32;

@@ -36,8 +36,8 @@ pub enum MountPropagation {
     Private,
 }
 
-/// Returns the mounts that this process sees, in the order of the table; of mounts on one point,
-/// the last is on top. Returns none if the table cannot be read.
+/// Returns the mounts that this process sees, in the order of the table. If several mounts have the
+/// same mount point, the last one is on top. Returns none if the table cannot be read.
 pub fn mounts() -> Vec<MountInfo> {
     parse_mounts(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
 }

@@ -1,8 +1,8 @@
 //! Proof that a container is the infra container of a Podman pod, by the program that it runs.
 //!
 //! Plugins do not adjust sandboxes, so a user must not be able to make another container look like
-//! one. `--cgroup-parent`, `--name` and annotations can give any container the OCI config of an
-//! infra container. The program is proof: an infra container runs `catatonit -P`, with the same
+//! a sandbox. `--cgroup-parent`, `--name` and annotations can give any container the OCI config of
+//! an infra container. The program is proof: an infra container runs `catatonit -P`, with the same
 //! bytes as the host's catatonit, or the image of `infra_image` in `containers.conf`.
 //!
 //! Podman up to 5.5 copies the program into an image that it builds, `localhost/podman-pause`;
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// A mount of a file system of the kernel.
+    /// Returns a mount of a file system that the kernel provides, such as tmpfs or proc.
     fn kernel_mount(kind: &str, destination: &str) -> CandidateMount {
         CandidateMount { source: kind.into(), destination: destination.into(), kind: kind.into() }
     }
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_over_the_program_counts_through_links_too() {
+    fn a_program_that_a_mount_covers_directly_or_through_links_is_no_proof() {
         let fixture = Fixture::new();
         symlink("/catatonit", fixture.path("rootfs/data/link")).unwrap();
         symlink("/bin", fixture.path("rootfs/sbin")).unwrap();

@@ -33,7 +33,7 @@ pub fn describe(pid: i32) -> String {
 
 /// Returns the name of a process; empty if it has exited.
 pub fn command_name(pid: i32) -> String {
-    // Names are bytes.
+    // A name may have any bytes.
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }

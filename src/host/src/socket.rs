@@ -13,7 +13,7 @@ use std::{
 
 /// Returns the id of the process that listens on a unix socket, by connecting to the socket.
 ///
-/// Does not block, though the queue of a stopped process may be full.
+/// Does not block, even if the process is stopped and its queue of connections is full.
 pub fn listener(socket: &Path) -> Option<i32> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;

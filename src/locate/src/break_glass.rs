@@ -1,5 +1,5 @@
-//! Break-glass: a variable or a file with which an operator disables NRI. The wrapper is then a
-//! plain call of the real runtime, and the hook does nothing.
+//! Break-glass: a variable or a file with which an operator disables NRI. The wrapper then only
+//! calls the real runtime, and the hook does nothing.
 
 use crate::{
     environment::Environment,

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_entry_of_a_name_is_its_value() {
+    fn a_variable_has_the_value_of_its_first_entry() {
         let environment =
             Environment::new(["A", "AB=1", "A=x=y", "A=z", "E="].map(Into::into).into());
         for (name, value) in [("A", Some("x=y")), ("AB", Some("1")), ("E", None), ("B", None)] {

@@ -1,5 +1,6 @@
-//! Paths in the configuration that lead to nothing. They are warnings: a runtime may be installed
-//! later, and the engine may see other mounts than the program that checks.
+//! Checks whether the paths in the configuration lead to usable programs, files and directories.
+//! Findings are only warnings: a runtime may be installed later, and the engine may see other
+//! mounts than the program that checks.
 
 use crate::{environment::Environment, runtime::find_configured};
 use nri_config::Config;
@@ -8,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A path that leads to nothing.
+/// A path at which nothing usable exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingPath {
     /// Key of the configuration.
@@ -25,8 +26,8 @@ impl fmt::Display for MissingPath {
     }
 }
 
-/// Returns the paths of a configuration that lead to nothing: of runtimes, of the plugin directory
-/// and of class files. Paths that have a default are checked only where the file sets them.
+/// Returns the paths of runtimes, of the plugin directory and of class files at which nothing
+/// usable exists. Paths that have a default are checked only if the configuration file sets them.
 pub fn missing_paths(config: &Config, environment: &Environment) -> Vec<MissingPath> {
     let runtime = &config.runtime;
     let named =

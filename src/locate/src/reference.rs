@@ -59,10 +59,10 @@ fn field_groups() -> String {
     let groups: Vec<String> = FIELD_GROUPS.iter().map(|group| format!("`{group}`")).collect();
     let text = [
         "## Field groups".to_owned(),
-        "Values of `allow` and `deny` of a policy. `resources` stands for all `resources.…`, but \
-         to allow it does not allow `resources.devices`; `update` for changes of other containers \
-         than the one that an event is about, and `runtime_annotations` for annotations that \
-         runtimes obey, such as \
+        "Values of `allow` and `deny` of a policy. `resources` stands for all `resources.…`, \
+         except that allowing `resources` does not allow `resources.devices`. `update` stands for \
+         changes of containers other than the container of the event, and `runtime_annotations` \
+         for annotations that change the behaviour of runtimes, such as \
          `org.systemd.property.…`. [Security](security.md#restrict-plugins) says what each group \
          can do."
             .to_owned(),

@@ -3,8 +3,8 @@
 use crate::{environment::Environment, paths::SEARCH_PATH};
 use std::path::{Path, PathBuf};
 
-/// Returns the directories of PATH, then the standard directories, which are needed since Podman
-/// leaves PATH unset for some verbs.
+/// Returns the directories of PATH, then the standard directories: Podman leaves PATH unset for
+/// some verbs.
 ///
 /// Relative entries are skipped: they would name programs in the working directory of an engine.
 pub fn search_dirs(environment: &Environment) -> Vec<PathBuf> {

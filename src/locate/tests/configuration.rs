@@ -8,7 +8,7 @@ fn the_configuration_reference_is_generated_from_the_code() {
     let expected = nri_locate::configuration_reference();
     assert!(
         std::fs::read_to_string(path).unwrap() == expected,
-        "cargo run -p nri-locate --example configuration > docs/configuration.md"
+        "outdated: run `cargo run -p nri-locate --example configuration > docs/configuration.md`"
     );
     let long = expected.lines().filter(|line| line.chars().count() > 100);
     assert_eq!(long.collect::<Vec<_>>(), [""; 0]);

@@ -4,8 +4,8 @@
 //! ```text
 //! logger [--idx NN] [--name NAME] [--socket PATH]
 //! ```
-//! The defaults are `--idx 00` and `--name logger`. A runtime that launches the plugin sets index
-//! and name instead.
+//! The defaults are `--idx 00` and `--name logger`. If a runtime launches the plugin, the runtime
+//! sets index and name.
 #![allow(clippy::print_stdout)] // the output of the program
 
 use nri_plugin::{
@@ -179,7 +179,7 @@ async fn main() -> Result<(), Failure> {
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
         if matches!(option.as_str(), "-h" | "--help") {
-            println!("An NRI plugin that prints every event as a line of JSON.");
+            println!("An NRI plugin that prints every event but validation as a line of JSON.");
             println!("Usage: logger [--idx NN] [--name NAME] [--socket PATH]");
             return Ok(());
         }

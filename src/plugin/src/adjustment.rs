@@ -140,8 +140,8 @@ impl Adjustment {
         self
     }
 
-    /// Sets a namespace, such as `network`, to the one at `path`, or to a new one if `path` is
-    /// empty.
+    /// Sets a namespace, such as `network`, to the namespace at `path`, or to a new namespace if
+    /// `path` is empty.
     pub fn add_namespace(&mut self, kind: impl Into<String>, path: impl Into<String>) -> &mut Self {
         let namespace =
             LinuxNamespace { type_: kind.into(), path: path.into(), ..Default::default() };

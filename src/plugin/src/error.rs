@@ -7,8 +7,8 @@ use std::{io, path::PathBuf};
 /// Error of a connection to a runtime, or of its session.
 #[derive(Debug, thiserror::Error)]
 pub enum StubError {
-    /// The plugin has no name or no index: the builder, the environment from a runtime that
-    /// launched the plugin, and the program's name lack it.
+    /// The plugin has no name or no index: neither the builder, nor the environment that a
+    /// launching runtime sets, nor the program's file name has it.
     #[error("the plugin has no {0}: set it, or name the program NN-name")]
     NoIdentity(&'static str),
     /// The name or index is invalid.

@@ -7,8 +7,8 @@ pub trait SetResources {
     /// Returns the resources of the message, and adds them if they are missing.
     fn resources(&mut self) -> &mut LinuxResources;
 
-    /// Sets the memory limit in bytes; -1 means unlimited. Unless the limit of memory and swap
-    /// ([`set_memory_swap`](Self::set_memory_swap)) is set, it gets the same value.
+    /// Sets the memory limit in bytes; -1 means unlimited. The limit of memory and swap together
+    /// gets the same value, unless [`set_memory_swap`](Self::set_memory_swap) sets it.
     fn set_memory_limit(&mut self, bytes: i64) -> &mut Self {
         memory(self).limit = opt(Some(bytes));
         self
@@ -124,8 +124,9 @@ pub trait SetResources {
         self
     }
 
-    /// Adds a rule of the device cgroup. [`Adjustment::add_device`](crate::Adjustment::add_device)
-    /// adds the rule for its device. Updates must not have rules.
+    /// Adds a rule of the device cgroup. A device that
+    /// [`Adjustment::add_device`](crate::Adjustment::add_device) adds needs no further rule.
+    /// Updates must not have rules.
     fn add_device_rule(&mut self, rule: LinuxDeviceCgroup) -> &mut Self {
         self.resources().devices.push(rule);
         self

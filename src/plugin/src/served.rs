@@ -32,10 +32,10 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
             return Err(ttrpc_error(&e));
         }
         let events = match self.plugin.events() {
-            // In the protocol, an empty set is all events of the runtime. Older runtimes refuse the
-            // numbers of events that they do not have.
+            // In the protocol, an empty set means all events of the runtime. A set with all events
+            // of this protocol version would be refused by older runtimes, which lack some of them.
             EventMask::ALL => EventMask::NONE,
-            // A runtime that does not send its version has no validation, with few exceptions.
+            // A runtime that does not send its NRI version has no validation, with few exceptions.
             events if events.is_empty() && request.NRI_version.is_empty() => events,
             events if events.is_empty() => {
                 let is_other = |event: &Event| *event != Event::VALIDATE_CONTAINER_ADJUSTMENT;

@@ -57,7 +57,7 @@ impl Session {
     }
 
     /// Returns the identity that the plugin registered with. A runtime that launched the plugin
-    /// uses the name of its file instead.
+    /// uses the name of the plugin's file instead.
     pub fn plugin(&self) -> &PluginId {
         &self.inner.plugin
     }

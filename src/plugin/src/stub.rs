@@ -11,8 +11,8 @@ use std::{
 };
 use tokio::net::UnixStream;
 
-/// Default sockets: first that of engines with NRI, then those of `nrid`, the last one of its
-/// earlier versions.
+/// Default sockets, in order: the socket of engines with built-in NRI, the socket of `nrid`, and
+/// the socket of earlier releases of `nrid`.
 pub const DEFAULT_SOCKETS: [&str; 3] = [
     "/var/run/nri/nri.sock",
     "/run/nri-container-runtime/plugins/nri.sock",
@@ -131,8 +131,8 @@ impl<P: Plugin> Builder<P> {
     /// plugin, possibly before this method returns.
     ///
     /// # Errors
-    /// If no socket accepts the connection, the runtime refuses the plugin, or its name or index is
-    /// missing or invalid.
+    /// If no socket accepts the connection, the runtime refuses the plugin, or the plugin's name or
+    /// index is missing or invalid.
     pub async fn connect(self) -> Result<Stub, StubError> {
         let is_explicit = self.stream.is_some() || !self.sockets.is_empty();
         let launched = if is_explicit { None } else { Launched::from_env()? };

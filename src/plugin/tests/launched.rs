@@ -23,7 +23,7 @@ fn example() -> PathBuf {
     tests.parent().unwrap().with_file_name("examples").join("adjust")
 }
 
-/// Waits for the exit of the plugin; a plugin exits after the end of its connection.
+/// Waits until the plugin exits, which it does after its connection has ended.
 async fn wait_for_exit(child: Child) -> Output {
     let wait = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
     timeout(TIMEOUT, wait).await.unwrap().unwrap()
@@ -63,7 +63,7 @@ async fn a_launched_plugin_takes_its_socket_and_identity_from_the_environment() 
         "log = {log:?}\nfilter.name = 'c'\ncreate.env.set = {{ A = 'b' }}\nupdate.shares = 9\n\
          create.resources.cpus = '0-1'"
     );
-    // In the protocol, an empty set is all events of the runtime.
+    // In the protocol, an empty set means all events of the runtime.
     assert_eq!(
         plugin.configure(TIMEOUT, &configure(&config)).await.unwrap().events,
         EventMask::NONE.bits()

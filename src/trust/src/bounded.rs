@@ -1,7 +1,7 @@
-//! Reads files that administrators or engines write: bounded, and regular files only.
+//! Reads files that administrators or engines write: only regular files, up to a size limit.
 //!
-//! A path may lead to a pipe, whose read blocks, to a device without an end, such as `/dev/zero`,
-//! or to a file that fills the memory.
+//! A path may lead to a pipe, which blocks a read, to a device without an end, such as `/dev/zero`,
+//! or to a file that would fill the memory.
 
 use rustix::fs::{OFlags, major, minor};
 use std::{
@@ -23,7 +23,7 @@ const NULL: (u32, u32) = (1, 3);
 /// The file cannot be read, is not a regular file ([`ErrorKind::InvalidInput`]), or is too large
 /// ([`ErrorKind::FileTooLarge`]). The error does not name the path.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // A device is not opened, since that may have an effect.
+    // The file is checked before it is opened, since opening a device may have an effect.
     check(&fs::metadata(path)?, limit)?;
     // The path may lead to another file now. O_NONBLOCK: opening a pipe does not block.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;

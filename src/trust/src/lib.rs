@@ -1,5 +1,5 @@
-//! Trust in files: whether other users can replace a file or write to it, and reads that a file
-//! cannot stop.
+//! Trust in files: whether other users can replace a file or write to it. Also bounded reads of
+//! files.
 //!
 //! Programs that run with our privileges, and the configuration that selects them, must not be
 //! writable by other users: plugins, their configuration, and ours. Start from [`Owners::check`],
@@ -217,8 +217,8 @@ fn is_unmapped(uid: u32) -> bool {
     overflow() == Some(uid) && !is_initial()
 }
 
-/// Whether files of other users are usual in a directory: everybody may make files in it (`/tmp`),
-/// or it holds directories that root made for users.
+/// Whether a directory may contain files of other users: everybody may make files in it (`/tmp`),
+/// or it contains directories that root made for users.
 fn others_may_own_entries(dir: Option<&Path>) -> bool {
     let Some(dir) = dir else { return false };
     let holds_users = ["/home", "/run/user"].iter().any(|users| dir == Path::new(users));
@@ -368,7 +368,7 @@ mod tests {
         assert!(Owners::root_and(4711).check(&dir.path("ours/changed")).is_ok());
     }
 
-    /// Set for the process of this test in a user namespace: the path to check.
+    /// Variable with the path to check, set if this test runs itself in a user namespace.
     const INNER: &str = "NRI_TRUST_TEST_PATH";
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
             return;
         }
         assert!(refused.contains("belongs to user 65534"), "{refused}");
-        // As `/usr` and `/etc` of the host.
+        // Only root may make files in `closed`, as in `/usr` and `/etc` of the host.
         assert!(inner("closed/theirs").contains("owner 65534: ok"));
     }
 

@@ -21,7 +21,7 @@ const DOCKER_NRI_CHOICES: &[(&str, &str)] = &[
     ("ours", "`nrid`, as with `\"auto\"`"),
 ];
 
-/// An entry of `[engines]`.
+/// Returns the description of a key of `[engines]`.
 const fn engine(
     name: &'static str,
     choices: &'static [(&'static str, &'static str)],
@@ -31,13 +31,13 @@ const fn engine(
     KeyDescription { name, kind: Choice(choices), default, example: "\"ours\"", text }
 }
 
-/// A switch that is off by default.
+/// Returns the description of a switch that is off by default.
 const fn switch(name: &'static str, text: &'static str) -> KeyDescription {
     let default = Value("false");
     KeyDescription { name, kind: Boolean, default, example: "true", text }
 }
 
-/// A timeout or pause with a default.
+/// Returns the description of a timeout or pause that has a default.
 const fn duration(
     name: &'static str,
     default: &'static str,
@@ -113,8 +113,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 "\"5s\"",
                 "\"10s\"",
                 "Time in which a plugin has to register after it was launched or has connected. \
-                 After a start of `nrid`, creations wait for as long for external plugins that \
-                 were connected before.",
+                 After a start of `nrid`, creations wait at most this long for external plugins \
+                 that were connected to the previous `nrid`.",
             ),
             duration(
                 "plugin_request_timeout",

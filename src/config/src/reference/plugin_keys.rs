@@ -44,7 +44,7 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             example: "\"ignore\"",
             text: "What happens to a container that the plugin should validate, and for which its \
                    verdict comes too late, not at all, or cannot be decoded. `on_failure` has no \
-                   effect on validation: a validator that can be stalled away would be none.",
+                   effect on validation: otherwise stalling a validator would bypass it.",
         },
         KeyDescription {
             name: "required",
@@ -119,10 +119,10 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
         KeyDescription {
             name: "capabilities",
             kind: List("List of capabilities, such as `net_admin`"),
-            default: Derived("the capabilities of `nrid` that its user may have."),
+            default: Derived("the capabilities of `nrid` that the plugin's user may have."),
             example: "[\"net_admin\"]",
-            text: "Capabilities that a launched plugin keeps; `[]`: none, as the policy for `*` \
-                   of new installations has it.",
+            text: "Capabilities that a launched plugin keeps; `[]` means none. New installations \
+                   have a policy for `*` with `[]`.",
         },
         KeyDescription {
             name: "no_new_privs",

@@ -54,7 +54,7 @@ pub enum KeyKind {
 pub enum DefaultValue {
     /// This value, as TOML.
     Value(&'static str),
-    /// No fixed value; a description of the effective one.
+    /// No fixed value: the description says what applies instead.
     Derived(&'static str),
     /// No default: the key must be set.
     Required,

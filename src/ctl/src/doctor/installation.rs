@@ -31,7 +31,7 @@ pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
         report.advise("Until it is corrected, reload and restart are refused.");
     }
     report.ok("configuration", file);
-    // Those of runtimes are reported with the programs.
+    // Missing runtimes are reported by `programs`.
     let missing = missing_paths(&nrid.config, &Environment::of_this_process());
     for missing in missing.iter().filter(|missing| !missing.key.starts_with("runtime")) {
         report.problem("configuration", missing.to_string());
@@ -53,8 +53,8 @@ pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     if !dirs.any(|dir| dir.join(HOOK).is_file()) {
         report.problem(HOOK, format!("it is neither beside nrid nor in {LIBEXEC_DIR}"));
         report.advise(
-            "Without the hook, plugins are not notified of containers of `run`, the verb that \
-             BuildKit uses.",
+            "Without the hook, plugins are not notified of containers that `run` creates, the verb \
+             that BuildKit uses.",
         );
     }
     let settings = &nrid.config.runtime;

@@ -27,7 +27,7 @@ pub(super) fn sockets(
     }));
     let mut seen: Vec<PathBuf> = Vec::new();
     for path in paths {
-        // `/var/run` is a link to `/run`: a socket with two paths is checked once.
+        // A socket that has two paths is checked once: `/var/run` is a link to `/run`.
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         if !seen.contains(&real) {
             seen.push(real);
@@ -59,7 +59,7 @@ fn socket(
             let owner =
                 engine.map_or_else(|| describe(pid), |e| format!("{} (process {pid})", e.name));
             let text = format!(
-                "{shown}: of {owner}, not of nrid; plugins that connect there do not see our \
+                "{shown}: {owner} listens, not nrid; plugins that connect there do not see our \
                  containers"
             );
             report.problem_if(is_listed, "socket", text);

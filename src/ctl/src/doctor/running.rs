@@ -57,7 +57,7 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     policies(report, nrid, &status.idle_policies);
 }
 
-/// Reports launched plugins that have all capabilities of `nrid`, as without a policy.
+/// Reports launched plugins that have all capabilities of `nrid`, as they have without a policy.
 fn unlimited_plugins(report: &mut DoctorReport, status: &Status) {
     let permitted = |pid: u32| {
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -77,8 +77,8 @@ fn unlimited_plugins(report: &mut DoctorReport, status: &Status) {
         format!("{}: launched with all capabilities of nrid", names.join(", ")),
     );
     report.advise(
-        "Their policies do not limit `capabilities`: docs/security.md says how, and what plugins \
-         need.",
+        "No policy limits them: set `capabilities` in their policies. docs/security.md says which \
+         capabilities plugins need.",
     );
 }
 
@@ -103,14 +103,14 @@ fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     if let Some(error) = &status.restart_error {
         report.problem(
             "nrid",
-            format!("the previous nrid keeps running, the next one failed: {error}"),
+            format!("the last restart failed, and the previous nrid keeps running: {error}"),
         );
         report.advise("`nrictl restart` tries again.");
     }
     let running = status.program.as_ref().map(|program| program.as_path().to_owned());
     let shown = running.as_deref().unwrap_or(Path::new("its program")).display();
     if status.program_replaced {
-        report.problem("nrid", format!("{shown} was replaced or removed since it started"));
+        report.problem("nrid", format!("{shown} was replaced or removed since nrid started"));
         report.advise("`nrictl restart`: containers keep running, records stay.");
     } else if status.version != own_version {
         report.problem(
@@ -156,7 +156,7 @@ fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status
     }
 }
 
-/// Reports why no `nrid` runs, and problems that would prevent its start.
+/// Reports why no `nrid` runs, and policies that match no file of the plugin directory.
 pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
     let failure = nrid.launcher.state_dir.join(START_FAILURE);
     match read_regular_text(&failure, MAX_CONFIG_FILE) {

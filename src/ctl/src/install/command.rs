@@ -30,10 +30,10 @@ use std::{
 };
 
 /// Help text that follows the arguments of both commands.
-const EXIT_CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed: nothing has changed, \
-                          unless the message names files that could not be restored, or only the \
-                          output failed; 2 wrong command line; 4 refused, and nothing has \
-                          changed.\n\
+const EXIT_CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed, and nothing has changed, \
+                          unless the message names files that could not be restored, or says that \
+                          standard output failed; 2 wrong command line; 4 refused, and nothing \
+                          has changed.\n\
                           No engine is restarted; the command that reloads or restarts the \
                           engine, if one is needed, is printed.";
 
@@ -151,7 +151,7 @@ impl Install {
         if own_config != Path::new(CONFIG_FILE) {
             let own_config = own_config.display();
             plan.notes.push(format!(
-                "engines call the wrapper without {own_config}: it reads {CONFIG_FILE} unless \
+                "engines do not pass {own_config} to the wrapper: it reads {CONFIG_FILE} unless \
                  {CONFIG_ENV} is in the engine's environment"
             ));
         }
@@ -164,8 +164,8 @@ impl Install {
 }
 
 impl Uninstall {
-    /// Runs the command; `own_config` is our configuration file, `state_dir` that of `nrid` if the
-    /// command line names it.
+    /// Runs the command; `own_config` is our configuration file, and `state_dir` the state
+    /// directory of `nrid` if the command line names it.
     ///
     /// # Errors
     /// The command is refused or fails. Nothing has changed then, except after
@@ -206,8 +206,7 @@ impl Uninstall {
         Ok(InstallReport::new(engine, self.common.dry_run, plan).uninstalled(engine))
     }
 
-    /// Fails if containers of the wrapper run, unless the command is forced. Returns a note on
-    /// them then.
+    /// Fails if containers of the wrapper run. With `--force`, returns a note about them instead.
     fn check_unused(
         &self,
         containers: Option<RunningContainers>,
@@ -240,7 +239,7 @@ impl CommonArgs {
         }
     }
 
-    /// Returns the absolute path of the engine's file, by which the manifest records it.
+    /// Returns the absolute path of the engine's file, as the manifest records it.
     fn engine_file(&self) -> Result<Option<PathBuf>, InstallError> {
         let Some(file) = &self.engine_config else { return Ok(None) };
         match &self.root {

@@ -14,12 +14,12 @@ use std::{
 
 /// Directory with a directory for each user who has logged in.
 const USER_DIRS: &str = "/run/user";
-/// Name of a user's state directory below the one in [`USER_DIRS`].
+/// Name of the state directory in each directory of [`USER_DIRS`].
 const USER_STATE_DIR: &str = "nri-container-runtime";
 /// Limit of the containers that a message names: more would hide the rest of it.
 const MAX_NAMED: usize = 5;
 
-/// The part of a record that is needed here.
+/// The part of a container's record that is needed here.
 #[derive(Debug, Deserialize)]
 struct ContainerEntry {
     key: EntryKey,
@@ -50,7 +50,7 @@ struct EntryContainer {
     name: String,
 }
 
-/// Running containers, by name where they have one.
+/// Running containers as messages show them: by name and id, or by id alone.
 #[derive(Debug)]
 pub(crate) struct RunningContainers(Vec<String>);
 
@@ -79,8 +79,8 @@ impl RunningContainers {
 }
 
 impl ContainerEntry {
-    /// Whether the container depends on the engine's configuration. `ctr` and nerdctl name the
-    /// wrapper by its path at each call.
+    /// Whether the container depends on the engine's configuration. Containers of `ctr` and nerdctl
+    /// do not: both take the path of the wrapper at each call.
     fn is_of(&self, engine: TargetEngine) -> bool {
         let is_cri = self.engine.cri.is_some();
         match engine {

@@ -13,7 +13,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Limit of symbolic links in a path, against loops: that of the kernel.
+/// Limit of symbolic links in a path, as in the kernel: links may form a loop.
 const MAX_LINKS: usize = 40;
 
 /// Base name of the wrapper.
@@ -33,8 +33,8 @@ impl InstallRoot {
         Ok(Self(dir.filter(|dir| dir != Path::new("/"))))
     }
 
-    /// Whether this is the machine's root: programs of engines are only run there, for their
-    /// version.
+    /// Whether this is the machine's root. Only there are programs of engines run, to get their
+    /// versions.
     pub(crate) fn is_machine(&self) -> bool {
         self.0.is_none()
     }
@@ -119,8 +119,8 @@ impl InstallRoot {
         names
     }
 
-    /// Whether a runtime's path names the wrapper, or a link to it. The wrapper itself may be
-    /// removed already.
+    /// Whether a runtime's path names the wrapper, or a link to it. The wrapper itself may already
+    /// be removed.
     pub(crate) fn is_ours(&self, path: &str) -> bool {
         let named = |path: &Path| path.file_name().is_some_and(|name| name == WRAPPER);
         let path = Path::new(path);

@@ -173,7 +173,7 @@ fn later_installations_add_to_earlier_ones() {
     assert!(
         !image.exists("/etc/nri-container-runtime") && !image.exists("/usr/local/bin/nri-crun")
     );
-    // With an edit between two installations; the third one has nothing to add.
+    // An edit between two installations is kept; the third installation has nothing to add.
     image.run_ok("install docker");
     image.edit(FILE, "true", "false");
     image.run_ok("install docker --default");

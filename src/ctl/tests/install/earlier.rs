@@ -1,6 +1,6 @@
-//! Installations in `earlier/` that an earlier version of nrictl, commit 43e9a1b, made with its
-//! manifests. `uninstall` restores the original files byte by byte, also around later edits, and
-//! `install` continues with the earlier manifest.
+//! Installations that an earlier version of nrictl (commit 43e9a1b) made; `earlier/` has their
+//! files and manifests. `uninstall` restores the original files byte by byte, also around later
+//! edits, and `install` continues with the earlier manifest.
 //!
 //! A file in `earlier/` has sections: the command, each file before the command, and each file and
 //! link after the command.
@@ -8,11 +8,11 @@
 use crate::image::{Image, Snapshot};
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-/// An installation.
+/// An installation by the earlier nrictl.
 struct Earlier {
     /// Name for assertion messages.
     name: String,
-    /// The command that made it.
+    /// The command that made the installation.
     command: String,
     engine: String,
     before: Vec<(String, String)>,
@@ -127,7 +127,7 @@ fn lines_added_to_an_earlier_drop_in_stay() {
     }
 }
 
-/// The same command changes nothing; another one adds to the installation.
+/// The same command changes nothing; another command adds to the installation.
 #[test]
 fn install_adds_to_an_earlier_installation() {
     for earlier in all() {

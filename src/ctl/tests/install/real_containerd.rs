@@ -1,5 +1,5 @@
-//! Configurations that real containerds read after an installation. `NRI_TEST_CONTAINERD` is a list
-//! of programs, separated by colons.
+//! What real containerd programs read from their configuration after an installation.
+//! `NRI_TEST_CONTAINERD` is a list of such programs, separated by colons.
 
 use crate::{
     containerd::{FILE, FILES, V2, V3},
@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// Returns the containerds of `NRI_TEST_CONTAINERD`, or the installed one.
+/// Returns the programs of `NRI_TEST_CONTAINERD`, or else the installed containerd.
 pub(crate) fn containerds() -> Vec<PathBuf> {
     let named = std::env::var_os("NRI_TEST_CONTAINERD");
     let installed = || {

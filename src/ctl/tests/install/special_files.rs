@@ -1,5 +1,5 @@
 //! Installation with unusual files and environments: devices, pipes, umasks, other working
-//! directories, files that an interrupted command has left.
+//! directories, temporary files of an interrupted command.
 
 use crate::image::{CRUN, Image, WRAPPER, skipped};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -51,7 +51,7 @@ fn devices_are_not_replaced() {
     fs::create_dir_all(image.at("/etc/containers/containers.conf.d")).unwrap();
     symlink("/dev/null", image.at("/etc/containers/containers.conf.d/10-vendor.conf")).unwrap();
     image.run_ok("install podman");
-    // A file that we changed, and that was masked since, is not replaced by `uninstall` either.
+    // `uninstall` does not replace the device either, if a file was masked after `install`.
     image.run_ok("install docker");
     fs::remove_file(image.at(DOCKER)).unwrap();
     symlink("/dev/null", image.at(DOCKER)).unwrap();

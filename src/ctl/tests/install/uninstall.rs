@@ -32,7 +32,7 @@ fn several_runtimes_are_removed_completely_after_an_edit() {
     }
 }
 
-/// Only the manifest records that nrictl switched an engine's NRI off.
+/// Without the manifest, nrictl does not know that it switched an engine's NRI off.
 #[test]
 fn notes_name_values_that_are_kept_without_a_manifest() {
     let kept = "kept, nrictl has no record of setting it";
@@ -72,7 +72,7 @@ fn notes_name_values_that_are_kept_without_a_manifest() {
 
 const RECORDS: &str = "/run/nri-container-runtime/containers";
 
-/// Writes the record of a container, and the process that it had when it was written.
+/// Writes the record of a container, whose process has this pid and the start time 77.
 fn record(image: &Image, engine: &str, id: &str, name: &str, pid: u32) {
     let cri = if engine == "containerd" { "\"/run/containerd/containerd.sock\"" } else { "null" };
     let record = format!(
@@ -83,7 +83,7 @@ fn record(image: &Image, engine: &str, id: &str, name: &str, pid: u32) {
     image.write(&format!("{RECORDS}/{id}.json"), record.as_bytes());
 }
 
-/// Writes what the kernel shows of a process, whose program has a name with parentheses.
+/// Writes `/proc/PID/stat` of a process whose program has a name with parentheses.
 fn process(image: &Image, pid: u32, state: char, start_time: u32) {
     let stat = format!("{pid} (a) b) {state} 1{} {start_time} 0 0\n", " 5".repeat(17));
     image.write(&format!("/proc/{pid}/stat"), stat.as_bytes());
@@ -120,14 +120,14 @@ fn uninstall_refuses_while_containers_of_the_engine_run() {
         }
         let output = image.run_ok(&format!("uninstall {engine} --force"));
         assert!(output.contains(&format!("note: {engine} has {containers}")), "{output}");
-        // Containers of the wrapper do not matter to an engine that does not have it.
+        // Running containers are ignored if the engine's files no longer have the wrapper.
         let output = image.run_ok(&format!("uninstall {engine}"));
         assert!(output.contains("nothing to do"), "{output}");
     }
 }
 
 #[test]
-fn containers_are_found_in_any_state_directory_and_not_all_named() {
+fn containers_are_found_in_any_state_directory_and_at_most_five_are_named() {
     let image = Image::new();
     image.run_ok("install podman");
     for id in 1..=7 {
@@ -144,7 +144,7 @@ fn containers_are_found_in_any_state_directory_and_not_all_named() {
         fs::create_dir_all(image.at(to)).unwrap();
         fs::rename(image.at(from).join("containers"), image.at(to).join("containers")).unwrap();
     };
-    // Those of a user, and of other directories that an option or the configuration names.
+    // The state directory of a user, then one that an option or the configuration names.
     move_to("/run/nri-container-runtime", "/run/user/1000/nri-container-runtime");
     check("");
     move_to("/run/user/1000/nri-container-runtime", "/srv/state");
@@ -153,7 +153,7 @@ fn containers_are_found_in_any_state_directory_and_not_all_named() {
     let own = format!("state_dir = \"/srv/state\"\n{}", own.unwrap_or_default());
     image.write(crate::image::CONFIG, own.as_bytes());
     check("");
-    // A record that cannot be read, or that is not a file, is none.
+    // A record that cannot be parsed, or that is not a file, is ignored.
     image.write("/srv/state/containers/broken.json", b"{");
     fs::create_dir(image.at("/srv/state/containers/directory.json")).unwrap();
     check("");

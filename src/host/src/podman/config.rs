@@ -1,9 +1,10 @@
-//! Reads the configuration of infra containers from `containers.conf`: image, and paths of the
-//! program.
+//! Reads the configuration of infra containers from `containers.conf`: the image, and the paths of
+//! the program.
 //!
 //! Files are read in Podman's order; the last value of a key counts. Files that other users can
-//! write are skipped, and directories with `$BINDIR` are ignored. Sources: containers/common,
-//! `pkg/config/new.go`, `pkg/config/config.go` (`FindInitBinary`, `FindHelperBinary`).
+//! write are skipped, and directories that contain `$BINDIR` are ignored. Sources:
+//! containers/common, `pkg/config/new.go`, `pkg/config/config.go` (`FindInitBinary`,
+//! `FindHelperBinary`).
 
 use nri_trust::{Owners, read_regular_text};
 use std::{
@@ -33,7 +34,8 @@ pub struct PodmanEnvironment {
 pub(super) struct ContainersConf {
     /// `infra_image`; `None` if it is not set, or empty.
     pub(super) infra_image: Option<String>,
-    /// Paths of `catatonit`: `init_path`, and those in the directories of `helper_binaries_dir`.
+    /// Paths of `catatonit`: `init_path`, and its paths in the directories of
+    /// `helper_binaries_dir`.
     pub(super) programs: Vec<PathBuf>,
 }
 
@@ -133,7 +135,7 @@ mod tests {
         assert_eq!(
             ContainersConf::read(&home).infra_image.as_deref(),
             Some("first"),
-            "the value of a file that every user can write counts"
+            "used a value of a file that every user can write"
         );
 
         let only = write("only.conf", "[engine]\ninfra_image = \"only\"\n");

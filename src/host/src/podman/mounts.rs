@@ -1,6 +1,6 @@
-//! Finds the file that the container's program will be after the runtime has made all mounts. The
-//! runtime follows links, also links inside earlier mounts, so the result is known only if no link
-//! can change a mount point.
+//! Finds the file that the runtime will execute as the container's program after it has made all
+//! mounts. The runtime follows links, also links inside earlier mounts, so the file is known only
+//! if no link can change a mount point.
 
 use super::files::{open_in_root, path_of};
 use nri_trust::Owners;

@@ -86,7 +86,8 @@ use std::{io::Write, path::PathBuf};
 const USAGE: &str = "\
 An NRI plugin that adjusts containers by the rules of a TOML file.
 Usage: adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
-If a runtime launches the plugin, the TOML is in its file in the plugin configuration directory.
+If a runtime launches the plugin as NN-name, the TOML is NN-name.conf in the directory of plugin
+configurations.
 src/plugin/examples/adjust/main.rs documents the keys.";
 
 #[tokio::main(flavor = "current_thread")]

@@ -65,8 +65,9 @@ impl Adjust {
 
 #[async_trait]
 impl Plugin for Adjust {
-    /// Subscribes to all events. Without a log there is nothing to do in a validation, and a
-    /// validator refuses containers while it hangs.
+    /// Subscribes to all events, but to validation only with a log: there is nothing else to do in
+    /// a validation, and a validator that hangs refuses containers. An empty set means all events
+    /// but validation.
     fn events(&self) -> EventMask {
         if self.log.is_some() || self.config().log.is_some() {
             EventMask::ALL

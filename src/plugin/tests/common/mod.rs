@@ -11,10 +11,11 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-/// Time limit of each step: long, so that no step times out on a loaded machine.
+/// Time limit of each call: long, so that no call times out on a loaded machine.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A runtime that refuses the plugin "unwanted", never replies to "ignored", and fails each update.
+/// A runtime that refuses the plugin "unwanted", never replies to the plugin "ignored", and reports
+/// each update as failed.
 struct TestRuntime {
     registered: UnboundedSender<RegisterPluginRequest>,
     requested: UnboundedSender<UpdateContainersRequest>,

@@ -87,7 +87,7 @@ impl ConfigFile {
         }
     }
 
-    /// Whether the text has comments that JSON does not allow.
+    /// Whether the file is JSON with comments, which the JSON standard does not allow.
     pub(crate) fn has_json_comments(&self) -> bool {
         matches!(&self.body, Body::Json(json) if json.has_comments())
     }

@@ -4,8 +4,8 @@
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
-/// Returns the new text, in which every line that the old text has too is copied from the old text
-/// with its line end. Comment lines that only the old text has are kept.
+/// Returns the new text. Lines that are also in the old text are copied from there with their line
+/// ends. Comment lines that only the old text has are kept.
 pub(super) fn merge(old: &str, new: &str) -> String {
     let newline = if old.contains("\r\n") { "\r\n" } else { "\n" };
     let old: Vec<&str> = old.split_inclusive('\n').collect();

@@ -1,8 +1,8 @@
-//! Edits of a TOML text. `toml_edit` places values; lines that it would write differently, such as
-//! those that end in CRLF, are taken from the original text.
+//! Edits of a TOML text. `toml_edit` places values; unchanged lines that it would write
+//! differently, such as lines that end in CRLF, are taken from the original text.
 //!
-//! New tables come last in the file: between two tables, a new one would come before comments that
-//! belong to the table above.
+//! New tables come last in the file: a new table between two others would be placed before comments
+//! that belong to the table above.
 
 use super::{
     error::{EditError, TextPosition},
@@ -169,7 +169,7 @@ fn table_at<'a>(top: &'a mut Table, path: &[String]) -> Option<&'a mut Table> {
     Some(table)
 }
 
-/// Returns the table at a path, or the first one of an array of tables.
+/// Returns the table at a path; of an array of tables, the first table.
 fn first_table_at<'a>(top: &'a mut Table, path: &[String]) -> Option<&'a mut Table> {
     let (last, tables) = path.split_last()?;
     match table_at(top, tables)?.get_mut(last)? {
@@ -179,8 +179,8 @@ fn first_table_at<'a>(top: &'a mut Table, path: &[String]) -> Option<&'a mut Tab
     }
 }
 
-/// Sets the value of a name. A table that exists keeps its other members. A new list of tables gets
-/// a header for each, so that an administrator can add another one.
+/// Sets the value of a name. A table that exists keeps its other members. Each table of a new list
+/// gets its own header (`[[name]]`), so that an administrator can add another table.
 fn insert(
     at: &mut dyn TableLike,
     name: &str,

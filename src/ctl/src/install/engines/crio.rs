@@ -93,7 +93,8 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     Ok(EngineNeeds { targets: vec![target], nri, usage, ..EngineNeeds::default() })
 }
 
-/// Returns the value at a path in the last file that has one, which takes precedence.
+/// Returns the value at a path. If several files have a value there, the last file takes
+/// precedence.
 fn effective_value(files: &[ConfigFile], at: &[String]) -> Option<Value> {
     files.iter().rev().find_map(|file| file.get(at).ok().flatten())
 }

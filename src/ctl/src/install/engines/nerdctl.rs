@@ -4,7 +4,7 @@
 use super::request::{EngineNeeds, InstallRequest};
 use crate::install::error::InstallError;
 
-/// Returns hints, and no change.
+/// Returns the commands that use the wrapper. No file changes.
 pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
     if request.default {
         return Err(InstallError::NoDefault { engine: "nerdctl" });

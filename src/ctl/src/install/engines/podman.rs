@@ -1,9 +1,9 @@
 //! Podman: a drop-in of `containers.conf`, read since 3.3 (`containers/common: pkg/config`), at
 //! each call. Drop-ins are merged key by key; a list replaces the list of earlier files.
 //!
-//! Podman gives `--log` only to runtimes in `runtime_supports_json`. Newer versions can append to a
-//! list, in a form that older ones do not parse. A list that replaces works in all versions, so
-//! ours repeats all items of the earlier lists.
+//! Podman passes `--log` only to runtimes in `runtime_supports_json`. Newer versions can append to
+//! a list, in a form that older versions do not parse. A list that replaces the earlier lists works
+//! in all versions, so our list repeats all their items.
 
 use super::{
     request::{EngineNeeds, FileTarget, InstallRequest},

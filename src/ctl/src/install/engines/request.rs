@@ -42,7 +42,7 @@ pub(crate) struct InstallRequest<'a> {
     /// The engine's file, if not the usual one.
     pub(crate) file: Option<&'a Path>,
     pub(crate) version: Option<EngineVersion>,
-    /// The runtime of `--name`, then those of `--runtime`.
+    /// The runtime of `--name`, then the runtimes of `--runtime`.
     pub(crate) runtimes: Vec<WrapperRuntime>,
     /// Whether the first runtime becomes the engine's default.
     pub(crate) default: bool,

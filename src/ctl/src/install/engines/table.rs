@@ -55,7 +55,7 @@ impl RuntimeTable {
         self.runtimes.iter().cloned().chain([name.to_owned()]).collect()
     }
 
-    /// Returns the name of the runtime at a path, if it is the path of one.
+    /// Returns the name of the runtime at a path; `None` if the path is not that of a runtime.
     pub(crate) fn runtime_name<'a>(&self, at: &'a [String]) -> Option<&'a str> {
         let (last, table) = at.split_last()?;
         (*table == self.runtimes).then_some(last)

@@ -1,7 +1,8 @@
 //! Performs a plan: every file is complete at every moment, and all of them change or none.
 //!
 //! First all new contents are written to temporary files in the directories of their targets
-//! (`new_file.rs`). Then each gets its final name; if a step fails, the earlier ones are undone.
+//! (`new_file.rs`). Then each file gets its final name; if a step fails, the earlier steps are
+//! undone.
 
 use super::{
     manifest::BACKUPS,

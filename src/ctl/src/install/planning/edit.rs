@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use std::path::{Component, Path, PathBuf};
 
 impl InstallPlan {
-    /// Sets the values of a target. Returns the bytes that the file will have, if any change.
+    /// Sets the values of a target. Returns the new bytes of the file; `None` if nothing changes.
     pub(crate) fn edit(
         &mut self,
         root: &InstallRoot,

@@ -42,7 +42,7 @@ impl KnownRuntimes {
 
     /// Whether the engine starts with this default runtime.
     fn can_be_default(&self, name: &str) -> bool {
-        // Podman takes paths of runtimes, dockerd paths and names of shims
+        // Podman takes paths of runtimes; dockerd takes paths, and names of shims
         // (`io.containerd.kata.v2`).
         let is_direct =
             name.starts_with('/') || self.engine == TargetEngine::Docker && name.contains('.');
@@ -50,7 +50,7 @@ impl KnownRuntimes {
         name.is_empty() || is_direct || is_reserved || self.names.contains(name)
     }
 
-    /// Returns the default that undoing a change would restore, if its runtime is missing.
+    /// Returns the default runtime that undoing a change would restore, if that runtime is missing.
     pub(super) fn missing<'a>(
         &self,
         table: Option<&RuntimeTable>,
@@ -60,8 +60,8 @@ impl KnownRuntimes {
         change.previous.as_ref()?.as_str().filter(|name| !self.can_be_default(name))
     }
 
-    /// Returns a note about the default of another file, which applies once ours is removed, if
-    /// its runtime is missing.
+    /// Returns a note if the default runtime will be missing: after our default is removed, the
+    /// default of another file applies.
     pub(super) fn note_on_default(
         &self,
         root: &InstallRoot,

@@ -154,8 +154,8 @@ impl Change {
         self.file == file && self.path == at
     }
 
-    /// Replaces our value by another of ours. If an administrator replaced our earlier value since,
-    /// `uninstall` restores the administrator's value. If an administrator deleted our earlier
+    /// Replaces our value by another of ours. If an administrator has replaced our earlier value,
+    /// `uninstall` restores the administrator's value. If an administrator has deleted our earlier
     /// value, `uninstall` restores none.
     pub(super) fn replace(&mut self, value: &Value, current: Option<Value>, created: usize) {
         if !current.as_ref().is_some_and(|current| in_effect(current, &self.value)) {

@@ -2,7 +2,7 @@
 //!
 //! Engines read every file of some directories, whatever its name is, and a killed process cleans
 //! up nothing. So a temporary file has no name (`O_TMPFILE`) where the file system supports that.
-//! Elsewhere the next command removes the temporary files of a killed one.
+//! Elsewhere the next command removes the temporary files that a killed command has left.
 
 use crate::install::install_root::InstallRoot;
 use rustix::{
@@ -18,7 +18,7 @@ use std::{
 };
 use tempfile::{Builder, NamedTempFile};
 
-/// Prefix of the name of a temporary file that has one.
+/// Prefix of the names of temporary files, where the file system does not support `O_TMPFILE`.
 const PREFIX: &str = ".nri-";
 /// Number of random letters and digits after the prefix: the default of `tempfile`.
 const RANDOM: usize = 6;

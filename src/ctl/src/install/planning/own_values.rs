@@ -16,8 +16,8 @@ const POLICIES: &str = "plugin";
 const HEADER: &str = "\
 # Configuration of nri-container-runtime.
 #
-# The policy below, for each plugin that has no policy of its own, takes all capabilities away from
-# plugins that nrid launches. A plugin that needs some gets a policy that lists them, such as:
+# The policy below applies to each plugin that has no policy of its own: nrid launches such a plugin
+# without capabilities. A plugin that needs capabilities gets a policy that lists them, such as:
 #
 #   [[plugin]]
 #   match = \"10-my-plugin\"
@@ -25,8 +25,8 @@ const HEADER: &str = "\
 #   no_new_privs = true
 ";
 
-/// Returns the policies of plugins in a new installation. Every release with policies reads them,
-/// so that an earlier one can take over the configuration.
+/// Returns the policies of plugins in a new installation. Every release that has policies accepts
+/// these, so that an earlier release can use the configuration after a downgrade.
 fn default_policies() -> Value {
     json!([{"match": "*", "capabilities": [], "no_new_privs": true}])
 }
@@ -57,7 +57,7 @@ pub(crate) fn target(
     let policies = path([POLICIES]);
     let is_new = current.is_none() && manifest.engines.is_empty();
     let current_policies = current.as_ref().map(|file| file.get(&policies)).transpose()?.flatten();
-    // Each engine has a record of the policies, and the last one that is uninstalled removes them.
+    // The policies are recorded for each engine; uninstalling the last engine removes them.
     let is_ours = || manifest.changes().any(|change| change.is_at(file, &policies));
     if is_new || (current_policies == Some(default_policies()) && is_ours()) {
         target.set(policies, default_policies());

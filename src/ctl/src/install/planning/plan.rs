@@ -19,7 +19,7 @@ pub(crate) struct InstallStep {
     pub(super) path: PathBuf,
     pub(super) before: Content,
     pub(super) after: Content,
-    /// File whose owner and mode the new file gets; `None`: those of the file at `path`.
+    /// File whose owner and mode the new file gets; `None`: the file at `path`.
     pub(super) like: Option<PathBuf>,
 }
 

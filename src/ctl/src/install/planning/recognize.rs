@@ -1,5 +1,5 @@
-//! Recognition of our values without a manifest: runtimes that call the wrapper, the default that
-//! names one of them, links.
+//! Recognition of our values without a manifest: runtimes that call the wrapper, the default
+//! runtime if it is one of these, and links to the wrapper.
 
 use super::manifest::{Change, EngineRecord, Manifest};
 use crate::install::{

@@ -121,7 +121,7 @@ impl InstallReport {
             writeln!(out, "note: {note}")?;
         }
         if let Some(reload) = self.reload {
-            writeln!(out, "the engine reads its files after:    {reload}")?;
+            writeln!(out, "to make the engine read its files:   {reload}")?;
         }
         if let Some(start) = &self.start {
             writeln!(out, "to let external plugins connect:     {start}")?;
@@ -166,11 +166,11 @@ fn nri_note(engine: TargetEngine, choice: Option<NriChoice>, own: OwnNri) -> Opt
         OwnNri::None => return None,
         OwnNri::On => "is on",
         OwnNri::Off => "is off",
-        OwnNri::Unknown => "is on or off, depending on a version that is unknown",
+        OwnNri::Unknown => "is on or off, depending on the engine's version, which is unknown",
     };
     let effect = match (choice, own) {
         (Some(NriChoice::Ours), OwnNri::On | OwnNri::Unknown) => {
-            "it is switched off now, ours adapts its containers"
+            "it is switched off now, and ours adapts the engine's containers"
         }
         (Some(NriChoice::Ours), _) => "ours adapts its containers",
         (Some(NriChoice::Engine), OwnNri::Off) => {
@@ -181,7 +181,10 @@ fn nri_note(engine: TargetEngine, choice: Option<NriChoice>, own: OwnNri) -> Opt
         _ if engine == TargetEngine::Docker => {
             "ours adapts its containers as well; --nri ours switches it off"
         }
-        _ => "while it is on, its containers pass through unchanged; --nri ours changes that",
+        _ => {
+            "while it is on, the wrapper passes the engine's containers through unchanged; --nri \
+             ours switches it off"
+        }
     };
     Some(format!("{name} has NRI of its own, which {state}; {effect}"))
 }

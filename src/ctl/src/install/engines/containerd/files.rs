@@ -109,7 +109,7 @@ pub(super) fn load(root: &InstallRoot, main: &Path) -> Result<Vec<ContainerdFile
     Ok(loaded)
 }
 
-/// Returns the directories that a file imports by patterns that match our drop-in.
+/// Returns the directories from which a file imports, for patterns that match our drop-in.
 pub(super) fn imported_dirs(main: &ContainerdFile) -> Vec<PathBuf> {
     let dir = |pattern: String| {
         let full = absolute(&main.file.path, &pattern);
@@ -121,7 +121,8 @@ pub(super) fn imported_dirs(main: &ContainerdFile) -> Vec<PathBuf> {
     main.list("imports").into_iter().filter_map(dir).collect()
 }
 
-/// Returns the absolute form of a pattern: relative to the directory of the importing file.
+/// Makes a pattern of `imports` absolute. A relative pattern is relative to the directory of the
+/// file that imports.
 fn absolute(importer: &Path, pattern: &str) -> PathBuf {
     importer.parent().unwrap_or(Path::new("/")).join(pattern)
 }

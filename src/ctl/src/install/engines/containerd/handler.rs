@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// Runtime type of the shim that calls runc, or a replacement of runc.
 pub(super) const RUNC_SHIM: &str = "io.containerd.runc.v2";
 
-/// Keys that are not copied from runc's handler: those that are specific to runc, that we set, or
+/// Keys that are not copied from runc's handler: keys that are specific to runc, that we set, or
 /// that newer versions of containerd refuse.
 const NOT_COPIED: &[&str] = &[
     "runtime_type",
@@ -26,7 +26,7 @@ pub(super) fn handler(files: &[ContainerdFile]) -> Value {
     let is_runc =
         |handler: &Value| handler["runtime_type"].as_str().is_none_or(|kind| kind == RUNC_SHIM);
     let model = found("runc").or(default).filter(is_runc).unwrap_or_default();
-    // A star does not match a key with a slash.
+    // `*` does not match an annotation whose key has a slash.
     let annotations = json!(["*", "*/*"]);
     let mut handler = Map::from_iter([("runtime_type".to_owned(), json!(RUNC_SHIM))]);
     handler.extend(nonzero_members(Some(&model), NOT_COPIED));

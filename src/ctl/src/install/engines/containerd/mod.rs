@@ -49,7 +49,7 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     let mut others = Vec::new();
     if request.default {
         refuse_deprecated_default(&files)?;
-        // A default in a file of a newer version would override one in a file of this version.
+        // A default runtime in a file of a newer version overrides the one in our file.
         let newer =
             |f: &&ContainerdFile| f.version > file.version && f.get(&f.table.default).is_some();
         match files.iter().rev().find(newer) {
