@@ -1,4 +1,5 @@
-//! Subscription of a plugin to events: bit `1 << (event - 1)` of `ConfigureResponse.events`.
+//! [`EventMask`]: the events that a plugin subscribes to, encoded as in
+//! `ConfigureResponse.events` (bit `1 << (event - 1)`).
 
 use crate::proto::Event;
 use protobuf::Enum;

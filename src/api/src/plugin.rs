@@ -36,7 +36,7 @@ pub enum InvalidPlugin {
     FileName(String),
 }
 
-/// Shortens an invalid identity for logs: any process can send one of any length.
+/// Shortens an invalid index or name for logs, since a plugin can send a text of any length.
 fn shortened(text: &str) -> String {
     text.chars().take(64).collect()
 }

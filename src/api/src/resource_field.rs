@@ -8,7 +8,7 @@
 use crate::optional::opt;
 use crate::proto::{Field, LinuxResources};
 
-/// A resource field, of the protocol or of the OCI config alone.
+/// A resource field of the protocol, or a field that only the OCI config has.
 #[derive(Debug)]
 pub struct ResourceField {
     /// Name in messages: the keys of `path`, joined by dots. For an entry of
@@ -17,8 +17,8 @@ pub struct ResourceField {
     /// Path in `linux.resources` of the OCI config; empty for the RDT class, which is in
     /// `linux.intelRdt`.
     pub path: &'static [&'static str],
-    /// Field of the protocol by which plugins own it; none for device rules, which have no owner,
-    /// and for fields of the OCI config that plugins cannot set.
+    /// Field of the protocol under which its owner is recorded; `None` for device rules, which
+    /// have no owner, and for fields of the OCI config that plugins cannot set.
     pub owner: Option<Field>,
     /// Way to change the field of a running container.
     pub update: Update,
@@ -38,7 +38,7 @@ pub enum Update {
     Runtime,
     /// By writing the cgroup file, since no runtime's `update` sets the field.
     File,
-    /// The field of a running container cannot be changed.
+    /// Not at all: the field cannot be changed while the container runs.
     Never,
 }
 
@@ -127,7 +127,7 @@ pub fn fields_of(group: &str) -> impl Iterator<Item = &'static ResourceField> {
     RESOURCE_FIELDS.iter().filter(move |field| matches!(field.path, [first, _] if *first == group))
 }
 
-/// Whether `owner` is the owner of a resource field, and not of another part of the container.
+/// Whether `owner` belongs to a resource field, and not to another part of the container.
 pub fn is_resource(owner: Field) -> bool {
     RESOURCE_FIELDS.iter().any(|field| field.owner == Some(owner))
 }
@@ -175,7 +175,7 @@ macro_rules! text {
     };
 }
 
-/// Access to the name of a class. The empty name is a value.
+/// Access to the name of a class. An empty name is a value, and does not mean "not set".
 macro_rules! class {
     ($field:ident) => {
         Access::Text(Accessor {
@@ -255,13 +255,14 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
         ["blkio.throttle.read_iops_device"], ["io.max"], Access::OciOnly),
     row!("blockIO"."throttleWriteIOPSDevice", BLOCKIO, File,
         ["blkio.throttle.write_iops_device"], ["io.max"], Access::OciOnly),
-    // The rules of all sources have one order, and in cgroup v2 they are an eBPF program that the
-    // runtime loads.
+    // No rule can be changed alone: the rules of the engine and of all plugins are one ordered
+    // list, which in cgroup v2 is an eBPF program that the runtime loads.
     row!("devices", None, Never, ["devices.list"], [],
         Access::Entries(|r| !r.devices.is_empty())),
     row!("unified", Some(Field::CgroupsUnified), Runtime, [], ["{}"],
         Access::Entries(|r| !r.unified.is_empty())),
-    // In `linux.intelRdt`. The class changes by writing the threads to a file of resctrl.
+    // In `linux.intelRdt`. A container changes its class when its thread ids are written to the
+    // file `tasks` of the class in resctrl.
     ResourceField {
         name: "RDT class", path: &[], owner: Some(Field::RdtClass), update: Update::File,
         v1: &[], v2: &[], access: class!(rdt_class),

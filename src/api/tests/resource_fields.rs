@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 /// Messages that group fields; all others are values of one field.
 const GROUPS: [&str; 3] = ["LinuxMemory", "LinuxCPU", "LinuxPids"];
 
-/// Returns a message for each field of the protocol that sets only this field, and the field's
-/// path.
+/// Returns, for each field of the protocol, its path and a message that sets only this field.
 fn one_field_each() -> Vec<(String, LinuxResources)> {
     fn messages(message: &dyn MessageDyn) -> Vec<(String, Box<dyn MessageDyn>)> {
         let descriptor = message.descriptor_dyn();
@@ -95,7 +94,7 @@ fn the_table_covers_every_resource_field_of_the_protocol() {
 }
 
 #[test]
-fn every_resource_field_has_its_own_owner_but_device_rules() {
+fn every_resource_field_except_device_rules_has_its_own_owner() {
     let mut owners = BTreeSet::new();
     for field in RESOURCE_FIELDS.iter().filter(is_of_the_protocol) {
         let Some(owner) = field.owner else {

@@ -1,4 +1,4 @@
-//! Checks that decoding and encoding preserve unknown enum numbers, also negative ones.
+//! Checks that decoding and encoding preserve unknown enum numbers, including negative numbers.
 
 #![allow(clippy::unwrap_used)] // test helpers may panic
 

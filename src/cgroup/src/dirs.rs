@@ -24,7 +24,7 @@ pub struct CgroupDirs {
 impl CgroupDirs {
     /// Finds the directories from `cgroup`, the text of `/proc/PID/cgroup` of the container's init
     /// process. A container may have moved the process to a child cgroup; then `configured`, the
-    /// path of the OCI config, is used, unless it is the root, which is the group of no container.
+    /// path of the OCI config, is used, unless it is the root, which is no container's cgroup.
     pub fn of_process(hierarchies: &[Hierarchy], cgroup: &str, configured: Option<&Path>) -> Self {
         let configured = configured.filter(|path| path.file_name().is_some());
         Self::in_hierarchies(hierarchies, |hierarchy| {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hybrid_has_each_controller_in_one_version() {
+    fn in_the_hybrid_layout_each_controller_is_in_one_version() {
         let cgroup = "3:memory:/a/c\n2:cpu,cpuacct:/a/c/below\n0::/a/u\n";
         let hybrid = [
             v1("/sys/fs/cgroup/cpu,cpuacct", &["rw", "cpu", "cpuacct"]),

@@ -23,8 +23,8 @@ pub enum HierarchyKind {
 
 impl Hierarchy {
     /// Returns the hierarchy of a mount with these fields of `/proc/PID/mountinfo`; `None` if the
-    /// mount is not a cgroup hierarchy. Mounts of a part of a hierarchy, such as those of
-    /// containers, are skipped, since the paths of cgroups do not begin at the root of such a
+    /// mount is not a cgroup hierarchy. Mounts of a part of a hierarchy, such as the cgroup mounts
+    /// of containers, are skipped, since the paths of cgroups do not begin at the root of such a
     /// mount.
     pub fn of_mount(
         root: &Path,

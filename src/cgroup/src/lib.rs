@@ -11,9 +11,9 @@
 //! memory and pids (in `stats`). `nrid` must prove after the runtime's write that each
 //! file shows the requested value, in any notation of the kernel (whole pages, `max`, lists of
 //! ranges, either conversion of shares to weights), write only what differs, and name the fields
-//! that the host has no file for before anything is written. The controllers with their conversions
-//! are private there, and a manager takes the path of a cgroup from its creator where `nrid` takes
-//! it from `/proc/PID/cgroup`.
+//! that the host has no file for before anything is written. In `libcgroups` the controllers and
+//! their conversions are private, and a manager gets the path of the cgroup from its creator,
+//! whereas `nrid` reads the path from `/proc/PID/cgroup`.
 
 #![forbid(unsafe_code)]
 

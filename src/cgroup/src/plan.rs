@@ -1,4 +1,4 @@
-//! The writes for a set of resources.
+//! [`Plan`]: the writes to control files that give a container its resources.
 
 use crate::{
     controller::Controller, dirs::CgroupDirs, effective::EffectiveValue, write::CgroupWrite,
@@ -76,13 +76,13 @@ impl<'a> ControllerDir<'a> {
     }
 }
 
-/// A whole number of the resources; `None` for null and other types.
+/// The value of a field as a whole number; `None` if it is missing, null or of another type.
 pub(crate) fn number(resources: &Value, field: &ResourceField) -> Option<i64> {
     as_number(at(resources, field)?)
 }
 
-/// A whole number. Unsigned numbers beyond `i64`, which some engines write for no limit, count as
-/// `i64::MAX`.
+/// A value as a whole number. Unsigned numbers beyond `i64`, which some engines write for "no
+/// limit", count as `i64::MAX`.
 pub(crate) fn as_number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_u64().map(|_| i64::MAX))
 }

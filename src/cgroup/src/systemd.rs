@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 /// Path of the scope (or slice) below the root of each hierarchy; `None` if `cgroups_path` is not
-/// of that form, or if the unit has a slash, which systemd refuses. An empty slice means
-/// `system.slice`, as for runtimes that root of the host runs.
+/// of the form `slice:prefix:name`, or if the unit name has a slash, which systemd refuses. An
+/// empty slice means `system.slice`, as in runtimes that are not rootless.
 pub fn scope_path(cgroups_path: &str) -> Option<PathBuf> {
     let parts: Vec<_> = cgroups_path.split(':').collect();
     let [slice, prefix, name] = parts.as_slice() else { return None };

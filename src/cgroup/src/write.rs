@@ -1,9 +1,9 @@
-//! One write to a control file, and the content of the file that proves its effect.
+//! [`CgroupWrite`]: a write to a control file, and the content of the file that proves its effect.
 
 use crate::effective::EffectiveValue;
 use std::path::PathBuf;
 
-/// A write to a control file, which is omitted if the value is effective already.
+/// A write to a control file. It is omitted if the value is already effective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupWrite {
     /// Name of the resource field, such as `memory.limit` or `hugepageLimits.2MB`.
@@ -14,6 +14,6 @@ pub struct CgroupWrite {
     pub texts: Vec<String>,
     /// Content of the file once the value is effective.
     pub effective: EffectiveValue,
-    /// Whether it is no error if none of the files exists.
+    /// Whether all files may be missing without an error.
     pub is_optional: bool,
 }

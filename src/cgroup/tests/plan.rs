@@ -1,4 +1,4 @@
-//! Writes planned for resources in cgroup v1, v2 and the hybrid layout.
+//! Tests of the writes planned for resources in cgroup v1, v2 and the hybrid layout.
 
 #![allow(clippy::unwrap_used)]
 
@@ -120,7 +120,7 @@ fn memory_resources_are_planned() {
             "memory.disableOOMKiller unsupported",
         ],
     );
-    // The flags that are always so on cgroup v2.
+    // cgroup v2 has no files for these flags, but always behaves as they request.
     check(
         json!({"memory": {"disableOOMKiller": false, "useHierarchy": true}}),
         &[

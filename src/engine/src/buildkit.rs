@@ -1,7 +1,7 @@
-//! Recognizes BuildKit, which runs a container without a name per build step. BuildKit writes no
-//! annotations; its bundles are `<root>/executor/<id>` and contain the root file system, and its
-//! default cgroups are `…/buildkit/<id>`. Sources: BuildKit, `executor/runcexecutor/executor.go`,
-//! `executor/oci/spec.go`.
+//! Recognizes BuildKit, which runs each build step in a container that has no name. BuildKit
+//! writes no annotations; its bundles are `<root>/executor/<id>` and contain the root file system,
+//! and its default cgroups are `…/buildkit/<id>`. Sources: BuildKit,
+//! `executor/runcexecutor/executor.go`, `executor/oci/spec.go`.
 
 use crate::{Clues, EngineKind, Identity, cgroup::CgroupsPath, paths};
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Annotations, labels or variables.
+/// Annotations, labels or environment variables.
 pub type Map = BTreeMap<String, String>;
 
 /// Facts about a container by which its engine is recognized.

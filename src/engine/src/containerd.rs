@@ -1,6 +1,6 @@
-//! Recognizes containerd: CRI by annotations, other clients by the path of the bundle,
-//! `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels and CRI requests are available
-//! only from containerd's API. Sources: containerd, `internal/cri/labels/labels.go`,
+//! Recognizes containerd: containers of CRI by annotations, containers of other clients by the path
+//! of the bundle, `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels and CRI requests
+//! are available only from containerd's API. Sources: containerd, `internal/cri/labels/labels.go`,
 //! `internal/cri/store/{container,sandbox}/metadata.go`, `pkg/shim/shim.go`.
 
 use crate::{Clues, EngineKind, Identity, Map, Role, Source, Unreadable, cri, paths, unreadable};
@@ -15,7 +15,7 @@ pub(crate) const NERDCTL_NAME: &str = "nerdctl/name";
 
 /// containerd's namespace of CRI containers.
 const CRI_NAMESPACE: &str = "k8s.io";
-/// API socket, unless the caller's environment or the bundle names another.
+/// API socket, unless the runtime's environment or the bundle's path leads to another socket.
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// Metadata of a container (`Containers.Get`).
@@ -180,8 +180,8 @@ pub fn complete(
     Ok(())
 }
 
-/// Completes a container of a client other than CRI: labels, image, and, if only the labels
-/// have it, the name of a nerdctl container.
+/// Adds labels and image to a container of a client other than CRI. If the labels have a name of
+/// nerdctl, which the annotations lacked, the container becomes a container of nerdctl.
 fn complete_alone(identity: &mut Identity, own: &Metadata) {
     identity.labels.clone_from(&own.labels);
     identity.image.clone_from(&own.image);

@@ -12,8 +12,8 @@ const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
 const LOG_PATH: &str = "io.kubernetes.container.logpath";
 const ANNOTATION: &str = "annotation.";
 
-/// Changes a Docker identity to one of a Kubernetes pod, if kubelet set the labels and the name.
-/// Returns whether it did.
+/// Changes the identity of a Docker container to that of a container in a Kubernetes pod, if
+/// kubelet set the labels and the name. Returns whether the identity was changed.
 pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
     let Some(names) = kubernetes::of_container(name) else { return false };
     let label = |key: &str| identity.labels.get(key).filter(|v| !v.is_empty()).cloned();

@@ -1,5 +1,5 @@
-//! Recognizes nerdctl by its annotations, which repeat the labels that nerdctl sets. Labels of
-//! users are only in containerd's API. Source: nerdctl, `pkg/labels/labels.go`,
+//! Recognizes nerdctl by its annotations, which repeat the labels that nerdctl sets. Labels that
+//! users set are available only from containerd's API. Source: nerdctl, `pkg/labels/labels.go`,
 //! `pkg/cmd/container/create.go`.
 
 use crate::{Clues, EngineKind, Identity, containerd};

@@ -15,9 +15,9 @@
 //! annotation to every member whatever the image, so a container in a pod's cgroup without the
 //! annotation should be the infra container. But users choose cgroups (`--cgroup-parent`) and
 //! names, so a cgroup does not prove an infra container. The caller, which can read the host,
-//! checks the program of the container, and calls [`reject_infra`] if it is not that of an infra
-//! container. The pod then counts as a pod without an infra container, and its containers stay in
-//! one pod.
+//! checks which program the container runs, and calls [`reject_infra`] if it is not the program
+//! of an infra container. The pod then counts as a pod without an infra container, and its
+//! containers stay in one pod.
 //!
 //! **A pod's id** is taken from the cgroup. If the cgroup has no id, a member's pod id is the
 //! annotation, and the infra container's pod id is its own container id. These are equal, since the

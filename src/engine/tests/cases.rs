@@ -1,10 +1,10 @@
-//! Identities of containers from OCI configs and runtime calls of engines: one file per case in
-//! `tests/samples`; a case that was recorded from a real engine says so.
+//! Checks the identities that are recognized from OCI configs and runtime calls of engines. Each
+//! case is a file in `tests/samples`; a case that was recorded from a real engine says so.
 //!
 //! A case holds the input of the runtime (`config` is the OCI config without irrelevant parts:
 //! processes, capabilities, limits, namespaces, kernel file systems), the data that the engine
 //! stores elsewhere, and the expected identity before (`identity`) and after (`completed`) the
-//! stored data was read. `NRI_REGENERATE=1` rewrites both identities; review the diff.
+//! stored data is read. `NRI_REGENERATE=1` rewrites both identities; review the diff.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -87,7 +87,7 @@ fn an_unproven_infra_container_is_an_ordinary_container() {
     }
 }
 
-/// Root file systems are below the layer directory, unless users supply one (`--rootfs`).
+/// A root file system is below the layer directory, unless the user supplies it (`--rootfs`).
 #[test]
 fn podmans_layer_directory_is_derived_from_the_bundle() {
     let layers = |bundle: &str| nri_engine::podman::layers(std::path::Path::new(bundle));
@@ -129,7 +129,7 @@ fn infra_containers_and_members_agree_on_the_pod() {
             let name = &member.name;
             assert_eq!(member_identity.role, Role::Member, "{name}");
             assert_eq!(member_identity.pod.sandbox, infra.id(), "{name}");
-            // The member has the id of the pod, or that of the infra container as pod id.
+            // The member's pod id is the id of the pod or of the infra container.
             let is_same_pod = member_identity.pod.id == infra_identity.pod.id
                 || member_identity.pod.id == infra.id();
             assert!(

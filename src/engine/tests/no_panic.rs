@@ -1,5 +1,5 @@
-//! Malformed OCI configs and engine files cause no panic, change no identity, and produce no path
-//! outside the engine's directories.
+//! Checks that malformed OCI configs and engine files cause no panic, change no identity, and
+//! produce no path outside the engine's directories.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -123,7 +123,8 @@ fn malformed_containerd_extensions_are_errors() {
     }
 }
 
-/// An annotation is ignored if it is not JSON of the expected form, too deep, or too large.
+/// An annotation is ignored if it is not JSON of the expected form, or is nested too deeply or too
+/// large.
 #[test]
 fn malformed_json_annotations_are_ignored() {
     let case = Case::named("cri-o-shared");
@@ -173,7 +174,7 @@ fn check(identity: &Identity, id: &str) {
     }
 }
 
-/// Path components and values that recognition compares with, and random ones.
+/// Generates words: path components and values that recognition looks for, and random text.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![

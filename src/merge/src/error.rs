@@ -1,4 +1,4 @@
-//! Errors of a merge. A plugin causes each of them.
+//! Errors of a merge. All of them are caused by a plugin's reply.
 
 use nri_api::PluginId;
 use nri_api::proto::Field;

@@ -18,8 +18,8 @@ struct ClaimKey {
     key: Arc<str>, // empty for a field that is owned as a whole
 }
 
-/// Owner of a claim. Plugin ids are in an `Arc`, since one message can make as many claims as it
-/// has entries.
+/// Owner of a claim. Plugin ids are shared in an `Arc`, since each entry of a message may make a
+/// claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Owner {
     /// The plugin that set the value.

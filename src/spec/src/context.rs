@@ -8,17 +8,17 @@ use std::fmt;
 /// refused.
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
-    /// Block I/O class to the `linux.resources.blockIO` object; see
+    /// Returns the `linux.resources.blockIO` object of a block I/O class; see
     /// [`BlockIoClasses`](crate::BlockIoClasses).
     pub blockio: &'a dyn Fn(&str) -> Option<Value>,
-    /// RDT class to the `linux.intelRdt` object; see [`RdtClasses`](crate::RdtClasses).
+    /// Returns the `linux.intelRdt` object of an RDT class; see [`RdtClasses`](crate::RdtClasses).
     pub rdt: &'a dyn Fn(&str) -> Option<Value>,
-    /// CDI device names to container edits; see [`cdi::CdiRegistry`](crate::cdi::CdiRegistry).
+    /// Finds the edits of CDI devices; see [`cdi::CdiRegistry`](crate::cdi::CdiRegistry).
     pub cdi: &'a dyn CdiResolver,
-    /// Device node at a path of the host, without following symbolic links. The node
+    /// Returns the device node at a path of the host, without following symbolic links. The node
     /// supplies the type, numbers and mode that CDI edits omit.
     pub device: &'a dyn Fn(&str) -> Option<HostDevice>,
-    /// Propagation of the mount that holds a path of the host.
+    /// Returns the propagation of the mount that holds a path of the host.
     pub propagation: &'a dyn Fn(&str) -> Option<Propagation>,
 }
 

@@ -54,7 +54,8 @@ pub enum ApplyError {
     },
     /// A mount option needs a propagation that the source of the mount does not have.
     #[error(
-        "mount {destination:?}: propagation of {mount_source:?} is {found}, {wanted} needs {needed}"
+        "mount {destination:?}: propagation of {mount_source:?} is {found}, but {wanted} needs \
+         {needed}"
     )]
     Propagation {
         /// Destination of the mount.

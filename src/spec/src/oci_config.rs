@@ -59,7 +59,7 @@ impl OciConfig {
             return Err(OciConfigError::ReservedKey { key: RESERVED });
         }
         let first = serde_json::Deserializer::from_slice(bytes).into_iter().next();
-        // Without any value, the error of an empty text.
+        // If the text has no value, the error is that of an empty text.
         Self::from_value(first.unwrap_or_else(|| serde_json::from_slice(bytes))?)
     }
 
@@ -67,8 +67,8 @@ impl OciConfig {
     /// `text`: the text that `before` was read from.
     ///
     /// # Errors
-    /// An object has a key twice, or a field has changed that runtimes in Go also read from a key
-    /// of other case.
+    /// An object has a key twice, or a field changed that runtimes in Go also read from a key that
+    /// differs only in case.
     pub fn check_change(&self, before: &Self, text: &[u8]) -> Result<(), OciConfigError> {
         let differs = go_keys::check(text).map_err(OciConfigError::AmbiguousKey)?;
         if differs {
@@ -165,7 +165,7 @@ impl OciConfig {
         self.get(&["process", "terminal"]).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// `mounts`, those that have a destination.
+    /// The entries of `mounts` that have a destination.
     pub fn mounts(&self) -> impl Iterator<Item = OciMount<'_>> {
         let list = self.get(&["mounts"]).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(|m| {
@@ -272,7 +272,7 @@ pub enum OciConfigError {
         /// Largest allowed number of levels.
         limit: usize,
     },
-    /// A key that occurs twice, also with a difference in case.
+    /// A key that occurs twice in an object, possibly with a difference in case.
     #[error("OCI config has the key {0}")]
     AmbiguousKey(String),
     /// JSON, but not an object.

@@ -1,4 +1,4 @@
-//! Runs cases: `cases/GROUP/NAME.json` has an OCI config (`spec`), an adjustment in protojson
+//! Runs test cases: `cases/GROUP/NAME.json` has an OCI config (`spec`), an adjustment in protojson
 //! (`adjust`), and the expected OCI config (`expect`) or error (`error`).
 //!
 //! `NRI_REGENERATE=1 cargo test -p nri-spec` rewrites the results; review the changes.

@@ -1,5 +1,5 @@
-//! Conversion to the container that plugins see: unusual OCI configs, all fields of the protocol,
-//! wrong types, and facts that the OCI config does not have.
+//! Tests of the conversion to the container that plugins see: unusual OCI configs, all fields of
+//! the protocol, wrong types, and facts that the OCI config does not have.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 

@@ -1,4 +1,4 @@
-//! Resources objects of `update`: differences, overlays, conversion to messages and back.
+//! Tests of resources objects of `update`: differences, overlays, conversion to messages and back.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -210,7 +210,7 @@ fn resources_are_converted_and_wrong_types_are_refused() {
         message::<LinuxResources>(&json!({ "cpu": {} }))
     );
     for (wrong, error) in [
-        (r#"5"#, "OCI config is the number 5, not an object"),
+        (r#"5"#, "top-level value is the number 5, not an object"),
         (r#"{"memory":[]}"#, "memory is an array, not an object"),
         (r#"{"memory":{"limit":"5"}}"#, "memory.limit is a string, not a 64-bit integer"),
         (r#"{"memory":{"limit":1.5}}"#, "memory.limit is the number 1.5, not a 64-bit integer"),

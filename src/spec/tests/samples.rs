@@ -1,5 +1,5 @@
-//! OCI configs of real engines: parsing loses nothing, plugins see the fields, and an adjusted
-//! field changes one place.
+//! Tests with OCI configs of real engines: parsing loses nothing, plugins see the fields, and an
+//! adjusted field changes only its own place.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 

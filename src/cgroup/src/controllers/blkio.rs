@@ -1,5 +1,5 @@
-//! Block I/O: `linux.resources.blockIO`. With the I/O scheduler BFQ the files of weights
-//! have other names.
+//! Block I/O controller (`blkio`, or `io` in cgroup v2): `linux.resources.blockIO`. With the I/O
+//! scheduler BFQ, the files of weights have other names.
 
 use super::weight;
 use crate::{
@@ -15,7 +15,7 @@ const WEIGHT: &ResourceField = resource_field("blockIO.weight");
 const LEAF_WEIGHT: &ResourceField = resource_field("blockIO.leafWeight");
 const WEIGHT_DEVICE: &ResourceField = resource_field("blockIO.weightDevice");
 
-/// Limits of a device, and the name of each in `io.max` of cgroup v2.
+/// Fields that limit the I/O of a device, each with its key in `io.max` of cgroup v2.
 const THROTTLES: [(&ResourceField, &str); 4] = [
     (resource_field("blockIO.throttleReadBpsDevice"), "rbps"),
     (resource_field("blockIO.throttleWriteBpsDevice"), "wbps"),

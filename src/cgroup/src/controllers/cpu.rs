@@ -1,5 +1,5 @@
-//! CPU controller: `linux.resources.cpu` without the cpuset. As for runtimes, zeros mean not set,
-//! except for `burst` and `idle`.
+//! CPU controller: `linux.resources.cpu` without the cpuset. As in runtimes, 0 means that a field
+//! is not set, except for `burst` and `idle`.
 
 use super::weight;
 use crate::{

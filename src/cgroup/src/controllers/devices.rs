@@ -1,8 +1,8 @@
-//! Devices controller: `linux.resources.devices`, which are read back but not written.
+//! Devices controller: `linux.resources.devices`, whose rules are read back but not written.
 //!
-//! In cgroup v1 the kernel lists the effective rules, but not their order. So the last rule for a
-//! device is checked to be in the list if it allows, and is not checked if it denies. In cgroup v2
-//! the rules are a BPF program of the runtime, and are not checked.
+//! In cgroup v1 the kernel lists the effective rules, but not their order. So only the last rule
+//! for a device is checked, and only if it allows access: it must be in the list. In cgroup v2 the
+//! rules are an eBPF program that the runtime loads, and are not checked.
 
 use crate::{
     controller::Controller,

@@ -20,7 +20,7 @@ const USE_HIERARCHY: &ResourceField = resource_field("memory.useHierarchy");
 
 pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     let dir = ControllerDir::of(dirs, Controller::Memory);
-    // A field without a file is refused by name, even if it is 0.
+    // A field without a file is reported as unsupported, even if its value is 0.
     let bytes = |field: &ResourceField| {
         number(resources, field).filter(|n| *n != 0 || dir.files(field).is_none())
     };

@@ -1,4 +1,4 @@
-//! Conversion of resources to control files, a file per controller.
+//! Conversion of resources to writes to control files, one module per controller.
 
 mod blkio;
 mod cpu;

@@ -1,4 +1,4 @@
-//! Files of cgroup v2 by their names: `linux.resources.unified`.
+//! Conversion of `linux.resources.unified`, which maps names of cgroup v2 files to their values.
 
 use crate::{
     dirs::CgroupDirs,
@@ -14,7 +14,7 @@ const FILES: &ResourceField = resource_field("unified");
 pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     for (name, value) in at(resources, FILES).and_then(Value::as_object).into_iter().flatten() {
         let field = format!("{}.{name}", FILES.name);
-        // The file must be one of a controller, in the container's own cgroup.
+        // Only files of controllers (not `cgroup.*`) in the container's own cgroup are accepted.
         let is_file = !name.is_empty() && !name.contains('/') && !name.starts_with("cgroup.");
         let (Some(dir), Some(value), true) = (dirs.unified(), value.as_str(), is_file) else {
             plan.add_unsupported(field);
@@ -35,7 +35,8 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     }
 }
 
-/// The notations of the kernel for a line that was written.
+/// Returns what the kernel shows in the file `name` once `line` is effective. If the line sets
+/// several `key=value` words, each word is a separate value.
 fn effective(name: &str, line: &str) -> Vec<EffectiveValue> {
     match line.split_once(char::is_whitespace) {
         Some((key, rest)) if key.contains(':') && rest.contains('=') => {

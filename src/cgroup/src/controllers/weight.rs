@@ -38,8 +38,8 @@ mod tests {
 
     #[test]
     fn weights_match_those_of_real_runtimes() {
-        // 512 shares are 20 with runc 1.1 and crun 1.8, 59 with runc since 1.3.2 and
-        // crun 1.28.
+        // runc 1.1 and crun 1.8 convert 512 shares to the weight 20; runc since 1.3.2 and crun 1.28
+        // convert them to 59.
         for (shares, linear, curved) in
             [(2, 1, 1), (512, 20, 59), (1024, 39, 100), (262_144, 10_000, 10_000), (0, 1, 1)]
         {

@@ -1,4 +1,4 @@
-//! I/O priority of the process, class and level as a whole.
+//! I/O priority of the process (class and level), owned as a whole.
 
 use crate::error::MergeError;
 use crate::merged::Merged;

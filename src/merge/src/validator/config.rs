@@ -10,7 +10,7 @@ pub struct DefaultValidatorConfig {
     pub reject_oci_hook_adjustment: bool,
     /// Rejects a seccomp policy if the container has the runtime's default profile.
     pub reject_runtime_default_seccomp_adjustment: bool,
-    /// Rejects a seccomp policy if the container is unconfined or its profile is unknown.
+    /// Rejects a seccomp policy if the container is unconfined or the request has no profile.
     pub reject_unconfined_seccomp_adjustment: bool,
     /// Rejects a seccomp policy if the container has a custom profile.
     pub reject_custom_seccomp_adjustment: bool,

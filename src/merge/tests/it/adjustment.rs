@@ -1,4 +1,4 @@
-//! The merged adjustment, the container that later plugins see, and the conflict that is reported.
+//! Tests of the merged adjustment, the container that later plugins see, and the reported conflict.
 
 use crate::cases::{CONTAINER, adjusting, check, create, message, plugin, refuse};
 use nri_api::proto::{Container, ContainerUpdate, CreateContainerResponse, Field};
@@ -105,7 +105,7 @@ fn hooks_and_device_rules_are_appended() {
 }
 
 #[test]
-fn of_several_conflicts_the_first_group_and_key_is_reported() {
+fn only_the_first_of_several_conflicts_is_reported() {
     let all = r#"{
         "annotations": {"z": "", "b": "", "c": ""}, "env": [{"key": "E"}],
         "CDIDevices": [{"name": "v/c=d"}],

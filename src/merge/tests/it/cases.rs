@@ -1,4 +1,4 @@
-//! Helpers for cases as text: messages are protojson, plugins are `NN-name`.
+//! Helpers for test cases that are written as text: messages as protojson, plugins as `NN-name`.
 
 use nri_api::PluginId;
 use nri_api::proto::{Container, CreateContainerResponse, OwningPlugins};

@@ -21,7 +21,7 @@ struct Atom {
     remove: bool,
 }
 
-/// Fields with a removal marker.
+/// Fields whose keys may have a removal marker.
 const MARKED: &[Field] = &[
     Field::Annotations,
     Field::Mounts,
@@ -128,7 +128,7 @@ impl Atom {
     }
 }
 
-/// Returns a reply with all `atoms`. They are joined as JSON, since rust-protobuf replaces
+/// Returns a reply with all `atoms`. The atoms are joined as JSON, since rust-protobuf replaces
 /// submessages instead of merging them.
 fn reply(atoms: &[Atom]) -> CreateContainerResponse {
     let mut all = Value::Object(Map::new());
@@ -315,7 +315,7 @@ proptest! {
     }
 
     #[test]
-    fn a_refused_reply_changes_nothing_of_the_outcome(replies in vec(atoms(), 1..5)) {
+    fn a_refused_reply_does_not_change_the_merge(replies in vec(atoms(), 1..5)) {
         let mut merge = new_merge();
         for (number, atoms) in replies.iter().enumerate() {
             let before = merge.clone();

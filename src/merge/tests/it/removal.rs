@@ -1,10 +1,10 @@
-//! Removal markers, and the claims on removed keys.
+//! Tests of removal markers, and of the claims on removed keys.
 
 use crate::cases::{CONTAINER, check, create, message, refuse};
 use nri_api::proto::{Container, LinuxRdt};
 
-/// A group of fields in which a removal takes over the claim, with replies that set, remove, and
-/// set and remove the key `K`. `field` is the number of the field, and `name` its name in errors.
+/// A group of fields in which a removal takes over the claim, with replies that set the key `K`,
+/// remove it, and do both. `field` is the number of the field, and `name` its name in errors.
 struct Group {
     field: &'static str,
     name: &'static str,
@@ -88,7 +88,7 @@ fn the_plugin_that_removes_a_key_takes_over_its_claim() {
                 &format!("plugins \"20-c\" and \"10-b\" both tried to set {name} K"),
             );
         }
-        // Without a removal a second plugin conflicts.
+        // Without a removal a second claim is a conflict, even by the same plugin.
         refuse(
             &[(A, set), (B, set)],
             &format!("plugins \"10-b\" and \"00-a\" both tried to set {name} K"),
@@ -188,7 +188,7 @@ fn args_with_a_leading_empty_string_replace_those_of_an_earlier_plugin() {
     // Without further arguments the empty string restores those that the engine requested.
     check(&[(A, a), (B, restore)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
     assert_eq!(create(&[(A, a), (B, restore)]).unwrap().container.args, ["sh"]);
-    // Several empty strings are one marker: no argument of the outcome looks like one.
+    // Several empty strings are one marker, so no argument of the outcome looks like a marker.
     check(
         &[(A, a), (B, r#"{"args": ["", "", "y"]}"#)],
         r#"{"args": ["y"]}"#,
@@ -216,7 +216,7 @@ fn the_removal_of_rdt_takes_over_all_three_claims() {
         r#"{"simple": {"37": "-10-b", "38": "10-b", "39": "-10-b"}}"#,
     );
     refuse(&[(A, remove), (B, set)], "plugins \"10-b\" and \"00-a\" both tried to set RdtClosID");
-    // Later plugins see the container's values, overlaid with those that were set.
+    // Later plugins see the container's values, overlaid with the values that plugins set.
     let seen = create(&[(A, set), (B, both)]).unwrap().container;
     assert_eq!(
         *seen.linux.rdt,

@@ -50,7 +50,7 @@ fn name(list: &[FieldDescriptor]) -> String {
     list.iter().map(|field| field.name()).collect::<Vec<_>>().join(".")
 }
 
-/// Returns a message with one list, and the messages on its path.
+/// Returns a message that has only the list at the path `list`, with an entry for each key.
 fn build(
     message: &MessageDescriptor,
     list: &[FieldDescriptor],
@@ -152,8 +152,8 @@ fn container(list: &[FieldDescriptor], keys: &[String]) -> Container {
     Container { id: "me".into(), ..filled.unwrap_or_default() }
 }
 
-/// Checks a merge in which one plugin sets half of a container's entries and removes the others,
-/// and another plugin removes the rest.
+/// Checks a merge in which one plugin sets half of a container's entries and removes the other
+/// half, and a second plugin removes the entries that the first plugin set.
 fn check(list: &[FieldDescriptor]) {
     let path = name(list);
     let key = |i: usize| format!("example.org/key{i:07}");

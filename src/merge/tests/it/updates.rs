@@ -1,4 +1,5 @@
-//! Updates by container and field, with the request as base, and with `ignore_failure`.
+//! Tests of merged updates: per container and field, on top of the resources that the engine
+//! requested, and with `ignore_failure`.
 
 use crate::cases::{CONTAINER, message, plugin};
 use nri_api::proto::{ContainerUpdate, LinuxResources, UpdateContainerResponse};

@@ -1,4 +1,4 @@
-//! Rules of the built-in validator.
+//! Tests of the built-in validator's rules.
 
 use crate::cases::{adjusting, message, plugin};
 use nri_api::proto::{Container, PodSandbox};

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 /// Facts about a host on which capabilities of runtimes depend.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostCapabilities {
-    /// Whether containers are in cgroup v2; in a hybrid of both versions they are in v1.
+    /// Whether containers are in cgroup v2; in the hybrid layout they are in v1.
     pub cgroup_v2: bool,
     /// Controllers of the cgroup version that containers are in, by their names in v2: `io`, not
     /// `blkio`.
     pub controllers: BTreeSet<String>,
     /// The files of [`FILES`](super::FILES) that the host's cgroups have.
     pub files: BTreeSet<String>,
-    /// Those of `files` that cannot be looked up now, and are assumed to exist.
+    /// The entries of `files` that could not be looked up and are assumed to exist.
     pub assumed_files: BTreeSet<String>,
     /// Whether resctrl is mounted.
     pub resctrl: bool,

@@ -16,7 +16,8 @@ pub(super) struct Requested {
     pub(super) claims: Vec<(Field, Option<String>)>,
 }
 
-/// Returns the requested features; a feature of a list or map once for each new entry.
+/// Returns the requested features. If the field of a feature is a list or map, the feature is
+/// returned once for each new entry.
 pub(super) fn requested(before: &Value, after: &Value) -> Vec<Requested> {
     let mut all = Collected { before, after, requested: Vec::new() };
     all.process();
@@ -244,7 +245,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// The feature of a mount option; `None` for options that all runtimes support, and for those of
+/// The feature of a mount option; `None` for options that all runtimes support, and for options of
 /// the file system.
 fn feature_of_option(option: &str) -> Option<Feature> {
     const RECURSIVE: [&str; 19] = [

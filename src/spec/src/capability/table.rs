@@ -112,9 +112,9 @@ const NO_BFQ_V1: Need = Files(false, &["blkio.weight"]);
 const BFQ_V2: Need = Files(true, &["io.bfq.weight"]);
 
 /// Each feature, with its conditions for runc, crun and youki. Tested: runc 1.1.5, 1.1.15, 1.3.6
-/// and crun 1.8.1, 1.21, 1.28, under cgroup v1, hybrid and v2. Taken from the sources: the version
-/// between these that introduced a feature, newer versions, RDT (no test host had it), and all of
-/// youki.
+/// and crun 1.8.1, 1.21, 1.28, under cgroup v1, hybrid and v2. Taken from the sources: which
+/// version between the tested ones introduced a feature, all facts about newer versions and youki,
+/// and RDT, which no test host had.
 #[rustfmt::skip]
 const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     // Older versions ignore these four fields.
@@ -131,7 +131,8 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     (Feature::SeccompFlags, &[candidate(1, 2, 0, 1)], &[], &[]),
     (Feature::SeccompWaitKillable, &[candidate(1, 5, 0, 2)], &[since(1, 6, 0)], &[since(0, 6, 0)]),
     (Feature::SeccompListener, &[candidate(1, 1, 0, 1)], &[since(0, 19, 0)], &[]),
-    // Older versions: runc ignores ID mappings, crun before 1.9 recursive ones; youki refuses both.
+    // Older runc ignores ID mappings, crun before 1.9 ignores recursive ID mappings, and older
+    // youki refuses both.
     (Feature::MountIdmap, &[candidate(1, 2, 0, 1)], &[since(1, 4, 0)], &[since(0, 7, 0)]),
     (Feature::MountIdmapRecursive, &[candidate(1, 2, 0, 1)], &[since(1, 9, 0)], &[since(0, 7, 0)]),
     (Feature::MountRecursiveAttributes, &[candidate(1, 1, 0, 1)], &[since(1, 4, 0)], &[]),
@@ -146,7 +147,7 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     // it.
     (Feature::KernelMemory, &[Never], &[V1, KernelBefore(5, 16)], &[V1, KernelBefore(5, 16)]),
     (Feature::KernelTcpMemory, &[Never], &[V1], &[V1]),
-    // On cgroup v2 runc and youki ignore these, crun refuses them.
+    // On cgroup v2 runc and youki ignore these two fields, crun refuses them.
     (Feature::Swappiness, &[V1], &[V1], &[V1]),
     (Feature::DisableOomKiller, &[V1], &[V1], &[V1]),
     // `true` is the default of all kernels; crun refuses the field on cgroup v2.

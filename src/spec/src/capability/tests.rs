@@ -39,7 +39,8 @@ fn v2() -> HostCapabilities {
     HostCapabilities { cgroup_v2: true, files: ["io.weight".to_owned()].into(), ..v1() }
 }
 
-/// Checks the error of a runtime (`NAME VERSION`) for the change of an OCI config; empty: no error.
+/// Checks the error for a changed OCI config with `runtime` (`NAME VERSION`). An empty `expected`
+/// means no error.
 fn check_change(
     before: Value,
     after: Value,
@@ -56,7 +57,7 @@ fn check_change(
     assert_eq!(found.err().map(|e| e.to_string()).unwrap_or_default(), expected, "{after}");
 }
 
-/// Checks the error of a runtime for an adjustment that adds all of `after`.
+/// Checks the error for an adjustment that adds all of `after`.
 fn check_new(after: Value, runtime: &str, host: &HostCapabilities, expected: &str) {
     check_change(json!({}), after, runtime, host, expected);
 }
@@ -178,7 +179,7 @@ fn seccomp_flags_are_features() {
 }
 
 #[test]
-fn all_unsupported_fields_are_named_without_a_plugin_if_none_owns_them() {
+fn all_unsupported_fields_are_named_even_if_no_plugin_owns_them() {
     let both = json!({"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"},
         "scheduler": {"policy": "SCHED_IDLE"}}});
     let config = OciConfig::from_value(both).unwrap();

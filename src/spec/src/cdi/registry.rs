@@ -11,7 +11,7 @@ use crate::json::read::{Read, field_or_default, list, map, text};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// The content of a specification file; YAML has the same values as JSON.
+/// The content of a specification file: JSON values, also if the file is YAML.
 #[derive(Debug, Clone)]
 pub struct CdiSpecFile {
     /// Path, for messages.
@@ -92,7 +92,8 @@ impl CdiRegistry {
 }
 
 impl CdiResolver for CdiRegistry {
-    /// Returns the edits of a whole specification once, before those of the first of its devices.
+    /// The edits that a specification has for all its devices are returned once, before the edits
+    /// of the first of these devices.
     fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError> {
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for name in names {
@@ -157,7 +158,7 @@ fn parse(spec: &Value) -> Result<ParsedSpec, InvalidCdiSpec> {
     Ok(parsed)
 }
 
-/// Reads a specification, and whether a device has annotations.
+/// Reads a specification. The second value tells whether any of its devices has annotations.
 fn read(spec: &Value) -> Read<(ParsedSpec, bool)> {
     let fields = known(spec, &["cdiVersion", "kind", "annotations", "devices", "containerEdits"])?;
     let devices = field_or_default(fields, "devices", list(read_device))?;

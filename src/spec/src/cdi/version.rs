@@ -9,8 +9,8 @@ use super::error::InvalidCdiSpec;
 const VERSIONS: [&str; 10] =
     ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"];
 
-/// Earliest accepted version. 0.1.0 and 0.2.0 are always refused: what 0.3.0 added is not
-/// distinguished here.
+/// Earliest accepted version. 0.1.0 and 0.2.0 are always refused, since the check does not know
+/// which features 0.3.0 added.
 const EARLIEST: &str = "0.3.0";
 
 /// Parts of a specification that decide which version of the format the specification needs.

@@ -1,4 +1,4 @@
-//! Device nodes: `linux.devices`, by path.
+//! Device nodes: `linux.devices`, identified by path.
 //!
 //! A new node also gets a device rule that allows its use, with the access of upstream NRI: `rw`,
 //! or `rwm` for a block device. A container does not need `m` (mknod), since the runtime creates

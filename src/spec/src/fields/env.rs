@@ -1,7 +1,7 @@
 //! Environment of the process: `process.env`, a list of `NAME=value`.
 //!
-//! An existing variable keeps its position and gets the new value, a new variable is appended,
-//! entries without `=` are kept.
+//! An existing variable keeps its position and gets the new value; a new variable is appended.
+//! Entries without `=` are kept.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

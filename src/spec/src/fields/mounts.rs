@@ -1,4 +1,4 @@
-//! Mounts: `mounts`, by destination.
+//! Mounts: `mounts`, identified by destination.
 //!
 //! Destinations are compared as they are written (`/data` and `/data/` are different), as upstream
 //! does. If an adjustment names any mount, all mounts are sorted, so that a mount comes after the

@@ -1,4 +1,4 @@
-//! Namespaces: `linux.namespaces`, by type.
+//! Namespaces: `linux.namespaces`, identified by type.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

@@ -1,4 +1,5 @@
-//! Network devices moved to the container: `linux.netDevices`, by name on the host.
+//! Network devices moved to the container: `linux.netDevices`, identified by their name on the
+//! host.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

@@ -1,4 +1,4 @@
-//! Resource limits of the process: `process.rlimits`, by type.
+//! Resource limits of the process: `process.rlimits`, identified by type.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

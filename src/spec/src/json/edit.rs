@@ -71,8 +71,8 @@ pub(crate) fn remove_at(root: &mut Value, path: &[&str], key: &str) -> Result<()
     Ok(())
 }
 
-/// Removes fields of the object at a path in one pass: one by one, each removal would move all
-/// later keys.
+/// Removes fields of the object at a path in one pass, since each separate removal would move all
+/// later fields.
 pub(crate) fn remove_all_at(
     root: &mut Value,
     path: &[&str],
@@ -86,8 +86,8 @@ pub(crate) fn remove_all_at(
     Ok(())
 }
 
-/// The value at a path. A missing or null value is created by `make`, missing objects above it are
-/// created, too.
+/// The value at a path. If it is missing or null, it is created by `make`, and so are the objects
+/// above it.
 fn at<'a>(
     root: &'a mut Value,
     path: &[&str],

@@ -1,7 +1,7 @@
 //! Keys that runtimes in Go read otherwise than this crate.
 //!
 //! `encoding/json` takes `"Process"` for `"process"`, and reads an object that occurs twice into
-//! the same value. A change by a plugin in the one object would then be overridden by the other.
+//! the same value. If a plugin changed one of the two objects, the other would override the change.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -128,12 +128,12 @@ const FIELDS: &[&str] = &[
 /// Fields whose keys are data.
 const MAPS: &[&str] = &["annotations", "sysctl", "unified", "rdma", "netDevices"];
 
-/// The fields by their names without case.
+/// The fields by their case-folded names.
 static BY_FOLDED: LazyLock<HashMap<String, &str>> =
     LazyLock::new(|| FIELDS.iter().map(|field| (folded(field), *field)).collect());
 
-/// Fails if an object of the OCI config has the same field twice: one of them would be lost. The
-/// error names the key and the object. Returns whether a key differs from its field in case.
+/// Fails if an object of the OCI config has the same key twice: one of the values would be lost.
+/// The error names the key and the object. Returns whether a key differs from its field in case.
 pub(crate) fn check(bytes: &[u8]) -> Result<bool, String> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut differs = false;
@@ -142,8 +142,8 @@ pub(crate) fn check(bytes: &[u8]) -> Result<bool, String> {
     Ok(differs)
 }
 
-/// Fails if a field has changed that the object has by several keys, which differ in case: runtimes
-/// in Go take them for one. The error names the key and the object.
+/// Fails if a field changed that its object has under several keys, which differ only in case:
+/// runtimes in Go take these keys for one field. The error names the key and the object.
 pub(crate) fn check_change(before: &Value, after: &Value) -> Result<(), String> {
     check_values(before, after, "")
 }
@@ -199,7 +199,7 @@ struct Walk<'a> {
     differs: &'a mut bool,
 }
 
-/// Case folding of Go: letters that are equal after a conversion to upper case.
+/// Folds the case of a key as Go does: letters with the same upper case become equal.
 fn folded(key: &str) -> String {
     key.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }

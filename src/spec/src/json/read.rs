@@ -1,4 +1,4 @@
-//! Typed reads of JSON. An error has the path of the field, from the value where the read began.
+//! Typed reads of JSON. An error has the path of the field, relative to the value that is read.
 //!
 //! `null` counts as missing, as it does for runtimes.
 
@@ -55,7 +55,7 @@ pub(crate) fn object(value: &Value) -> Read<&Object> {
     value.as_object().ok_or_else(|| WrongType::new("an object", value))
 }
 
-/// Reads an array, each element by `read`.
+/// Reads an array, each element with `read`.
 pub(crate) fn list<'a, T>(
     read: impl Fn(&'a Value) -> Read<T>,
 ) -> impl Fn(&'a Value) -> Read<Vec<T>> {
@@ -65,7 +65,7 @@ pub(crate) fn list<'a, T>(
     }
 }
 
-/// Reads an object whose keys are arbitrary, each value by `read`.
+/// Reads an object whose keys are arbitrary, each value with `read`.
 pub(crate) fn map<'a, T>(
     read: impl Fn(&'a Value) -> Read<T>,
 ) -> impl Fn(&'a Value) -> Read<HashMap<String, T>> {

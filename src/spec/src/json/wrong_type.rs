@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// A field whose type is not that of the specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} is {found}, not {expected}",
-    if path.is_empty() { "OCI config" } else { path.as_str() })]
+    if path.is_empty() { "top-level value" } else { path.as_str() })]
 pub struct WrongType {
     /// Path of the field, such as `linux.devices[2].major`.
     pub path: String,

@@ -47,7 +47,7 @@ pub enum InvalidBlockIoClass {
         /// Value of the field.
         value: String,
         /// Reason.
-        why: &'static str,
+        why: String,
     },
     /// A rate without devices that it applies to.
     #[error("block I/O class {class:?} throttles, but lists no devices")]
@@ -186,16 +186,16 @@ fn quantity(
         other => text(other),
     };
     let Some(value) = named(part, field, read)?.filter(|v| !v.is_empty()) else { return Ok(None) };
-    let wrong = |why| InvalidBlockIoClass::Quantity {
+    let wrong = |why: String| InvalidBlockIoClass::Quantity {
         class: class.into(),
         field,
         value: value.clone(),
         why,
     };
     match parse_quantity(&value) {
-        None => Err(wrong("is not a quantity")),
-        Some(n) if n < min => Err(wrong("is too small")),
-        Some(n) if n > max => Err(wrong("is too large")),
+        None => Err(wrong("is not a quantity such as 50, 10M or 4Ki".into())),
+        Some(n) if n < min => Err(wrong(format!("is less than {min}"))),
+        Some(n) if n > max => Err(wrong(format!("is more than {max}"))),
         Some(n) => Ok(Some(n)),
     }
 }
@@ -282,10 +282,13 @@ mod tests {
     #[test]
     fn mistakes_in_classes_are_errors() {
         check(json!({}), Err(r"Classes.c is an object, not an array"));
-        check(json!([{ "Weight": "9" }]), Err(r#"block I/O class "c": Weight "9" is too small"#));
+        check(
+            json!([{ "Weight": "9" }]),
+            Err(r#"block I/O class "c": Weight "9" is less than 10"#),
+        );
         check(
             json!([{ "Weight": "1k1" }]),
-            Err(r#"block I/O class "c": Weight "1k1" is not a quantity"#),
+            Err(r#"block I/O class "c": Weight "1k1" is not a quantity such as 50, 10M or 4Ki"#),
         );
         check(
             json!([{ "Wight": "9" }]),

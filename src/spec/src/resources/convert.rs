@@ -33,9 +33,9 @@ pub(crate) fn read(value: &Value) -> Read<LinuxResources> {
     Ok(resources)
 }
 
-/// Sets in an OCI resources object the fields of the message. Huge page limits are set by page
-/// size, unified files by name; a list of device rules replaces the list. No null is written, and
-/// nulls of `base` are removed.
+/// Sets the fields of the message in `base`, an OCI resources object. A huge page limit replaces
+/// the limit of its page size, and a unified value the value of its file; a list of device rules
+/// replaces the whole list. No null is written, and nulls of `base` are removed.
 ///
 /// The classes are not set: see [`merge_blockio_class`]; an RDT class belongs to `linux.intelRdt`.
 pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {

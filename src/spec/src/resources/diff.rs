@@ -40,8 +40,8 @@ pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
             (Some(Value::Object(old)), Value::Object(new)) => overlay_object(old, new),
             (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
                 let size = named::name_field(hugepages::KEY);
-                // Limits without a page size replace no other; they are added unless equal ones
-                // exist.
+                // A limit without a page size replaces no other limit; it is added unless an equal
+                // limit exists.
                 let mut without_size: HashSet<_> =
                     old.iter().filter(|o| size(o).is_none()).map(ByValue).collect();
                 let new = limits(new);

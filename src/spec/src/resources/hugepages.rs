@@ -1,4 +1,4 @@
-//! Huge page limits: `linux.resources.hugepageLimits`, by page size.
+//! Huge page limits: `linux.resources.hugepageLimits`, identified by page size.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

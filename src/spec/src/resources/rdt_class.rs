@@ -1,9 +1,9 @@
 //! RDT class (Resource Director Technology): the definition of the class becomes `linux.intelRdt`,
 //! the empty name removes the object.
 //!
-//! A class is the control group (`closID`) of its name. The administrator of resctrl creates groups
-//! and their schemata. [`RdtClasses`](crate::RdtClasses) parses the names from a configuration in
-//! goresctrl's format.
+//! A class stands for the resctrl control group (`closID`) of the same name. The administrator of
+//! resctrl creates groups and their schemata. [`RdtClasses`](crate::RdtClasses) parses the names
+//! from a configuration in goresctrl's format.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

@@ -1,5 +1,5 @@
-//! Files of cgroup v2 by name: `linux.resources.unified`. The protocol has no removal of a file:
-//! a leading `-` belongs to the name.
+//! Values of cgroup v2 files: `linux.resources.unified`, identified by file name. The protocol has
+//! no removal of a file: a leading `-` belongs to the name.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
