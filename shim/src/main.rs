@@ -2,10 +2,10 @@
 //! verbs with an event it requests the changes of plugins from `nrid`, then runs the real runtime.
 //!
 //! The wrapper is transparent to its caller: argv, environment, working directory, descriptors,
-//! stdio, signals, exit code and `--log` are passed through. Verbs without an event
-//! are a plain `execve`; only `exec` may get a changed process file ([`exec`]). `nrid` calls the
-//! plugins and rewrites `config.json`; this program has no code for NRI. It has no async runtime
-//! and no argument parser library, since it starts at every call of an engine.
+//! stdio, signals, exit code and `--log` are passed through. Verbs without an event are a plain
+//! `execve`; only `exec` may get a changed process file ([`exec`]). `nrid` calls the plugins and
+//! rewrites `config.json`; this program has no code for NRI. It has no async runtime and no
+//! argument parser library, since it starts at every call of an engine.
 //!
 //! Start from [`wrapper::run`].
 

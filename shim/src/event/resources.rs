@@ -7,8 +7,8 @@ use std::{
     io::{self, Read},
 };
 
-/// Limit of the file, in bytes. Usual files have a few thousand bytes; the file has to fit in a
-/// frame of the control protocol.
+/// Maximum size of the file in bytes. Usual files have a few thousand bytes; the file has to fit
+/// into a frame of the control protocol.
 const LIMIT: u64 = 4 << 20;
 
 /// Content of the file.
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_up_to_the_limit_and_a_missing_one_is_none() {
+    fn a_file_above_the_limit_is_refused_and_a_missing_file_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let of = |name: &str| ResourcesFlag { value: dir.path().join(name).into(), at: (0, 0) };
         std::fs::write(dir.path().join("f"), b"{}\xff").unwrap();

@@ -1,4 +1,4 @@
-//! `exec`: applies the environment variables and rlimits that plugins set to the process file.
+//! `exec`: applies to the process file the environment variables and rlimits that plugins have set.
 
 mod adapt;
 mod process;

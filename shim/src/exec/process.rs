@@ -1,4 +1,5 @@
-//! Applies the changes that plugins made to a container's process to the process file of an `exec`.
+//! Applies to the process file of an `exec` the changes that plugins made to the container's
+//! process.
 //!
 //! This module does no I/O. An engine derives the process file from its OCI config of the
 //! container. A value that is equal in both is replaced by the plugins' value. A value that differs

@@ -24,7 +24,8 @@ use nri_control::Exit;
 /// `si_code` of signals that the kernel itself sends.
 const SI_KERNEL: i32 = 0x80;
 
-/// Signals of faults of this program. They are not blocked, since a crash would then become a loop.
+/// Signals that the kernel sends for faults of this program. They are not blocked: if a fault
+/// occurs while its signal is blocked, the result is undefined (sigprocmask(2)).
 const FAULTS: [Signal; 6] = [
     Signal::SIGSEGV,
     Signal::SIGBUS,
@@ -90,7 +91,7 @@ fn is_forwarded(code: i32, sender: u32, us: Pid) -> bool {
     code != SI_KERNEL && i64::from(sender) != i64::from(us.as_raw())
 }
 
-/// Returns the exit of the child; `None` while it runs. If the child was stopped, this process
+/// Returns how the child has exited; `None` while it runs. If the child was stopped, this process
 /// stops too, as job control of a shell expects, and continues the child afterwards.
 fn exit_of(child: Pid) -> Result<Option<Exit>, Error> {
     loop {
@@ -133,7 +134,8 @@ mod tests {
         let us = Pid::from_raw(100);
         assert!(is_forwarded(SI_USER, 7, us));
         assert!(is_forwarded(SI_QUEUE, 7, us));
-        assert!(is_forwarded(SI_USER, 0, us), "the sender is 0 outside of this pid namespace");
+        let why = "a sender outside of this pid namespace has the pid 0";
+        assert!(is_forwarded(SI_USER, 0, us), "{why}");
         assert!(!is_forwarded(SI_KERNEL, 0, us), "a terminal signals the whole group");
         assert!(!is_forwarded(SI_USER, 100, us), "SIGPIPE of this process is not for the child");
     }

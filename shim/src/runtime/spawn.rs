@@ -37,7 +37,7 @@ fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> 
     let failed = |what| move |e: io::Error| Error::System(e, what);
     // A successful `execve` closes the pipe; otherwise the child writes its errno.
     let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|e| failed("make a pipe")(e.into()))?;
+        .map_err(|e| failed("create a pipe")(e.into()))?;
     let parent = getpid();
     match sys::fork().map_err(|e| failed("start a process")(e.into()))? {
         ForkResult::Child => child(target, call, signals, parent, writing),

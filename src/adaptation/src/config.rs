@@ -35,10 +35,10 @@ pub struct AdaptationConfig {
     /// Program that drops privileges and becomes a plugin ([`launcher`](crate::launcher)), called
     /// with `--launch`.
     pub launcher: PathBuf,
-    /// Cgroup in which each launched plugin gets a cgroup of its own; `None`: the plugins are in
-    /// that of this process.
+    /// Cgroup in which each launched plugin gets a cgroup of its own; `None`: the plugins run in
+    /// the cgroup of this process.
     pub plugin_cgroups: Option<PathBuf>,
-    /// Soft limit of open files of launched plugins; `None` for that of this process.
+    /// Soft limit of open files of launched plugins; `None` keeps the limit of this process.
     pub soft_nofile: Option<u64>,
     /// Name of the runtime, sent to plugins.
     pub runtime_name: String,

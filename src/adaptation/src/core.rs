@@ -83,7 +83,8 @@ impl Core {
         self.manager.plugin_changed(&status);
     }
 
-    /// Runs a task that the shutdown waits for, unless it was aborted by the returned handle.
+    /// Runs a task that the shutdown waits for, unless the task is aborted with the returned
+    /// handle.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|t| !t.is_finished());

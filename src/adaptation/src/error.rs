@@ -167,7 +167,10 @@ pub enum SessionError {
     #[error(transparent)]
     Identity(#[from] InvalidPlugin),
     /// The plugin registered with a name that its user may not use.
-    #[error("user {uid} may not register as {plugin}; uids of its [[plugin]] could allow it")]
+    #[error(
+        "user {uid} may not register as {plugin}; to allow this, add {uid} to uids of its \
+         [[plugin]]"
+    )]
     Name {
         /// Name that it registered with.
         plugin: PluginId,

@@ -64,8 +64,8 @@ impl Channel {
     /// Returns the peer; `None` if it is in a pid namespace that `nrid` cannot see.
     ///
     /// # Errors
-    /// The peer has ended, or that cannot be determined. Its verb must not be started, because the
-    /// engine may have started the next one.
+    /// The peer has ended, or its state cannot be read. Its verb must not be started, because the
+    /// engine may have started the next verb of the container.
     pub fn peer(&self) -> Result<Option<ProcessIdentity>, FrameError> {
         let Some(pid) = self.peer_pid().filter(|pid| *pid > 0) else { return Ok(None) };
         match ProcessStat::of(pid)? {
@@ -76,7 +76,7 @@ impl Channel {
         }
     }
 
-    /// Sends the reply by which the wrapper calls the runtime, and waits for the report of the
+    /// Sends the reply after which the wrapper calls the runtime, and waits for its report of the
     /// result. Returns `None` if the wrapper disconnects without a report.
     pub async fn proceed(&mut self, substitute: Substitute) -> Option<Finished> {
         self.send(&Reply::Proceed(substitute)).await.ok()?;
@@ -180,7 +180,7 @@ fn parse(payload: &[u8]) -> Result<Versioned<Request>, FrameError> {
     let AnyRequest { protocol } = serde_json::from_slice(payload)?;
     let request: Result<Versioned<Request>, _> = serde_json::from_slice(payload);
     match request {
-        // These requests are the same in all protocols.
+        // These requests are the same in all versions of the protocol.
         Ok(request) if matches!(request.message, Request::Stop | Request::Restart { .. }) => {
             Ok(request)
         }

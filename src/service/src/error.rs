@@ -57,7 +57,7 @@ pub enum CallerError {
     Unchangeable {
         /// Path of `config.json`.
         file: PathBuf,
-        /// The key.
+        /// The key that cannot be changed.
         source: OciConfigError,
     },
     /// A field of `config.json` has a wrong type.
@@ -71,7 +71,7 @@ pub enum CallerError {
     /// Our hook cannot be added to `hooks` of `config.json`.
     #[error(transparent)]
     Hooks(#[from] InjectError),
-    /// An event failed by the caller's fault.
+    /// An event failed, and the caller is at fault.
     #[error(transparent)]
     Event(Box<AdaptError>),
     /// The id cannot be the name of a file. Runtimes and `nrid` name files after ids.
@@ -115,7 +115,7 @@ pub enum CallerError {
 /// A refusal by a plugin, or a request of a plugin that cannot be performed.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
-    /// An event failed by a plugin's fault.
+    /// An event failed, and a plugin is at fault.
     #[error(transparent)]
     Event(Box<AdaptError>),
     /// The adjustment cannot be applied to the OCI config.
@@ -156,7 +156,7 @@ pub enum PluginError {
 /// A configuration that does not allow the request.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// An event failed by the operator's fault: a required plugin is missing.
+    /// An event failed, and the operator is at fault: a required plugin is missing.
     #[error(transparent)]
     Event(Box<AdaptError>),
     /// The limit of open files is too low for another container.
@@ -243,7 +243,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Returns the error of a look-up of this container.
+    /// Returns the error of a failed look-up of this container in its runtime's root directory.
     pub fn unreadable_root(key: &ContainerKey, source: LookUpError) -> Self {
         Self::RuntimeRoot { root: key.root.clone(), source }
     }

@@ -127,7 +127,7 @@ fn run(
     for mistake in settings.mistakes() {
         tracing::error!("{mistake}");
     }
-    // After the attributes of the starter are left, and before a thread exists.
+    // After the reset of the inherited attributes, and before a second thread exists.
     if let Err(error) = descriptors::raise_limit() {
         tracing::warn!(%error, "cannot raise the soft limit of open files");
     }

@@ -126,7 +126,7 @@ async fn large_requests_of_all_plugins_wait_for_one_another_and_small_ones_do_no
     }
 }
 
-/// The requests that a plugin has sent, and whose replies it waits for, are bounded by their size.
+/// The total size of the requests of a plugin that wait for their replies is limited.
 #[tokio::test]
 async fn requests_that_wait_are_limited_in_bytes() {
     let (a, b) = UnixStream::pair().unwrap();

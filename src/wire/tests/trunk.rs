@@ -186,7 +186,7 @@ async fn the_close_reason_names_the_violation_of_the_peer() {
         |r| matches!(r, Closed::Frame(FrameError::TooLarge { size, .. }) if is_too_large(*size)),
     )
     .await;
-    // Data for more connections than the limit of connections that are not open.
+    // Data for more unopened connections than the trunk allows.
     let mut many = BytesMut::new();
     (5..50).for_each(|n| encode(id(n), b"x", &mut many));
     check(&many, |r| matches!(r, Closed::Unopened { conn, .. } if *conn == id(21))).await;

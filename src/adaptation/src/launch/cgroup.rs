@@ -1,8 +1,8 @@
-//! Cgroup of a launched plugin, below the one that systemd has delegated to `nrid`: it shows what
-//! the plugin and its children use, and ends with the plugin, also the processes that have left the
-//! plugin's process group.
+//! Cgroup of a launched plugin, below the cgroup that systemd has delegated to `nrid`. It accounts
+//! for the resources that the plugin and its children use. When the plugin ends, all processes in
+//! the cgroup are killed, also those that have left the plugin's process group.
 //!
-//! A plugin that may write to cgroups can leave its own: the cgroup is no boundary.
+//! A plugin that may write to cgroups can leave its own: the cgroup is no security boundary.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -13,8 +13,8 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of attempts to remove the cgroup, and pause between two: its processes have SIGKILL, and
-/// the kernel removes them within moments.
+/// Number of attempts to remove the cgroup, and pause between two attempts: its processes have
+/// received SIGKILL, and the kernel ends them within moments.
 const ATTEMPTS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -25,7 +25,7 @@ pub(crate) struct PluginCgroup {
 }
 
 impl PluginCgroup {
-    /// Creates a cgroup below `parent`, of which no other process is a member.
+    /// Creates a cgroup without processes below `parent`.
     ///
     /// # Errors
     /// The directory cannot be created.
@@ -47,7 +47,7 @@ impl PluginCgroup {
         self.dir.join("cgroup.procs")
     }
 
-    /// Kills all processes of the cgroup, and removes it with the cgroups that the plugin made
+    /// Kills all processes of the cgroup, and removes it with the cgroups that the plugin created
     /// below it.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl PluginCgroup {
         if file.and_then(|mut file| file.write_all(b"1")).is_ok() {
             return;
         }
-        // Before Linux 5.14.
+        // Linux before 5.14 has no cgroup.kill.
         for dir in iter::once(&self.dir).chain(&self.below()) {
             let processes = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
             for pid in processes.lines().filter_map(|line| line.parse().ok()) {
@@ -122,6 +122,7 @@ mod tests {
         assert_ne!(first.procs(), second.procs());
         PluginCgroup::create(&parent.path().join("none"), &id).unwrap_err();
     }
+
     #[tokio::test]
     async fn a_cgroup_is_removed_with_those_below_it() {
         let parent = tempfile::tempdir().unwrap();

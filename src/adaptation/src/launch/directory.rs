@@ -19,7 +19,7 @@ pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Discovered {
     pub(crate) files: Vec<PluginFile>,
     pub(crate) skipped: Vec<SkippedFile>,
-    /// The files of earlier launches that exist.
+    /// The files of earlier launches that still exist.
     pub(crate) existing: BTreeSet<PathBuf>,
     config: Arc<AdaptationConfig>,
     begin: Instant,

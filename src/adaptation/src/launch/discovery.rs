@@ -104,7 +104,7 @@ pub(crate) fn examine(
     path: &Path,
     config: &AdaptationConfig,
 ) -> Result<Option<PluginFile>, SkipReason> {
-    // Follows symlinks: the mode of the target counts, that of the link is always 0777.
+    // Follows symlinks: the mode of the target counts, because the mode of a link is always 0777.
     let meta = fs::metadata(path).map_err(SkipReason::Unreadable)?;
     let mode = meta.permissions().mode() & 0o7777;
     if !meta.is_file() || mode & 0o111 == 0 {

@@ -6,12 +6,12 @@
 //! pipe to the parent: it carries an error, or is closed without one when the plugin's program was
 //! executed.
 //!
-//! Capabilities are set with `rustix`, a dependency already, and not with the crate `caps`. The
+//! Capabilities are set with `rustix`, a dependency anyway, and not with the crate `caps`. The
 //! launcher sets effective, permitted and inheritable sets in one `capset`, where `caps` reads and
 //! writes them one set at a time; it drops the bounding set up to the last capability of the
 //! running kernel, where `caps` knows the capabilities of its own release and would leave newer
-//! ones in the set; and it needs `PR_SET_KEEPCAPS` and `no_new_privs`, of which `caps` has only the
-//! former. `caps` would be a second set of wrappers for the same system calls.
+//! ones in the set; and it needs `no_new_privs`, which `caps` cannot set, and `PR_SET_KEEPCAPS`.
+//! `caps` would be a second set of wrappers for the same system calls.
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

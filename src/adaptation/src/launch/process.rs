@@ -27,7 +27,7 @@ use tracing::warn;
 /// Descriptor of the socket in the plugin, as NRI defines it.
 const PLUGIN_FD: i32 = 3;
 
-/// Limit of the launcher's error message in bytes; longer ones are cut.
+/// Limit of the launcher's error message in bytes; a longer message is cut.
 const MAX_LAUNCHER_ERROR: u64 = 4096;
 
 /// Process of a launched plugin. Dropping it stops the process, as [`Process::stop`] does.
@@ -65,7 +65,9 @@ pub(crate) async fn launch(
     privileges.soft_nofile = config.soft_nofile;
     let cgroup = config.plugin_cgroups.as_deref().and_then(|parent| {
         let created = PluginCgroup::create(parent, &plugin.id);
-        created.map_err(|error| warn!(plugin = %plugin.id, %error, "no cgroup of its own")).ok()
+        created
+            .map_err(|error| warn!(plugin = %plugin.id, %error, "plugin gets no cgroup of its own"))
+            .ok()
     });
     let procs = cgroup.as_ref().map(PluginCgroup::procs);
     privileges.cgroup_procs = procs.map(|file| file.to_string_lossy().into_owned());
@@ -116,7 +118,7 @@ pub(crate) async fn launch(
         if let Some(cgroup) = cgroup
             && let Err(error) = cgroup.end().await
         {
-            warn!(plugin = %id, %error, "the cgroup of the plugin is not removed");
+            warn!(plugin = %id, %error, "cannot remove the cgroup of the plugin");
         }
         // The last lines of output are handled before the exit is reported.
         let _ = reading.await;
@@ -143,9 +145,8 @@ async fn read_launcher_error(reader: OwnedFd) -> io::Result<String> {
 }
 
 /// Waits until the process exits, or stops it on request; then ends the other processes of its
-/// group, which it started. Those that made a group of their own (`setsid`) survive, unless the
-/// plugin has a cgroup. Returns once
-/// the process is reaped.
+/// group, which it started. Processes that have created a group of their own (`setsid`) survive,
+/// unless the plugin has a cgroup. Returns once the process is reaped.
 async fn supervise(
     mut child: Child,
     mut stopped: watch::Receiver<bool>,
@@ -161,8 +162,9 @@ async fn supervise(
         Some(status) => status,
         None => terminate(&mut child, grace).await,
     };
-    // The kernel gives the number of a group to no new process while the group has a member. If it
-    // has none, the number would have to be reused since the process was reaped, a moment ago.
+    // The kernel gives the number of a group to no new process while the group has a member. If the
+    // group has none, the signal reaches another process only if the kernel has reused the number
+    // in the moment after the process was reaped.
     if let Some(group) = process {
         let _ = killpg(group, Signal::SIGKILL);
     }
@@ -210,7 +212,7 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
         let mut shell = command.spawn().unwrap();
-        // The child has the shell's standard output, which ends with the last of both.
+        // The child shares the shell's standard output, which ends when both have exited.
         let mut output = tokio::io::BufReader::new(shell.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).await.unwrap();
@@ -221,7 +223,7 @@ mod tests {
         let ended = output.read_to_string(&mut rest);
         tokio::time::timeout(Duration::from_secs(60), ended)
             .await
-            .expect("the child lives")
+            .expect("the child still runs")
             .unwrap();
         how
     }

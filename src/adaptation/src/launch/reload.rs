@@ -3,9 +3,9 @@
 //! A launched plugin is kept unless an input of its launch has changed: program, configuration,
 //! privileges, or the timeouts that `Configure` sends. A changed plugin is relaunched and not
 //! configured again: the protocol has one `Configure` per session, and upstream's stub accepts only
-//! one. The old program ends before the new one starts, since both may need the same
-//! file, lock or socket. The pipeline's gate is closed meanwhile, so that no container is created
-//! without the plugin. All other changes of a policy apply from the next request on.
+//! one. The old program ends before the new one starts, since both may need the same file, lock or
+//! socket. The pipeline's gate is closed meanwhile, so that no container is created without the
+//! plugin. All other changes of a policy apply from the next request on.
 //!
 //! [`crate::launch::plan`] decides what changes; this module carries it out.
 
@@ -149,7 +149,7 @@ impl LaunchSupervisor {
             Some(ReloadAction::Relaunch(why)) => Some(*why),
             _ => None,
         };
-        // Connected plugins of files for which a reason is returned, with the reason.
+        // The connected plugins for whose files `reason` returns a reason, with the reason.
         type Retired = Vec<(Arc<Plugin>, &'static str)>;
         let connected = |reason: &dyn Fn(&Path) -> Option<&'static str>| -> Retired {
             let of_plugin = |plugin: Arc<Plugin>| {

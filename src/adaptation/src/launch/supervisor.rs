@@ -83,8 +83,8 @@ impl LaunchSupervisor {
     }
 
     /// Launches programs in parallel, and admits the plugins one after the other in the order of
-    /// `files`, which is that of file names and so of indices. A plugin that fails is restarted if
-    /// `should_restart` returns true for its file.
+    /// `files`, which is the order of file names and so of indices. A plugin that fails is
+    /// restarted if `should_restart` returns true for its file.
     pub(crate) async fn launch_each(
         self: &Arc<Self>,
         files: Vec<PluginFile>,

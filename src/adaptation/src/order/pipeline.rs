@@ -11,10 +11,10 @@
 //!   [`ContainerManager`](crate::ContainerManager) may enter a request and wait for it.)
 //! - plugins may connect and disconnect at any time: existing tickets stay valid, and only later
 //!   requests are affected. A plugin that registers takes, at one point in time, the first ticket
-//!   of its own queue and a ticket of the commit. Requests that entered before do not know the
-//!   plugin, and have committed when the plugin's ticket at the commit is granted, where its
-//!   snapshot is taken. Requests that enter afterwards know the plugin, wait until it is
-//!   synchronized, and commit after the snapshot. So each request either has its effect in the
+//!   of its own queue and a ticket of the commit. Its snapshot is taken when its ticket at the
+//!   commit is granted. Requests that entered before do not know the plugin, and have committed by
+//!   then. Requests that enter afterwards know the plugin, wait until it is synchronized, and
+//!   commit after the snapshot. So each request either has its effect in the
 //!   snapshot or is delivered to the plugin, never both.
 //!
 //! Post-events cannot change anything, so they need no commit and are sent to all subscribers at

@@ -75,7 +75,7 @@ impl Ticket {
     pub(crate) async fn permit(self) -> QueuePermit {
         match self {
             Self::Granted(permit) => permit,
-            // A sender leaves the queue only to send, so the error does not occur.
+            // A sender is removed from the queue only to send, so the error does not occur.
             Self::Waiting(receiver) => receiver.await.unwrap_or(QueuePermit(None)),
         }
     }

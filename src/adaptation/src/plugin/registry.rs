@@ -91,7 +91,7 @@ impl PluginRegistry {
     }
 
     /// Closes a record. The record stays listed, so that an operator sees why the plugin is not
-    /// active: that of a launched plugin until its file is launched again, others for
+    /// active: a launched plugin until its file is launched again, other plugins for
     /// [`CLOSED_RETENTION`].
     pub(crate) fn close(&self, record: &StatusRecord, why: String) -> PluginStatus {
         let status = record.close(why);

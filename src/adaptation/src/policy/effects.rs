@@ -1,5 +1,6 @@
-//! Table of the ways around a denied group: which other groups reach its effect, and which groups
-//! equal root on the host. Compared with the checks, and with the table of `docs/security.md`.
+//! Table of the effects of field groups: which other groups reach the effect of a denied group, and
+//! which groups equal root on the host. Tests compare the table with the checks, and with the table
+//! in `docs/security.md`.
 
 use crate::policy::fields::tests::each_field;
 use crate::policy::fields::{RESOURCES, field_groups, group_of};
@@ -17,9 +18,10 @@ struct Effect {
     /// Whether the group alone makes a plugin root on the host. A group with `Yes` reaches the
     /// effect of every other group.
     root: Root,
-    /// Fields of other groups with the same effect. To deny the group refuses them.
+    /// Fields of other groups with the same effect. If the group is denied, they are refused, too.
     refused: &'static [&'static str],
-    /// Prefixes of keys of `unified` with the same effect. To deny the group refuses them.
+    /// Prefixes of keys of `unified` with the same effect. If the group is denied, they are
+    /// refused, too.
     unified: &'static [&'static str],
     /// Groups that reach some of the effect, and that are permitted when the group is denied.
     permitted: &'static [&'static str],
@@ -28,7 +30,7 @@ struct Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Root {
     Yes,
-    /// In a privileged container, which is root by itself.
+    /// In a privileged container, whose processes equal root on the host anyway.
     IfPrivileged,
     No,
 }
@@ -39,7 +41,7 @@ const NONE: Effect =
 const EFFECTS: &[Effect] = &[
     Effect { group: "annotations", ..NONE },
     Effect { group: "args", root: Root::IfPrivileged, permitted: &["env"], ..NONE },
-    // A specification may have mounts, devices, hooks and variables; root wrote it.
+    // A specification may have mounts, devices, hooks and variables, but only root can write it.
     Effect { group: "cdi_devices", ..NONE },
     Effect { group: "cgroups_path", ..NONE },
     Effect {
@@ -50,7 +52,7 @@ const EFFECTS: &[Effect] = &[
         ..NONE
     },
     Effect { group: "env", root: Root::IfPrivileged, permitted: &["args", "cdi_devices"], ..NONE },
-    // A limit below the use of a container kills it.
+    // A memory limit below the usage of a container kills the container.
     Effect { group: "evict", permitted: &["update"], ..NONE },
     Effect { group: "hooks", root: Root::Yes, permitted: &["cdi_devices"], ..NONE },
     Effect { group: "io_priority", permitted: &["resources.blockio_class"], ..NONE },

@@ -50,7 +50,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("linux.memory_policy", "memory_policy"),
 ];
 
-/// Fields that have the effect of another group: to deny that group denies the field, too.
+/// Fields that have the effect of another group: if that group is denied, the field is denied, too.
 const SAME_EFFECT: &[(&str, &str)] = &[
     ("linux.resources.devices", "devices"),
     // The class of `rdt_class` becomes the `closID`.

@@ -42,7 +42,9 @@ pub enum PeerRefusal {
     #[error("refused: credentials of the peer unknown: {0}")]
     Unknown(#[source] io::Error),
     /// The user may not connect.
-    #[error("refused: user {0} may not connect; [connections] allow_uids could allow it")]
+    #[error(
+        "refused: user {0} may not connect; to allow this, add {0} to [connections] allow_uids"
+    )]
     User(u32),
     /// The program may not connect.
     #[error("refused: {} may not connect; it is not in [connections] allow_programs", .0.display())]

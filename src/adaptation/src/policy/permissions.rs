@@ -112,8 +112,9 @@ impl Permissions {
         Self { allow: Some(BTreeSet::new()), deny: BTreeSet::new() }
     }
 
-    /// Checks that the lists say what they mean. A program that is stricter than the writer of the
-    /// lists expects refuses containers, a laxer one gives rights away.
+    /// Checks that the lists can be read in one way only. If the lists are read more strictly than
+    /// their author expects, containers are refused; if less strictly, the plugin gets too many
+    /// permissions.
     ///
     /// # Errors
     /// The first ambiguity.

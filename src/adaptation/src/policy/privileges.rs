@@ -103,7 +103,7 @@ impl Privileges {
     }
 }
 
-/// An argument that `Privileges::arguments` never produces, or one that is missing.
+/// An argument that `Privileges::arguments` never produces, or a missing argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected or missing argument {0:?}")]
 pub struct InvalidArgument(pub(crate) OsString);

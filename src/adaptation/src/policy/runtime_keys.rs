@@ -59,7 +59,7 @@ mod tests {
     use crate::policy::fields::field_groups;
 
     #[test]
-    fn annotations_of_runtimes_are_recognised_by_prefix() {
+    fn annotations_that_runtimes_act_on_are_recognized_by_prefix() {
         for key in [
             "org.systemd.property.MemoryMax",
             "-run.oci.handler",

@@ -1,7 +1,8 @@
-//! Every fault of a plugin at every call, and its effect on other plugins, containers and time.
+//! Tests every fault of a plugin at every call, and its effect on other plugins, on containers and
+//! on the duration of requests.
 //!
 //! The faulty plugin is at the other end of a real socket, between two good ones. The clock is
-//! paused while any task can run, so that the measured time is that of timeouts only.
+//! paused while any task can run, so that only timeouts count in the measured time.
 
 use crate::harness::*;
 use crate::raw::{self, Fault};
@@ -56,7 +57,7 @@ fn check_received(harness: &Harness, before: [usize; 2], context: &str) {
     }
 }
 
-/// Checks that a failed request reached the good plugin before the faulty one and not the good
+/// Checks that a failed request reached the good plugin before the faulty one, but not the good
 /// plugin after it, and that both received all other events.
 fn check_received_with_failure(harness: &Harness, failed: Event, context: &str) {
     let validation =
@@ -105,8 +106,8 @@ fn can_fail(event: Event) -> bool {
     fallible.contains(&event)
 }
 
-/// Whether the fault is harmless: in a reply without known fields, the fields of any message count
-/// as those of a newer protocol.
+/// Whether the fault is harmless: if the reply to the event has no fields, the fields of another
+/// message are taken for fields of a newer protocol, and ignored.
 fn is_harmless(event: Event, fault: Fault) -> bool {
     let with_content =
         [CREATE_CONTAINER, UPDATE_CONTAINER, STOP_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];

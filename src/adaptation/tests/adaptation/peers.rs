@@ -101,7 +101,8 @@ async fn only_allowed_users_may_connect() {
     let harness = dir.serve(PeerPolicy::default()).await;
     let _ours = dir.connect(&program, None);
     harness.log.wait("manager 99-other Active").await;
-    let refused = "refused: user 4711 may not connect; [connections] allow_uids could allow it";
+    let refused =
+        "refused: user 4711 may not connect; to allow this, add 4711 to [connections] allow_uids";
     let foreign = dir.connect(&program, Some(4711));
     harness.log.wait("manager ? Closed").await;
     assert_eq!(refusals(&harness), [refused]);
@@ -138,7 +139,8 @@ async fn a_name_with_a_policy_is_refused_to_other_users() {
     let all = PluginPolicy { plugin: "*".into(), ..PluginPolicy::default() };
     let rules =
         DefaultValidatorConfig { required_plugins: vec!["other".into()], ..Default::default() };
-    let refused = "user 4711 may not register as 99-other; uids of its [[plugin]] could allow it";
+    let refused = "user 4711 may not register as 99-other; \
+                   to allow this, add 4711 to uids of its [[plugin]]";
     for (policies, default_validator, expected) in [
         (vec![all.clone()], None, Ok(())),
         (vec![all.clone(), uids(&[])], None, Err(refused)),

@@ -167,7 +167,7 @@ async fn update(harness: &Harness) -> Result<(), String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_need_the_groups_of_their_fields_and_of_other_containers() {
+async fn updates_need_the_groups_of_their_fields_and_for_other_containers_the_group_update() {
     for (id, allow, deny, expected) in [
         (
             "c",

@@ -98,8 +98,8 @@ async fn a_plugin_keeps_only_the_capabilities_of_its_policy() {
     check(Privileges { capabilities: some, ..Privileges::default() }, "0000000000000420").await;
 }
 
-/// The launcher runs with one capability, and not with CAP_SETPCAP, as that of an `nrid` of another
-/// user than root does.
+/// The launcher runs with one capability, but without CAP_SETPCAP, like the launcher of an `nrid`
+/// that does not run as root.
 #[tokio::test]
 async fn no_new_privs_limits_capabilities_if_the_bounding_set_cannot() {
     if !is_root() {
@@ -131,7 +131,8 @@ async fn no_new_privs_limits_capabilities_if_the_bounding_set_cannot() {
         assert!(output.contains(&format!("{set}:\t{NONE}")), "{set}: {output:#?}");
     }
     assert!(output.contains(&"CapBnd:\t0000000000000020".to_owned()), "{output:#?}");
-    // A program with file capabilities could get those of the bounding set.
+    // Without no_new_privs, the launch fails: a program with file capabilities could get the
+    // capabilities of the bounding set.
     let output = run(false).await;
     assert_eq!(output, ["cannot drop capabilities: Operation not permitted (os error 1)"]);
 }

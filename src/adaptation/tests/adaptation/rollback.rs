@@ -163,7 +163,7 @@ async fn with_consult_all_every_plugin_is_called_and_refusals_are_collected() {
     request!(start_container(start) async || ());
     let update = UpdateContainerRequest { pod: p(), container: c(), ..Default::default() };
     request!(update_container(update) async |_| ());
-    // The creation is refused twice: by its reply and by its validation.
+    // 20-b refuses the creation twice: in the reply to it, and as a validator.
     assert_eq!(refused, ["20-b"; 6]);
     assert!(harness.log.all().contains(&"committed".to_owned()));
     let calls = [

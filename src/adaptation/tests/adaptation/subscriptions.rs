@@ -130,7 +130,7 @@ async fn a_plugin_receives_only_the_events_that_it_subscribed_to() {
         assert_eq!(send_all_events(&harness).await, [""; 0]);
         assert_eq!(harness.log.of("10-a")[1..], received, "subscribed to {events:?}");
         for (event, _) in ALL_EVENTS {
-            // A creation is also needed for validators.
+            // Validators also need the request for a creation.
             let validates =
                 event == CREATE_CONTAINER && events.contains(&VALIDATE_CONTAINER_ADJUSTMENT);
             let is_needed = events.is_empty() || events.contains(&event) || validates;

@@ -270,8 +270,8 @@ impl Script for HangingAdjuster {
     }
 }
 
-/// A validator that can be stalled away is none: `on_failure` has no effect on its verdict,
-/// whatever closed its session.
+/// A validator would be useless if one could avoid its verdict by stalling it. So `on_failure` does
+/// not replace the verdict, whatever closed the validator's session.
 #[tokio::test(start_paused = true)]
 async fn only_validation_failure_passes_a_container_without_a_verdict() {
     let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
@@ -288,7 +288,7 @@ async fn only_validation_failure_passes_a_container_without_a_verdict() {
                 ..AdaptationConfig::default()
             };
             let case = format!("{on_failure:?} {validation_failure:?}");
-            // The session is closed by the verdict that does not come.
+            // The session is closed because the validator returns no verdict in time.
             let harness = Harness::with(config()).await;
             let _validator = harness.plugin("00-v", VALIDATE, validator("hang")).await;
             let result = harness.create("c").await;

@@ -22,7 +22,7 @@ pub struct HookCall {
 /// Failure to inject the hook.
 #[derive(Debug, thiserror::Error)]
 pub enum InjectError {
-    /// `hooks`, or one of its stages, has another type.
+    /// `hooks` is not an object (`*`), or one of its stages is not a list.
     #[error("hooks.{0} is not a list")]
     NotAList(&'static str),
     /// The path of the hook or of the socket cannot be written as JSON.
@@ -36,7 +36,7 @@ pub enum InjectError {
 /// their indexes, by which runtimes name a hook that failed.
 ///
 /// # Errors
-/// `hooks` is not an object of lists. Then the config is unchanged.
+/// `hooks` is not an object of lists, or a path is not UTF-8. The config is then unchanged.
 pub fn inject(config: &mut OciConfig, call: &HookCall) -> Result<(), InjectError> {
     let text =
         |p: &PathBuf| p.to_str().map(str::to_owned).ok_or_else(|| InjectError::Name(p.clone()));

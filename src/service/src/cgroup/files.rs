@@ -16,7 +16,7 @@ const WRITE_ATTEMPTS: usize = 3;
 
 /// A file that does not hold the effective value.
 #[derive(Debug, thiserror::Error)]
-#[error("{field}: {} {found}, and not {wanted}", file.display())]
+#[error("{field}: {} {found}, expected {wanted}", file.display())]
 pub struct Drift {
     /// The field of the resources.
     pub field: String,
@@ -143,7 +143,7 @@ mod tests {
         let file = dir.path().join("wrong");
         assert_eq!(
             drift[0].to_string(),
-            format!("memory.limit: {} holds \"2\", and not 1", file.display())
+            format!("memory.limit: {} holds \"2\", expected 1", file.display())
         );
         assert!(enforce(&writes).is_empty());
         assert_eq!(fs::read_to_string(file).unwrap(), "1");

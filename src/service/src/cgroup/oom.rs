@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum time between the last event that the limit was reached and the removal of the group for
-/// which an OOM kill is assumed. The kernel kills within milliseconds of the event, and engines
+/// An OOM kill is assumed if the group is removed within this time after the last event that
+/// reported the limit as reached. The kernel kills within milliseconds of the event, and engines
 /// remove the group soon after.
 const KILL_WINDOW: Duration = Duration::from_secs(2);
 
@@ -34,7 +34,8 @@ enum Counter {
     V2(PathBuf),
 }
 
-/// A watch for OOM kills. Without one, the counter is read at the exit.
+/// A container's watch for OOM kills. If no watch could be started, the counter is read when the
+/// container exits.
 #[derive(Debug, Default)]
 pub struct OomWatch {
     watch: Option<Arc<Watch>>,
@@ -52,7 +53,7 @@ struct Watch {
 /// Results of the events so far.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Time of the last event that the limit was reached.
+    /// Time of the last event that reported the limit as reached.
     limit_reached: Option<Instant>,
     /// Counts of the ancestor groups at the last check, the nearest ancestor first. Cgroup v2 only,
     /// where the count of a group includes its descendants.
@@ -176,7 +177,7 @@ impl Watch {
             }
             // A runtime or systemd removed the group right after the process exited. Cgroup v2
             // sends at most one event per 10 ms, so there may be no event for the kill itself.
-            // There is one for reaching the limit, and the ancestors count the kill.
+            // But there was an event when the limit was reached, and the ancestors count the kill.
             Err(_) => {
                 let is_recent = seen.limit_reached.is_some_and(|at| at.elapsed() < KILL_WINDOW);
                 let is_counted = seen
@@ -190,8 +191,8 @@ impl Watch {
     }
 }
 
-/// Whether a wait status is that of a process that SIGKILL ended, or of a shell that reports such a
-/// process.
+/// Whether a wait status reports a process that was killed by SIGKILL, or a shell that exited with
+/// 137 because its child was.
 fn is_kill_status(status: i32) -> bool {
     const KILL: i32 = libc::SIGKILL;
     status & 0x7f == KILL || status >> 8 == 128 + KILL
@@ -253,7 +254,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let descriptors = Arc::new(Descriptors::of_this_process());
         let monitor = OomMonitor::new(descriptors, Problems::default());
-        // More than a user may have inotify instances by default.
+        // More than the 128 inotify instances that a user may have by default.
         let files: Vec<_> = (0..200)
             .map(|n| {
                 let group = dir.path().join(n.to_string());
@@ -265,7 +266,7 @@ mod tests {
             .collect();
         let watch = |file: &PathBuf| Watch::start(&monitor, Counter::V2(file.clone())).unwrap();
         let watches: Vec<_> = files.iter().map(watch).collect();
-        // A second container in a control group.
+        // The end of the watch of a second container in a control group does not end the first.
         drop(watch(&files[7]));
         fs::write(&files[7], "max 1\noom_kill 1\n").unwrap();
         fs::remove_dir_all(files[9].parent().unwrap()).unwrap();

@@ -1,8 +1,9 @@
 //! Events by which the kernel reports that control groups have reached their memory limits. Start
 //! from [`OomMonitor`].
 //!
-//! In cgroup v2, one inotify instance serves all containers: a user may have 128 instances, and
-//! `nrid` is root like many others. In cgroup v1, each container needs an eventfd of its own.
+//! In cgroup v2, one inotify instance serves all containers: by default, a user may have 128
+//! instances, and `nrid` shares those of root with many other programs. In cgroup v1, each
+//! container needs an eventfd of its own.
 
 use crate::host::{
     descriptors::{DescriptorPermit, Descriptors},
@@ -48,7 +49,7 @@ pub(super) enum Events {
     V2(Subscription),
 }
 
-/// The part of one control group in the common inotify instance.
+/// Subscription to the events of one control group in the common inotify instance.
 #[derive(Debug)]
 pub(super) struct Subscription {
     source: Arc<MemoryEvents>,
@@ -60,7 +61,7 @@ pub(super) struct Subscription {
 /// Receiver of events.
 #[derive(Default)]
 struct Subscriber {
-    /// Events that were not taken.
+    /// Number of events since the last [`Events::take`].
     pending: AtomicU64,
     on_event: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -75,7 +76,7 @@ impl std::fmt::Debug for Subscriber {
 #[derive(Debug)]
 struct MemoryEvents {
     inotify: AsyncFd<OwnedFd>,
-    /// By inotify watch; several containers may share a control group.
+    /// Subscribers by inotify watch; several containers may share a control group.
     subscribers: Mutex<Subscribers>,
 }
 
@@ -90,7 +91,7 @@ impl OomMonitor {
     /// Opens the events of a control group of cgroup v1, by its `memory.oom_control`.
     pub(super) fn v1(&self, file: &Path) -> io::Result<Events> {
         let descriptor = self.descriptors.oom_watch().ok_or_else(|| {
-            io::Error::other("the limit of open files is too low for all of them")
+            io::Error::other("the limit of open files is too low for all containers")
         })?;
         Ok(Events::V1 { eventfd: sys::wait_readable(notify_v1(file)?)?, _descriptor: descriptor })
     }
@@ -103,8 +104,8 @@ impl OomMonitor {
     /// Reports that a container cannot be watched for OOM kills.
     pub(super) fn report(&self, error: &io::Error) -> Problem {
         self.problems.report(format!(
-            "containers cannot be watched for OOM kills, which are only counted at the exit: \
-             {error}"
+            "containers cannot be watched for OOM kills, nrid only reads their counters at the \
+             exit: {error}"
         ))
     }
 
@@ -125,7 +126,7 @@ impl OomMonitor {
     }
 }
 
-/// Adds the limit of inotify that may be the cause of an error.
+/// Adds the name of the inotify limit that may have caused an error.
 fn explained(error: rustix::io::Errno, limit: &str) -> io::Error {
     let error = io::Error::from(error);
     match error.kind() {
@@ -150,14 +151,14 @@ impl Events {
         }
     }
 
-    /// Takes over the events that the kernel has sent and that were not read yet.
+    /// Reads the events that the kernel has sent so far; cgroup v2 only.
     pub(super) fn read(&self) {
         if let Self::V2(subscription) = self {
             subscription.source.dispatch();
         }
     }
 
-    /// Has `check` called at each event of cgroup v2.
+    /// Sets the function that is called at each event; cgroup v2 only.
     pub(super) fn on_event(&self, check: impl Fn() + Send + Sync + 'static) {
         if let Self::V2(Subscription { subscriber, .. }) = self {
             let _ = subscriber.on_event.set(Box::new(check));
@@ -190,7 +191,7 @@ impl MemoryEvents {
         Ok(Subscription { source: source.clone(), number, subscriber })
     }
 
-    /// Reads all events, and calls the subscribers that they are for.
+    /// Reads all events, and calls the subscribers of their control groups.
     fn dispatch(&self) {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut subscribers = self.lock();

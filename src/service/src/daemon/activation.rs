@@ -25,7 +25,7 @@ use std::{
 pub struct Activation {
     /// Listening sockets.
     pub sockets: Vec<PassedSocket>,
-    /// Lock of the state directory, from the program that this one replaces.
+    /// Lock of the state directory, passed by the program that this program has replaced.
     pub lock: Option<OwnedFd>,
     /// Error of a restart that failed, after which this program continues.
     pub restart_error: Option<RestartError>,

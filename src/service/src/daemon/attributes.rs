@@ -1,7 +1,7 @@
 //! Attributes that a process inherits from its parent, such as limits and priorities. `nrid` serves
-//! all engines, and its plugins inherit its attributes, so those of the engine that happened to
-//! start it are reset to those of process 1, which a service of the host would have. Namespaces are
-//! in [`super::namespaces`]. Start from [`reset`].
+//! all engines, and its plugins inherit its attributes. So it does not keep the attributes of the
+//! engine that happened to start it, but sets the values of process 1, as a service of the host has
+//! them. Namespaces are in [`super::namespaces`]. Start from [`reset`].
 
 use crate::{
     daemon::namespaces::{self, START_AGAIN},
@@ -30,8 +30,9 @@ const TIMER_SLACK: Option<NonZeroU64> = NonZeroU64::new(50_000);
 /// descriptors. Process 1 itself often has more.
 const SOFT_OPEN_FILES: u64 = 1024;
 
-/// Resets the attributes of this process, and returns those that cannot be reset. The process must
-/// have left the starter's cgroup, whose cpuset limits the CPUs, and have no thread yet.
+/// Resets the attributes of this process, and returns those that cannot be reset. Before the call,
+/// the process must leave the cgroup of the process that started it, because its cpuset limits the
+/// CPUs, and must not start a second thread.
 pub fn reset() -> Vec<Inherited> {
     let resets: [(&str, io::Result<()>); 12] = [
         ("oom_score_adj", reset_oom_score()),
@@ -57,15 +58,15 @@ pub fn reset() -> Vec<Inherited> {
     kept
 }
 
-const SAME_VALUE: &str = "plugins and calls of runtimes have the value of the process that \
-     started nrid";
+const SAME_VALUE: &str = "plugins and the runtimes that nrid calls have the value of the process \
+     that started nrid";
 
 fn inherited(what: String, effect: &str) -> Inherited {
     Inherited { what, effect: effect.to_owned(), remedy: START_AGAIN.to_owned() }
 }
 
-/// Sets the score of process 1: a service without a score of its own has it, and no right is needed
-/// to return to it.
+/// Sets the score of process 1, which a service has by default. Returning to it later needs no
+/// capability.
 fn reset_oom_score() -> io::Result<()> {
     let score = fs::read_to_string("/proc/1/oom_score_adj").unwrap_or_else(|_| "0".to_owned());
     fs::write("/proc/self/oom_score_adj", score.trim())
@@ -149,7 +150,7 @@ fn reset_limit(name: &str, resource: Resource, of_host: &Limit) -> Option<Inheri
     if let Err(error) = result {
         what = format!("the limit of {name} cannot be reset: {error}");
     }
-    Some(inherited(what, "nrid, its plugins and calls of runtimes cannot exceed it"))
+    Some(inherited(what, "nrid, its plugins and the runtimes that it calls cannot exceed it"))
 }
 
 /// Returns the limit to set. `None` in a limit means that there is none.
@@ -164,16 +165,16 @@ fn wanted_limit(resource: Resource, own: Rlimit, of_host: &Limit) -> Rlimit {
     Rlimit { current: lower(soft, maximum), maximum }
 }
 
-/// Returns the lower one of two limits.
+/// Returns the lower of two limits; `None` means that there is no limit.
 fn lower(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.into_iter().chain(b).min()
 }
 
-/// Returns the restrictions that no process can remove from itself, and that process 1 does not
-/// have: in a container, all processes may have those of the container.
+/// Returns the restrictions that a process cannot remove from itself, except those that process 1
+/// also has: in a container, process 1 has the restrictions of the container, too.
 fn restrictions() -> Vec<Inherited> {
     let mut found = Vec::new();
-    // Tried first: unless they are locked, they can be reset.
+    // Reported only if they cannot be reset, because they are locked.
     let bits = capabilities_secure_bits().unwrap_or(CapabilitiesSecureBits::empty());
     if !bits.is_empty()
         && let Err(error) = set_capabilities_secure_bits(CapabilitiesSecureBits::empty())
@@ -187,7 +188,7 @@ fn restrictions() -> Vec<Inherited> {
     found
 }
 
-/// Compares two files `status` of `/proc`.
+/// Compares the `/proc/PID/status` files of this process and of process 1.
 fn differences(own: &str, of_host: &str) -> Vec<Inherited> {
     let number = |text, name| field(text, name).and_then(|value| value.parse::<u64>().ok());
     let exceeds = |name| number(own, name) > Some(number(of_host, name).unwrap_or(0));

@@ -1,5 +1,5 @@
-//! The `nrid` process: start and end, reload, restart, sockets, systemd, log; plugins and socket
-//! that it shares with engines' own NRI.
+//! The `nrid` process: start and end, reload, restart, sockets, systemd, log; the plugins and the
+//! socket that it shares with engines' own NRI.
 
 pub mod activation;
 pub mod attributes;

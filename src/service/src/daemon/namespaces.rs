@@ -1,10 +1,11 @@
-//! The namespaces of the host. The starter of `nrid` may have namespaces of its own, such as an
-//! engine whose unit has private mounts. `nrid` serves all engines of the host, so it enters the
-//! namespaces of process 1. Start from [`enter_host`].
+//! Entry into the namespaces of the host. The process that starts `nrid` may have namespaces of its
+//! own, for example an engine whose systemd unit has private mounts. `nrid` serves all engines of
+//! the host, so it enters the namespaces of process 1. Start from [`enter_host`].
 //!
-//! An engine in a container and a rootless one have an `nrid` of their own, which stays in the
-//! namespaces of that engine: the signs are another user namespace than that of process 1, or
-//! another root directory. A container with a pid namespace of its own has another process 1.
+//! An engine in a container, and a rootless engine, each have an `nrid` of their own, which stays
+//! in the namespaces of its engine. `nrid` recognizes this case by a user namespace or a root
+//! directory that differs from that of process 1. In a container with a pid namespace of its own,
+//! process 1 is a process of the container.
 
 use nri_control::Inherited;
 use rustix::{
@@ -22,16 +23,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What to do about a restriction of the starter.
+/// What to do about a restriction that was inherited from the process that started `nrid`.
 pub(super) const START_AGAIN: &str = "`nrictl stop`, then start nri-container-runtime.service, or \
      `nrictl start` from a root shell without this restriction; containers keep running.";
 
-/// Directory of the namespaces of process 1, and of this process.
+/// Directories of the namespaces of process 1 and of this process.
 const OF_HOST: &str = "/proc/1/ns";
 const OWN: &str = "/proc/self/ns";
 
-/// The namespaces to enter. The mount namespace is the last one, since the files of the others are
-/// in the `/proc` of the present one.
+/// The namespaces to enter. The mount namespace is the last one, because entering it also changes
+/// the root directory of this process.
 const ENTERED: [(&str, LinkNameSpaceType); 6] = [
     ("net", LinkNameSpaceType::Network),
     ("ipc", LinkNameSpaceType::InterProcessCommunication),
@@ -48,13 +49,13 @@ enum Kept {
     UserNamespace,
     #[error("process 1 has another root directory")]
     Root,
-    #[error("those of process 1 cannot be read: {0}")]
+    #[error("the namespaces of process 1 cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     #[error("the state directory {0} is another directory in the mount namespace of process 1")]
     StateDir(PathBuf),
 }
 
-/// A state directory that the starter does not share with the host.
+/// A state directory that the process that started `nrid` does not share with the host.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "state directory {0} is another directory in the mount namespace of process 1, where nrid \
@@ -63,32 +64,32 @@ enum Kept {
 )]
 pub struct HiddenStateDir(PathBuf);
 
-/// A `/proc` that shows other processes than those of this pid namespace.
+/// A `/proc` that shows the processes of another pid namespace.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "/proc belongs to another pid namespace than nrid, which cannot find processes there: mount \
-     proc in the pid namespace of the engine, or let the engine share that of the host"
+     proc in the pid namespace of the engine, or let the engine use the host's pid namespace"
 )]
 pub struct ForeignProc;
 
 /// Checks that `/proc` shows the processes of this pid namespace.
 ///
 /// # Errors
-/// It shows those of another one.
+/// `/proc` shows the processes of another pid namespace.
 pub fn check_proc() -> Result<(), ForeignProc> {
     let own = getpid().as_raw_nonzero().to_string();
-    // Without /proc, what is read there first reports the error.
+    // Without /proc, the first read of a file in it reports the error.
     let is_foreign = fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() != own.as_str());
     if is_foreign { Err(ForeignProc) } else { Ok(()) }
 }
 
-/// Enters the namespaces of process 1, if this process is on the host. Returns what differs
-/// afterwards. No thread may exist yet.
+/// Enters the namespaces of process 1, if this process is on the host. Returns a description of the
+/// namespaces that differ afterwards. No second thread may exist yet.
 ///
 /// # Errors
-/// The state directory of the starter is not the one of the host, so that the starter would not
-/// find the sockets. After a restart (`is_restart`), the namespaces are kept in this case: the
-/// sockets exist already.
+/// `state_dir` is another directory on the host, so the process that started `nrid` would not find
+/// the sockets. In a restart (`is_restart`), the sockets exist already, so the namespaces are kept
+/// instead.
 pub fn enter_host(
     state_dir: Option<&Path>,
     is_restart: bool,
@@ -166,8 +167,7 @@ impl Host {
         }
         (!failed.is_empty()).then(|| Inherited {
             what: format!("namespaces of process 1 cannot be entered ({})", failed.join("; ")),
-            effect: "plugins, configuration and sockets may be others than those of the host"
-                .into(),
+            effect: "plugins, configuration and sockets may differ from those of the host".into(),
             remedy: START_AGAIN.into(),
         })
     }

@@ -13,7 +13,7 @@ use std::{
 /// Time until a file is tried again after an attempt that failed because a file system hung.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Device, inode, size, and time of the last change.
+/// Device, inode, size, and time of the last modification.
 type Identity = (u64, u64, u64, i64, i64);
 
 /// The program of this process.
@@ -32,7 +32,7 @@ struct Attempt {
     /// The file, unless it is to be tried again.
     file: Option<Identity>,
     error: Option<String>,
-    /// No file is tried before.
+    /// Time before which no file is tried.
     paused_until: Option<Instant>,
 }
 
@@ -58,7 +58,7 @@ impl Attempt {
 
 impl Program {
     /// Returns the program of this process; `None` if its path or identity cannot be read.
-    /// `restart_error`: error of an attempt to run the present file at its path.
+    /// `restart_error`: error of an attempt to run the file that is now at this path.
     pub fn of_this_process(restart_error: Option<RestartError>) -> Option<Self> {
         let link = Path::new("/proc/self/exe");
         let path = fs::read_link(link).ok()?.into_os_string().into_vec();

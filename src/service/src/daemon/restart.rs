@@ -1,7 +1,7 @@
 //! Restarts: on request (`nrictl restart`), and when a caller of another version connects after the
 //! program file was replaced. The next program must pass `--check` first, and then replaces the
 //! running one in the same process ([`handover`]). Launched plugins end and are launched again;
-//! external plugins lose their connection, as with an engine that restarts.
+//! external plugins lose their connection, as when an engine with NRI restarts.
 //!
 //! [`handover`]: super::handover
 

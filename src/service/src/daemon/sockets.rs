@@ -48,7 +48,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Whether the file at the path still is that of this socket.
+    /// Whether the file at the path is still the file of this socket.
     pub fn is_at_path(&self) -> bool {
         file_id(&self.path) == self.file
     }
@@ -80,7 +80,7 @@ pub enum SocketError {
     #[error("directory {0}: {1}")]
     Directory(PathBuf, #[source] io::Error),
     /// The socket unit is for another state directory.
-    #[error("the control socket that was passed is {passed}, and callers connect to {control}")]
+    #[error("the control socket that was passed is {passed}, but callers connect to {control}")]
     OtherStateDir {
         /// Path in the unit.
         passed: PathBuf,
@@ -98,7 +98,7 @@ enum UnusableShared {
     /// Other users could replace the socket.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
-    /// The path has another file.
+    /// The file at the path is not a socket.
     #[error("the file at this path is not a socket; remove it, or change socket_path")]
     NotASocket,
     /// Another user has created the socket.
@@ -207,7 +207,7 @@ fn shared(
 }
 
 /// Checks that no other user can replace the shared socket, and that a file at its path is a socket
-/// that an earlier `nrid` left, on which no process listens.
+/// that an earlier `nrid` left. The caller has checked that no process listens on it.
 fn check_shared(path: &Path) -> Result<(), UnusableShared> {
     let owners = Owners::of_this_process();
     let parent = path.parent().unwrap_or(Path::new("/"));
@@ -242,8 +242,8 @@ fn take(
     Ok(Some((listener, Socket { path, created, file, fd })))
 }
 
-/// Creates a socket that only its owner may connect to. Replaces an existing file at the path, on
-/// which no process listens.
+/// Creates a socket that only its owner may connect to. An existing file at the path is removed:
+/// the caller ensures that no process listens on it.
 ///
 /// # Errors
 /// The socket cannot be created.

@@ -35,7 +35,7 @@ pub enum ActivationError {
     /// The descriptors that the replaced program passed do not match its description of them.
     #[error("sockets of the previous program: {0}")]
     Handover(#[source] io::Error),
-    /// A descriptor is something else than a listening unix stream socket, for example a FIFO.
+    /// A descriptor is not a listening unix stream socket, but for example a FIFO.
     #[error("descriptor {0} of LISTEN_FDS is not a listening unix stream socket with a path")]
     Kind(u32),
 }

@@ -2,8 +2,8 @@
 //! configuration from CRI.
 //!
 //! `nrid` calls containerd's API while containerd waits for the runtime. This cannot deadlock:
-//! `Containers.Get` reads the database and takes no lock of the task in creation (`containerd:
-//! plugins/services/containers`). After a timeout `nrid` continues without metadata.
+//! `Containers.Get` reads the database and takes no lock of the task that is being created
+//! (`containerd: plugins/services/containers`). After a timeout `nrid` continues without metadata.
 
 use crate::engine::grpc::{self, GrpcError};
 use nri_engine::containerd::Metadata;
@@ -21,7 +21,7 @@ const GET_CONTAINER: &str = "/containerd.services.containers.v1.Containers/Get";
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerdError {
     /// The call failed.
-    #[error("containerd at {0}")]
+    #[error("call to containerd: {0}")]
     Call(#[from] GrpcError),
     /// The reply cannot be decoded.
     #[error("containerd's reply: {0}")]

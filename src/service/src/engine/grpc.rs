@@ -38,7 +38,7 @@ pub enum GrpcError {
         /// The message of the peer.
         message: String,
     },
-    /// The reply is no gRPC message, or too large.
+    /// The reply is not a gRPC message, or too large.
     #[error("{0}: the reply is not a gRPC message, or too large")]
     InvalidReply(&'static str),
     /// The peer did not reply within the timeout.

@@ -64,7 +64,7 @@ impl EngineNri {
         settings: &EngineSettings,
         container_engine: &ContainerEngine,
     ) -> bool {
-        let is_engines = if container_engine.name == EngineKind::Containerd.name() {
+        let engine_adapts = if container_engine.name == EngineKind::Containerd.name() {
             match (settings.containerd, &container_engine.cri) {
                 // Outside the namespace of CRI, containerd's NRI adapts no container, whatever
                 // CRI annotations a client has set.
@@ -75,7 +75,7 @@ impl EngineNri {
         } else {
             is_adapted_by_engine(settings, container_engine, || listens_for_plugins("crio"))
         };
-        !is_engines
+        !engine_adapts
     }
 
     /// Whether NRI is enabled in the containerd that listens on `socket`.
@@ -88,7 +88,11 @@ impl EngineNri {
         }
         let enabled = is_nri_on_in(pid, socket).await;
         let engine = nri_host::describe(pid);
-        tracing::info!(socket = %socket.display(), enabled, "checked the own NRI of {engine}");
+        tracing::info!(
+            socket = %socket.display(),
+            enabled,
+            "checked whether NRI is enabled in {engine}"
+        );
         cache().insert(process, enabled);
         enabled
     }
@@ -132,7 +136,7 @@ async fn is_nri_on_in(pid: i32, socket: &Path) -> bool {
             Err(error) => {
                 tracing::warn!(
                     error = crate::host::error_chain::chain(&error),
-                    "containerd version unknown, its NRI is taken for disabled"
+                    "containerd version unknown, its NRI is assumed to be disabled"
                 );
                 false
             }
@@ -146,17 +150,17 @@ mod tests {
 
     #[test]
     fn only_the_configuration_leaves_containers_to_docker() {
-        let is_engines = |kind: EngineKind, setting| {
+        let is_left_to_engine = |kind: EngineKind, setting| {
             let settings = EngineSettings { containerd: setting, crio: setting, docker: setting };
             let engine = ContainerEngine { name: kind.name().to_owned(), cri: None };
             is_adapted_by_engine(&settings, &engine, || true)
         };
         for kind in [EngineKind::Docker, EngineKind::CriDockerd] {
-            assert!(!is_engines(kind, AdaptedBy::Auto), "{kind:?}");
-            assert!(!is_engines(kind, AdaptedBy::Nrid), "{kind:?}");
-            assert!(is_engines(kind, AdaptedBy::Engine), "{kind:?}");
+            assert!(!is_left_to_engine(kind, AdaptedBy::Auto), "{kind:?}");
+            assert!(!is_left_to_engine(kind, AdaptedBy::Nrid), "{kind:?}");
+            assert!(is_left_to_engine(kind, AdaptedBy::Engine), "{kind:?}");
         }
-        assert!(is_engines(EngineKind::CriO, AdaptedBy::Auto));
-        assert!(!is_engines(EngineKind::Podman, AdaptedBy::Engine));
+        assert!(is_left_to_engine(EngineKind::CriO, AdaptedBy::Auto));
+        assert!(!is_left_to_engine(EngineKind::Podman, AdaptedBy::Engine));
     }
 }

@@ -17,7 +17,7 @@ pub struct AdjustmentPaths {
     nodes: HashMap<String, Option<Node>>,
 }
 
-/// Error of probing paths.
+/// Paths that cannot be probed.
 #[derive(Debug, thiserror::Error)]
 #[error("{paths}: {source}")]
 pub struct UnprobedPaths {
@@ -28,8 +28,8 @@ pub struct UnprobedPaths {
 }
 
 impl AdjustmentPaths {
-    /// Probes sources of mounts and nodes of devices, in this mount namespace or in that of `nrid`:
-    /// where the runtime will look them up.
+    /// Probes sources of mounts and nodes of devices in the mount namespace in which the runtime
+    /// will look them up: `namespace`, or that of `nrid` if it is `None`.
     ///
     /// # Errors
     /// A path hangs, or the probe fails.

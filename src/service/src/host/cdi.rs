@@ -1,7 +1,7 @@
 //! CDI devices: reads the CDI specifications of this host when a plugin injects a device.
 //!
-//! `nri_spec::cdi` interprets the specifications. They are not cached: to read a few small files
-//! takes no longer than to check them for changes. An unusable file affects only its own devices.
+//! `nri_spec::cdi` interprets the specifications. They are not cached: reading a few small files
+//! takes no longer than checking them for changes. An unusable file affects only its own devices.
 //! The log names the file, and so does the error about an unresolvable device. Start from
 //! [`Devices::read`].
 

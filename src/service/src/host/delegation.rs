@@ -1,8 +1,8 @@
-//! The cgroup of `nrid` in its systemd unit, where systemd has delegated it (`Delegate=`): `nrid`
-//! moves to a child of it, so that launched plugins get children of their own beside it.
+//! Use of a cgroup that systemd has delegated to `nrid` (`Delegate=` in its unit): `nrid` moves to
+//! a child of this cgroup, so that launched plugins can get child cgroups of their own beside it.
 //!
-//! Only on cgroup v2, and only if `nrid` is the only process of the cgroup: that of an engine which
-//! systemd has delegated to the engine is not changed.
+//! Only on cgroup v2, and only if `nrid` is the only process in the cgroup. If an engine has
+//! started `nrid` in a cgroup that systemd has delegated to the engine, that cgroup is not changed.
 
 use nri_cgroup::HierarchyKind;
 use std::{
@@ -11,13 +11,13 @@ use std::{
     sync::OnceLock,
 };
 
-/// Cgroup of `nrid` below the delegated one.
+/// Name of the cgroup of `nrid` below the delegated cgroup.
 const OWN: &str = "nrid";
 
-/// Controllers that show what a plugin uses.
+/// Controllers that account for the resources that a plugin uses.
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 
-/// Attributes by which systemd marks a delegated cgroup; the latter since version 251.
+/// Attributes by which systemd marks a delegated cgroup; the second one since version 251.
 const MARKS: [&str; 2] = ["trusted.delegate", "user.delegate"];
 
 /// The delegated cgroup. A property of the process, like its own cgroup.
@@ -35,7 +35,7 @@ pub fn plugin_cgroups() -> Option<PathBuf> {
 pub fn use_delegated_cgroup() -> io::Result<()> {
     let Some(dir) = own_cgroup() else { return Ok(()) };
     let dir = match dir.parent().filter(|parent| dir.ends_with(OWN) && is_delegated(parent)) {
-        // The program that this one replaced has moved the process.
+        // Moved already by the previous program, which this program has replaced.
         Some(parent) => parent.to_owned(),
         None if is_delegated(&dir) && is_alone_in(&dir)? => {
             let own = dir.join(OWN);
@@ -46,7 +46,8 @@ pub fn use_delegated_cgroup() -> io::Result<()> {
         None => return Ok(()),
     };
     for controller in CONTROLLERS {
-        // What the kernel or the unit does not have is not shown.
+        // Fails for a controller that the kernel or the unit lacks, which is then not accounted
+        // for.
         let _ = fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}"));
     }
     DELEGATED.get_or_init(|| dir);

@@ -1,8 +1,8 @@
-//! Descriptors that this process may have open, and their shares.
+//! Shares of the limit of open files of this process.
 //!
-//! A container needs one descriptor for certain: the pidfd that shows the end of its first process.
-//! Watches for OOM kills are optional. What neither may take is left for connections, plugins,
-//! records and calls of runtimes, so that `nrid` can always be reached.
+//! Each container needs one descriptor: the pidfd that reports the exit of its first process.
+//! Watches for OOM kills are optional. Both have a limited share; the rest is reserved for
+//! connections, plugins, records and calls to runtimes, so that `nrid` can always be reached.
 
 use crate::host::sys;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -25,14 +25,15 @@ const MAX_RESERVE: usize = 2048;
 /// Part of the containers' descriptors that watches for OOM kills may take: an eighth.
 const OPTIONAL: usize = 8;
 
-/// Limits that are too large to count are taken for this one; the kernel's own limit
-/// (`fs.nr_open`) is lower by default.
+/// Value that replaces a larger limit, or no limit; the kernel's own limit (`fs.nr_open`) is lower
+/// by default.
 const MAX_LIMIT: u64 = 1 << 30;
 
 /// The limit with which this process was started. A property of the process, like the limit itself.
 static INHERITED: OnceLock<Rlimit> = OnceLock::new();
 
-/// Raises the soft limit of open files to the hard one. Call before another thread exists.
+/// Raises the soft limit of open files to the hard limit. Must be called before a second thread
+/// exists.
 ///
 /// # Errors
 /// The limit cannot be set.
@@ -41,7 +42,7 @@ pub fn raise_limit() -> io::Result<()> {
     set_limit(Rlimit { current: inherited.maximum, ..inherited })
 }
 
-/// Sets the limit with which this process was started again, before another program replaces it.
+/// Restores the limit with which this process was started, before another program replaces it.
 ///
 /// # Errors
 /// The limit cannot be set.
@@ -49,8 +50,9 @@ pub fn restore_limit() -> io::Result<()> {
     INHERITED.get().map_or(Ok(()), |inherited| set_limit(*inherited))
 }
 
-/// Makes the program that a command starts have the soft limit with which this process was started:
-/// programs that use `select`, or that visit all descriptors up to the limit, need a low one.
+/// Restores, in the program that `command` starts, the soft limit with which this process was
+/// started: programs that use `select`, or that visit all descriptors up to the limit, need a low
+/// limit.
 pub fn restore_limit_in(command: &mut Command) {
     if let Some(inherited) = INHERITED.get().filter(|limit| limit.current != limit.maximum) {
         let inherited = *inherited;
@@ -58,7 +60,7 @@ pub fn restore_limit_in(command: &mut Command) {
     }
 }
 
-/// Returns the soft limit with which this process was started, if it was raised since.
+/// Returns the soft limit with which this process was started, if it has been raised since.
 pub fn inherited_soft_limit() -> Option<u64> {
     INHERITED.get().filter(|limit| limit.current != limit.maximum)?.current
 }
@@ -67,7 +69,7 @@ fn set_limit(limit: Rlimit) -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
-/// A descriptor that a container may have open; free again when it is dropped.
+/// Permit for a descriptor of a container; released when it is dropped.
 #[derive(Debug)]
 pub struct DescriptorPermit {
     _permit: OwnedSemaphorePermit,
@@ -123,27 +125,27 @@ impl Descriptors {
         }
     }
 
-    /// Returns the right to open a pidfd.
+    /// Returns a permit to open a pidfd.
     ///
     /// # Errors
-    /// As many are open as the limit allows.
+    /// The share of pidfds is exhausted.
     pub fn pidfd(&self) -> Result<DescriptorPermit, DescriptorLimit> {
         let permit = self.pidfds.clone().try_acquire_owned();
         permit.map(DescriptorPermit::of).map_err(|_| self.limit_reached())
     }
 
-    /// Waits for the right to open a pidfd. Who waits comes before new containers.
+    /// Waits for a permit to open a pidfd. Waiting callers are served before new containers.
     pub async fn wait_for_pidfd(&self) -> Option<DescriptorPermit> {
         self.pidfds.clone().acquire_owned().await.ok().map(DescriptorPermit::of)
     }
 
-    /// Returns the right to open a descriptor that watches for OOM kills; `None` if there are too
-    /// many.
+    /// Returns a permit to open a descriptor that watches for OOM kills; `None` if the share is
+    /// exhausted.
     pub fn oom_watch(&self) -> Option<DescriptorPermit> {
         self.oom_watches.clone().try_acquire_owned().ok().map(DescriptorPermit::of)
     }
 
-    /// Returns the error of a pidfd more than the limit allows.
+    /// Returns the error of an exhausted share of pidfds.
     fn limit_reached(&self) -> DescriptorLimit {
         DescriptorLimit { limit: self.limit, containers: self.pidfd_share }
     }
@@ -154,7 +156,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn containers_leave_a_reserve_and_a_waiting_one_comes_first() {
+    async fn containers_leave_a_reserve_and_a_released_permit_goes_to_a_waiter() {
         for (limit, containers) in [(256, 168), (1024, 672), (20_000, 15_708)] {
             assert_eq!(Descriptors::of_limit(limit).pidfd_share, containers);
         }
@@ -163,12 +165,12 @@ mod tests {
         assert_eq!(permits.len(), 3);
         let waiting = descriptors.wait_for_pidfd();
         tokio::pin!(waiting);
-        assert!(futures_are_pending(waiting.as_mut()).await);
+        assert!(is_pending(waiting.as_mut()).await);
         drop(permits);
         assert!(waiting.await.is_some());
     }
 
-    async fn futures_are_pending<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
+    async fn is_pending<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
         std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx).is_pending()))
             .await
     }

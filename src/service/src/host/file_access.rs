@@ -26,18 +26,18 @@ use tokio::{
 };
 
 /// Number of threads that may access one file system at the same time. An access takes less than a
-/// millisecond unless the file system hangs, so that hundreds of creations at once need no more.
+/// millisecond unless the file system hangs, so hundreds of concurrent creations need no more.
 pub const MAX_THREADS: usize = 8;
 
-/// Number of threads past their limits, of all file systems, from which on no access begins: half
-/// of those that tokio has, so that other work has threads left.
+/// Number of accesses past their time limits, over all file systems, at which no further access is
+/// started: half of tokio's threads for blocking work, so that other work has threads left.
 const MAX_LATE: usize = 256;
 
 /// Time limit of a look-up in a directory.
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The files that share a limit of threads: those of a file system, as far as it is known without
-/// an access that could hang.
+/// A group of files that share a limit of threads: the files of one file system, as far as that can
+/// be determined without an access that could hang.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FileSystem {
     /// The files of a mount, by its id.
@@ -97,12 +97,12 @@ impl fmt::Display for FileSystem {
 #[error("its file system hangs")]
 pub struct FileSystemHangs;
 
-/// Accesses files on another thread of this process. The access goes on after an error.
+/// Accesses files on another thread of this process. After an error, the access continues there.
 ///
 /// # Errors
 /// The access has not ended within `limit`, which includes the wait for earlier accesses of the
-/// file system; or as many accesses as have a thread, of this file system or of all, are past their
-/// limits.
+/// file system. Or the access is not started, because too many accesses are past their limits:
+/// `MAX_THREADS` to this file system, or `MAX_LATE` in total.
 pub async fn run<T: Send + 'static>(
     file_system: FileSystem,
     limit: Duration,
@@ -127,7 +127,7 @@ pub fn any_in_progress() -> bool {
     ACCESS.all().values().any(|threads| !threads.deadlines().is_empty())
 }
 
-/// Threads are a resource of the process.
+/// The accesses of this process. Static, because they share the threads of the process.
 static ACCESS: LazyLock<FileAccess> = LazyLock::new(FileAccess::default);
 
 /// The threads that access files, by file system.
@@ -165,7 +165,7 @@ impl FileAccess {
             threads.report();
             return Err(FileSystemHangs);
         }
-        // The log names the file systems.
+        // Not logged here: each of these file systems was logged when an access timed out.
         if self.late() >= MAX_LATE {
             return Err(FileSystemHangs);
         }
@@ -178,7 +178,7 @@ impl FileAccess {
             match access.await {
                 Ok(result) => Ok(result),
                 Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-                // The process ends.
+                // Cancelled, because the process ends.
                 Err(_) => Err(FileSystemHangs),
             }
         };
@@ -293,7 +293,7 @@ mod tests {
         for _ in 0..MAX_THREADS {
             assert_eq!(hang(Duration::from_millis(20)).await, Err(FileSystemHangs));
         }
-        // Refused without a wait, which would have no end.
+        // Refused at once; a wait with this limit would not end.
         assert_eq!(hang(Duration::MAX / 4).await, Err(FileSystemHangs));
         assert_eq!(begun.load(SeqCst), MAX_THREADS);
         assert_eq!(access.hanging(), [FileSystem::Mount(1)]);

@@ -20,7 +20,7 @@ const OPTIONS: [KnownOption; 10] = [
     ("version", None, false),
 ];
 
-/// Values of a switch that switch it off (`strconv.ParseBool`).
+/// Values that turn off a boolean option (`strconv.ParseBool`).
 const OFF: [&[u8]; 6] = [b"0", b"f", b"F", b"false", b"False", b"FALSE"];
 
 /// An option with its value.
@@ -68,7 +68,7 @@ fn split(argument: &[u8]) -> (Option<&'static KnownOption>, Option<&[u8]>) {
     }
     let known = OPTIONS.iter().find(|known| known.1.is_some() && known.1 == typed.first().copied());
     match (known, typed.get(1..)) {
-        // The value follows the letter at once.
+        // The value follows the letter directly.
         (Some(known), Some(value)) if known.2 && !value.is_empty() => {
             (Some(known), Some(&option[1..]))
         }
@@ -76,8 +76,8 @@ fn split(argument: &[u8]) -> (Option<&'static KnownOption>, Option<&[u8]>) {
     }
 }
 
-/// Returns the global options without `--log` and `--log-format`: calls of `nrid` must not write
-/// into the engine's log.
+/// Returns the global options without `--log` and `--log-format`: runtimes that `nrid` calls must
+/// not write into the engine's log.
 pub(super) fn without_log(globals: &[OsText]) -> Vec<OsText> {
     let is_kept = |option: &GlobalOption<'_>| !matches!(option.name, Some("log" | "log-format"));
     options(globals).iter().filter(|o| is_kept(o)).flat_map(|o| o.arguments).cloned().collect()
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_the_cgroup_driver_is_read() {
+    fn every_form_of_the_cgroup_driver_option_is_recognized() {
         for (given, expected) in [
             ("", false),
             ("--systemd-cgroup", true),

@@ -7,16 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time for which the hierarchies are remembered. A host with many containers has as many mounts,
-/// among which those of control groups hardly ever change.
+/// Time for which the hierarchies are cached. A host with many containers has many mounts to read,
+/// but the mounts of control groups hardly ever change.
 const VALIDITY: Duration = Duration::from_secs(10);
 
 /// The hierarchies, and the time at which they were read. Like the mount namespace, they are the
 /// same for the whole process.
 static KNOWN: Mutex<Option<(Instant, Arc<[Hierarchy]>)>> = Mutex::new(None);
 
-/// Returns the hierarchies in the mount namespace of this process; those of a moment ago, if they
-/// were read then.
+/// Returns the hierarchies in the mount namespace of this process. The result may come from the
+/// cache, and then be some seconds old.
 pub fn mounted() -> Arc<[Hierarchy]> {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((at, hierarchies)) = known.as_ref()

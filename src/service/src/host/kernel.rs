@@ -1,4 +1,5 @@
-//! The kernel: the call that `nrid` cannot work without, and what older kernels lack.
+//! Checks of the kernel: whether it has the system call that `nrid` cannot work without, and
+//! whether it lacks an optional feature.
 
 use crate::host::sys;
 use rustix::{

@@ -46,7 +46,7 @@ const DESCRIPTORS: [i32; 2] = [3, 4];
 /// The lookups to do.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ProbeRequest {
-    /// Paths whose mounts are wanted.
+    /// Paths for which the propagation of their mount is wanted.
     pub sources: Vec<String>,
     /// Paths of device nodes, links not followed.
     pub nodes: Vec<String>,
@@ -109,7 +109,8 @@ impl Default for PathProbe {
 }
 
 impl PathProbe {
-    /// Does the lookups in a child, in this mount namespace or in that of `nrid`.
+    /// Does the lookups in a child, in `namespace`, or in the mount namespace of `nrid` if it is
+    /// `None`.
     ///
     /// # Errors
     /// A path hangs, or no child can be started.
@@ -201,8 +202,8 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Enters the mount namespace whose descriptors this process got. Done by the child and not before
-/// it is executed: the program and its libraries are those of `nrid`'s namespace.
+/// Enters the mount namespace whose descriptors this process got. The child enters it itself, and
+/// not before it is executed, because the program and its libraries are in `nrid`'s namespace.
 fn enter_namespace() -> io::Result<()> {
     let [namespace, root] = DESCRIPTORS.map(|number| sys::take_descriptor(number.cast_unsigned()));
     let (namespace, root) = (namespace?, root?);

@@ -1,4 +1,4 @@
-//! Conditions of the host that limit what `nrid` can do, and last: each is one line in the log when
+//! Lasting conditions of the host that limit what `nrid` can do: each is one line in the log when
 //! it begins, and a line of the status until it ends.
 
 use std::{
@@ -6,11 +6,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The current problems, with the number of those that each affects, such as containers.
+/// The current problems, each with the number of containers that it affects.
 #[derive(Debug, Clone, Default)]
 pub struct Problems(Arc<Mutex<BTreeMap<String, usize>>>);
 
-/// A problem of one container; it has ended when the value is dropped.
+/// A problem of one container; it ends when the value is dropped.
 #[derive(Debug)]
 pub struct Problem {
     problems: Problems,
@@ -18,7 +18,7 @@ pub struct Problem {
 }
 
 impl Problems {
-    /// Reports a problem that affects one more container. It is logged if it affects no other.
+    /// Reports that a problem affects one more container. Logs it if it affects no other yet.
     pub fn report(&self, message: String) -> Problem {
         let mut problems = self.lock();
         let affected = problems.entry(message.clone()).or_default();
@@ -51,7 +51,7 @@ impl Drop for Problem {
             *affected -= 1;
             if *affected == 0 {
                 problems.remove(&self.message);
-                tracing::info!("no longer: {}", self.message);
+                tracing::info!("problem has ended: {}", self.message);
             }
         }
     }

@@ -19,7 +19,7 @@ pub struct Removals {
 }
 
 impl Removals {
-    /// Watches no directory yet.
+    /// Creates the inotify instance, which watches no directory yet.
     ///
     /// # Errors
     /// There are too many inotify instances.
@@ -28,13 +28,13 @@ impl Removals {
         Ok(Self { inotify: sys::wait_readable(inotify::init(flags)?)?, dirs: HashMap::new() })
     }
 
-    /// Whether a directory is watched. It is not any more when it was removed, or when notices were
-    /// lost.
+    /// Whether a directory is watched. It is no longer watched after it was removed, or after
+    /// events were lost.
     pub fn is_watched(&self, dir: &Path) -> bool {
         self.dirs.values().any(|watched| watched == dir)
     }
 
-    /// Watches a directory, too.
+    /// Adds a directory to the watched directories.
     ///
     /// # Errors
     /// The directory does not exist, or there are too many watches.
@@ -48,7 +48,7 @@ impl Removals {
         Ok(())
     }
 
-    /// Waits for removals, and returns directory and name of each.
+    /// Waits for removals, and returns the directory and the name of each removed entry.
     ///
     /// # Errors
     /// The inotify instance fails.

@@ -122,7 +122,7 @@ pub(crate) fn allow_huge_pages() -> io::Result<()> {
 /// The process may not change it.
 pub(crate) fn use_default_personality() -> io::Result<()> {
     const QUERY: libc::c_ulong = 0xffff_ffff;
-    // SAFETY: the argument is a number; this one changes nothing.
+    // SAFETY: the argument is a number, which only queries the execution domain.
     if unsafe { libc::personality(QUERY) } == 0 {
         return Ok(());
     }
@@ -130,7 +130,7 @@ pub(crate) fn use_default_personality() -> io::Result<()> {
     checked(unsafe { libc::personality(0) }.into())
 }
 
-/// Sets the default action of all signals that are ignored, except SIGPIPE, which Rust programs
+/// Resets all ignored signals to their default actions, except SIGPIPE, which Rust programs
 /// ignore. Call only at the start of the process.
 pub(crate) fn handle_ignored_signals() {
     let is_ignored = |signal| {

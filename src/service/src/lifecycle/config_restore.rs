@@ -69,15 +69,15 @@ pub async fn restore(record: &Record, lock: impl Send + 'static) {
     }
 }
 
-/// A restoration that no thread has begun, with what is kept until its end.
+/// A restoration that no thread has begun, with the lock that is kept until its end.
 type Pending<T> = Arc<Mutex<Option<(Record, T)>>>;
 
 fn is_pending<T>(pending: &Pending<T>) -> bool {
     pending.lock().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
-/// Restores a `config.json`, unless another thread has begun to. The restoration goes on after an
-/// error if it has a thread.
+/// Restores a `config.json`, unless another thread has begun to do so. After an error, a
+/// restoration that a thread has begun continues.
 async fn try_restore<T: Send + 'static>(
     device: u64,
     pending: &Pending<T>,
@@ -126,7 +126,7 @@ mod tests {
     use std::{fs, os::unix::fs::MetadataExt, sync::mpsc};
 
     #[tokio::test]
-    async fn a_restoration_that_gets_no_thread_follows_when_one_is_free() {
+    async fn a_restoration_that_gets_no_thread_is_done_when_one_is_free() {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("config.json");
         fs::write(&config, "adjusted").unwrap();

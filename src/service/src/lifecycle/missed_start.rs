@@ -17,7 +17,7 @@ const FIFO_RUNTIMES: [&str; 2] = ["runc", "crun"];
 
 impl Service {
     /// Reconciles a created container that seems to have been started without a report. Asks the
-    /// runtime only then, since that takes a process.
+    /// runtime only then, since that starts a process.
     pub(super) async fn notice_start(self: &Arc<Self>, container: &Arc<Container>) {
         if !may_have_started(container).await {
             return;
@@ -36,7 +36,7 @@ impl Service {
 }
 
 async fn may_have_started(container: &Arc<Container>) -> bool {
-    // Most containers run.
+    // Most containers run, and need no look-up.
     if !waits_for_start(container) {
         return false;
     }
@@ -50,8 +50,8 @@ fn waits_for_start(container: &Container) -> bool {
     matches!(container.status(), ContainerStatus::Created | ContainerStatus::Starting)
 }
 
-/// Whether a created container no longer waits for its start. The start of a container of `run` is
-/// reported by our hook. The root of the runtime may hang.
+/// Whether a created container no longer waits for its start. False for containers of `run`, whose
+/// start is reported by our hook. Blocks while the file system of the runtime's root hangs.
 pub(super) fn may_have_started_now(container: &Container) -> bool {
     if !waits_for_start(container) {
         return false;

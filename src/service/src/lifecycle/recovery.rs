@@ -29,7 +29,7 @@ pub struct Unchecked {
     leftover: Leftover,
 }
 
-/// Updates the records by the events of the time in which no `nrid` ran. No plugin is connected
+/// Updates the records with what has happened while no `nrid` ran. No plugin is connected
 /// yet, so none is notified: plugins receive the result by `Synchronize`.
 pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
     let mut unchecked = Vec::new();
@@ -65,9 +65,8 @@ pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
             }
             continue;
         }
-        // The record of a running container with a known process needs no `state` of the runtime.
-        // One call of the runtime per container would take longer than wrappers wait for the start
-        // of nrid.
+        // For a running container with a known process, `state` of the runtime is not called: one
+        // call per container would take longer than wrappers wait for the start of nrid.
         let is_up_to_date = record.status == ContainerStatus::Running && record.pid.is_some();
         if record.status != ContainerStatus::Stopped
             && !is_up_to_date

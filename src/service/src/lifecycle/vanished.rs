@@ -35,19 +35,19 @@ const SEARCHES_PER_ROUND: usize = 30;
 /// Minimum number of containers that a search visits.
 const MIN_VISITS: usize = 200;
 
-/// Time after the notice of a deletion in which a verb or a hook handles it, and the parent of the
-/// first process reaps it, so that its exit status is known.
+/// Time after the notice of a deletion in which a verb or a hook handles the deletion, and the
+/// parent of the container's first process reaps the process, so that its exit status is known.
 const NOTICE_DELAY: Duration = Duration::from_millis(200);
 
-/// Interval of checks for the creation or deletion of a container that its runtime is performing.
+/// Interval at which `nrid` checks whether a runtime has created or deleted a container.
 const RUNTIME_POLL: Duration = Duration::from_millis(5);
 
-/// Time that a creation waits until the runtime of another creation of the same id has made the
+/// Time that a creation waits until the runtime of another creation of the same id has created the
 /// container's directory. That takes milliseconds, unless a file system hangs.
 const OTHER_CREATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Waits until the runtime of another creation has made the container's directory, or that
+    /// Waits until the runtime of another creation has created the container's directory, or that
     /// creation has ended.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Service {
                 for key in std::mem::take(&mut noticed) {
                     let Some(container) = self.registry.get(&key) else { continue };
                     self.remove_if_vanished(&container).await;
-                    // A verb holds the lock.
+                    // Checked again later, because a verb holds the lock.
                     if self.registry.contains(&container) && container.has_vanished().await {
                         noticed.push(key);
                     }
@@ -96,7 +96,7 @@ impl Service {
             }
             if next_search <= now {
                 let is_first = interval < SEARCH_INTERVAL;
-                // Deletions of a root that is newly watched may have gone unnoticed.
+                // Earlier deletions in a newly watched root may have gone unnoticed.
                 let is_complete = removals.watch(self.responding_roots().await) || is_first;
                 let visited = search.next(is_complete, || self.registry.all());
                 for container in find_changed(visited).await {
@@ -153,8 +153,8 @@ impl Service {
     }
 }
 
-/// Returns those of these containers that seem to have vanished, or to have been started without a
-/// report. Looks up the containers of a root together, since they may be many.
+/// Returns the containers that seem to have vanished, or to have been started without a report.
+/// Looks up the containers of a root together, since they may be many.
 async fn find_changed(visited: Vec<Arc<Container>>) -> Vec<Arc<Container>> {
     let mut by_root: HashMap<PathBuf, Vec<Arc<Container>>> = HashMap::new();
     for container in visited {
@@ -231,7 +231,7 @@ impl RootWatch {
         }
     }
 
-    /// Watches these roots. Returns whether one is watched anew.
+    /// Watches these roots. Returns whether a root is newly watched.
     fn watch(&mut self, roots: Vec<PathBuf>) -> bool {
         match self.try_watch(roots) {
             Ok(is_new) => {
@@ -261,7 +261,7 @@ impl RootWatch {
             }
             match removals.watch(&root) {
                 Ok(()) => is_new = true,
-                // The runtime makes it, or it is in another mount namespace.
+                // The runtime has not created it yet, or it is in another mount namespace.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }

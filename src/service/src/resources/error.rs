@@ -41,7 +41,7 @@ pub enum ResourceError {
     #[error(transparent)]
     Unsupported(#[from] UnsupportedFields),
     /// Controllers are missing on this host.
-    #[error("the control groups of this host do not have {}", .0.join(", "))]
+    #[error("the cgroups of this host lack controllers: {}", .0.join(", "))]
     NoController(Vec<String>),
     /// A control file is missing on this host.
     #[error("{field}: this host has no {}", file.display())]

@@ -1,4 +1,4 @@
-//! Evictions: stops containers on request of a plugin. An eviction is in the container's record
+//! Evictions: stops containers at the request of a plugin. An eviction is in the container's record
 //! until it ends, so that the next `nrid` continues it.
 
 use crate::{
@@ -48,7 +48,7 @@ impl ResourceManager {
 
     fn evict(&self, container: Arc<Container>, reason: String) {
         if container.record().eviction.is_some() {
-            tracing::debug!(container = container.key().id, reason, "is being evicted already");
+            tracing::debug!(container = container.key().id, reason, "eviction already in progress");
             return;
         }
         tracing::info!(container = container.key().id, reason, "evicting the container");
@@ -82,7 +82,7 @@ async fn perform(registry: Arc<Registry>, container: Arc<Container>, grace: Dura
     registry.change(&container, |r| r.eviction = None);
 }
 
-/// Sends a signal by the container's runtime; `false` if that fails.
+/// Sends a signal through the container's runtime; `false` if that fails.
 async fn send(container: &Container, signal: &str) -> bool {
     let record = container.record();
     let sent = record.runtime.kill(&record.key.id, signal).await;
@@ -127,13 +127,14 @@ mod tests {
         process::{Child, Command},
     };
 
-    /// A registry with one running container, whose runtime writes the signals to a file.
+    /// Loads the registry with the container of [`store`], as the next `nrid` does.
     fn load(dir: &Path) -> (Arc<Registry>, Arc<Container>) {
         let registry = Arc::new(Registry::load(Store::open(&dir.join("state")).unwrap()).0);
         let container = registry.all().pop().unwrap();
         (registry, container)
     }
 
+    /// Stores the record of a running container, whose runtime writes the signals to a file.
     fn store(dir: &Path, process: Option<&Child>, eviction: Option<Eviction>) {
         let runtime = dir.join("runtime");
         let script = format!("#!/bin/sh\necho \"$3\" >>{}/signals\n", dir.display());
@@ -182,12 +183,12 @@ mod tests {
             let (registry, container) = load(dir.path());
             perform(registry, container, Duration::from_millis(1)).await;
             assert_eq!(signals(dir.path()), expected);
-            // Completed, also for the nrid after that.
+            // The record shows that the eviction is completed.
             assert_eq!(load(dir.path()).1.record().eviction, None);
         }
     }
 
-    /// Without a pidfd the eviction once sent SIGKILL at once.
+    /// An earlier version sent SIGKILL immediately if it had no pidfd.
     #[tokio::test]
     async fn a_process_without_a_pidfd_has_its_grace_period() {
         let dir = tempfile::tempdir().unwrap();

@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 pub struct KnownHost(Mutex<Option<HostCapabilities>>);
 
 impl KnownHost {
-    /// Performs a check of what the host can do. If nothing is known, or the check fails with what
-    /// is known, it is performed with what `read` returns now.
+    /// Performs `check` on the known capabilities. If none are known, or the check fails, reads the
+    /// capabilities again, and performs the check on them.
     pub(super) fn check<E>(
         &self,
         read: impl FnOnce() -> HostCapabilities,

@@ -74,7 +74,7 @@ impl Settings {
         Self::load(self.command_line.config.as_deref(), self.command_line.state_dir.as_deref())
     }
 
-    /// Returns the paths in the configuration that lead to nothing.
+    /// Returns the paths in the configuration that do not exist.
     pub fn missing_paths(&self) -> Vec<MissingPath> {
         missing_paths(&self.config, &Environment::of_this_process())
     }

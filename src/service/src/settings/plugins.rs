@@ -61,7 +61,7 @@ pub fn adaptation_config(
     }
 }
 
-/// Returns what can be read in two ways in the policies, see [`Permissions::unambiguous`].
+/// Returns the parts of policies that can be read in two ways, see [`Permissions::unambiguous`].
 pub fn ambiguities(config: &nri_config::Config) -> Vec<AmbiguousPermissions> {
     let ambiguity = |p: &nri_config::PluginPolicy| permissions(p).unambiguous(&p.pattern).err();
     config.plugin.iter().filter_map(ambiguity).collect()

@@ -21,7 +21,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Returns the differences of two OCI configs in the parts of `process` that also apply to `exec`.
+/// Returns the differences between two OCI configs in the parts of `process` that also apply to
+/// `exec`.
 pub fn changes(original: &OciConfig, adjusted: &OciConfig) -> ExecChanges {
     ExecChanges {
         env: env_changes(original, adjusted),
@@ -93,8 +94,8 @@ enum RestoreMarkerError {
         /// Cause of the failure.
         source: io::Error,
     },
-    /// The OCI config of the bundle is another one than `nrid` wrote.
-    #[error("{} was replaced since", .0.display())]
+    /// The OCI config in the bundle is not the one that `nrid` wrote.
+    #[error("{} has been replaced", .0.display())]
     Replaced(PathBuf),
     /// The time limit is reached.
     #[error("{}: its file system hangs", .0.display())]

@@ -2,8 +2,8 @@
 //! have not returned yet. Creations wait for the latter, because an `nrid` that has just started
 //! would otherwise create containers without them.
 //!
-//! The names are in a file of the state directory, which is written at each change: it serves a
-//! restart, an upgrade and a crash alike.
+//! The names are in a file of the state directory, which is written at each change, so that the
+//! file is complete after a restart, an upgrade or a crash.
 
 use crate::state::store::write_json;
 use nri_adaptation::{PluginOrigin, PluginState, PluginStatus};
@@ -48,7 +48,7 @@ struct Saved {
 }
 
 impl ExternalPlugins {
-    /// Reads the plugins of the previous `nrid`. A missing or broken file has none.
+    /// Reads the plugins of the previous `nrid`; none if the file is missing or broken.
     pub fn load(state_dir: &Path) -> Self {
         let file = state_dir.join(FILE);
         // A killed nrid may have left its temporary file.
@@ -151,8 +151,8 @@ impl ExternalPlugins {
 }
 
 impl Plugins {
-    /// Returns the names for the file. Missing plugins stay until the deadline, so that a second
-    /// restart before it waits for them, too.
+    /// Returns the names for the file. Missing plugins stay until the deadline, so that after
+    /// a second restart before the deadline, creations wait for them, too.
     fn names(&self) -> BTreeSet<String> {
         self.active.values().chain(&self.missing).map(ToString::to_string).collect()
     }

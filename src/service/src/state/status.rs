@@ -60,7 +60,7 @@ pub enum RuntimeProgress {
     Unknown,
     /// The runtime has read `config.json`.
     ConfigRead,
-    /// The runtime has made a directory for the container.
+    /// The runtime has created a directory for the container.
     Present,
     /// The runtime has deleted the container.
     Deleted,

@@ -41,7 +41,8 @@ pub async fn serve(
     // container also counts as deleted if the runtime does not have it.
     let deleted = finished.is_some_and(|f| f.exit.success())
         || !container.record().runtime.has(&key.id).await;
-    // The creation in progress handles the container of a `delete` that found none.
+    // If there was no container before the `delete`, but one is being created, the creation in
+    // progress handles the container.
     if !deleted || (!existed && container.is_being_created().await.unwrap_or(true)) {
         return channel.send(&Reply::Done).await;
     }

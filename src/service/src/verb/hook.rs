@@ -47,7 +47,7 @@ async fn report(
     let _lock = service.locks.container(container.key()).await;
     let is_known = service.registry.contains(container);
     // A hook may outlive its runtime; the container has then been reconciled. A report of a status
-    // that the container already has changes nothing. Nor does a report of a removed record, but
+    // that the container already has changes nothing. Nor does a report about a removed record, but
     // createRuntime fails then, so that the container does not start.
     let status = container.status();
     match hook.kind {

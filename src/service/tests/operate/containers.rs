@@ -1,4 +1,5 @@
-//! Containers of a runtime that only keeps state: a directory for each, and a process that sleeps.
+//! Simulated containers: each has a directory in the state of the runtime, and a process that
+//! sleeps.
 
 use crate::node::{Node, wait_until};
 use nri_control::{Begin, Client, Exit, Finished, OsText, Reply, Request, Verb};
@@ -10,7 +11,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A process that stands for the first one of a container; killed when it is dropped.
+/// A sleeping process that stands for a container's first process; killed when it is dropped.
 pub(crate) struct Sleep(Child);
 
 impl Sleep {
@@ -30,7 +31,7 @@ impl Drop for Sleep {
     }
 }
 
-/// Sends the request of a wrapper for a verb.
+/// Sends the request with which a wrapper begins a verb. Returns the reply and the connection.
 pub(crate) fn begin(node: &Node, verb: Verb, id: &str, runtime: &str) -> (Reply, Client) {
     let path = |path: &Path| OsText::from(path.as_os_str());
     let bundle = node.path("bundles").join(id);
@@ -59,7 +60,7 @@ pub(crate) fn begin(node: &Node, verb: Verb, id: &str, runtime: &str) -> (Reply,
     (reply, client)
 }
 
-/// Performs a verb as a wrapper does.
+/// Performs a whole verb as a wrapper does, without a runtime.
 ///
 /// # Errors
 /// The message of a refusal.

@@ -42,7 +42,8 @@ fn containers_beyond_the_limit_of_open_files_are_not_taken_for_stopped() {
     for part in ["120 open files", "79 containers", "LimitNOFILE"] {
         assert!(message.contains(part), "{part}: {message}");
     }
-    // The ends of some are noticed, whether they are watched or not, and only these.
+    // The ends of three processes are noticed, whether nrid watches the process or not, and no
+    // other container is taken for stopped.
     for n in [149, 75, 0] {
         drop(processes.remove(n));
     }
@@ -58,7 +59,7 @@ fn containers_beyond_the_limit_of_open_files_are_not_taken_for_stopped() {
 #[test]
 fn the_soft_limit_of_open_files_is_raised_for_nrid_alone() {
     let node = Node::new("");
-    // A plugin and a runtime that write down their limit.
+    // A plugin and a runtime that record their soft limit in a file.
     let script = |path: std::path::PathBuf, output: &str| {
         let output = node.path(output);
         fs::write(&path, format!("#!/bin/sh\nulimit -Sn >>{}\n", output.display())).unwrap();

@@ -37,7 +37,7 @@ impl External {
         plugin
     }
 
-    /// Ends the plugin, and waits until `nrid` has noticed it.
+    /// Ends the plugin, and waits until `nrid` has noticed that the session ended.
     fn leave(self, node: &Node) {
         drop(self);
         wait_until("the end of the session", || (!is_active(node)).then_some(()));
@@ -63,13 +63,13 @@ fn is_adjusted(bundle: &Path) -> bool {
     fs::read_to_string(bundle.join("config.json")).unwrap().contains("ADDED=yes")
 }
 
-/// Restarts `nrid`, whose plugin ends with its session.
+/// Restarts `nrid`, and waits until the plugin has ended because its session was closed.
 fn restart_without(plugin: External, node: &Node) {
     restart(node, Some(Path::new(env!("CARGO_BIN_EXE_nrid")))).unwrap();
     plugin.wait_for_exit();
 }
 
-/// Requests a creation, starts the plugin while it waits, and returns the reply.
+/// Requests a creation, starts the plugin while the creation waits, and returns the reply.
 fn create_before_the_plugin(node: &Node, nrid: &Nrid) -> (Reply, External) {
     let bundle = bundle_with(node, "waiting", CONFIG);
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Tests of files of administrators that cannot be read to their end.
+//! Tests of configuration files that cannot be read to their end, such as `/dev/zero`.
 
 use crate::node::Node;
 use std::{fs, os::unix::fs::symlink, process::Command};

@@ -27,7 +27,7 @@ const UPDATES: usize = 16_384;
 /// Number of containers that exist.
 const CONTAINERS: usize = 1000;
 
-/// A plugin that only requests updates.
+/// A plugin that handles no event; the test requests updates in its name.
 struct Silent;
 
 #[async_trait]
@@ -37,7 +37,7 @@ impl Plugin for Silent {
         _: &Context,
         _: ConfigureRequest,
     ) -> ttrpc::Result<ConfigureResponse> {
-        // No subscription at all would stand for all events.
+        // An empty subscription would mean all events.
         let events = EventMask::NONE.with(Event::REMOVE_POD_SANDBOX).bits();
         Ok(ConfigureResponse { events, ..Default::default() })
     }
@@ -118,6 +118,6 @@ async fn verbs_are_answered_while_a_plugin_updates_unknown_containers_without_pa
     let log = nrid.wait_for_exit();
     drop(process);
     let lines: Vec<_> = log.lines().filter(|line| line.contains("unknown0")).collect();
-    assert_eq!(lines.len(), REQUESTS, "not a line of the log for each request");
+    assert_eq!(lines.len(), REQUESTS, "the log does not have one line for each request");
     assert!(lines[0].contains("and 16381 others"), "{}", lines[0]);
 }

@@ -1,5 +1,5 @@
-//! Tests of a low-level runtime that does not end: a call for one container delays no request that
-//! does not need it.
+//! Tests of a low-level runtime that does not end: requests that do not need the hung call are not
+//! delayed.
 
 use crate::{
     containers::{Sleep, begin, perform, run, wait_for_status},

@@ -10,8 +10,9 @@ use nri_control::Verb;
 /// Number of containers that end in a test.
 const ENDING: usize = 10;
 
-/// Creates containers from number `first` on, until `count` exist or one is refused; the first ones
-/// have the process `ending`. Returns the message of the refusal.
+/// Creates containers from number `first` on, until `count` exist or a creation is refused. The
+/// first [`ENDING`] containers have the process `ending`, all others `lasting`. Returns the number
+/// of containers, and the message of the refusal.
 fn fill(
     node: &Node,
     first: usize,
@@ -28,14 +29,16 @@ fn fill(
     (count, None)
 }
 
-/// Checks that `nrid` knows these many containers, and that plugins were notified of no stop.
+/// Checks that `nrid` knows `count` containers, that all of them run, and that the plugin was
+/// notified of no stop.
 fn check_none_lost(node: &Node, count: usize) {
     assert_eq!(node.status().containers, count);
     assert_eq!(with_status(node, "running").len(), count);
     assert_eq!(events(node, "StopContainer"), 0);
 }
 
-/// Ends the process of the first containers, and waits until these, and only these, are stopped.
+/// Ends the process of the first [`ENDING`] containers, and waits until these and no others are
+/// stopped. Returns their ids.
 fn end_first(node: &Node, ending: Sleep) -> Vec<String> {
     drop(ending);
     let ids: Vec<_> = (0..ENDING).map(|n| format!("c{n:05}")).collect();

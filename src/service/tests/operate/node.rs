@@ -87,8 +87,8 @@ impl Node {
         self.start_command(command)
     }
 
-    /// Starts a program, to whose arguments those of `nrid` are added, and waits as
-    /// [`Node::start_program`] does.
+    /// Adds the arguments of `nrid` to a command, starts it, and waits as [`Node::start_program`]
+    /// does.
     pub(crate) fn start_command(&self, mut command: Command) -> Nrid {
         command.arg("--config").arg(self.config()).arg("--state-dir").arg(self.state_dir());
         // The output goes to a file: nothing reads it while nrid runs, so a pipe could fill up.

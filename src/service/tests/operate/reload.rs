@@ -140,7 +140,7 @@ fn sighup_reloads_and_sigusr1_reopens_the_log() {
 }
 
 #[test]
-fn an_allow_list_with_two_meanings_is_a_warning_of_the_check_and_a_note_of_a_reload() {
+fn an_ambiguous_allow_list_is_a_warning_of_check_and_a_note_of_reload() {
     let ambiguous = "[[plugin]]\nmatch = '*'\nallow = ['env', 'resources']\n";
     let node = Node::new(ambiguous);
     let check = || {
@@ -151,7 +151,7 @@ fn an_allow_list_with_two_meanings_is_a_warning_of_the_check_and_a_note_of_a_rel
     let what = "name resources.devices in allow or in deny";
     let (is_accepted, message) = check();
     assert!(is_accepted && message.contains(what), "{message}");
-    // A start must not fail, either: no container could be created.
+    // A start must not fail, either, since no container could be created then.
     let nrid = node.start();
     assert!(reload(&node).notes.iter().any(|note| note.contains(what)));
     node.configure(
@@ -163,8 +163,8 @@ fn an_allow_list_with_two_meanings_is_a_warning_of_the_check_and_a_note_of_a_rel
     nrid.wait_for_exit();
 }
 
-/// A runtime may be installed later, so these paths are no error of the configuration.
-/// An error would stop a node after an upgrade: earlier releases accepted any level.
+/// If a start refused such values, a node would fail after an upgrade: earlier releases accepted
+/// any level.
 #[test]
 fn a_start_corrects_what_check_and_reload_refuse() {
     let node = Node::new("[log]\nlevel = 'loud'\n");
@@ -197,6 +197,8 @@ fn a_start_corrects_what_check_and_reload_refuse() {
     nrid.wait_for_exit();
 }
 
+/// A missing path is not an error of the configuration, since a runtime, for example, may be
+/// installed later.
 #[test]
 fn check_and_reload_name_paths_that_lead_to_nothing() {
     let node = Node::new("");
@@ -204,7 +206,8 @@ fn check_and_reload_name_paths_that_lead_to_nothing() {
     assert!(reload(&node).missing.is_empty());
     node.configure("runtime.path = '/nowhere/runc'\nblockio.config_file = '/nowhere/b.yaml'\n");
     let expected = [
-        "runtime.path = \"/nowhere/runc\": not found; every verb of the wrapper that needs it fails",
+        "runtime.path = \"/nowhere/runc\": not found; \
+         every verb of the wrapper that needs it fails",
         "blockio.config_file = \"/nowhere/b.yaml\": no file; block I/O classes are refused",
     ];
     assert_eq!(reload(&node).missing, expected);

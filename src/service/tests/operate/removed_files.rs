@@ -55,7 +55,8 @@ fn removed_sockets_are_created_again() {
     assert!(!node.socket().exists() && !node.path("shared.sock").exists());
 }
 
-/// Reads what the readiness socket writes, as any user can: without a reply the socket is missing.
+/// Returns what the readiness socket writes; `None` if the socket is missing, or not accessible to
+/// all users.
 fn ready(node: &Node) -> Option<String> {
     let path = node.state_dir().join("plugins/ready.sock");
     let is_open = fs::metadata(&path).ok()?.permissions().mode() & 0o777 == 0o666;
@@ -65,7 +66,7 @@ fn ready(node: &Node) -> Option<String> {
 }
 
 #[test]
-fn removed_sockets_of_containers_are_created_again_with_their_modes() {
+fn removed_sockets_for_containers_are_created_again_with_their_modes() {
     let node = Node::new("");
     let nrid = node.start();
     let dir = node.state_dir().join("plugins");
@@ -138,7 +139,7 @@ fn nrid_ends_when_another_one_has_locked_the_new_state_directory() {
     fs::rename(&new, node.state_dir()).unwrap();
     let output = nrid.wait_for_exit();
     assert!(output.contains("another nrid has created it again"), "{output}");
-    // It has left the other one's directory alone.
+    // It has created nothing in the directory of the other nrid.
     let files: Vec<_> = fs::read_dir(node.state_dir()).unwrap().map(|e| e.unwrap()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
 }

@@ -1,4 +1,5 @@
-//! Tests of the sockets that containers may have, and of a foreign file at `socket_path`.
+//! Tests of the sockets that may be mounted into containers, and of a foreign file at
+//! `socket_path`.
 
 use crate::node::{Node, wait_until};
 use std::{
@@ -31,7 +32,7 @@ fn the_directory_for_containers_has_no_control_socket_and_any_user_can_probe() {
     let mut probe = UnixStream::connect(dir.join("ready.sock")).unwrap();
     probe.read_to_string(&mut text).unwrap();
     assert_eq!(text, "ready\n");
-    // The same listener for plugins, and for those that were configured for earlier versions.
+    // Plugins can connect at the current path, and at the path of earlier versions.
     for path in [dir.join("nri.sock"), node.state_dir().join("nri.sock")] {
         UnixStream::connect(path).unwrap();
     }

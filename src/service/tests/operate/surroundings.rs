@@ -1,5 +1,6 @@
 //! Tests of `nrid --background` whose caller has attributes and namespaces of its own, as engines
-//! have. `nrid` serves all engines, so it must not keep those of the engine that started it.
+//! have. `nrid` serves all engines, so it must not keep the attributes and namespaces of the engine
+//! that started it.
 
 use crate::node::{Node, wait_until};
 use nri_control::{Client, Reply, Request};
@@ -45,7 +46,7 @@ impl Process {
     fn scheduling(self) -> [String; 2] {
         let text = self.file("stat");
         let fields: Vec<_> = text.rsplit_once(") ").unwrap().1.split(' ').collect();
-        // Fields 19 and 41; the first of these fields is 3.
+        // Fields 19 and 41 of the file; `fields` begins with field 3.
         [fields[16].to_owned(), fields[38].to_owned()]
     }
 
@@ -71,7 +72,7 @@ struct Background {
 impl Background {
     /// Runs a command that starts `nrid --background`, and waits for its start.
     fn start(node: &Node, command: Command) -> Self {
-        let (caller, mut output) = call(command);
+        let (caller, mut output) = spawn(command);
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
@@ -94,14 +95,15 @@ impl Drop for Background {
     }
 }
 
-fn call(mut command: Command) -> (Child, BufReader<ChildStdout>) {
+/// Starts a command. Returns its process and its standard output.
+fn spawn(mut command: Command) -> (Child, BufReader<ChildStdout>) {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
     (child, output)
 }
 
-/// Adds a shell script that ends with a call of `nrid --background`, to which `"$@"` expands.
-fn nrid_by(mut command: Command, node: &Node, script: &str) -> Command {
+/// Adds to `command` a shell that runs `script`, in which `"$@"` is a call of `nrid --background`.
+fn in_shell(mut command: Command, node: &Node, script: &str) -> Command {
     command.args(["sh", "-c", script, "sh", NRID, "--background"]);
     command.arg("--config").arg(node.config()).arg("--state-dir").arg(node.state_dir());
     command
@@ -111,16 +113,16 @@ fn log(node: &Node) -> String {
     fs::read_to_string(node.state_dir().join("nrid.log")).unwrap()
 }
 
-/// Whether tests can change the attributes of a caller; prints that a test is skipped.
+/// Whether the test runs as root; if not, prints that the test is skipped.
 fn is_root() -> bool {
     let is_root = geteuid().is_root();
     if !is_root {
-        eprintln!("skipped: only root has these attributes");
+        eprintln!("skipped: only root can set attributes and namespaces of a caller");
     }
     is_root
 }
 
-/// A host of its own: its process 1 is in new pid and mount namespaces.
+/// A simulated host: its process 1 is in new pid and mount namespaces.
 struct Host {
     unshare: Child,
     init: Process,
@@ -131,7 +133,7 @@ impl Host {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
         command.args(["sh", "-c", "echo ready; exec sleep 1000000"]);
-        let (unshare, mut output) = call(command);
+        let (unshare, mut output) = spawn(command);
         output.read_line(&mut String::new()).unwrap();
         let children = Process(unshare.id().cast_signed()).children();
         Self { unshare, init: children[0] }
@@ -163,7 +165,7 @@ fn attributes_of_the_caller_are_reset() {
     let script = "trap '' HUP USR2 && echo 1000000 >/proc/$$/timerslack_ns && \
          ulimit -S -f 100000 && ulimit -S -s 1000 && ulimit -S -n 300 && \
          exec choom -n 500 -- taskset -c 0 chrt --batch 0 nice -n 7 ionice -c 3 setarch -R \"$@\"";
-    let background = Background::start(&node, nrid_by(Command::new("env"), &node, script));
+    let background = Background::start(&node, in_shell(Command::new("env"), &node, script));
     let plugin = wait_until("the plugin", || background.plugin());
     let init = Process(1);
     for process in [background.nrid, plugin] {
@@ -194,7 +196,7 @@ fn restrictions_that_cannot_be_reset_are_reported_also_after_a_restart() {
     let node = Node::new("");
     let script = "exec prlimit --nofile=400:400 setpriv --no-new-privs \
          --bounding-set -sys_resource,-sys_boot \"$@\"";
-    let background = Background::start(&node, nrid_by(Command::new("env"), &node, script));
+    let background = Background::start(&node, in_shell(Command::new("env"), &node, script));
     for _ in 0..2 {
         assert_eq!(background.nrid.status("NoNewPrivs"), "1");
         let found: Vec<_> = node.status().inherited.into_iter().map(|i| i.what).collect();
@@ -219,17 +221,18 @@ fn nrid_enters_the_namespaces_of_process_1() {
     let caller = host.unshare(&["--mount", "--net", "--ipc", "--uts", "--cgroup"]);
     let script =
         format!("mount -t tmpfs none '{}' && \"$@\" && sleep 1000000", node.plugins().display());
-    let background = Background::start(&node, nrid_by(caller, &node, &script));
+    let background = Background::start(&node, in_shell(caller, &node, &script));
     for name in ["mnt", "net", "ipc", "uts", "cgroup", "pid"] {
         assert_eq!(background.nrid.namespace(name), host.init.namespace(name), "{name}");
     }
-    // The caller does not see this plugin.
+    // An nrid in the caller's mount namespace would not find this plugin, since an empty file
+    // system is mounted over its directory there.
     wait_until("the plugin", || background.plugin());
     assert!(!log(&node).contains("inherited"), "{}", log(&node));
 }
 
 #[test]
-fn nrid_of_an_engine_in_a_container_or_rootless_keeps_its_namespaces() {
+fn nrid_of_a_rootless_or_containerized_engine_stays_in_the_namespaces_of_the_engine() {
     if !is_root() {
         return;
     }
@@ -245,7 +248,7 @@ fn nrid_of_an_engine_in_a_container_or_rootless_keeps_its_namespaces() {
         (&["--mount", "--user", "--map-root-user"], "exec \"$@\"", "process 1 cannot be read"),
     ] {
         let host = Host::new();
-        let background = Background::start(&node, nrid_by(host.unshare(options), &node, script));
+        let background = Background::start(&node, in_shell(host.unshare(options), &node, script));
         assert_ne!(background.nrid.namespace("mnt"), host.init.namespace("mnt"), "{reason}");
         let log = log(&node);
         let line = log.lines().rfind(|line| line.contains("is in the namespaces of")).unwrap();
@@ -262,8 +265,8 @@ fn a_start_fails_if_proc_belongs_to_another_pid_namespace() {
     }
     let (host, node) = (Host::new(), Node::new(""));
     // The shell is the init process of the new namespace: its end would end nrid.
-    let caller = nrid_by(host.unshare(&["--pid", "--fork"]), &node, "\"$@\" && sleep 1000000");
-    let (mut caller, mut output) = call(caller);
+    let caller = in_shell(host.unshare(&["--pid", "--fork"]), &node, "\"$@\" && sleep 1000000");
+    let (mut caller, mut output) = spawn(caller);
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     assert!(line.contains("/proc belongs to another pid namespace"), "{line}");
@@ -281,8 +284,8 @@ fn a_start_fails_if_the_state_directory_is_hidden_from_the_host() {
     let state_dir = node.state_dir();
     let script =
         format!("mount -t tmpfs -o mode=700 none '{}' && exec \"$@\"", state_dir.display());
-    let command = nrid_by(host.unshare(&["--mount"]), &node, &script);
-    let (mut caller, output) = call(command);
+    let command = in_shell(host.unshare(&["--mount"]), &node, &script);
+    let (mut caller, output) = spawn(command);
     let lines: Vec<_> = output.lines().map(Result::unwrap).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
@@ -301,8 +304,8 @@ fn other_processes_of_the_user_cannot_open_the_memory_of_nrid() {
     if !geteuid().is_root() {
         return println!("SKIPPED memory of nrid: not root");
     }
-    // CAP_SYS_PTRACE opens the memory of every process. All programs run without it, since a
-    // process may only open that of one with no more privileges.
+    // A process with CAP_SYS_PTRACE can open the memory of every process. All programs of this test
+    // run without this capability: a process cannot open the memory of a more privileged one.
     let without_ptrace = |program: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", program]);

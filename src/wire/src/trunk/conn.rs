@@ -13,9 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// A byte stream of a [`Trunk`]. It keeps the trunk open.
 ///
 /// After the end of the trunk, reading returns the received data and then the end of the stream, or
-/// an error if the end was a failure; writing fails with `BrokenPipe`. One write becomes one frame.
-/// Flushing does not wait for the socket (see [`Trunk::flush`]). The protocol has no half-closed
-/// state, so shutting down only flushes.
+/// an error if the trunk ended because of a failure; writing fails with `BrokenPipe`. One write
+/// becomes one frame. Flushing does not wait for the socket (see [`Trunk::flush`]). The protocol
+/// has no half-closed state, so shutting down only flushes.
 #[derive(Debug)]
 pub struct Conn {
     trunk: Trunk,

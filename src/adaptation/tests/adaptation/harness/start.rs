@@ -84,7 +84,7 @@ impl Harness {
         (self.serve(name, events, theirs, script).await, connecting)
     }
 
-    /// Serves a plugin that changes nothing on this stream.
+    /// Serves this stream as a plugin that changes nothing.
     pub(crate) async fn serve_quiet(&self, name: &str, stream: tokio::net::UnixStream) -> Peer {
         self.serve(name, &[], stream, Quiet).await
     }

@@ -54,7 +54,7 @@ fn a_symbolic_link_is_replaced_and_restored() {
     let meta = fs::symlink_metadata(&file).unwrap();
     assert!(meta.is_file(), "config.json is not a regular file");
     let mode = meta.permissions().mode() & 0o7777;
-    assert_eq!(mode, 0o640, "not the mode of the link's target without setuid");
+    assert_eq!(mode, 0o640, "not the mode of the link's target with setuid cleared");
     assert_eq!(fs::read(&other).unwrap(), b"{}");
     assert_eq!(bundle.read().unwrap().link, None);
     bundle.restore_link(&found.link.unwrap(), &bundle.read().unwrap()).unwrap();
@@ -122,8 +122,8 @@ fn a_file_outside_of_the_bundle_is_never_changed() {
     );
 }
 
-/// Neither a restored nor an adjusted config replaces one that the engine writes after the last
-/// read.
+/// If the engine writes the config after our last read, neither `restore` nor `replace` overwrites
+/// it.
 #[test]
 fn a_config_that_the_engine_writes_meanwhile_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn a_config_that_the_engine_writes_meanwhile_is_not_replaced() {
     bundle.restore(b"original", None, &found, &digest(b"ours")).unwrap();
     writer.write_all(b"engine's").unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's");
-    // The engine renames its new file at any moment of the restoration.
+    // The engine renames its new file to the config at a random moment of the restoration.
     for n in 0..300 {
         fs::write(&file, "ours").unwrap();
         let found = bundle.read().unwrap();

@@ -53,7 +53,7 @@ pub async fn prove(
     tracing::warn!(
         container = draft.key.id,
         pod = draft.identity.pod.id,
-        "container has the cgroup or the name of a pod's infra container, and runs neither this \
+        "container has the cgroup or the name of a pod's infra container, but runs neither this \
          host's catatonit -P nor the infra_image of containers.conf: it is adjusted like any other \
          container{hint}"
     );

@@ -2,8 +2,8 @@
 //! arguments are passed on to the runtime.
 //!
 //! The flags are those of runc and crun (`runc update --help`); youki has some of them. Only crun
-//! takes abbreviations. runc, whose flags are those of Go, refuses an update with one, and changes
-//! nothing.
+//! accepts abbreviations. runc parses flags as Go programs do: it refuses an update with an
+//! abbreviation, and changes nothing.
 
 use super::numbers::{self, Notation};
 use nri_control::OsText;
@@ -70,7 +70,7 @@ const FLAGS: [UpdateFlag; 17] = [
     ("pids-limit", "pids", "limit", Syntax::Integer),
 ];
 
-/// The flag that names a file with resources, which the wrapper has sent in the request.
+/// The flag that names a file with resources. The request of the wrapper has the file's content.
 const RESOURCES: &str = "resources";
 
 /// An option as it was typed.
@@ -83,7 +83,7 @@ struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    /// Splits an argument; `None` if it is no option.
+    /// Splits an argument; `None` if it is not an option.
     fn of(argument: &'a str) -> Option<Self> {
         let (option, may_be_short) = match argument.strip_prefix("--") {
             Some(option) => (option, true),
@@ -94,7 +94,7 @@ impl<'a> Typed<'a> {
             None => (option, None),
         };
         let typed = Self { name, inline, may_be_short };
-        // The file may follow the letter of its flag at once.
+        // The path of the file may follow `-r` directly.
         match name.strip_prefix('r') {
             Some(file) if !may_be_short && !file.is_empty() && !typed.is_resources() => {
                 Some(Self { name: "r", inline: Some(&option[1..]), may_be_short })
@@ -223,7 +223,7 @@ mod tests {
         check(&["--res=-", "c1"], json!({}), &[]);
         check(&["-r-", "c1"], json!({}), &[]);
         check(&["-r=-", "c1"], json!({}), &[]);
-        // Ambiguous ones, and those after one dash, are no flags of any runtime.
+        // Ambiguous abbreviations, and abbreviations after one dash, are no flags of any runtime.
         check(
             &["--mem=1", "--cpu=2", "-pids=3", "c1"],
             json!({}),

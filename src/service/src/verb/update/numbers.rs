@@ -11,8 +11,8 @@ pub(super) enum Notation {
 }
 
 impl Notation {
-    /// Returns the notation of the runtime with this base name. A runtime of another name is most
-    /// likely one in Go.
+    /// Returns the notation of the runtime with this base name. A runtime with another name is most
+    /// likely written in Go.
     pub(super) fn of(runtime: &str) -> Self {
         match ["crun", "youki"].iter().any(|name| runtime.contains(name)) {
             true => Self::Decimal,
@@ -41,7 +41,7 @@ fn parse_go(text: &str) -> Option<i64> {
     let prefixes = [("0x", 16), ("0b", 2), ("0o", 8), ("0", 8)];
     let prefixed = prefixes.iter().find_map(|(p, radix)| Some((lower.strip_prefix(*p)?, *radix)));
     let (digits, radix) = match prefixed {
-        // A zero alone, or a decimal number.
+        // A single zero.
         Some(("", 8)) if lower == "0" => ("0", 10),
         Some(found) => found,
         None => (&*lower, 10),
@@ -51,7 +51,7 @@ fn parse_go(text: &str) -> Option<i64> {
         && !digits.contains("__")
         && (prefixed.is_some() || !digits.starts_with('_'));
     let digits = digits.replace('_', "");
-    // from_str_radix takes a second sign.
+    // from_str_radix would accept a second sign.
     let is_number = is_separated && digits.starts_with(|c: char| c.is_ascii_hexdigit());
     is_number.then(|| i64::from_str_radix(&format!("{sign}{digits}"), radix).ok())?
 }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_runtime_decides() {
+    fn the_name_of_the_runtime_selects_the_notation() {
         for (name, notation) in [
             ("runc", Notation::Go),
             ("crun", Notation::Decimal),
