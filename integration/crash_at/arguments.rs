@@ -1,4 +1,4 @@
-//! Parses the command line.
+//! Command line of `crash-at`.
 
 use std::{ffi::OsString, path::PathBuf};
 

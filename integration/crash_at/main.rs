@@ -2,11 +2,12 @@
 //! COMMAND...)`: kills a program before the system call by which it would make the N-th change
 //! outside of its processes.
 //!
-//! The program is traced with ptrace, with one counter for all its threads: the process PID, or
-//! every process of PROGRAM among the descendants of COMMAND, whose exit code `crash-at` returns.
-//! Each change is a line of the log. No process is killed if N is 0 or larger than the number of
-//! changes. Processes that execute another program, or PROGRAM with the argument ARG, are not
-//! counted. `--also` kills all processes of that program with MARK in their command line, too.
+//! `crash-at` traces with ptrace either the process PID, or COMMAND with all its descendants, and
+//! then returns the exit code of COMMAND. It counts the changes of all threads of PROGRAM together
+//! and writes a line to the log for each change. No process is killed if N is 0 or larger than the
+//! number of changes. Changes by processes that execute another program, or PROGRAM with the
+//! argument ARG, are not counted. `--also` kills at the same time all processes of another PROGRAM
+//! that have MARK in their command line.
 
 mod arguments;
 mod points;

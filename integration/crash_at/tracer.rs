@@ -29,7 +29,7 @@ const EVENT_STOP: i32 = 128;
 struct Tracer<'a> {
     arguments: &'a Arguments,
     threads: Threads,
-    /// Threads that are in a system call: their next stop is its exit.
+    /// Threads that are in a system call, and stop next when they leave it.
     in_system_call: HashSet<Pid>,
     log: File,
     /// Number of changes so far.
@@ -91,7 +91,7 @@ fn seize_all(pid: Pid) {
     }
 }
 
-/// Starts a command that stops itself until it is traced.
+/// Starts the command in a shell that stops itself until `crash-at` traces it.
 #[expect(clippy::zombie_processes, reason = "the ptrace loop reaps all processes")]
 fn start(words: &[std::ffi::OsString]) -> Pid {
     let mut shell = Command::new("sh");

@@ -1,9 +1,9 @@
 //! `make demo`: shows side by side the values that an engine requested, that each plugin set, and
 //! that the container sees.
 //!
-//! Each column is read from another source: the bundle's `config.json`, the plugins' configuration,
-//! the container's output. The exit code is 1 if the container sees another value than the last one
-//! set.
+//! Each column is read from a source of its own: the bundle's `config.json`, the plugins'
+//! configuration, the container's output. The exit code is 1 if the container sees a value other
+//! than the one set last.
 
 mod page;
 mod rows;

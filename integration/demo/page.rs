@@ -1,4 +1,4 @@
-//! Prints the results and counts them.
+//! Output of the demo: prints the results and counts them.
 
 use std::{
     cell::Cell,
@@ -73,7 +73,7 @@ impl Page {
         println!("  {what}: {text}  {}", self.mark(good));
     }
 
-    /// Prints a list of four items per line, followed by `ok` or `WRONG`.
+    /// Prints a list, four items per line, followed by `ok` or `WRONG`.
     pub(crate) fn list(&self, what: &str, items: &[String], good: bool) {
         println!("  {what}:");
         for part in items.chunks(4) {

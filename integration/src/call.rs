@@ -44,15 +44,16 @@ impl Ended {
         self
     }
 
-    /// Returns stderr of a call that the wrapper refused: exit code 1 and one line.
+    /// Checks that the wrapper refused the call, with exit code 1 and one line on stderr, and
+    /// returns this line.
     ///
     /// # Panics
-    /// The exit code is not 1, or stderr has not exactly one line.
+    /// The exit code is not 1, or stderr does not have exactly one line.
     #[track_caller]
     pub fn refusal(self) -> String {
         let err = self.err();
         assert_eq!((self.code, self.signal), (Some(1), None), "stderr: {err}");
-        assert_eq!(err.lines().count(), 1, "stderr has not exactly one line: {err}");
+        assert_eq!(err.lines().count(), 1, "stderr does not have exactly one line: {err}");
         err.trim_end().to_owned()
     }
 }

@@ -1,8 +1,8 @@
 //! Runs commands in the mount namespace of the runtimes. On a machine with hybrid cgroups,
 //! `cgroups.sh` creates that namespace, since crun and hugepage limits do not work outside of it.
-//! On a machine where the product is installed, its programs and its configuration, whose paths are
-//! fixed, are covered in the namespace. Other machines need no separate namespace: commands run in
-//! that of the test program.
+//! On a machine where this project is installed, the namespace hides the installed programs and
+//! configuration, whose paths are fixed. Other machines need no separate namespace: commands run in
+//! the namespace of the test program.
 //!
 //! A child process holds the namespace open. When the test program exits, the stdin of the child is
 //! closed, so that the child exits, too, and `cgroups.sh` restores the controllers.
@@ -39,8 +39,8 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Returns a command that enters the namespace, runs the shell commands `first`, and executes
-/// `inner`. A setting that is lost when a process enters the namespace, such as the working
-/// directory, can be made by `first`.
+/// `inner`. What a process loses when it enters the namespace, such as the working directory, can
+/// be set by `first`.
 pub fn command_after(first: &str, inner: &Command) -> Command {
     let mut words: Vec<_> = std::iter::once(inner.get_program()).chain(inner.get_args()).collect();
     if holder().is_some() {
@@ -79,8 +79,9 @@ fn holder() -> Option<&'static Holder> {
         .as_ref()
 }
 
-/// Covers the directories and programs of an installation: the wrapper would find the configuration
-/// and break-glass, and `nrid` and the hook where a test has removed its own.
+/// Shell commands that hide the files of an installation by mounts. The wrapper would otherwise
+/// find the installed configuration and break-glass file, and the installed `nrid` and
+/// `nri-oci-hook` where a test has removed its own.
 const COVER: &str = "for dir in /etc/nri-container-runtime /usr/libexec/nri-container-runtime; do \
     [ ! -d $dir ] || mount -t tmpfs -o mode=755 covered $dir || exit 1; done; \
     for dir in $(echo $SEARCHED | tr : ' '); do for name in nrid nri-oci-hook; do \

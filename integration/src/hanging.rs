@@ -1,4 +1,5 @@
-//! File systems that hang: one whose server never replies (FUSE), and one whose changes wait.
+//! File systems that hang: a FUSE file system whose server never replies, and an ext4 file system
+//! that is frozen.
 
 use crate::{enter, find_program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -63,8 +64,8 @@ impl HangingFileSystem {
     }
 }
 
-/// An ext4 file system in a file. While it is frozen, reads return, and changes wait, so that not
-/// even SIGKILL ends a process that makes one. Dropping this value ends all waits.
+/// An ext4 file system in a file. While it is frozen, reads return but changes wait, and not even
+/// SIGKILL ends a process that waits. Dropping this value thaws and unmounts the file system.
 #[derive(Debug)]
 pub struct FreezableFileSystem {
     mount_point: PathBuf,
@@ -97,7 +98,7 @@ impl FreezableFileSystem {
         visible(&self.mount_point)
     }
 
-    /// Lets changes wait.
+    /// Makes changes wait until [`Self::thaw`].
     ///
     /// # Panics
     /// `fsfreeze` fails.

@@ -1,6 +1,6 @@
-//! Harness of the tests with real runtimes and real plugins. It observes the programs only from
-//! outside, as an engine, a plugin and an administrator do: command lines, sockets, files,
-//! processes, cgroups.
+//! Harness of the tests with real runtimes and real plugins. It uses and observes the programs only
+//! from outside, as engines, plugins and administrators do: by command lines, sockets, files,
+//! processes and cgroups.
 //!
 //! Each test has a [`Node`] of its own (configuration, state directory, plugins, runtime root,
 //! bundles), so that tests run in parallel. A test that this machine cannot run is skipped; a skip

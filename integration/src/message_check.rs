@@ -20,7 +20,7 @@ pub fn message_defect(err: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn a_failed_call_has_an_error_message_and_at_most_one_of_the_wrapper() {
+fn stderr_without_an_error_or_with_two_wrapper_errors_is_a_defect() {
     for (err, is_accepted) in [
         ("", false),
         ("nri-container-runtime: continuing without NRI: x\n", false),

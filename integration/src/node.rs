@@ -31,7 +31,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Creates a node without containers and `nrid`.
+    /// Creates a node without containers and without a running `nrid`.
     pub fn new(runtime: &Runtime) -> Self {
         Self::with_state_dir(runtime, None)
     }
@@ -54,7 +54,7 @@ impl Node {
             .prefix("nri-")
             .tempdir()
             .expect("a temporary directory can be created");
-        // Without the last letter, the prefix of node 1 would also be that of node 10.
+        // Without the last letter, ids of node 10 would also start with the prefix of node 1.
         let prefix = format!("nri{}x{n}n", std::process::id());
         let state_dir = state_dir.map_or_else(|| dir.path().join("s"), Path::to_owned);
         let (programs, runtime) = (programs::build_dir(), runtime.clone());
@@ -115,8 +115,9 @@ impl Node {
         programs::existing(&self.programs.join(name))
     }
 
-    /// Replaces the programs of [`Node::with_programs`] by those in `from` with renames, as a
-    /// package manager does. Running processes continue to execute the old programs.
+    /// Replaces the programs of a node made by [`Node::with_programs`] with those in `from`. Each
+    /// file is renamed over the old one, as a package manager does, so that running processes
+    /// continue to execute the old programs.
     pub fn upgrade(&self, from: &Path) {
         for name in programs::NAMES {
             let new = self.programs.join(format!("{name}.new"));
@@ -156,7 +157,8 @@ impl Node {
         self.wrapper_at(&self.program("nri-container-runtime"), runtime)
     }
 
-    /// Returns a command of the wrapper at another path, such as one of [`Node::install`].
+    /// Returns a command of the wrapper at another path, such as the copy made by
+    /// [`Node::install`].
     pub fn wrapper_at(&self, wrapper: &Path, runtime: &Runtime) -> Command {
         let mut command = enter::command(wrapper);
         command.arg("--nri-config").arg(self.config()).arg("--nri-runtime").arg(&runtime.path);
@@ -293,7 +295,7 @@ impl Node {
         External::start(program, name, config, &self.state_dir().join("nri.sock"), self.dir.path())
     }
 
-    /// Ids of the node's containers that the runtime has.
+    /// Ids of the node's containers that the runtime knows.
     fn containers(&self) -> Vec<String> {
         let entries = fs::read_dir(self.root()).into_iter().flatten();
         entries

@@ -48,7 +48,7 @@ pub fn write_program(path: &Path, text: &str) {
         .expect("install reads its stdin");
     assert!(
         child.wait().expect("wait for the child process").success(),
-        "{} is not written",
+        "install cannot write {}",
         path.display()
     );
 }
@@ -60,7 +60,7 @@ pub fn write_program(path: &Path, text: &str) {
 pub fn copy_program(from: &Path, to: &Path) {
     assert!(
         install(from, to).status().expect("the program `install` exists").success(),
-        "{} is not written",
+        "install cannot write {}",
         to.display()
     );
 }

@@ -9,8 +9,8 @@ use std::sync::{
 #[derive(Debug)]
 pub struct StopFlag(Arc<AtomicBool>);
 
-/// Sets a [`StopFlag`] when it is dropped, also if the test panics: a thread scope waits for its
-/// threads before it propagates the panic.
+/// Guard that sets a [`StopFlag`] when it is dropped, even if the test panics: a thread scope
+/// propagates a panic only after all its threads have ended.
 #[derive(Debug)]
 pub struct StopGuard(Arc<AtomicBool>);
 

@@ -1,10 +1,10 @@
 //! Compares the table of the runtimes' capabilities with real runtimes: those that are installed,
 //! and those whose paths are in `NRI_TEST_RUNTIMES`, separated by colons.
 //!
-//! Each field is set twice: in config.json of a bare runtime, and by a plugin. Either both
-//! containers show the effect, or neither does and the wrapper refuses the creation with an error
-//! that names plugin and field. The test fails for a field that is ignored, and for one that is
-//! refused although the runtime supports it.
+//! Each field is set twice: in the `config.json` of a container of the bare runtime, and by a
+//! plugin. Either both containers show the effect, or neither does and the wrapper refuses the
+//! creation with an error that names plugin and field. The test fails for a field that is ignored,
+//! and for one that is refused although the runtime supports it.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl Case {
         self
     }
 
-    /// Expects this output of the script.
+    /// Sets the script, and the output that shows the effect.
     fn prints(self, probe: &'static str, line: &'static str) -> Self {
         self.probe(probe, move |out| out.trim() == line)
     }
@@ -266,7 +266,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Returns the installed runtimes and those of `NRI_TEST_RUNTIMES`.
+/// Returns the installed runtimes and the runtimes in `NRI_TEST_RUNTIMES`.
 fn all_runtimes() -> Vec<Runtime> {
     let more = std::env::var_os("NRI_TEST_RUNTIMES").unwrap_or_default();
     let more =

@@ -1,5 +1,5 @@
-//! Plugins connect and disconnect while containers are created and deleted: each plugin must know
-//! every container exactly once, by the synchronization or by events, and no creation may fail.
+//! Plugins connect and disconnect while containers are created and deleted: each plugin must learn
+//! of every container exactly once, by the synchronization or by events, and no creation may fail.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -66,15 +66,15 @@ fn run_container(node: &Node, id: String, keep: bool) -> Container {
     Container { id, created, ended }
 }
 
-/// Connects every second plugin from `first` on, one after the other. Each stays connected until
-/// its share of the containers has been created.
+/// Connects every second plugin from number `first` on, one after the other. Each plugin stays
+/// connected until its share of the containers has been created.
 fn connect_repeatedly(
     node: &Node,
     kinds: &[Kind],
     first: usize,
     created: &AtomicUsize,
 ) -> Vec<Connection> {
-    let steps = (first..CONNECTIONS).step_by(2);
+    let numbers = (first..CONNECTIONS).step_by(2);
     let connect = |n: usize| {
         let name = format!("{n:02}-churn");
         let before = Instant::now();
@@ -92,7 +92,7 @@ fn connect_repeatedly(
         plugin.stop();
         connection
     };
-    steps.map(connect).collect()
+    numbers.map(connect).collect()
 }
 
 /// Returns the events of a journal by container, in order; `Known` stands for the container in a
@@ -120,7 +120,7 @@ fn received(journal: &Journal) -> BTreeMap<String, Vec<String>> {
     received
 }
 
-/// Returns the defect in the events that a plugin received of a container, if any.
+/// Returns the defect in the events that a plugin received about a container, if any.
 fn defect(events: &[String]) -> Option<String> {
     let events: Vec<_> = events.iter().map(String::as_str).collect();
     let known = events.iter().take_while(|e| ["Pod", "Known"].contains(e)).count();
@@ -133,12 +133,12 @@ fn defect(events: &[String]) -> Option<String> {
         return Some(format!("events not in order: {rest:?}"));
     }
     match (known, begin) {
-        // The plugin received the creation of the pod, and that of the container if it was still
-        // connected.
+        // The plugin received the creation of the pod and, if it was still connected then, the
+        // creation of the container.
         ([], Some(0)) => None,
         // The pod existed before the plugin connected, but not its container.
         (["Pod"], Some(1) | None) => None,
-        // Pod and container existed before the plugin connected, so that no event is of a creation.
+        // Pod and container existed before the plugin connected, so it received no creation event.
         (["Pod", "Known"], Some(2..=5) | None) => None,
         // The container had stopped before the plugin connected; the pod may have stopped later.
         ([], Some(6..=8)) | (["Pod"], Some(6)) => None,
@@ -146,7 +146,7 @@ fn defect(events: &[String]) -> Option<String> {
     }
 }
 
-/// Returns the reason why the journal of a plugin should have a container, if it does not.
+/// Returns why the journal of a plugin should mention a container, if it does not.
 fn missing_event(
     connection: &Connection,
     container: &Container,
@@ -205,7 +205,7 @@ fn missing_repeated_and_reordered_events_are_defects() {
 }
 
 #[test]
-fn plugins_that_connect_at_any_time_know_each_container_once() {
+fn plugins_that_connect_at_any_time_learn_of_each_container_once() {
     let Some(gostub) = go_plugin("churn") else { return };
     let Some(runtime) = runtimes().0.iter().find(|r| r.name == "runc") else {
         return skip("churn", "no runc that can run a container here");

@@ -1,5 +1,5 @@
 //! Properties of the merge and the adjustment of OCI configs together. Adjustments are random, made
-//! by the descriptors of the protocol. OCI configs are real ones with random members removed and
+//! from the descriptors of the protocol. OCI configs are real ones with random members removed and
 //! random unknown members added. Properties of the merge alone are tested in `nri-merge`.
 
 #![allow(

@@ -25,7 +25,7 @@ fn check(files: &[&str], count: usize) {
             run(&case).err().map(|difference| format!("{}: {difference}", case.id))
         })
         .collect();
-    assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
     assert_eq!(lines.len(), count, "number of cases: change it in this test if cases were added");
 }
 

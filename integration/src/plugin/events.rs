@@ -14,7 +14,7 @@ pub const TO_START: [&str; 6] = [
 pub const FROM_STOP: [&str; 4] =
     ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
 
-/// Events before the runtime's `create`. If that fails, the events of [`FROM_STOP`] follow.
+/// Events before the runtime's `create`. If `create` fails, the events of [`FROM_STOP`] follow.
 pub const REQUESTED: [&str; 3] =
     ["RunPodSandbox", "CreateContainer", "ValidateContainerAdjustment"];
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Journal(PathBuf);
 
 impl Journal {
-    /// Returns the journal at `path`, where no file need exist yet.
+    /// Returns the journal at `path`. The file need not exist yet.
     pub fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }

@@ -1,4 +1,5 @@
-//! Plugins of the tests: the example of the Rust SDK, and the Go plugin on upstream's stub.
+//! Plugins of the tests: the example plugin of the Rust SDK, and a Go plugin that uses upstream's
+//! stub.
 
 use crate::{Journal, call, programs, skip, wait_until};
 use serde_json::Value;

@@ -46,7 +46,8 @@ impl ContainerProcess {
     }
 
     /// Waits until the init process of a started container executes the container's program, and
-    /// returns the process: a runtime may return while the process still executes the runtime.
+    /// returns the process. Waits because `start` may return while the process still executes the
+    /// runtime.
     pub fn of(process: Process) -> Self {
         wait_until("the container's program to be executed", || {
             let is_runtime = |program: PathBuf| {

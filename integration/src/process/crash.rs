@@ -44,7 +44,7 @@ impl Node {
 
     /// Prepares the kill of the real runtime like [`Node::crash`]. Changes of the runtime's `init`
     /// process are not counted, since it becomes the container's process. The wrapper is killed at
-    /// the same time, as when a caller kills the wrapper, which kills the runtime, too.
+    /// the same time, as when a caller kills the wrapper and thereby the runtime.
     ///
     /// # Panics
     /// The runtime does not exist.

@@ -29,7 +29,7 @@ impl Runtime {
     }
 }
 
-/// Whether the limit of 2 MiB huge pages is available.
+/// Whether huge pages of 2 MiB can be limited on this machine.
 pub fn has_hugepages() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
@@ -74,8 +74,8 @@ pub fn for_each_runtime(name: &str, test: impl Fn(&Runtime)) {
     }
 }
 
-/// Runs the probe with the bare runtime: where that fails, a test would fail without a fault of the
-/// wrapper. The pids limit, 33, is arbitrary; the probe must report it.
+/// Runs the probe with the bare runtime: where the probe fails, a test would fail even with a
+/// correct wrapper. The pids limit, 33, is arbitrary; the probe must report it.
 fn try_out(name: &'static str) -> Result<Runtime, String> {
     if !is_root() {
         return Err("not root".to_owned());

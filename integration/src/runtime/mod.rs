@@ -1,4 +1,4 @@
-//! Low-level runtimes of tests: real ones, a fake one, and one that pauses.
+//! Low-level runtimes of tests: real runtimes, a fake runtime, and a runtime that pauses.
 
 pub(crate) mod fake_runtime;
 pub(crate) mod low_level;

@@ -253,8 +253,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Updates the pids limit or the CPU shares as an engine. Checks that the pids limit of the
-    /// last successful update is effective, also after an update of the CPU shares.
+    /// Updates the pids limit or the CPU shares, as an engine does. Checks that the pids limit of
+    /// the last successful update is effective, also after an update of the CPU shares.
     fn update(&mut self, life: &mut Life) {
         let limit = self.rng.within(1000..1_000_000).to_string();
         let shares = self.rng.within(2..4000).to_string();
@@ -308,7 +308,7 @@ impl<'a> Client<'a> {
         });
     }
 
-    /// Deletes a container, as engines do, until the runtime does not have it any more.
+    /// Calls `delete --force`, as engines do, until the runtime no longer has the container.
     fn remove(&mut self, id: &str) {
         for percent in [FAULT_PERCENT, FAULT_PERCENT, 0, 0] {
             let deleted = self.call(percent, &["delete", "--force", id]);

@@ -1,6 +1,5 @@
 //! Plugins of a run: two plugins that `nrid` launches, and external plugins that connect and
-//! disconnect. Each plugin process writes a journal of its own, so each journal is that of one
-//! session.
+//! disconnect. Each plugin process writes a journal of its own, so each journal covers one session.
 
 use super::{
     rng::Rng,

@@ -161,8 +161,7 @@ fn check_views(run: &Run, expected: &Live, last_plugin: &Path) {
     });
 }
 
-/// Runs a life cycle without faults, and checks that all connected plugins receive each event of
-/// it.
+/// Runs a life cycle without faults, and checks that all connected plugins receive all its events.
 fn check_undisturbed_life_cycle(run: &Run, rng: &mut Rng) {
     let id = run.node.id("last");
     let (bundle, config) = (run.bundle(&id), run.config(&id, None, &["/bin/sleep", "1000"]));

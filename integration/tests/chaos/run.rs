@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Configuration with timeouts so short that all of them expire in a run of some seconds.
+/// Configuration with timeouts so short that they can expire within a round.
 const CONFIG: &str = "engines = { crio = 'ours' }\nplugin_request_timeout = '1s'\n\
     plugin_registration_timeout = '3s'\nstart_timeout = '20s'\n\
     plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";

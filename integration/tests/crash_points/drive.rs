@@ -1,5 +1,5 @@
-//! Runs a container through a life cycle by `create` and another one by `run`, from one bundle,
-//! with one crash point.
+//! Runs a life cycle with a crash point: a container made by `create` and then, from the same
+//! bundle, a container made by `run`.
 
 use crate::{
     engine,
@@ -106,7 +106,7 @@ impl LifeCycle<'_> {
             ended.err().trim_end()
         ));
         if ended.code != Some(0) {
-            // For the victim `nrid+wrapper`, nrid may be killed when its verb has returned, so that
+            // With the victim `nrid+wrapper`, nrid may be killed after a verb has returned; then
             // the wrapper of the next verb is killed with it.
             let killed_now = killed_now || (self.killed.is_some() && ended.signal == Some(9));
             let only_nrid = killed_now && self.point.victim == Victim::Nrid;
@@ -115,7 +115,8 @@ impl LifeCycle<'_> {
         self.check(step);
     }
 
-    /// Records the crash if it has happened. Returns whether it was not recorded before.
+    /// Records the crash if it has happened and is not recorded yet. Returns whether this call
+    /// recorded it.
     fn note_killed(&mut self, step: Step) -> bool {
         let killed =
             self.crash.as_ref().and_then(Crash::killed_before).filter(|_| self.killed.is_none());

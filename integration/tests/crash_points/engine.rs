@@ -67,8 +67,8 @@ pub(crate) fn retry(life: &mut LifeCycle<'_>, step: Step) {
     }
 }
 
-/// Checks that a failed creation left only the bundle, since an engine need neither retry
-/// nor delete it.
+/// Checks that a failed creation left only the bundle, since an engine need neither retry the
+/// creation nor delete the container.
 fn check_nothing_created(life: &mut LifeCycle<'_>) {
     life.host.node.ctl(&["start"]).success();
     life.host.wait_until_all_agree("after a failed creation");

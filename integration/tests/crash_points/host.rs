@@ -84,7 +84,7 @@ impl Host {
         (id, bundle)
     }
 
-    /// Sets the neighbor's pids limit to [`NEIGHBOR_BEFORE`], as an engine.
+    /// Sets the neighbor's pids limit to [`NEIGHBOR_BEFORE`], as an engine does.
     pub(crate) fn set_neighbor_limit(&self) {
         self.node.call(&["update", "--pids-limit", NEIGHBOR_BEFORE, &self.neighbor]).success();
     }

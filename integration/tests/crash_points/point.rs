@@ -4,8 +4,8 @@ use crate::step::Step;
 use nri_integration::{Crash, Node};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
-/// The programs that are killed. The changes of the first program are counted: it is the program
-/// that makes the change of the crash point.
+/// The programs that are killed at a crash point. The program named first is the one whose changes
+/// are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Victim {
     Nrid,
@@ -30,7 +30,7 @@ const SAMPLE: [(Victim, usize); 6] = [
     (Victim::Starting, 4),
 ];
 
-/// Points that are numbered together: those of a victim and, if the wrapper is traced, of a step.
+/// Victim and, if the wrapper is traced, step: the points of each group are numbered separately.
 pub(crate) type Group = (Victim, Option<Step>);
 
 /// A crash point: the victim is killed before the change with this number.

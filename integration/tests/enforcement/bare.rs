@@ -94,8 +94,8 @@ fn bare_runc_overwrites_direct_writes_to_cgroups() {
     with_runc("bare runc overwrites cgroups", |runtime| {
         let node = Node::new(runtime);
         let fields = available_fields(&node, "bare runc overwrites cgroups");
-        // Each update by runc also writes the fields that an update cannot change, with their
-        // values of the creation.
+        // Each update by runc also writes the fields that an update cannot change, with the values
+        // that they had at the creation.
         let Some(field) = ["memory.swappiness", "hugepageLimits"]
             .iter()
             .find_map(|name| fields.iter().find(|f| f.name == *name))

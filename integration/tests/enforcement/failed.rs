@@ -13,7 +13,7 @@ use serde_json::json;
 /// Number of a CPU that no test machine has, so that the kernel refuses it.
 const NO_CPU: &str = "4000";
 
-/// Checks that the fields have their values of a step.
+/// Checks that the fields have their values of this step (see [`Field::value`]).
 #[track_caller]
 fn check(node: &Node, id: &str, fields: &[&Field], step: usize, when: &str) {
     for field in fields {
@@ -54,7 +54,7 @@ fn a_failed_update_by_the_engine_changes_nothing() {
         check(&node, &id, &fields[..2], 0, "set by the engine, after a failed update");
         check(&node, &id, &fields[2..], 1, "set by the plugin, after a failed update");
         check_verified(&node);
-        // The engine may repeat a value of the failed update: it counts as a new request.
+        // If the engine repeats a value of the failed update, this counts as a new request.
         update(&node, &id, &json!({"pids": {"limit": fields[2].value(2)}})).success();
         check(&node, &id, &fields[2..3], 2, "after the repeated request");
     });

@@ -134,10 +134,11 @@ fn an_update_by_a_flag_with_a_unit_sets_the_requested_limit() {
     });
 }
 
-/// runc reads integers in the notation of Go, crun takes abbreviated flags. What the bare runtime
-/// sets is right: plugins must be notified of it, and the next update must not change it.
+/// runc reads integers in the notation of Go, and crun accepts abbreviated flags. The value that
+/// the bare runtime sets is correct: plugins must be notified of it, and the next update must keep
+/// it.
 #[test]
-fn an_update_sets_and_keeps_what_the_runtime_reads() {
+fn an_update_sets_the_value_that_the_runtime_reads_and_the_next_one_keeps_it() {
     let Some(go_plugin) = go_plugin("arguments as runtimes read them") else { return };
     for_each_runtime("arguments as runtimes read them", |runtime| {
         let mut case = Case::new(runtime, &go_plugin, &["cpu.shares"]);

@@ -20,7 +20,7 @@ use nri_integration::*;
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
-/// Updates a container as an engine, by `update --resources FILE`.
+/// Updates a container as an engine does, by `update --resources FILE`.
 fn update(node: &Node, id: &str, resources: &Value) -> Ended {
     let file = resources_file(node, id, resources);
     node.call(&["update", "--resources", file.to_str().expect("paths of tests are UTF-8"), id])

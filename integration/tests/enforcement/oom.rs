@@ -16,8 +16,8 @@ fn limited(node: &Node, id: &str, limit: u64, arguments: &[&str]) -> Bundle {
     node.bundle(id).resources(&resources.to_string()).arguments(arguments).make()
 }
 
-/// Creates and starts a container and waits until it has ended. Returns the container in the
-/// StopContainer that the plugin received.
+/// Creates and starts a container and waits until it has ended. Returns the container from the
+/// StopContainer event that the plugin received.
 fn stopped_after_start(
     node: &Node,
     name: &str,
@@ -33,9 +33,9 @@ fn stopped_after_start(
     stopped
 }
 
-/// Runs a container in the foreground until it has ended. Returns the container in the
-/// StopContainer that the plugin received, with an exit code: the runtime reaps the process, and
-/// since 6.15 Linux then reports the code to `nrid`.
+/// Runs a container in the foreground until it has ended. Returns the container from the
+/// StopContainer event that the plugin received. It has an exit code on Linux 6.15 and newer, which
+/// reports the code to `nrid` after the runtime has reaped the process.
 fn stopped_after_run(
     node: &Node,
     name: &str,

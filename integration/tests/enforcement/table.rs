@@ -123,7 +123,7 @@ fn try_allow_realtime(node: &Node, id: &str) -> bool {
 }
 
 /// Gives the parent cgroup of a node's containers this realtime runtime, if the kernel allows it.
-/// The sum of the containers' runtimes cannot exceed it.
+/// The sum of the containers' realtime runtimes cannot exceed it.
 pub(crate) fn allow_realtime(node: &Node, id: &str, microseconds: u32) {
     let file = node
         .cgroup_dir(id, "cpu")

@@ -87,7 +87,7 @@ fn ctr_run_in_the_foreground_is_adjusted() {
 }
 
 #[test]
-fn ctr_run_with_a_terminal_has_a_terminal() {
+fn ctr_run_with_tty_gives_the_container_a_terminal() {
     for_each_suite("ctr run --tty", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, SET_ENV_A);

@@ -1,4 +1,4 @@
-//! Tests that only Docker has, with the wrapper as its default runtime.
+//! Tests of features that only Docker has, with the wrapper as its default runtime.
 
 mod daemon;
 mod install;

@@ -1,4 +1,4 @@
-//! Tests that only Podman has, with the wrapper as its runtime.
+//! Tests of features that only Podman has, with the wrapper as its runtime.
 
 mod infra;
 mod install;

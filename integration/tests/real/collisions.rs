@@ -33,7 +33,7 @@ fn plugins_are_not_notified_of_a_start_that_the_runtime_refuses() {
 /// runtime's `state` does not know the container. Other verbs must not conclude that it has ended.
 #[test]
 fn a_run_in_progress_is_not_ended_by_other_verbs() {
-    for_each_runtime("verbs beside a run", |runtime| {
+    for_each_runtime("verbs during a run", |runtime| {
         let node = Node::new(runtime);
         let journal =
             node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");

@@ -58,13 +58,13 @@ fn a_plugin_directory_that_hangs_delays_neither_creations_nor_status() {
     let Some(go_plugin) = go_plugin(test) else { return };
     for_each_runtime(test, |runtime| {
         let node = Node::new(runtime);
-        // Wrappers wait two seconds for a sign of life.
         node.configure("start_timeout = '20s'\n");
         let resume = node.path("resume");
         let slow = json!({"id": node.id("slow"), "until": resume});
         let journal = node.launch("10-slow", &go_plugin, &json!({"rules": [slow]}).to_string());
         node.ctl(&["start"]).success();
         let nrid = node.nrid().unwrap();
+        // nrid keeps the timeout that it has read. Wrappers wait two seconds for a sign of life.
         node.configure("start_timeout = '2s'\n");
         let Some(hanging) = HangingFileSystem::mount(&node.path("plugins")) else {
             return skip(test, "no FUSE");
@@ -82,7 +82,8 @@ fn a_plugin_directory_that_hangs_delays_neither_creations_nor_status() {
                 let error = status["status"]["plugin_dir_error"].as_str().unwrap_or_default();
                 assert!(error.contains("hangs"), "{status}");
             }
-            // The blocked thread, and those for other tasks that tokio keeps for some seconds.
+            // The increase is the blocked thread, and threads that tokio has started for other
+            // tasks and keeps for some seconds.
             let after = threads(nrid);
             assert!(after < before + 30, "{before} threads became {after}");
             let status = node.ctl(&["status"]).out();
@@ -100,7 +101,7 @@ fn a_plugin_directory_that_hangs_delays_neither_creations_nor_status() {
     });
 }
 
-/// Creates, starts and deletes a container, of which plugins receive all events.
+/// Creates, starts and deletes a container, and waits until a plugin is notified of the removal.
 fn check_life(node: &Node, journal: &Journal, name: &str) {
     let id = node.id(name);
     let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
@@ -113,18 +114,18 @@ fn check_life(node: &Node, journal: &Journal, name: &str) {
 /// Waits until no thread of a process waits for a frozen file system.
 fn wait_for_threads(process: Process) {
     let is_blocked = |stat: String| stat.rsplit(") ").next().is_some_and(|s| s.starts_with('D'));
-    wait_until("the threads of nrid", || {
+    wait_until("the threads of nrid to be unblocked", || {
         let tasks = fs::read_dir(format!("/proc/{}/task", process.0)).unwrap().flatten();
         let mut stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
         (!stats.any(is_blocked)).then_some(())
     });
 }
 
-/// Number of creations at once, several times the number of threads that `nrid` needs for them.
+/// Number of concurrent creations: several times the number of threads that `nrid` needs for them.
 const CREATIONS: usize = 200;
 
-/// The bundles of creations are on a file system that begins to hang when the wrappers have opened
-/// them: more creations than threads.
+/// The bundles of many creations, more than `nrid` has threads, are on a file system that begins to
+/// hang after the wrappers have opened the bundles.
 #[test]
 fn bundles_that_hang_are_refused_and_delay_no_other_container() {
     let test = "bundles that hang";
@@ -170,7 +171,8 @@ fn bundles_that_hang_are_refused_and_delay_no_other_container() {
     });
 }
 
-/// The file system of a bundle hangs when `nrid` replaces `config.json`, and when it restores it.
+/// The file system of a bundle hangs when `nrid` replaces `config.json`, and later when `nrid`
+/// restores the file.
 #[test]
 fn a_config_that_cannot_be_replaced_in_time_is_never_replaced() {
     let test = "bundle that freezes";
@@ -189,7 +191,7 @@ fn a_config_that_cannot_be_replaced_in_time_is_never_replaced() {
 
         file_system.freeze();
         std::thread::scope(|scope| {
-            // The second one waits for the lock of the bundle.
+            // The second creation waits for the lock of the bundle.
             let creations = [(); 2].map(|()| scope.spawn(|| node.create(&bundle, &id).refusal()));
             journal.wait_for("CreateContainer", &id);
             check_life(&node, &journal, "meanwhile");

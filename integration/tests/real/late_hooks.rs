@@ -115,8 +115,8 @@ fn a_hook_calls_the_next_nrid_after_the_previous_one_was_killed() {
             let running = scope.spawn(|| node.call(&["run", "--detach", "--bundle", dir, &id]));
             journal.wait_for("StartContainer", &id);
             let nrid = node.nrid().unwrap();
-            // A hook retries for a limited time. While it is stopped it does not retry, so that the
-            // test has time to start the next nrid.
+            // A hook retries for a limited time. A hook that is stopped by SIGSTOP does not retry,
+            // so the test has time to start the next nrid.
             let hook = hook_of(&node);
             hook.signal(Signal::STOP);
             nrid.signal(Signal::KILL);

@@ -1,5 +1,5 @@
-//! Properties that plugins receive and that `config.json` lacks: addresses of pods, times, states
-//! and exit codes of containers.
+//! Properties that plugins receive although `config.json` does not contain them: addresses of pods,
+//! times, states and exit codes of containers.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
 /// A wrapper that finds no `nrid`, or a direct call of the runtime, starts a container without a
 /// request to plugins.
 #[test]
-fn a_start_without_a_verb_is_noticed() {
+fn a_start_without_a_request_to_nrid_is_detected() {
     let Some(go_plugin) = go_plugin("start without a verb") else { return };
     for_each_runtime("start without a verb", |runtime| {
         let node = Node::new(runtime);

@@ -1,5 +1,6 @@
-//! OCI configs that a runtime accepts although plugins cannot receive them, or could not change
-//! them: they pass through where nothing changes, and are refused by name otherwise.
+//! OCI configs that a runtime accepts although plugins cannot receive them, or `nrid` cannot adjust
+//! them. They pass through unchanged if there is nothing to adjust; otherwise the creation is
+//! refused with an error that names the defect.
 
 use nri_integration::*;
 use std::{fs, process::Command};
@@ -12,7 +13,8 @@ fn annotated(config: &[u8], value: &[u8]) -> Vec<u8> {
     [before, b"\"odd\":", value, b",", after].concat()
 }
 
-/// Returns the forms of a `config.json` that its JSON parser cannot read, or that no message holds.
+/// Returns variants of a `config.json` that `nrid` cannot parse, or that are too large for a
+/// message to plugins.
 fn unreadable(config: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let (open, close) = ("[".repeat(200), "]".repeat(200));
     let after_brace = |text: String| [b"{", text.as_bytes(), &config[1..]].concat();
@@ -73,7 +75,7 @@ fn a_config_json_that_no_plugin_wants_passes_through_as_on_the_bare_runtime() {
 }
 
 #[test]
-fn a_config_json_that_plugins_cannot_receive_is_refused_while_one_could_adjust_it() {
+fn a_config_json_that_plugins_cannot_receive_is_refused_if_a_plugin_could_adjust_it() {
     for_each_runtime("unreadable config.json, plugin", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "");
@@ -96,7 +98,7 @@ fn a_config_json_that_plugins_cannot_receive_is_refused_while_one_could_adjust_i
 }
 
 #[test]
-fn an_ambiguous_key_is_refused_by_name_where_a_plugin_changes_something() {
+fn a_config_json_with_an_ambiguous_key_is_not_adjusted_and_the_error_names_the_key() {
     for_each_runtime("ambiguous key", |runtime| {
         for (with, config, changes) in
             [("no change", "", false), ("change", "[create.resources]\npids = 77\n", true)]
@@ -140,7 +142,7 @@ fn an_ambiguous_key_is_refused_by_name_where_a_plugin_changes_something() {
 
 /// The bundle of an engine may be on a file system that is mounted read-only.
 #[test]
-fn a_read_only_bundle_passes_where_nothing_changes() {
+fn a_read_only_bundle_is_accepted_if_nothing_changes() {
     for_each_runtime("read-only bundle", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "filter.name = 'none'\n");

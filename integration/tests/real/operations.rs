@@ -157,7 +157,7 @@ fn containers_are_created_while_nrid_is_replaced() {
                 assert_eq!(
                     received.iter().filter(|e| *e == event).count(),
                     1,
-                    "{id} did not receive {event} once: {received:?}"
+                    "plugins did not receive {event} of {id} exactly once: {received:?}"
                 );
             }
         }
@@ -306,7 +306,7 @@ fn the_next_nrid_finishes_a_request_that_was_in_progress() {
 /// An engine may call the wrapper with blocked signals. `nrid`, which the wrapper starts, must not
 /// inherit them.
 #[test]
-fn nrid_handles_signals_that_its_starter_blocked() {
+fn nrid_handles_signals_that_the_caller_of_the_wrapper_blocked() {
     for_each_runtime("blocked signals", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");

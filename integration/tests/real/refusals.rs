@@ -141,7 +141,7 @@ fn a_refusal_names_what_is_wrong_in_the_configuration() {
 }
 
 #[test]
-fn a_refusal_names_why_nrid_cannot_start() {
+fn a_refusal_states_why_nrid_cannot_start() {
     for_each_runtime("nrid cannot start", |runtime| {
         let case = Case::new(runtime);
         let state = case.node.state_dir();

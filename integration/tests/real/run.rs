@@ -55,7 +55,7 @@ fn a_detached_run_has_all_events() {
 
 /// BuildKit calls `run --keep`, and may call it with an empty environment.
 #[test]
-fn a_kept_run_without_environment_has_all_events() {
+fn a_run_with_keep_and_an_empty_environment_has_all_events() {
     for_each_runtime("run --keep", |runtime| {
         let node = Node::new(runtime);
         let journal =

@@ -24,8 +24,8 @@ fn an_update_of_a_stopped_container_is_not_notified() {
     });
 }
 
-/// A second `nrid` must not wait for the first one to end: when `nrictl stop` has ended the first
-/// one, the second one would take its place.
+/// A second `nrid` must not wait for the end of the first one. Otherwise it would take the place of
+/// the first one after `nrictl stop`.
 #[test]
 fn a_second_nrid_exits_at_once_while_the_first_one_replies() {
     for_each_runtime("a second nrid", |runtime| {

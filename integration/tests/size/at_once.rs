@@ -1,5 +1,6 @@
-//! Many containers at once, with the limits that engines usually have: none is lost, and none is
-//! reported as stopped, neither while they are created nor by a restart or a crash of `nrid`.
+//! Many containers at once, with limits of open files as engines usually have them. No container
+//! may be lost or reported as stopped, neither while containers are created nor after a restart or
+//! a crash of `nrid`.
 
 use super::{engine::Engine, number_from_environment, small_runtime};
 use nri_integration::{Journal, Node, Process, Program, command_after, wait_until};
@@ -32,8 +33,8 @@ impl Nrid {
         command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         command.process_group(0);
         let nrid = Self(command.spawn().unwrap());
-        // The control socket of a killed nrid is not served until the next one has all records.
-        wait_until("nrid", || (node.ctl(&["status"]).code == Some(0)).then_some(()));
+        // After a kill, nrid does not serve the control socket until it has read all records.
+        wait_until("nrid to reply", || (node.ctl(&["status"]).code == Some(0)).then_some(()));
         let nrid_limits = fs::read_to_string(format!("/proc/{}/limits", nrid.0.id())).unwrap();
         println!("{}", nrid_limits.lines().find(|l| l.starts_with("Max open files")).unwrap());
         nrid
@@ -52,7 +53,8 @@ impl Drop for Nrid {
     }
 }
 
-/// Creates containers of the numbers from `processes.len()` to `count`, and adds their processes.
+/// Creates the containers with the numbers from `processes.len()` to `count` (exclusive), and adds
+/// their processes to `processes`.
 fn fill(engine: &Engine, processes: &mut Vec<Process>, count: usize) {
     let next = AtomicUsize::new(processes.len());
     let create = || {
@@ -81,7 +83,7 @@ fn stops(journal: &Journal) -> usize {
     journal.entries().iter().filter(|entry| entry["event"] == "StopContainer").count()
 }
 
-/// Checks that `nrid` knows these many containers, and that the plugin was notified of no stop.
+/// Checks that `nrid` knows this number of containers, and that the plugin was notified of no stop.
 fn check_none_lost(engine: &Engine, journal: &Journal, count: usize) {
     let status = engine.node.status().unwrap();
     assert_eq!(status["containers"], count, "{status}");
@@ -89,8 +91,8 @@ fn check_none_lost(engine: &Engine, journal: &Journal, count: usize) {
     assert_eq!(stops(journal), 0);
 }
 
-/// Waits until the plugin has received these many containers when it was synchronized last. It
-/// writes one entry for the event, and one for each pod and container.
+/// Waits until the last synchronization of the plugin contained this number of containers. The
+/// plugin writes one entry for the event, and one for each pod and container.
 fn wait_for_synchronize(journal: &Journal, count: usize) {
     wait_until(format_args!("a Synchronize with {count} containers"), || {
         let is = |entry: &Value| entry["event"] == "Synchronize";
@@ -109,7 +111,7 @@ fn containers_are_not_lost_by_a_low_limit_a_restart_or_a_crash() {
     let Some(runtime) = small_runtime("many containers") else { return };
     let engine = Engine::new(Node::new(runtime));
     let node = &engine.node;
-    // A plugin gets all containers in one event.
+    // Long timeouts, since a plugin receives all containers in one event.
     node.configure("plugin_request_timeout = '60s'\nplugin_registration_timeout = '60s'\n");
     let journal = node.launch("10-size", &Program::Adjust, "");
     let nrid = Nrid::start(node);

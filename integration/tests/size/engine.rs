@@ -7,7 +7,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// An engine that calls the wrapper without other programs between, so that containers are cheap.
+/// An engine that calls the wrapper directly, without other programs in between, so that it can run
+/// many containers.
 pub(super) struct Engine {
     pub(super) node: Node,
     /// `config.json` with placeholders for the id and for the arguments of the process.

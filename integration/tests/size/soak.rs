@@ -1,5 +1,5 @@
-//! Containers that exist one after the other, for hours if wanted: when all are deleted, `nrid` has
-//! the descriptors, the memory and the files that it had before.
+//! Containers that exist one after the other, for hours if configured. After all are deleted,
+//! `nrid` must have the same descriptors, memory and files as before.
 
 use super::{engine::Engine, number_from_environment, small_runtime};
 use nri_integration::{Node, Process, Program, cgroups_of, wait_until};
@@ -20,10 +20,10 @@ const WARM_UP: usize = 200;
 /// Maximum growth of the memory in KiB: the allocator does not return all memory to the kernel.
 /// More than that is a leak, of 200 bytes or more per container in a soak of 20,000.
 const MEMORY_MARGIN: u64 = 4096;
-/// Number of reports of the progress, for a soak that is not short.
+/// Number of progress reports of a long soak.
 const REPORTS: usize = 40;
 
-/// What must be the same before and after.
+/// State that must be the same before and after the containers.
 #[derive(Debug, PartialEq, Eq)]
 struct Leftovers {
     nrid: u32,
@@ -75,8 +75,8 @@ fn memory(pid: u32) -> u64 {
     line.and_then(|l| l.split_whitespace().next()?.parse().ok()).expect("VmRSS has a number")
 }
 
-/// Runs containers of the numbers from `first` to `end`, spread over this time. Every second one
-/// exits by itself, the others are killed.
+/// Runs the containers with the numbers from `first` to `end` (exclusive), spread over this time.
+/// Every second container exits by itself, the others are killed.
 fn run_lives(engine: &Engine, first: usize, end: usize, duration: Duration) {
     let (began, next, ended) = (Instant::now(), AtomicUsize::new(first), AtomicUsize::new(first));
     let interval = duration / u32::try_from((end - first).max(1)).expect("few containers");
@@ -123,7 +123,7 @@ fn report(engine: &Engine, when: &str) {
 }
 
 #[test]
-fn a_long_use_leaves_nothing_behind() {
+fn many_containers_one_after_the_other_leave_nothing_behind() {
     let lives = number_from_environment("NRI_SOAK_LIVES", WARM_UP + 100);
     let seconds = number_from_environment("NRI_SOAK_SECONDS", 0) as u64;
     let Some(runtime) = small_runtime("soak") else { return };

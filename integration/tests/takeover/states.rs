@@ -70,8 +70,8 @@ fn containers_in_every_state_are_taken_over_after_a_kill_of_nrid() {
     });
 }
 
-/// Creates containers in every state with the programs of `from`, replaces `nrid` by that of `to`,
-/// and checks all further verbs, the plugins' views and the removal.
+/// Creates containers in every state with the programs of `from`, replaces `nrid` by the `nrid` of
+/// `to`, and checks all further verbs, the plugins' views and the removal.
 fn take_over(runtime: &Runtime, from: &Release, to: &Release, replacement: Replacement) {
     let fleet = Fleet::new(runtime, from);
     let node = &fleet.node;

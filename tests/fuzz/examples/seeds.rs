@@ -1,6 +1,6 @@
-//! Writes seeds: `cargo run --example seeds -- FOLDER` writes `FOLDER/TARGET/NUMBER`, made from the
-//! OCI configs and cases of other tests of the repository. `corpus.sh` runs it and selects the
-//! seeds that reach the most code.
+//! Writes the seeds of the fuzz targets: `cargo run --example seeds -- FOLDER` writes the files
+//! `FOLDER/TARGET/NUMBER`, made from the OCI configs and cases of other tests of the repository.
+//! `corpus.sh` calls this program and selects the seeds that reach the most code.
 
 use nri_api::proto::*;
 use nri_fuzz::frames::{self, write_request, write_response};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let out = PathBuf::from(std::env::args().nth(1).expect("a folder"));
+    let out = PathBuf::from(std::env::args().nth(1).expect("usage: seeds FOLDER"));
     let mut seeds = Seeds::default();
     for config in configs() {
         seeds.add_config(&config);
@@ -313,7 +313,7 @@ fn vectors() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Reads all files below a folder with this ending.
+/// Reads all files with this ending below a folder.
 fn read_json(folder: &Path, ending: &str) -> Vec<Value> {
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .expect("a folder")

@@ -1,8 +1,8 @@
-//! Selects the inputs of a target that together have the most features: `select CONTROL MOST TO`
+//! Selects the inputs of a target that together have the most features: `select CONTROL MAX TO`
 //! reads the control file of libFuzzer's `-merge=1`, which lists the features of each input,
-//! chooses at most `MOST` inputs greedily, and copies them to the folder `TO`, named by number.
+//! chooses at most `MAX` inputs greedily, and copies them to the folder `TO`, named by number.
 //!
-//! `-merge=1` itself keeps every input that adds a feature, which are thousands.
+//! `-merge=1` alone would keep every input that adds a feature: thousands of inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ const LARGEST: u64 = 4096;
 
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let [control, most, to] = &arguments[..] else { panic!("select CONTROL MOST TO") };
+    let [control, max, to] = &arguments[..] else { panic!("usage: select CONTROL MAX TO") };
     let mut inputs = read(&std::fs::read_to_string(control).expect("a control file"));
     inputs.retain(|input| input.size <= LARGEST);
     let all: BTreeSet<u32> = inputs.iter().flat_map(|i| &i.features).copied().collect();
     let (mut reached, mut chosen) = (BTreeSet::new(), Vec::new());
-    while chosen.len() < most.parse().expect("a number") {
+    while chosen.len() < max.parse().expect("MAX is a number") {
         let gain = |input: &Input| input.features.difference(&reached).count();
         // The input with the most new features; of several such inputs, the smallest.
         let best = inputs.iter().max_by_key(|i| (gain(i), std::cmp::Reverse(i.size)));

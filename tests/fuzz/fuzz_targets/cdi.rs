@@ -73,7 +73,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Injects devices into [`CONFIG`]. A refusal must leave it unchanged.
+/// Injects devices into a copy of [`CONFIG`]. A refusal must leave the copy unchanged.
 fn inject(registry: &CdiRegistry, names: &[&str]) {
     let device = |name: &&str| CDIDevice { name: (*name).to_owned(), ..Default::default() };
     let adjust = ContainerAdjustment {

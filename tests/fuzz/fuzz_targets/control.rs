@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
     check_messages(data);
 });
 
-/// Takes the payload of the next frame. Returns `None` if the rest does not contain all of it.
+/// Takes the payload of the next frame. Returns `None` if the rest does not contain a whole frame.
 fn next_payload<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, tail) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;

@@ -50,8 +50,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Returns the container without differences that are intended, as `tests/tests/plugin_view.rs`
-/// lists them.
+/// Returns the container without the intended differences, which `tests/tests/plugin_view.rs`
+/// lists.
 fn comparable(mut container: Container) -> Container {
     // A variable that one plugin removes and another sets is the last one in the merged container,
     // but keeps its position in the OCI config.

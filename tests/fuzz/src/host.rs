@@ -1,5 +1,5 @@
-//! A host made of data: classes, devices, mounts and a CDI specification that adjustments can
-//! request.
+//! A host without I/O: tables of classes, devices, mounts and a CDI specification that adjustments
+//! can request.
 
 use nri_spec::cdi::{CdiRegistry, CdiSpecFile};
 use nri_spec::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};

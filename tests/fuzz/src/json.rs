@@ -43,7 +43,8 @@ pub fn without_empty(mut value: Value) -> Value {
     value
 }
 
-/// Parses a value as the programs parse an OCI config. Returns `None` if it cannot be one.
+/// Parses a value as the programs parse an OCI config. Returns `None` if the bytes are not an OCI
+/// config.
 pub fn parse(bytes: &[u8]) -> Option<Value> {
     nri_spec::OciConfig::parse(bytes).ok().map(nri_spec::OciConfig::into_value)
 }

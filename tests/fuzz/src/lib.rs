@@ -1,7 +1,7 @@
 //! Helpers of the fuzz targets: parts of an input ([`Input`]), messages built from arbitrary bytes,
-//! and the reverse of this ([`write`]).
+//! and the writer of the bytes from which a message is built ([`write`]).
 //!
-//! A target is a file of `fuzz_targets/`. It takes arbitrary bytes, and panics if an invariant of a
+//! A target is a file in `fuzz_targets/`. It takes arbitrary bytes, and panics if an invariant of a
 //! crate does not hold. Encoded messages are poor inputs, since hardly any mutation of them
 //! decodes. Targets that do not test decoding therefore build their messages from a notation in
 //! which every sequence of bytes is a message. This library does not use libFuzzer.

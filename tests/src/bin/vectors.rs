@@ -1,5 +1,5 @@
-//! `vectors FILE…`: runs files of merge vectors, prints the first difference of each failed case,
-//! and the numbers of passed and failed cases.
+//! `vectors FILE…`: runs files of merge vectors, and prints the first difference of each failed
+//! case and the numbers of passed and failed cases.
 
 use nri_tests::vectors::{Case, run};
 use std::error::Error;

@@ -117,7 +117,8 @@ fn missing_paths(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> 
     found
 }
 
-/// Returns the names in tables of tests, whose rows are a number and a name, that no test has.
+/// Returns the names in tables of tests that no test has. A row of such a table is a number and the
+/// name of a test.
 fn missing_tests(source: &Source, is_test: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut found = vec![];
     for (number, line) in prose(&source.text) {

@@ -6,10 +6,10 @@ use crate::{check, clean};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of columns of a line.
-const WIDEST: usize = 100;
+const MAX_COLUMNS: usize = 100;
 
-/// Maximum number of files of a folder. A folder with more has files that a subfolder could group.
-const MOST_FILES: usize = 25;
+/// Maximum number of files of a folder. A folder with more files should be split into subfolders.
+const MAX_FILES: usize = 25;
 
 /// Folders that may have more files, with the reason.
 const LARGE: &[(&str, &str)] = &[];
@@ -60,7 +60,7 @@ fn crowded(paths: &[&str], large: &[(&str, &str)]) -> Vec<String> {
     }
     let is_listed = |folder: &str| large.iter().any(|(name, _)| *name == folder);
     let many: BTreeMap<&str, usize> =
-        counts.into_iter().filter(|(_, count)| *count > MOST_FILES).collect();
+        counts.into_iter().filter(|(_, count)| *count > MAX_FILES).collect();
     let mut found: Vec<String> = many
         .iter()
         .filter(|(folder, _)| !is_listed(folder))
@@ -80,7 +80,7 @@ fn wide(source: &Source) -> Vec<String> {
     let columns = |line: &str| line.chars().map(|c| if c == '\t' { 8 } else { 1 }).sum::<usize>();
     lines
         .map(|(number, line)| (number + 1, line, columns(line)))
-        .filter(|(_, line, columns)| *columns > WIDEST && !line.contains("://"))
+        .filter(|(_, line, columns)| *columns > MAX_COLUMNS && !line.contains("://"))
         .map(|(number, _, columns)| format!("{}:{number}: {columns} columns", source.path))
         .collect()
 }
@@ -115,10 +115,10 @@ fn folders_have_few_files() {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         assert_eq!(crowded(&paths, large), expected);
     };
-    check(MOST_FILES, &[], &[]);
-    check(MOST_FILES + 1, &[], &["a/b: 26 files"]);
-    check(MOST_FILES + 1, &[("a/b", "why")], &[]);
-    check(MOST_FILES, &[("a/b", "why")], &["a/b needs no exception"]);
+    check(MAX_FILES, &[], &[]);
+    check(MAX_FILES + 1, &[], &["a/b: 26 files"]);
+    check(MAX_FILES + 1, &[("a/b", "why")], &[]);
+    check(MAX_FILES, &[("a/b", "why")], &["a/b needs no exception"]);
 
     let paths: Vec<&str> = rust().iter().map(|source| source.path.as_str()).collect();
     clean(crowded(&paths, LARGE));
@@ -126,13 +126,13 @@ fn folders_have_few_files() {
 
 #[test]
 fn lines_have_at_most_100_columns() {
-    let (fits, long) = ("x".repeat(WIDEST), "x".repeat(WIDEST + 1));
+    let (fits, long) = ("x".repeat(MAX_COLUMNS), "x".repeat(MAX_COLUMNS + 1));
     check(wide, "a.sh", &fits, &[]);
     check(wide, "a.sh", &format!("\n{long}"), &["a.sh:2: 101 columns"]);
     check(wide, "Makefile", &format!("\t{fits}"), &["Makefile:1: 108 columns"]);
     check(wide, "a.md", &format!("[a](https://{long})"), &[]);
     check(wide, "a/generated/b.rs", &long, &[]);
-    check(wide, "a.md", &"ä".repeat(WIDEST), &[]);
+    check(wide, "a.md", &"ä".repeat(MAX_COLUMNS), &[]);
 
     let all = sources(&["Makefile", ".toml", ".md"]);
     // rustfmt wraps code, but neither comments nor strings.

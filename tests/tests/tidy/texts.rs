@@ -20,7 +20,7 @@ const REGISTRIES: &[&str] = &[
 ];
 
 /// Maximum number of lines of a file that is not generated.
-const LONGEST: usize = 500;
+const MAX_LINES: usize = 500;
 
 fn undocumented(source: &Source) -> Vec<String> {
     let docs = source.text.lines().position(|line| line.starts_with("//!"));
@@ -71,7 +71,7 @@ fn ignored(source: &Source) -> Vec<String> {
 
 fn long(source: &Source) -> Vec<String> {
     let lines = source.text.lines().count();
-    if source.is_generated() || lines <= LONGEST {
+    if source.is_generated() || lines <= MAX_LINES {
         vec![]
     } else {
         vec![format!("{}: {lines} lines", source.path)]
@@ -90,7 +90,7 @@ fn unmarked(source: &Source) -> Vec<String> {
             source.path
         )],
         (false, true) => {
-            vec![format!("{}: generated, but not in a folder of that name", source.path)]
+            vec![format!("{}: marked `@generated`, but not in a folder `generated`", source.path)]
         }
         _ => vec![],
     }
@@ -166,9 +166,9 @@ fn ignored_tests_have_a_reason() {
 #[test]
 fn files_have_at_most_500_lines() {
     let lines = |count: usize| "x\n".repeat(count);
-    check(long, "a.rs", &lines(LONGEST), &[]);
-    check(long, "a.rs", &lines(LONGEST + 1), &["a.rs: 501 lines"]);
-    check(long, "a/generated/b.rs", &lines(LONGEST + 1), &[]);
+    check(long, "a.rs", &lines(MAX_LINES), &[]);
+    check(long, "a.rs", &lines(MAX_LINES + 1), &["a.rs: 501 lines"]);
+    check(long, "a/generated/b.rs", &lines(MAX_LINES + 1), &[]);
     clean(sources(&[".rs", ".sh"]).iter().flat_map(long).collect());
 }
 
@@ -186,7 +186,7 @@ fn generated_code_is_marked() {
         unmarked,
         "a/b.rs",
         "// @generated\n",
-        &["a/b.rs: generated, but not in a folder of that name"],
+        &["a/b.rs: marked `@generated`, but not in a folder `generated`"],
     );
     clean(rust().iter().flat_map(unmarked).collect());
 }

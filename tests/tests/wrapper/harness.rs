@@ -15,7 +15,8 @@ use tempfile::TempDir;
 /// Directories and programs of a test. They are removed on drop.
 pub(crate) struct WrapperHarness {
     pub(crate) dir: TempDir,
-    /// Directory of the wrapper. It is in the target directory, because the wrapper is a hard link.
+    /// Directory of the wrapper. It is in the target directory, because the wrapper is a hard link
+    /// to the built program, which requires the same file system.
     programs: TempDir,
     pub(crate) fake: FakeRuntime,
 }

@@ -54,10 +54,10 @@ fn an_nrid_that_does_not_start_fails_only_creations_and_starts() {
     assert_eq!(nrid.calls().len(), 0);
 }
 
-/// containerd's CRI and Podman 5 send all resources with an update, which would overwrite those of
-/// plugins if nrid did not take part.
+/// containerd's CRI and Podman 5 send all resources with an update. If nrid did not handle the
+/// update, it would overwrite the values that plugins have set.
 #[test]
-fn an_update_starts_nrid_where_records_exist() {
+fn an_update_starts_nrid_if_records_exist() {
     let harness = WrapperHarness::new();
     let nrid = nrid(&harness, json!({"stdout": "cannot read /opt/nri/plugins\n", "exit": 1}));
     let records = harness.path("state").join(nri_control::RECORDS_DIR);

@@ -109,8 +109,8 @@ impl History {
         for entry in journal.iter().filter(|e| e["event"] == "UpdateContainer") {
             let container = number_of[entry["container_id"].as_str().expect("the entry has an id")];
             let n = self.find_engine_update(container, &entry["resources"]);
-            // `writes` has no invalid value. The engine requested it nevertheless, which is
-            // recorded if the reply replaces it by a valid value.
+            // `writes` does not contain an invalid value that the engine requested. nrid records
+            // the invalid value as the engine's request if the reply replaces it by a valid one.
             let cpus = named("cpu.cpus").value_in(&entry["resources"]);
             self.requested.extend(cpus.map(|cpus| (Key(container, "cpu.cpus"), cpus, n)));
             for update in entry["updates"].as_array().into_iter().flatten() {
@@ -121,7 +121,7 @@ impl History {
         }
     }
 
-    /// Finds the engine's update with this request to plugins.
+    /// Finds the engine's update for which plugins received this request.
     fn find_engine_update(&self, container: usize, request: &Value) -> usize {
         let is_match = |op: &&usize| {
             let op = &self.ops[**op];
@@ -137,14 +137,14 @@ impl History {
         let found = fields.flat_map(|(_, ops)| ops).find(is_match);
         *found.unwrap_or_else(|| {
             panic!(
-                "plugins received an update of container {container} that is not by the engine: \
-                 {request}"
+                "plugins received an update of container {container} that the engine did not \
+                 request: {request}"
             )
         })
     }
 
-    /// Adds the values of a reply to the engine's update `n`. `is_own` is true if they are for the
-    /// container of this update; otherwise they are an update of another container.
+    /// Adds the values of a reply to the engine's update `n`. `is_own` is true if the values are
+    /// for the container of this update; otherwise they update another container.
     fn add_reply(&mut self, n: usize, container: usize, is_own: bool, resources: &Value) {
         let writes: BTreeMap<Key, Value> = super::plan::ALL
             .iter()
@@ -279,7 +279,7 @@ impl History {
     }
 
     /// Returns the values in the kernel's file that are correct for a requested value. On cgroup
-    /// v2, the value of swap depends on the memory limit, which may be that of any update.
+    /// v2, the value of swap depends on the memory limit, which any of the updates may have set.
     pub(super) fn expected(&self, key: Key, value: &Value) -> Vec<String> {
         let field = named(key.1);
         if key.1 != "memory.swap" || !is_cgroup_v2() {

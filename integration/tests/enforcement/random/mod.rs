@@ -161,7 +161,7 @@ impl Run<'_> {
     }
 }
 
-/// Makes one random update as an engine.
+/// Makes one random update as an engine does.
 fn update_as_engine(run: &Run<'_>, plan: &Plan, caller: usize) {
     let Choice { container, writes, invalid_cpu } = plan.engine_update();
     let id = &run.ids[container];

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Plugins that request updates.
 pub(super) const PLUGINS: [&str; 2] = ["10-a", "20-b"];
 
-/// Lowest number of the CPUs that no test machine has, so that the kernel refuses an update that
-/// contains one of them.
+/// No test machine has a CPU with this or a higher number, so the kernel refuses an update that
+/// contains such a number.
 const NO_CPU: u64 = 4000;
 /// Percentage of invalid updates: few, so that most updates change values.
 const INVALID_PERCENT: usize = 4;
@@ -46,7 +46,7 @@ pub(super) struct Plan {
 pub(super) struct Choice {
     pub(super) container: usize,
     pub(super) writes: Vec<(&'static str, Value)>,
-    /// Number of a CPU that does not exist; the update must fail if it is set.
+    /// Number of a CPU that does not exist. An update with such a number must fail.
     pub(super) invalid_cpu: Option<String>,
 }
 
@@ -117,9 +117,9 @@ impl Plan {
         self.choose(|name| !matches!(name, "memory.reservation" | "hugepageLimits"), 2, false)
     }
 
-    /// Chooses the part of a plugin's reply that updates a container by itself. Its fields are
-    /// never those of [`Self::own_reply`], because the choice may be the container of the engine's
-    /// update.
+    /// Chooses the part of a plugin's reply that updates a container independently of the engine's
+    /// update. Its fields are never those of [`Self::own_reply`], because the chosen container may
+    /// be the one that the engine updates.
     pub(super) fn other_reply(&self) -> Choice {
         self.choose(|name| matches!(name, "memory.reservation" | "hugepageLimits"), 2, true)
     }
@@ -162,8 +162,9 @@ fn value(name: &str, n: u64) -> Option<Value> {
     Some(match name {
         "pids.limit" => (1000 + n).into(),
         "cpu.shares" => (1000 + n).into(),
-        // Whole percents of a CPU with systemd, which rounds the quota to them before the runtime
-        // writes the exact value: the check could read a rounded value in between.
+        // With systemd, whole percents of a CPU: systemd writes a quota that is rounded to a whole
+        // percent, then the runtime writes the exact value. A check in between would read the
+        // rounded value.
         "cpu.quota" => (10_000 + n * if uses_systemd() { 1000 } else { 1 }).into(),
         "memory.limit" => (64 * MIB + n * 4096).into(),
         "memory.reservation" => (16 * MIB + n * 4096).into(),

@@ -154,8 +154,8 @@ fn an_installation_changes_only_the_wrappers_keys_of_containerd() {
                 assert!(others.is_empty(), "version {version} {options}: {others:#?}");
                 let binary = changed.iter().find(|path| path.ends_with("nri.options.BinaryName"));
                 assert_eq!(after[binary.unwrap()], format!("/{WRAPPER}"));
-                // Since 2.0 containerd merges tables of imported files, so that nrictl writes a
-                // separate file. Before 2.0 nrictl has to edit the file with the table.
+                // Since 2.0 containerd merges tables of imported files, so nrictl writes a separate
+                // file. Before 2.0 nrictl has to edit the file with the table.
                 let drop_in = "etc/containerd/conf.d/zz-nri-container-runtime.toml";
                 assert_eq!(image.dir.path().join(drop_in).exists(), containerd_version >= (2, 0));
                 image.nrictl("uninstall containerd");

@@ -54,7 +54,7 @@ fn an_infra_container_with_a_name_of_its_own_is_a_sandbox() {
     });
 }
 
-/// No cgroup contains the pod's id, so that for plugins the id of the infra container is that of
+/// No cgroup contains the pod's id, so plugins receive the id of the infra container as the id of
 /// the pod.
 #[test]
 fn an_infra_container_without_a_pod_cgroup_is_a_sandbox() {

@@ -187,7 +187,7 @@ pub(super) fn the_socket_is_a_stale_file() -> Breakage {
         fs::write(control_socket(installation), "").unwrap();
         nothing_to_drop()
     };
-    Breakage::new("socket a file", Outcome::Works, make, |_| {})
+    Breakage::new("socket is a file", Outcome::Works, make, |_| {})
 }
 
 pub(super) fn the_socket_is_a_directory() -> Breakage {
@@ -200,7 +200,7 @@ pub(super) fn the_socket_is_a_directory() -> Breakage {
     let words = &["nrid did not start", "STATE/control.sock", BREAK_GLASS];
     let repair =
         |installation: &Installation| fs::remove_dir(control_socket(installation)).unwrap();
-    Breakage::new("socket a directory", Outcome::Refused(words), make, repair)
+    Breakage::new("socket is a directory", Outcome::Refused(words), make, repair)
 }
 
 pub(super) fn the_socket_belongs_to_another_user() -> Breakage {
@@ -223,7 +223,8 @@ pub(super) fn the_state_directory_is_a_file() -> Breakage {
         fs::remove_file(installation.node.state_dir()).unwrap();
         fs::rename(installation.node.path("away"), installation.node.state_dir()).unwrap();
     };
-    Breakage::new("state directory a file", Outcome::Refused(&["STATE", BREAK_GLASS]), make, repair)
+    let words = &["STATE", BREAK_GLASS];
+    Breakage::new("state directory is a file", Outcome::Refused(words), make, repair)
 }
 
 pub(super) fn the_state_directory_is_world_writable() -> Breakage {
@@ -271,7 +272,7 @@ pub(super) fn records_are_garbage() -> Breakage {
         }
         nothing_to_drop()
     };
-    Breakage::new("records garbage", Outcome::Works, make, |_| {})
+    Breakage::new("records are garbage", Outcome::Works, make, |_| {})
 }
 
 pub(super) fn the_log_cannot_be_written() -> Breakage {
@@ -282,7 +283,7 @@ pub(super) fn the_log_cannot_be_written() -> Breakage {
         fs::create_dir(&log).unwrap();
         nothing_to_drop()
     };
-    Breakage::new("log a directory", Outcome::Works, make, |_| {})
+    Breakage::new("log is a directory", Outcome::Works, make, |_| {})
 }
 
 /// Moves the configuration to `config.away`. A running `nrid` keeps the configuration that it has
@@ -322,7 +323,7 @@ pub(super) fn the_configuration_is_a_directory() -> Breakage {
     };
     let words = &["configuration CONFIG", BREAK_GLASS];
     Breakage::new(
-        "configuration a directory",
+        "configuration is a directory",
         Outcome::AlwaysRefused(words),
         make,
         restore_configuration,
@@ -337,7 +338,7 @@ pub(super) fn the_configuration_is_a_pipe() -> Breakage {
     };
     let words = &["configuration CONFIG", BREAK_GLASS];
     Breakage::new(
-        "configuration a pipe",
+        "configuration is a pipe",
         Outcome::AlwaysRefused(words),
         make,
         restore_configuration,

@@ -1,5 +1,6 @@
-//! A fixture: a host whose process 1 the tests have started, and commands that run there.
-//! Namespaces of process 1 of the machine cannot be entered where it belongs to another container.
+//! Fixture: a host with a process 1 that the test has started, and commands that run on this host.
+//! The tests do not use the machine's process 1, since they cannot enter its namespaces if it
+//! belongs to another container than the tests.
 
 use nri_integration::*;
 use std::{
@@ -22,8 +23,8 @@ impl Host {
         Self(child)
     }
 
-    /// A command that runs on this host: by the words of `enter`, such as `unshare --mount`, the
-    /// shell commands `first` in a namespace, then `inner`.
+    /// Returns a command that runs on this host. The words `enter`, such as `unshare --mount`, run
+    /// a shell in other namespaces; the shell runs the commands `first`, then executes `inner`.
     pub(super) fn command(&self, enter: &[&str], first: &str, inner: &Command) -> Command {
         let pid = self.0.id();
         let init = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
@@ -45,7 +46,9 @@ impl Host {
     }
 }
 
+/// Words for [`Host::command`] that keep the namespaces of process 1.
 pub(super) const HERE: &[&str] = &["env"];
+/// Words for [`Host::command`] that create a mount namespace.
 pub(super) const UNSHARE: &[&str] = &["unshare", "--mount", "--propagation", "unchanged"];
 
 pub(super) fn ctl(node: &Node, arguments: &[&str]) -> Command {
@@ -67,7 +70,8 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// The words of a command, without the `nsenter` that leads to the namespace of the runtimes.
+/// Returns the words of a command, without the `nsenter` by which it enters the namespace of the
+/// runtimes.
 pub(super) fn words(command: &Command) -> Vec<OsString> {
     let all: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     let nsenter = all.first().is_some_and(|program| *program == "nsenter");

@@ -1,5 +1,5 @@
-//! The process `nrid`: its start and end, the next one, what it inherits, records that cannot be
-//! written, many requests at once.
+//! Tests of the process `nrid`: its start and end, what it inherits from its caller, the next
+//! `nrid` after it was killed, records that cannot be written, many concurrent requests.
 
 mod flood;
 mod host;

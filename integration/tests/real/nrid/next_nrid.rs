@@ -141,8 +141,8 @@ fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
     });
 }
 
-/// While no `nrid` runs, the runtime sets another value than plugins requested. `nrid` corrects the
-/// value at `start`.
+/// While no `nrid` runs, the runtime sets a value other than the one that plugins requested. `nrid`
+/// corrects the value at `start`.
 #[test]
 fn a_creation_that_spans_two_nrids_is_enforced() {
     for_each_runtime("next nrid, enforcement", |runtime| {

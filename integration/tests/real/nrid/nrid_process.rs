@@ -40,8 +40,8 @@ call() {{ setpriv --pdeathsig KILL {call} "$@"; }}
     command
 }
 
-/// Kills the caller, whose process id is in this file, if the test fails before it kills the
-/// caller.
+/// Guard with the file of the caller's process id. Kills the caller when it is dropped, in case the
+/// test has failed before it killed the caller.
 struct EndCaller(PathBuf);
 
 impl Drop for EndCaller {
@@ -178,8 +178,9 @@ fn shell(command: &Command, more: &[&str]) -> String {
     words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
 
-/// A pod that mounts the state directory can reach the control socket, which equals root. An engine
-/// in a container has its own `nrid`, in the same pid namespace.
+/// A pod that mounts the state directory can connect to the control socket. `nrid` must refuse it,
+/// since requests on this socket equal root access to the host. An engine in a container has its
+/// own `nrid`, in the pid namespace of the engine.
 #[test]
 fn the_control_socket_is_closed_to_other_pid_namespaces_and_works_inside_one() {
     for_each_runtime("pid namespaces", |runtime| {
@@ -214,7 +215,7 @@ fn the_control_socket_is_closed_to_other_pid_namespaces_and_works_inside_one() {
         node.ctl(&["stop"]).success();
         assert!(!state.join("plugins/ready.sock").exists());
 
-        // All in one container.
+        // The same calls work if all of them are made in one pid namespace.
         let steps = [
             create,
             shell(&ctl, &["status"]),

@@ -1,6 +1,7 @@
-//! The caller that starts `nrid` has restrictions and namespaces of its own, as engines, shells and
-//! units have. `nrid` and its plugins must not keep them, or must report those that no process can
-//! leave. The next container, which the host creates, is not affected.
+//! Tests in which the caller that starts `nrid` has restrictions and namespaces of its own, as
+//! engines, shells and units have. `nrid` and its plugins must not keep these, and `nrid` must
+//! report those that no process can leave. The next container, which the host creates, must not be
+//! affected.
 
 use super::host::*;
 use nri_integration::*;
@@ -38,14 +39,14 @@ fn attributes(process: Process) -> Attributes {
     let stat = file("stat");
     let fields: Vec<_> =
         stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
-    // Fields 19 and 41; the first of these fields is 3.
+    // Fields 19 and 41 of proc_pid_stat(5), which counts from 1; `fields` begins with field 3.
     insert("nice value and policy", format!("{:?} {:?}", fields.get(16), fields.get(38)));
     let priority = Command::new("ionice").args(["-p", &process.0.to_string()]).output().unwrap();
     insert("I/O priority", String::from_utf8_lossy(&priority.stdout).trim().to_owned());
     found
 }
 
-/// Lines of `/proc/PID/status`.
+/// Names of the lines of `/proc/PID/status` that are compared.
 const STATUS: [&str; 16] = [
     "Uid",
     "Gid",
@@ -69,7 +70,7 @@ const STATUS: [&str; 16] = [
 fn namespaces(process: Process) -> Attributes {
     let dir = format!("/proc/{}/ns", process.0);
     let links = fs::read_dir(dir).unwrap().flatten();
-    // Those for children are of the processes that execute programs; a launcher has its own.
+    // `*_for_children` are the namespaces of programs that the process starts, not its own.
     links
         .filter(|link| !link.file_name().to_string_lossy().contains("for_children"))
         .map(|link| {
@@ -99,7 +100,8 @@ impl Observed {
         Self([nrid, plugin].map(|process| (attributes(process), namespaces(process))))
     }
 
-    /// Names of what differs from an `nrid` and a plugin that the host has started.
+    /// Names of the attributes and namespaces that differ from those of an `nrid` and a plugin that
+    /// the host has started.
     fn differences(&self, of_host: &Self) -> Vec<String> {
         let pairs = self.0.iter().zip(&of_host.0);
         let mut names: Vec<_> = pairs
@@ -117,7 +119,8 @@ struct Sandbox {
     enter: &'static [&'static str],
     /// Commands of this shell. `PLUGINS` is the plugin directory.
     first: &'static str,
-    /// What `nrid` cannot reset: the attribute, and a part of its report.
+    /// Attributes that `nrid` cannot reset, each with a part of the text by which `nrid` reports
+    /// it.
     kept: &'static [(&'static str, &'static str)],
 }
 
@@ -170,7 +173,7 @@ struct Created {
 }
 
 impl Created {
-    /// The process of this bundle, after the runtime has executed its program.
+    /// Waits until a process of this bundle executes the container's program. Returns the process.
     fn wait_for_process(&self, other_than: Option<Process>) -> Process {
         wait_until("the container's process", || {
             Process::all().into_iter().filter(|process| Some(*process) != other_than).find(|p| {
@@ -192,7 +195,7 @@ fn create_adjusted(node: &Node, host: &Host, name: &str, enter: &[&str], first: 
     Created { id, bundle }
 }
 
-/// What `nrid` cannot reset, as it reports.
+/// Returns what `nrid` cannot reset, according to its status.
 fn reports(node: &Node, host: &Host) -> Vec<String> {
     let status = host.run(node, &ctl(node, &["status", "--json"])).success();
     let status: Value = serde_json::from_str(&status.out()).unwrap();
@@ -284,8 +287,9 @@ fn namespaces_of_the_caller_are_left() {
     );
 }
 
-/// Starts a caller that creates a container and does not end, as the init process of its pid
-/// namespace must not. Returns the caller and its output.
+/// Starts a caller that creates a container and does not end, since the end of the caller, which is
+/// the init process of a pid namespace, would kill all processes there. Returns the caller and its
+/// output.
 fn create_and_stay(host: &Host, enter: &[&str], create: &Command) -> (Child, String) {
     let first = "create() { if \"$@\"; then echo created; else echo refused; fi; \
          exec sleep 1000000; }; create \"$@\" 2>&1; true";
@@ -302,7 +306,7 @@ fn create_and_stay(host: &Host, enter: &[&str], create: &Command) -> (Child, Str
 }
 
 #[test]
-fn an_nrid_in_a_user_namespace_says_so_and_adjusts_the_next_container() {
+fn an_nrid_in_a_user_namespace_reports_it_and_adjusts_the_next_container() {
     for_each_runtime("user namespace", |runtime| {
         let (node, host) = (Node::new(runtime), Host::new());
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
@@ -318,8 +322,8 @@ fn an_nrid_in_a_user_namespace_says_so_and_adjusts_the_next_container() {
     });
 }
 
-/// A state directory that the host shares with a container: its engine is not in the host's pid
-/// namespace.
+/// The host shares the state directory with a container. The engine in the container starts `nrid`,
+/// which then is not in the host's pid namespace.
 #[test]
 fn an_nrid_in_a_nested_pid_namespace_refuses_the_host_in_one_line() {
     for_each_runtime("nested pid namespace", |runtime| {
@@ -348,7 +352,7 @@ fn an_nrid_in_a_nested_pid_namespace_refuses_the_host_in_one_line() {
     });
 }
 
-/// Such a caller could not even be identified.
+/// An `nrid` that such a caller started would not find processes in `/proc`.
 #[test]
 fn a_caller_with_the_proc_of_another_pid_namespace_is_refused_in_one_line() {
     for_each_runtime("foreign proc", |runtime| {

@@ -1,5 +1,5 @@
-//! Engines with mount namespaces of their own. `nrid` is in that of process 1; what an engine names
-//! is looked up where its runtime runs.
+//! Tests of engines with mount namespaces of their own. `nrid` is in the mount namespace of process
+//! 1, but looks up the paths that an engine passes in the mount namespace of the engine's runtime.
 
 use super::host::*;
 use nri_integration::*;
@@ -87,7 +87,7 @@ fn the_runtime_is_called_where_the_engine_calls_it_also_after_a_restart() {
         let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
         node.run(host.command(&enter, "true", &create(&node, &bundle, &id))).success();
         let verify = || host.run(&node, &ctl(&node, &["verify"])).success().out();
-        // Without the process id, which only the runtime knows, the control group is not found.
+        // nrid finds the cgroup by the process id, which only the runtime knows.
         assert!(verify().contains("77"), "{}", verify());
 
         host.run(&node, &ctl(&node, &["stop"])).success();
@@ -97,7 +97,7 @@ fn the_runtime_is_called_where_the_engine_calls_it_also_after_a_restart() {
             events.iter().any(|event| event == "Synchronize").then_some(())
         });
         assert!(!journal.events(&id).iter().any(|event| event == "StopContainer"));
-        // Deleted without a verb of nrid, which searches for such containers.
+        // nrid receives no request for this deletion. It searches for deleted containers.
         let mut delete = node.runtime().command(&node.root());
         delete.args(["delete", "--force", &id]);
         node.run(host.command(&enter, "true", &delete)).success();

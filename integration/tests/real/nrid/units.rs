@@ -1,13 +1,14 @@
-//! Sandboxes of systemd units, such as those of engines: a unit calls the wrapper, which starts
-//! `nrid`. The next container, which the host creates without a sandbox, is as without the unit.
+//! Tests of sandboxes of systemd units, such as the units of engines: a unit calls the wrapper,
+//! which starts `nrid`. The sandbox of the unit must not affect the next container, which the host
+//! creates.
 
 use super::host::*;
 use nri_integration::*;
 use std::{fs, process::Command};
 
-/// A unit with these properties calls `create`, which starts `nrid`; OWN in a property is the
-/// directory of the node. Then the host creates a container. `works`: the runtime can create
-/// containers in the unit.
+/// Calls `create`, which starts `nrid`, in a unit with these properties; `OWN` in a property stands
+/// for the directory of the node. Then creates a container on the host. `works` is whether the
+/// runtime can create containers in the unit.
 fn check(test: &str, properties: &[&str], works: bool) {
     if !uses_systemd() {
         return limitation(test, "only the guest with systemd has units to start");
@@ -61,7 +62,7 @@ fn a_unit_with_read_only_cgroups_does_not_affect_the_next_container() {
     check("unit with read-only cgroups", &properties, false);
 }
 
-/// The unit is in the mount namespace of the host: setns(2) is forbidden there, too.
+/// The unit has no mount namespace of its own, and setns(2) is forbidden in it.
 #[test]
 fn a_unit_without_namespaces_does_not_affect_the_next_container() {
     check("unit without namespaces", &["RestrictNamespaces=yes"], false);

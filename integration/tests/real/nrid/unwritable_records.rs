@@ -17,8 +17,8 @@ fn move_back(node: &Node, name: &str) {
     fs::rename(node.path(name), node.state_dir().join(name)).unwrap();
 }
 
-/// Kills `nrid` before it can write a record again: it is stopped by SIGSTOP while the directory is
-/// moved back.
+/// Moves a directory of records back, and kills `nrid` before it can write a record there: SIGSTOP
+/// stops `nrid` during the move.
 fn kill_before_write(node: &Node, name: &str) {
     let nrid = node.nrid().unwrap();
     nrid.signal(Signal::STOP);

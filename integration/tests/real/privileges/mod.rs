@@ -1,5 +1,5 @@
-//! Privileges of launched plugins: those of a new installation, what policies open, and what
-//! `nrictl doctor` says.
+//! Tests of the privileges of launched plugins: in a new installation, with policies that grant
+//! more, and in the report of `nrictl doctor`.
 
 mod samples;
 
@@ -19,7 +19,7 @@ fn default_policies(node: &Node) -> String {
     text[text.find("\n[[plugin]]").unwrap()..].to_owned()
 }
 
-/// Configures the policies of a new installation, and more of them.
+/// Configures the policies of a new installation, and the policies `more`.
 fn configure(node: &Node, more: &str) {
     node.configure("");
     let text = fs::read_to_string(node.config()).unwrap() + &default_policies(node) + more;
@@ -38,7 +38,7 @@ impl ProcessPrivileges {
         Self(wanted.map(|(n, v)| (n.to_owned(), u64::from_str_radix(v, 16).unwrap())).collect())
     }
 
-    /// These capabilities in all sets.
+    /// Returns privileges with these capabilities in all sets.
     fn all_sets(capabilities: u64, no_new_privs: bool) -> Self {
         let sets = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].map(|s| (s, capabilities));
         let all = sets.into_iter().chain([("NoNewPrivs", u64::from(no_new_privs))]);
@@ -90,8 +90,8 @@ fn plugins_of_a_new_installation_run_without_capabilities() {
     });
 }
 
-/// Installs a plugin whose program calls `nrictl status` beside the plugin. The output and the exit
-/// code are in the returned file.
+/// Installs a plugin whose script calls `nrictl status` in the background and executes the example
+/// plugin. Returns the file to which the script writes the output and the exit code of `nrictl`.
 fn launch_with_call(node: &Node, name: &str) -> std::path::PathBuf {
     fs::write(node.path("conf.d").join(format!("{name}.conf")), "").unwrap();
     let output = node.path(&format!("{name}.output"));
@@ -108,7 +108,8 @@ fn launch_with_call(node: &Node, name: &str) -> std::path::PathBuf {
     output
 }
 
-/// The control socket runs programs with all rights: a plugin without them would regain them.
+/// `nrid` executes programs with all its privileges for clients of the control socket, so a plugin
+/// without capabilities could regain them.
 #[test]
 fn a_plugin_without_capabilities_cannot_use_the_control_socket() {
     for_each_runtime("control socket of plugins", |runtime| {

@@ -1,7 +1,7 @@
 //! Upstream's sample plugins with the privileges of a new installation.
 //!
 //! `NRI_TEST_SAMPLES` is the directory of the plugins, which `plugins/samples.sh` builds from a
-//! checkout of containerd/nri. `docs/plugins.md` has the table of what they need.
+//! checkout of containerd/nri. `docs/plugins.md` has a table of the privileges that they need.
 
 use super::*;
 use serde_json::Value;
@@ -14,8 +14,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// Installs a plugin that is called with these arguments. `policy` is the rest of a policy of
-    /// its own, empty for none.
+    /// Installs a plugin that is called with these arguments. `policy` has the settings of a policy
+    /// for this plugin; if empty, the plugin has no policy of its own.
     fn new(runtime: &Runtime, program: &Path, arguments: &str, policy: &str) -> Self {
         let node = Node::new(runtime);
         let base = program.file_name().unwrap().to_str().unwrap();
@@ -33,7 +33,7 @@ impl Sample {
         Self { node, name }
     }
 
-    /// Creates a container with these annotations, which are those of its pod, too.
+    /// Creates a container with these annotations, which its pod has, too.
     fn create(
         &self,
         name: &str,
@@ -50,7 +50,8 @@ impl Sample {
         (self.node.create(&bundle, &id), bundle.oci_config())
     }
 
-    /// Checks that the plugin has handled its events without an error and without a capability.
+    /// Checks that the plugin has exactly these capabilities, and that it has not failed: after a
+    /// failure it would have become active again.
     fn check_active(&self, capabilities: u64) {
         let pid = pid_of(&self.node, &self.name);
         let expected = ProcessPrivileges::all_sets(capabilities, true);
@@ -162,7 +163,7 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
         assert!(called.contains("create"), "{called}");
         adapter.check_active(0);
 
-        // Whether it changes the mount depends on how the host has mounted its control groups.
+        // Whether the plugin changes the mount depends on how the host has mounted its cgroups.
         let cgroups = sample("writable-cgroups", "-verbose -host-mount-file /proc/self/mountinfo");
         let key = "writable-cgroups.noderesource.dev/pod";
         cgroups.create("c", &[(key, "true")], unchanged).0.success();
@@ -172,14 +173,15 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
     });
 }
 
-/// Runs `ip` where runtimes run, and returns whether it succeeded.
+/// Runs `ip` in the mount namespace of the runtimes, and returns whether it succeeded.
 fn ip(arguments: &[&str]) -> bool {
     let mut command = Command::new("ip");
     command.args(arguments);
     command_after("true", &command).output().is_ok_and(|output| output.status.success())
 }
 
-/// A network namespace with a name, and a network device of the host.
+/// The name of a network namespace. Dropping this value deletes the namespace and the network
+/// device `nri-sample` of the host.
 struct Network(String);
 
 impl Drop for Network {

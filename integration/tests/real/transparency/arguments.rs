@@ -172,8 +172,8 @@ fn arguments_after_the_id_belong_to_the_container() {
     });
 }
 
-/// The wrapper itself refuses ids that no runtime accepts, so that for these only the exit code is
-/// compared. The runtime checks all other ids.
+/// The wrapper itself refuses ids that no runtime accepts, so the test compares only the exit codes
+/// for these ids. The runtime checks all other ids.
 #[test]
 fn unusual_ids_are_transparent() {
     check_transparent("odd ids", |scenario| {

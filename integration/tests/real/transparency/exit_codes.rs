@@ -2,8 +2,8 @@
 
 use super::{check_transparent, exit_status, path_str};
 
-/// Exit codes to test: the limits, those of shells, and 128 plus a signal. All 256 would take
-/// minutes.
+/// Exit codes to test: the smallest and the largest, some that shells use, and 128 plus a signal.
+/// All 256 codes would take minutes.
 const CODES: [u8; 14] = [0, 1, 2, 3, 63, 64, 125, 126, 127, 128, 129, 137, 254, 255];
 
 #[test]

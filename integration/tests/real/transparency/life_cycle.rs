@@ -66,7 +66,7 @@ fn kill_is_transparent() {
     });
 }
 
-/// Without a pid namespace of its own, a container's other processes survive its first process.
+/// In a container without a pid namespace, the other processes survive the end of the first one.
 #[test]
 fn kill_all_is_transparent() {
     check_transparent("kill --all", |scenario| {

@@ -38,7 +38,7 @@ fn pid_files_of_create_run_and_exec_are_transparent() {
                 assert_eq!(
                     read,
                     scenario.pid(&id).0.to_string(),
-                    "the pid file has other text than the process id"
+                    "the pid file does not contain the process id alone"
                 );
                 let mode = fs::metadata(&file).unwrap().permissions().mode();
                 scenario.note(
