@@ -6,7 +6,8 @@ CARGO ?= cargo
 
 .PHONY: help build clean release setup demo test test-one test-engines test-engines-extra \
 	test-installed test-packaging test-cgroup2 test-updates test-takeover runc-suite chaos \
-	crash-points vectors fuzz fuzz-short bench bench-size test-size soak lint sanitize deny
+	crash-points vectors fuzz fuzz-short bench bench-size instructions test-size soak lint \
+	sanitize deny
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -132,6 +133,13 @@ bench: release ## compare life cycles of containers through the wrapper and with
 bench-size: release ## SIZES='10 1000': start, creations, memory, idle CPU with many containers
 	SIZES='$(or $(SIZES),10 1000 10000)' \
 		$(CARGO) test --release -p nrid --test operate size:: -- --ignored --nocapture
+
+# Needs valgrind. Incremental builds are cut into other units, and so have other instructions.
+instructions: export CARGO_INCREMENTAL = 0
+instructions: ## compare counts of instructions with the recorded ones (RENEW=1 records them)
+	$(CARGO) build --release -p nri-container-runtime
+	$(CARGO) build --release -p nri-bench --no-default-features --bin nri-bench-instructions
+	$${CARGO_TARGET_DIR:-target}/release/nri-bench-instructions $(if $(RENEW),--renew)
 
 # Needs a hard limit of 20,000 open files. Not timed.
 test-size: setup release ## CONTAINERS=2000: 10,000 containers without processes, and real ones

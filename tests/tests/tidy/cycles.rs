@@ -192,11 +192,11 @@ fn roots(folder: &str, manifest: &Table, files: &BTreeSet<&str>) -> BTreeSet<Str
             found.insert(format!("{folder}/{path}"));
         }
     }
-    for kind in ["bin", "test", "example", "bench"] {
-        let targets = manifest.get(kind).and_then(Value::as_array).into_iter().flatten();
-        let paths = targets.filter_map(|target| target.get("path")?.as_str());
-        found.extend(paths.map(|path| format!("{folder}/{path}")));
-    }
+    let lib = manifest.get("lib").into_iter();
+    let lists = ["bin", "test", "example", "bench"].map(|kind| manifest.get(kind));
+    let lists = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+    let paths = lib.chain(lists).filter_map(|target| target.get("path")?.as_str());
+    found.extend(paths.map(|path| format!("{folder}/{path}")));
     found
 }
 

@@ -13,6 +13,7 @@ type Edges = BTreeMap<String, BTreeSet<String>>;
 const FREE: &[(&str, &str)] = &[
     ("nri-tests", "tests across crates"),
     ("nri-integration", "tests on real runtimes"),
+    ("nri-bench", "measurements"),
     ("nri-fuzz", "fuzz targets"),
 ];
 

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 /// Crates with a separate lint table, with the reason.
 const OWN_LINTS: &[(&str, &str)] = &[
     ("integration/Cargo.toml", "it contains only tests, which may panic and print"),
+    ("integration/bench/Cargo.toml", "measurements, which may panic and print"),
     ("tests/fuzz/Cargo.toml", "a workspace of its own, built with a C++ compiler"),
 ];
 
