@@ -1,7 +1,184 @@
-//! Entry point of the program, called by the C library with pointers that Rust cannot check.
+//! Entry point of the program, called by the kernel before the start of the C library, then by the
+//! C library, with pointers that Rust cannot check.
 //!
-//! This file does nothing else: [`crate::wrapper::run`] handles the call.
+//! The start of the C library takes most of the time of a call that is passed through, since it
+//! asks the processor for its properties, which traps in a virtual machine. So [`early`] asks
+//! `nri-passthrough` first whether the call is one, and replaces the process. Otherwise the C
+//! library starts as if nothing had been before, and [`crate::wrapper::run`] handles the call.
+//!
+//! Before the C library's start there are no thread-local variables and no heap, and its functions
+//! that exist for several processors cannot be called. `nri-passthrough` has no C library. The
+//! functions that compilers insert by themselves (`memcpy` and the like) are those of this file:
+//! the linker puts them in the place of the C library's, in the whole program (`build.rs`).
 #![allow(unsafe_code)] // each block says why it is sound
+
+#[cfg(early_entry)]
+mod early {
+    use nri_passthrough::{BorrowedCall, PathBuffer, runtime_of};
+    use std::ffi::{CStr, c_char};
+
+    // The kernel jumps here, with argc, argv and the environment on the stack; rdx is for `_start`
+    // of the C library, which gets all of it unchanged.
+    std::arch::global_asm!(
+        ".globl nri_entry",
+        ".type nri_entry, @function",
+        "nri_entry:",
+        "xor ebp, ebp",
+        "mov rbx, rsp",
+        "mov r12, rdx",
+        "mov rdi, rsp",
+        "and rsp, -16",
+        "call {early}",
+        "mov rsp, rbx",
+        "mov rdx, r12",
+        "jmp _start",
+        ".size nri_entry, . - nri_entry",
+        early = sym early,
+    );
+
+    // The linker puts these in the place of the functions without `__wrap_`. They are short, not
+    // fast: this program copies little.
+    std::arch::global_asm!(
+        ".globl __wrap_memcpy, __wrap_memmove, __wrap_memset, __wrap_memcmp, __wrap_bcmp",
+        ".globl __wrap_strlen",
+        "__wrap_memmove:",
+        "mov rax, rdi",
+        "sub rax, rsi",
+        "cmp rax, rdx",
+        "jae __wrap_memcpy",
+        // The target begins inside of the source: from the end.
+        "mov rax, rdi",
+        "mov rcx, rdx",
+        "lea rdi, [rdi + rdx - 1]",
+        "lea rsi, [rsi + rdx - 1]",
+        "std",
+        "rep movsb",
+        "cld",
+        "ret",
+        "__wrap_memcpy:",
+        "mov rax, rdi",
+        "mov rcx, rdx",
+        "rep movsb",
+        "ret",
+        "__wrap_memset:",
+        "mov r8, rdi",
+        "mov eax, esi",
+        "mov rcx, rdx",
+        "rep stosb",
+        "mov rax, r8",
+        "ret",
+        "__wrap_bcmp:",
+        "__wrap_memcmp:",
+        "xor eax, eax",
+        "xor ecx, ecx",
+        "2:",
+        "cmp rcx, rdx",
+        "je 3f",
+        "movzx eax, byte ptr [rdi + rcx]",
+        "movzx r8d, byte ptr [rsi + rcx]",
+        "inc rcx",
+        "sub eax, r8d",
+        "je 2b",
+        "3:",
+        "ret",
+        "__wrap_strlen:",
+        "xor eax, eax",
+        "2:",
+        "cmp byte ptr [rdi + rax], 0",
+        "je 3f",
+        "inc rax",
+        "jmp 2b",
+        "3:",
+        "ret",
+    );
+
+    /// Limit of arguments. A call with more of them is not decided here.
+    const MOST_ARGUMENTS: usize = 64;
+
+    /// Replaces this process by the real runtime if the call is passed through. Returns if it is
+    /// not, or if that fails; the C library then starts, and the error is found again.
+    ///
+    /// Only `nri_entry` calls it, with the stack pointer of the kernel: there are argc, argc
+    /// pointers and a NULL, and the pointers of the environment and a NULL, all of them to
+    /// NUL-terminated strings.
+    extern "C" fn early(stack: *mut usize) {
+        if cfg!(test) {
+            return;
+        }
+        // SAFETY: argc is at this address.
+        let argc = unsafe { *stack };
+        if argc == 0 || argc > MOST_ARGUMENTS {
+            return;
+        }
+        let mut strings: [&[u8]; MOST_ARGUMENTS] = [&[]; MOST_ARGUMENTS];
+        // SAFETY: argv begins behind argc, and the environment behind argv and its NULL.
+        let (argv, environment) = unsafe {
+            let argv = stack.add(1).cast::<*const c_char>();
+            (argv, argv.add(argc + 1))
+        };
+        for (index, string) in strings.iter_mut().enumerate().take(argc) {
+            // SAFETY: argv has argc pointers to NUL-terminated strings, which nothing changes.
+            *string = unsafe { CStr::from_ptr(*argv.add(index)) }.to_bytes();
+        }
+        let Some((name, arguments)) = strings.get(..argc).and_then(<[_]>::split_first) else {
+            return;
+        };
+        let mut next = environment;
+        let entries = std::iter::from_fn(|| {
+            // SAFETY: the iterator ends at the NULL, where it stays.
+            let entry = unsafe { *next };
+            if entry.is_null() {
+                return None;
+            }
+            // SAFETY: this entry is not the NULL, so there is another one behind it.
+            next = unsafe { next.add(1) };
+            // SAFETY: an entry is a NUL-terminated string, which nothing changes.
+            Some(unsafe { CStr::from_ptr(entry) }.to_bytes())
+        });
+        let mut path = PathBuffer::default();
+        let call = BorrowedCall { name, arguments, environment: entries, close };
+        let Some(path) = runtime_of(call, &mut path) else { return };
+        // SAFETY: argv belongs to this process, and nothing else uses its first pointer.
+        let name = unsafe { argv.replace(path.as_ptr()) };
+        // SAFETY: the strings and arrays are those that the kernel made, but for `path`, which is a
+        // NUL-terminated string. On success, the call does not return.
+        unsafe {
+            system_call(EXECVE, [path.as_ptr() as usize, argv as usize, environment as usize])
+        };
+        // SAFETY: as above; this is what was there before.
+        unsafe { argv.write(name) };
+    }
+
+    /// Number of close(2).
+    const CLOSE: usize = 3;
+    /// Number of execve(2).
+    const EXECVE: usize = 59;
+
+    fn close(fd: i32) {
+        // SAFETY: the caller owns the descriptor, and does not use it again.
+        unsafe { system_call(CLOSE, [fd as usize, 0, 0]) };
+    }
+
+    /// Makes a system call whose result is not needed.
+    ///
+    /// # Safety
+    /// As for the system call.
+    unsafe fn system_call(number: usize, arguments: [usize; 3]) {
+        // SAFETY: the kernel changes the registers that are listed, and what the caller allows.
+        unsafe {
+            std::arch::asm!(
+                "syscall",
+                inlateout("rax") number => _,
+                in("rdi") arguments[0],
+                in("rsi") arguments[1],
+                in("rdx") arguments[2],
+                lateout("rcx") _,
+                lateout("r11") _,
+                options(nostack),
+            );
+        }
+    }
+}
 
 /// `main` of the C library, see `main.rs`.
 #[cfg(not(test))]

@@ -5,15 +5,12 @@
 //! `--nri-version`, before the verb only) are removed.
 
 use super::{
-    flags::{GLOBAL, OWN_PREFIX},
-    options::{Item, Options},
+    replaced::{bytes, text},
     verbs,
 };
 use nri_control::Verb;
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
-};
+use nri_passthrough::args::globals;
+use std::ffi::OsString;
 
 /// An argv, split at the verb.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -52,37 +49,25 @@ pub(crate) struct OwnFlags {
 impl CommandLine {
     /// Splits `arguments` (argv without `argv[0]`).
     pub(crate) fn scan(arguments: &[OsString]) -> Self {
-        let mut scanned = Self::default();
-        let mut options = Options::new(arguments, GLOBAL);
-        let mut from = 0;
-        while let Some(item) = options.next() {
-            let mut keep = true;
-            match item {
-                Item::Word(index) => {
-                    scanned.verb = Some(arguments[index].clone());
-                    scanned.rest = arguments[index + 1..].to_vec();
-                    break;
-                }
-                Item::Known { name, value, .. } => keep = !scanned.take_global(name, value),
-                Item::Unknown(index) => {
-                    // The next argument is either the flag's value or the verb. It is the value
-                    // unless a runtime has a verb of that name.
-                    if let Some(next) = arguments.get(index + 1)
-                        && !arguments[index].as_bytes().contains(&b'=')
-                        && !next.as_bytes().starts_with(b"-")
-                        && !verbs::is_known(next)
-                    {
-                        options.next = index + 2;
-                    }
-                }
-                Item::End => {}
-            }
-            if keep {
-                scanned.globals.extend_from_slice(&arguments[from..options.next]);
-            }
-            from = options.next;
+        let bytes = bytes(arguments);
+        let mut passed_on = Vec::new();
+        let found = globals::scan(&bytes, |range| passed_on.extend_from_slice(&arguments[range]));
+        let own = OwnFlags {
+            runtime: text(found.nri_runtime),
+            config: text(found.nri_config),
+            version: found.nri_version,
+            without_value: found.without_value,
+        };
+        Self {
+            own,
+            globals: passed_on,
+            verb: found.verb.map(|at| arguments[at].clone()),
+            rest: found.verb.map(|at| arguments[at + 1..].to_vec()).unwrap_or_default(),
+            log: text(found.log),
+            log_format: text(found.log_format),
+            root: text(found.root),
+            is_help: found.is_help,
         }
-        scanned
     }
 
     /// Returns the verb, if it carries an event and will be run.
@@ -99,34 +84,17 @@ impl CommandLine {
     pub(crate) fn forwarded(&self) -> Vec<OsString> {
         self.globals.iter().chain(&self.verb).chain(&self.rest).cloned().collect()
     }
-
-    /// Records a global flag. Returns whether it is ours.
-    fn take_global(&mut self, name: &'static str, value: Option<&OsStr>) -> bool {
-        let given = value.map(OsStr::to_owned);
-        if matches!(name, "nri-runtime" | "nri-config")
-            && given.as_ref().is_none_or(|v| v.is_empty())
-        {
-            self.own.without_value = Some(name);
-        }
-        match name {
-            "nri-version" => self.own.version = true,
-            "nri-runtime" => self.own.runtime = given,
-            "nri-config" => self.own.config = given,
-            "log" => self.log = given,
-            "log-format" => self.log_format = given,
-            "root" => self.root = given,
-            "help" | "usage" | "version" => self.is_help = true,
-            _ => {}
-        }
-        name.starts_with(OWN_PREFIX)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{exec_args, options::with_value, verb_args};
-    use std::os::unix::ffi::OsStringExt;
+    use crate::args::{replaced::with_value, verb_args};
+    use nri_passthrough::args::{exec_args, verbs::carries_event};
+    use std::{
+        ffi::OsStr,
+        os::unix::ffi::{OsStrExt, OsStringExt},
+    };
 
     fn words(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(Into::into).collect()
@@ -219,7 +187,14 @@ mod tests {
             ("state x", false),
             ("exec x create", false),
         ] {
-            assert_eq!(CommandLine::scan(&words(line)).event_verb().is_some(), event, "{line}");
+            let scanned = CommandLine::scan(&words(line));
+            assert_eq!(scanned.event_verb().is_some(), event, "{line}");
+            let carries = carries_event(scanned.verb.unwrap().as_bytes()) && !scanned.is_help;
+            assert_eq!(carries, event, "{line}");
+        }
+        for verb in ["create", "run", "restore", "start", "update", "delete", "exec", "x", ""] {
+            let event = verbs::event_verb(OsStr::new(verb));
+            assert_eq!(event.is_some(), carries_event(verb.as_bytes()), "{verb}");
         }
     }
 
@@ -243,10 +218,12 @@ mod tests {
         ) {
             let scanned = CommandLine::scan(&arguments);
             proptest::prop_assert_eq!(scanned.forwarded(), arguments);
-            if let Some(exec) = exec_args::read(&scanned.rest) {
+            let rest = bytes(&scanned.rest);
+            if let Some(exec) = exec_args::read(&rest) {
                 let replaced = with_value(&scanned.rest, exec.at, b"/p");
-                let again = exec_args::read(&replaced).map(|e| (e.id, e.process));
-                proptest::prop_assert_eq!(again, Some((exec.id, "/p".into())));
+                let replaced_bytes = bytes(&replaced);
+                let again = exec_args::read(&replaced_bytes).map(|e| (e.id, e.process));
+                proptest::prop_assert_eq!(again, Some((exec.id, &b"/p"[..])));
                 let differing = replaced.iter().zip(&scanned.rest).filter(|(a, b)| a != b).count();
                 proptest::prop_assert!(differing <= 1 && replaced.len() == scanned.rest.len());
             }

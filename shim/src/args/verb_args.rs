@@ -1,11 +1,12 @@
 //! Arguments after a verb that carries an event: id, bundle, and the few flags that `nrid` needs.
 
-use super::{
+use super::replaced::{bytes, text};
+use nri_control::Verb;
+use nri_passthrough::args::{
     flags::{CREATE, DELETE, RESTORE, RUN, START, UPDATE, Verbs},
     options::{Item, Options, ValuePosition, is_on},
 };
-use nri_control::Verb;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 /// The arguments of a verb that the wrapper and `nrid` need.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub(crate) struct ResourcesFlag {
 pub(crate) fn read(verb: Verb, arguments: &[OsString]) -> VerbArgs {
     let mut args = VerbArgs::default();
     let (mut words, mut unknown) = (Vec::new(), false);
-    for item in Options::new(arguments, flags_of(verb)) {
+    for item in Options::new(&bytes(arguments), flags_of(verb)) {
         match item {
             Item::Word(index) => words.push(&arguments[index]),
             Item::Unknown(_) => unknown = true,
@@ -64,9 +65,9 @@ fn flags_of(verb: Verb) -> Verbs {
 }
 
 impl VerbArgs {
-    fn take(&mut self, name: &str, value: Option<&OsStr>, at: (usize, usize)) {
+    fn take(&mut self, name: &str, value: Option<&[u8]>, at: (usize, usize)) {
         // runc treats an empty value as absent.
-        let given = value.filter(|v| !v.is_empty()).map(OsStr::to_owned);
+        let given = text(value.filter(|v| !v.is_empty()));
         match name {
             "bundle" => self.bundle = given,
             "config" => self.config = given,

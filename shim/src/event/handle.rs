@@ -13,7 +13,7 @@ use super::{
 use crate::{
     args::{
         id,
-        options::with_value,
+        replaced::with_value,
         verb_args::{self, VerbArgs},
     },
     error::Error,

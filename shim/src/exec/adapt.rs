@@ -10,9 +10,8 @@
 use super::process;
 use crate::{
     args::{
-        exec_args::{self, ExecArgs},
         id,
-        options::with_value,
+        replaced::{bytes, with_value},
     },
     bypass,
     call::Call,
@@ -22,14 +21,16 @@ use crate::{
 };
 use nri_control::{ExecChanges, ExecMarker, resolved_root};
 use nri_locate::{NridOwner, runtime_root, working_dir};
+use nri_passthrough::args::exec_args::{self, ExecArgs};
 use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, ErrorKind, Read},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::fs::MetadataExt,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::{Path, PathBuf},
 };
@@ -41,9 +42,10 @@ const STDIO: i32 = 3;
 
 /// Replaces the process file in `target` if plugins changed the container's process.
 pub(crate) fn adapt(invocation: &Invocation<'_>, target: &mut Target) {
-    let Some(args) = exec_args::read(&invocation.command_line.rest) else { return };
+    let rest = bytes(&invocation.command_line.rest);
+    let Some(args) = exec_args::read(&rest) else { return };
     // The real runtime reports an unacceptable id itself.
-    let Ok(id) = id::check(&args.id) else { return };
+    let Ok(id) = id::check(OsStr::from_bytes(args.id)) else { return };
     if let Err(e) = attempt(invocation, &args, id, target) {
         let warning = format!("exec in {id} proceeds without the changes of plugins: {e}");
         invocation.log.warning(&warning);
@@ -52,7 +54,7 @@ pub(crate) fn adapt(invocation: &Invocation<'_>, target: &mut Target) {
 
 fn attempt(
     invocation: &Invocation<'_>,
-    args: &ExecArgs,
+    args: &ExecArgs<'_>,
     id: &str,
     target: &mut Target,
 ) -> Result<(), Error> {
@@ -66,7 +68,8 @@ fn attempt(
     }
     let root = container_root(invocation, &target.runtime);
     let Some(changes) = changes_in(marker, &root) else { return Ok(()) };
-    let Some(process) = adapted(&working_dir().join(&args.process), &changes)? else {
+    let Some(process) = adapted(&working_dir().join(OsStr::from_bytes(args.process)), &changes)?
+    else {
         return Ok(());
     };
     let copy = memory::file_with("process", &process)
@@ -151,12 +154,14 @@ fn read_bounded(file: File) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the number of descriptors after stdio that the real runtime passes into the container.
-fn preserved(call: &Call, args: &ExecArgs) -> io::Result<i32> {
-    let number = |text: &std::ffi::OsStr| text.to_str().and_then(|t| t.parse::<u16>().ok());
+fn preserved(call: &Call, args: &ExecArgs<'_>) -> io::Result<i32> {
+    let number =
+        |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u16>().ok());
     // runc passes these descriptors only if `LISTEN_PID` is its process id; a number that is too
     // large does no harm.
-    let listen = call.environment.var("LISTEN_FDS").and_then(number).unwrap_or(0);
-    let requested = match args.preserve_fds.as_deref() {
+    let listen =
+        call.environment.var("LISTEN_FDS").map(OsStr::as_bytes).and_then(number).unwrap_or(0);
+    let requested = match args.preserve_fds {
         None => 0,
         Some(text) => number(text).ok_or_else(|| {
             io::Error::new(ErrorKind::InvalidInput, "--preserve-fds is not a number")
@@ -180,10 +185,10 @@ mod tests {
         let call = |entry: &str| Call::new(vec![], vec![entry.into()]);
         let of = |entry: &str, preserve: Option<&str>| {
             let args = ExecArgs {
-                id: "id".into(),
-                process: "p".into(),
+                id: b"id",
+                process: b"p",
                 at: (0, 0),
-                preserve_fds: preserve.map(Into::into),
+                preserve_fds: preserve.map(str::as_bytes),
             };
             preserved(&call(entry), &args).ok()
         };

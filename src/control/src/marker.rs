@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Directory of the files in the state directory.
-pub const EXEC_DIR: &str = "exec";
+pub use nri_passthrough::names::EXEC_DIR;
 
 /// Length limit of a file name without `.json`. File names have at most 255 bytes, and so may ids.
 const MAX_NAME: usize = 255 - ".json".len();

@@ -1,11 +1,9 @@
 //! Default paths, and the environment variables that override them.
 
-/// Default configuration file.
-pub const CONFIG_FILE: &str = "/etc/nri-container-runtime/config.toml";
-/// Variable that names another configuration file.
-pub const CONFIG_ENV: &str = "NRI_CONTAINER_RUNTIME_CONFIG";
-/// Variable that names the real runtime.
-pub const RUNTIME_ENV: &str = "NRI_CONTAINER_RUNTIME_PATH";
+pub use nri_passthrough::names::{
+    CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, RUNTIME_ENV, SEARCH_PATH,
+};
+
 /// Variable that disables NRI: every verb is a plain call of the real runtime, unless the variable
 /// is empty or 0.
 pub const BYPASS_ENV: &str = "NRI_CONTAINER_RUNTIME_BYPASS";
@@ -17,7 +15,3 @@ pub const LIBEXEC_DIR: &str = "/usr/libexec/nri-container-runtime";
 pub const PLUGIN_DIR: &str = "/opt/nri/plugins";
 /// Socket that external NRI plugins connect to by default.
 pub const PLUGIN_SOCKET: &str = "/var/run/nri/nri.sock";
-/// Real runtimes to try, in order, if the configuration names none.
-pub const DEFAULT_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
-/// Directories that are searched after those of PATH, which engines may leave unset.
-pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

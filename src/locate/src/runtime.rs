@@ -7,16 +7,12 @@ use crate::{
     search::{can_run, search_dirs},
 };
 use nri_config::RuntimeSettings;
+use nri_passthrough::names::{NAME_PREFIX, OWN_NAME};
 use std::{
     ffi::OsStr,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
-
-/// Prefix of links to the wrapper: `nri-crun` runs crun.
-const NAME_PREFIX: &str = "nri-";
-/// Name of the wrapper without the prefix, which is not the name of a runtime.
-const OWN_NAME: &str = "container-runtime";
 
 /// Reason why no runtime can be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

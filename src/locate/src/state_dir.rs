@@ -2,6 +2,7 @@
 //! the user and the user namespace.
 
 use crate::environment::Environment;
+use nri_passthrough::names::STATE_DIR;
 use std::path::{Path, PathBuf};
 
 /// User whose `nrid` a program starts or connects to.
@@ -47,7 +48,7 @@ impl NridOwner {
     pub fn state_dir(&self) -> PathBuf {
         const NAME: &str = "nri-container-runtime";
         match self {
-            Self::Host => Path::new("/run").join(NAME),
+            Self::Host => STATE_DIR.into(),
             Self::User { runtime_dir: Some(dir), .. } => dir.join(NAME),
             Self::User { uid, outer: None, .. } => Path::new("/tmp").join(format!("{NAME}-{uid}")),
             // The same uid is another user in each user namespace, so the outer id is needed, too.

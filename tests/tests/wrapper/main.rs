@@ -8,6 +8,7 @@
 
 mod begin;
 mod bypass;
+mod early;
 mod exec;
 mod fake_runtime;
 mod harness;

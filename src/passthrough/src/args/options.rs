@@ -4,23 +4,19 @@
 //! prefixes `--nam value` (argp), `-n value`, `-nvalue`, `-n=value`, and clusters `-dn value`.
 
 use super::flags::{Flag, Verbs, by_long, by_short};
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::{OsStrExt, OsStringExt},
-};
 
 /// Position of a value in argv: the argument that holds it, and the offset where it begins.
-pub(crate) type ValuePosition = (usize, usize);
+pub type ValuePosition = (usize, usize);
 
 /// An element of argv.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Item<'a> {
+pub enum Item<'a> {
     /// A flag of the table.
     Known {
         /// Long name.
         name: &'static str,
         /// Value of the flag; a switch may have a value too (`--detach=false`).
-        value: Option<&'a OsStr>,
+        value: Option<&'a [u8]>,
         /// Position of the value, or of the flag if it has no value.
         at: ValuePosition,
     },
@@ -35,25 +31,26 @@ pub(crate) enum Item<'a> {
 
 /// Reads arguments by the flags of a verb.
 #[derive(Debug)]
-pub(crate) struct Options<'a> {
-    arguments: &'a [OsString],
+pub struct Options<'a> {
+    arguments: &'a [&'a [u8]],
     verbs: Verbs,
     /// Index of the argument to read next.
-    pub(crate) next: usize,
+    pub next: usize,
     /// Rest of a cluster of short flags: argument and offset.
     cluster: Option<(usize, usize)>,
     ended: bool,
 }
 
 impl<'a> Options<'a> {
-    pub(crate) fn new(arguments: &'a [OsString], verbs: Verbs) -> Self {
+    /// Reads these arguments.
+    pub fn new(arguments: &'a [&'a [u8]], verbs: Verbs) -> Self {
         Self { arguments, verbs, next: 0, cluster: None, ended: false }
     }
 
     /// Reads a long flag, whose name begins at offset `start`. Returns `None` if the table lacks
     /// it.
     fn long(&mut self, index: usize, start: usize) -> Option<Item<'a>> {
-        let bytes = self.arguments[index].as_bytes();
+        let bytes = self.arguments[index];
         let body = &bytes[start..];
         let equals = body.iter().position(|b| *b == b'=');
         let typed = &body[..equals.unwrap_or(body.len())];
@@ -67,7 +64,7 @@ impl<'a> Options<'a> {
 
     /// Reads the short flag at `offset`, alone or in a cluster.
     fn short(&mut self, index: usize, offset: usize) -> Item<'a> {
-        let bytes = self.arguments[index].as_bytes();
+        let bytes = self.arguments[index];
         self.next = index + 1;
         self.cluster = None;
         let Some(flag) = by_short(self.verbs, bytes[offset]) else {
@@ -86,7 +83,7 @@ impl<'a> Options<'a> {
 
     /// Returns a flag whose value is the rest of the same argument.
     fn inline(&self, flag: &Flag, index: usize, offset: usize) -> Item<'a> {
-        let value = OsStr::from_bytes(&self.arguments[index].as_bytes()[offset..]);
+        let value = &self.arguments[index][offset..];
         Item::Known { name: flag.name, value: Some(value), at: (index, offset) }
     }
 
@@ -111,7 +108,7 @@ impl<'a> Iterator for Options<'a> {
             return Some(self.short(index, offset));
         }
         let index = self.next;
-        let bytes = self.arguments.get(index)?.as_bytes();
+        let bytes = *self.arguments.get(index)?;
         self.next = index + 1;
         if self.ended || bytes.len() < 2 || bytes[0] != b'-' {
             return Some(Item::Word(index));
@@ -130,37 +127,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Returns the arguments with `value` in place of the value at a position.
-pub(crate) fn with_value(
-    arguments: &[OsString],
-    (index, offset): ValuePosition,
-    value: &[u8],
-) -> Vec<OsString> {
-    let mut arguments = arguments.to_vec();
-    let mut argument = arguments[index].as_bytes()[..offset].to_vec();
-    argument.extend_from_slice(value);
-    arguments[index] = OsString::from_vec(argument);
-    arguments
-}
-
 /// Whether a switch is on, by Go's rules for its value.
-pub(crate) fn is_on(value: Option<&OsStr>) -> bool {
-    !matches!(value.map(OsStr::as_bytes), Some(b"0" | b"f" | b"F" | b"false" | b"False" | b"FALSE"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_is_replaced_in_every_form_of_a_flag() {
-        for (line, at, expected) in [
-            ("--resources /f id", (1, 0), "--resources - id"),
-            ("--resources=/f id", (0, 12), "--resources=- id"),
-            ("-r/f id", (0, 2), "-r- id"),
-        ] {
-            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
-            assert_eq!(with_value(&words, at, b"-").join(OsStr::new(" ")), OsStr::new(expected));
-        }
-    }
+pub fn is_on(value: Option<&[u8]>) -> bool {
+    !matches!(value, Some(b"0" | b"f" | b"F" | b"false" | b"False" | b"FALSE"))
 }

@@ -5,18 +5,24 @@
 //! the flags of runc, crun and youki together: the real runtime itself refuses flags that it lacks.
 
 /// Set of verbs, with one bit for each verb.
-pub(crate) type Verbs = u8;
+pub type Verbs = u8;
 
 /// Flags before the verb.
-pub(crate) const GLOBAL: Verbs = 1 << 0;
-pub(crate) const CREATE: Verbs = 1 << 1;
-pub(crate) const RUN: Verbs = 1 << 2;
-pub(crate) const RESTORE: Verbs = 1 << 3;
-pub(crate) const START: Verbs = 1 << 4;
-pub(crate) const UPDATE: Verbs = 1 << 5;
-pub(crate) const DELETE: Verbs = 1 << 6;
+pub const GLOBAL: Verbs = 1 << 0;
+/// Flags of `create`.
+pub const CREATE: Verbs = 1 << 1;
+/// Flags of `run`.
+pub const RUN: Verbs = 1 << 2;
+/// Flags of `restore`.
+pub const RESTORE: Verbs = 1 << 3;
+/// Flags of `start`.
+pub const START: Verbs = 1 << 4;
+/// Flags of `update`.
+pub const UPDATE: Verbs = 1 << 5;
+/// Flags of `delete`.
+pub const DELETE: Verbs = 1 << 6;
 /// Flags of `exec` up to the container id: a command with other flags may follow.
-pub(crate) const EXEC: Verbs = 1 << 7;
+pub const EXEC: Verbs = 1 << 7;
 const ALL: Verbs = Verbs::MAX;
 
 const VALUE: bool = true;
@@ -24,16 +30,16 @@ const SWITCH: bool = false;
 const NO_SHORT: u8 = 0;
 
 /// Prefix of our own flags, which the real runtime does not know.
-pub(crate) const OWN_PREFIX: &str = "nri-";
+pub const OWN_PREFIX: &str = "nri-";
 
 /// A flag of some verbs.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Flag {
+pub struct Flag {
     /// Long form, without dashes.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     short: u8,
     /// Whether a value follows, in the same argument or the next.
-    pub(crate) takes_value: bool,
+    pub takes_value: bool,
     verbs: Verbs,
 }
 
@@ -125,13 +131,13 @@ fn flags_of(verbs: Verbs) -> impl Iterator<Item = &'static Flag> {
 }
 
 /// Returns the flag with this short form.
-pub(crate) fn by_short(verbs: Verbs, letter: u8) -> Option<&'static Flag> {
+pub fn by_short(verbs: Verbs, letter: u8) -> Option<&'static Flag> {
     flags_of(verbs).find(|flag| flag.short != NO_SHORT && flag.short == letter)
 }
 
 /// Returns the flag with this long form. After two dashes, also returns the flag with this short
 /// form (Go) or the only flag with this prefix (argp).
-pub(crate) fn by_long(verbs: Verbs, typed: &[u8], two_dashes: bool) -> Option<&'static Flag> {
+pub fn by_long(verbs: Verbs, typed: &[u8], two_dashes: bool) -> Option<&'static Flag> {
     if let Some(flag) = flags_of(verbs).find(|flag| flag.name.as_bytes() == typed) {
         return (typed.len() > 1).then_some(flag);
     }

@@ -5,22 +5,18 @@ use super::{
     flags::EXEC,
     options::{Item, Options, ValuePosition},
 };
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
-};
 
 /// An `exec` whose process is described by a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ExecArgs {
+pub struct ExecArgs<'a> {
     /// Container id.
-    pub(crate) id: OsString,
+    pub id: &'a [u8],
     /// `--process`
-    pub(crate) process: OsString,
+    pub process: &'a [u8],
     /// Position of the value of `--process`.
-    pub(crate) at: ValuePosition,
+    pub at: ValuePosition,
     /// `--preserve-fds`
-    pub(crate) preserve_fds: Option<OsString>,
+    pub preserve_fds: Option<&'a [u8]>,
 }
 
 /// Reads the arguments after `exec`. Returns `None` if no file describes the process.
@@ -28,25 +24,21 @@ pub(crate) struct ExecArgs {
 /// Flags are read up to the id: for runc and crun the rest is the command. The word after an
 /// unknown flag may be the flag's value; it is read as the id only if it is the last argument,
 /// where engines put the id.
-pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {
+pub fn read<'a>(arguments: &'a [&'a [u8]]) -> Option<ExecArgs<'a>> {
     let (mut process, mut preserve_fds, mut after_unknown) = (None, None, false);
     for item in Options::new(arguments, EXEC) {
-        let is_after_unknown = std::mem::take(&mut after_unknown);
+        let is_after_unknown = core::mem::take(&mut after_unknown);
         match item {
             Item::Known { name: "help" | "usage", .. } => return None,
-            Item::Known { name: "process", value, at } => {
-                process = value.map(|v| (v.to_owned(), at))
-            }
-            Item::Known { name: "preserve-fds", value, .. } => {
-                preserve_fds = value.map(OsStr::to_owned)
-            }
+            Item::Known { name: "process", value, at } => process = value.map(|v| (v, at)),
+            Item::Known { name: "preserve-fds", value, .. } => preserve_fds = value,
             Item::Known { .. } | Item::End => {}
-            Item::Unknown(index) => after_unknown = !arguments[index].as_bytes().contains(&b'='),
+            Item::Unknown(index) => after_unknown = !arguments[index].contains(&b'='),
             Item::Word(index) if is_after_unknown && index + 1 < arguments.len() => {}
             Item::Word(index) => {
                 // runc treats an empty value as absent.
                 let (process, at) = process.filter(|(value, _)| !value.is_empty())?;
-                return Some(ExecArgs { id: arguments[index].clone(), process, at, preserve_fds });
+                return Some(ExecArgs { id: arguments[index], process, at, preserve_fds });
             }
         }
     }
@@ -57,8 +49,8 @@ pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<OsString> {
-        line.split_whitespace().map(Into::into).collect()
+    fn words(line: &str) -> Vec<&[u8]> {
+        line.split_whitespace().map(str::as_bytes).collect()
     }
 
     #[test]
@@ -98,12 +90,11 @@ mod tests {
             ("--process /f --new-switch id", (1, 0)),
             ("--process /f --new-option value id", (1, 0)),
         ] {
-            let expected =
-                ExecArgs { id: "id".into(), process: "/f".into(), at, preserve_fds: None };
+            let expected = ExecArgs { id: b"id", process: b"/f", at, preserve_fds: None };
             assert_eq!(read(&words(line)), Some(expected), "{line}");
         }
         for line in ["--preserve-fds 3 -p /f id", "--preserve-fds=3 -p /f id"] {
-            assert_eq!(read(&words(line)).unwrap().preserve_fds, Some("3".into()), "{line}");
+            assert_eq!(read(&words(line)).unwrap().preserve_fds, Some(&b"3"[..]), "{line}");
         }
     }
 
@@ -123,8 +114,9 @@ mod tests {
             "-- --process /f id",
             "--new-switch id --process /f command",
         ] {
-            let read = read(&words(line));
-            assert!(read.as_ref().is_none_or(|r| r.id == "command"), "{line}: {read:?}");
+            let words = words(line);
+            let read = read(&words);
+            assert!(read.as_ref().is_none_or(|r| r.id == b"command"), "{line}: {read:?}");
         }
     }
 }

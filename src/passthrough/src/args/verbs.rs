@@ -1,0 +1,36 @@
+//! Verbs of the low-level runtimes by name.
+
+/// Every verb of runc, crun and youki, to distinguish a verb from the value of an unknown flag, and
+/// whether plugins see an event for it.
+const KNOWN: [(&str, bool); 20] = [
+    ("checkpoint", false),
+    ("create", true),
+    ("delete", true),
+    ("events", false),
+    ("exec", false),
+    ("features", false),
+    ("info", false),
+    ("kill", false),
+    ("list", false),
+    ("mounts", false),
+    ("pause", false),
+    ("ps", false),
+    ("restore", true),
+    ("resume", false),
+    ("run", true),
+    ("spec", false),
+    ("start", true),
+    ("state", false),
+    ("update", true),
+    ("help", false),
+];
+
+/// Whether any runtime has a verb of this name.
+pub fn is_known(word: &[u8]) -> bool {
+    KNOWN.iter().any(|(name, _)| name.as_bytes() == word)
+}
+
+/// Whether the verb of this name carries an event.
+pub fn carries_event(word: &[u8]) -> bool {
+    KNOWN.iter().any(|(name, carries)| *carries && name.as_bytes() == word)
+}

@@ -1,0 +1,20 @@
+//! Names that the wrapper finds its configuration and the real runtime by.
+
+/// Default configuration file.
+pub const CONFIG_FILE: &str = "/etc/nri-container-runtime/config.toml";
+/// Variable that names another configuration file.
+pub const CONFIG_ENV: &str = "NRI_CONTAINER_RUNTIME_CONFIG";
+/// Variable that names the real runtime.
+pub const RUNTIME_ENV: &str = "NRI_CONTAINER_RUNTIME_PATH";
+/// Real runtimes to try, in order, if the configuration names none.
+pub const DEFAULT_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
+/// Directories that are searched after those of PATH, which engines may leave unset.
+pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Prefix of links to the wrapper: `nri-crun` runs crun.
+pub const NAME_PREFIX: &str = "nri-";
+/// Name of the wrapper without the prefix, which is not the name of a runtime.
+pub const OWN_NAME: &str = "container-runtime";
+/// Default state directory of root of the host.
+pub const STATE_DIR: &str = "/run/nri-container-runtime";
+/// Directory of the exec markers in the state directory.
+pub const EXEC_DIR: &str = "exec";

@@ -1,0 +1,59 @@
+//! A path of limited length, in memory that needs no heap.
+
+use core::ffi::CStr;
+
+/// Space for a path and its terminating NUL. Paths of the configuration and of runtimes are
+/// shorter; with a longer one, the wrapper goes on with its C library.
+const CAPACITY: usize = 512;
+
+/// A path, built from parts.
+#[derive(Debug)]
+pub struct PathBuffer {
+    bytes: [u8; CAPACITY],
+    length: usize,
+}
+
+impl Default for PathBuffer {
+    fn default() -> Self {
+        Self { bytes: [0; CAPACITY], length: 0 }
+    }
+}
+
+impl PathBuffer {
+    /// Replaces the path by these parts, one after the other; `None` if they are too long or
+    /// contain a NUL.
+    pub(crate) fn set(&mut self, parts: &[&[u8]]) -> Option<&CStr> {
+        self.length = 0;
+        for part in parts {
+            let end = self.length.checked_add(part.len())?;
+            if end >= CAPACITY || part.contains(&0) {
+                return None;
+            }
+            self.bytes.get_mut(self.length..end)?.copy_from_slice(part);
+            self.length = end;
+        }
+        *self.bytes.get_mut(self.length)? = 0;
+        self.as_c_str()
+    }
+
+    /// Returns the path.
+    pub(crate) fn as_c_str(&self) -> Option<&CStr> {
+        CStr::from_bytes_with_nul(self.bytes.get(..=self.length)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_limits() {
+        let mut path = PathBuffer::default();
+        assert_eq!(path.set(&[b"/usr/bin", b"/", b"runc"]), Some(c"/usr/bin/runc"));
+        assert_eq!(path.set(&[b"/s"]), Some(c"/s"), "shorter than before");
+        assert_eq!(path.set(&[b"/a\0b"]), None);
+        assert!(path.set(&[&[b'x'; CAPACITY - 1]]).is_some());
+        assert_eq!(path.set(&[&[b'x'; CAPACITY]]), None);
+        assert_eq!(path.set(&[b"/", &[b'x'; CAPACITY - 1]]), None);
+    }
+}
