@@ -9,15 +9,10 @@ use super::{signals::Signals, sys, target::Target};
 use crate::{call::Call, error::Error};
 use nix::{
     sys::{prctl::set_pdeathsig, signal::Signal, wait::waitpid},
-    unistd::{ForkResult, Pid, getpid, getppid},
+    unistd::{Pid, getpid, getppid},
 };
 use nri_control::Exit;
-use std::{
-    ffi::OsString,
-    fs::File,
-    io::{self, Read, Write},
-    os::fd::OwnedFd,
-};
+use std::{ffi::OsString, io};
 
 const LISTEN_PID: &str = "LISTEN_PID";
 
@@ -34,52 +29,33 @@ pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error
 }
 
 fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> {
-    let failed = |what| move |e: io::Error| Error::System(e, what);
-    // A successful `execve` closes the pipe; otherwise the child writes its errno.
-    let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|e| failed("create a pipe")(e.into()))?;
     let parent = getpid();
-    match sys::fork().map_err(|e| failed("start a process")(e.into()))? {
-        ForkResult::Child => child(target, call, signals, parent, writing),
-        ForkResult::Parent { child } => {
-            drop(writing);
-            match errno_from(reading).map_err(failed("start a process"))? {
-                None => Ok(child),
-                Some(errno) => {
-                    let _ = waitpid(child, None);
-                    Err(Error::Exec(io::Error::from_raw_os_error(errno), target.runtime.clone()))
-                }
-            }
+    let mut failure = None;
+    let child = sys::start(|| failure = Some(replace(target, call, signals, parent)))
+        .map_err(|e| Error::System(e.into(), "start a process"))?;
+    match failure {
+        None => Ok(child),
+        Some(e) => {
+            let _ = waitpid(child, None);
+            Err(Error::Exec(e, target.runtime.clone()))
         }
     }
 }
 
-/// Replaces the child by the real runtime.
-fn child(target: &Target, call: &Call, signals: &Signals, parent: Pid, errno_pipe: OwnedFd) -> ! {
-    let replace = || -> io::Error {
-        if let Err(e) = set_pdeathsig(Signal::SIGKILL) {
-            return e.into();
-        }
-        // If the parent died before `set_pdeathsig`, no signal is sent.
-        if getppid() != parent {
-            std::process::exit(1);
-        }
-        let environment = with_listen_pid(call.environment.entries(), parent, getpid());
-        match signals.restore() {
-            Ok(()) => target.execve(&environment),
-            Err(e) => e.into(),
-        }
-    };
-    let errno = replace().raw_os_error().unwrap_or(0);
-    let _ = File::from(errno_pipe).write_all(&errno.to_ne_bytes());
-    std::process::exit(127);
-}
-
-/// Reads the errno of a failed `execve`; `None` if the pipe was closed without one.
-fn errno_from(pipe: OwnedFd) -> io::Result<Option<i32>> {
-    let mut errno = Vec::new();
-    File::from(pipe).take(4).read_to_end(&mut errno)?;
-    Ok(errno.try_into().ok().map(i32::from_ne_bytes))
+/// Replaces the child by the real runtime. Returns only if that fails, or if the parent has died.
+fn replace(target: &Target, call: &Call, signals: &Signals, parent: Pid) -> io::Error {
+    if let Err(e) = set_pdeathsig(Signal::SIGKILL) {
+        return e.into();
+    }
+    // If the parent died before `set_pdeathsig`, no signal is sent.
+    if getppid() != parent {
+        return io::ErrorKind::Interrupted.into();
+    }
+    let environment = with_listen_pid(call.environment.entries(), parent, getpid());
+    match signals.restore() {
+        Ok(()) => target.execve(&environment),
+        Err(e) => e.into(),
+    }
 }
 
 /// Returns the environment with this process's `LISTEN_PID` replaced by the child's:
