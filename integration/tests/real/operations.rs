@@ -161,7 +161,7 @@ fn containers_are_created_while_nrid_is_replaced() {
                 );
             }
         }
-        println!("{} containers while nrid was replaced 4 times", made.len());
+        println!("{} containers were created while nrid was replaced 4 times", made.len());
     });
 }
 
@@ -199,7 +199,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         configure_with_tables(&node, policy);
         let failed = node.ctl(&["start"]);
         assert_eq!(failed.code, Some(1));
-        check_finding("nrid", "problem it does not run: its last start failed");
+        check_finding("nrid", "problem it is not running: its last start failed");
         check_finding("nrid", "nonsense");
         let config = node.path("conf.d/10-adjust.conf");
         fs::write(&config, "").unwrap();
@@ -211,11 +211,11 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         configure_with_tables(&node, "[[plugin]]\nmatch = '10-adjsut'\n");
         check_finding("configuration", "differs from the configuration that nrid has read");
         node.launch("20-new", &Program::Adjust, "");
-        check_finding("plugin", "note 20-new: not launched: dropped in after the start");
+        check_finding("plugin", "note 20-new: not launched: file added after the start");
         assert!(
             node.ctl(&["status"])
                 .out()
-                .contains("not launched: dropped in after the start; nrictl reload")
+                .contains("not launched: file added after the start; nrictl reload")
         );
         node.ctl(&["reload"]).success();
         assert_eq!((findings(&node, "configuration"), findings(&node, "plugin")), (vec![], vec![]));

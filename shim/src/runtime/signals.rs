@@ -1,5 +1,5 @@
-//! Forwarding of signals while the real runtime runs as a child: each signal reaches the child
-//! once, as if the child had replaced this process.
+//! Forwarding of signals while the real runtime runs as a child: a signal to this process reaches
+//! the child, as if the child had replaced this process.
 //!
 //! The child is in the same process group, so that a terminal's Ctrl-C reaches both processes; the
 //! kernel marks such signals (`SI_KERNEL`), and these are not forwarded. Signals that processes
@@ -39,8 +39,8 @@ const FAULTS: [Signal; 6] = [
 #[derive(Debug)]
 pub(crate) struct Signals {
     mask: SigSet,
-    child_ignored: bool,
-    arriving: SignalFd,
+    sigchld_ignored: bool,
+    signalfd: SignalFd,
 }
 
 impl Signals {
@@ -50,16 +50,16 @@ impl Signals {
         let failed = |e: nix::Error| Error::System(e.into(), "block signals");
         let blocked: SigSet =
             Signal::iterator().filter(|signal| !FAULTS.contains(signal)).collect();
-        let child_ignored = sys::set_sigchld_ignored(false).map_err(failed)?;
+        let sigchld_ignored = sys::set_sigchld_ignored(false).map_err(failed)?;
         let mask = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(failed)?;
-        let arriving = SignalFd::with_flags(&blocked, SfdFlags::SFD_CLOEXEC).map_err(failed)?;
-        Ok(Self { mask, child_ignored, arriving })
+        let signalfd = SignalFd::with_flags(&blocked, SfdFlags::SFD_CLOEXEC).map_err(failed)?;
+        Ok(Self { mask, sigchld_ignored, signalfd })
     }
 
     /// Restores mask and disposition: in the child before `execve`, in this process after the
     /// child's exit.
     pub(crate) fn restore(&self) -> nix::Result<()> {
-        if self.child_ignored {
+        if self.sigchld_ignored {
             sys::set_sigchld_ignored(true)?;
         }
         self.mask.thread_set_mask()
@@ -69,7 +69,7 @@ impl Signals {
     pub(crate) fn wait(&self, child: Pid) -> Result<Exit, Error> {
         loop {
             // SIGCHLD is pending even if the child exited before this loop.
-            let info = match self.arriving.read_signal() {
+            let info = match self.signalfd.read_signal() {
                 Ok(Some(info)) => info,
                 Ok(None) | Err(nix::Error::EINTR) => continue,
                 Err(e) => return Err(Error::System(e.into(), "wait for signals")),

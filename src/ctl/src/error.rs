@@ -5,7 +5,7 @@ use nri_control::{ClientError, LaunchError, Reply};
 use nri_locate::ConfigFileError;
 use std::{path::PathBuf, process::ExitCode};
 
-/// Exit code if no nrid runs.
+/// Exit code if no nrid is running.
 pub(crate) const NOT_RUNNING: u8 = 3;
 
 /// Failure of a command.
@@ -21,7 +21,9 @@ pub(crate) enum CtlError {
     Refused(String),
     #[error("nrid sent an unexpected reply: {0:?}")]
     UnexpectedReply(Box<Reply>),
-    #[error("nrid does not run ({0}), so its containers are unknown; `nrictl start` starts it")]
+    #[error(
+        "nrid is not running (socket {0}), so its containers are unknown; `nrictl start` starts it"
+    )]
     NotRunning(PathBuf),
     #[error(
         "nrid (pid {pid}) runs, but does not listen on {}; `nrictl restart` replaces it",

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of a stop: nrid waits for verbs in progress, and gives plugins a grace period.
+/// Time limit of a stop: nrid waits for requests in progress, and gives plugins a grace period.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit of a reload: requests in progress are finished, plugins are stopped and launched.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
@@ -29,7 +29,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time within which an nrid creates its control socket again after it was removed: longer than the
 /// interval of nrid's checks, which is a second.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(3);
-/// Pause between two attempts to connect to such an nrid.
+/// Pause between two attempts to connect to an nrid whose socket was removed.
 const SOCKET_PAUSE: Duration = Duration::from_millis(50);
 /// Limit of attempts to start nrid while the previous one exits. With [`START_PAUSE`] they take a
 /// second, which is longer than nrid needs to exit once its socket is closed.
@@ -72,14 +72,14 @@ fn terminate(nrid: &NridLocation, pid: i32) -> Result<(), CtlError> {
         Err(Errno::SRCH) => return Ok(()),
         Err(e) => return Err(signal_error(e)),
     };
-    // Checked again: before the pidfd was open, the id may have passed to another process.
+    // Checked again: the pid may have been reused before the pidfd was opened.
     if lock_holder(nrid) != Some(pid) {
         return Ok(());
     }
     // A failed write to standard error cannot be reported anywhere.
     let _ = writeln!(
         std::io::stderr(),
-        "nrictl: nrid (pid {pid}) does not listen on {}; it gets SIGTERM",
+        "nrictl: nrid (pid {pid}) does not listen on {}; sending SIGTERM",
         nrid.launcher.socket().display()
     );
     match pidfd_send_signal(&process, Signal::TERM) {
@@ -99,7 +99,7 @@ pub(crate) fn status(client: &Client) -> Result<Box<Status>, CtlError> {
     }
 }
 
-/// Requests a comparison of resources with cgroups.
+/// Requests a comparison of the resources of containers with the values in their cgroups.
 pub(crate) fn verify(nrid: &NridLocation, ids: &[String]) -> Result<Vec<Verified>, CtlError> {
     let client = connect(nrid)?.ok_or_else(|| CtlError::NotRunning(nrid.launcher.socket()))?;
     match client.call(&Request::Verify { ids: ids.to_vec() }, &[])? {
@@ -154,7 +154,7 @@ pub(crate) fn restart(nrid: &NridLocation) -> Result<(), CtlError> {
         Err(error) => return Err(error),
     };
     let running = status(&client)?.program;
-    // If the file of nrid's program no longer exists, the request names the program found here.
+    // If the program of the running nrid no longer exists, request the program that nrictl found.
     let is_missing = running.is_none_or(|program| !program.as_path().exists());
     let program = nrid.launcher.program.as_deref().filter(|_| is_missing).map(OsText::from);
     client.set_timeout(Some(RESTART_TIMEOUT))?;
@@ -174,7 +174,7 @@ pub(crate) fn restart(nrid: &NridLocation) -> Result<(), CtlError> {
     }
 }
 
-/// Has `nrid` read its configuration again; `None` if none runs.
+/// Makes `nrid` read its configuration again; `None` if none runs.
 pub(crate) fn reload(nrid: NridLocation) -> Result<Option<Box<Reloaded>>, CtlError> {
     let client = match connect(&nrid) {
         Ok(Some(client)) => client,

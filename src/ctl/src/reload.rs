@@ -46,7 +46,7 @@ pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
 pub(crate) fn print_not_running(json: bool) -> io::Result<()> {
     let text = match json {
         true => "{\"running\":false}",
-        false => "nrid does not run: it reads its configuration when it starts",
+        false => "nrid is not running: it reads its configuration when it starts",
     };
     writeln!(output(), "{text}")
 }

@@ -26,7 +26,7 @@ pub(crate) fn print(nrid: &NridLocation, status: Option<&Status>, json: bool) ->
         writeln!(out, "bypass           {}", printable(&text))?;
     }
     let Some(status) = status else {
-        return writeln!(out, "nrid does not run ({})", nrid.launcher.socket().display());
+        return writeln!(out, "nrid is not running ({})", nrid.launcher.socket().display());
     };
     writeln!(out, "nrid {} (pid {}, up {})", status.version, status.pid, duration(status.uptime))?;
     writeln!(out, "state directory  {}", nrid.launcher.state_dir.display())?;

@@ -4,8 +4,8 @@
 //! Each scenario runs three times, each time on a separate [`Node`]: with the bare runtime, through
 //! the wrapper without plugins, and through the wrapper with a plugin that adjusts each container,
 //! so that `config.json` is rewritten and hooks are injected. Each step notes its results as text.
-//! Paths and prefix of the node, and times, are replaced before the notes are compared. Start from
-//! [`check_transparent`].
+//! The node's directory, the prefix of its container ids, and times are replaced before the notes
+//! are compared. Start from [`check_transparent`].
 
 mod arguments;
 mod checkpoint;
@@ -80,7 +80,7 @@ fn check_transparent(name: &str, steps: impl Fn(&ScenarioRun)) {
 }
 
 impl ScenarioRun {
-    /// Command of the runtime or the wrapper, up to the global options.
+    /// Command of the runtime or the wrapper with its global options; the caller adds a subcommand.
     fn command(&self) -> Command {
         match self.way {
             Way::Bare => self.node.runtime().command(&self.node.root()),
@@ -121,7 +121,8 @@ impl ScenarioRun {
         Running { child, out }
     }
 
-    /// Notes a text for the comparison. Paths and prefix of the node, and times, are replaced.
+    /// Notes a text for the comparison. The node's directory, the prefix of its container ids, and
+    /// times are replaced by placeholders.
     fn note(&self, label: impl Display, text: impl Display) {
         let dir = self.node.path("").display().to_string();
         let dir = dir.trim_end_matches('/').to_owned();

@@ -76,7 +76,7 @@ impl LaunchSupervisor {
                 LaunchOutcome { path: s.path, result: Err(s.reason.into()) }
             })
             .collect();
-        // A plugin that fails the start is not restarted.
+        // If the plugin's failure makes the start of the adaptation fail, it is not restarted.
         outcomes.extend(self.launch_each(files, |file| !self.fails_start(&file.path)).await);
         outcomes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(outcomes)
@@ -174,8 +174,8 @@ impl LaunchSupervisor {
             .spawn(async move { supervisor.restart_until_active(&file, &policy, active).await });
     }
 
-    /// Launches the plugin after each pause until it is in the pipeline. If its session ends later,
-    /// that end starts the next restart.
+    /// Launches the plugin after a pause, and repeats this until a launch succeeds. If the plugin's
+    /// session ends later, that end starts the next restart.
     async fn restart_until_active(
         self: Arc<Self>,
         file: &PluginFile,
@@ -219,7 +219,7 @@ impl LaunchSupervisor {
                     let _ = core.admit(plugin).await;
                     return;
                 }
-                // The manager was notified.
+                // Only logged: the container manager was already notified of the failure.
                 Err(e) => debug!(plugin = %file.id, "restart failed: {e}"),
             }
         }
@@ -237,12 +237,12 @@ impl LaunchSupervisor {
         }
     }
 
-    /// Whether the start fails if the plugin of this file does not become active.
+    /// Whether the start of the adaptation fails if the plugin of this file does not become active.
     pub(crate) fn fails_start(&self, path: &Path) -> bool {
         let config: &AdaptationConfig = &self.core.config();
         id_of(path).filter(|_| !config.start_without_required).is_some_and(|id| {
             let policy = config.policy(&id);
-            // A policy for all plugins requires any one plugin, not each of them.
+            // A required policy for all plugins needs only one of them to be active.
             policy.required && !policy.is_for_all()
         })
     }

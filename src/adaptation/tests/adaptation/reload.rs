@@ -108,7 +108,7 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
     );
     assert_eq!(pid(&harness, "10-kept"), before[0]);
     for ended in &before[1..] {
-        assert!(!exists(*ended), "the previous program still exists");
+        assert!(!exists(*ended), "the previous process still exists");
     }
     assert!(
         harness.adaptation.plugins().iter().all(|p| p.state == PluginState::Active),
@@ -194,7 +194,7 @@ async fn no_container_is_created_while_a_plugin_is_relaunched() {
 }
 
 #[tokio::test]
-async fn requests_that_entered_before_a_reload_complete_before_the_plugin_ends() {
+async fn a_plugin_ends_only_after_the_requests_that_were_in_progress_at_the_reload() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
     let mut config = dirs.config.clone();
@@ -243,7 +243,7 @@ async fn requests_that_entered_before_a_reload_complete_before_the_plugin_ends()
 }
 
 #[tokio::test]
-async fn a_reload_launches_a_plugin_that_waits_for_its_restart_or_removes_it() {
+async fn a_reload_launches_or_removes_plugins_that_wait_for_a_restart() {
     let mut dirs = Dirs::new();
     dirs.config.restart_backoff = Duration::from_secs(1000);
     dirs.config.restart_backoff_limit = Duration::from_secs(1000);
@@ -269,7 +269,7 @@ async fn a_reload_launches_a_plugin_that_waits_for_its_restart_or_removes_it() {
 }
 
 #[tokio::test]
-async fn a_reload_replaces_plugins_of_another_plugin_path_and_unmatched_policies_are_listed() {
+async fn a_new_plugin_path_replaces_all_plugins_and_unmatched_policies_are_listed() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
     dirs.plugin("20-b", &dirs.fixture());

@@ -165,12 +165,12 @@ pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
             let age = time.and_then(|time| time.elapsed().ok());
             let ago = age.map_or(String::new(), |age| format!(" {} ago", duration(age.as_secs())));
             let why = why.trim_end();
-            report.problem("nrid", format!("it does not run: its last start failed{ago}: {why}"));
+            report.problem("nrid", format!("it is not running: its last start failed{ago}: {why}"));
             report.advise("`nrictl start` tries again; until then no container can be created.");
         }
         Err(_) => {
             let socket = nrid.launcher.socket();
-            report.note("nrid", format!("it does not run ({})", socket.display()));
+            report.note("nrid", format!("it is not running ({})", socket.display()));
             report.advise(
                 "The first container starts it. For external plugins, `nrictl start` starts it \
                  earlier.",

@@ -359,7 +359,7 @@ fn unusable_containerd_files_and_options_are_refused() {
     };
     check("version = 2\n[plugins\n", "", "config.toml: line 2, column ");
     check("version = 2\nversion = 2\n", "", "line 2, column 1: duplicate key");
-    check("version = 2\nplugins = 3\n", "", "line 2, column 11: plugins is not a table");
+    check("version = 2\nplugins = 3\n", "", "line 2, column 11: plugins is not a table or object");
     check(
         "version = 2\n",
         "--runtime runc=/usr/bin/crun",

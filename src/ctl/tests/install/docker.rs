@@ -311,7 +311,7 @@ fn unusable_docker_files_and_options_are_refused() {
         "",
         "line 1, column 2: \"Runtimes\" occurs twice, or in another letter case",
     );
-    check("{\"runtimes\": [\"nri\"]}", "", "line 1, column 14: runtimes is not a table");
+    check("{\"runtimes\": [\"nri\"]}", "", "line 1, column 14: runtimes is not a table or object");
     check(
         "{\"runtimes\": {\"nri\": {\"path\": \"/opt/x\"}}}",
         "",

@@ -1,5 +1,5 @@
-//! An NRI plugin with rules in a TOML file: adjusts containers that are created, overrides updates,
-//! and logs every event.
+//! An NRI plugin with rules in a TOML file: adjusts containers at their creation, overrides
+//! resources of container updates, and logs every event.
 //!
 //! ```text
 //! adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
@@ -69,7 +69,7 @@
 //! blockio_class = "slow"
 //! rdt_class = "shared"
 //!
-//! [update]                         # overrides updates of matching containers;
+//! [update]                         # resources to set when a matching container is updated;
 //!                                  # keys as in create.resources
 //! shares = 256
 //! ```
@@ -86,8 +86,8 @@ use std::{io::Write, path::PathBuf};
 const USAGE: &str = "\
 An NRI plugin that adjusts containers by the rules of a TOML file.
 Usage: adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
-If a runtime launches the plugin as NN-name, the TOML is NN-name.conf in the directory of plugin
-configurations.
+If a runtime launches the plugin as NN-name, the TOML is NN-name.conf in the plugin configuration
+directory.
 src/plugin/examples/adjust/main.rs documents the keys.";
 
 #[tokio::main(flavor = "current_thread")]

@@ -22,7 +22,7 @@ use nri_locate::PLUGIN_SOCKET;
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// Reason for launching a plugin file that was added after the start of `nrid`.
-const DROPPED_IN: &str = "dropped in after the start";
+const FILE_ADDED: &str = "file added after the start";
 
 /// Time that a status waits for the plugin directory. Shorter than the time that older programs
 /// wait for a status as a sign of life (2.5 s).
@@ -76,7 +76,7 @@ impl Service {
         };
         let changes = pending.actions.into_iter().filter_map(|(path, action)| {
             let (change, why) = match action {
-                ReloadAction::Launch { new: true } => ("launch", DROPPED_IN.to_owned()),
+                ReloadAction::Launch { new: true } => ("launch", FILE_ADDED.to_owned()),
                 ReloadAction::Launch { new: false } => return None,
                 ReloadAction::Relaunch(why) => ("relaunch", why.to_owned()),
                 ReloadAction::End(why) => ("end", why.to_owned()),

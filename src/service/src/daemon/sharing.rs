@@ -39,12 +39,13 @@ impl Service {
         }
         tracing::info!(
             directory = PLUGIN_DIR,
-            "no engine launches the shared plugins any more, nrid launches them"
+            "no engine launches the shared plugins any more; nrid launches them now"
         );
         let config = adaptation_config(&self.settings().config, Some(PLUGIN_DIR.into()));
         let mut is_read = true;
         for change in self.adaptation.reload(config).await {
-            // Checked again later: the directory cannot be read now.
+            // An outcome with the path of the directory itself means that it could not be read; the
+            // launch is then tried again later.
             is_read &= change.path != Path::new(PLUGIN_DIR);
             if let ReloadOutcome::Failed(error) | ReloadOutcome::Unusable(error) = change.outcome {
                 tracing::error!(plugin = %change.path.display(), error, "plugin not launched");

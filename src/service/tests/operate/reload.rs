@@ -66,7 +66,7 @@ fn status_shows_added_and_removed_plugins_and_a_reload_applies_them() {
         [
             "10-changed relaunch configuration changed",
             "20-removed end file removed",
-            "30-new launch dropped in after the start"
+            "30-new launch file added after the start"
         ]
     );
     assert_eq!(node.status().mode, "apply");

@@ -33,7 +33,7 @@ pub(crate) enum EditError {
     Syntax { position: TextPosition, message: String },
     #[error("{position}: {name:?} occurs twice, or in another letter case than engines use")]
     Ambiguous { position: TextPosition, name: String },
-    #[error("{position}: {path} is not a table")]
+    #[error("{position}: {path} is not a table or object")]
     NotATable { position: TextPosition, path: String },
     #[error("{path}: this layout cannot be edited without changing other values")]
     Layout { path: String },

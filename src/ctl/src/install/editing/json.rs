@@ -1,8 +1,8 @@
 //! Edits of a JSON text: only the bytes of a member change, so that layout, order, comments and
 //! unknown members stay.
 //!
-//! `jsonc-parser` reports the positions of members; this module splices the text between them. The
-//! editor of that library breaks one-line objects into several lines and drops blank lines, so
+//! `jsonc-parser` reports the positions of members; this module replaces or inserts text at them.
+//! The editor of that library breaks one-line objects into several lines and drops blank lines, so
 //! `uninstall` could not restore the text byte by byte.
 
 use super::error::{EditError, TextPosition};
@@ -38,8 +38,8 @@ pub(super) struct Json {
     text: String,
 }
 
-/// Result of a lookup: the object that has the last name of a path, or the deepest object of the
-/// path that exists.
+/// Result of a lookup: the object that contains the member at the end of a path, or else the
+/// deepest object of the path that exists.
 struct Lookup<'a> {
     object: &'a Object<'a>,
     /// Index in the path of the name that was looked up in this object.
@@ -61,8 +61,8 @@ impl Json {
         &self.text
     }
 
-    /// Returns all values. If a name occurs twice, the last value is returned, which engines use,
-    /// too.
+    /// Returns all values. If a name occurs twice, the last value is returned; lookups and
+    /// edits of such a name are refused.
     pub(super) fn value(&self) -> Value {
         top(&self.text).map(|top| Node::Object(top).into()).unwrap_or_default()
     }
@@ -412,6 +412,6 @@ mod tests {
             "line 1, column 14: \"b\" occurs twice, or in another letter case than engines use",
         );
         let error = Json::parse("{\"a\": 1}").unwrap().set(&path("a.b"), &json!(1)).unwrap_err();
-        assert_eq!(error.to_string(), "line 1, column 7: a is not a table");
+        assert_eq!(error.to_string(), "line 1, column 7: a is not a table or object");
     }
 }

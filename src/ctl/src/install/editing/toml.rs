@@ -374,7 +374,7 @@ mod tests {
         );
         for text in ["\na = 1\n", "\na = [1]\n"] {
             let error = Toml::parse(text).unwrap().set(&path("a.b"), &json!(1)).unwrap_err();
-            assert_eq!(error.to_string(), "line 2, column 5: a is not a table");
+            assert_eq!(error.to_string(), "line 2, column 5: a is not a table or object");
         }
     }
 }

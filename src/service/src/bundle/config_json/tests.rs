@@ -54,7 +54,7 @@ fn a_symbolic_link_is_replaced_and_restored() {
     let meta = fs::symlink_metadata(&file).unwrap();
     assert!(meta.is_file(), "config.json is not a regular file");
     let mode = meta.permissions().mode() & 0o7777;
-    assert_eq!(mode, 0o640, "not the mode of the link's target with setuid cleared");
+    assert_eq!(mode, 0o640, "the mode is not that of the link's target without setuid");
     assert_eq!(fs::read(&other).unwrap(), b"{}");
     assert_eq!(bundle.read().unwrap().link, None);
     bundle.restore_link(&found.link.unwrap(), &bundle.read().unwrap()).unwrap();
