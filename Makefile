@@ -6,8 +6,8 @@ CARGO ?= cargo
 
 .PHONY: help build clean release setup demo test test-one test-engines test-engines-extra \
 	test-installed test-packaging test-cgroup2 test-updates test-takeover runc-suite chaos \
-	crash-points vectors fuzz fuzz-short bench bench-size instructions test-size soak lint \
-	sanitize deny
+	crash-points vectors fuzz fuzz-short bench instructions test-size soak lint sanitize \
+	deny
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -127,12 +127,15 @@ fuzz: ## SECONDS=600: run each fuzz target; needs stable Rust and a C++ compiler
 fuzz-short: ## SECONDS=20: as fuzz
 	tests/fuzz/run.sh $(or $(SECONDS),20)
 
-bench: release ## compare life cycles of containers through the wrapper and with bare runc
-	integration/bench.sh
-
-bench-size: release ## SIZES='10 1000': start, creations, memory, idle CPU with many containers
-	SIZES='$(or $(SIZES),10 1000 10000)' \
-		$(CARGO) test --release -p nrid --test operate size:: -- --ignored --nocapture
+# ROWS='verb life' limits the measurements, QUICK=1 takes a few minutes, OUT is the directory of the
+# results. BUILD=COMMIT also compares the release build with that of an earlier commit. See
+# integration/bench/README.md.
+bench: export CARGO_INCREMENTAL = 0
+bench: setup release ## compare with bare runtimes and upstream's NRI (ROWS=, QUICK=1, OUT=, BUILD=)
+	$(CARGO) build --release -p nri-bench
+	$(CARGO) test --release -p nrid --test operate --no-run
+	$${CARGO_TARGET_DIR:-target}/release/nri-bench $(if $(QUICK),--quick) \
+		$(if $(OUT),--out '$(OUT)') $(if $(BUILD),--build '$(BUILD)') $(ROWS)
 
 # Needs valgrind. Incremental builds are cut into other units, and so have other instructions.
 instructions: export CARGO_INCREMENTAL = 0

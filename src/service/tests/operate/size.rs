@@ -1,22 +1,23 @@
-//! Measurement of `nrid` with many containers: `make bench-size`.
+//! Measurement of `nrid` with many containers, for `make bench`.
 
 #![allow(clippy::print_stdout, reason = "the result of the measurement")]
 
 use crate::{
     containers::{Sleep, run},
-    node::{Node, wait_until},
+    node::{Node, Nrid, example, wait_until},
 };
 use nri_host::sha256;
 use nrid::state::key::ContainerKey;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-/// Number of creations whose mean is shown.
-const CREATIONS: u32 = 50;
+/// Number of creations whose median is shown.
+const CREATIONS: usize = 200;
 
 /// Time over which the CPU time of an idle `nrid` is measured, and the time before.
 const IDLE: Duration = Duration::from_secs(20);
@@ -61,74 +62,128 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(threads.filter_map(|task| of_thread(task.unwrap())).sum())
 }
 
-/// Returns resident memory in megabytes, and CPU time in clock ticks.
-fn usage(pid: u32) -> (u64, u64) {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    let field = |n: usize| fields[n - 3].parse::<u64>().unwrap();
-    ((field(24) * rustix::param::page_size() as u64) >> 20, field(14) + field(15))
+/// Returns resident memory in megabytes.
+fn resident(pid: u32) -> f64 {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    let pages: f64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as f64 / f64::from(1 << 20)
 }
 
-fn measure(program: &Path, process: &Sleep, count: usize) {
-    // A plugin gets all containers in one event.
-    let node = Node::new("plugin_request_timeout = 60\nplugin_registration_timeout = 60\n");
-    let nrid = node.start_program(program);
-    run(&node, "c0", process).unwrap();
-    node.stop();
-    nrid.wait_for_exit();
-    multiply(&node, count);
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
 
-    let began = Instant::now();
-    let nrid = node.start_program(program);
-    assert_eq!(node.status().containers, count);
-    let (start, start_cpu) = (began.elapsed(), cpu_time(nrid.id()));
-    std::thread::sleep(IDLE);
-    let before = usage(nrid.id()).1;
-    std::thread::sleep(IDLE);
-    let ticks = usage(nrid.id()).1 - before;
-    let cpu =
-        100.0 * ticks as f64 / (IDLE.as_secs() * rustix::param::clock_ticks_per_second()) as f64;
-    let (began, cpu_before) = (Instant::now(), cpu_time(nrid.id()));
-    for n in 0..CREATIONS {
-        run(&node, &format!("n{n}"), process).unwrap();
+/// `nrid` with the records of many containers.
+struct Known {
+    node: Node,
+    nrid: Nrid,
+    count: usize,
+    /// Time and CPU time of its start.
+    start: (Duration, Duration),
+    creations: Vec<Duration>,
+}
+
+impl Known {
+    fn start(program: &Path, process: &Sleep, count: usize) -> Self {
+        // A plugin gets all containers in one event.
+        let node = Node::new("plugin_request_timeout = 60\nplugin_registration_timeout = 60\n");
+        let nrid = node.start_program(program);
+        run(&node, "c0", process).unwrap();
+        node.stop();
+        nrid.wait_for_exit();
+        multiply(&node, count);
+        let began = Instant::now();
+        let nrid = node.start_program(program);
+        assert_eq!(node.status().containers, count);
+        let start = (began.elapsed(), cpu_time(nrid.id()));
+        Self { node, nrid, count, start, creations: Vec::new() }
     }
-    let create = began.elapsed() / CREATIONS;
-    let create_cpu = (cpu_time(nrid.id()) - cpu_before) / CREATIONS;
-    let memory = usage(nrid.id()).0;
-    node.stop();
-    nrid.wait_for_exit();
 
-    node.plugin("10-a");
-    let began = Instant::now();
-    let nrid = node.start_program(program);
-    wait_until("the plugin", || {
-        node.status().plugins.iter().any(|plugin| plugin.state == "active").then_some(())
-    });
-    let synchronized = began.elapsed();
-    node.stop();
-    nrid.wait_for_exit();
-    println!(
-        "{count:>10} {:>10} {:>13} {:>17} {:>13} {:>24} {memory:>8} {cpu:>10.2}",
-        start.as_millis(),
-        start_cpu.as_millis(),
-        create.as_micros(),
-        create_cpu.as_micros(),
-        synchronized.as_millis(),
-    );
+    fn cpu_time(&self) -> Duration {
+        cpu_time(self.nrid.id())
+    }
+
+    /// Creates and starts container `n`.
+    fn create(&mut self, n: usize, process: &Sleep) {
+        let began = Instant::now();
+        run(&self.node, &format!("n{n}"), process).unwrap();
+        self.creations.push(began.elapsed());
+    }
+
+    /// Starts an external plugin; returns the time until it has got all containers.
+    fn synchronize(&self) -> Duration {
+        let mut command = Command::new(example("logger"));
+        command.args(["--idx", "10", "--name", "a", "--socket"]);
+        command.arg(self.node.state_dir().join("nri.sock"));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let began = Instant::now();
+        let mut plugin = command.spawn().unwrap();
+        wait_until("the plugin", || {
+            let plugins = self.node.status().plugins;
+            plugins.iter().any(|plugin| plugin.state == "active").then_some(())
+        });
+        let time = began.elapsed();
+        plugin.kill().unwrap();
+        plugin.wait().unwrap();
+        time
+    }
 }
 
-/// `NRID` names another program to measure, and `SIZES` the numbers of containers.
+/// Prints a line for each number of containers, and returns the same as JSON.
+fn measure(program: &Path, sizes: &[usize]) -> Value {
+    let process = Sleep::new();
+    let start = |count: &usize| Known::start(program, &process, *count);
+    let mut all: Vec<_> = sizes.iter().map(start).collect();
+    std::thread::sleep(IDLE);
+    let before: Vec<_> = all.iter().map(Known::cpu_time).collect();
+    std::thread::sleep(IDLE);
+    let idle: Vec<_> = all.iter().zip(before).map(|(known, cpu)| known.cpu_time() - cpu).collect();
+    let before: Vec<_> = all.iter().map(Known::cpu_time).collect();
+    // Alternately, so that other work of the machine slows down all of them.
+    for n in 0..CREATIONS {
+        all.iter_mut().for_each(|known| known.create(n, &process));
+    }
+    println!(
+        "containers start (ms) its CPU (ms) create+start (us) its CPU (us) \
+         synchronize (ms) RSS (MB) idle CPU %"
+    );
+    let mut results = Vec::new();
+    for ((known, cpu), idle) in all.iter_mut().zip(before).zip(idle) {
+        let create_cpu = (known.cpu_time() - cpu).as_secs_f64() * 1e6 / CREATIONS as f64;
+        let memory = resident(known.nrid.id());
+        let idle = 100.0 * idle.as_secs_f64() / IDLE.as_secs_f64();
+        let create = median(&mut known.creations).as_secs_f64() * 1e6;
+        let synchronized = known.synchronize().as_secs_f64() * 1e3;
+        let (count, start, start_cpu) =
+            (known.count, known.start.0.as_secs_f64() * 1e3, known.start.1.as_secs_f64() * 1e3);
+        println!(
+            "{count:>10} {start:>10.0} {start_cpu:>12.0} {create:>17.0} {create_cpu:>12.0} \
+             {synchronized:>16.0} {memory:>8.1} {idle:>10.3}"
+        );
+        results.push(json!({
+            "containers": count, "start_ms": start, "start_cpu_ms": start_cpu, "create_us": create,
+            "create_cpu_us": create_cpu, "synchronize_ms": synchronized, "resident_mb": memory,
+            "idle_cpu_percent": idle,
+        }));
+    }
+    for known in all {
+        known.node.stop();
+        known.nrid.wait_for_exit();
+    }
+    results.into()
+}
+
+/// `NRID` names another program to measure, `SIZES` the numbers of containers, and `RESULTS` a file
+/// that gets the result as JSON.
 #[test]
 #[ignore = "a measurement of some minutes"]
 fn time_and_memory_by_number_of_containers() {
     let program = std::env::var_os("NRID").unwrap_or(env!("CARGO_BIN_EXE_nrid").into());
     let sizes = std::env::var("SIZES").unwrap_or("10 1000 10000".to_owned());
-    let process = Sleep::new();
-    println!(
-        "containers start (ms) its CPU (ms) create+start (us) its CPU (us) \
-         start with a plugin (ms) RSS (MB) idle CPU %"
-    );
-    for size in sizes.split_whitespace() {
-        measure(Path::new(&program), &process, size.parse().unwrap());
+    let sizes: Vec<_> = sizes.split_whitespace().map(|size| size.parse().unwrap()).collect();
+    let results = measure(Path::new(&program), &sizes);
+    if let Some(file) = std::env::var_os("RESULTS") {
+        fs::write(file, results.to_string()).unwrap();
     }
 }

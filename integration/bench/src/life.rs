@@ -1,0 +1,90 @@
+//! Whole lives of containers: create, start, kill, delete.
+
+use crate::{node::Node, timing::timed};
+use nri_integration::Bundle;
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Verbs of a life, in order.
+pub(crate) const VERBS: [&str; 4] = ["create", "start", "kill", "delete"];
+
+/// Time of each verb in microseconds.
+pub(crate) type Times = [f64; 4];
+
+/// A container that lives again and again, called through one program. Dropping it deletes it.
+pub(crate) struct Container<'a> {
+    node: &'a Node,
+    program: PathBuf,
+    root: PathBuf,
+    id: String,
+    bundle: Bundle,
+    pid_file: PathBuf,
+}
+
+impl<'a> Container<'a> {
+    /// Makes the bundle of a container whose cgroup is below `cgroup`. `program` is a runtime or
+    /// stands in front of one, and keeps its state in `root` of the node.
+    pub(crate) fn new(node: &'a Node, program: &Path, root: &str, id: &str, cgroup: &str) -> Self {
+        let (bundles, root) = (node.path("bundles"), node.path(root));
+        let bundle = Bundle::new(&bundles, id).root(&node.path("rootfs"));
+        let bundle = bundle.cgroup(&format!("{cgroup}/{id}")).arguments(&["/bin/sleep", "1000"]);
+        let pid_file = node.path(&format!("{id}.pid"));
+        let (program, id) = (program.to_owned(), id.to_owned());
+        Self { node, program, root, id, bundle: bundle.make(), pid_file }
+    }
+
+    /// The program with the option that engines give before the verb.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = self.node.command(&self.program);
+        command.arg("--root").arg(&self.root);
+        command
+    }
+
+    /// Calls `create`.
+    pub(crate) fn create(&self) -> f64 {
+        let mut create = self.command();
+        create.args(["create", "--bundle"]).arg(self.bundle.dir());
+        timed(create.arg("--pid-file").arg(&self.pid_file).arg(&self.id))
+    }
+
+    /// Calls a verb that has only the id as an argument.
+    pub(crate) fn call(&self, verb: &str) -> f64 {
+        timed(self.command().arg(verb).arg(&self.id))
+    }
+
+    /// Calls `kill`, and waits until the process has ended.
+    pub(crate) fn kill(&self) -> f64 {
+        let text = fs::read_to_string(&self.pid_file).expect("create writes the file");
+        let pid = text.trim().parse().ok().and_then(Pid::from_raw).expect("a process id");
+        let process = pidfd_open(pid, PidfdFlags::empty()).expect("the container runs");
+        let took = timed(self.command().args(["kill", &self.id, "KILL"]));
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], None).expect("a pidfd can be polled");
+        took
+    }
+
+    /// Runs one life.
+    pub(crate) fn live(&self) -> Times {
+        [self.create(), self.call("start"), self.kill(), self.call("delete")]
+    }
+}
+
+impl Drop for Container<'_> {
+    fn drop(&mut self) {
+        // After a failure in the middle of a life.
+        if self.root.join(&self.id).exists() {
+            let _ = self.command().args(["delete", "--force", &self.id]).status();
+        }
+    }
+}
+
+/// Returns the sum of the verbs of each life.
+pub(crate) fn totals(lives: &[Times]) -> Vec<f64> {
+    lives.iter().map(|times| times.iter().sum()).collect()
+}

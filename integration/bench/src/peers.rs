@@ -1,0 +1,87 @@
+//! Programs that are measured beside ours: compiled C programs and upstream's adaptation in Go.
+
+use nri_integration::find_program;
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A low-level runtime that can run containers here.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pub(crate) name: &'static str,
+    pub(crate) path: PathBuf,
+    /// The C program that becomes this runtime.
+    pub(crate) execv: PathBuf,
+}
+
+/// The programs.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    /// Stands for a runtime, and exits.
+    pub(crate) exit: PathBuf,
+    /// The C program that becomes `exit`.
+    pub(crate) execv_exit: PathBuf,
+    /// Prints the peak memory of a program.
+    pub(crate) peak: PathBuf,
+    pub(crate) runtimes: Vec<Runtime>,
+    /// Upstream's adaptation.
+    pub(crate) adaptation: PathBuf,
+    /// The load plugin on upstream's stub.
+    pub(crate) plugin: PathBuf,
+    /// The request of upstream's adaptation and ours.
+    pub(crate) request: PathBuf,
+}
+
+impl Peers {
+    /// Builds all programs in a directory.
+    ///
+    /// # Panics
+    /// A compiler is missing or fails.
+    pub(crate) fn build(dir: &Path) -> Self {
+        let exit = compile("exit", dir.join("exit"), &["-nostdlib", "-nostartfiles"]);
+        let execv = |name: &str, runtime: &Path| {
+            let define = format!("-DRUNTIME=\"{}\"", runtime.display());
+            compile("execv", dir.join(name), &[&define])
+        };
+        let execv_exit = execv("execv-exit", &exit);
+        let find = |name| Some((name, find_program(name)?));
+        let found = ["runc", "crun"].into_iter().filter_map(find);
+        let runtimes = found
+            .map(|(name, path)| {
+                let execv = execv(&format!("execv-{name}"), &path);
+                Runtime { name, path, execv }
+            })
+            .collect();
+        let peak = compile("peak", dir.join("peak"), &[]);
+        let go = find_program("go").expect("Go is needed for upstream's adaptation");
+        let mut build = Command::new(go);
+        build.args(["build", "-trimpath", "-buildvcs=false", "-o"]).arg(dir);
+        build.args(["./adaptation", "./plugin"]).env("CGO_ENABLED", "0").current_dir(source("go"));
+        run(&mut build);
+        let (adaptation, request) = (dir.join("adaptation"), dir.join("request"));
+        run(Command::new(&adaptation).arg("request").arg(&request));
+        let plugin = dir.join("plugin");
+        Self { exit, execv_exit, peak, runtimes, adaptation, plugin, request }
+    }
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Compiles a C program statically.
+fn compile(name: &str, output: PathBuf, options: &[&str]) -> PathBuf {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| OsString::from("cc"));
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-static", "-o"]).arg(&output).args(options);
+    run(command.arg(source("c").join(format!("{name}.c"))));
+    output
+}
+
+/// Runs a command that must succeed.
+pub(crate) fn run(command: &mut Command) {
+    let status = command.status().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(status.success(), "{command:?}: {status}");
+}

@@ -1,0 +1,95 @@
+//! Whole lives, one at a time: the time added, against four times what the C program adds to one
+//! verb.
+
+use crate::{
+    bench::Bench,
+    life::{Container, Times, VERBS, totals},
+    node::Node,
+    peers::Runtime,
+    row::{Row, Target, milliseconds},
+    stats::{added, median},
+    timing::{Measured, interleaved, timed},
+};
+
+/// What is in front of the runtime, and the target.
+const SERIES: [(&str, Option<f64>); 4] = [
+    ("C program", None),
+    ("no plugin", Some(2.0)),
+    ("one launched plugin", Some(2.5)),
+    ("four external Go plugins", Some(4.0)),
+];
+
+/// Calls of the C program in each round, whose time is short.
+const CALLS: usize = 4;
+
+pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for runtime in &bench.peers.runtimes {
+        match bench.check(runtime) {
+            Ok(()) => rows.extend(with_runtime(bench, runtime)),
+            Err(reason) => eprintln!("{}: skipped: {reason}", runtime.name),
+        }
+    }
+    rows
+}
+
+/// Nodes without a plugin, with a launched one, and with external ones; `nrid` runs in each.
+pub(crate) fn nodes(bench: &Bench, runtime: &Runtime) -> [Node; 3] {
+    let [none, launched, mut external] = [(); 3].map(|()| Node::new(bench, &runtime.path));
+    let adjust = bench.options.programs.join("examples/adjust");
+    launched.launch("10-adjust", &adjust, "[create.resources]\npids = 77\n");
+    for node in [&none, &launched, &external] {
+        node.start();
+    }
+    external.connect(&bench.peers.plugin, 4);
+    [none, launched, external]
+}
+
+fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
+    let nodes = nodes(bench, runtime);
+    let [none, launched, external] = &nodes;
+    let wrapper = none.wrapper();
+    let cgroup = bench.cgroup.containers();
+    let container = |node, program, id| Container::new(node, program, "root", id, &cgroup);
+    let lives = [
+        container(none, &runtime.path, "bare"),
+        container(none, &runtime.execv, "c"),
+        container(none, &wrapper, "none"),
+        container(launched, &wrapper, "launched"),
+        container(external, &wrapper, "external"),
+    ];
+    let rounds = bench.options.rounds(200);
+    let mut series: Vec<Measured<'_, Times>> = Vec::new();
+    for life in &lives {
+        series.push(Box::new(|| life.live()));
+    }
+    for program in [&bench.peers.exit, &bench.peers.execv_exit] {
+        let mut command = none.command(program);
+        series.push(Box::new(move || [(); CALLS].map(|()| timed(&mut command))));
+    }
+    let samples = interleaved(rounds, series);
+    let (exit, execv) = (&samples[5], &samples[6]);
+    let floor = 4.0 * median(&added(&execv.concat(), &exit.concat()));
+    let bare = &samples[0];
+    let row = |(which, (name, limit)): (usize, &(&str, Option<f64>))| {
+        let lives = &samples[which + 1];
+        let value = median(&added(&totals(lives), &totals(bare)));
+        let of_verb = |verb: usize| {
+            let times = |lives: &[Times]| lives.iter().map(|times| times[verb]).collect::<Vec<_>>();
+            median(&added(&times(lives), &times(bare)))
+        };
+        let verbs: Vec<_> = (0..VERBS.len())
+            .map(|verb| format!("{} {:+.2}", VERBS[verb], of_verb(verb) / 1e3))
+            .collect();
+        Row {
+            what: format!("whole life of {}, time added: {name}", runtime.name),
+            peer: format!("4 × C program for a verb: {}", milliseconds(floor)),
+            here: format!("+{} ({})", milliseconds(value), verbs.join(", ")),
+            value: value / floor,
+            unit: "",
+            target: limit.map(Target::AtMost),
+            samples: rounds,
+        }
+    };
+    SERIES.iter().enumerate().map(row).collect()
+}

@@ -1,0 +1,101 @@
+//! Whole lives, eight at a time: lives a second against the bare runtime, and the CPU time added.
+
+use super::life::nodes;
+use crate::{
+    accounting::Accounting,
+    bench::Bench,
+    life::Container,
+    node::Node,
+    peers::Runtime,
+    row::{Row, Target, milliseconds},
+    stats::{added, median, ratios},
+    timing::{Measured, interleaved},
+};
+use std::{path::Path, thread, time::Instant};
+
+/// Containers that live at the same time.
+const AT_ONCE: usize = 8;
+
+/// Lives of each container in a round.
+const LIVES: usize = 5;
+
+/// Lives a second, and CPU time of a life in microseconds.
+type Block = (f64, f64);
+
+pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for runtime in &bench.peers.runtimes {
+        match bench.check(runtime) {
+            Ok(()) => rows.extend(with_runtime(bench, runtime)),
+            Err(reason) => eprintln!("{}: skipped: {reason}", runtime.name),
+        }
+    }
+    rows
+}
+
+fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
+    let nodes = nodes(bench, runtime);
+    let [none, launched, _] = &nodes;
+    let accounting = Accounting::start(&bench.cgroup);
+    for node in [none, launched] {
+        accounting.enter_with_children(node.nrid());
+    }
+    let wrapper = none.wrapper();
+    let block = |node: &'_ Node, program: &Path, name: &str| {
+        let containers: Vec<_> = (0..AT_ONCE)
+            .map(|n| {
+                let id = format!("{name}{n}");
+                Container::new(node, program, "root", &id, &bench.cgroup.containers())
+            })
+            .collect();
+        live_all(&containers, &accounting)
+    };
+    let series: Vec<Measured<'_, Block>> = vec![
+        Box::new(|| block(none, &runtime.path, "bare")),
+        Box::new(|| block(none, &wrapper, "none")),
+        Box::new(|| block(launched, &wrapper, "launched")),
+    ];
+    let samples = interleaved(if bench.options.is_quick { 3 } else { 10 }, series);
+    let of = |which: usize, value: &dyn Fn(&Block) -> f64| -> Vec<f64> {
+        samples[which].iter().map(value).collect()
+    };
+    let (rate, cpu) = (|block: &Block| block.0, |block: &Block| block.1);
+    let count = AT_ONCE * LIVES * samples[0].len();
+    let mut rows = Vec::new();
+    for (which, name, has_target) in [(1, "no plugin", false), (2, "one launched plugin", true)] {
+        let what = format!("{AT_ONCE} lives of {} at a time, {name}", runtime.name);
+        let (bare, here) = (of(0, &rate), of(which, &rate));
+        rows.push(Row {
+            what: format!("{what}: lives a second"),
+            peer: format!("bare {:.1}", median(&bare)),
+            here: format!("{:.1}", median(&here)),
+            value: median(&ratios(&here, &bare)),
+            unit: "",
+            target: has_target.then_some(Target::AtLeast(0.92)),
+            samples: count,
+        });
+        let (bare, here) = (of(0, &cpu), of(which, &cpu));
+        rows.push(Row {
+            what: format!("{what}: CPU added to a life"),
+            peer: format!("bare {}", milliseconds(median(&bare))),
+            here: milliseconds(median(&here)),
+            value: median(&added(&here, &bare)) / 1e3,
+            unit: "ms",
+            target: has_target.then_some(Target::AtMost(4.0)),
+            samples: count,
+        });
+    }
+    rows
+}
+
+/// Lets all containers live at the same time.
+fn live_all(containers: &[Container<'_>], accounting: &Accounting) -> Block {
+    let (cpu, start) = (accounting.cpu(), Instant::now());
+    thread::scope(|scope| {
+        for container in containers {
+            scope.spawn(|| (0..LIVES).for_each(|_| _ = container.live()));
+        }
+    });
+    let lives = (containers.len() * LIVES) as f64;
+    (lives / start.elapsed().as_secs_f64(), (accounting.cpu() - cpu) / lives)
+}
