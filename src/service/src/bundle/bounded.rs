@@ -3,7 +3,10 @@
 
 use crate::{
     bundle::config_json::{Bundle, BundleError, Found, Link},
-    host::file_access::{self, FileSystem, FileSystemHangs},
+    host::{
+        file_access::{self, FileSystem, FileSystemHangs},
+        near_files,
+    },
     state::locks::{LockGuard, Locks},
 };
 use std::{io, os::fd::OwnedFd, path::Path, sync::Arc, time::Duration};
@@ -17,6 +20,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// Those of [`Bundle::new`], or the time limit is reached.
 pub async fn open(dir: OwnedFd, path: &Path, config: Option<&Path>) -> Result<Bundle, BundleError> {
+    // The file may be in a directory below, on any file system.
+    if config.is_none_or(|config| config.file_name() == Some(config.as_os_str()))
+        && near_files::is_near(&dir)
+    {
+        return Bundle::new(dir, path, config);
+    }
     let (path, config) = (path.to_owned(), config.map(Path::to_owned));
     let hangs = BundleError::Hangs(path.clone());
     let file_system = FileSystem::of(&dir);
@@ -47,6 +56,9 @@ pub async fn lock(locks: &Locks, bundle: &Bundle) -> Result<LockGuard, BundleErr
 /// # Errors
 /// Those of [`Bundle::read`], or the time limit is reached.
 pub async fn read(bundle: Bundle) -> Result<(Bundle, Found), BundleError> {
+    if bundle.is_near() && matches!(bundle.link(), Ok(None)) {
+        return bundle.read().map(|found| (bundle, found));
+    }
     let file = bundle.file();
     let file_system = bundle.file_system();
     // The target of a link may be on another file system.
@@ -70,6 +82,15 @@ pub enum Replacement {
     Link(Link),
 }
 
+impl Replacement {
+    fn perform(&self, bundle: &Bundle, found: &Found) -> Result<(), BundleError> {
+        match self {
+            Self::File(text) => bundle.replace(text, found),
+            Self::Link(link) => bundle.restore_link(link, found),
+        }
+    }
+}
+
 /// Replaces `config.json` as [`Bundle::replace`] and [`Bundle::restore_link`] do. Keeps `creation`,
 /// with the bundle and its lock, until the file system replies.
 ///
@@ -81,15 +102,15 @@ pub async fn replace<T: Send + Sync + 'static>(
     parts: fn(&T) -> (&Bundle, &Found),
     replacement: Replacement,
 ) -> Result<(), BundleError> {
-    let (bundle, _) = parts(&creation);
+    let (bundle, found) = parts(&creation);
+    if bundle.is_near() {
+        return replacement.perform(bundle, found);
+    }
     let file_system = bundle.file_system();
     let kept = creation.clone();
     let replace = move || {
         let (bundle, found) = parts(&kept);
-        match replacement {
-            Replacement::File(text) => bundle.replace(&text, found),
-            Replacement::Link(link) => bundle.restore_link(&link, found),
-        }
+        replacement.perform(bundle, found)
     };
     match file_access::run(file_system, TIMEOUT, replace).await {
         Ok(replaced) => replaced,

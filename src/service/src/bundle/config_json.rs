@@ -4,7 +4,10 @@
 //!
 //! The content is not interpreted here.
 
-use crate::host::file_access::{FileSystem, FileSystemHangs};
+use crate::host::{
+    file_access::{FileSystem, FileSystemHangs},
+    near_files,
+};
 pub use nri_host::sha256 as digest;
 use rustix::{
     fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid},
@@ -169,6 +172,11 @@ impl Bundle {
     /// Returns the file system of the directory.
     pub fn file_system(&self) -> FileSystem {
         FileSystem::of(&self.dir)
+    }
+
+    /// Whether the directory can be accessed in place.
+    pub fn is_near(&self) -> bool {
+        near_files::is_near(&self.dir)
     }
 
     /// Whether the replacement of `config.json` takes effect.

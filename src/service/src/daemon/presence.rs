@@ -8,6 +8,7 @@ use crate::{
         lock, ready,
         sockets::{self, PLUGIN_DIR, Socket, SocketError},
     },
+    host::near_files,
     service::Service,
     settings::state_dir::{self, StateDirError},
     state::{
@@ -129,6 +130,7 @@ impl Presence {
         let lock = lock::take(dir).map_err(|e| RestoreError::Lock(dir.clone(), e))?;
         let Some(lock) = lock else { return Ok(Err(TakenOver)) };
         self.lock = lock;
+        near_files::set_file_system(&self.lock).map_err(|e| RestoreError::Lock(dir.clone(), e))?;
         // Creates the directories of the records.
         Store::open(dir)?;
         service.log.reopen(&settings);

@@ -19,6 +19,7 @@ use crate::{
         descriptors::Descriptors,
         kernel::{self, UnsupportedKernel},
         mount_namespace::MountNamespaces,
+        near_files,
         path_probe::PathProbe,
         problems::Problems,
     },
@@ -141,6 +142,7 @@ pub async fn start(
         Some(lock) => lock,
         None => take_lock(&dir, lock_timeout).await?,
     };
+    near_files::set_file_system(&lock).map_err(|e| StartError::Lock(dir.clone(), e))?;
     let control = dir.join(nri_control::CONTROL_SOCKET);
     // No other nrid runs, so systemd listens; its sockets must not be removed.
     if !activation.has(&control) && nri_host::listener(&control).is_some() {

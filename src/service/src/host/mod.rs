@@ -12,6 +12,7 @@ mod global_options;
 pub mod hierarchies;
 pub mod kernel;
 pub mod mount_namespace;
+pub mod near_files;
 pub mod network;
 pub mod path_probe;
 pub mod problems;

@@ -6,11 +6,11 @@ use crate::host::{
     file_access::{self, FileSystem, FileSystemHangs, LOOKUP_TIMEOUT},
     global_options,
     mount_namespace::{self, MountNamespace},
-    sys,
+    near_files, sys,
 };
 use nri_control::OsText;
 use nri_locate::{Environment, NridOwner, runtime_root};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, statat};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -206,6 +206,12 @@ impl LowLevelRuntime {
     /// # Errors
     /// The directory cannot be read, or hangs.
     pub async fn look_up(&self, id: &str) -> Result<bool, LookUpError> {
+        if self.namespace.is_none()
+            && let Some(root) = near_files::open_directory(&self.root())
+        {
+            let found = statat(&root, id, AtFlags::SYMLINK_NOFOLLOW);
+            return Self::found(found.map_err(io::Error::from));
+        }
         let (runtime, id) = (self.clone(), id.to_owned());
         let file_system = FileSystem::directory(&self.root());
         let look_up = move || runtime.look_up_now(&id);
@@ -222,14 +228,25 @@ impl LowLevelRuntime {
             Some(namespace) => namespace.open(&entry, OFlags::PATH | OFlags::NOFOLLOW).map(drop),
             None => entry.symlink_metadata().map(drop),
         };
-        let is_missing = |e: &io::Error| {
-            matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-        };
-        match found {
-            Ok(()) => Ok(true),
-            Err(error) if !is_missing(&error) => Err(LookUpError::Unreadable(error)),
-            Err(_) if self.is_lost() => Err(LookUpError::NamespaceLost),
-            Err(_) => Ok(false),
+        match Self::found(found)? {
+            false if self.is_lost() => Err(LookUpError::NamespaceLost),
+            found => Ok(found),
+        }
+    }
+
+    /// Returns what a look-up of an entry shows.
+    fn found<T>(entry: io::Result<T>) -> Result<bool, LookUpError> {
+        match entry {
+            Ok(_) => Ok(true),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(LookUpError::Unreadable(error)),
         }
     }
 

@@ -5,12 +5,13 @@ use crate::{
     host::{
         file_access::{self, FileSystem, LOOKUP_TIMEOUT},
         mount_namespace::MountNamespace,
+        near_files,
         runtime::LowLevelRuntime,
     },
     state::key::ContainerKey,
 };
 use nri_control::{Begin, Reply};
-use std::{os::fd::OwnedFd, sync::Arc};
+use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 /// Maximum length of an id in bytes: runtimes name a directory after it, and names are limited to
 /// this length.
@@ -52,14 +53,7 @@ impl VerbRequest {
             &begin.cwd,
         );
         runtime.set_namespace(namespace);
-        let root = runtime.root();
-        let file_system = FileSystem::directory(&root);
-        let resolve = move || nri_control::resolved_root(&root);
-        let root = file_access::run(file_system, LOOKUP_TIMEOUT, resolve).await;
-        let root = root.map_err(|error| HostError::RuntimeRoot {
-            root: runtime.root(),
-            source: error.into(),
-        })?;
+        let root = resolved_root(runtime.root()).await?;
         let key = ContainerKey { root, id: begin.id.clone() };
         Ok(Self { key, runtime, begin, bundle })
     }
@@ -68,6 +62,18 @@ impl VerbRequest {
     pub fn refuse(&self, error: &Error) -> Reply {
         refuse(&self.key.id, error)
     }
+}
+
+/// Resolves links in the path of a root directory.
+async fn resolved_root(root: PathBuf) -> Result<PathBuf, HostError> {
+    if let Some(resolved) = near_files::resolved(&root) {
+        return Ok(resolved);
+    }
+    let (file_system, path) = (FileSystem::directory(&root), root.clone());
+    let resolve = move || nri_control::resolved_root(&path);
+    file_access::run(file_system, LOOKUP_TIMEOUT, resolve)
+        .await
+        .map_err(|error| HostError::RuntimeRoot { root, source: error.into() })
 }
 
 /// Builds the reply to a request that fails, and logs the error. An empty `id` stands for an

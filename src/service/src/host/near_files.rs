@@ -1,0 +1,95 @@
+//! Files that can be accessed in place, without a thread that may hang: those on the file system of
+//! the state directory, where `nrid` reads and writes its records in place anyway. On most hosts it
+//! is the tmpfs `/run`, which also has bundles and the directories of runtimes' containers.
+//!
+//! A path may lead to any file system, so it is resolved only as far as the kernel has all of it in
+//! its cache (`RESOLVE_CACHED`, Linux 5.12). Otherwise, callers use [`super::file_access`].
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, fstat, makedev, openat2, statx};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// The device of the state directory, which stays mounted as long as this process has the lock of
+/// the directory; [`NONE`] until it is known. A property of the process, like its open files.
+static DEVICE: AtomicU64 = AtomicU64::new(NONE);
+
+/// The number of no device.
+const NONE: u64 = 0;
+
+/// Sets the file system by a file on it: the lock of the state directory. Until then, no file is
+/// near.
+///
+/// # Errors
+/// The device of the file is unknown.
+pub fn set_file_system(lock: impl AsFd) -> io::Result<()> {
+    DEVICE.store(fstat(lock)?.st_dev, Relaxed);
+    Ok(())
+}
+
+/// Whether an open file is near. Does not ask its file system.
+pub fn is_near(file: impl AsFd) -> bool {
+    let near = DEVICE.load(Relaxed);
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let device = || statx(file, c"", flags, StatxFlags::empty());
+    near != NONE
+        && device().is_ok_and(|found| makedev(found.stx_dev_major, found.stx_dev_minor) == near)
+}
+
+/// Opens a directory, for look-ups below it, if it is near and the kernel has its path in the
+/// cache.
+pub fn open_directory(path: &Path) -> Option<OwnedFd> {
+    if DEVICE.load(Relaxed) == NONE {
+        return None;
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
+    is_near(&dir).then_some(dir)
+}
+
+/// Returns the path of a near directory without links.
+pub fn resolved(path: &Path) -> Option<PathBuf> {
+    let dir = open_directory(path)?;
+    std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a process of its own: tests of other modules need that no file is near.
+    #[test]
+    fn only_directories_of_the_file_system_are_near() {
+        const INSIDE: &str = "NRID_TEST_NEAR_FILES";
+        if std::env::var_os(INSIDE).is_none() {
+            let test = "host::near_files::tests::only_directories_of_the_file_system_are_near";
+            let program = std::env::current_exe().unwrap();
+            let output = std::process::Command::new(program)
+                .args(["--exact", test])
+                .env(INSIDE, "1")
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let real = std::fs::canonicalize(dir.path()).unwrap().join("real");
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink("real", dir.path().join("link")).unwrap();
+        assert!(open_directory(&real).is_none(), "no file system is set");
+        set_file_system(std::fs::File::open(dir.path()).unwrap()).unwrap();
+        assert_eq!(resolved(&real), Some(real.clone()));
+        let link = dir.path().join("link");
+        // The first look-up updates the link's time of access, and so is none in the cache.
+        std::fs::metadata(&link).unwrap();
+        assert_eq!(resolved(&link), Some(real));
+        assert_eq!(resolved(&dir.path().join("none")), None);
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        assert!(open_directory(&dir.path().join("file")).is_none());
+        assert!(open_directory(Path::new("/proc/self")).is_none());
+        assert!(!is_near(std::fs::File::open("/proc/self/stat").unwrap()));
+    }
+}
