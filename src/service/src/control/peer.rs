@@ -25,7 +25,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::fs::MetadataExt,
     },
-    sync::LazyLock,
+    sync::{LazyLock, OnceLock},
 };
 
 /// Reason why a peer may not send requests.
@@ -111,6 +111,24 @@ static IS_ROOT_OF_HOST: LazyLock<bool> = LazyLock::new(|| {
     owner == NridOwner::Host && has_sys_admin(None).unwrap_or(false)
 });
 
+/// Device and inode of a namespace.
+type NamespaceId = (u64, u64);
+
+/// The namespaces of this process, which it does not change once it serves requests.
+static OWN_USER_NAMESPACE: OnceLock<NamespaceId> = OnceLock::new();
+static OWN_PID_NAMESPACE: OnceLock<NamespaceId> = OnceLock::new();
+
+/// Returns a value that is read once.
+fn known(
+    value: &OnceLock<NamespaceId>,
+    read: impl FnOnce() -> io::Result<NamespaceId>,
+) -> io::Result<NamespaceId> {
+    match value.get() {
+        Some(known) => Ok(*known),
+        None => read().map(|read| *value.get_or_init(|| read)),
+    }
+}
+
 /// Whether a process has CAP_SYS_ADMIN in the user namespace of `nrid`. In a user namespace that it
 /// has made, a process has all capabilities. Needs no descriptor, as
 /// [`is_in_own_pid_namespace`].
@@ -119,7 +137,7 @@ fn is_privileged(pid: i32) -> Result<bool, CallerRefusal> {
         fs::metadata(format!("/proc/{process}/ns/user")).map(|meta| (meta.dev(), meta.ino()))
     };
     let is_in_own_namespace = match namespace(&pid.to_string()) {
-        Ok(found) => found == namespace("self")?,
+        Ok(found) => found == known(&OWN_USER_NAMESPACE, || namespace("self"))?,
         // The process may not be traced.
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
             let map = |process: &str| fs::read_to_string(format!("/proc/{process}/uid_map"));
@@ -143,7 +161,7 @@ fn is_in_own_pid_namespace(pid: i32) -> Result<bool, CallerRefusal> {
     };
     let pid = pid.to_string();
     match namespace(&pid) {
-        Ok(found) => Ok(found == namespace("self")?),
+        Ok(found) => Ok(found == known(&OWN_PID_NAMESPACE, || namespace("self"))?),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
             Ok(pid_namespace_depth(&pid)? == pid_namespace_depth("self")?)
         }

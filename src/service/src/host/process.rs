@@ -12,18 +12,18 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open, test_kill_process},
 };
 use serde::{Deserialize, Serialize};
-use std::{fs, io, os::fd::OwnedFd, sync::OnceLock, time::Duration};
-use tokio::{
-    io::unix::AsyncFd,
-    time::{Instant, sleep},
+use std::{
+    fs,
+    io::{self, Read},
+    os::fd::OwnedFd,
+    sync::OnceLock,
+    time::Duration,
 };
+use tokio::{io::unix::AsyncFd, time::timeout};
 
 /// Time that `nrid` waits for the parent to reap an exited process. Engines reap at once, unless
 /// the host is overloaded.
 const REAP_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Interval at which `nrid` checks whether an exited process has been reaped.
-const REAP_POLL: Duration = Duration::from_millis(5);
 
 /// A process id with the start time, which distinguishes the process from a later one that reuses
 /// the id.
@@ -82,12 +82,23 @@ impl ProcessStat {
 
 fn read_stat(pid: i32) -> io::Result<Option<Stat>> {
     let Some(id) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Ok(None) };
-    match fs::read(format!("/proc/{pid}/stat")) {
+    match read_at_once(&format!("/proc/{pid}/stat")) {
         Ok(bytes) => Stat::from_read(bytes.as_slice()).map(Some).map_err(io::Error::other),
         // This call needs no descriptor, and no /proc.
         Err(_) if test_kill_process(id) == Err(Errno::SRCH) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Size of [`read_at_once`]: a `/proc/PID/stat` has at most 52 numbers and a short name.
+const STAT_SIZE: usize = 2048;
+
+/// Reads a small file of `/proc`, which the kernel returns in one piece.
+fn read_at_once(path: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; STAT_SIZE];
+    let length = fs::File::open(path)?.read(&mut bytes)?;
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 /// Returns the wait status of an exited process that its parent has not reaped yet, and that
@@ -132,6 +143,12 @@ impl Process {
         }
     }
 
+    /// Returns the start time in clock ticks after boot, read when the process was opened; `None`
+    /// if it could not be read.
+    pub fn start_time(&self) -> Option<u64> {
+        self.start_time
+    }
+
     /// Returns the wait status of an exited process; `None` if it is not known. Linux 6.15 and
     /// later report it after the process was reaped. On other kernels it is known if it could be
     /// read before that.
@@ -144,12 +161,19 @@ impl Process {
     /// status. Returns after `REAP_TIMEOUT` at the latest, since some parents never reap, and at
     /// once on kernels that do not report the status.
     pub async fn wait_until_reaped(&self) {
-        let deadline = Instant::now() + REAP_TIMEOUT;
-        while matches!(sys::pidfd_exit_status(self.pidfd.get_ref()), Ok(None))
-            && Instant::now() < deadline
-        {
-            sleep(REAP_POLL).await;
-        }
+        let is_reported = || !matches!(sys::pidfd_exit_status(self.pidfd.get_ref()), Ok(None));
+        // Kernels that report the status also report the reaping, as a hangup (Linux 6.9).
+        let reaped = async {
+            while !is_reported() {
+                let Ok(mut ready) = self.pidfd.readable().await else { return };
+                if ready.ready().is_read_closed() {
+                    return;
+                }
+                ready.clear_ready();
+                // Again, for a reaping before the flag was cleared.
+            }
+        };
+        let _ = timeout(REAP_TIMEOUT, reaped).await;
     }
 
     /// Waits until the process has exited. Many parents reap it at the same moment: its wait status
@@ -190,6 +214,23 @@ mod tests {
         child.wait().unwrap();
         assert!(Process::open(pid).unwrap().is_none());
         assert!(identity.has_ended().unwrap() && ProcessIdentity::of(pid).is_none());
+    }
+
+    #[tokio::test]
+    async fn waiting_for_the_parent_ends_when_it_reaps_the_process() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Process::open(child.id() as i32).unwrap().unwrap();
+        process.wait_for_exit().await;
+        let reports_status = sys::pidfd_exit_status(process.pidfd.get_ref()).is_ok();
+        let limit = REAP_TIMEOUT / 10;
+        let waited = timeout(limit, process.wait_until_reaped()).await;
+        assert_eq!(waited.is_err(), reports_status, "the process is a zombie");
+        let reaped = async {
+            tokio::task::yield_now().await;
+            child.wait().unwrap();
+        };
+        let both = async { tokio::join!(process.wait_until_reaped(), reaped) };
+        assert!(timeout(limit, both).await.is_ok());
     }
 
     #[tokio::test]

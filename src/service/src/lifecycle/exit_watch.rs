@@ -48,13 +48,14 @@ impl Service {
         tokio::spawn(async move {
             let process = match opened {
                 Ok(process) => process,
-                Err(error) => service.open_later(&container, pid, error).await,
+                Err(error) => Box::pin(service.open_later(&container, pid, error)).await,
             };
             if let Some(process) = process {
                 process.wait_for_exit().await;
                 process.wait_until_reaped().await;
             }
-            service.on_exited(&container, pid).await;
+            // Boxed, because there is a task for each container, and most of them only wait.
+            Box::pin(service.on_exited(&container, pid)).await;
         });
     }
 
@@ -84,11 +85,20 @@ impl Service {
             }
         };
         let Some(process) = Process::open(pid)? else { return Ok(None) };
-        // The start time is compared after the pidfd is open. If it is equal, the pidfd refers to
+        // The start time was read after the pidfd was open. If it is equal, the pidfd refers to
         // the recorded process, and not to a later one with the same pid.
-        let Some(stat) = ProcessStat::of(pid)?.filter(is_first) else { return Ok(None) };
+        let start_time = match process.start_time() {
+            Some(start_time) => start_time,
+            None => match ProcessStat::of(pid)? {
+                Some(stat) => stat.start_time,
+                None => return Ok(None),
+            },
+        };
+        if record.start_time.is_some_and(|recorded| recorded != start_time) {
+            return Ok(None);
+        }
         if record.start_time.is_none() {
-            self.registry.change(container, |r| r.start_time = Some(stat.start_time));
+            self.registry.change(container, |r| r.start_time = Some(start_time));
         }
         Ok(Some(container.set_process(process, permit)))
     }

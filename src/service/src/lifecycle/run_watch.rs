@@ -57,7 +57,7 @@ impl Service {
             }
             let _lock = service.locks.container(container.key()).await;
             if service.registry.contains(&container) {
-                service.reconcile(&container).await;
+                Box::pin(service.reconcile(&container)).await;
             }
         });
     }
