@@ -88,24 +88,21 @@ impl Service {
         pid: Option<i32>,
         if_not_effective: IfNotEffective,
     ) -> Result<(), Error> {
-        // Also completes what could not be read when the process became known.
-        if let Some(pid) = pid.or(container.record().pid) {
-            self.registry.change(container, |r| r.set_process(pid));
-        }
+        // Also completes what could not be read when the process became known. Written with the
+        // status: an nrid that finds a record without it asks the runtime for the process.
+        let has_new_process =
+            pid.or(container.record().pid).is_some_and(|pid| container.set_first_process(pid));
         self.resource_manager.enforce_created(container, if_not_effective)?;
         // Read and write in one step: a snapshot may set the status to running meanwhile, without
         // the container lock, and the status must not decrease.
-        self.registry.change(container, |r| r.status = r.status.max(ContainerStatus::Created));
+        self.registry.change_if(container, |r| r.set_created() | has_new_process);
         Ok(())
     }
 
     /// The second half of [`Service::on_created`]: watches the process and notifies plugins.
     pub async fn announce_created(self: &Arc<Self>, container: &Arc<Container>, pid: Option<i32>) {
-        let record = self.registry.change(container, |r| {
-            if let Some(pid) = pid {
-                r.set_process(pid);
-            }
-        });
+        let set_process = |r: &mut Record| pid.is_some_and(|pid| r.set_process(pid));
+        let record = self.registry.change_if(container, set_process);
         // `exists` marks the container as present, which the search for vanished containers needs.
         container.exists().await;
         self.watch(container);
@@ -162,7 +159,7 @@ impl Service {
 
     /// The first part of [`Service::on_running`]. Afterwards the wrapper can get its reply.
     pub fn confirm_running(&self, container: &Container) {
-        self.registry.change(container, Record::set_running);
+        self.registry.change_if(container, Record::set_running);
     }
 
     /// Any -> Stopped: notifies plugins that the first process has ended.

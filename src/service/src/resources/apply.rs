@@ -193,7 +193,7 @@ impl ResourceManager {
             return record;
         }
         match record.runtime.pid(&record.key.id).await {
-            Some(pid) => self.registry.change(container, |r| r.set_process(pid)),
+            Some(pid) => self.registry.change_if(container, |r| r.set_process(pid)),
             None => record,
         }
     }

@@ -140,6 +140,11 @@ impl Container {
         self.lock_record().status
     }
 
+    /// Records the first process, in memory only. Returns whether anything was not known yet.
+    pub fn set_first_process(&self, pid: i32) -> bool {
+        Arc::make_mut(&mut self.lock_record()).set_process(pid)
+    }
+
     /// Records that plugins have agreed to the start of a created container. If the runtime then
     /// fails to start the container, the start may be repeated, and plugins receive no second
     /// request.

@@ -182,13 +182,18 @@ impl Record {
             "created" if self.status == ContainerStatus::Creating => {
                 self.status = ContainerStatus::Created;
             }
-            "running" | "paused" => self.set_running(),
+            "running" | "paused" => {
+                self.set_running();
+            }
             _ => {}
         }
     }
 
-    /// Records the first process of a created container, and the process's control groups.
-    pub fn set_process(&mut self, pid: i32) {
+    /// Records the first process of a created container, and the process's control groups. Returns
+    /// whether anything was not known yet.
+    pub fn set_process(&mut self, pid: i32) -> bool {
+        let is_known = |r: &Self| (r.pid, r.start_time.is_some(), r.cgroups.is_some());
+        let known_before = is_known(self);
         if self.pid != Some(pid) {
             self.pid = Some(pid);
             self.start_time = None;
@@ -202,14 +207,24 @@ impl Record {
         if self.cgroups.is_none() {
             self.cgroups = location::membership(pid);
         }
+        is_known(self) != known_before
     }
 
-    /// Records that the first process runs.
-    pub fn set_running(&mut self) {
-        if self.status < ContainerStatus::Running {
+    /// Records that the first process runs. Returns whether that was not known yet.
+    pub fn set_running(&mut self) -> bool {
+        let is_new = self.status < ContainerStatus::Running;
+        if is_new {
             self.status = ContainerStatus::Running;
             self.container.started_at = now();
         }
+        is_new
+    }
+
+    /// Records that the runtime has created the container. Returns whether that was not known yet.
+    pub fn set_created(&mut self) -> bool {
+        let is_new = self.status < ContainerStatus::Created;
+        self.status = self.status.max(ContainerStatus::Created);
+        is_new
     }
 
     /// Records that the first process has ended, with its wait status if that is known.

@@ -125,8 +125,23 @@ impl Registry {
     /// Changes a record, in memory and on disk, and returns it. A failed write is logged and
     /// retried later; the change stays in memory, because it has happened on the host already.
     pub fn change(&self, container: &Container, change: impl FnOnce(&mut Record)) -> Arc<Record> {
+        self.change_if(container, |record| {
+            change(record);
+            true
+        })
+    }
+
+    /// Changes a record as [`Registry::change`] does, if `change` returns that there is something
+    /// to write.
+    pub fn change_if(
+        &self,
+        container: &Container,
+        change: impl FnOnce(&mut Record) -> bool,
+    ) -> Arc<Record> {
         let mut record = container.lock_record();
-        change(Arc::make_mut(&mut record));
+        if !change(Arc::make_mut(&mut record)) {
+            return record.clone();
+        }
         // Written under the lock, so that an older version of the record does not overwrite a newer
         // version.
         if let Err(error) = self.save(container, &record) {

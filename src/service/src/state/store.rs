@@ -104,14 +104,17 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|bytes| {
-        // A killed nrid may have left its temporary file. That file is removed and not reused,
-        // because it could be a symbolic link.
-        match fs::remove_file(&temporary) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file = match options.open(&temporary) {
+            // A killed nrid may have left its temporary file. That file is removed and not reused,
+            // because it could be a symbolic link.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&temporary)?;
+                options.open(&temporary)?
+            }
+            opened => opened?,
+        };
         io::Write::write_all(&mut file, &bytes)?;
         fs::rename(&temporary, path)
     });
