@@ -8,12 +8,16 @@
 
 mod event;
 mod field;
+mod field_table;
 mod optional;
+mod packed;
 mod plugin;
 mod removal;
 mod resource_field;
 
 mod generated {
+    #[rustfmt::skip]
+    pub(crate) mod fields;
     #[allow(missing_docs, unreachable_pub, rust_2018_idioms, unsafe_code)]
     #[allow(clippy::all, clippy::unwrap_used)]
     #[rustfmt::skip]
@@ -28,6 +32,7 @@ pub mod proto {
 pub use event::{EventMask, UnknownEvents};
 pub use field::{FieldKind, field_kind};
 pub use optional::{Optional, opt};
+pub use packed::{Packable, Packed};
 pub use plugin::{InvalidPlugin, PluginId, PluginIndex, PluginName};
 pub use removal::{Marked, removal_key};
 pub use resource_field::{

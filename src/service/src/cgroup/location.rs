@@ -4,13 +4,12 @@
 use crate::host::{hierarchies, proc};
 use nri_cgroup::{CgroupDirs, Controller, configured_path};
 use std::{
-    collections::HashMap,
     fs,
     path::{Component, Path, PathBuf},
 };
 
 /// Annotation of crun that names the cgroup of the container below its systemd scope.
-const SUBGROUP_ANNOTATION: &str = "run.oci.systemd.subgroup";
+pub const SUBGROUP_ANNOTATION: &str = "run.oci.systemd.subgroup";
 
 /// Name of the cgroup below the systemd scope if a container lacks [`SUBGROUP_ANNOTATION`].
 const DEFAULT_SUBGROUP: &str = "container";
@@ -21,15 +20,10 @@ pub fn membership(pid: i32) -> Option<String> {
 }
 
 /// Returns the directories of a container whose first process had this `membership` when it was
-/// created. `path` and `annotations` are the container's; `systemd`: its runtime uses the systemd
-/// cgroup driver.
-pub fn locate(
-    membership: &str,
-    path: &str,
-    systemd: bool,
-    annotations: &HashMap<String, String>,
-) -> CgroupDirs {
-    let expected = expected(membership, path, systemd, annotations);
+/// created. `path` is the container's; `systemd`: its runtime uses the systemd cgroup driver;
+/// `subgroup`: the value of its [`SUBGROUP_ANNOTATION`].
+pub fn locate(membership: &str, path: &str, systemd: bool, subgroup: Option<&str>) -> CgroupDirs {
+    let expected = expected(membership, path, systemd, subgroup);
     CgroupDirs::of_process(&hierarchies::mounted(), membership, expected.as_deref())
 }
 
@@ -38,7 +32,7 @@ fn expected(
     membership: &str,
     path: &str,
     systemd: bool,
-    annotations: &HashMap<String, String>,
+    subgroup: Option<&str>,
 ) -> Option<PathBuf> {
     let scope = configured_path(path, systemd)?;
     if !systemd {
@@ -46,7 +40,7 @@ fn expected(
     }
     // In cgroup v2, crun makes a group below the scope for the process and for the limits that
     // crun does not pass to systemd.
-    let subgroup = match annotations.get(SUBGROUP_ANNOTATION) {
+    let subgroup = match subgroup {
         Some(name) => subgroup_name(name).map(|name| scope.join(name)),
         None => Some(scope.join(DEFAULT_SUBGROUP)),
     };
@@ -127,9 +121,7 @@ mod tests {
             (Some("x/."), "x", ""),
         ] {
             let membership = format!("0::{scope}/{below}\n");
-            let annotations = value.map(|v| (SUBGROUP_ANNOTATION.to_owned(), v.to_owned()));
-            let found =
-                super::expected(&membership, path, true, &annotations.into_iter().collect());
+            let found = super::expected(&membership, path, true, value);
             assert_eq!(found, Some(Path::new(scope).join(expected)), "{value:?}");
         }
     }

@@ -57,7 +57,7 @@ async fn verify(container: &Container) -> Verified {
     let record = container.record();
     let mut verified = Verified {
         id: record.key.id.clone(),
-        name: record.container.name.clone(),
+        name: record.container.text(&["name"]).to_owned(),
         engine: record.engine.name.clone(),
         ..Verified::default()
     };

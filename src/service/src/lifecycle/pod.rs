@@ -19,8 +19,9 @@ impl Service {
     /// A plugin refuses. Plugins that received the request are notified of the pod's removal.
     pub async fn run_pod(&self, pod: PodRecord) -> Result<(), AdaptError> {
         let pod = PodRecord { status: PodStatus::Running, ..pod };
-        let request = pod_request!(RunPodSandboxRequest, pod.sandbox.clone());
-        let (context, sandbox) = (self.request_context(), pod.sandbox.clone());
+        let sandbox = pod.sandbox.get();
+        let request = pod_request!(RunPodSandboxRequest, sandbox.clone());
+        let context = self.request_context();
         let commit = async || self.registry.pods.set(pod);
         let result = self.adaptation.run_pod_sandbox(request, &context, commit).await;
         if result.is_err() {
@@ -48,7 +49,7 @@ impl Service {
         else {
             return;
         };
-        let request = pod_request!(StopPodSandboxRequest, pod.sandbox);
+        let request = pod_request!(StopPodSandboxRequest, pod.sandbox.get());
         let commit = async || {
             self.registry.pods.change(id, |pod| pod.status = PodStatus::Stopped);
         };
@@ -83,13 +84,13 @@ impl Service {
         if pod.status == PodStatus::New {
             return self.registry.pods.remove(id);
         }
-        let request = pod_request!(RemovePodSandboxRequest, pod.sandbox);
+        let request = pod_request!(RemovePodSandboxRequest, pod.sandbox.get());
         self.adaptation.remove_pod_sandbox(request, async || self.registry.pods.remove(id)).await;
     }
 
     /// Returns the container's pod, if the container holds the pod's namespaces.
     fn pod_of_holder(&self, record: &Record) -> Option<PodRecord> {
-        let is_holder = record.sandbox || record.pod_id == record.container.id;
+        let is_holder = record.sandbox || record.pod_id == record.nri_id();
         self.registry.pods.get(&record.pod_id).filter(|_| is_holder)
     }
 
@@ -97,21 +98,23 @@ impl Service {
     pub(super) fn set_pod_process(&self, record: &Record) {
         if self.pod_of_holder(record).is_some() {
             let pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
-            self.registry.pods.change(&record.pod_id, |pod| pod.sandbox.pid = pid);
+            self.registry.pods.change(&record.pod_id, |pod| pod.sandbox.change(|p| p.pid = pid));
         }
     }
 
     /// Records the pod's IP addresses. Engines connect the network before a start.
     pub(super) async fn set_pod_addresses(&self, record: &Record) {
         let Some((pod, pid)) = self.pod_of_holder(record).zip(record.pid) else { return };
-        let has_own_network =
-            record.container.linux.namespaces.iter().any(|n| n.type_ == "network");
-        if !has_own_network || !pod.sandbox.ips.is_empty() {
+        if !pod.sandbox.text(&["ips"]).is_empty() {
+            return;
+        }
+        let namespaces = &record.container.get().linux.namespaces;
+        if !namespaces.iter().any(|n| n.type_ == "network") {
             return;
         }
         let ips = network::addresses(pid).await;
         if !ips.is_empty() {
-            self.registry.pods.change(&record.pod_id, |pod| pod.sandbox.ips = ips);
+            self.registry.pods.change(&record.pod_id, |pod| pod.sandbox.change(|p| p.ips = ips));
         }
     }
 }

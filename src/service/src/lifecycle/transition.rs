@@ -179,7 +179,7 @@ impl Service {
             set_stopped();
             return self.stop_pod(&record.pod_id).await;
         }
-        let (pod, _) = self.registry.messages(container);
+        let pod = self.registry.pod_message(&record);
         let mut stopped = Record::clone(&record);
         stopped.set_stopped(status, oom_killed);
         let request = container_request!(StopContainerRequest, pod, stopped.message());
@@ -205,7 +205,7 @@ impl Service {
     pub async fn on_removed(&self, container: &Container) {
         self.on_stopped(container).await;
         let record = container.record();
-        let _claim = self.claims.claim_existing(&record.container.id, &record.key);
+        let _claim = self.claims.claim_existing(record.nri_id(), &record.key);
         container.set_runtime_progress(RuntimeProgress::Deleted);
         self.restore_config(&record).await;
         if record.sandbox {

@@ -34,7 +34,7 @@ pub struct Leftover {
 pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover {
     let record = container.record();
     let Some(update) = record.pending_update.clone() else { return Leftover::default() };
-    let [before, after] = [&record.effective, &update.effective.resources];
+    let [before, after] = [&*record.effective, &update.effective.resources];
     let by_runtime = changed(&runtime_part(before), &runtime_part(after));
     let has_no_runtime_part = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
     let was_made = match (has_no_runtime_part, update.caller) {
@@ -67,9 +67,9 @@ fn is_effective(record: &Record, resources: &Value, part: &Value) -> bool {
 /// Records the resources of a sandbox container as those of its pod.
 pub fn set_pod_resources(registry: &Registry, record: &Record) {
     if record.sandbox {
-        let resources = record.container.linux.resources.clone();
+        let resources = record.container.get().linux.unwrap_or_default().resources;
         registry.pods.change(&record.pod_id, |pod| {
-            pod.sandbox.linux.mut_or_insert_default().resources = resources
+            pod.sandbox.change(|pod| pod.linux.mut_or_insert_default().resources = resources)
         });
     }
 }

@@ -163,7 +163,7 @@ impl ResourceManager {
             &changed(&record.effective, &wanted.resources),
         );
         let pending = PendingUpdate {
-            requested: record.requested.clone(),
+            requested: Value::clone(&record.requested),
             effective: wanted.clone(),
             owners,
             caller: None,

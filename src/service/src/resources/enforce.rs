@@ -159,8 +159,8 @@ impl ResourceManager {
         if !drift.is_empty() {
             return Err(ResourceError::NotEffective(drift));
         }
-        let is_unknown = record.cgroup().is_none_or(|dirs| dirs.dirs().is_empty());
-        if is_unknown && has_resources_of_plugins(record, wanted) {
+        let is_unknown = || record.cgroup().is_none_or(|dirs| dirs.dirs().is_empty());
+        if has_resources_of_plugins(record, wanted) && is_unknown() {
             return Err(ResourceError::UnknownCgroup);
         }
         Ok(())

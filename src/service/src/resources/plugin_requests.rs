@@ -38,7 +38,7 @@ impl ContainerManager for ResourceManager {
         // Add pods that plugins were notified of and that have no container yet.
         for pod in self.registry.pods.all() {
             if pod.status == PodStatus::Running {
-                add(&mut snapshot, pod.sandbox);
+                add(&mut snapshot, pod.sandbox.get());
             }
         }
         snapshot
@@ -96,6 +96,7 @@ mod tests {
         registry::Registry,
         store::Store,
     };
+    use nri_api::Packed;
     use nri_config::Config;
     use std::sync::Arc;
 
@@ -110,6 +111,7 @@ mod tests {
             ("new", PodStatus::New),
         ] {
             let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
+            let sandbox = Packed::new(&sandbox);
             registry.pods.set(PodRecord { sandbox, kind: PodKind::SingleContainer, status });
         }
         let external = Arc::new(ExternalPlugins::load(dir.path()));

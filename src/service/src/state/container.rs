@@ -51,7 +51,7 @@ impl ContainerNames {
     fn of(record: &Record) -> Self {
         Self {
             key: record.key.clone(),
-            nri_id: record.container.id.clone(),
+            nri_id: record.nri_id().to_owned(),
             pod_id: record.pod_id.clone(),
             hook_name: record.key.hook_name(record.incarnation),
             bundle: record.bundle.identity,

@@ -145,7 +145,7 @@ mod tests {
         ] {
             let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
             record.key = ContainerKey { root: root.into(), id: id.to_owned() };
-            record.container.id = nri_id.to_owned();
+            record.container.change(|container| container.id = nri_id.to_owned());
             index.insert(Container::new(record));
         }
         let names = |found: Vec<Arc<Container>>| {

@@ -1,20 +1,17 @@
 //! (De)serialization of protobuf messages inside JSON records, for `#[serde(with = "json")]`.
 
-use protobuf::MessageFull;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
-use serde_json::value::RawValue;
+use nri_api::{Packable, Packed};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub(super) fn serialize<M: MessageFull, S: Serializer>(
+pub(super) fn serialize<M: Packable, S: Serializer>(
     message: &M,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let text = protobuf_json_mapping::print_to_string(message).map_err(ser::Error::custom)?;
-    RawValue::from_string(text).map_err(ser::Error::custom)?.serialize(serializer)
+    Packed::new(message).serialize(serializer)
 }
 
-pub(super) fn deserialize<'de, M: MessageFull, D: Deserializer<'de>>(
+pub(super) fn deserialize<'de, M: Packable, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<M, D::Error> {
-    let text = Box::<RawValue>::deserialize(deserializer)?;
-    protobuf_json_mapping::parse_from_str(text.get()).map_err(de::Error::custom)
+    Ok(Packed::deserialize(deserializer)?.get())
 }

@@ -1,7 +1,6 @@
 //! The record of a pod, in memory and on disk.
 
-use crate::state::json;
-use nri_api::proto::PodSandbox;
+use nri_api::{Packed, proto::PodSandbox};
 use serde::{Deserialize, Serialize};
 
 /// Kind of a pod, which decides when the pod ends.
@@ -33,7 +32,7 @@ pub enum PodStatus {
 #[serde(from = "OnDisk", into = "OnDisk")]
 pub struct PodRecord {
     /// The pod in messages to plugins.
-    pub sandbox: PodSandbox,
+    pub sandbox: Packed<PodSandbox>,
     /// Kind of the pod, which decides when it ends.
     pub kind: PodKind,
     /// Status as plugins know it.
@@ -44,13 +43,19 @@ pub struct PodRecord {
 /// container, `told_run` and `told_stop` are notifications of plugins.
 #[derive(Serialize, Deserialize)]
 struct OnDisk {
-    #[serde(with = "json")]
-    sandbox: PodSandbox,
+    sandbox: Packed<PodSandbox>,
     real: bool,
     #[serde(default)]
     shared: bool,
     told_run: bool,
     told_stop: bool,
+}
+
+impl PodRecord {
+    /// Returns the pod's id.
+    pub fn id(&self) -> &str {
+        self.sandbox.text(&["id"])
+    }
 }
 
 impl From<OnDisk> for PodRecord {
@@ -104,10 +109,10 @@ mod tests {
                 PodStatus::Stopped,
             ),
         ] {
-            let text = format!(r#"{{"sandbox":{{"id": "p1"}},{flags}}}"#);
+            let text = format!(r#"{{"sandbox":{{"id":"p1"}},{flags}}}"#);
             let record: PodRecord = serde_json::from_str(&text).unwrap();
             assert_eq!((record.kind, record.status), (kind, status), "{text}");
-            assert_eq!(record.sandbox.id, "p1");
+            assert_eq!(record.id(), "p1");
             assert_eq!(serde_json::to_string(&record).unwrap(), text);
         }
         let old = r#"{"sandbox":{},"real":false,"told_run":true,"told_stop":false}"#;

@@ -48,7 +48,7 @@ impl Drop for PodReservation {
 impl Pods {
     /// Creates the list from records that were read from disk.
     pub(super) fn new(store: Store, records: Vec<PodRecord>, write_failed: Arc<Notify>) -> Self {
-        let records = records.into_iter().map(|p| (p.sandbox.id.clone(), p)).collect();
+        let records = records.into_iter().map(|p| (p.id().to_owned(), p)).collect();
         Self {
             store,
             records: Mutex::new(records),
@@ -66,7 +66,7 @@ impl Pods {
     /// Returns all pods, in the order of their ids.
     pub fn all(&self) -> Vec<PodRecord> {
         let mut all: Vec<_> = lock(&self.records).values().cloned().collect();
-        all.sort_by(|a, b| a.sandbox.id.cmp(&b.sandbox.id));
+        all.sort_by(|a, b| a.id().cmp(b.id()));
         all
     }
 
@@ -74,7 +74,7 @@ impl Pods {
     pub fn set(&self, pod: PodRecord) {
         let mut records = lock(&self.records);
         self.save(&pod);
-        records.insert(pod.sandbox.id.clone(), pod);
+        records.insert(pod.id().to_owned(), pod);
     }
 
     /// Changes a pod, if it exists; returns its new record.
@@ -120,7 +120,7 @@ impl Pods {
     /// does not overwrite a newer version.
     fn save(&self, pod: &PodRecord) {
         if let Err(error) = self.try_save(pod) {
-            tracing::error!(%error, pod = pod.sandbox.id, "cannot write the record, retried later");
+            tracing::error!(%error, pod = pod.id(), "cannot write the record, retried later");
         }
     }
 
@@ -128,8 +128,8 @@ impl Pods {
         let saved = self.store.save_pod(pod);
         let mut unsaved = lock(&self.unsaved);
         if saved.is_ok() {
-            unsaved.remove(&pod.sandbox.id);
-        } else if unsaved.insert(pod.sandbox.id.clone()) {
+            unsaved.remove(pod.id());
+        } else if unsaved.insert(pod.id().to_owned()) {
             self.write_failed.notify_one();
         }
         saved

@@ -11,14 +11,14 @@ use crate::{
     },
     state::{json, key::ContainerKey, status::ContainerStatus},
 };
-use nri_api::opt;
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
+use nri_api::{Packed, opt};
 use nri_cgroup::CgroupDirs;
 use nri_host::sha256 as digest;
 use protobuf::{Enum, MessageField};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// Exit code of a container whose wait status is not known, the same as in containerd: plugins must
 /// not take a crash for a success.
@@ -106,17 +106,16 @@ pub struct Record {
     /// The bundle.
     pub bundle: BundleRecord,
     /// The container in messages to plugins; its `id` may differ from the key's.
-    #[serde(with = "json")]
-    pub container: proto::Container,
+    pub container: Packed<proto::Container>,
     /// Owners of the resource fields.
     #[serde(with = "json")]
     pub owners: FieldOwners,
     /// `linux.resources` as the engine last requested them.
-    #[serde(rename = "asked")]
-    pub requested: Value,
-    /// Effective `linux.resources`.
-    #[serde(rename = "in_force")]
-    pub effective: Value,
+    #[serde(rename = "asked", with = "shared")]
+    pub requested: Arc<Value>,
+    /// Effective `linux.resources`; shared with `requested` if no plugin has set any.
+    #[serde(rename = "in_force", with = "shared")]
+    pub effective: Arc<Value>,
     /// The update in progress. The next `nrid` determines whether it was made.
     #[serde(rename = "pending", default)]
     pub pending_update: Option<PendingUpdate>,
@@ -159,18 +158,28 @@ pub struct Eviction {
 impl Record {
     /// Returns the container with its current status, for messages to plugins.
     pub fn message(&self) -> proto::Container {
-        let mut container = self.container.clone();
+        let mut container = self.container.get();
         container.state = self.status.to_nri().into();
         container.pid = self.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
         container
     }
 
+    /// Returns the id by which plugins know the container.
+    pub fn nri_id(&self) -> &str {
+        self.container.text(&["id"])
+    }
+
+    /// Returns the time of the creation in messages to plugins.
+    pub fn created_at(&self) -> i64 {
+        self.container.number("created_at")
+    }
+
     /// Returns the container's control groups; `None` before its first process is known.
     pub fn cgroup(&self) -> Option<CgroupDirs> {
         let membership = self.cgroups.as_deref().filter(|text| !text.is_empty())?;
-        let path = &self.container.linux.cgroups_path;
-        let annotations = &self.container.annotations;
-        Some(location::locate(membership, path, self.runtime.uses_systemd(), annotations))
+        let path = self.container.text(&["linux", "cgroups_path"]);
+        let subgroup = self.container.entry("annotations", location::SUBGROUP_ANNOTATION);
+        Some(location::locate(membership, path, self.runtime.uses_systemd(), subgroup))
     }
 
     /// Updates the record with the output of the runtime's `state`.
@@ -215,7 +224,7 @@ impl Record {
         let is_new = self.status < ContainerStatus::Running;
         if is_new {
             self.status = ContainerStatus::Running;
-            self.container.started_at = now();
+            self.container.change(|container| container.started_at = now());
         }
         is_new
     }
@@ -230,24 +239,25 @@ impl Record {
     /// Records that the first process has ended, with its wait status if that is known.
     /// `oom_killed`: the kernel killed a process of the container because of its memory limit.
     pub fn set_stopped(&mut self, wait_status: Option<i32>, oom_killed: bool) {
-        self.container.finished_at = now();
         // A container whose creation failed has had no process.
         let has_run = self.pid.is_some() || self.status >= ContainerStatus::Created;
-        if let Some(status) = wait_status {
-            // The exit code that a shell reports.
-            let signal = status & 0x7f;
-            self.container.exit_code =
-                if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
-            let reason = if status == 0 { "Completed" } else { "Error" };
-            self.container.status_reason = reason.to_owned();
-        } else if has_run {
-            self.container.exit_code = UNKNOWN_EXIT_CODE;
-            self.container.status_reason = "Unknown".to_owned();
-            self.container.status_message = UNKNOWN_EXIT_MESSAGE.to_owned();
-        }
-        if oom_killed && wait_status != Some(0) {
-            self.container.status_reason = "OOMKilled".to_owned();
-        }
+        self.container.change(|container| {
+            container.finished_at = now();
+            if let Some(status) = wait_status {
+                // The exit code that a shell reports.
+                let signal = status & 0x7f;
+                container.exit_code = if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
+                let reason = if status == 0 { "Completed" } else { "Error" };
+                container.status_reason = reason.to_owned();
+            } else if has_run {
+                container.exit_code = UNKNOWN_EXIT_CODE;
+                container.status_reason = "Unknown".to_owned();
+                container.status_message = UNKNOWN_EXIT_MESSAGE.to_owned();
+            }
+            if oom_killed && wait_status != Some(0) {
+                container.status_reason = "OOMKilled".to_owned();
+            }
+        });
         self.status = ContainerStatus::Stopped;
         self.pid = None;
         self.start_time = None;
@@ -271,10 +281,12 @@ impl Record {
         let PendingUpdate { requested, effective, owners, .. } = update;
         let message = nri_spec::resources_to_nri(&effective.resources);
         self.pending_update = None;
-        self.requested = requested;
         self.owners = owners;
-        self.effective = effective.resources;
-        if let (Ok(resources), Some(linux)) = (message, self.container.linux.as_mut()) {
+        (self.requested, self.effective) = (requested.into(), effective.resources.into());
+        self.share_resources();
+        let Ok(resources) = message else { return };
+        self.container.change(|container| {
+            let Some(linux) = container.linux.as_mut() else { return };
             let old = linux.resources.take().unwrap_or_default();
             // Classes are no part of the OCI resources; the empty name removes a container from
             // its class.
@@ -288,18 +300,46 @@ impl Record {
                 ..resources
             })
             .into();
+        });
+    }
+
+    /// Shares the memory of requested and effective resources if they are equal.
+    pub fn share_resources(&mut self) {
+        if self.requested == self.effective {
+            self.effective = self.requested.clone();
         }
     }
 
     /// Whether plugins have set resources, which an update of the engine must not replace.
     pub fn has_plugin_resources(&self) -> bool {
-        self.requested != self.effective || self.has_owned_resources()
+        (!Arc::ptr_eq(&self.requested, &self.effective) && self.requested != self.effective)
+            || self.has_owned_resources()
     }
 
     /// Whether plugins own any resource field.
     pub fn has_owned_resources(&self) -> bool {
         let is_resource = |field: &i32| Field::from_i32(*field).is_some_and(nri_api::is_resource);
         self.owners.simple.keys().chain(self.owners.compound.keys()).any(is_resource)
+    }
+}
+
+/// (De)serialization of shared values.
+mod shared {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+    use std::sync::Arc;
+
+    pub(super) fn serialize<S: Serializer>(
+        value: &Arc<Value>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<Value>, D::Error> {
+        Value::deserialize(deserializer).map(Arc::new)
     }
 }
 
@@ -348,7 +388,8 @@ mod tests {
         let update = record.pending_update.as_ref().unwrap();
         assert_eq!(update.effective.resources["memory"]["limit"], 3);
         assert!(update.notify && update.caller == record.caller);
-        assert_eq!(serde_json::to_string(&record).unwrap(), EXAMPLE);
+        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(value(&serde_json::to_string(&record).unwrap()), value(EXAMPLE));
     }
 
     #[test]
@@ -376,7 +417,7 @@ mod tests {
             (0, true, 0, "Completed"),
         ] {
             record.set_stopped(Some(wait_status), oom_killed);
-            let container = &record.container;
+            let container = record.container.get();
             assert_eq!((container.exit_code, container.status_reason.as_str()), (code, reason));
         }
         for (status, oom_killed, code, reason) in [
@@ -388,7 +429,7 @@ mod tests {
             let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
             (record.status, record.pid) = (status, None);
             record.set_stopped(None, oom_killed);
-            let container = &record.container;
+            let container = record.container.get();
             let exit = (container.exit_code, container.status_reason.as_str());
             assert_eq!(exit, (code, reason), "{status:?}");
             assert_eq!(container.status_message.is_empty(), code == 0);

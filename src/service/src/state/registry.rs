@@ -38,9 +38,10 @@ impl Registry {
     /// read.
     pub fn load(store: Store) -> (Self, Vec<StoreError>) {
         let (mut records, mut broken) = store.containers();
+        records.iter_mut().for_each(Record::share_resources);
         let (pods, broken_pods) = store.pods();
         broken.extend(broken_pods);
-        records.sort_by_key(|record| record.container.created_at);
+        records.sort_by_key(Record::created_at);
         let mut containers = Index::default();
         records.into_iter().for_each(|record| containers.insert(Container::new(record)));
         let write_failed = Arc::<Notify>::default();
@@ -106,7 +107,7 @@ impl Registry {
     /// Returns all containers, oldest first.
     pub fn by_age(&self) -> Vec<Arc<Container>> {
         let mut all: Vec<_> =
-            self.all().into_iter().map(|c| (c.record().container.created_at, c)).collect();
+            self.all().into_iter().map(|c| (c.record().created_at(), c)).collect();
         all.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.key().cmp(y.key())));
         all.into_iter().map(|(_, container)| container).collect()
     }
@@ -278,7 +279,12 @@ impl Registry {
         {
             message.state = ContainerState::CONTAINER_PAUSED.into();
         }
-        (self.pods.get(&record.pod_id).map(|p| p.sandbox).unwrap_or_default(), message)
+        (self.pod_message(&record), message)
+    }
+
+    /// Returns the container's pod for a message to plugins.
+    pub fn pod_message(&self, record: &Record) -> PodSandbox {
+        self.pods.get(&record.pod_id).map(|pod| pod.sandbox.get()).unwrap_or_default()
     }
 }
 

@@ -11,6 +11,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Maximum number of threads that read records.
+const MAX_READERS: usize = 4;
+
+/// Number of records for which another thread is worth its start.
+const MIN_SHARE: usize = 200;
+
 /// The directories of the records.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -66,7 +72,7 @@ impl Store {
     /// # Errors
     /// Those of [`Store::save`].
     pub fn save_pod(&self, pod: &PodRecord) -> Result<(), StoreError> {
-        write(&self.pod_file(&pod.sandbox.id), pod)
+        write(&self.pod_file(pod.id()), pod)
     }
 
     /// Removes the record of a pod.
@@ -130,16 +136,40 @@ fn remove_temporary_files(dir: &Path) {
     }
 }
 
-fn read_all<T: DeserializeOwned>(dir: &Path) -> (Vec<T>, Vec<StoreError>) {
-    remove_temporary_files(dir);
-    let (mut found, mut broken) = (Vec::new(), Vec::new());
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        match fs::read(&path)
+fn read_all<T: DeserializeOwned + Send>(dir: &Path) -> (Vec<T>, Vec<StoreError>) {
+    let is_temporary = |path: &PathBuf| path.extension().is_none_or(|e| e != "json");
+    let paths = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let (temporary, paths): (Vec<_>, Vec<_>) = paths.partition(is_temporary);
+    for file in temporary {
+        let _ = fs::remove_file(file);
+    }
+    let read = |path: &PathBuf| {
+        fs::read(path)
             .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from))
-        {
+            .map_err(|source| StoreError { path: path.clone(), source })
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_READERS);
+    let share = paths.len().div_ceil(threads).max(MIN_SHARE);
+    let mut results: Vec<Result<T, StoreError>> = Vec::with_capacity(paths.len());
+    std::thread::scope(|scope| {
+        let mut shares = paths.chunks(share);
+        let first = shares.next().unwrap_or_default();
+        let others: Vec<_> = shares
+            .map(|share| scope.spawn(move || share.iter().map(read).collect::<Vec<_>>()))
+            .collect();
+        results.extend(first.iter().map(read));
+        for other in others {
+            match other.join() {
+                Ok(read) => results.extend(read),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    let (mut found, mut broken) = (Vec::with_capacity(results.len()), Vec::new());
+    for result in results {
+        match result {
             Ok(value) => found.push(value),
-            Err(source) => broken.push(StoreError { path, source }),
+            Err(error) => broken.push(error),
         }
     }
     (found, broken)

@@ -111,7 +111,11 @@ impl Service {
         let adjust = &outcome.adjust;
         let policy = self.resource_manager.policy();
         let sources = policy.classes.sources();
-        let classes = blocking(|| classes::Resolved::of(&adjust.linux.resources, &sources))?;
+        let resources = &adjust.linux.resources;
+        let classes = match resources.blockio_class.is_some() || resources.rdt_class.is_some() {
+            true => blocking(|| classes::Resolved::of(resources, &sources))?,
+            false => classes::Resolved::default(),
+        };
         for broken in devices.broken() {
             tracing::warn!(broken, "CDI specification ignored");
         }

@@ -26,7 +26,7 @@ impl Service {
         let draft = Arc::new(draft);
         let container = draft.container_message()?;
         let pod_id = draft.pod_id().to_owned();
-        let pod = self.registry.pods.get(&pod_id).map(|p| p.sandbox);
+        let pod = self.registry.pods.get(&pod_id).map(|p| p.sandbox.get());
         let pod = pod.unwrap_or_else(|| draft.pod_message());
         let request = CreateContainerRequest {
             pod: Some(pod.clone()).into(),
@@ -77,13 +77,14 @@ impl Service {
             );
         }
         let adjusted = self.adjust_checked(&draft, &outcome, &host?).await?;
-        let mut record = draft.record(adjusted.container.clone(), adjusted.changed.as_ref());
+        let mut record = draft.record(&adjusted.container, adjusted.changed.as_ref());
         record.pod_id = pod_id;
         record.hooked = adjusted.hooked;
         let owners = &outcome.owners.owners;
         record.owners = owners.get(&outcome.container.id).cloned().unwrap_or_default();
         let effective = adjusted.config.resources().cloned();
-        record.effective = effective.unwrap_or_else(|| serde_json::json!({}));
+        record.effective = Arc::new(effective.unwrap_or_else(|| serde_json::json!({})));
+        record.share_resources();
         let container = self.registry.insert(record)?;
         if let Err(error) = self.perform(&draft, &adjusted, &container, outcome).await {
             self.forget(&draft.key);

@@ -19,7 +19,7 @@ use crate::{
     },
     verb::request::VerbRequest,
 };
-use nri_api::proto;
+use nri_api::{Packed, proto};
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
@@ -243,9 +243,10 @@ impl Draft {
     }
 
     /// Builds the container's record. `written`: the `config.json` that replaces the engine's.
-    pub fn record(&self, container: proto::Container, written: Option<&Vec<u8>>) -> Record {
+    pub fn record(&self, container: &proto::Container, written: Option<&Vec<u8>>) -> Record {
         let original = || String::from_utf8_lossy(self.original_bytes()).into_owned();
         let requested = self.config.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
+        let requested = Arc::new(requested);
         Record {
             key: self.key.clone(),
             pod_id: self.identity.pod.id.clone(),
@@ -260,7 +261,7 @@ impl Draft {
                 written: written.map(digest),
                 link: written.and(self.link.clone()),
             },
-            container,
+            container: Packed::new(container),
             owners: proto::FieldOwners::default(),
             effective: requested.clone(),
             requested,

@@ -17,7 +17,10 @@ use crate::{
         request::VerbRequest,
     },
 };
-use nri_api::proto::{self, Event};
+use nri_api::{
+    Packed,
+    proto::{self, Event},
+};
 use nri_config::Mode;
 use nri_engine::Role;
 use nri_merge::validator;
@@ -167,7 +170,7 @@ impl Service {
             draft.config.annotation(annotation),
             draft.identity.annotations.get(annotation).map(String::as_str),
             draft.identity.pod.annotations.get(annotation).map(String::as_str),
-            pod.as_ref().and_then(|p| p.sandbox.annotations.get(annotation)).map(String::as_str),
+            pod.as_ref().and_then(|p| p.sandbox.entry("annotations", annotation)),
         ];
         values.into_iter().flatten().any(|value| value == "true").then(|| annotation.to_owned())
     }
@@ -175,7 +178,7 @@ impl Service {
     /// Waits for external plugins that were connected to the previous `nrid`, unless the pod
     /// tolerates missing plugins: a plugin in a container cannot connect before its container runs.
     async fn wait_for_external_plugins(&self, draft: &Draft) {
-        let pod = self.registry.pods.get(draft.pod_id()).map(|pod| pod.sandbox);
+        let pod = self.registry.pods.get(draft.pod_id()).map(|pod| pod.sandbox.get());
         let pod = pod.unwrap_or_else(|| draft.pod_message());
         let settings = self.settings();
         let annotation = &settings.config.default_validator.tolerate_missing_plugins_annotation;
@@ -192,8 +195,8 @@ impl Service {
     /// Adds a sandbox container and its pod. Plugins are notified of the pod when it starts.
     async fn add_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Error> {
         let container = draft.container_message()?;
-        let record = draft.record(container, None);
-        let sandbox = draft.pod_with(&record.container);
+        let record = draft.record(&container, None);
+        let sandbox = draft.pod_with(&container);
         // The removal of a previous sandbox's last container may remove the pod at the same time.
         let _lock = self.locks.pod(&sandbox.id).await;
         let id = sandbox.id.clone();
@@ -201,7 +204,11 @@ impl Service {
         // If containers of a previous sandbox have kept the pod, plugins know the pod already.
         let is_running = previous.as_ref().is_some_and(|pod| pod.status == PodStatus::Running);
         let status = if is_running { PodStatus::Running } else { PodStatus::New };
-        self.registry.pods.set(PodRecord { sandbox, kind: PodKind::Sandbox, status });
+        self.registry.pods.set(PodRecord {
+            sandbox: Packed::new(&sandbox),
+            kind: PodKind::Sandbox,
+            status,
+        });
         let saved =
             self.registry.pods.ensure_saved(&id).and_then(|()| self.registry.insert(record));
         if saved.is_err() {
@@ -228,6 +235,7 @@ impl Service {
             return Ok(());
         }
         let id = sandbox.id.clone();
+        let sandbox = Packed::new(&sandbox);
         self.run_pod(PodRecord { sandbox, kind, status: PodStatus::New }).await?;
         // Saved before the container's record: the next nrid needs the records of both.
         Ok(self.registry.pods.ensure_saved(&id)?)

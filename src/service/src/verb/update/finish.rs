@@ -20,7 +20,8 @@ impl Service {
         let Update { container, pending, .. } = &update;
         let notify = pending.notify;
         let (requested, owners) = (pending.requested.clone(), pending.owners.clone());
-        let record = Record { requested, owners, ..Record::clone(&container.record()) };
+        let record =
+            Record { requested: requested.into(), owners, ..Record::clone(&container.record()) };
         let mut enforced =
             self.resource_manager.enforce_strictly(&record, &pending.effective.resources);
         if let (Ok(()), Some((_, group))) = (&enforced, &pending.effective.rdt_class) {
@@ -50,7 +51,7 @@ impl Service {
     /// runtime has made it.
     pub(super) async fn resolve_update(&self, update: &Update) {
         let leftover = reconcile_update(&self.registry, &update.container);
-        if update.container.record().effective != update.pending.effective.resources {
+        if *update.container.record().effective != update.pending.effective.resources {
             return self.undo_update(update).await;
         }
         self.resource_manager.enforce_reconciled(&update.container, &leftover);

@@ -91,7 +91,7 @@ impl Service {
         let mut owners = record.owners.clone();
         // The engine owns the fields that it requested, unless a plugin replied with them.
         owners::assign(&mut owners, &requested.fields, None);
-        if let Some(new) = outcome.owners.owners.get(&record.container.id) {
+        if let Some(new) = outcome.owners.owners.get(record.nri_id()) {
             owners::merge(&mut owners, new);
         }
         let substitute = match outcome.touched || record.has_plugin_resources() {
@@ -227,8 +227,8 @@ impl Service {
             let before = merged(&record.effective, fields);
             let after = self.resource_manager.overlay(&before, own)?;
             let owners =
-                outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
-            let record = Record { effective: before, ..Record::clone(&record) };
+                outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
+            let record = Record { effective: before.into(), ..Record::clone(&record) };
             self.resource_manager.check_supported(&record, &after, &owners).await?;
         }
         let failed = self
