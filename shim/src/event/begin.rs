@@ -77,6 +77,7 @@ pub(crate) fn message(
         resources,
         flag: args.flag,
         hook: hook.map(|path| (&path).into()),
+        follow: matches!(verb, Verb::Start | Verb::Delete),
     }
 }
 

@@ -82,8 +82,9 @@ pub(crate) fn handle(
     match event.request(id, &args, &mut target)? {
         Decision::Bypass => Err(target.exec(call)),
         Decision::Proceed(substitute, mut client) => {
+            let becomes_runtime = verb.execs() || substitute.exec;
             event.substitute(substitute, &mut target)?;
-            if verb.execs() {
+            if becomes_runtime {
                 return Err(target.exec(call));
             }
             event.run_and_report(&target, &args, &mut client)

@@ -145,6 +145,10 @@ pub struct Begin {
     pub flag: bool,
     /// The hook program, absolute; `None` if it was not found.
     pub hook: Option<OsText>,
+    /// Whether the wrapper can become the runtime, so that `nrid` follows its process instead of
+    /// waiting for [`Request::Finished`]; see [`Substitute::exec`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
 }
 
 /// Replacements in the call of the real runtime.
@@ -154,6 +158,10 @@ pub struct Substitute {
     pub arguments: Option<Vec<OsText>>,
     /// Content of stdin.
     pub stdin: Option<String>,
+    /// Whether the wrapper is to become the runtime, without a report. Only in replies to requests
+    /// with [`Begin::follow`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exec: bool,
 }
 
 /// End of a verb.

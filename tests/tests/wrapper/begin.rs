@@ -178,6 +178,7 @@ fn arguments_and_stdin_are_substituted() {
         Request::Begin(_) => Reply::Proceed(Substitute {
             arguments: Some(texts(&["--resources", "-", "id"])),
             stdin: Some("{\"memory\":{}}".to_owned()),
+            exec: false,
         }),
         _ => Reply::Done,
     });
@@ -197,7 +198,7 @@ fn closed_stdin_is_substituted() {
     harness.fake.script(&always(json!({"stdin": true}))).unwrap();
     let _server = Server::start(&harness, |request| match request {
         Request::Begin(_) => {
-            Reply::Proceed(Substitute { arguments: None, stdin: Some("{}".to_owned()) })
+            Reply::Proceed(Substitute { stdin: Some("{}".to_owned()), ..Substitute::default() })
         }
         _ => Reply::Done,
     });
@@ -207,6 +208,25 @@ fn closed_stdin_is_substituted() {
             harness.through_shell(&harness.wrapper(), "exec 0<&-", &[verb, "id"]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         assert_eq!(harness.fake.calls()[0]["stdin"], "{}");
+    }
+}
+
+#[test]
+fn the_wrapper_becomes_the_runtime_if_nrid_follows_it() {
+    let harness = WrapperHarness::new();
+    harness.fake.script(&always(json!({"exit": 7}))).unwrap();
+    let server = Server::start(&harness, |request| match request {
+        Request::Begin(begin) => {
+            Reply::Proceed(Substitute { exec: begin.follow, ..Substitute::default() })
+        }
+        _ => Reply::Done,
+    });
+    for verb in ["start", "delete"] {
+        harness.fake.clear();
+        let output = harness.run(&["--root", "/r", verb, "id"]);
+        assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+        assert_eq!(argv(&harness.fake.calls()[0])[1..], ["--root", "/r", verb, "id"]);
+        assert_eq!(server.finished(), None, "{verb}");
     }
 }
 

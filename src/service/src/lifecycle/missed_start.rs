@@ -4,7 +4,7 @@
 use crate::{
     host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
     service::Service,
-    state::{container::Container, status::ContainerStatus},
+    state::{container::Container, record::Record, status::ContainerStatus},
 };
 use std::{io::ErrorKind, sync::Arc};
 
@@ -35,7 +35,8 @@ impl Service {
     }
 }
 
-async fn may_have_started(container: &Arc<Container>) -> bool {
+/// Whether a created container no longer waits for its start, as far as its runtime shows that.
+pub async fn may_have_started(container: &Arc<Container>) -> bool {
     // Most containers run, and need no look-up.
     if !waits_for_start(container) {
         return false;
@@ -50,6 +51,12 @@ fn waits_for_start(container: &Container) -> bool {
     matches!(container.status(), ContainerStatus::Created | ContainerStatus::Starting)
 }
 
+/// Whether the runtime of a container is one whose files show starts.
+pub fn shows_starts(record: &Record) -> bool {
+    let name = record.runtime.name();
+    FIFO_RUNTIMES.iter().any(|known| name.contains(known))
+}
+
 /// Whether a created container no longer waits for its start. False for containers of `run`, whose
 /// start is reported by our hook. Blocks while the file system of the runtime's root hangs.
 pub(super) fn may_have_started_now(container: &Container) -> bool {
@@ -57,8 +64,7 @@ pub(super) fn may_have_started_now(container: &Container) -> bool {
         return false;
     }
     let record = container.record();
-    let name = record.runtime.name();
-    if record.by_run || !FIFO_RUNTIMES.iter().any(|known| name.contains(known)) {
+    if record.by_run || !shows_starts(&record) {
         return false;
     }
     let dir = record.runtime.root().join(&record.key.id);

@@ -5,7 +5,7 @@
 
 pub mod config_restore;
 pub mod exit_watch;
-mod missed_start;
+pub mod missed_start;
 pub mod pod;
 pub mod reconcile;
 pub mod recovery;

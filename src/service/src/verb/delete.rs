@@ -4,8 +4,12 @@
 use crate::{
     channel::Channel,
     service::Service,
-    state::{container::Container, locks::LockGuard, status::RuntimeProgress},
-    verb::request::VerbRequest,
+    state::{
+        container::Container,
+        locks::LockGuard,
+        status::{ContainerStatus, RuntimeProgress},
+    },
+    verb::{follow::Outcome, request::VerbRequest},
 };
 use nri_control::{FrameError, Reply, Substitute};
 use std::{sync::Arc, time::Duration};
@@ -35,21 +39,39 @@ pub async fn serve(
     }
     let existed = container.exists().await;
     let deleting = container.start_delete();
-    let finished = channel.proceed(Substitute::default()).await;
+    let record = container.record();
+    // The engine may reuse the bundle when the runtime has ended, so `config.json` is restored
+    // before. That must not happen while the container runs, since the runtime may fail.
+    let is_bundle_free = record.bundle.written.is_none()
+        || (lock.is_some() && record.status == ContainerStatus::Stopped);
+    let follower = service.follow(channel, request, &record).filter(|_| is_bundle_free);
+    let is_followed = follower.is_some();
+    let succeeded = match follower {
+        Some(follower) => {
+            service.restore_config(&record).await;
+            follower.run(channel).await == Outcome::Succeeded
+        }
+        None => {
+            let finished = channel.proceed(Substitute::default()).await;
+            finished.is_some_and(|f| f.exit.success())
+        }
+    };
     drop(deleting);
     // `delete` fails after a `checkpoint`, which has already deleted the container. Therefore the
     // container also counts as deleted if the runtime does not have it.
-    let deleted = finished.is_some_and(|f| f.exit.success())
-        || !container.record().runtime.has(&key.id).await;
+    let deleted = succeeded || !container.record().runtime.has(&key.id).await;
     // If there was no container before the `delete`, but one is being created, the creation in
     // progress handles the container.
     if !deleted || (!existed && container.is_being_created().await.unwrap_or(true)) {
-        return channel.send(&Reply::Done).await;
+        return if is_followed { Ok(()) } else { channel.send(&Reply::Done).await };
     }
-    // The engine may reuse the bundle after the reply, and the id after the lock is released.
     container.set_runtime_progress(RuntimeProgress::Deleted);
-    service.restore_config(&container.record()).await;
-    let replied = channel.send(&Reply::Done).await;
+    let mut replied = Ok(());
+    if !is_followed {
+        // The engine may reuse the bundle after the reply, and the id after the lock is released.
+        service.restore_config(&container.record()).await;
+        replied = channel.send(&Reply::Done).await;
+    }
     match lock {
         Some(lock) => notify(service, &container, lock).await,
         None => {

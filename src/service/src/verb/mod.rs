@@ -4,6 +4,7 @@
 pub mod create;
 pub mod creation;
 pub mod delete;
+mod follow;
 pub mod hook;
 pub mod request;
 pub mod run;

@@ -4,10 +4,10 @@
 use crate::{
     channel::Channel,
     error::{Error, HostError},
-    lifecycle::transition::IfNotEffective,
+    lifecycle::{missed_start::may_have_started, transition::IfNotEffective},
     service::Service,
     state::{container::Container, status::ContainerStatus},
-    verb::request::VerbRequest,
+    verb::{follow::Outcome, request::VerbRequest},
 };
 use nri_control::{FrameError, Reply, Substitute};
 use std::sync::Arc;
@@ -29,6 +29,17 @@ pub async fn serve(
         Ok(true) => {}
         Ok(false) => return channel.send(&Reply::Bypass).await,
         Err(error) => return channel.send(&request.refuse(&error)).await,
+    }
+    if let Some(follower) = service.follow(channel, request, &container.record()) {
+        let started = match follower.run(channel).await {
+            Outcome::Succeeded => true,
+            Outcome::Failed => false,
+            Outcome::Unknown => may_have_started(&container).await,
+        };
+        if started {
+            service.on_running(&container);
+        }
+        return Ok(());
     }
     let started = match channel.proceed(Substitute::default()).await {
         Some(finished) => finished.exit.success(),

@@ -53,6 +53,7 @@ pub(crate) fn begin(node: &Node, verb: Verb, id: &str, runtime: &str) -> (Reply,
         resources: None,
         flag: false,
         hook: None,
+        follow: false,
     };
     let client = Client::connect(&node.socket()).unwrap();
     let dir = fs::File::open(bundle).unwrap();

@@ -50,6 +50,7 @@ fn create_with(node: &Node, id: &str, bundle: &Path, runtime: &Path) -> (Reply, 
         resources: None,
         flag: false,
         hook: None,
+        follow: false,
     };
     let client = Client::connect(&node.socket()).unwrap();
     client.set_timeout(Some(TIMEOUT)).unwrap();

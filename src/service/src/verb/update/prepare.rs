@@ -226,8 +226,7 @@ impl Service {
             let record = container.record();
             let before = merged(&record.effective, fields);
             let after = self.resource_manager.overlay(&before, own)?;
-            let owners =
-                outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
+            let owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
             let record = Record { effective: before.into(), ..Record::clone(&record) };
             self.resource_manager.check_supported(&record, &after, &owners).await?;
         }
@@ -278,7 +277,7 @@ impl Requested {
         arguments.extend(self.other_arguments.iter().cloned());
         arguments.push(OsText::from(id));
         let stdin = runtime_part(effective).to_string();
-        Substitute { arguments: Some(arguments), stdin: Some(stdin) }
+        Substitute { arguments: Some(arguments), stdin: Some(stdin), exec: false }
     }
 }
 
