@@ -38,6 +38,7 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
         "containers",
         "pods",
         "exec",
+        "spare",
         "control.sock",
         "nri.sock",
         "plugins",

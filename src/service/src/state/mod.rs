@@ -12,5 +12,6 @@ pub mod pod;
 pub mod pods;
 pub mod record;
 pub mod registry;
+mod spares;
 pub mod status;
 pub mod store;

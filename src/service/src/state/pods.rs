@@ -2,6 +2,7 @@
 
 use crate::state::{
     pod::PodRecord,
+    spares::Place,
     store::{Store, StoreError},
 };
 use std::{
@@ -73,7 +74,8 @@ impl Pods {
     /// Adds or replaces a pod.
     pub fn set(&self, pod: PodRecord) {
         let mut records = lock(&self.records);
-        self.save(&pod);
+        let place = if records.contains_key(pod.id()) { Place::Taken } else { Place::Empty };
+        self.save(&pod, place);
         records.insert(pod.id().to_owned(), pod);
     }
 
@@ -82,7 +84,7 @@ impl Pods {
         let mut records = lock(&self.records);
         let pod = records.get_mut(id)?;
         change(pod);
-        self.save(pod);
+        self.save(pod, Place::Taken);
         Some(pod.clone())
     }
 
@@ -101,7 +103,10 @@ impl Pods {
     pub fn ensure_saved(&self, id: &str) -> Result<(), StoreError> {
         let records = lock(&self.records);
         let is_unsaved = lock(&self.unsaved).contains(id);
-        records.get(id).filter(|_| is_unsaved).map_or(Ok(()), |pod| self.try_save(pod))
+        records
+            .get(id)
+            .filter(|_| is_unsaved)
+            .map_or(Ok(()), |pod| self.try_save(pod, Place::Taken))
     }
 
     /// Marks all pods as not on disk.
@@ -118,14 +123,14 @@ impl Pods {
 
     /// Writes a record. The caller has locked the records, so that an older version of the record
     /// does not overwrite a newer version.
-    fn save(&self, pod: &PodRecord) {
-        if let Err(error) = self.try_save(pod) {
+    fn save(&self, pod: &PodRecord, place: Place) {
+        if let Err(error) = self.try_save(pod, place) {
             tracing::error!(%error, pod = pod.id(), "cannot write the record, retried later");
         }
     }
 
-    fn try_save(&self, pod: &PodRecord) -> Result<(), StoreError> {
-        let saved = self.store.save_pod(pod);
+    fn try_save(&self, pod: &PodRecord, place: Place) -> Result<(), StoreError> {
+        let saved = self.store.save_pod(pod, place);
         let mut unsaved = lock(&self.unsaved);
         if saved.is_ok() {
             unsaved.remove(pod.id());

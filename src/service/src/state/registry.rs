@@ -8,6 +8,7 @@ use crate::{
         key::ContainerKey,
         pods::Pods,
         record::Record,
+        spares::Place,
         status::ContainerStatus,
         store::{Store, StoreError},
     },
@@ -117,7 +118,7 @@ impl Registry {
     /// # Errors
     /// The record cannot be written; then the container is not added.
     pub fn insert(&self, record: Record) -> Result<Arc<Container>, StoreError> {
-        self.store.save(&record)?;
+        self.store.save(&record, Place::Empty)?;
         let container = Container::new(record);
         lock(&self.containers).insert(container.clone());
         Ok(container)
@@ -175,7 +176,7 @@ impl Registry {
         if !self.contains(container) {
             return Ok(());
         }
-        let saved = self.store.save(record);
+        let saved = self.store.save(record, Place::Taken);
         let mut unsaved = lock(&self.unsaved);
         if saved.is_ok() {
             unsaved.remove(&record.key);

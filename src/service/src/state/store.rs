@@ -2,13 +2,19 @@
 //!
 //! The directory is a tmpfs on most hosts: records, like containers, do not outlive a boot.
 
-use crate::state::{key::ContainerKey, pod::PodRecord, record::Record};
+use crate::state::{
+    key::ContainerKey,
+    pod::PodRecord,
+    record::Record,
+    spares::{Place, Spares},
+};
 use nri_host::sha256 as digest;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Maximum number of threads that read records.
@@ -17,11 +23,15 @@ const MAX_READERS: usize = 4;
 /// Number of records for which another thread is worth its start.
 const MIN_SHARE: usize = 200;
 
+/// Directory of spare files.
+const SPARE_DIR: &str = "spare";
+
 /// The directories of the records.
 #[derive(Debug, Clone)]
 pub struct Store {
     containers: PathBuf,
     pods: PathBuf,
+    spares: Arc<Spares>,
 }
 
 /// Failure to read or write a record.
@@ -51,33 +61,34 @@ impl Store {
         // Temporary files in the other directories are removed when their records are read. The
         // directory of exec markers is never listed otherwise.
         remove_temporary_files(&create(nri_control::EXEC_DIR)?);
-        Ok(Self { containers: create(nri_control::RECORDS_DIR)?, pods: create("pods")? })
+        let spares = Arc::new(Spares::new(create(SPARE_DIR)?));
+        Ok(Self { containers: create(nri_control::RECORDS_DIR)?, pods: create("pods")?, spares })
     }
 
     /// Writes the record of a container.
     ///
     /// # Errors
     /// The record cannot be written, for example because the disk is full; the old record remains.
-    pub fn save(&self, record: &Record) -> Result<(), StoreError> {
-        write(&self.container_file(&record.key), record)
+    pub(super) fn save(&self, record: &Record, place: Place) -> Result<(), StoreError> {
+        self.write(self.container_file(&record.key), record, place)
     }
 
     /// Removes the record of a container.
     pub fn remove(&self, key: &ContainerKey) {
-        let _ = fs::remove_file(self.container_file(key));
+        self.spares.remove(&self.container_file(key));
     }
 
     /// Writes the record of a pod.
     ///
     /// # Errors
     /// Those of [`Store::save`].
-    pub fn save_pod(&self, pod: &PodRecord) -> Result<(), StoreError> {
-        write(&self.pod_file(pod.id()), pod)
+    pub(super) fn save_pod(&self, pod: &PodRecord, place: Place) -> Result<(), StoreError> {
+        self.write(self.pod_file(pod.id()), pod, place)
     }
 
     /// Removes the record of a pod.
     pub fn remove_pod(&self, id: &str) {
-        let _ = fs::remove_file(self.pod_file(id));
+        self.spares.remove(&self.pod_file(id));
     }
 
     /// Returns all records of containers, and an error for each file that cannot be read.
@@ -90,6 +101,12 @@ impl Store {
         read_all(&self.pods)
     }
 
+    fn write(&self, path: PathBuf, value: &impl Serialize, place: Place) -> Result<(), StoreError> {
+        let text = serde_json::to_vec(value).map_err(io::Error::from);
+        text.and_then(|text| self.spares.write(&path, &text, place))
+            .map_err(|source| StoreError { path, source })
+    }
+
     fn container_file(&self, key: &ContainerKey) -> PathBuf {
         self.containers.join(format!("{}.json", key.file_name()))
     }
@@ -97,10 +114,6 @@ impl Store {
     fn pod_file(&self, id: &str) -> PathBuf {
         self.pods.join(format!("{}.json", &digest(id.as_bytes())[..32]))
     }
-}
-
-fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
-    write_json(path, value).map_err(|source| StoreError { path: path.to_owned(), source })
 }
 
 /// Replaces a JSON file atomically.

@@ -1,0 +1,199 @@
+//! Files that were records, and that become records again. On a disk, a new file costs more than
+//! all else that a record needs: ext4 searches an inode that was not deleted a moment ago, and a
+//! rename over a file starts the writing of the new one to the disk.
+//!
+//! A spare file is empty but for one byte: it must not keep what a record said of a container that
+//! is gone, and ext4 writes a file that was empty to the disk when it is closed.
+
+use rustix::fs::{OFlags, RenameFlags, renameat_with};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// Maximum number of spare files: those of as many containers that are created at the same time.
+const MAX_SPARES: usize = 32;
+
+/// The spare files of the records, in a directory of their own.
+#[derive(Debug)]
+pub(super) struct Spares {
+    dir: PathBuf,
+    names: Mutex<Names>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    free: Vec<PathBuf>,
+    next: u64,
+}
+
+/// Whether a record is new, or replaces one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Empty,
+    Taken,
+}
+
+impl Spares {
+    /// Takes a directory for the spare files. Removes what is in it: files of the previous `nrid`.
+    pub(super) fn new(dir: PathBuf) -> Self {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        Self { dir, names: Mutex::default() }
+    }
+
+    /// Writes a file atomically.
+    ///
+    /// # Errors
+    /// The file cannot be written. The old file then remains.
+    pub(super) fn write(&self, path: &Path, bytes: &[u8], place: Place) -> io::Result<()> {
+        let spare = self.take();
+        let temporary = match &spare {
+            Some(spare) if refill(spare, bytes).is_ok() => spare.clone(),
+            // The spare file was removed, or the disk is full.
+            _ => {
+                let new = self.name();
+                create(&new, bytes).inspect_err(|_| drop(fs::remove_file(&new)))?;
+                new
+            }
+        };
+        if let Some(spare) = spare.filter(|spare| *spare != temporary) {
+            let _ = fs::remove_file(spare);
+        }
+        let put = || match place {
+            Place::Taken => exchange(&temporary, path),
+            Place::Empty => fs::rename(&temporary, path).map(|()| false),
+        };
+        if put().inspect_err(|_| drop(fs::remove_file(&temporary)))? {
+            self.keep(temporary);
+        }
+        Ok(())
+    }
+
+    /// Removes a file.
+    pub(super) fn remove(&self, path: &Path) {
+        if self.names().free.len() < MAX_SPARES {
+            let spare = self.name();
+            if fs::rename(path, &spare).is_ok() {
+                return self.keep(spare);
+            }
+        }
+        let _ = fs::remove_file(path);
+    }
+
+    /// Keeps a file in the directory as a spare one.
+    fn keep(&self, spare: PathBuf) {
+        let is_erased = open(&spare).and_then(|file| file.set_len(1)).is_ok();
+        let mut names = self.names();
+        if is_erased && names.free.len() < MAX_SPARES {
+            names.free.push(spare);
+        } else {
+            drop(names);
+            let _ = fs::remove_file(spare);
+        }
+    }
+
+    fn take(&self) -> Option<PathBuf> {
+        self.names().free.pop()
+    }
+
+    /// Returns a name that no file has.
+    fn name(&self) -> PathBuf {
+        let mut names = self.names();
+        names.next += 1;
+        self.dir.join(names.next.to_string())
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn open(spare: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(spare)
+}
+
+fn refill(spare: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A record is longer than what is left in the file.
+    open(spare)?.write_all(bytes)
+}
+
+fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Not reused: the file could be a symbolic link.
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
+/// Puts a file in the place of another one. Returns whether its name now is that of the other one.
+fn exchange(new: &Path, path: &Path) -> io::Result<bool> {
+    let cwd = rustix::fs::CWD;
+    match renameat_with(cwd, new, cwd, path, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        // There is no other file, or the file system cannot exchange files.
+        Err(_) => fs::rename(new, path).map(|()| false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn files_are_used_again_and_keep_nothing_of_their_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let spare_dir = dir.path().join("spare");
+        fs::create_dir(&spare_dir).unwrap();
+        fs::write(spare_dir.join("left"), "by a killed nrid").unwrap();
+        let spares = Spares::new(spare_dir.clone());
+        let sizes = || {
+            let files = fs::read_dir(&spare_dir).unwrap();
+            files.map(|file| file.unwrap().metadata().unwrap().len()).collect::<Vec<_>>()
+        };
+        assert!(sizes().is_empty());
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+        spares.write(&a, b"first", Place::Empty).unwrap();
+        let first = inode(&a);
+        spares.write(&a, b"longer second", Place::Taken).unwrap();
+        assert_eq!((fs::read(&a).unwrap(), sizes()), (b"longer second".to_vec(), vec![1]));
+        spares.write(&b, b"other", Place::Empty).unwrap();
+        assert_eq!((fs::read(&b).unwrap(), inode(&b)), (b"other".to_vec(), first));
+        spares.remove(&a);
+        spares.remove(&b);
+        assert!(!a.exists() && !b.exists());
+        assert_eq!(sizes(), [1, 1]);
+        // A file that is lost, as with the whole state directory, is made again.
+        for spare in fs::read_dir(&spare_dir).unwrap() {
+            fs::remove_file(spare.unwrap().path()).unwrap();
+        }
+        spares.write(&a, b"third", Place::Taken).unwrap();
+        assert_eq!(fs::read(&a).unwrap(), b"third");
+        assert_eq!(fs::metadata(&a).unwrap().mode() & 0o777, 0o600);
+        for n in 0..MAX_SPARES + 5 {
+            spares.write(&dir.path().join(n.to_string()), b"x", Place::Empty).unwrap();
+        }
+        (0..MAX_SPARES + 5).for_each(|n| spares.remove(&dir.path().join(n.to_string())));
+        assert_eq!(sizes().len(), MAX_SPARES);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let spares = Spares::new(dir.path().join("missing"));
+        let path = dir.path().join("a");
+        fs::write(&path, "old").unwrap();
+        assert!(spares.write(&path, b"new", Place::Taken).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        // Removed all the same.
+        spares.remove(&path);
+        assert!(!path.exists());
+    }
+}
