@@ -19,15 +19,6 @@ pub enum WireError {
     /// The connection is already open.
     #[error("connection {0} is already open")]
     AlreadyOpen(ConnId),
-    /// ttrpc could not serve the connection.
-    #[error("serving connection {conn} failed: {source}")]
-    Serve {
-        /// The connection.
-        conn: ConnId,
-        /// Error of ttrpc.
-        #[source]
-        source: ttrpc::Error,
-    },
 }
 
 /// Reason why a call to the peer failed.
@@ -80,42 +71,19 @@ impl CallError {
     }
 }
 
-/// Converts errors of ttrpc. The clients of this crate detect timeouts and add the cause of the
-/// trunk's end.
-impl From<ttrpc::Error> for CallError {
-    fn from(e: ttrpc::Error) -> Self {
-        match e {
-            ttrpc::Error::RpcStatus(s) => Self::from_status(s.code.value(), &s.message),
-            ttrpc::Error::Others(text) => Self::Malformed(text),
-            ttrpc::Error::Socket(_)
-            | ttrpc::Error::Nix(_)
-            | ttrpc::Error::LocalClosed
-            | ttrpc::Error::RemoteClosed
-            | ttrpc::Error::Eof => Self::Closed(None),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_ttrpc_are_converted_and_long_messages_cut() {
-        let check =
-            |e: ttrpc::Error, expect: &str| assert_eq!(CallError::from(e).to_string(), expect);
-        let status = |code, text: &str| ttrpc::Error::RpcStatus(ttrpc::get_status(code, text));
-        check(status(Code::UNIMPLEMENTED, "no such method"), "no such method (status 12)");
-        check(ttrpc::Error::Socket("early eof".into()), "connection closed");
-        check(ttrpc::Error::RemoteClosed, "connection closed");
-        check(ttrpc::Error::Others("bad wire type".into()), "malformed message: bad wire type");
-        let long = CallError::from(status(Code::NOT_FOUND, &"é".repeat(1 << 20))).to_string();
+    fn long_messages_of_the_peer_are_cut() {
+        let long = CallError::from_status(5, &"é".repeat(1 << 20)).to_string();
         assert!(
             long.len() < MAX_PEER_MESSAGE + 32 && long.ends_with("é… (cut) (status 5)"),
             "{}",
             long.len()
         );
-        assert!(CallError::from(status(Code::UNIMPLEMENTED, "")).is_unimplemented());
-        assert!(!CallError::from(status(Code::NOT_FOUND, "")).is_unimplemented());
+        assert!(CallError::from_status(12, "").is_unimplemented());
+        assert!(!CallError::from_status(5, "").is_unimplemented());
     }
 }

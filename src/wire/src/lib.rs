@@ -19,7 +19,7 @@ pub use rpc::client::{PluginClient, RuntimeClient};
 pub use rpc::ends::{PluginEnd, RuntimeEnd};
 pub use rpc::message::{Message, MessageError, MessageKind, Messages};
 pub use rpc::size::{
-    PLUGIN_SERVICE, RUNTIME_SERVICE, fits, max_message, message_size, request_size,
+    PLUGIN_SERVICE, Payload, RUNTIME_SERVICE, fits, max_message, message_size, request_size,
 };
 pub use trunk::closed::Closed;
 pub use trunk::conn::Conn;

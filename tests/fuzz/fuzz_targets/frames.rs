@@ -61,17 +61,22 @@ fn decode(bytes: &[u8], size: usize) -> (Vec<Frame>, Option<FrameError>, usize) 
     (frames, None, decoder.pending())
 }
 
-/// Parses ttrpc messages in pieces of `size` bytes. Returns the messages, the error, and the number
-/// of bytes that the parser needs next.
-fn parse(bytes: &[u8], size: usize) -> (Vec<Message>, Option<MessageError>, Option<usize>) {
+/// Parses ttrpc messages in pieces of `size` bytes. Returns the messages with their payloads, the
+/// error, and the number of bytes that the parser needs next.
+fn parse(bytes: &[u8], size: usize) -> (Vec<Parsed>, Option<MessageError>, Option<usize>) {
     let (mut messages, mut parsed) = (Messages::new(), Vec::new());
-    let fed = bytes.chunks(size).try_for_each(|piece| {
+    let fed = bytes.chunks(size).try_for_each(|mut piece| {
+        while let Some((message, payload)) = messages.next(&mut piece, |_| Ok(()))? {
+            assert_eq!(message.size, payload.len());
+            parsed.push((message, payload.to_vec()));
+        }
+        assert!(piece.is_empty(), "bytes were left although no message is complete");
         assert!(messages.remaining() > 0);
-        messages.feed(piece, |message| {
-            parsed.push(message);
-            Ok(())
-        })
+        Ok(())
     });
     let want = fed.is_ok().then(|| messages.remaining());
     (parsed, fed.err(), want)
 }
+
+/// A message and its payload.
+type Parsed = (Message, Vec<u8>);

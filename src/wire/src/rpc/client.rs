@@ -1,16 +1,18 @@
 //! Clients of the Plugin and the Runtime service: a method for each call of the protocol, with a
 //! timeout.
 //!
-//! The clients that ttrpc generates are not used: they report a reply with an unknown status as a
-//! success, and encode a request twice before they reject one that is too large.
+//! A request is written to the socket by the task that makes the call, and its reply is passed to
+//! that task by the trunk's reader: no other task is woken.
 
 use crate::error::CallError;
-use crate::rpc::size::{self, PLUGIN_SERVICE, RUNTIME_SERVICE};
-use crate::trunk::closed::Closed;
+use crate::rpc::calls::Calls;
+use crate::rpc::envelope::{self, Method};
+use crate::rpc::size::{self, PLUGIN_SERVICE, Payload, RUNTIME_SERVICE};
+use crate::trunk::frame::ConnId;
 use crate::trunk::handle::Trunk;
 use nri_api::{MAX_MESSAGE, proto};
 use protobuf::Message;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 use ttrpc::Code;
 
@@ -18,58 +20,58 @@ use ttrpc::Code;
 #[derive(Clone)]
 struct Caller {
     service: &'static str,
-    client: ttrpc::r#async::Client,
+    conn: ConnId,
+    calls: Arc<Calls>,
     trunk: Trunk,
 }
 
 impl Caller {
-    async fn call<Q: Message, A: Message>(
+    async fn call<A: Message>(
         &self,
         method: &'static str,
         timeout: Option<Duration>,
-        request: &Q,
+        request: &(impl Payload + ?Sized),
     ) -> Result<A, CallError> {
-        let size = size::request_size(self.service, method, timeout, size::message_size(request));
+        let response = self.request(method, timeout, request).await?;
+        A::parse_from_bytes(envelope::payload(&response)?)
+            .map_err(|e| CallError::Malformed(e.to_string()))
+    }
+
+    /// Sends a request, and returns the response with its envelope.
+    async fn request(
+        &self,
+        method: &'static str,
+        timeout: Option<Duration>,
+        payload: &(impl Payload + ?Sized),
+    ) -> Result<Vec<u8>, CallError> {
+        let size = size::request_size(self.service, method, timeout, payload.size());
         if size > MAX_MESSAGE {
             return Err(CallError::TooLarge { size });
         }
-        let mut envelope = size::request(self.service, method, timeout);
-        envelope.payload =
-            request.write_to_bytes().map_err(|e| CallError::Malformed(e.to_string()))?;
+        let mut call = self.calls.start();
+        let method = Method { service: self.service, method, timeout };
+        let frames = envelope::request(self.conn, call.stream, size, method, payload)?;
+        let closed = |reason| CallError::Closed(reason);
+        let exchange = async {
+            let sent = self.trunk.state().send(self.conn, &frames).await;
+            sent.map_err(|reason| closed(Some(reason)))?;
+            drop(frames);
+            call.response().await.ok_or_else(|| closed(self.trunk.close_reason()))
+        };
+        let Some(timeout) = timeout else { return exchange.await };
         let start = Instant::now();
-        let expired = || timeout.filter(|t| start.elapsed() >= *t);
-        let response =
-            self.client.request(envelope).await.map_err(|e| self.explain(e, expired()))?;
-        if let Some(status) = response.status.as_ref().filter(|s| s.code.value() != 0) {
-            // ttrpc reports unknown codes as a success.
-            return Err(CallError::from_status(status.code.value(), &status.message));
-        }
-        A::parse_from_bytes(&response.payload).map_err(|e| CallError::Malformed(e.to_string()))
-    }
-
-    /// Returns the cause of a failed call. `expired` is the timeout if it has passed.
-    fn explain(&self, error: ttrpc::Error, expired: Option<Duration>) -> CallError {
-        match (CallError::from(error), expired) {
+        let response = tokio::time::timeout(timeout, exchange).await;
+        let response = response.map_err(|_| CallError::Timeout(timeout))??;
+        match envelope::payload(&response) {
             // The peer detected the deadline first.
-            (CallError::Status { code, .. }, Some(t)) if code == Code::DEADLINE_EXCEEDED as i32 => {
-                CallError::Timeout(t)
+            Err(CallError::Status { code, .. })
+                if code == Code::DEADLINE_EXCEEDED as i32 && start.elapsed() >= timeout =>
+            {
+                Err(CallError::Timeout(timeout))
             }
-            (status @ CallError::Status { .. }, _) => status,
-            (other, expired) => match (self.trunk.close_reason(), expired) {
-                (Some(Closed::Ended(_)) | None, Some(t)) => CallError::Timeout(t),
-                (Some(reason), _) => CallError::Closed(Some(reason)),
-                // ttrpc's task for this connection has just ended.
-                (None, None) if is_send_failure(&other) => CallError::Closed(None),
-                (None, None) => other,
-            },
+            _ => Ok(response),
         }
     }
-}
-
-/// Whether ttrpc could not pass the request to its task for the connection.
-fn is_send_failure(error: &CallError) -> bool {
-    const NO_CHANNEL: &str = "reserve channel capacity failed";
-    matches!(error, CallError::Malformed(text) if text.starts_with(NO_CHANNEL))
 }
 
 macro_rules! calls {
@@ -80,8 +82,8 @@ macro_rules! calls {
         pub struct $client(Caller);
 
         impl $client {
-            pub(crate) fn new(client: ttrpc::r#async::Client, trunk: Trunk) -> Self {
-                Self(Caller { service: $service, client, trunk })
+            pub(crate) fn new(conn: ConnId, calls: Arc<Calls>, trunk: Trunk) -> Self {
+                Self(Caller { service: $service, conn, calls, trunk })
             }
 
             $(
@@ -155,6 +157,22 @@ calls! {
     /// Requests the validation of the merged adjustment.
     validate_container_adjustment, "ValidateContainerAdjustment",
         ValidateContainerAdjustmentRequest => ValidateContainerAdjustmentResponse;
+}
+
+impl PluginClient {
+    /// Makes a call of the service by its name. The request may be encoded already, so that it is
+    /// encoded once for several plugins.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call<A: Message>(
+        &self,
+        method: &'static str,
+        timeout: Duration,
+        request: &(impl Payload + ?Sized),
+    ) -> Result<A, CallError> {
+        self.0.call(method, Some(timeout), request).await
+    }
 }
 
 calls! {

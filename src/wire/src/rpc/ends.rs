@@ -1,46 +1,29 @@
 //! The two ends of a session: the Plugin and the Runtime service over one trunk.
 //!
 //! Connection 1 carries the Plugin service, 2 the Runtime service. Dropping an end closes the
-//! trunk. The trunk also ends when ttrpc closes one of the two connections.
+//! trunk.
 
 use crate::error::WireError;
+use crate::rpc::calls::Calls;
 use crate::rpc::client::{PluginClient, RuntimeClient};
-use crate::rpc::guard::{Guard, Side};
-use crate::rpc::service::{self, CallLimits, Plugin, Runtime, SessionLimits};
+use crate::rpc::server::Server;
+use crate::rpc::service::{self, CallLimits, Handlers, Plugin, Runtime, SessionLimits};
 use crate::trunk::closed::Closed;
-use crate::trunk::conn::Conn;
 use crate::trunk::frame::ConnId;
 use crate::trunk::handle::Trunk;
-use futures_core::Stream;
-use std::{
-    collections::HashMap,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
-use ttrpc::r#async::{
-    Client, Server, Service,
-    transport::{Listener, Socket},
-};
-
-/// A ttrpc server, stored only to keep it alive. `Server` is not `Sync`, so a lock that is never
-/// taken makes it so.
-type KeptServer = std::sync::Mutex<Server>;
 
 /// The runtime's end of a plugin's socket: calls the plugin, serves the runtime.
 pub struct RuntimeEnd {
     trunk: Trunk,
     plugin: PluginClient,
-    _server: KeptServer,
 }
 
 /// The plugin's end of its socket: calls the runtime, serves the plugin.
 pub struct PluginEnd {
     trunk: Trunk,
     runtime: RuntimeClient,
-    _server: KeptServer,
 }
 
 impl RuntimeEnd {
@@ -69,14 +52,10 @@ impl RuntimeEnd {
         runtime: Arc<dyn Runtime + Send + Sync>,
         limits: &CallLimits,
     ) -> Result<Self, WireError> {
-        let services = service::create_runtime(runtime);
-        let services = service::detached(services, Some(&SessionLimits::new(limits)));
-        let (client, server) = connect(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, services).await?;
-        Ok(Self {
-            plugin: PluginClient::new(client, trunk.clone()),
-            trunk,
-            _server: KeptServer::new(server),
-        })
+        let handlers = Handlers::new(service::create_runtime(runtime));
+        let limits = Some(SessionLimits::new(limits));
+        let calls = connect(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, handlers, limits)?;
+        Ok(Self { plugin: PluginClient::new(ConnId::PLUGIN, calls, trunk.clone()), trunk })
     }
 
     /// Returns the client of the plugin.
@@ -121,13 +100,9 @@ impl PluginEnd {
         trunk: Trunk,
         plugin: Arc<dyn Plugin + Send + Sync>,
     ) -> Result<Self, WireError> {
-        let services = service::detached(service::create_plugin(plugin), None);
-        let (client, server) = connect(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, services).await?;
-        Ok(Self {
-            runtime: RuntimeClient::new(client, trunk.clone()),
-            trunk,
-            _server: KeptServer::new(server),
-        })
+        let handlers = Handlers::new(service::create_plugin(plugin));
+        let calls = connect(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, handlers, None)?;
+        Ok(Self { runtime: RuntimeClient::new(ConnId::RUNTIME, calls, trunk.clone()), trunk })
     }
 
     /// Returns the client of the runtime.
@@ -164,28 +139,22 @@ impl Drop for PluginEnd {
 }
 
 /// Opens both connections: a client on `client_conn`, a server on `server_conn`.
-async fn connect(
+fn connect(
     trunk: &Trunk,
     client_conn: ConnId,
     server_conn: ConnId,
-    services: HashMap<String, Service>,
-) -> Result<(Client, Server), WireError> {
-    let (outgoing, incoming) = (trunk.open(client_conn)?, trunk.open(server_conn)?);
-    let mut server = Server::new()
-        .register_service(services)
-        .add_listener(Listener::new(SingleConn(Some(incoming))));
-    server.start().await.map_err(|source| WireError::Serve { conn: server_conn, source })?;
-    Ok((Client::new(Socket::new(Guard::new(outgoing, Side::Client))), server))
-}
-
-/// A listener that accepts one connection. `Server::shutdown` panics when no listener is left, so
-/// servers here are only dropped.
-struct SingleConn(Option<Conn>);
-
-impl Stream for SingleConn {
-    type Item = io::Result<Guard>;
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(self.0.take().map(|conn| Ok(Guard::new(conn, Side::Server))))
+    handlers: Handlers,
+    limits: Option<SessionLimits>,
+) -> Result<Arc<Calls>, WireError> {
+    let state = trunk.state();
+    let calls = Arc::new(Calls::default());
+    state.attach(client_conn, calls.clone())?;
+    let server = Server::new(state.clone(), server_conn, handlers, limits);
+    match state.attach(server_conn, server) {
+        Ok(()) => Ok(calls),
+        Err(e) => {
+            state.drop_conn(client_conn);
+            Err(e)
+        }
     }
 }

@@ -1,23 +1,26 @@
-//! Headers of ttrpc messages in a byte stream: length (4 bytes), stream id (4 bytes), type, flags;
+//! ttrpc messages in a byte stream: length (4 bytes), stream id (4 bytes), type, flags, payload;
 //! numbers are big endian.
 //!
-//! This module does no I/O. It skips payloads: the ttrpc library parses messages itself, after the
-//! guard ([`crate::rpc::guard`]) has checked the headers.
+//! This module does no I/O, and leaves the payloads to others ([`crate::rpc::envelope`]).
 
 use nri_api::MAX_MESSAGE;
 
 /// Size of the header of a ttrpc message in bytes.
-const HEADER: usize = 10;
+pub(crate) const HEADER: usize = 10;
+
+/// Capacity of the buffer of payloads that is kept between messages, in bytes.
+const MAX_IDLE_PAYLOAD: usize = 64 << 10;
 
 /// Type byte of a ttrpc message.
+#[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind {
     /// From client to server.
-    Request,
+    Request = 1,
     /// From server to client.
-    Response,
+    Response = 2,
     /// Part of a stream, in either direction. NRI does not use streams.
-    Data,
+    Data = 3,
 }
 
 /// Header of a ttrpc message.
@@ -48,14 +51,16 @@ pub enum MessageError {
     },
 }
 
-/// Position in a byte stream of messages.
+/// Reader of the messages of a byte stream that may be split anywhere.
 #[derive(Debug, Default)]
 pub struct Messages {
     header: [u8; HEADER],
     /// Number of bytes of the header that were read.
     header_len: usize,
-    /// Number of bytes of the payload that were not read yet.
-    payload_left: usize,
+    /// Message whose header was read.
+    message: Option<Message>,
+    /// Bytes of its payload that were read.
+    payload: Vec<u8>,
 }
 
 impl Messages {
@@ -66,42 +71,62 @@ impl Messages {
 
     /// Whether the stream is between two messages.
     pub fn is_at_boundary(&self) -> bool {
-        self.header_len == 0 && self.payload_left == 0
+        self.header_len == 0 && self.message.is_none()
     }
 
-    /// Returns the number of bytes to the end of the current header or payload; never 0.
+    /// Returns the number of bytes to the end of the current header or payload.
     pub fn remaining(&self) -> usize {
-        if self.payload_left > 0 { self.payload_left } else { HEADER - self.header_len }
+        self.message.map_or(HEADER - self.header_len, |message| message.size - self.payload.len())
     }
 
-    /// Reads the next bytes, and passes completed headers to `each`.
+    /// Takes the bytes of the next message from `bytes`, and returns it with its payload, which is
+    /// not copied if `bytes` has all of it. `None` if more bytes are needed. `admit` gets the
+    /// message when its header is complete.
     ///
     /// # Errors
-    /// If a header is invalid, or `each` fails. The rest of the stream cannot be parsed then.
-    pub fn feed(
-        &mut self,
-        mut bytes: &[u8],
-        mut each: impl FnMut(Message) -> Result<(), MessageError>,
-    ) -> Result<(), MessageError> {
-        while !bytes.is_empty() {
-            let n = self.remaining().min(bytes.len());
-            let (part, rest) = bytes.split_at(n);
-            bytes = rest;
-            if self.payload_left > 0 {
-                self.payload_left -= n;
-                continue;
-            }
-            self.header[self.header_len..self.header_len + n].copy_from_slice(part);
-            self.header_len += n;
-            if self.header_len == HEADER {
-                self.header_len = 0;
+    /// If a header is invalid, or `admit` fails. The rest of the stream cannot be read then.
+    pub fn next<'a, 'b: 'a>(
+        &'a mut self,
+        bytes: &mut &'b [u8],
+        admit: impl FnOnce(Message) -> Result<(), MessageError>,
+    ) -> Result<Option<(Message, &'a [u8])>, MessageError> {
+        let message = match self.message {
+            Some(message) => message,
+            None => {
+                let part = take(bytes, HEADER - self.header_len);
+                self.header[self.header_len..self.header_len + part.len()].copy_from_slice(part);
+                self.header_len += part.len();
+                if self.header_len < HEADER {
+                    return Ok(None);
+                }
                 let message = parse(self.header)?;
-                self.payload_left = message.size;
-                each(message)?;
+                admit(message)?;
+                self.header_len = 0;
+                self.payload.clear();
+                self.payload.shrink_to(MAX_IDLE_PAYLOAD);
+                message
             }
+        };
+        let part = take(bytes, message.size - self.payload.len());
+        if part.len() == message.size {
+            self.message = None;
+            return Ok(Some((message, part)));
         }
-        Ok(())
+        self.payload.extend_from_slice(part);
+        if self.payload.len() < message.size {
+            self.message = Some(message);
+            return Ok(None);
+        }
+        self.message = None;
+        Ok(Some((message, &self.payload)))
     }
+}
+
+/// Takes up to `n` bytes.
+fn take<'a>(bytes: &mut &'a [u8], n: usize) -> &'a [u8] {
+    let (part, rest) = bytes.split_at(n.min(bytes.len()));
+    *bytes = rest;
+    part
 }
 
 fn parse([a, b, c, d, e, f, g, h, kind, _flags]: [u8; HEADER]) -> Result<Message, MessageError> {
@@ -122,15 +147,16 @@ fn parse([a, b, c, d, e, f, g, h, kind, _flags]: [u8; HEADER]) -> Result<Message
 mod tests {
     use super::*;
 
-    fn check(input: &[u8], expect: &[(MessageKind, u32, usize)], error: Option<MessageError>) {
+    fn check(input: &[u8], expect: &[(MessageKind, u32, &[u8])], error: Option<MessageError>) {
+        let expect: Vec<_> = expect.iter().map(|(k, id, p)| (*k, *id, p.to_vec())).collect();
         for chunk in 1..=input.len() {
             let mut seen = Vec::new();
             let mut messages = Messages::new();
-            let result = input.chunks(chunk).try_for_each(|bytes| {
-                messages.feed(bytes, |m| {
-                    seen.push((m.kind, m.stream, m.size));
-                    Ok(())
-                })
+            let result = input.chunks(chunk).try_for_each(|mut bytes| {
+                while let Some((m, payload)) = messages.next(&mut bytes, |_| Ok(()))? {
+                    seen.push((m.kind, m.stream, payload.to_vec()));
+                }
+                Ok(())
             });
             assert_eq!(seen, expect, "{input:?} in pieces of {chunk}");
             assert_eq!(result.err(), error, "{input:?} in pieces of {chunk}");
@@ -139,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_wherever_the_input_is_split() {
+    fn messages_are_read_wherever_the_input_is_split() {
         use MessageKind::*;
-        check(b"\0\0\0\0\0\0\0\x01\x01\0", &[(Request, 1, 0)], None);
+        check(b"\0\0\0\0\0\0\0\x01\x01\0", &[(Request, 1, b"")], None);
         check(
             b"\0\0\0\x03\0\0\0\x01\x01\0abc\0\0\0\x02\0\0\0\x03\x02\x07de\0\0\0\0\0\0\0\x05\x03\0",
-            &[(Request, 1, 3), (Response, 3, 2), (Data, 5, 0)],
+            &[(Request, 1, b"abc"), (Response, 3, b"de"), (Data, 5, b"")],
             None,
         );
         check(
@@ -154,8 +180,18 @@ mod tests {
         );
         check(
             b"\0\0\0\x01\0\0\0\x01\x01\0aGET / HTTP/1.1",
-            &[(Request, 1, 1)],
+            &[(Request, 1, b"a")],
             Some(MessageError::Kind(b'T')),
         );
+    }
+
+    #[test]
+    fn a_message_is_refused_when_its_header_is_complete() {
+        let refuse = |m: Message| Err(MessageError::Unexpected(m.kind));
+        let mut messages = Messages::new();
+        let mut bytes = &b"\0\0\0\x09\0\0\0\x01\x02"[..];
+        assert_eq!(messages.next(&mut bytes, refuse), Ok(None));
+        let unexpected = MessageError::Unexpected(MessageKind::Response);
+        assert_eq!(messages.next(&mut &b"\0"[..], refuse), Err(unexpected));
     }
 }

@@ -1,9 +1,10 @@
-//! The NRI services over a trunk: calls, handlers and message sizes. Start from
-//! [`RuntimeEnd`](ends::RuntimeEnd).
+//! ttrpc over connections of a trunk. Start from [`RuntimeEnd`](ends::RuntimeEnd).
 
+pub(crate) mod calls;
 pub(crate) mod client;
 pub(crate) mod ends;
-mod guard;
+mod envelope;
 pub(crate) mod message;
+mod server;
 pub(crate) mod service;
 pub(crate) mod size;

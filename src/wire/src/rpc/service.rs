@@ -1,10 +1,9 @@
 //! Handlers of services, each in a separate task.
 //!
-//! The ttrpc library cancels a handler when the peer's deadline passes or the connection ends. A
-//! handler that changes containers must not be cancelled halfway, so each runs to its end in its
-//! own task; a panic becomes the status `INTERNAL`.
+//! A handler that changes containers must not be cancelled halfway, when the peer's deadline passes
+//! or the connection ends, so each runs to its end in its own task; a panic becomes the status
+//! `INTERNAL`.
 
-use async_trait::async_trait;
 use nri_api::MAX_MESSAGE;
 use std::{collections::HashMap, sync::Arc};
 use ttrpc::{
@@ -65,58 +64,66 @@ impl SessionLimits {
     }
 }
 
-/// Wraps the handlers of services so that each runs in a separate task, within the limits.
-pub(crate) fn detached(
-    services: HashMap<String, Service>,
-    limits: Option<&SessionLimits>,
-) -> HashMap<String, Service> {
-    services
-        .into_iter()
-        .map(|(name, service)| {
-            let methods = service.methods.into_iter().map(|(method, handler)| {
-                let detached = Detached { handler: handler.into(), limits: limits.cloned() };
-                (method, Box::new(detached) as Box<dyn MethodHandler + Send + Sync>)
-            });
-            (name, Service { methods: methods.collect(), streams: service.streams })
-        })
-        .collect()
-}
-
-struct Detached {
+/// Has a request handled in a separate task, within the limits, and returns the reply.
+pub(crate) async fn dispatch(
     handler: Arc<dyn MethodHandler + Send + Sync>,
     limits: Option<SessionLimits>,
-}
-
-#[async_trait]
-impl MethodHandler for Detached {
-    async fn handler(&self, ctx: Context, request: Request) -> ttrpc::Result<Response> {
-        let path = format!("/{}/{}", request.service, request.method);
-        let (handler, limits) = (self.handler.clone(), self.limits.clone());
-        let handled = tokio::spawn(async move {
-            let _permits = match limits {
-                Some(limits) => limits.permits(request.payload.len()).await,
-                None => Default::default(),
-            };
-            handler.handler(ctx, request).await
-        });
-        let mut reply = match handled.await {
-            Ok(reply) => reply.unwrap_or_else(Into::into),
-            Err(e) => failure(Code::INTERNAL, format!("{path} failed: {e}")),
+    ctx: Context,
+    request: Request,
+) -> Response {
+    let path = format!("/{}/{}", request.service, request.method);
+    let handled = tokio::spawn(async move {
+        let _permits = match limits {
+            Some(limits) => limits.permits(request.payload.len()).await,
+            None => Default::default(),
         };
-        // The generated traits reply with this message if a method is not implemented.
-        if reply.status.message == format!("{path} is not supported") {
-            reply = failure(Code::UNIMPLEMENTED, format!("{path} is not implemented"));
-        }
-        let size = Codec::size(&reply) as usize;
-        if size > MAX_MESSAGE {
-            let text =
-                format!("reply of {size} bytes to {path}, more than the {MAX_MESSAGE} allowed");
-            reply = failure(Code::RESOURCE_EXHAUSTED, text);
-        }
-        Ok(reply)
+        handler.handler(ctx, request).await
+    });
+    let mut reply = match handled.await {
+        Ok(reply) => reply.unwrap_or_else(Into::into),
+        Err(e) => failure(Code::INTERNAL, format!("{path} failed: {e}")),
+    };
+    // The generated traits reply with this message if a method is not implemented.
+    if reply.status.message == format!("{path} is not supported") {
+        reply = failure(Code::UNIMPLEMENTED, format!("{path} is not implemented"));
     }
+    let size = Codec::size(&reply) as usize;
+    if size > MAX_MESSAGE {
+        let text = format!("reply of {size} bytes to {path}, more than the {MAX_MESSAGE} allowed");
+        reply = failure(Code::RESOURCE_EXHAUSTED, text);
+    }
+    reply
 }
 
-fn failure(code: Code, message: String) -> Response {
+pub(crate) fn failure(code: Code, message: String) -> Response {
     status(code, message).into()
+}
+
+/// Handlers of services, by service and method.
+#[derive(Clone)]
+pub(crate) struct Handlers(HashMap<String, HashMap<String, Arc<dyn MethodHandler + Send + Sync>>>);
+
+impl Handlers {
+    pub(crate) fn new(services: HashMap<String, Service>) -> Self {
+        let shared = |service: Service| {
+            service.methods.into_iter().map(|(name, handler)| (name, handler.into())).collect()
+        };
+        Self(services.into_iter().map(|(name, service)| (name, shared(service))).collect())
+    }
+
+    /// Returns the handler of a method.
+    ///
+    /// # Errors
+    /// The reply if there is none.
+    pub(crate) fn find(
+        &self,
+        service: &str,
+        method: &str,
+    ) -> Result<Arc<dyn MethodHandler + Send + Sync>, Response> {
+        let methods = self.0.get(service).ok_or_else(|| {
+            failure(Code::INVALID_ARGUMENT, format!("{service} service does not exist"))
+        })?;
+        let handler = methods.get(method);
+        handler.cloned().ok_or_else(|| failure(Code::UNIMPLEMENTED, format!("{method} method")))
+    }
 }

@@ -1,17 +1,51 @@
-//! Size of a call on the wire, computed before it is sent.
+//! Content of a call, and its size on the wire, computed before it is sent.
 //!
 //! ttrpc wraps a message into a request (service, method, timeout) or a response (status), which as
 //! a whole must not exceed [`MAX_MESSAGE`].
 
 use nri_api::MAX_MESSAGE;
-use protobuf::Message;
+use protobuf::{CodedOutputStream, Message};
 use std::time::Duration;
-use ttrpc::proto::Request;
 
 /// Full name of the service of plugins.
 pub const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 /// Full name of the service of runtimes.
 pub const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
+
+/// Message of a call: a message of the protocol, or parts of its encoding.
+pub trait Payload: Sync {
+    /// Returns the encoded size in bytes. Called before [`write`](Self::write).
+    fn size(&self) -> usize;
+
+    /// Appends the encoding.
+    ///
+    /// # Errors
+    /// If the message cannot be encoded.
+    fn write(&self, out: &mut Vec<u8>) -> protobuf::Result<()>;
+}
+
+impl<M: Message> Payload for M {
+    fn size(&self) -> usize {
+        message_size(self)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> protobuf::Result<()> {
+        let mut out = CodedOutputStream::vec(out);
+        self.write_to_with_cached_sizes(&mut out)?;
+        out.flush()
+    }
+}
+
+impl Payload for [&[u8]] {
+    fn size(&self) -> usize {
+        self.iter().map(|part| part.len()).sum()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> protobuf::Result<()> {
+        self.iter().for_each(|part| out.extend_from_slice(part));
+        Ok(())
+    }
+}
 
 /// Returns the encoded size of a message in bytes, without the envelope.
 pub fn message_size(message: &impl Message) -> usize {
@@ -50,22 +84,16 @@ pub fn max_message(service: &str, method: &str, timeout: Option<Duration>) -> us
     size
 }
 
-/// Returns the request that ttrpc sends, without a payload.
-pub(crate) fn request(service: &str, method: &str, timeout: Option<Duration>) -> Request {
-    let mut request = Request::new();
-    request.service = service.to_owned();
-    request.method = method.to_owned();
-    request.timeout_nano = timeout.map_or(0, nanos);
-    request
-}
-
 /// Returns a timeout in nanoseconds, at least 1, since 0 means no timeout in ttrpc.
-fn nanos(timeout: Duration) -> i64 {
+pub(crate) fn nanos(timeout: Duration) -> i64 {
     i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX).max(1)
 }
 
+/// Size of the fields of ttrpc's `Request` other than the payload.
 fn envelope_size(service: &str, method: &str, timeout: Option<Duration>) -> usize {
-    message_size(&request(service, method, timeout))
+    // A negative number does not occur.
+    let timeout = timeout.map_or(0, |timeout| 1 + varint_size(nanos(timeout) as u64));
+    field_size(service.len()) + field_size(method.len()) + timeout
 }
 
 /// Size of a bytes field: tag, length, bytes; 0 if it is empty.
@@ -73,13 +101,25 @@ fn field_size(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
     }
-    let bits = usize::BITS - bytes.leading_zeros();
-    1 + bits.div_ceil(7) as usize + bytes
+    1 + varint_size(bytes as u64) + bytes
+}
+
+/// Size of a number other than 0.
+fn varint_size(number: u64) -> usize {
+    (u64::BITS - number.leading_zeros()).div_ceil(7) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ttrpc::proto::Request;
+
+    fn request(service: &str, method: &str, timeout: Option<Duration>) -> Request {
+        let mut request = Request::new();
+        (request.service, request.method) = (service.to_owned(), method.to_owned());
+        request.timeout_nano = timeout.map_or(0, nanos);
+        request
+    }
 
     #[test]
     fn computed_sizes_equal_the_encoded_sizes() {

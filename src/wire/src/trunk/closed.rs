@@ -39,10 +39,6 @@ pub enum Closed {
         /// Bytes received for all connections that are not open.
         bytes: usize,
     },
-    /// ttrpc closed the connection: a request could not be written in time, or the client of the
-    /// connection was dropped.
-    #[error("ttrpc ended connection {0}")]
-    Ended(ConnId),
 }
 
 impl Closed {

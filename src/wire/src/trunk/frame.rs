@@ -4,13 +4,13 @@
 //! Encoding and decoding are pure; [`crate::trunk::state`] delivers the payloads.
 //!
 //! The workspace has two other formats with a length prefix, and no common codec. A ttrpc header
-//! ([`crate::rpc::message`]) is 10 bytes with the length first; it is checked but not buffered,
-//! since ttrpc decodes it again. The header of a control frame (`nri-control`) is only a length; it
+//! ([`crate::rpc::message`]) is 10 bytes with the length first, and one message may arrive in
+//! several frames. The header of a control frame (`nri-control`) is only a length; it
 //! is sent and received by blocking system calls, because file descriptors are sent with its first
 //! byte. The formats share only the four bytes of a length; limits, errors, buffering and I/O
 //! differ, so a common codec would be more code than reading a `u32` in three places.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use std::{fmt, num::NonZeroU32};
 
 /// Size of the header of a frame in bytes.
@@ -18,6 +18,9 @@ pub const FRAME_HEADER: usize = 8;
 
 /// Limit of the payload of a frame: one ttrpc message with its header.
 pub const MAX_PAYLOAD: usize = 10 + nri_api::MAX_MESSAGE;
+
+/// Size of the decoder's buffer while no larger frame is received, in bytes.
+const READ_CHUNK: usize = 64 << 10;
 
 /// Number of a connection of a trunk. 0 is reserved, and cannot be represented.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,9 +71,15 @@ pub enum FrameError {
 }
 
 /// Decoder of frames from bytes that may be split anywhere.
+///
+/// The bytes are received into the decoder's own buffer and frames are read in place, so that a
+/// frame on its way from the socket to its connection is not copied.
 #[derive(Debug)]
 pub struct Decoder {
-    buffer: BytesMut,
+    /// Received bytes are those from `start` to `end`; the rest is free.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
     limit: usize,
     failed: Option<FrameError>,
 }
@@ -83,14 +92,42 @@ impl Decoder {
 
     /// Creates a decoder for payloads of up to `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), limit, failed: None }
+        Self { buffer: Vec::new(), start: 0, end: 0, limit, failed: None }
     }
 
     /// Adds received bytes. Memory is bounded if all frames are taken before more bytes are added.
-    pub fn feed(&mut self, bytes: &[u8]) {
-        if self.failed.is_none() {
-            self.buffer.extend_from_slice(bytes);
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        while self.failed.is_none() && !bytes.is_empty() {
+            let space = self.space();
+            let (part, rest) = bytes.split_at(space.len().min(bytes.len()));
+            space[..part.len()].copy_from_slice(part);
+            self.received(part.len());
+            bytes = rest;
         }
+    }
+
+    /// Returns free space to receive bytes into, never empty. It grows with what is received, not
+    /// with what a header announces.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.buffer.len() != READ_CHUNK {
+                self.buffer = vec![0; READ_CHUNK];
+            }
+        }
+        if self.buffer.len() - self.end < READ_CHUNK / 2 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            if self.buffer.len() - self.end < READ_CHUNK / 2 {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    /// Adds the first `n` bytes of [`space`](Self::space).
+    pub(crate) fn received(&mut self, n: usize) {
+        self.end += n;
     }
 
     /// Returns the next complete frame; `None` if more bytes are needed.
@@ -99,30 +136,41 @@ impl Decoder {
     /// If a header is invalid, before any of its payload is stored. All later calls return the same
     /// error.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        let next = self.next_in_place()?;
+        Ok(next.map(|(conn, payload)| Frame { conn, payload: Bytes::copy_from_slice(payload) }))
+    }
+
+    /// Like [`next_frame`](Self::next_frame), without a copy of the payload.
+    ///
+    /// # Errors
+    /// As [`next_frame`](Self::next_frame).
+    pub(crate) fn next_in_place(&mut self) -> Result<Option<(ConnId, &[u8])>, FrameError> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
-        let Some((header, _)) = self.buffer.split_first_chunk::<FRAME_HEADER>() else {
+        let received = &self.buffer[self.start..self.end];
+        let Some((header, _)) = received.split_first_chunk::<FRAME_HEADER>() else {
             return Ok(None);
         };
         let (conn, size) = match self.parse_header(*header) {
             Ok(parsed) => parsed,
             Err(e) => {
-                self.buffer = BytesMut::new();
+                (self.buffer, self.start, self.end) = (Vec::new(), 0, 0);
                 self.failed = Some(e.clone());
                 return Err(e);
             }
         };
-        if self.buffer.len() < FRAME_HEADER + size {
+        let payload = self.start + FRAME_HEADER;
+        if self.end - payload < size {
             return Ok(None);
         }
-        self.buffer.advance(FRAME_HEADER);
-        Ok(Some(Frame { conn, payload: self.buffer.split_to(size).freeze() }))
+        self.start = payload + size;
+        Ok(Some((conn, &self.buffer[payload..payload + size])))
     }
 
     /// Returns the number of received bytes of the incomplete frame.
     pub fn pending(&self) -> usize {
-        self.buffer.len()
+        self.end - self.start
     }
 
     fn parse_header(&self, header: [u8; FRAME_HEADER]) -> Result<(ConnId, usize), FrameError> {

@@ -46,10 +46,10 @@ impl Trunk {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let state = Arc::new(TrunkState::new(limits));
         let (read, write) = tokio::io::split(stream);
+        let state = Arc::new(TrunkState::new(limits, write));
         tokio::spawn(read_task(state.clone(), read));
-        tokio::spawn(write_task(state.clone(), write));
+        tokio::spawn(write_task(state.clone()));
         Self { handle: Arc::new(Handle { state }) }
     }
 
@@ -77,11 +77,7 @@ impl Trunk {
         self.state().flush().await
     }
 
-    pub(crate) fn fail(&self, reason: Closed) {
-        self.state().close(reason);
-    }
-
-    pub(crate) fn state(&self) -> &TrunkState {
+    pub(crate) fn state(&self) -> &Arc<TrunkState> {
         &self.handle.state
     }
 }

@@ -6,5 +6,7 @@ pub(crate) mod conn;
 pub(crate) mod frame;
 pub(crate) mod handle;
 pub(crate) mod limits;
-mod state;
+mod output;
+pub(crate) mod sink;
+pub(crate) mod state;
 mod tasks;

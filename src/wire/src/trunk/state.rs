@@ -1,18 +1,23 @@
-//! State of a trunk, shared by its tasks and its connections.
+//! State of a trunk, shared by its tasks, its connections and the services over it.
+//!
+//! Whoever has data writes it to the socket at once; what the socket does not take is queued, and
+//! written by the writer task ([`crate::trunk::tasks`]).
 
 use crate::error::WireError;
 use crate::trunk::closed::Closed;
 use crate::trunk::frame::{self, ConnId, MAX_PAYLOAD};
 use crate::trunk::limits::Limits;
-use bytes::{Buf, Bytes, BytesMut};
+use crate::trunk::output::SocketOutput;
+use crate::trunk::sink::Sink;
+use bytes::{Buf, BytesMut};
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker, ready},
 };
 use tokio::{
-    io::ReadBuf,
+    io::{AsyncWrite, ReadBuf},
     sync::{Notify, watch},
 };
 
@@ -27,24 +32,25 @@ const MAX_IDLE_BUFFER: usize = 64 << 10;
 /// The state of a trunk.
 #[derive(Debug)]
 pub(crate) struct TrunkState {
-    limits: Limits,
+    pub(crate) limits: Limits,
     state: Mutex<State>,
     closed: watch::Sender<Option<Closed>>,
     /// Notifies the reader task that a connection accepts received data again.
     pub(crate) room: Notify,
-    /// Notifies the writer task that a connection has data to send.
+    /// Notifies the writer task that there is data to send.
     pub(crate) work: Notify,
-    /// Notifies [`flush`](Self::flush) that the writer has nothing left to send.
+    /// Notifies [`flush`](Self::flush) that nothing is left to send.
     idle: Notify,
+    /// Notifies [`send`](Self::send) that unsent data was taken from a connection.
+    sent: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     streams: BTreeMap<ConnId, StreamState>,
     /// Connection whose data was sent last, so that connections alternate.
     last_sent: Option<ConnId>,
-    /// Whether the writer task holds bytes that were not yet written to the socket.
-    writing: bool,
+    output: SocketOutput,
     closed: Option<Closed>,
 }
 
@@ -52,6 +58,8 @@ struct State {
 #[derive(Debug, Default)]
 struct StreamState {
     stage: Stage,
+    /// Receiver of the data, instead of `incoming`.
+    sink: Option<Arc<dyn Sink>>,
     incoming: BytesMut,
     outgoing: BytesMut,
     reader: Option<Waker>,
@@ -72,33 +80,47 @@ enum Stage {
 pub(crate) enum Delivery {
     Done,
     /// The connection holds too many unread bytes; the payload waits for room.
-    Full(Bytes),
+    Full,
     Ended(Closed),
 }
 
 impl TrunkState {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, write: impl AsyncWrite + Send + 'static) -> Self {
+        let state = State {
+            streams: BTreeMap::new(),
+            last_sent: None,
+            output: SocketOutput::new(write),
+            closed: None,
+        };
         Self {
             limits,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             closed: watch::Sender::new(None),
             room: Notify::new(),
             work: Notify::new(),
             idle: Notify::new(),
+            sent: Notify::new(),
         }
     }
 
     pub(crate) fn open(&self, id: ConnId) -> Result<(), WireError> {
+        self.lock().open(id).map(|_| ())
+    }
+
+    /// Opens a connection whose data is passed to `sink` as it is received.
+    pub(crate) fn attach(&self, id: ConnId, sink: Arc<dyn Sink>) -> Result<(), WireError> {
         let mut state = self.lock();
-        if let Some(reason) = &state.closed {
-            return Err(WireError::Closed(reason.clone()));
-        }
-        let stream = state.streams.entry(id).or_default();
-        if stream.stage == Stage::Open {
-            return Err(WireError::AlreadyOpen(id));
-        }
-        stream.stage = Stage::Open;
-        Ok(())
+        let stream = state.open(id)?;
+        let early = std::mem::take(&mut stream.incoming);
+        stream.sink = Some(sink.clone());
+        // The lock is held, so that data that is received now comes after the early data.
+        let received = sink.receive(&early);
+        drop(state);
+        received.map_err(|source| {
+            let reason = Closed::Message { conn: id, source };
+            self.close(reason.clone());
+            WireError::Closed(reason)
+        })
     }
 
     pub(crate) fn close_reason(&self) -> Option<Closed> {
@@ -115,7 +137,7 @@ impl TrunkState {
                 if let Some(reason) = &state.closed {
                     return Err(WireError::Closed(reason.clone()));
                 }
-                if !state.writing && state.streams.values().all(|s| s.outgoing.is_empty()) {
+                if !state.has_unsent() {
                     return Ok(());
                 }
             }
@@ -140,26 +162,27 @@ impl TrunkState {
     }
 
     pub(crate) fn close(&self, reason: Closed) {
-        let wakers: Vec<Waker> = {
+        let (wakers, sinks) = {
             let mut state = self.lock();
             if state.closed.is_some() {
                 return;
             }
             tracing::debug!(%reason, "trunk closed");
             state.closed = Some(reason.clone());
-            state
-                .streams
-                .values_mut()
-                .flat_map(|stream| {
-                    stream.outgoing = BytesMut::new();
-                    [stream.reader.take(), stream.writer.take()]
-                })
-                .flatten()
-                .collect()
+            let (mut wakers, mut sinks) = (Vec::new(), Vec::new());
+            for stream in state.streams.values_mut() {
+                stream.outgoing = BytesMut::new();
+                wakers.extend([stream.reader.take(), stream.writer.take()]);
+                // A sink that serves holds the trunk, which would keep both forever.
+                sinks.extend(stream.sink.take());
+            }
+            (wakers, sinks)
         };
         self.closed.send_replace(Some(reason));
         self.idle.notify_waiters();
-        wakers.into_iter().for_each(Waker::wake);
+        self.sent.notify_waiters();
+        wakers.into_iter().flatten().for_each(Waker::wake);
+        sinks.iter().for_each(|sink| sink.end());
     }
 
     pub(crate) async fn wait_closed(&self) -> Closed {
@@ -223,6 +246,45 @@ impl TrunkState {
         Poll::Ready(Ok(n))
     }
 
+    /// Sends complete frames: writes them to the socket, or queues what the socket does not take.
+    /// Waits while the connection has more unsent bytes than the limit. The frames are sent as a
+    /// whole or, if the future is dropped or fails, not at all.
+    pub(crate) async fn send(&self, id: ConnId, frames: &[u8]) -> Result<(), Closed> {
+        if self.try_send(id, frames)? {
+            return Ok(());
+        }
+        loop {
+            let sent = self.sent.notified();
+            tokio::pin!(sent);
+            sent.as_mut().enable();
+            if self.try_send(id, frames)? {
+                return Ok(());
+            }
+            sent.await;
+        }
+    }
+
+    /// Sends frames unless too many bytes are unsent; returns whether it did.
+    fn try_send(&self, id: ConnId, frames: &[u8]) -> Result<bool, Closed> {
+        let mut state = self.lock();
+        if let Some(reason) = &state.closed {
+            return Err(reason.clone());
+        }
+        if !state.has_unsent() {
+            if !state.output.write_now(frames) {
+                self.work.notify_one();
+            }
+            return Ok(true);
+        }
+        let stream = state.streams.entry(id).or_default();
+        if stream.outgoing.len() >= self.limits.outgoing {
+            return Ok(false);
+        }
+        stream.outgoing.extend_from_slice(frames);
+        self.work.notify_one();
+        Ok(true)
+    }
+
     /// Removes a dropped connection; data that it wrote is still sent.
     pub(crate) fn drop_conn(&self, id: ConnId) {
         if let Some(stream) = self.lock().streams.get_mut(&id) {
@@ -235,8 +297,8 @@ impl TrunkState {
         self.room.notify_one();
     }
 
-    /// Appends a received payload to its connection.
-    pub(crate) fn deliver(&self, id: ConnId, payload: Bytes) -> Delivery {
+    /// Passes a received payload to its connection.
+    pub(crate) fn deliver(&self, id: ConnId, payload: &[u8]) -> Delivery {
         let mut state = self.lock();
         if let Some(reason) = &state.closed {
             return Delivery::Ended(reason.clone());
@@ -258,10 +320,20 @@ impl TrunkState {
             Stage::Open => {}
         }
         let stream = state.streams.entry(id).or_default();
-        if stream.stage == Stage::Open && stream.incoming.len() >= self.limits.incoming {
-            return Delivery::Full(payload);
+        if let Some(sink) = stream.sink.clone() {
+            drop(state);
+            return match sink.is_full() {
+                true => Delivery::Full,
+                false => match sink.receive(payload) {
+                    Ok(()) => Delivery::Done,
+                    Err(source) => Delivery::Ended(Closed::Message { conn: id, source }),
+                },
+            };
         }
-        stream.incoming.extend_from_slice(&payload);
+        if stream.stage == Stage::Open && stream.incoming.len() >= self.limits.incoming {
+            return Delivery::Full;
+        }
+        stream.incoming.extend_from_slice(payload);
         let reader = stream.reader.take();
         drop(state);
         if let Some(reader) = reader {
@@ -270,33 +342,56 @@ impl TrunkState {
         Delivery::Done
     }
 
-    /// Returns the unsent bytes of the next connection, round robin. If there are none, notifies
-    /// [`flush`](Self::flush) and returns `None`.
-    pub(crate) fn next_batch(&self) -> Option<BytesMut> {
+    /// Writes all unsent bytes of the connections to the socket, round robin.
+    pub(crate) fn poll_drain(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
+        loop {
+            ready!(state.output.poll_write(cx))?;
+            let Some((batch, writer)) = state.next_batch() else { break };
+            state.output.queue(batch);
+            writer.into_iter().for_each(Waker::wake);
+            self.sent.notify_waiters();
+        }
+        drop(state);
+        self.idle.notify_waiters();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Shuts down and closes this side of the socket.
+    pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.lock().output.poll_shutdown(cx)
+    }
+}
+
+impl State {
+    fn open(&mut self, id: ConnId) -> Result<&mut StreamState, WireError> {
+        if let Some(reason) = &self.closed {
+            return Err(WireError::Closed(reason.clone()));
+        }
+        let stream = self.streams.entry(id).or_default();
+        if stream.stage == Stage::Open {
+            return Err(WireError::AlreadyOpen(id));
+        }
+        stream.stage = Stage::Open;
+        Ok(stream)
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.output.has_unsent() || self.streams.values().any(|s| !s.outgoing.is_empty())
+    }
+
+    /// Takes the unsent bytes of the next connection, round robin, and its writer.
+    fn next_batch(&mut self) -> Option<(BytesMut, Option<Waker>)> {
         let with_data =
             |(id, stream): (&ConnId, &StreamState)| (!stream.outgoing.is_empty()).then_some(*id);
-        let after = state.last_sent.and_then(|last| {
-            state
-                .streams
+        let after = self.last_sent.and_then(|last| {
+            self.streams
                 .range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded))
                 .find_map(with_data)
         });
-        let Some(id) = after.or_else(|| state.streams.iter().find_map(with_data)) else {
-            state.writing = false;
-            drop(state);
-            self.idle.notify_waiters();
-            return None;
-        };
-        state.last_sent = Some(id);
-        state.writing = true;
-        let stream = state.streams.get_mut(&id)?;
-        let batch = std::mem::take(&mut stream.outgoing);
-        let writer = stream.writer.take();
-        drop(state);
-        if let Some(writer) = writer {
-            writer.wake();
-        }
-        Some(batch)
+        let id = after.or_else(|| self.streams.iter().find_map(with_data))?;
+        self.last_sent = Some(id);
+        let stream = self.streams.get_mut(&id)?;
+        Some((std::mem::take(&mut stream.outgoing), stream.writer.take()))
     }
 }

@@ -1,19 +1,15 @@
 //! The reader and the writer task of a trunk. Both end with the trunk.
 //!
-//! The reader reads frames from the socket and appends them to their connection; while a connection
+//! The reader reads frames from the socket and passes them to their connection; while a connection
 //! holds more than [`Limits::incoming`](crate::Limits) unread bytes, the reader does not read the
 //! socket, so that memory is bounded and the peer is slowed down. (Upstream's multiplexer closes
-//! the trunk when 256 frames are unread.) The writer sends the frames of the connections round
-//! robin.
+//! the trunk when 256 frames are unread.) The writer sends what the socket did not take at once.
 
 use crate::trunk::closed::Closed;
-use crate::trunk::frame::{Decoder, Frame};
+use crate::trunk::frame::Decoder;
 use crate::trunk::state::{Delivery, TrunkState};
-use std::{io, sync::Arc, time::Duration};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-
-/// Size of one read from the socket, in bytes.
-const READ_CHUNK: usize = 64 << 10;
+use std::{future::poll_fn, io, sync::Arc, time::Duration};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Time limit for the reader to read the remaining data of a peer that has closed the socket, after
 /// a write failed.
@@ -29,9 +25,8 @@ pub(crate) async fn read_task<R: AsyncRead + Unpin>(trunk: Arc<TrunkState>, mut 
 
 async fn read_frames<R: AsyncRead + Unpin>(trunk: &TrunkState, read: &mut R) -> Closed {
     let mut decoder = Decoder::new();
-    let mut chunk = vec![0; READ_CHUNK];
     loop {
-        let n = match read.read(&mut chunk).await {
+        let n = match read.read(decoder.space()).await {
             Ok(n) => n,
             Err(e) if is_closed_by_peer(&e) => 0,
             Err(e) => return Closed::Io(Arc::new(e)),
@@ -42,13 +37,13 @@ async fn read_frames<R: AsyncRead + Unpin>(trunk: &TrunkState, read: &mut R) -> 
                 n => Closed::Truncated(n),
             };
         }
-        decoder.feed(&chunk[..n]);
+        decoder.received(n);
         loop {
-            match decoder.next_frame() {
-                Ok(Some(Frame { conn, mut payload })) => loop {
+            match decoder.next_in_place() {
+                Ok(Some((conn, payload))) => loop {
                     match trunk.deliver(conn, payload) {
                         Delivery::Done => break,
-                        Delivery::Full(undelivered) => payload = undelivered,
+                        Delivery::Full => {}
                         Delivery::Ended(reason) => return reason,
                     }
                     trunk.room.notified().await;
@@ -60,28 +55,20 @@ async fn read_frames<R: AsyncRead + Unpin>(trunk: &TrunkState, read: &mut R) -> 
     }
 }
 
-pub(crate) async fn write_task<W: AsyncWrite + Unpin>(trunk: Arc<TrunkState>, mut write: W) {
+pub(crate) async fn write_task(trunk: Arc<TrunkState>) {
     let reason = tokio::select! {
-        reason = write_frames(&trunk, &mut write) => reason,
+        reason = write_unsent(&trunk) => reason,
         reason = trunk.wait_closed() => reason,
     };
     trunk.close(reason);
     // The peer must see the end even if a child process has a duplicate of the socket.
-    write.shutdown().await.ok();
+    poll_fn(|cx| trunk.poll_shutdown(cx)).await;
 }
 
-async fn write_frames<W: AsyncWrite + Unpin>(trunk: &TrunkState, write: &mut W) -> Closed {
+async fn write_unsent(trunk: &TrunkState) -> Closed {
     loop {
-        let Some(batch) = trunk.next_batch() else {
-            trunk.work.notified().await;
-            continue;
-        };
-        let written = async {
-            write.write_all(&batch).await?;
-            write.flush().await
-        };
-        match written.await {
-            Ok(()) => {}
+        match poll_fn(|cx| trunk.poll_drain(cx)).await {
+            Ok(()) => trunk.work.notified().await,
             Err(e) if is_closed_by_peer(&e) => {
                 // Data of the peer may still be unread. The reader ends the trunk after the last
                 // byte; if it does not, this timeout does.
