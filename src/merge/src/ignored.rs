@@ -2,6 +2,7 @@
 //! device cgroup rules in an update, and a memory limit of 0. The merge reports these parts;
 //! upstream NRI drops them silently.
 
+use crate::unknown::Unknown;
 use nri_api::proto::{ContainerAdjustment, ContainerUpdate};
 use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
@@ -16,7 +17,9 @@ pub(crate) fn in_adjustment(requested: &ContainerAdjustment) -> Vec<String> {
     if requested.linux.resources.memory.limit.as_ref().is_some_and(|limit| limit.value == 0) {
         found.push("adjust.linux.resources.memory.limit: a limit of 0 is ignored".to_owned());
     }
-    add_unknown_fields(requested, &Path { parent: None, name: "adjust" }, &mut found);
+    if requested.has_unknown() {
+        add_unknown_fields(requested, &Path { parent: None, name: "adjust" }, &mut found);
+    }
     found
 }
 
@@ -26,7 +29,9 @@ pub(crate) fn in_update(requested: &ContainerUpdate) -> Vec<String> {
     if !requested.linux.resources.devices.is_empty() {
         found.push("update.linux.resources.devices".to_owned());
     }
-    add_unknown_fields(requested, &Path { parent: None, name: "update" }, &mut found);
+    if requested.has_unknown() {
+        add_unknown_fields(requested, &Path { parent: None, name: "update" }, &mut found);
+    }
     found
 }
 

@@ -49,6 +49,7 @@ mod named;
 mod outcome;
 mod owners;
 mod resources;
+mod unknown;
 mod update;
 mod updates;
 pub mod validator;
