@@ -3,7 +3,7 @@
 //! Events are handled in [`crate::events`].
 
 use nri_api::PluginId;
-use nri_api::proto::Event;
+use nri_api::proto::{Empty, Event};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -238,7 +238,7 @@ impl Adaptation {
                 if is_launched {
                     // Best effort: old plugins do not implement `Shutdown`, hanging plugins do not
                     // reply.
-                    let _ = tokio::time::timeout(grace, plugin.session.shutdown(grace)).await;
+                    let _ = plugin.session.shutdown(grace, &Empty::new()).await;
                 }
                 plugin.close("the runtime shuts down".into());
             });

@@ -24,6 +24,16 @@ impl CreateMerge {
         Self { pod, merged: Merged::new(container), collected }
     }
 
+    /// Returns the pod.
+    pub fn pod(&self) -> &PodSandbox {
+        &self.pod
+    }
+
+    /// Returns the container as adjusted so far.
+    pub fn container(&self) -> &Container {
+        &self.merged.container
+    }
+
     /// Returns the request for the next plugin: the container as adjusted so far.
     pub fn request(&self) -> CreateContainerRequest {
         CreateContainerRequest {

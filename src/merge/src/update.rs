@@ -25,6 +25,16 @@ impl UpdateMerge {
         Self { pod, container, requested, collected: Collected { base, ..Default::default() } }
     }
 
+    /// Returns the pod.
+    pub fn pod(&self) -> &PodSandbox {
+        &self.pod
+    }
+
+    /// Returns the container.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
     /// Returns the request for the next plugin: the resources as updated so far.
     pub fn request(&self) -> UpdateContainerRequest {
         UpdateContainerRequest {
@@ -81,7 +91,7 @@ impl UpdateMerge {
     }
 
     /// Returns the requested resources, overlaid with those that plugins set so far.
-    fn resources(&self) -> &LinuxResources {
+    pub fn resources(&self) -> &LinuxResources {
         let merged = self.merged_update().and_then(|u| u.linux.resources.as_ref());
         merged.unwrap_or(&self.requested)
     }

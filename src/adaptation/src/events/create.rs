@@ -11,6 +11,7 @@ use crate::order::context::RequestContext;
 use crate::order::pipeline::{PluginTicket, RequestTickets};
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::Ticket;
+use crate::plugin::request::{CreateRequests, EncodedRequest};
 use crate::policy::plugin_policy::PluginPolicy;
 
 /// Name of the built-in validator in errors.
@@ -47,6 +48,7 @@ impl Adaptation {
         let container = request.container.unwrap_or_default();
         let id = container.id.clone();
         let mut merge = CreateMerge::new(request.pod.unwrap_or_default(), container);
+        let mut requests = CreateRequests::new(&merge);
         let plugins: Vec<_> = entries.iter().map(|entry| entry.plugin.clone()).collect();
         self.check_required(&plugins, &id).or_else(|e| context.refuse(e))?;
         for PluginTicket { plugin, ticket } in entries {
@@ -55,9 +57,10 @@ impl Adaptation {
                 continue;
             };
             let permit = ticket.permit().await;
-            let reply = plugin.call(permit, merge.request()).await;
+            let reply = plugin.call(permit, &requests.next(&merge)).await;
             if let Some(mut reply) = context.record_reply(&plugin, reply)? {
                 if let Some(adjust) = reply.adjust.as_mut() {
+                    requests.adjusted();
                     set_hook_environments(adjust);
                 }
                 let permitted = plugin.reply_check().check_creation(&id, &reply);
@@ -129,11 +132,12 @@ impl Adaptation {
             let verdict = verdict.map_err(|e| rejected(DEFAULT_VALIDATOR.into(), e.to_string()));
             verdict.or_else(|e| context.refuse(e))?;
         }
+        let request = EncodedRequest::new(request);
         let calls: Vec<_> = validators
             .into_iter()
             .map(|plugin| {
                 let request = request.clone();
-                tokio::spawn(async move { (plugin.call_validator(request).await, plugin) })
+                tokio::spawn(async move { (plugin.call_validator(&request).await, plugin) })
             })
             .collect();
         // All verdicts are awaited first: a rollback must not reach a validator before its call.

@@ -15,6 +15,7 @@ use crate::order::pipeline::{PluginTicket, RequestTickets};
 use crate::plugin::calls::EventRequest;
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::Ticket;
+use crate::plugin::request::EncodedRequest;
 
 /// Events that a plugin can refuse: plugins are called one after the other.
 impl Adaptation {
@@ -65,10 +66,11 @@ impl Adaptation {
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
         let tickets = self.core.pipeline.enter(Q::EVENT);
+        let request = EncodedRequest::new(request);
         for PluginTicket { plugin, ticket } in tickets.plugins {
             if let Some(ticket) = ticket {
                 let permit = ticket.permit().await;
-                let reply = plugin.call(permit, request.clone()).await;
+                let reply = plugin.call(permit, &request).await;
                 context.record_reply(&plugin, reply)?;
             }
         }
@@ -125,7 +127,7 @@ impl Adaptation {
         let RequestTickets { plugins, commit: commit_ticket, .. } = tickets;
         let subscribed =
             plugins.into_iter().filter_map(|entry| Some((entry.plugin, entry.ticket?)));
-        self.deliver(subscribed.collect(), &request).await;
+        self.deliver(subscribed.collect(), request).await;
         let _permit = commit_ticket.permit().await;
         commit().await
     }
@@ -157,14 +159,18 @@ impl Adaptation {
     }
 
     fn post<Q: EventRequest>(&self, request: Q) -> Delivery {
-        self.deliver(self.core.pipeline.enter_post(Q::EVENT), &request)
+        self.deliver(self.core.pipeline.enter_post(Q::EVENT), request)
     }
 
-    fn deliver<Q: EventRequest>(&self, to: Vec<(Arc<Plugin>, Ticket)>, request: &Q) -> Delivery {
+    fn deliver<Q: EventRequest>(&self, to: Vec<(Arc<Plugin>, Ticket)>, request: Q) -> Delivery {
+        if to.is_empty() {
+            return Delivery(Vec::new());
+        }
+        let request = EncodedRequest::new(request);
         let notify = |(plugin, ticket): (Arc<Plugin>, Ticket)| {
             let request = request.clone();
             self.core.runtime.spawn(async move {
-                if let Err(e) = plugin.call(ticket.permit().await, request).await {
+                if let Err(e) = plugin.call(ticket.permit().await, &request).await {
                     warn!("{e}");
                 }
             })

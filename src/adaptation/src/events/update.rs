@@ -8,6 +8,7 @@ use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::{PluginTicket, RequestTickets};
+use crate::plugin::request::{EncodedRequest, UpdateRequests};
 
 /// Outcome of the stop of a container.
 #[derive(Debug)]
@@ -36,10 +37,11 @@ impl Adaptation {
         let id = container.id.clone();
         let resources = request.linux_resources.unwrap_or_default();
         let mut merge = UpdateMerge::new(request.pod.unwrap_or_default(), container, resources);
+        let requests = UpdateRequests::new(&merge);
         for PluginTicket { plugin, ticket } in tickets.plugins {
             let Some(ticket) = ticket else { continue };
             let permit = ticket.permit().await;
-            let reply = plugin.call(permit, merge.request()).await;
+            let reply = plugin.call(permit, &requests.next(&merge)).await;
             if let Some(reply) = context.record_reply(&plugin, reply)? {
                 let check = plugin.reply_check();
                 let permitted = check.check_updates(Some(&id), &reply.update, &reply.evict);
@@ -81,14 +83,15 @@ impl Adaptation {
         let event = Event::STOP_CONTAINER;
         let mut merge = UpdatesMerge::new();
         let mut failures = Vec::new();
+        let request = EncodedRequest::new(request);
         for PluginTicket { plugin, ticket } in tickets.plugins {
             let Some(ticket) = ticket else { continue };
             let permit = ticket.permit().await;
-            let merged = match plugin.call(permit, request.clone()).await {
+            let merged = match plugin.call(permit, &request).await {
                 Ok(Some(reply)) => {
                     match plugin.reply_check().check_updates(None, &reply.update, &[]) {
                         Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
-                            let subject = request.container.id.clone();
+                            let subject = request.subject().to_owned();
                             AdaptError::Merge { event, subject, source }
                         }),
                         Err(denied) => Err(AdaptError::Denied { event, denied }),

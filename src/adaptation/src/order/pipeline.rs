@@ -116,7 +116,7 @@ impl Pipeline {
             plugin: plugin.clone(),
         };
         RequestTickets {
-            plugins: plugins.iter().map(entry).collect(),
+            plugins: open(plugins).map(entry).collect(),
             validation: self.validation.ticket(),
             commit: self.commit.ticket(),
         }
@@ -125,7 +125,7 @@ impl Pipeline {
     /// Enters a post-event, which passes neither validators nor commit.
     pub(crate) fn enter_post(&self, event: Event) -> Vec<(Arc<Plugin>, Ticket)> {
         let plugins = self.lock();
-        let subscribed = plugins.iter().filter(|p| p.mask.contains(event));
+        let subscribed = open(&plugins).filter(|p| p.mask.contains(event));
         subscribed.map(|p| (p.clone(), p.queue.ticket())).collect()
     }
 
@@ -170,4 +170,9 @@ impl Pipeline {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Plugin>>> {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the plugins that were not closed. A closed one is removed soon, by its session task.
+fn open(plugins: &[Arc<Plugin>]) -> impl Iterator<Item = &Arc<Plugin>> {
+    plugins.iter().filter(|plugin| !plugin.is_closed())
 }

@@ -1,114 +1,38 @@
 //! Table of the protocol's events, and the calls that deliver them to a plugin.
 //!
-//! The table at the end covers every event of the protocol. It generates a method of
-//! [`PluginSession`] and an [`EventRequest`] for each event. [`crate::plugin::handle`] makes the
-//! calls, limits their time and handles their failures.
+//! The table at the end covers every event of the protocol. [`crate::plugin::handle`] makes the
+//! calls and handles their failures; requests are encoded in [`crate::plugin::request`].
 
-use async_trait::async_trait;
 use nri_api::proto::*;
-use nri_wire::{CallError, PluginClient};
-use protobuf::{Message, MessageDyn, MessageField};
-use std::time::Duration;
-
-/// Result of a call.
-pub(crate) type CallResult<T> = Result<T, CallError>;
+use protobuf::{MessageField, MessageFull};
 
 /// A request of the protocol that delivers an event.
-pub(crate) trait EventRequest: Message + Sized {
+pub(crate) trait EventRequest: MessageFull {
     /// Reply of the plugin.
-    type Reply: MessageDyn + Send;
+    type Reply: MessageFull;
     /// Event that the request delivers, and that plugins subscribe to.
     const EVENT: Event;
+    /// Name of the call.
+    const METHOD: &'static str;
 
-    /// Sends the request by its dedicated call.
-    fn send(
-        &self,
-        session: &dyn PluginSession,
-        timeout: Duration,
-    ) -> impl Future<Output = CallResult<Self::Reply>> + Send;
-
-    /// Returns the `StateChange` that delivers the event to old plugins, and the reply that the
-    /// caller gets then; `None` for events that never had this form.
-    fn state_change(&self) -> Option<(StateChangeEvent, Self::Reply)>;
+    /// Returns the `StateChange` that delivers the event to old plugins; `None` for events that
+    /// never had this form.
+    fn state_change(&self) -> Option<StateChangeEvent>;
 
     /// Returns the id of the container, or of the pod for an event of a pod.
     fn subject(&self) -> &str;
 }
 
 macro_rules! events {
-    ($($event:ident $about:ident $form:ident: $method:ident($request:ident) -> $reply:ident;)*) => {
-        /// Calls of a connected plugin, over a socket ([`PluginClient`]) or otherwise.
-        ///
-        /// Each call sends its timeout to the plugin; the caller enforces it too.
-        #[async_trait]
-        pub(crate) trait PluginSession: Send + Sync + 'static {
-            async fn configure(
-                &self,
-                timeout: Duration,
-                r: &ConfigureRequest,
-            ) -> CallResult<ConfigureResponse>;
-            async fn synchronize(
-                &self,
-                timeout: Duration,
-                r: &SynchronizeRequest,
-            ) -> CallResult<SynchronizeResponse>;
-            async fn shutdown(&self, timeout: Duration) -> CallResult<Empty>;
-            async fn state_change(
-                &self,
-                timeout: Duration,
-                r: &StateChangeEvent,
-            ) -> CallResult<Empty>;
-            $(async fn $method(&self, timeout: Duration, r: &$request) -> CallResult<$reply>;)*
-        }
-
-        #[async_trait]
-        impl PluginSession for PluginClient {
-            async fn configure(
-                &self,
-                timeout: Duration,
-                r: &ConfigureRequest,
-            ) -> CallResult<ConfigureResponse> {
-                PluginClient::configure(self, timeout, r).await
-            }
-            async fn synchronize(
-                &self,
-                timeout: Duration,
-                r: &SynchronizeRequest,
-            ) -> CallResult<SynchronizeResponse> {
-                PluginClient::synchronize(self, timeout, r).await
-            }
-            async fn shutdown(&self, timeout: Duration) -> CallResult<Empty> {
-                PluginClient::shutdown(self, timeout, &Empty::new()).await
-            }
-            async fn state_change(
-                &self,
-                timeout: Duration,
-                r: &StateChangeEvent,
-            ) -> CallResult<Empty> {
-                PluginClient::state_change(self, timeout, r).await
-            }
-            $(async fn $method(&self, timeout: Duration, r: &$request) -> CallResult<$reply> {
-                PluginClient::$method(self, timeout, r).await
-            })*
-        }
-
+    ($($event:ident $about:ident $form:ident: $method:literal($request:ident) -> $reply:ident;)*) => {
         $(impl EventRequest for $request {
             type Reply = $reply;
             const EVENT: Event = Event::$event;
+            const METHOD: &'static str = $method;
 
-            async fn send(
-                &self,
-                session: &dyn PluginSession,
-                timeout: Duration,
-            ) -> CallResult<$reply> {
-                session.$method(timeout, self).await
-            }
-
-            fn state_change(&self) -> Option<(StateChangeEvent, $reply)> {
+            fn state_change(&self) -> Option<StateChangeEvent> {
                 events!(@form $form self.pod, events!(@container $about self))
-                    .map(|(pod, container)| {
-                        (state_change(Event::$event, pod, container), $reply::new())
-                    })
+                    .map(|(pod, container)| state_change(Event::$event, pod, container))
             }
 
             fn subject(&self) -> &str {
@@ -137,32 +61,67 @@ fn state_change(
 // StateChange.
 events! {
     RUN_POD_SANDBOX pod old:
-        run_pod_sandbox(RunPodSandboxRequest) -> RunPodSandboxResponse;
+        "RunPodSandbox"(RunPodSandboxRequest) -> RunPodSandboxResponse;
     UPDATE_POD_SANDBOX pod new:
-        update_pod_sandbox(UpdatePodSandboxRequest) -> UpdatePodSandboxResponse;
+        "UpdatePodSandbox"(UpdatePodSandboxRequest) -> UpdatePodSandboxResponse;
     POST_UPDATE_POD_SANDBOX pod old:
-        post_update_pod_sandbox(PostUpdatePodSandboxRequest) -> PostUpdatePodSandboxResponse;
+        "PostUpdatePodSandbox"(PostUpdatePodSandboxRequest) -> PostUpdatePodSandboxResponse;
     STOP_POD_SANDBOX pod old:
-        stop_pod_sandbox(StopPodSandboxRequest) -> StopPodSandboxResponse;
+        "StopPodSandbox"(StopPodSandboxRequest) -> StopPodSandboxResponse;
     REMOVE_POD_SANDBOX pod old:
-        remove_pod_sandbox(RemovePodSandboxRequest) -> RemovePodSandboxResponse;
+        "RemovePodSandbox"(RemovePodSandboxRequest) -> RemovePodSandboxResponse;
     CREATE_CONTAINER container new:
-        create_container(CreateContainerRequest) -> CreateContainerResponse;
+        "CreateContainer"(CreateContainerRequest) -> CreateContainerResponse;
     POST_CREATE_CONTAINER container old:
-        post_create_container(PostCreateContainerRequest) -> PostCreateContainerResponse;
+        "PostCreateContainer"(PostCreateContainerRequest) -> PostCreateContainerResponse;
     START_CONTAINER container old:
-        start_container(StartContainerRequest) -> StartContainerResponse;
+        "StartContainer"(StartContainerRequest) -> StartContainerResponse;
     POST_START_CONTAINER container old:
-        post_start_container(PostStartContainerRequest) -> PostStartContainerResponse;
+        "PostStartContainer"(PostStartContainerRequest) -> PostStartContainerResponse;
     UPDATE_CONTAINER container new:
-        update_container(UpdateContainerRequest) -> UpdateContainerResponse;
+        "UpdateContainer"(UpdateContainerRequest) -> UpdateContainerResponse;
     POST_UPDATE_CONTAINER container old:
-        post_update_container(PostUpdateContainerRequest) -> PostUpdateContainerResponse;
+        "PostUpdateContainer"(PostUpdateContainerRequest) -> PostUpdateContainerResponse;
     STOP_CONTAINER container new:
-        stop_container(StopContainerRequest) -> StopContainerResponse;
+        "StopContainer"(StopContainerRequest) -> StopContainerResponse;
     REMOVE_CONTAINER container old:
-        remove_container(RemoveContainerRequest) -> RemoveContainerResponse;
+        "RemoveContainer"(RemoveContainerRequest) -> RemoveContainerResponse;
     VALIDATE_CONTAINER_ADJUSTMENT container new:
-        validate_container_adjustment(ValidateContainerAdjustmentRequest)
+        "ValidateContainerAdjustment"(ValidateContainerAdjustmentRequest)
             -> ValidateContainerAdjustmentResponse;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call by a wrong name is not implemented by any plugin.
+    #[test]
+    fn calls_have_the_names_of_the_protocol() {
+        fn check<Q: EventRequest>() {
+            let message = Q::descriptor().name().to_owned();
+            assert_eq!(format!("{}Request", Q::METHOD), message);
+            assert_eq!(Q::Reply::descriptor().name(), format!("{}Response", Q::METHOD));
+            let event: String = format!("{:?}", Q::EVENT).split('_').map(capitalized).collect();
+            assert_eq!(event, Q::METHOD);
+        }
+        fn capitalized(word: &str) -> String {
+            let (first, rest) = word.split_at(1);
+            first.to_owned() + &rest.to_lowercase()
+        }
+        check::<RunPodSandboxRequest>();
+        check::<UpdatePodSandboxRequest>();
+        check::<PostUpdatePodSandboxRequest>();
+        check::<StopPodSandboxRequest>();
+        check::<RemovePodSandboxRequest>();
+        check::<CreateContainerRequest>();
+        check::<PostCreateContainerRequest>();
+        check::<StartContainerRequest>();
+        check::<PostStartContainerRequest>();
+        check::<UpdateContainerRequest>();
+        check::<PostUpdateContainerRequest>();
+        check::<StopContainerRequest>();
+        check::<RemoveContainerRequest>();
+        check::<ValidateContainerAdjustmentRequest>();
+    }
 }

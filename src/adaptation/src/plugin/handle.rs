@@ -4,21 +4,23 @@
 //! marks it here; its session task ([`crate::session::admission`]) disconnects it.
 
 use nri_api::proto::{
-    Event, ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
+    Empty, Event, ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
 use nri_api::{EventMask, PluginId};
-use nri_wire::CallError;
+use nri_wire::{CallError, PluginClient};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use protobuf::MessageDyn;
+use protobuf::MessageFull;
 
 use crate::error::AdaptError;
-use crate::plugin::calls::{EventRequest, PluginSession};
+use crate::plugin::calls::EventRequest;
 use crate::plugin::queue::{PluginQueue, QueuePermit};
+use crate::plugin::request::EncodedRequest;
 use crate::plugin::status::StatusRecord;
+use crate::plugin::uncancelled::Uncancelled;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
 use crate::policy::reply_check::ReplyCheck;
 
@@ -35,7 +37,7 @@ pub(crate) struct Plugin {
     pub(crate) policy: SharedPolicy,
     /// Time limit of each call.
     pub(crate) timeout: Duration,
-    pub(crate) session: Arc<dyn PluginSession>,
+    pub(crate) session: PluginClient,
     pub(crate) record: Arc<StatusRecord>,
     pub(crate) queue: PluginQueue,
     /// Lock that is held during a call, so that a plugin gets one call at a time although
@@ -58,7 +60,7 @@ impl Plugin {
         mask: EventMask,
         policy: PluginPolicy,
         timeout: Duration,
-        session: Arc<dyn PluginSession>,
+        session: PluginClient,
         record: Arc<StatusRecord>,
     ) -> Self {
         Self {
@@ -83,15 +85,17 @@ impl Plugin {
     ///
     /// When the caller's future is dropped the call continues and keeps the permit: the plugin
     /// handles one request at a time.
-    pub(crate) async fn call<R: EventRequest>(
+    pub(crate) async fn call<Q: EventRequest>(
         self: &Arc<Self>,
         permit: QueuePermit,
-        request: R,
-    ) -> Result<Option<R::Reply>, AdaptError> {
-        let subject = request.subject().to_owned();
-        match self.spawn_call(Some(permit), request).await {
+        request: &EncodedRequest<Q>,
+    ) -> Result<Option<Q::Reply>, AdaptError> {
+        match self.call_uncancelled(Some(permit), request).await {
             Ok(reply) => Ok(Some(reply)),
-            Err(e) => self.failure(R::EVENT, subject, e).map_or(Ok(None), Err),
+            Err(e) => {
+                let subject = request.subject().to_owned();
+                self.failure(Q::EVENT, subject, e).map_or(Ok(None), Err)
+            }
         }
     }
 
@@ -99,15 +103,14 @@ impl Plugin {
     /// unless its policy is to continue without the verdict, which is `None` then.
     pub(crate) async fn call_validator(
         self: &Arc<Self>,
-        request: ValidateContainerAdjustmentRequest,
+        request: &EncodedRequest<ValidateContainerAdjustmentRequest>,
     ) -> Result<Option<ValidateContainerAdjustmentResponse>, AdaptError> {
         let event = Event::VALIDATE_CONTAINER_ADJUSTMENT;
-        let container = request.subject().to_owned();
-        let error = match self.spawn_call(None, request).await {
+        let error = match self.call_uncancelled(None, request).await {
             Ok(verdict) => return Ok(Some(verdict)),
             Err(error) => error,
         };
-        let plugin = self.id.clone();
+        let (plugin, container) = (self.id.clone(), request.subject().to_owned());
         match error {
             CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_) => {
                 if self.policy.get().validation_failure == OnFailure::Ignore {
@@ -152,7 +155,7 @@ impl Plugin {
         // A plugin that ends because of the request has the same reason.
         let why = *self.retired.get_or_init(|| why);
         // Best effort: old plugins do not implement Shutdown.
-        let _ = tokio::time::timeout(grace, self.session.shutdown(grace)).await;
+        let _ = self.session.shutdown(grace, &Empty::new()).await;
         self.close(why.to_owned());
         let mut cleaned_up = self.cleaned_up.subscribe();
         // The sender is a field of self, so the channel stays open.
@@ -168,66 +171,76 @@ impl Plugin {
         self.cleaned_up.send_replace(true);
     }
 
-    /// Calls the plugin in a separate task, which holds the permit until the call returns.
-    async fn spawn_call<R: EventRequest>(
+    /// Calls the plugin, and holds the permit until the call returns, even if the caller's future
+    /// is dropped.
+    async fn call_uncancelled<Q: EventRequest>(
         self: &Arc<Self>,
         permit: Option<QueuePermit>,
-        request: R,
-    ) -> Result<R::Reply, CallError> {
-        let plugin = self.clone();
-        let call = tokio::spawn(async move {
+        request: &EncodedRequest<Q>,
+    ) -> Result<Q::Reply, CallError> {
+        let (plugin, request) = (self.clone(), request.clone());
+        let call = Uncancelled::new(async move {
             let _permit = permit;
             let _one_call = plugin.call_lock.lock().await;
             plugin.call_timed(&request).await
         });
-        call.await.unwrap_or_else(|e| {
-            Err(CallError::Malformed(format!("the call was not completed: {e}")))
-        })
+        call.await.unwrap_or_else(|_| Err(CallError::Malformed("the call panicked".into())))
     }
 
     /// Sends the request, waits for the reply within the timeout, and counts a timeout.
-    async fn call_timed<R: EventRequest>(&self, request: &R) -> Result<R::Reply, CallError> {
+    async fn call_timed<Q: EventRequest>(
+        &self,
+        request: &EncodedRequest<Q>,
+    ) -> Result<Q::Reply, CallError> {
         if self.is_closed() {
             return Err(CallError::Closed(None));
         }
         let start = tokio::time::Instant::now();
-        let result = tokio::time::timeout(self.timeout, self.send(request)).await;
-        let result = result.unwrap_or(Err(CallError::Timeout(self.timeout))).and_then(check_types);
+        let result = self.send(request, start).await.and_then(check_types);
         let took = start.elapsed();
         if matches!(result, Err(CallError::Timeout(_))) && took > self.timeout + MAX_TIMER_DELAY {
             // The reply may have arrived while this process could not read it, so the timeout does
             // not count against the plugin.
             warn!(
-                plugin = %self.id, event = ?R::EVENT, ?took,
+                plugin = %self.id, event = ?Q::EVENT, ?took,
                 "nrid was stopped during the call, timeout not counted"
             );
         } else {
-            self.record_result(R::EVENT, result.as_ref().err());
+            self.record_result(Q::EVENT, result.as_ref().err());
         }
         result
     }
 
     /// Sends the request by its dedicated call, or as a `StateChange` if the plugin is too old.
-    async fn send<R: EventRequest>(&self, request: &R) -> Result<R::Reply, CallError> {
-        let session = &*self.session;
-        if !self.with_state_change_only(|events| events.contains(R::EVENT)) {
-            let result = request.send(session, self.timeout).await;
-            if !result.as_ref().is_err_and(CallError::is_unimplemented) {
-                return result;
-            }
-            if request.state_change().is_none() {
+    async fn send<Q: EventRequest>(
+        &self,
+        request: &EncodedRequest<Q>,
+        start: tokio::time::Instant,
+    ) -> Result<Q::Reply, CallError> {
+        let parts = request.parts();
+        let by_call = || self.session.call(Q::METHOD, self.timeout, &parts[..]);
+        if !self.with_state_change_only(|events| events.contains(Q::EVENT)) {
+            let result = by_call().await;
+            if !result.as_ref().is_err_and(CallError::is_unimplemented)
+                || request.state_change().is_none()
+            {
                 return result;
             }
             info!(
-                plugin = %self.id, event = ?R::EVENT,
+                plugin = %self.id, event = ?Q::EVENT,
                 "call not implemented by the plugin, falling back to StateChange"
             );
-            self.with_state_change_only(|events| *events = events.with(R::EVENT));
+            self.with_state_change_only(|events| *events = events.with(Q::EVENT));
         }
-        match request.state_change() {
-            Some((event, reply)) => session.state_change(self.timeout, &event).await.map(|_| reply),
-            None => request.send(session, self.timeout).await,
-        }
+        let Some(event) = request.state_change() else { return by_call().await };
+        // Both calls together are limited by one timeout.
+        let left = self.timeout.saturating_sub(start.elapsed());
+        let result = self.session.state_change(left, &event).await;
+        let result = result.map(|_: Empty| Q::Reply::default());
+        result.map_err(|e| match e {
+            CallError::Timeout(_) => CallError::Timeout(self.timeout),
+            e => e,
+        })
     }
 
     /// Counts consecutive timeouts, records the error, and closes the plugin after too many
@@ -294,9 +307,12 @@ impl Plugin {
 ///
 /// Protobuf treats such a field as unknown, so that a validator's verdict could be dropped without
 /// an error. Fields with unknown numbers are those of a newer protocol, and accepted.
-fn check_types<R: MessageDyn>(reply: R) -> Result<R, CallError> {
-    let descriptor = reply.descriptor_dyn();
-    let mut unknown = reply.special_fields_dyn().unknown_fields().iter();
+fn check_types<R: MessageFull>(reply: R) -> Result<R, CallError> {
+    let mut unknown = reply.special_fields().unknown_fields().iter().peekable();
+    if unknown.peek().is_none() {
+        return Ok(reply);
+    }
+    let descriptor = R::descriptor();
     match unknown.find(|(number, _)| descriptor.field_by_number(*number).is_some()) {
         None => Ok(reply),
         Some((number, _)) => Err(CallError::Malformed(format!(

@@ -7,4 +7,6 @@ pub(crate) mod calls;
 pub(crate) mod handle;
 pub(crate) mod queue;
 pub(crate) mod registry;
+pub(crate) mod request;
 pub(crate) mod status;
+mod uncancelled;

@@ -14,7 +14,7 @@ use crate::manager::Snapshot;
 use crate::order::pipeline::AdmissionTickets;
 use crate::plugin::handle::Plugin;
 use crate::plugin::status::PluginState;
-use crate::session::handshake::{ConfiguredPlugin, OnEnd, wait_disconnected, within};
+use crate::session::handshake::{ConfiguredPlugin, OnEnd, wait_disconnected};
 use crate::session::synchronize;
 
 impl Core {
@@ -86,7 +86,7 @@ impl Core {
         let mut updates = Vec::new();
         for part in parts {
             let call = plugin.session.synchronize(plugin.timeout, &part);
-            let reply = within(plugin.timeout, call).await.map_err(SessionError::Synchronize)?;
+            let reply = call.await.map_err(SessionError::Synchronize)?;
             if part.more && (!reply.more || !reply.update.is_empty()) {
                 return Err(SessionError::CannotSplit { parts: count });
             }

@@ -2,9 +2,9 @@
 //!
 //! [`crate::session::admission`] then adds the configured plugin to the pipeline.
 
-use nri_api::proto::{ConfigureRequest, ConfigureResponse};
+use nri_api::proto::ConfigureRequest;
 use nri_api::{EventMask, NRI_VERSION};
-use nri_wire::{CallError, RuntimeEnd, Trunk, WireError};
+use nri_wire::{RuntimeEnd, Trunk, WireError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,7 +13,6 @@ use tokio::time::timeout;
 use crate::core::Core;
 use crate::error::SessionError;
 use crate::launch::process::Process;
-use crate::plugin::calls::PluginSession;
 use crate::plugin::handle::Plugin;
 use crate::plugin::status::{PluginOrigin, PluginState, StatusRecord};
 use crate::session::service::RuntimeService;
@@ -134,7 +133,7 @@ impl Core {
 
         let policy = config.policy(&id);
         let limit = config.timeout(&policy);
-        let session: Arc<dyn PluginSession> = Arc::new(end.plugin().clone());
+        let session = end.plugin().clone();
         let request = ConfigureRequest {
             config: plugin_config,
             runtime_name: config.runtime_name.clone(),
@@ -144,9 +143,7 @@ impl Core {
             NRI_version: NRI_VERSION.to_owned(),
             ..Default::default()
         };
-        let reply: ConfigureResponse = within(limit, session.configure(limit, &request))
-            .await
-            .map_err(SessionError::Configure)?;
+        let reply = session.configure(limit, &request).await.map_err(SessionError::Configure)?;
         let mask = EventMask::from_subscription(reply.events)?;
         let serial = record.set(|s| {
             s.events = mask;
@@ -186,14 +183,6 @@ pub(crate) async fn wait_disconnected(end: &RuntimeEnd, process: Option<&Process
         Ok(how) => format!("the program {how}"),
         Err(_) => closed.to_string(),
     }
-}
-
-/// Performs a call within a time limit.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    call: impl Future<Output = Result<T, CallError>>,
-) -> Result<T, CallError> {
-    timeout(limit, call).await.unwrap_or(Err(CallError::Timeout(limit)))
 }
 
 fn millis(duration: Duration) -> i64 {

@@ -1,0 +1,172 @@
+//! A request for plugins in encoded form: what several plugins get is encoded once.
+
+use nri_api::proto::{CreateContainerRequest, StateChangeEvent, UpdateContainerRequest};
+use nri_merge::{CreateMerge, UpdateMerge};
+use protobuf::Message;
+use protobuf::rt::WireType;
+use std::sync::Arc;
+
+use crate::plugin::calls::EventRequest;
+
+/// Numbers of the fields of `CreateContainerRequest` and `UpdateContainerRequest`.
+const POD: u32 = 1;
+const CONTAINER: u32 = 2;
+const LINUX_RESOURCES: u32 = 3;
+
+/// An encoded part of a message. Clones share the bytes.
+pub(crate) type Part = Arc<[u8]>;
+
+/// An encoded request. Clones share the bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct EncodedRequest<Q> {
+    subject: Arc<str>,
+    parts: [Part; 2],
+    /// The request itself, if old plugins may need it in another form.
+    message: Option<Arc<Q>>,
+}
+
+impl<Q: EventRequest> EncodedRequest<Q> {
+    /// Encodes a request.
+    pub(crate) fn new(message: Q) -> Self {
+        // Encoding in memory fails for required fields only, which the protocol does not have.
+        let encoded = message.write_to_bytes().unwrap_or_default();
+        Self {
+            subject: message.subject().into(),
+            parts: [encoded.into(), Part::default()],
+            message: Some(Arc::new(message)),
+        }
+    }
+
+    /// Returns the id of the container, or of the pod for an event of a pod.
+    pub(crate) fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// Returns the parts of the encoded request.
+    pub(crate) fn parts(&self) -> [&[u8]; 2] {
+        [&self.parts[0], &self.parts[1]]
+    }
+
+    /// Returns the `StateChange` that delivers the event to old plugins, if it has this form.
+    pub(crate) fn state_change(&self) -> Option<StateChangeEvent> {
+        self.message.as_ref().and_then(|message| message.state_change())
+    }
+}
+
+/// Requests of one creation.
+pub(crate) struct CreateRequests {
+    subject: Arc<str>,
+    pod: Part,
+    /// The container as adjusted so far; `None` after a further adjustment.
+    container: Option<Part>,
+}
+
+impl CreateRequests {
+    pub(crate) fn new(merge: &CreateMerge) -> Self {
+        Self {
+            subject: merge.container().id.as_str().into(),
+            pod: field(POD, merge.pod()),
+            container: None,
+        }
+    }
+
+    /// Returns the request for the next plugin.
+    pub(crate) fn next(&mut self, merge: &CreateMerge) -> EncodedRequest<CreateContainerRequest> {
+        let container =
+            self.container.get_or_insert_with(|| field(CONTAINER, merge.container())).clone();
+        let parts = [self.pod.clone(), container];
+        EncodedRequest { subject: self.subject.clone(), parts, message: None }
+    }
+
+    /// The container was adjusted.
+    pub(crate) fn adjusted(&mut self) {
+        self.container = None;
+    }
+}
+
+/// Requests of one update.
+pub(crate) struct UpdateRequests {
+    subject: Arc<str>,
+    /// Pod and container.
+    about: Part,
+}
+
+impl UpdateRequests {
+    pub(crate) fn new(merge: &UpdateMerge) -> Self {
+        let about = [field(POD, merge.pod()), field(CONTAINER, merge.container())];
+        Self { subject: merge.container().id.as_str().into(), about: about.concat().into() }
+    }
+
+    /// Returns the request for the next plugin.
+    pub(crate) fn next(&self, merge: &UpdateMerge) -> EncodedRequest<UpdateContainerRequest> {
+        let parts = [self.about.clone(), field(LINUX_RESOURCES, merge.resources())];
+        EncodedRequest { subject: self.subject.clone(), parts, message: None }
+    }
+}
+
+/// Encodes a message as a field of another one.
+fn field(number: u32, message: &impl Message) -> Part {
+    let size = message.compute_size();
+    let mut bytes = Vec::with_capacity(size as usize + 8);
+    let mut out = protobuf::CodedOutputStream::vec(&mut bytes);
+    // Writing to memory does not fail.
+    let _ = out
+        .write_tag(number, WireType::LengthDelimited)
+        .and_then(|()| out.write_raw_varint64(size))
+        .and_then(|()| message.write_to_with_cached_sizes(&mut out))
+        .and_then(|()| out.flush());
+    drop(out);
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_api::PluginId;
+    use nri_api::proto::*;
+
+    fn decoded<Q: EventRequest>(request: &EncodedRequest<Q>) -> Q {
+        Q::parse_from_bytes(&request.parts().concat()).unwrap()
+    }
+
+    #[test]
+    fn requests_in_parts_are_those_of_the_merge() {
+        let plugin = PluginId::new("10", "a").unwrap();
+        for (pod, env) in [("", 0), ("p", 1), ("pod", 2000)] {
+            let pod = PodSandbox { id: pod.into(), ..Default::default() };
+            let env = (0..env).map(|n| format!("A{n}=1")).collect();
+            let container = Container { id: "c".into(), env, ..Default::default() };
+            let mut merge = CreateMerge::new(pod.clone(), container.clone());
+            let mut requests = CreateRequests::new(&merge);
+            assert_eq!(decoded(&requests.next(&merge)), merge.request());
+            let args = vec!["sh".to_owned()];
+            let adjust = ContainerAdjustment { args, ..Default::default() };
+            let adjust = Some(adjust).into();
+            merge.reply(&plugin, CreateContainerResponse { adjust, ..Default::default() }).unwrap();
+            requests.adjusted();
+            let next = requests.next(&merge);
+            assert_eq!(decoded(&next), merge.request());
+            assert_eq!(decoded(&next).container.args, ["sh"]);
+            assert_eq!(next.subject(), "c");
+
+            let mut merge = UpdateMerge::new(pod, container, LinuxResources::default());
+            let requests = UpdateRequests::new(&merge);
+            assert_eq!(decoded(&requests.next(&merge)), merge.request());
+            let resources = LinuxResources {
+                unified: [("pids.max".to_owned(), "7".to_owned())].into(),
+                ..Default::default()
+            };
+            let linux =
+                LinuxContainerUpdate { resources: Some(resources).into(), ..Default::default() };
+            let update = vec![ContainerUpdate {
+                container_id: "c".into(),
+                linux: Some(linux).into(),
+                ..Default::default()
+            }];
+            merge.reply(&plugin, UpdateContainerResponse { update, ..Default::default() }).unwrap();
+            let next = requests.next(&merge);
+            assert_eq!(decoded(&next), merge.request());
+            assert_eq!(decoded(&next).linux_resources.unified["pids.max"], "7");
+        }
+    }
+}
