@@ -18,14 +18,17 @@ use std::{
 
 /// Returns the number of instructions of `state` with a configuration that names the runtime.
 pub(crate) fn count() -> u64 {
-    let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("TMPDIR is writable");
-    let config = dir.path().join("config.toml");
-    let text =
-        format!("state_dir = {:?}\n\n[runtime]\npath = \"/bin/true\"\n", dir.path().join("s"));
-    fs::write(&config, text).expect("TMPDIR is writable");
+    // Paths of the same length on each machine: the wrapper reads them byte by byte.
+    let dir = tempfile::Builder::new().prefix("nri-").tempdir_in("/tmp").expect("/tmp is writable");
+    let (config, program) =
+        (dir.path().join("config.toml"), dir.path().join("nri-container-runtime"));
+    let state_dir = dir.path().join("s");
+    let text = format!("state_dir = {state_dir:?}\n\n[runtime]\npath = \"/bin/true\"\n");
+    fs::write(&config, text).expect("/tmp is writable");
+    fs::copy(wrapper(), &program).expect("/tmp is writable");
     let mut shell = Command::new("/bin/sh");
     // Without randomized addresses, the dynamic loader always does the same.
-    shell.args(["-c", "kill -STOP $$; exec setarch -R \"$@\"", "sh"]).arg(wrapper());
+    shell.args(["-c", "kill -STOP $$; exec setarch -R \"$@\"", "sh"]).arg(program);
     shell.args(["--root", "/run/bench", "state", "c"]).env_clear().current_dir("/");
     shell.env("PATH", "/usr/bin:/bin").env("NRI_CONTAINER_RUNTIME_CONFIG", &config);
     shell.stdin(Stdio::null()).stdout(Stdio::null());
