@@ -1,5 +1,6 @@
-//! Links the wrapper statically where that is possible, so that its own entry point can decide on a
-//! call before the C library starts. See `src/entry.rs`.
+//! Links the wrapper and the hook statically where that is possible: without a dynamic loader they
+//! start faster. The wrapper's own entry point can then decide on a call before the C library
+//! starts, see `src/entry.rs`.
 //!
 //! `-C target-feature=+crt-static` would be the usual way, but it applies to all programs of a
 //! build, and to macros, which cannot be static. So this script lets the linker find static
@@ -15,11 +16,14 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("libm.so", &[]),
 ];
 
+/// The program with an entry point of its own.
+const WRAPPER: &str = "nri-container-runtime";
+
 /// Functions that the entry point may call, which the C library prepares only at its start.
 const WRAPPED: [&str; 6] = ["memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../shim/build.rs");
     println!("cargo::rustc-check-cfg=cfg(early_entry)");
     if !is_supported() {
         return;
@@ -28,7 +32,7 @@ fn main() {
     for (shared, libraries) in LIBRARIES {
         let paths: Option<Vec<String>> = libraries.iter().map(|name| path_of(name)).collect();
         let Some(paths) = paths else {
-            println!("cargo::warning=no static C library, the wrapper is linked dynamically");
+            println!("cargo::warning=no static C library, so the program is linked dynamically");
             return;
         };
         let script = format!("GROUP ( {} )\n", paths.join(" "));
@@ -38,12 +42,15 @@ fn main() {
     }
     println!("cargo::rustc-link-search=native={directory}");
     // Not relocatable: before the start of the C library, no address would be relocated.
-    let wraps = WRAPPED.map(|name| format!("-Wl,--wrap={name}"));
-    let others = ["-static", "-no-pie", "-Wl,-e,nri_entry"].map(str::to_owned);
-    for argument in others.iter().chain(&wraps) {
-        println!("cargo::rustc-link-arg-bins={argument}");
+    println!("cargo::rustc-link-arg-bins=-static");
+    println!("cargo::rustc-link-arg-bins=-no-pie");
+    if env::var("CARGO_PKG_NAME").is_ok_and(|name| name == WRAPPER) {
+        println!("cargo::rustc-link-arg-bins=-Wl,-e,nri_entry");
+        for name in WRAPPED {
+            println!("cargo::rustc-link-arg-bins=-Wl,--wrap={name}");
+        }
+        println!("cargo::rustc-cfg=early_entry");
     }
-    println!("cargo::rustc-cfg=early_entry");
 }
 
 /// Whether the entry point is written for this platform. A sanitizer needs its own start.
