@@ -13,7 +13,7 @@ use std::{env, fs, path::Path, process::Command};
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("libc.so", &["libc.a", "libgcc_eh.a", "libgcc.a"]),
     ("libgcc_s.so", &["libgcc_eh.a", "libgcc.a"]),
-    ("libm.so", &[]),
+    ("libm.so", &["libm.a"]),
 ];
 
 /// The program with an entry point of its own.
