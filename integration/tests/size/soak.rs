@@ -20,6 +20,8 @@ const WARM_UP: usize = 200;
 /// Maximum growth of the memory in KiB: the allocator does not return all memory to the kernel.
 /// More than that is a leak, of 200 bytes or more per container in a soak of 20,000.
 const MEMORY_MARGIN: u64 = 4096;
+/// Maximum number of files that `nrid` keeps for new records.
+const MAX_SPARES: usize = 32;
 /// Number of progress reports of a long soak.
 const REPORTS: usize = 40;
 
@@ -30,7 +32,8 @@ struct Leftovers {
     plugin: u32,
     descriptors: usize,
     plugin_descriptors: usize,
-    /// Files in the state directory except the log.
+    /// Files in the state directory except the log, and the spare files of records: their number
+    /// and names depend on how many containers existed at the same time.
     files: Vec<PathBuf>,
     containers: usize,
     cgroups: usize,
@@ -45,6 +48,10 @@ impl Leftovers {
         let mut files = Vec::new();
         files_below(&node.state_dir(), &mut files);
         files.retain(|file| !file.to_string_lossy().contains("nrid.log"));
+        let count = files.len();
+        files.retain(|file| !file.starts_with(node.state_dir().join("spare")));
+        let spares = count - files.len();
+        assert!(spares <= MAX_SPARES, "{spares} spare files");
         files.sort();
         Self {
             nrid,
