@@ -5,16 +5,18 @@
 //! intended: the kernel kills it (SIGKILL) when this process dies, and a `LISTEN_PID` of this
 //! process is replaced by the child's.
 
-use super::{signals::Signals, sys, target::Target};
+use super::{
+    signals::Signals,
+    sys::{self, Program},
+    target::Target,
+};
 use crate::{call::Call, error::Error};
 use nix::{
     sys::{prctl::set_pdeathsig, signal::Signal, wait::waitpid},
     unistd::{Pid, getpid, getppid},
 };
 use nri_control::Exit;
-use std::{ffi::OsString, io};
-
-const LISTEN_PID: &str = "LISTEN_PID";
+use std::io;
 
 /// Runs the real runtime until it exits. The signal mask and dispositions are restored.
 ///
@@ -30,8 +32,10 @@ pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error
 
 fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> {
     let parent = getpid();
+    let program = target.prepare(call.environment.entries());
+    let mut program = program.map_err(|e| Error::Exec(e, target.runtime.clone()))?;
     let mut failure = None;
-    let child = sys::start(|| failure = Some(replace(target, call, signals, parent)))
+    let child = sys::start(|| failure = Some(replace(target, &mut program, signals, parent)))
         .map_err(|e| Error::System(e.into(), "start a process"))?;
     match failure {
         None => Ok(child),
@@ -43,7 +47,8 @@ fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> 
 }
 
 /// Replaces the child by the real runtime. Returns only if that fails, or if the parent has died.
-fn replace(target: &Target, call: &Call, signals: &Signals, parent: Pid) -> io::Error {
+/// Allocates nothing: the child may be killed at any point, and shares the heap of its parent.
+fn replace(target: &Target, program: &mut Program, signals: &Signals, parent: Pid) -> io::Error {
     if let Err(e) = set_pdeathsig(Signal::SIGKILL) {
         return e.into();
     }
@@ -51,41 +56,9 @@ fn replace(target: &Target, call: &Call, signals: &Signals, parent: Pid) -> io::
     if getppid() != parent {
         return io::ErrorKind::Interrupted.into();
     }
-    let environment = with_listen_pid(call.environment.entries(), parent, getpid());
+    program.set_listen_pid(parent, getpid());
     match signals.restore() {
-        Ok(()) => target.execve(&environment),
+        Ok(()) => target.execve(program),
         Err(e) => e.into(),
-    }
-}
-
-/// Returns the environment with this process's `LISTEN_PID` replaced by the child's:
-/// sd_listen_fds(3) accepts descriptors only in the process with that id.
-fn with_listen_pid(environment: &[OsString], parent: Pid, child: Pid) -> Vec<OsString> {
-    let entry_for = |pid| OsString::from(format!("{LISTEN_PID}={pid}"));
-    let (before, after) = (entry_for(parent), entry_for(child));
-    environment
-        .iter()
-        .map(|entry| if *entry == before { after.clone() } else { entry.clone() })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn listen_pid_of_the_wrapper_is_replaced_by_that_of_the_runtime() {
-        let environment = |lines: &[&str]| lines.iter().map(OsString::from).collect::<Vec<_>>();
-        let rewritten = |lines: &[&str]| {
-            with_listen_pid(&environment(lines), Pid::from_raw(10), Pid::from_raw(11))
-        };
-        assert_eq!(
-            rewritten(&["A", "LISTEN_PID=10", "LISTEN_FDS=2"]),
-            environment(&["A", "LISTEN_PID=11", "LISTEN_FDS=2"])
-        );
-        assert_eq!(
-            rewritten(&["LISTEN_PID=1", "XLISTEN_PID=10"]),
-            environment(&["LISTEN_PID=1", "XLISTEN_PID=10"])
-        );
     }
 }

@@ -4,10 +4,70 @@
 #![allow(unsafe_code)] // each block says why it is sound
 
 use nix::{
+    errno::Errno,
+    libc::{self, c_char},
     sched::{CloneFlags, clone},
     sys::signal::{SigHandler, Signal, signal},
     unistd::Pid,
 };
+use std::{ffi::CString, io::Write, iter::once, ptr};
+
+const LISTEN_PID: &str = "LISTEN_PID";
+
+/// Size of `LISTEN_PID=` with the longest pid and the final NUL.
+const LISTEN_PID_SIZE: usize = LISTEN_PID.len() + "=2147483647".len() + 1;
+
+/// Arguments and environment of a program as execve(2) takes them, so that a child has nothing to
+/// allocate.
+pub(crate) struct Program {
+    /// NULL at the end. `argv[0]` is the path.
+    argv: Vec<*const c_char>,
+    /// NULL at the end.
+    environment: Vec<*const c_char>,
+    listen_pid: [u8; LISTEN_PID_SIZE],
+    // What the pointers lead to. The contents of a `CString` do not move with it.
+    _argv: Vec<CString>,
+    entries: Vec<CString>,
+}
+
+impl Program {
+    /// `argv` begins with the path.
+    pub(crate) fn new(argv: Vec<CString>, environment: Vec<CString>) -> Self {
+        let pointers = |strings: &[CString]| -> Vec<*const c_char> {
+            strings.iter().map(|s| s.as_ptr()).chain(once(ptr::null())).collect()
+        };
+        Self {
+            argv: pointers(&argv),
+            environment: pointers(&environment),
+            listen_pid: [0; LISTEN_PID_SIZE],
+            _argv: argv,
+            entries: environment,
+        }
+    }
+
+    /// Replaces the parent's `LISTEN_PID` by that of the child: sd_listen_fds(3) accepts
+    /// descriptors only in the process with that id. Allocates nothing.
+    pub(crate) fn set_listen_pid(&mut self, parent: Pid, child: Pid) {
+        let mut before = [0; LISTEN_PID_SIZE];
+        // Both texts fit.
+        let _ = write!(&mut before[..], "{LISTEN_PID}={parent}\0");
+        let _ = write!(&mut self.listen_pid[..], "{LISTEN_PID}={child}\0");
+        for (entry, pointer) in self.entries.iter().zip(&mut self.environment) {
+            if before.starts_with(entry.as_bytes_with_nul()) {
+                *pointer = self.listen_pid.as_ptr().cast();
+            }
+        }
+    }
+
+    /// Calls execve(2). Returns only if that fails.
+    pub(crate) fn execve(&self) -> Errno {
+        // SAFETY: both arrays end with NULL. Their other pointers lead to strings with a final NUL
+        // in fields of `self`, of which no field has moved since `set_listen_pid`, because the
+        // caller borrows `self` in the child from then on.
+        unsafe { libc::execve(self.argv[0], self.argv.as_ptr(), self.environment.as_ptr()) };
+        Errno::last()
+    }
+}
 
 /// Size of the stack of a child until it executes a program. Pages that are not used cost nothing.
 const STACK: usize = 256 << 10;
@@ -25,8 +85,10 @@ pub(crate) fn start(mut run: impl FnMut()) -> nix::Result<Pid> {
         127
     });
     // SAFETY: this program never starts a thread, and this process stands still until the child has
-    // executed or exited, so that one of them at a time uses the memory, as if they were one. The
-    // stack is not freed before. The end of `run` ends the child without code that runs at an exit.
+    // executed or ended, so that one of them at a time uses the memory, as if they were one. The
+    // child may be killed at any point; `run` allocates nothing, so that the heap is intact then.
+    // The stack is not freed before. The end of `run` ends the child without code that runs at an
+    // exit.
     unsafe { clone(run, &mut stack, flags, Some(Signal::SIGCHLD as i32)) }
 }
 
@@ -36,4 +98,29 @@ pub(crate) fn set_sigchld_ignored(ignored: bool) -> nix::Result<bool> {
     // SAFETY: no handler function is installed.
     let before = unsafe { signal(Signal::SIGCHLD, handler) }?;
     Ok(matches!(before, SigHandler::SigIgn))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn listen_pid_of_the_wrapper_is_replaced_by_that_of_the_runtime() {
+        let rewritten = |entries: &[&str]| {
+            let entries = entries.iter().map(|entry| CString::new(*entry).unwrap()).collect();
+            let mut program = Program::new(vec![c"/runc".to_owned()], entries);
+            program.set_listen_pid(Pid::from_raw(10), Pid::from_raw(i32::MAX));
+            let pointers = program.environment.iter().take_while(|pointer| !pointer.is_null());
+            // SAFETY: the pointers lead to strings of `program`, which is not dropped or moved.
+            let strings = pointers.map(|pointer| unsafe { CStr::from_ptr(*pointer) });
+            strings.map(|s| s.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            rewritten(&["A", "LISTEN_PID=10", "LISTEN_FDS=2"]),
+            ["A", "LISTEN_PID=2147483647", "LISTEN_FDS=2"]
+        );
+        let others = ["LISTEN_PID=1", "XLISTEN_PID=10", "LISTEN_PID=100", ""];
+        assert_eq!(rewritten(&others), others);
+    }
 }

@@ -1,5 +1,6 @@
 //! A call of the real runtime, and `execve` of it.
 
+use super::sys::Program;
 use crate::{args::CommandLine, call::Call, error::Error};
 use std::{
     ffi::{CString, OsString},
@@ -37,13 +38,30 @@ impl Target {
 
     /// Replaces this process by the real runtime. Returns only if that fails.
     pub(crate) fn exec(self, call: &Call) -> Error {
-        let error = self.execve(call.environment.entries());
+        let error = match self.prepare(call.environment.entries()) {
+            Ok(program) => self.execve(&program),
+            Err(e) => e,
+        };
         Error::Exec(error, self.runtime)
     }
 
+    /// Prepares the arguments of [`Target::execve`].
+    ///
+    /// # Errors
+    /// A string has a NUL byte.
+    pub(crate) fn prepare(&self, environment: &[OsString]) -> io::Result<Program> {
+        let argv = [self.runtime.as_os_str()]
+            .into_iter()
+            .chain(self.arguments.iter().map(OsString::as_os_str));
+        let argv = c_strings(argv.map(|a| a.as_bytes().to_vec()))?;
+        let environment = c_strings(environment.iter().map(|e| e.clone().into_vec()))?;
+        Ok(Program::new(argv, environment))
+    }
+
     /// Calls execve(2), with stdin replaced and the descriptor inherited. Returns only if that
-    /// fails.
-    pub(crate) fn execve(&self, environment: &[OsString]) -> io::Error {
+    /// fails. Allocates nothing, since a child that shares the memory of this process may be killed
+    /// at any point.
+    pub(crate) fn execve(&self, program: &Program) -> io::Error {
         if let Some(stdin) = &self.stdin
             && let Err(e) = nix::unistd::dup2_stdin(stdin)
         {
@@ -54,20 +72,7 @@ impl Target {
         {
             return e.into();
         }
-        let argv = [self.runtime.as_os_str()]
-            .into_iter()
-            .chain(self.arguments.iter().map(OsString::as_os_str));
-        match (
-            c_strings(argv.map(|a| a.as_bytes().to_vec())),
-            c_strings(environment.iter().map(|e| e.clone().into_vec())),
-        ) {
-            (Ok(argv), Ok(environment)) => match nix::unistd::execve(&argv[0], &argv, &environment)
-            {
-                Ok(never) => match never {},
-                Err(e) => e.into(),
-            },
-            (Err(e), _) | (_, Err(e)) => e.into(),
-        }
+        program.execve().into()
     }
 }
 
