@@ -131,8 +131,7 @@ impl Presence {
         let Some(lock) = lock else { return Ok(Err(TakenOver)) };
         self.lock = lock;
         near_files::set_file_system(&self.lock).map_err(|e| RestoreError::Lock(dir.clone(), e))?;
-        // Creates the directories of the records.
-        Store::open(dir)?;
+        Store::create_directories(dir)?;
         service.log.reopen(&settings);
         tracing::error!(
             state_dir = %dir.display(),

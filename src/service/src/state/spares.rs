@@ -9,7 +9,7 @@ use rustix::fs::{OFlags, RenameFlags, renameat_with};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -51,19 +51,18 @@ impl Spares {
     /// # Errors
     /// The file cannot be written. The old file then remains.
     pub(super) fn write(&self, path: &Path, bytes: &[u8], place: Place) -> io::Result<()> {
-        let spare = self.take();
-        let temporary = match &spare {
-            Some(spare) if refill(spare, bytes).is_ok() => spare.clone(),
-            // The spare file was removed, or the disk is full.
-            _ => {
+        let temporary = match self.take() {
+            Some(spare) if refill(&spare, bytes).is_ok() => spare,
+            unusable => {
+                // Removed first: if the disk is full, a part of the record takes its space.
+                if let Some(spare) = unusable {
+                    let _ = fs::remove_file(spare);
+                }
                 let new = self.name();
-                create(&new, bytes).inspect_err(|_| drop(fs::remove_file(&new)))?;
+                self.create(&new, bytes).inspect_err(|_| drop(fs::remove_file(&new)))?;
                 new
             }
         };
-        if let Some(spare) = spare.filter(|spare| *spare != temporary) {
-            let _ = fs::remove_file(spare);
-        }
         let put = || match place {
             Place::Taken => exchange(&temporary, path),
             Place::Empty => fs::rename(&temporary, path).map(|()| false),
@@ -72,6 +71,17 @@ impl Spares {
             self.keep(temporary);
         }
         Ok(())
+    }
+
+    /// Writes a new file. Creates the directory again if it was removed.
+    fn create(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        match create(path, bytes) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                fs::DirBuilder::new().mode(0o700).create(&self.dir)?;
+                create(path, bytes)
+            }
+            result => result,
+        }
     }
 
     /// Removes a file.
@@ -170,10 +180,8 @@ mod tests {
         spares.remove(&b);
         assert!(!a.exists() && !b.exists());
         assert_eq!(sizes(), [1, 1]);
-        // A file that is lost, as with the whole state directory, is made again.
-        for spare in fs::read_dir(&spare_dir).unwrap() {
-            fs::remove_file(spare.unwrap().path()).unwrap();
-        }
+        // Lost files and a lost directory are made again.
+        fs::remove_dir_all(&spare_dir).unwrap();
         spares.write(&a, b"third", Place::Taken).unwrap();
         assert_eq!(fs::read(&a).unwrap(), b"third");
         assert_eq!(fs::metadata(&a).unwrap().mode() & 0o777, 0o600);
@@ -185,9 +193,29 @@ mod tests {
     }
 
     #[test]
+    fn a_spare_file_that_cannot_be_filled_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let spares = Spares::new(dir.path().join("spare"));
+        let path = dir.path().join("a");
+        spares.write(&path, b"first", Place::Empty).unwrap();
+        spares.remove(&path);
+        // The only spare file cannot be filled, and the file in its place cannot be created, as on
+        // a full disk.
+        let spare = fs::read_dir(dir.path().join("spare")).unwrap().next().unwrap().unwrap().path();
+        fs::remove_file(&spare).unwrap();
+        std::os::unix::fs::symlink("/dev/full", &spare).unwrap();
+        let next = dir.path().join("spare").join((spares.names().next + 1).to_string());
+        fs::create_dir(&next).unwrap();
+        assert!(spares.write(&path, b"second", Place::Empty).is_err());
+        assert!(spare.symlink_metadata().is_err() && !path.exists());
+        spares.write(&path, b"third", Place::Empty).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"third");
+    }
+
+    #[test]
     fn a_file_that_cannot_be_written_leaves_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
-        let spares = Spares::new(dir.path().join("missing"));
+        let spares = Spares::new(dir.path().join("missing/spare"));
         let path = dir.path().join("a");
         fs::write(&path, "old").unwrap();
         assert!(spares.write(&path, b"new", Place::Taken).is_err());

@@ -23,6 +23,9 @@ const MAX_READERS: usize = 4;
 /// Number of records for which another thread is worth its start.
 const MIN_SHARE: usize = 200;
 
+/// Directory of the records of pods.
+const PODS_DIR: &str = "pods";
+
 /// Directory of spare files.
 const SPARE_DIR: &str = "spare";
 
@@ -51,18 +54,28 @@ impl Store {
     /// # Errors
     /// A directory cannot be created.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
-        let create = |name: &str| {
-            let path = state_dir.join(name);
-            match fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
-                Ok(()) => Ok(path),
-                Err(source) => Err(StoreError { path, source }),
-            }
-        };
+        Self::create_directories(state_dir)?;
         // Temporary files in the other directories are removed when their records are read. The
         // directory of exec markers is never listed otherwise.
-        remove_temporary_files(&create(nri_control::EXEC_DIR)?);
-        let spares = Arc::new(Spares::new(create(SPARE_DIR)?));
-        Ok(Self { containers: create(nri_control::RECORDS_DIR)?, pods: create("pods")?, spares })
+        remove_temporary_files(&state_dir.join(nri_control::EXEC_DIR));
+        let spares = Arc::new(Spares::new(state_dir.join(SPARE_DIR)));
+        let (containers, pods) =
+            (state_dir.join(nri_control::RECORDS_DIR), state_dir.join(PODS_DIR));
+        Ok(Self { containers, pods, spares })
+    }
+
+    /// Creates the directories that are missing, and leaves files in the others as they are.
+    ///
+    /// # Errors
+    /// A directory cannot be created.
+    pub fn create_directories(state_dir: &Path) -> Result<(), StoreError> {
+        for name in [nri_control::EXEC_DIR, SPARE_DIR, nri_control::RECORDS_DIR, PODS_DIR] {
+            let path = state_dir.join(name);
+            if let Err(source) = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
+                return Err(StoreError { path, source });
+            }
+        }
+        Ok(())
     }
 
     /// Writes the record of a container.
@@ -167,14 +180,20 @@ fn read_all<T: DeserializeOwned + Send>(dir: &Path) -> (Vec<T>, Vec<StoreError>)
     std::thread::scope(|scope| {
         let mut shares = paths.chunks(share);
         let first = shares.next().unwrap_or_default();
+        let read_share = |share: &[PathBuf]| share.iter().map(read).collect::<Vec<_>>();
         let others: Vec<_> = shares
-            .map(|share| scope.spawn(move || share.iter().map(read).collect::<Vec<_>>()))
+            .map(|share| {
+                let thread = std::thread::Builder::new();
+                (share, thread.spawn_scoped(scope, move || read_share(share)))
+            })
             .collect();
-        results.extend(first.iter().map(read));
-        for other in others {
-            match other.join() {
-                Ok(read) => results.extend(read),
-                Err(panic) => std::panic::resume_unwind(panic),
+        results.extend(read_share(first));
+        for (share, thread) in others {
+            match thread.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(read)) => results.extend(read),
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                // The number of threads is limited.
+                Err(_) => results.extend(read_share(share)),
             }
         }
     });
