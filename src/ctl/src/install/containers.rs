@@ -66,8 +66,7 @@ impl RunningContainers {
             let dir = dir.join(RECORDS_DIR);
             let names = root.list(&dir).into_iter().filter(|name| name.ends_with(".json"));
             for name in names {
-                let bytes = root.read(&dir.join(name)).ok().flatten().unwrap_or_default();
-                let Ok(entry) = serde_json::from_slice::<ContainerEntry>(&bytes) else { continue };
+                let Some(entry) = ContainerEntry::read(root, &dir.join(name)) else { continue };
                 if entry.is_of(engine) && entry.is_running(root) {
                     found.push(entry.to_string());
                 }
@@ -79,6 +78,17 @@ impl RunningContainers {
 }
 
 impl ContainerEntry {
+    /// Reads a record. `nrid` may shorten a file that was replaced after it was opened, so a record
+    /// that cannot be parsed is read again.
+    fn read(root: &InstallRoot, path: &Path) -> Option<Self> {
+        const READS: usize = 3;
+        let read = || {
+            let bytes = root.read(path).ok().flatten().unwrap_or_default();
+            serde_json::from_slice(&bytes).ok()
+        };
+        (0..READS).find_map(|_| read())
+    }
+
     /// Whether the container depends on the engine's configuration. Containers of `ctr` and nerdctl
     /// do not: both take the path of the wrapper at each call.
     fn is_of(&self, engine: TargetEngine) -> bool {

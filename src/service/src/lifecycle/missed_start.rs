@@ -57,6 +57,13 @@ pub fn shows_starts(record: &Record) -> bool {
     FIFO_RUNTIMES.iter().any(|known| name.contains(known))
 }
 
+/// Whether a created container is known to wait for its start, so that its files will show the
+/// start. A program that is only named like runc may not have the FIFO, or have it elsewhere.
+pub async fn waits_at_fifo(record: &Record) -> bool {
+    let fifo = format!("{}/{START_FIFO}", record.key.id);
+    shows_starts(record) && record.runtime.look_up(&fifo).await.unwrap_or_default()
+}
+
 /// Whether a created container no longer waits for its start. False for containers of `run`, whose
 /// start is reported by our hook. Blocks while the file system of the runtime's root hangs.
 pub(super) fn may_have_started_now(container: &Container) -> bool {

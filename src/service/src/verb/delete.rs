@@ -41,9 +41,12 @@ pub async fn serve(
     let deleting = container.start_delete();
     let record = container.record();
     // The engine may reuse the bundle when the runtime has ended, so `config.json` is restored
-    // before. That must not happen while the container runs, since the runtime may fail.
+    // before. That must not happen while the container runs, since the runtime may fail, nor while
+    // another container needs it: that one may be deleted at the same time, and neither restores.
     let is_bundle_free = record.bundle.written.is_none()
-        || (lock.is_some() && record.status == ContainerStatus::Stopped);
+        || (lock.is_some()
+            && record.status == ContainerStatus::Stopped
+            && !service.registry.shares_config(&record));
     let follower = service.follow(channel, request, &record).filter(|_| is_bundle_free);
     let is_followed = follower.is_some();
     let succeeded = match follower {

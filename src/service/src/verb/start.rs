@@ -4,7 +4,10 @@
 use crate::{
     channel::Channel,
     error::{Error, HostError},
-    lifecycle::{missed_start::may_have_started, transition::IfNotEffective},
+    lifecycle::{
+        missed_start::{may_have_started, waits_at_fifo},
+        transition::IfNotEffective,
+    },
     service::Service,
     state::{container::Container, status::ContainerStatus},
     verb::{follow::Outcome, request::VerbRequest},
@@ -30,7 +33,10 @@ pub async fn serve(
         Ok(false) => return channel.send(&Reply::Bypass).await,
         Err(error) => return channel.send(&request.refuse(&error)).await,
     }
-    if let Some(follower) = service.follow(channel, request, &container.record()) {
+    let record = container.record();
+    let is_visible = request.begin.follow && waits_at_fifo(&record).await;
+    let follower = service.follow(channel, request, &record).filter(|_| is_visible);
+    if let Some(follower) = follower {
         let started = match follower.run(channel).await {
             Outcome::Succeeded => true,
             Outcome::Failed => false,
