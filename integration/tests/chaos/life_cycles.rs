@@ -44,7 +44,8 @@ pub(super) struct Client<'a> {
 /// A container during its life cycle.
 struct Life {
     id: String,
-    /// Pids limits, one of which must be effective; empty if no update has set a limit.
+    /// Pids limits of which one must be effective: the last one set, and those of later updates
+    /// that failed and may have had an effect. Empty if no update has tried to set one.
     limits: BTreeSet<String>,
 }
 
@@ -238,7 +239,7 @@ impl<'a> Client<'a> {
         lock(&self.run.interrupted).contains(id)
     }
 
-    /// Calls `exec` and `update` up to two times, in random order.
+    /// Makes up to two calls, each at random `exec` or `update`.
     fn exec_and_update(&mut self, life: &mut Life) {
         for _ in 0..self.rng.within(0..3) {
             if self.rng.percent(40) {

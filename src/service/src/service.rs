@@ -25,7 +25,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Shared state of the resident core.
+/// State of `nrid` that all requests share.
 pub struct Service {
     /// The current settings.
     pub settings: RwLock<Arc<Settings>>,
@@ -41,13 +41,14 @@ pub struct Service {
     pub claims: Claims,
     /// Lookup of engines that have their own NRI enabled.
     pub engine_nri: EngineNri,
-    /// Whether an engine launches the shared plugins.
+    /// Whether an engine launches the plugins of the default plugin directory, so that `nrid` does
+    /// not.
     pub shared_plugins: SharedPlugins,
     /// Mount namespaces of engines, where they differ from that of `nrid`.
     pub namespaces: MountNamespaces,
     /// Probes paths that plugins and bundles name.
     pub path_probe: PathProbe,
-    /// Descriptors that may be open.
+    /// Shares of this process's limit of open files.
     pub descriptors: Arc<Descriptors>,
     /// Watches for OOM kills.
     pub oom_monitor: OomMonitor,

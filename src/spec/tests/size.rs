@@ -112,7 +112,7 @@ lists! {
         a.rlimits.push(POSIXRlimit { type_, ..Default::default() });
 }
 
-/// Lists without a test, and the reason.
+/// Beginnings of the paths of lists that are not tested, and the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("CDI_devices", "has a test of its own"),
     ("hooks.prestart.", "copied as a part of a hook"),
@@ -134,7 +134,7 @@ fn resources(adjust: &mut ContainerAdjustment) -> &mut LinuxResources {
     adjust.linux.mut_or_insert_default().resources.mut_or_insert_default()
 }
 
-/// Names that every field accepts.
+/// Returns key `i`, a name that every field accepts.
 fn key(i: usize) -> String {
     format!("/example.org/{i:07}")
 }
@@ -212,8 +212,8 @@ fn check(list: &List) {
     assert_eq!(entries(&config, list.place), expected);
 }
 
-/// A resolver that gives each device one edit of every list in which an edit replaces the entry of
-/// the OCI config with the same key.
+/// A resolver that gives each device one entry in each list where an entry replaces the one with
+/// the same key.
 struct OneEditPerList;
 
 impl CdiResolver for OneEditPerList {

@@ -1,4 +1,5 @@
-//! Whole lives, eight at a time: lives a second against the bare runtime, and the CPU time added.
+//! Life cycles of containers, eight at a time: how many per second compared with the bare runtime,
+//! and the CPU time added to each.
 
 use super::life::nodes;
 use crate::{

@@ -227,7 +227,7 @@ async fn no_container_is_created_without_a_required_plugin() {
     let _other = harness.plugin("21-b", &[], Quiet).await;
     assert_eq!(harness.create("c").await.unwrap_err(), missing("20-b"));
 
-    /// Disconnects during `CreateContainer` once its end of the session is set.
+    /// Closes its side of the session during `CreateContainer`, once the test has stored it here.
     struct Leave(Arc<Mutex<Option<Arc<nri_wire::PluginEnd>>>>);
     #[async_trait]
     impl Script for Leave {
@@ -273,7 +273,7 @@ impl Script for HangingAdjuster {
 /// A validator would be useless if one could avoid its verdict by stalling it. So `on_failure` does
 /// not replace the verdict, whatever closed the validator's session.
 #[tokio::test(start_paused = true)]
-async fn only_validation_failure_passes_a_container_without_a_verdict() {
+async fn without_a_verdict_a_container_passes_only_by_validation_failure() {
     let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
     for on_failure in [OnFailure::Ignore, OnFailure::Fail] {
         for validation_failure in [OnFailure::Ignore, OnFailure::Fail] {
@@ -303,8 +303,8 @@ async fn only_validation_failure_passes_a_container_without_a_verdict() {
             let passes = [on_failure, validation_failure].iter().all(|f| *f == OnFailure::Ignore);
             assert_eq!(result.is_ok(), passes, "{case}");
             if let Err(error) = result {
-                let is_verdict = error.ends_with(NO_VERDICT);
-                assert_eq!(is_verdict, on_failure == OnFailure::Ignore, "{case}: {error}");
+                let lacks_verdict = error.ends_with(NO_VERDICT);
+                assert_eq!(lacks_verdict, on_failure == OnFailure::Ignore, "{case}: {error}");
             }
         }
     }

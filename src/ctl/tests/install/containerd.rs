@@ -251,8 +251,8 @@ fn version_3_with_imports_gets_a_drop_in() {
     }
 }
 
-/// Since 2.0 containerd merges files of version 2 as well. The file does not show the version of
-/// containerd, so `nrictl` must know it.
+/// containerd 2.0 and newer merge imported files of config version 2, too. The file does not tell
+/// which containerd reads it, so `--engine-version` must.
 #[test]
 fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
     let text = format!(

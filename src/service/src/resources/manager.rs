@@ -23,7 +23,7 @@ pub struct ResourceManager {
     pub versions: RuntimeVersions,
     /// What this host can do.
     pub known_host: KnownHost,
-    /// The external plugins, whose changes the adaptation reports to the manager.
+    /// The external plugins; the adaptation reports here when one connects or leaves.
     pub external_plugins: Arc<ExternalPlugins>,
     policy: RwLock<Arc<ResourcePolicy>>,
 }
