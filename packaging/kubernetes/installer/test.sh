@@ -28,7 +28,8 @@ chmod 755 "$work" "$root"
 cp "$1"/{nrid,nri-oci-hook,nri-container-runtime,nrictl} "$work/programs"
 cp "$(command -v busybox)" "$root/bin"
 for applet in sh sleep; do ln -s busybox "$root/bin/$applet"; done
-ldd "$work"/programs/* | grep -o '/[^ ]*\.so[^ ]*' | sort -u |
+# ldd fails on the programs that are linked statically.
+{ ldd "$work"/programs/* || true; } | grep -o '/[^ ]*\.so[^ ]*' | sort -u |
   while read -r library; do install -D "$library" "$root$library"; done
 program() { printf '#!/bin/sh\n%s\n' "$2" >"$root/usr/bin/$1"; chmod 755 "$root/usr/bin/$1"; }
 # shellcheck disable=SC2016 # the program expands it
