@@ -32,8 +32,7 @@ demo: ## run real containers that real plugins adjust, on runc and on crun
 test: setup ## all tests, including those with real runc and crun
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --all-targets
-	$(CARGO) test --workspace --no-fail-fast; status=$$?; \
-		integration/skipped.sh; exit $$status
+	integration/run-tests.sh $(CARGO) test --workspace --no-fail-fast
 
 test-one: ## T=name: all tests of the workspace with this name
 	CARGO='$(CARGO)' tests/one.sh '$(T)'
@@ -52,8 +51,8 @@ test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES
 	integration/engines/setup.sh --suites '$(SUITES_OR_ALL)'
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
-	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' $(INTEGRATION_TEST) engines --no-fail-fast; \
-		status=$$?; integration/skipped.sh; exit $$status
+	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
+		integration/run-tests.sh $(INTEGRATION_TEST) engines --no-fail-fast
 
 # NAMES='crio ...' limits the tests to these engines. Their containerd, dockerd and conmon are those
 # of Debian 12, from integration/engines/setup.sh; docker29 needs the newer ones of sid.
@@ -81,9 +80,8 @@ test-cgroup2: setup ## enforcement in guests with cgroup v2, one with Linux 5.10
 		$(INTEGRATION_TEST) $$test --no-run --message-format=json | \
 		sed -n '/"name":"'$$test'"/s/.*"executable":"\([^"]*\)".*/\1/p' \
 		>target/integration/$$test || exit; done
-	integration/guests/enforcement.sh "$$(cat target/integration/enforcement)" \
-		"$$(cat target/integration/real)" $(GUESTS); \
-		status=$$?; integration/skipped.sh; exit $$status
+	integration/run-tests.sh integration/guests/enforcement.sh \
+		"$$(cat target/integration/enforcement)" "$$(cat target/integration/real)" $(GUESTS)
 
 # The engine and plugins update containers of runc and crun at random and at the same time.
 test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates, checked against the cgroups

@@ -13,7 +13,7 @@ TARGET=${CARGO_TARGET_DIR:-$top/target}
 PROGRAMS=${PROGRAMS:-$TARGET/debug}
 ENGINES=${ENGINES:-$TARGET/engines-extra}
 # limitation WHY: reports a check that the engine or the runtime does not support, with or without
-# the wrapper; integration/skipped.sh counts it
+# the wrapper; integration/run-tests.sh counts it
 limitation() {
   echo "SKIPPED engines-extra $(basename "$0" .sh): $1" | tee -a "$TARGET/skipped.txt"
 }

@@ -170,7 +170,7 @@ pub(crate) fn check_install_and_uninstall(
     assert!(output.contains("nothing to do"), "{output}");
 }
 
-/// Reports a skipped test and the reason; `integration/skipped.sh` counts it.
+/// Reports a skipped test and the reason; `integration/run-tests.sh` counts it.
 pub(crate) fn skipped(test: &str, reason: &str) {
     let line = format!("SKIPPED {test}: {reason}\n");
     // The test harness would capture `print!`.
