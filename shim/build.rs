@@ -35,12 +35,18 @@ fn main() {
             println!("cargo::warning=no static C library, so the program is linked dynamically");
             return;
         };
+        // After an upgrade of the C compiler, its libraries may be in another directory.
+        for path in &paths {
+            println!("cargo::rerun-if-changed={path}");
+        }
         let script = format!("GROUP ( {} )\n", paths.join(" "));
         if let Err(e) = fs::write(Path::new(&directory).join(shared), script) {
             println!("cargo::error={directory}: {e}");
         }
     }
-    println!("cargo::rustc-link-search=native={directory}");
+    // Not as `rustc-link-search`: Cargo passes such directories to the documentation tests of all
+    // packages, too, which link dynamically.
+    println!("cargo::rustc-link-arg-bins=-L{directory}");
     // Not relocatable: before the start of the C library, no address would be relocated.
     println!("cargo::rustc-link-arg-bins=-static");
     println!("cargo::rustc-link-arg-bins=-no-pie");
