@@ -3,13 +3,14 @@
 //! starts, see `src/entry.rs`.
 //!
 //! `-C target-feature=+crt-static` would be the usual way, but it applies to all programs of a
-//! build, and to macros, which cannot be static. So this script lets the linker find static
-//! libraries under the names of the shared ones. Without them (package libc6-dev), and on other
-//! platforms, the program is linked as usual, and does all its work after the C library's start.
+//! build, and to procedural macros, which cannot be static. So this script lets the linker find
+//! static libraries under the names of the shared ones. If a static library is missing (package
+//! libc6-dev), and on other platforms, the program is linked as usual, and does all its work after
+//! the C library's start.
 
 use std::{env, fs, path::Path, process::Command};
 
-/// Shared libraries that Rust links, and the static ones that take their place.
+/// Shared libraries that Rust links, and the static libraries that take their place.
 const LIBRARIES: &[(&str, &[&str])] = &[
     ("libc.so", &["libc.a", "libgcc_eh.a", "libgcc.a"]),
     ("libgcc_s.so", &["libgcc_eh.a", "libgcc.a"]),
@@ -19,7 +20,8 @@ const LIBRARIES: &[(&str, &[&str])] = &[
 /// The program with an entry point of its own.
 const WRAPPER: &str = "nri-container-runtime";
 
-/// Functions that the entry point may call, which the C library prepares only at its start.
+/// Functions that the compiled entry point may call, but that the C library prepares only at its
+/// start. `src/entry.rs` replaces them.
 const WRAPPED: [&str; 6] = ["memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen"];
 
 fn main() {
@@ -59,7 +61,8 @@ fn main() {
     }
 }
 
-/// Whether the entry point is written for this platform. A sanitizer needs its own start.
+/// Whether the entry point is written for this platform. A sanitizer needs start-up code of its
+/// own.
 fn is_supported() -> bool {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();

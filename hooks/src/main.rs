@@ -1,12 +1,12 @@
 //! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`:
-//! reports to `nrid` those events of a container that the wrapper cannot report, such as those
+//! reports to `nrid` the events of a container that the wrapper cannot report, such as the events
 //! during `run`. `--patience` is the time limit of the reply to `createRuntime`.
 //!
 //! `nrid` writes this command line into the `config.json` of a container. The low-level runtime
 //! runs it with the OCI state on stdin and an environment that cannot be relied upon.
 //! `createRuntime` fails the creation if `nrid` refuses or does not run, since the container would
-//! start without the changes of plugins. The other two hooks exit with 0 even if
-//! the report fails.
+//! start without the changes of plugins. `poststart` and `poststop` exit with 0 even if the report
+//! fails.
 //!
 //! Start from [`args::Args`] and [`report`].
 
@@ -40,8 +40,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 /// Limit of attempts to send the request: an nrid may exit before it replies, and so may the next.
 const ATTEMPTS: u32 = 3;
-/// Longest time without a sign of life from nrid. Short, since a `delete` waits for the `poststop`
-/// hook.
+/// Longest time without a sign of life from nrid. The time is short, since a `delete` waits for the
+/// `poststop` hook.
 const SILENCE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {

@@ -16,7 +16,7 @@ pub(crate) enum Target {
 pub(crate) struct Arguments {
     /// Number of the change before which the program is killed; 0: never.
     pub(crate) at: usize,
-    /// Program of which the changes are counted.
+    /// Program whose changes are counted.
     pub(crate) program: PathBuf,
     /// Argument that excludes processes of the program from the count.
     pub(crate) except: Option<String>,

@@ -1,5 +1,5 @@
-//! Table of the system calls that change something outside of the process, and the object that each
-//! of them changes.
+//! Table of the system calls that change something outside of the process, and of the objects that
+//! they change.
 //!
 //! Not included: calls that wake threads of the same program, writes to its log, and calls that
 //! only affect its memory and descriptors.
@@ -21,7 +21,7 @@ enum Object {
     Written,
     /// A path, in this argument.
     Path(usize),
-    /// A path, in this argument, if the flags in the next one create the file.
+    /// A path, in this argument, if the flags in the next argument create the file.
     Created(usize),
     /// A new process (`clone`), unless the flags in the first argument create a thread.
     Process,

@@ -7,8 +7,8 @@ use std::{collections::HashMap, fs, path::PathBuf};
 /// The traced threads, by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    /// Process to kill for a thread: the one that executed the program, also for threads of its
-    /// forked copies; `None` for a thread of another program.
+    /// Process to kill for a thread: the process that executed the program, even if the thread is
+    /// in a forked copy of this process. `None` for a thread of another program.
     victims: HashMap<Pid, Option<Pid>>,
 }
 

@@ -178,8 +178,8 @@ impl Draft {
         self.row(matches)
     }
 
-    /// Returns the row of CPU shares, which the container sees as a weight. Runtimes convert them
-    /// by one of two formulas, of which the newer one is a curve.
+    /// Returns the row of CPU shares, which the container sees as a weight. Older runtimes convert
+    /// shares linearly, newer runtimes along a curve.
     fn weight_row(mut self, weight: &str) -> Row {
         let shares: f64 = self.effective().parse().unwrap_or(0.0);
         let linear = 1 + ((shares - 2.0) * 9999.0 / 262_142.0) as u64;
@@ -190,8 +190,8 @@ impl Draft {
         self.row(matches)
     }
 
-    /// Returns the row of a mount, which must have all options. `bind` is ignored, since the kernel
-    /// does not show it.
+    /// Returns the row of a mount, which must have all options. `bind` is ignored, because the
+    /// kernel does not show it.
     fn mount_row(mut self) -> Row {
         let shown: Vec<_> = self.seen.split([' ', ',']).collect();
         let options: Vec<_> = self.effective().split(' ').filter(|o| *o != "bind").collect();

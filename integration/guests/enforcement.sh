@@ -49,7 +49,7 @@ for guest in "$@"; do
     qemu)
       run=("$HERE/qemu.sh")
       set=(NRI_TEST_SLOW=1 NRI_TEST_OTHERS=1 "NRI_TEST_FIELDS=cpu.cpus,cpu.mems,hugepageLimits")
-      only=(life_cycle oom::an_oom_kill_is_notified_to_plugins)
+      only=(life_cycle oom::plugins_are_notified_of_an_oom_kill)
       ;;
     *) die "no such guest: $guest" ;;
   esac

@@ -1,5 +1,5 @@
 //! Runs commands in the mount namespace of the runtimes. On a machine with hybrid cgroups,
-//! `cgroups.sh` creates that namespace, since crun and hugepage limits do not work outside of it.
+//! `cgroups.sh` creates that namespace, because crun and hugepage limits do not work outside of it.
 //! On a machine where this project is installed, the namespace hides the installed programs and
 //! configuration, whose paths are fixed. Other machines need no separate namespace: commands run in
 //! the namespace of the test program.

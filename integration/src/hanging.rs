@@ -46,6 +46,7 @@ impl HangingFileSystem {
         let should_stop = stop.clone();
         reply_to_init(&mut device);
         let server = std::thread::spawn(move || {
+            // Large enough for each request: the kernel fails a read into a smaller buffer.
             let mut request = vec![0; 1 << 20];
             let poll_timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
             while !should_stop.load(Ordering::Relaxed) {
@@ -116,7 +117,7 @@ impl FreezableFileSystem {
 
     fn call(&self, argument: &str) {
         let status = enter::command("fsfreeze").arg(argument).arg(&self.mount_point).status();
-        assert!(status.is_ok_and(|status| status.success()), "fsfreeze {argument}");
+        assert!(status.is_ok_and(|status| status.success()), "fsfreeze {argument} failed");
     }
 }
 

@@ -6,8 +6,9 @@ const PREFIX: &str = "nri-container-runtime: ";
 /// Returns the defect in the stderr of a failed call, if any: apart from warnings of the wrapper,
 /// stderr must have a line, and at most one line of the wrapper.
 pub fn message_defect(err: &str) -> Option<&'static str> {
-    let is_warning =
-        |line: &&str| line.contains("continuing without NRI") || line.contains("has done its work");
+    let is_warning = |line: &&str| {
+        line.contains("continuing without NRI") || line.contains("has performed the verb")
+    };
     let wrapper_errors =
         err.lines().filter(|line| line.starts_with(PREFIX) && !is_warning(line)).count();
     let warnings = err.lines().filter(|line| line.starts_with(PREFIX) && is_warning(line)).count();

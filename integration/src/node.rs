@@ -18,8 +18,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The private directories of one test, and its containers and `nrid`. Dropping it deletes the
-/// containers and stops `nrid`.
+/// The private directories of one test, and its containers and `nrid`. Dropping this value deletes
+/// the containers and stops `nrid`.
 #[derive(Debug)]
 pub struct Node {
     dir: TempDir,
@@ -49,7 +49,7 @@ impl Node {
     pub fn with_state_dir(runtime: &Runtime, state_dir: Option<&Path>) -> Self {
         static NODES: AtomicU32 = AtomicU32::new(0);
         let n = NODES.fetch_add(1, Ordering::Relaxed);
-        // A short path, since the path of a socket is limited to 107 bytes.
+        // A short path, because the path of a socket is limited to 107 bytes.
         let dir = tempfile::Builder::new()
             .prefix("nri-")
             .tempdir()
@@ -68,7 +68,8 @@ impl Node {
 
     /// Writes the configuration: the lines `more`, then the paths of this node.
     pub fn configure(&self, more: &str) {
-        // Longer than the defaults: many tests run at once on few cores, and guests are slow.
+        // Longer than the defaults: many tests run at once on few cores, and some virtual machines
+        // are slow.
         let mut timeouts = vec![("plugin_request_timeout", "20s")];
         if is_slow() {
             timeouts.extend([("plugin_registration_timeout", "60s"), ("start_timeout", "120s")]);

@@ -5,10 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time limit of a wait, after which the test fails. No wait takes nearly so long without a defect.
+/// Time limit of a wait, after which the test fails. Only a defect makes a wait take nearly this
+/// long.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns [`TIMEOUT`], or five times as much if `NRI_TEST_SLOW` is set, as in slow guests.
+/// Returns [`TIMEOUT`], or five times as much if `NRI_TEST_SLOW` is set, as in slow virtual
+/// machines.
 pub(crate) fn timeout() -> Duration {
     if is_slow() { TIMEOUT * 5 } else { TIMEOUT }
 }

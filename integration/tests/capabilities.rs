@@ -4,7 +4,7 @@
 //! Each field is set twice: in the `config.json` of a container of the bare runtime, and by a
 //! plugin. Either both containers show the effect, or neither does and the wrapper refuses the
 //! creation with an error that names plugin and field. The test fails for a field that is ignored,
-//! and for one that is refused although the runtime supports it.
+//! and for a field that is refused although the runtime supports it.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -28,6 +28,7 @@ struct Case {
     shows: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
+/// Returns a case whose effect is that the container runs.
 fn case(
     name: &'static str,
     field: &'static str,
@@ -47,6 +48,7 @@ fn case(
 }
 
 impl Case {
+    /// Sets the script, and the check of its output.
     fn probe(
         mut self,
         probe: &'static str,
@@ -61,7 +63,7 @@ impl Case {
         self.probe(probe, move |out| out.trim() == line)
     }
 
-    /// Sets the value in a config.json; appends it to a list.
+    /// Sets `value` in a config.json; appends it if the field is a list.
     fn edit(&self, config: &mut Value) {
         let mut target = config;
         for key in &self.path {
@@ -120,6 +122,7 @@ fn cases() -> Vec<Case> {
             &["process", "scheduler"],
             json!({"policy": "SCHED_BATCH", "nice": 5}),
         )
+        // Fields 19 (nice value) and 41 (policy) of /proc/PID/stat; SCHED_BATCH is 3.
         .prints("set -- $(cat /proc/self/stat); shift 18; echo $1; shift 22; echo $1", "5\n3"),
         case(
             "io priority",
@@ -215,6 +218,7 @@ fn cases() -> Vec<Case> {
             mount("nosymfollow"),
         )
         .probe(mount_options, |out| out.contains("nosymfollow")),
+        // Without the option, the empty tmpfs hides the shell, and the container does not run.
         case(
             "copy up",
             "mount \"/bin\" option \"tmpcopyup\"",

@@ -1,4 +1,5 @@
-//! Adjustments that refer to files of the host: CDI devices, and block I/O and RDT classes.
+//! Tests of adjustments that refer to files of the host: CDI devices, and block I/O and RDT
+//! classes.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ fn node(runtime: &Runtime) -> Node {
     for dir in ["cdi-a", "cdi-b", "data"] {
         fs::create_dir(node.path(dir)).unwrap();
     }
-    // Append the tables: keys after a table, such as those of the harness, would belong to it.
+    // Append the tables, since TOML would assign the harness's keys to a table before them.
     let tables = format!(
         "[blockio]\nconfig_file = {:?}\n[rdt]\nconfig_file = {:?}\n[cdi]\nspec_dirs = [{:?}, \
             {:?}]\n",
@@ -126,7 +127,7 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
             "{missing}"
         );
 
-        // nrid reads the file again for each creation.
+        // nrid reads the class file again for each creation.
         let classes = format!(
             "Classes:\n  slow:\n  - Devices: [{disk}]\n    ThrottleReadBps: 2Mi\n  fast: []\n"
         );
@@ -155,15 +156,16 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
     });
 }
 
-/// Finds a whole disk of this machine with a device node.
+/// Returns the device node of a disk of this machine. Block I/O limits need a disk, not a
+/// partition.
 fn disk() -> Option<String> {
     let names =
         fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
     names.map(|name| format!("/dev/{name}")).find(|path| fs::exists(path).unwrap_or_default())
 }
 
-/// A plugin requests paths on a file system that hangs: not even SIGKILL ends a process that
-/// accesses them.
+/// A plugin requests paths on a file system that hangs. A process that accesses such a path cannot
+/// be ended, not even by SIGKILL.
 #[test]
 fn a_path_on_a_hanging_file_system_delays_no_other_container() {
     let Some(go_plugin) = go_plugin("paths that hang") else { return };
@@ -174,7 +176,9 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
             return skip("paths that hang", "no FUSE");
         };
         let hanging_path = |name: &str| node.path("hangs").join(name).to_str().unwrap().to_owned();
-        let shared = |name: &str| {
+        // nrid looks up the source of a mount only if the mount has a propagation such as
+        // `rshared`.
+        let mount = |name: &str| {
             let options = ["rbind", "rshared"];
             let source = hanging_path(name);
             json!({"mounts": [
@@ -185,15 +189,15 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
                 {"path": "/dev/x", "hostPath": hanging_path("node")}]}}]});
         fs::write(node.path("cdi-a/thing.json"), spec.to_string()).unwrap();
         let rules = [
-            rule(&node, "mount1", shared("a")),
-            rule(&node, "mount2", shared("b")),
-            rule(&node, "mount3", shared("c/d")),
+            rule(&node, "mount1", mount("a")),
+            rule(&node, "mount2", mount("b")),
+            rule(&node, "mount3", mount("c/d")),
             rule(&node, "device", json!({"CDIDevices": [{"name": "example.org/thing=hangs"}]})),
         ];
         node.launch(PLUGIN, &go_plugin, &json!({"rules": rules}).to_string());
         run(&node, "before", "true").success();
         let nrid = node.nrid().unwrap();
-        // Many times the time limit of nrid for a path (2 s), and less than the harness's timeout.
+        // Many times nrid's time limit for one path, 2 s, and less than the harness's timeout.
         let limit = Duration::from_secs(45);
         std::thread::scope(|scope| {
             let check_refused = |name: &'static str| {
@@ -219,8 +223,8 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
             assert!(begin.elapsed() < limit, "the other containers took {:?}", begin.elapsed());
             refused.into_iter().for_each(|r| r.join().unwrap());
         });
-        // No thread of nrid is blocked: it ends, and the next nrid starts, while the file system
-        // hangs.
+        // nrid has no blocked thread, so that it can end, and the next nrid can start, while the
+        // file system hangs.
         node.ctl(&["stop"]).success();
         wait_until("the end of nrid", || node.nrids().iter().all(|p| p.0 != nrid.0).then_some(()));
         run(&node, "after", "true").success();

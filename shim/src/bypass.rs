@@ -3,8 +3,8 @@
 use crate::invocation::Invocation;
 use nri_locate::{BYPASS_FILE, BreakGlass, break_glass};
 
-/// Whether NRI is bypassed, so that every verb is a plain call of the real runtime. A break-glass
-/// file that is not trusted is ignored with a warning.
+/// Whether NRI is bypassed, so that every verb is a plain call of the real runtime. Logs a warning
+/// if the break-glass file is not trusted, and ignores the file.
 pub(crate) fn is_set(invocation: &Invocation<'_>) -> bool {
     invocation.loaded.config.disable
         || match break_glass(&invocation.call.environment) {

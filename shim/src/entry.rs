@@ -1,15 +1,16 @@
-//! Entry point of the program, called by the kernel before the start of the C library, then by the
-//! C library, with pointers that Rust cannot check.
+//! Entry points of the program: the kernel calls `nri_entry` before the C library starts, and the C
+//! library calls `main`. Both receive pointers that Rust cannot check.
 //!
-//! The start of the C library takes most of the time of a call that is passed through, since it
-//! asks the processor for its properties, which traps in a virtual machine. So [`early`] asks
-//! `nri-passthrough` first whether the call is one, and replaces the process. Otherwise the C
-//! library starts as if nothing had been before, and [`crate::wrapper::run`] handles the call.
+//! The start of the C library takes most of the time of a call that is passed through: it reads the
+//! properties of the processor, which traps in a virtual machine. So [`early`] first lets
+//! `nri-passthrough` decide whether the call is passed through, and if so, replaces the process.
+//! Otherwise the C library starts as usual, and [`crate::wrapper::run`] handles the call.
 //!
-//! Before the C library's start there are no thread-local variables and no heap, and its functions
-//! that exist for several processors cannot be called. `nri-passthrough` has no C library. The
-//! functions that compilers insert by themselves (`memcpy` and the like) are those of this file:
-//! the linker puts them in the place of the C library's, in the whole program (`build.rs`).
+//! Before the C library's start there are no thread-local variables and no heap, and functions that
+//! the C library has in variants for several processors cannot be called. `nri-passthrough` does
+//! not use the C library. Compilers insert calls of `memcpy` and similar functions by themselves;
+//! the linker replaces these functions of the C library, in the whole program, by the functions in
+//! this file (`build.rs`).
 #![allow(unsafe_code)] // each block says why it is sound
 
 #[cfg(early_entry)]
@@ -17,8 +18,8 @@ mod early {
     use nri_passthrough::{BorrowedCall, PathBuffer, runtime_of};
     use std::ffi::{CStr, c_char};
 
-    // The kernel jumps here, with argc, argv and the environment on the stack; rdx is for `_start`
-    // of the C library, which gets all of it unchanged.
+    // The kernel jumps here, with argc, argv and the environment on the stack, and a value for the
+    // C library's `_start` in rdx. `_start` must find the stack and rdx unchanged.
     std::arch::global_asm!(
         ".globl nri_entry",
         ".type nri_entry, @function",
@@ -36,8 +37,8 @@ mod early {
         early = sym early,
     );
 
-    // The linker puts these in the place of the functions without `__wrap_`. They are short, not
-    // fast: this program copies little.
+    // The linker uses these in place of the functions without `__wrap_`. They are written to be
+    // short rather than fast, since this program copies little.
     std::arch::global_asm!(
         ".globl __wrap_memcpy, __wrap_memmove, __wrap_memset, __wrap_memcmp, __wrap_bcmp",
         ".globl __wrap_strlen",
@@ -46,7 +47,7 @@ mod early {
         "sub rax, rsi",
         "cmp rax, rdx",
         "jae __wrap_memcpy",
-        // The target begins inside of the source: from the end.
+        // The target begins inside of the source, so the copy begins at the end.
         "mov rax, rdi",
         "mov rcx, rdx",
         "lea rdi, [rdi + rdx - 1]",
@@ -92,26 +93,28 @@ mod early {
         "ret",
     );
 
-    /// Limit of arguments. A call with more of them is not decided here.
-    const MOST_ARGUMENTS: usize = 64;
+    /// Maximum number of arguments, more than engines pass. A call with more arguments is handled
+    /// after the C library's start.
+    const MAX_ARGUMENTS: usize = 64;
 
-    /// Replaces this process by the real runtime if the call is passed through. Returns if it is
-    /// not, or if that fails; the C library then starts, and the error is found again.
+    /// Replaces this process by the real runtime if the call is passed through. Returns if the call
+    /// is not passed through, or if execve(2) fails: after the C library's start, the wrapper fails
+    /// in the same way and reports the error.
     ///
-    /// Only `nri_entry` calls it, with the stack pointer of the kernel: there are argc, argc
-    /// pointers and a NULL, and the pointers of the environment and a NULL, all of them to
-    /// NUL-terminated strings.
+    /// Only `nri_entry` calls this function, with the stack pointer of the kernel. There the kernel
+    /// has stored argc, then argc pointers and a NULL, then the pointers of the environment and a
+    /// NULL. All pointers are to NUL-terminated strings.
     extern "C" fn early(stack: *mut usize) {
         if cfg!(test) {
             return;
         }
         // SAFETY: argc is at this address.
         let argc = unsafe { *stack };
-        if argc == 0 || argc > MOST_ARGUMENTS {
+        if argc == 0 || argc > MAX_ARGUMENTS {
             return;
         }
-        let mut strings: [&[u8]; MOST_ARGUMENTS] = [&[]; MOST_ARGUMENTS];
-        // SAFETY: argv begins behind argc, and the environment behind argv and its NULL.
+        let mut strings: [&[u8]; MAX_ARGUMENTS] = [&[]; MAX_ARGUMENTS];
+        // SAFETY: argv begins after argc, and the environment begins after the NULL of argv.
         let (argv, environment) = unsafe {
             let argv = stack.add(1).cast::<*const c_char>();
             (argv, argv.add(argc + 1))
@@ -125,12 +128,13 @@ mod early {
         };
         let mut next = environment;
         let entries = std::iter::from_fn(|| {
-            // SAFETY: the iterator ends at the NULL, where it stays.
+            // SAFETY: `next` points to an entry or to the final NULL, and never moves past the
+            // NULL.
             let entry = unsafe { *next };
             if entry.is_null() {
                 return None;
             }
-            // SAFETY: this entry is not the NULL, so there is another one behind it.
+            // SAFETY: this entry is not the NULL, so another entry or the NULL follows.
             next = unsafe { next.add(1) };
             // SAFETY: an entry is a NUL-terminated string, which nothing changes.
             Some(unsafe { CStr::from_ptr(entry) }.to_bytes())
@@ -140,12 +144,12 @@ mod early {
         let Some(path) = runtime_of(call, &mut path) else { return };
         // SAFETY: argv belongs to this process, and nothing else uses its first pointer.
         let name = unsafe { argv.replace(path.as_ptr()) };
-        // SAFETY: the strings and arrays are those that the kernel made, but for `path`, which is a
-        // NUL-terminated string. On success, the call does not return.
+        // SAFETY: the kernel made the strings and arrays, except `path`, which is a NUL-terminated
+        // string. On success, the call does not return.
         unsafe {
             system_call(EXECVE, [path.as_ptr() as usize, argv as usize, environment as usize])
         };
-        // SAFETY: as above; this is what was there before.
+        // SAFETY: as for `replace`; `name` is the pointer that argv had before.
         unsafe { argv.write(name) };
     }
 
@@ -162,7 +166,7 @@ mod early {
     /// Makes a system call whose result is not needed.
     ///
     /// # Safety
-    /// As for the system call.
+    /// The arguments must be valid for the system call.
     unsafe fn system_call(number: usize, arguments: [usize; 3]) {
         // SAFETY: the kernel changes the registers that are listed, and what the caller allows.
         unsafe {
@@ -209,7 +213,8 @@ unsafe fn copy(array: *const *const std::ffi::c_char, limit: usize) -> Vec<std::
         return strings;
     }
     for i in 0..limit {
-        // SAFETY: `i` is not beyond the end, which is `limit` or the NULL where this loop ends.
+        // SAFETY: `i` is below `limit`, and the loop ends at the NULL, so the pointer is in the
+        // array.
         let string = unsafe { *array.add(i) };
         if string.is_null() {
             break;

@@ -10,7 +10,8 @@
 //! | `stdin` | true | reads all of stdin and records it |
 //! | `process_file` | true | reads the file of `--process` and records it |
 //! | `catch` | true | blocks all signals, and records those that arrive during `until` |
-//! | `process` | true | starts a process that runs until it is killed; writes `--pid-file` |
+//! | `process` | true | starts a process that runs until it is killed; writes its id to
+//! `--pid-file` |
 //! | `pid_file` | text | writes this text to `--pid-file` |
 //! | `exec` | `{"argv": [..], "env": [..]}` | executes another program, with any environment |
 //! | `until` | path | waits until this file exists |

@@ -37,11 +37,11 @@ use spec_tests::{apply_on, files, protojson};
 use std::collections::BTreeSet;
 use table::{Claim, Key, ROWS, Row};
 
-/// Adjustment of one field, set or removed by one plugin.
+/// Request of one plugin that sets or removes one field.
 #[derive(Debug, Clone, Copy)]
 struct Atom {
     row: &'static Row,
-    /// Index into the result of [`keys`], modulo its length.
+    /// Index into the result of [`keys`], modulo the number of keys.
     key: u8,
     /// Number from which the value is made.
     number: u8,
@@ -59,7 +59,7 @@ fn atom() -> impl Strategy<Value = Atom> {
     })
 }
 
-/// Returns the keys that an atom of this row may have: those in the OCI config, and new ones.
+/// Returns the keys that an atom of this row may have: keys of the OCI config, and new keys.
 fn keys(config: &Value, row: &Row) -> Vec<String> {
     let new: &[&str] = match row.file {
         "mounts" | "devices" => &["/a", "/a/b", "/c~d"],
@@ -99,6 +99,7 @@ impl Atom {
             let text = match path {
                 path if path == key => name.as_str(),
                 "linux.devices.type" => "c",
+                // An empty class clears the class.
                 "linux.resources.blockio_class.value" | "linux.resources.rdt_class.value" => {
                     if self.number.is_multiple_of(3) { "" } else { "fast" }
                 }
@@ -236,7 +237,7 @@ fn numbered(atoms: &[Atom]) -> Vec<(usize, Atom)> {
     atoms.iter().copied().enumerate().collect()
 }
 
-/// Removes atoms that have a common claim with an earlier one.
+/// Removes atoms that have a claim in common with an earlier atom.
 fn without_conflicts(config: &Value, atoms: Vec<Atom>) -> Vec<Atom> {
     let mut claimed = BTreeSet::new();
     let has_no_conflict = |atom: &Atom| {
@@ -248,7 +249,7 @@ fn without_conflicts(config: &Value, atoms: Vec<Atom>) -> Vec<Atom> {
     atoms.into_iter().filter(has_no_conflict).collect()
 }
 
-/// Returns an OCI config with sorted lists where plugins append entries.
+/// Returns an OCI config in which the lists that plugins append to are sorted.
 fn unordered(config: &Value) -> Value {
     fn sort(value: &mut Value) {
         match value {
@@ -335,7 +336,7 @@ proptest! {
         }
     }
 
-    /// Values that no plugin requested keep their value and order, and the flag `changed` is true
+    /// Members that no plugin requested keep their value and order, and the flag `changed` is true
     /// exactly if the text of the OCI config differs.
     #[test]
     fn only_requested_fields_change(config in config(), atoms in vec(atom(), 0..8)) {
@@ -393,8 +394,8 @@ proptest! {
     }
 }
 
-/// Each atom alone is accepted, and changes an OCI config that does not have its value yet. Without
-/// this, the properties above could hold because no atom has an effect.
+/// Each atom alone is accepted, and changes an OCI config that does not have its value yet. This
+/// test is needed because the properties above would also hold if no atom had an effect.
 #[test]
 fn every_field_has_an_atom_that_changes_the_config() {
     let config = json!({ "process": { "cwd": "/" }, "linux": { "intelRdt": { "closID": "old" } } });
@@ -418,7 +419,8 @@ fn every_field_has_an_atom_that_changes_the_config() {
     }
 }
 
-/// The comparison reports a change of another value, a lost entry, and another order.
+/// The functions `outside` and `reordered` report a change of a value that is not allowed, a lost
+/// entry, and another order.
 #[test]
 fn a_change_of_another_field_is_reported() {
     let before = json!({

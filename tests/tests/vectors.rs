@@ -26,7 +26,7 @@ fn check(files: &[&str], count: usize) {
         })
         .collect();
     assert!(failures.is_empty(), "{} cases fail:\n{}", failures.len(), failures.join("\n"));
-    assert_eq!(lines.len(), count, "number of cases: change it in this test if cases were added");
+    assert_eq!(lines.len(), count, "number of cases; change it here if cases were added");
 }
 
 #[test]
@@ -40,10 +40,12 @@ fn cases_with_deliberate_differences_from_upstream_pass() {
     check(&["differences.jsonl"], 24);
 }
 
-/// Runs each case again with expected results that are wrong in one value: every 29th leaf, one
-/// more member, update or owner, or an error.
+/// Runs each case again with wrong expected results. Each of them has another value for one leaf
+/// (only every 29th is tried), has one more member, update or owner, or is an error.
 #[test]
 fn a_vector_with_a_wrong_expected_result_fails() {
+    // A step keeps the test short. It is a prime, and each case begins at another offset, so that
+    // all kinds of leaves are changed.
     const STEP: usize = 29;
     let mut wrong = 0;
     for (offset, line) in lines(UPSTREAM).iter().enumerate() {
@@ -87,12 +89,12 @@ fn a_vector_with_a_wrong_expected_result_fails() {
     assert!(wrong > 3000, "only {wrong} wrong results were tried");
 }
 
-/// Changes a leaf; returns whether it exists.
+/// Changes a leaf. Returns whether a leaf with this index exists.
 fn change_leaf(value: &mut Value, leaf: usize) -> bool {
     leaves(value, Some(leaf)) > leaf
 }
 
-/// Counts the leaves of an expected result, and changes the one with the index `change`.
+/// Counts the leaves of an expected result, and changes the leaf with the index `change`.
 fn leaves(value: &mut Value, change: Option<usize>) -> usize {
     fn walk(value: &mut Value, change: Option<usize>, count: &mut usize) {
         match value {

@@ -1,6 +1,8 @@
-//! `nri-bench-adaptation SOCKET FILE`: the adaptation of this repository as `nrid` runs it, with
-//! the commands of its peer, `integration/bench/go/adaptation`. It only sends `CreateContainer` to
-//! external plugins: records and bundles are measured with whole lives of containers.
+//! `nri-bench-adaptation SOCKET FILE`: runs the adaptation of this repository as `nrid` does, and
+//! reads the same commands from stdin as its peer in Go, `integration/bench/go/adaptation`.
+//!
+//! The program only sends the `CreateContainer` request in FILE to external plugins. What records
+//! and bundles cost is part of the life cycles that `nri-bench` measures.
 
 use async_trait::async_trait;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -17,11 +19,11 @@ use std::{
 };
 use tokio::net::UnixListener;
 
-/// Manager of no containers.
-struct Nothing;
+/// Container manager that has no containers.
+struct NoContainers;
 
 #[async_trait]
-impl ContainerManager for Nothing {
+impl ContainerManager for NoContainers {
     async fn snapshot(&self) -> Snapshot {
         Snapshot::default()
     }
@@ -44,7 +46,7 @@ fn main() {
     };
     let text = std::fs::read(file).expect("the request is readable");
     let request = CreateContainerRequest::parse_from_bytes(&text).expect("FILE is a request");
-    // As in the main function of nrid.
+    // The same runtime as in the main function of nrid.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -52,7 +54,7 @@ fn main() {
         .expect("threads can be started");
     let adaptation = runtime.block_on(async {
         let config = AdaptationConfig { plugin_path: "".into(), ..AdaptationConfig::default() };
-        let started = Adaptation::start(config, Arc::new(Nothing)).await;
+        let started = Adaptation::start(config, Arc::new(NoContainers)).await;
         let (adaptation, _) = started.expect("no plugin is launched");
         let listener = UnixListener::bind(socket).expect("the socket can be created");
         adaptation.serve(listener).expect("external plugins are enabled");
@@ -67,8 +69,8 @@ fn main() {
                 runtime.block_on(wait_for_plugins(&adaptation, &request, number(count)));
                 println!("ready");
             }
-            ["run", count, flying] => {
-                let run = create_all(&adaptation, &request, number(count), number(flying));
+            ["run", count, in_flight] => {
+                let run = create_all(&adaptation, &request, number(count), number(in_flight));
                 println!("{}", runtime.block_on(run));
             }
             _ => panic!("unknown command {line:?}"),
@@ -76,9 +78,11 @@ fn main() {
     }
 }
 
-/// Sends the request, and returns the number of plugins that adjusted it.
+/// Sends the request, and returns the number of plugins that adjusted the container: each plugin
+/// adds one variable.
 async fn create(adaptation: &Adaptation, request: CreateContainerRequest) -> usize {
     let context = RequestContext::default();
+    // The outcome is neither applied to a bundle nor recorded.
     let created = adaptation.create_container(request, &context, async |o| o, async |o| o).await;
     created.expect("no plugin refuses").adjust.env.len()
 }
@@ -89,16 +93,17 @@ async fn wait_for_plugins(adaptation: &Adaptation, request: &CreateContainerRequ
     }
 }
 
-/// Creates `count` containers, `flying` of them at the same time, each in a task as those of
-/// `nrid`'s connections; returns the reply of the command.
+/// Creates `count` containers, `in_flight` of them at the same time; returns the reply of the
+/// command. As in `nrid`, which has a task for each connection, requests in flight are in different
+/// tasks.
 async fn create_all(
     adaptation: &Adaptation,
     request: &CreateContainerRequest,
     count: usize,
-    flying: usize,
+    in_flight: usize,
 ) -> serde_json::Value {
-    let share = |worker: usize| (worker..count).step_by(flying).count();
-    let work: Vec<Vec<_>> = (0..flying).map(|w| vec![request.clone(); share(w)]).collect();
+    let share = |worker: usize| (worker..count).step_by(in_flight).count();
+    let work: Vec<Vec<_>> = (0..in_flight).map(|w| vec![request.clone(); share(w)]).collect();
     let (cpu_before, start) = (cpu(), Instant::now());
     let workers: Vec<_> = work
         .into_iter()

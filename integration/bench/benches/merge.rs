@@ -1,4 +1,4 @@
-//! The merge of the replies to a creation.
+//! Measures the merge of the plugins' replies to `CreateContainer`.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use nri_bench::Merge;

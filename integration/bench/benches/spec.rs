@@ -1,4 +1,4 @@
-//! `config.json`: parsed, adjusted, written.
+//! Measures a change of `config.json`: parse, adjust, write.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use nri_bench::ConfigJson;

@@ -1,4 +1,4 @@
-//! Messages on the wire: frames of the trunk, and a call of a plugin in the same process.
+//! Measures messages on the wire: frames of the trunk, and a call of a plugin in the same process.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use nri_bench::{Merge, Session, frames};

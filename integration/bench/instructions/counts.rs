@@ -1,8 +1,8 @@
-//! The file of recorded counts: a name and a number a line.
+//! Reads and writes the file of recorded counts, which has one name and number per line.
 
 use std::{fs, path::Path};
 
-/// First lines of the file.
+/// First line of the file.
 const HEADER: &str = "# Instructions; recorded by: make instructions RENEW=1\n";
 
 /// Counts by name.
@@ -14,13 +14,13 @@ impl Counts {
         let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let counts = lines.map(|line| {
-            let (name, count) = line.split_once(' ').expect("a name and a number a line");
+            let (name, count) = line.split_once(' ').expect("a line is NAME COUNT");
             (name.to_owned(), count.parse().expect("a number"))
         });
         Self(counts.collect())
     }
 
-    /// Returns a recorded count.
+    /// Returns the recorded count of `name`.
     pub(crate) fn of(&self, name: &str) -> u64 {
         let found = self.0.iter().find(|(recorded, _)| recorded == name);
         let (_, count) = found.unwrap_or_else(|| panic!("no recorded count of {name}"));

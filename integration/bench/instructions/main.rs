@@ -1,6 +1,6 @@
 //! `nri-bench-instructions [--renew]`: counts the instructions of a pass-through verb, of a merge
-//! and of a change of `config.json`, and fails if one has grown by more than 5 % since the counts
-//! were recorded. Unlike times, counts are the same on a busy machine.
+//! and of a change of `config.json`, and fails if a count is more than 5 % above the recorded one.
+//! Unlike times, counts are the same on a busy machine.
 //!
 //! `nri-bench-instructions work NAME COUNT` is what callgrind runs.
 
@@ -12,10 +12,10 @@ use counts::Counts;
 use nri_bench::{ConfigJson, Merge};
 use std::{hint::black_box, path::Path, process::ExitCode};
 
-/// Plugins whose replies are merged, and change `config.json`.
+/// Number of plugins whose replies are merged or applied to `config.json`.
 const PLUGINS: usize = 4;
 
-/// Growth above which the check fails.
+/// Quotient of a new count and the recorded one above which the check fails.
 const LIMIT: f64 = 1.05;
 
 fn main() -> ExitCode {
@@ -43,7 +43,7 @@ fn counts_file() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions/counts.txt")
 }
 
-/// Performs one kind of work some times.
+/// Performs the work `name` as often as `count` says.
 fn work(name: &str, count: usize) {
     match name {
         "merge" => {
@@ -85,6 +85,6 @@ fn check() -> ExitCode {
     if is_good {
         return ExitCode::SUCCESS;
     }
-    eprintln!("if the growth is worth it, record it, and say why: make instructions RENEW=1");
+    eprintln!("to accept the growth: make instructions RENEW=1, with the reason in the commit");
     ExitCode::FAILURE
 }

@@ -1,5 +1,5 @@
-//! Counts the instructions of the wrapper from its start until it executes the runtime, by steps of
-//! one instruction. callgrind reports nothing of a process that executes another program.
+//! Counts the instructions of the wrapper from its start until it executes the runtime, by single
+//! steps with ptrace: callgrind reports nothing of a process that executes another program.
 
 use nix::{
     libc,
@@ -16,7 +16,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Returns the number of instructions of `state` with a configuration that names the runtime.
+/// Returns the number of instructions of the wrapper's verb `state` with a configuration that names
+/// the runtime.
 pub(crate) fn count() -> u64 {
     // Paths of the same length on each machine: the wrapper reads them byte by byte.
     let dir = tempfile::Builder::new().prefix("nri-").tempdir_in("/tmp").expect("/tmp is writable");
@@ -27,7 +28,8 @@ pub(crate) fn count() -> u64 {
     fs::write(&config, text).expect("/tmp is writable");
     fs::copy(wrapper(), &program).expect("/tmp is writable");
     let mut shell = Command::new("/bin/sh");
-    // Without randomized addresses, the dynamic loader always does the same.
+    // setarch -R: without randomized addresses, the dynamic loader executes the same instructions
+    // in each run.
     shell.args(["-c", "kill -STOP $$; exec setarch -R \"$@\"", "sh"]).arg(program);
     shell.args(["--root", "/run/bench", "state", "c"]).env_clear().current_dir("/");
     shell.env("PATH", "/usr/bin:/bin").env("NRI_CONTAINER_RUNTIME_CONFIG", &config);
@@ -68,7 +70,7 @@ fn run_until_exec(pid: Pid) {
 fn step_until_exec(pid: Pid) -> u64 {
     let (mut count, mut signal) = (0, None);
     while !is_exec(pid, &mut signal) {
-        // A step ends with this signal, which is not the child's.
+        // ptrace sends this signal at the end of each step; the child must not receive it.
         if signal == Some(Signal::SIGTRAP) {
             signal = None;
             count += 1;
@@ -78,8 +80,8 @@ fn step_until_exec(pid: Pid) -> u64 {
     count
 }
 
-/// Waits until the child stops; returns whether it has executed a program, or else sets the signal
-/// that it receives.
+/// Waits until the child stops; returns whether it has executed a program. If the child has stopped
+/// because of a signal instead, sets `signal`.
 fn is_exec(pid: Pid, signal: &mut Option<Signal>) -> bool {
     match waitpid(pid, None).expect("the child exists") {
         WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXEC) => return true,

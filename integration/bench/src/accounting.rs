@@ -1,4 +1,4 @@
-//! The parent of all containers' cgroups, and the CPU time of lives: that of a cgroup with the
+//! Measures the CPU time of life cycles, which is the CPU time of a cgroup that contains the
 //! containers, this process, and `nrid` with its plugins.
 
 use nri_integration::{Process, is_cgroup_v2};
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The cgroup of this run. Dropping it removes it from all hierarchies.
+/// The cgroup of this run. Dropping this value removes the cgroup from all hierarchies.
 pub(crate) struct Cgroup(String);
 
 impl Cgroup {
@@ -32,18 +32,18 @@ impl Drop for Cgroup {
     }
 }
 
-/// Removes a cgroup with those below it, of which an interrupted run has left some.
+/// Removes a cgroup and its descendants, which remain if a measurement was interrupted.
 fn remove(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
             remove(&entry.path());
         }
     }
-    // Not in each hierarchy.
+    // The cgroup may not exist in this hierarchy.
     let _ = fs::remove_dir(dir);
 }
 
-/// CPU time of the cgroup. Dropping it moves its processes to the root.
+/// Accounting of the cgroup's CPU time. Dropping this value moves the processes to the root cgroup.
 pub(crate) struct Accounting {
     root: &'static Path,
     dir: PathBuf,
@@ -66,7 +66,7 @@ impl Accounting {
         fs::write(&file, pid.to_string()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     }
 
-    /// Moves a process and its children, such as `nrid` and its plugins.
+    /// Moves a process and its children, such as `nrid` and its plugins, into the cgroup.
     pub(crate) fn enter_with_children(&self, pid: u32) {
         self.enter(pid);
         let children = Process::all().into_iter().filter(|other| other.parent() == Some(pid));

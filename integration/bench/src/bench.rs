@@ -1,4 +1,4 @@
-//! What all measurements have: options, peers, a cgroup.
+//! Options, peers and the cgroup, which all measurements share.
 
 use crate::{
     accounting::Cgroup,
@@ -8,7 +8,7 @@ use crate::{
 use nri_integration::runtimes;
 use std::path::{Path, PathBuf};
 
-/// What all measurements have.
+/// Values that all measurements share.
 pub(crate) struct Bench {
     pub(crate) options: Options,
     pub(crate) peers: Peers,
@@ -21,15 +21,16 @@ impl Bench {
         nri_integration::program_dir().join(name)
     }
 
-    /// Whether a runtime can run containers here.
+    /// Checks that a runtime can run containers on this machine.
     ///
     /// # Errors
-    /// The reason why not.
+    /// The reason why the runtime cannot.
     pub(crate) fn check(&self, runtime: &Runtime) -> Result<(), String> {
         let is_hybrid = Path::new("/sys/fs/cgroup/unified/cgroup.controllers").exists();
         if runtime.name == "crun" && is_hybrid {
-            // It keeps files of missing controllers on the tmpfs beside the others.
-            return Err("crun does not know hybrid cgroups".to_owned());
+            // For a controller that is not mounted, crun creates files on the tmpfs
+            // `/sys/fs/cgroup`.
+            return Err("crun does not support hybrid cgroups".to_owned());
         }
         let (_, unfit) = runtimes();
         let reason = unfit.iter().find(|(name, _)| *name == runtime.name);

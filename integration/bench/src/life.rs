@@ -1,4 +1,4 @@
-//! Whole lives of containers: create, start, kill, delete.
+//! Runs and times life cycles of containers: create, start, kill, delete.
 
 use crate::{node::Node, timing::timed};
 use nri_integration::Bundle;
@@ -12,13 +12,14 @@ use std::{
     process::Command,
 };
 
-/// Verbs of a life, in order.
+/// Verbs of a life cycle, in order.
 pub(crate) const VERBS: [&str; 4] = ["create", "start", "kill", "delete"];
 
 /// Time of each verb in microseconds.
 pub(crate) type Times = [f64; 4];
 
-/// A container that lives again and again, called through one program. Dropping it deletes it.
+/// A container that one program creates and deletes again and again. Dropping this value deletes
+/// the container.
 pub(crate) struct Container<'a> {
     node: &'a Node,
     program: PathBuf,
@@ -30,7 +31,7 @@ pub(crate) struct Container<'a> {
 
 impl<'a> Container<'a> {
     /// Makes the bundle of a container whose cgroup is below `cgroup`. `program` is a runtime or
-    /// stands in front of one, and keeps its state in `root` of the node.
+    /// executes one; the runtime keeps its state in the node's directory `root`.
     pub(crate) fn new(node: &'a Node, program: &Path, root: &str, id: &str, cgroup: &str) -> Self {
         let (bundles, root) = (node.path("bundles"), node.path(root));
         let bundle = Bundle::new(&bundles, id).root(&node.path("rootfs"));
@@ -40,26 +41,27 @@ impl<'a> Container<'a> {
         Self { node, program, root, id, bundle: bundle.make(), pid_file }
     }
 
-    /// The program with the option that engines give before the verb.
+    /// Returns a command of the program with `--root`, which engines pass before the verb.
     pub(crate) fn command(&self) -> Command {
         let mut command = self.node.command(&self.program);
         command.arg("--root").arg(&self.root);
         command
     }
 
-    /// Calls `create`.
+    /// Calls `create`; returns the time in microseconds.
     pub(crate) fn create(&self) -> f64 {
         let mut create = self.command();
         create.args(["create", "--bundle"]).arg(self.bundle.dir());
         timed(create.arg("--pid-file").arg(&self.pid_file).arg(&self.id))
     }
 
-    /// Calls a verb that has only the id as an argument.
+    /// Calls a verb that has only the id as an argument; returns the time in microseconds.
     pub(crate) fn call(&self, verb: &str) -> f64 {
         timed(self.command().arg(verb).arg(&self.id))
     }
 
-    /// Calls `kill`, and waits until the process has ended.
+    /// Calls `kill`, and waits until the container's process has ended. Returns the time of the
+    /// call in microseconds.
     pub(crate) fn kill(&self) -> f64 {
         let text = fs::read_to_string(&self.pid_file).expect("create writes the file");
         let pid = text.trim().parse().ok().and_then(Pid::from_raw).expect("a process id");
@@ -69,7 +71,7 @@ impl<'a> Container<'a> {
         took
     }
 
-    /// Runs one life.
+    /// Runs one life cycle.
     pub(crate) fn live(&self) -> Times {
         [self.create(), self.call("start"), self.kill(), self.call("delete")]
     }
@@ -77,14 +79,14 @@ impl<'a> Container<'a> {
 
 impl Drop for Container<'_> {
     fn drop(&mut self) {
-        // After a failure in the middle of a life.
+        // The state remains if a life cycle has failed.
         if self.root.join(&self.id).exists() {
             let _ = self.command().args(["delete", "--force", &self.id]).status();
         }
     }
 }
 
-/// Returns the sum of the verbs of each life.
+/// Returns the sum of the times of each life cycle.
 pub(crate) fn totals(lives: &[Times]) -> Vec<f64> {
     lives.iter().map(|times| times.iter().sum()).collect()
 }

@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command};
 
-/// Returns the description: names and texts.
+/// Returns the description as pairs of name and text.
 pub(crate) fn describe(bench: &Bench) -> Vec<(&'static str, String)> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
@@ -41,7 +41,7 @@ pub(crate) fn describe(bench: &Bench) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Type of the file system with state directories and bundles.
+/// Type of the file system on which the state directories and bundles are.
 fn file_system() -> String {
     let mut command = Command::new("stat");
     let output = command.args(["-f", "-c", "%T"]).arg(std::env::temp_dir()).output();

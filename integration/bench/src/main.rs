@@ -1,9 +1,10 @@
 //! `nri-bench`: measures the programs against bare runtimes, a C program that only calls `execv`,
 //! and upstream's adaptation in Go. See `integration/bench/README.md`.
 //!
-//! The programs are called as engines call them. All series of a comparison are measured in one run
-//! beside each other ([`timing::interleaved`]), and compared by medians of pairs, since the time of
-//! one call says little on a machine that does other work.
+//! The programs are called as engines call them. All series of a comparison are measured in turn,
+//! one sample of each in a round ([`timing::interleaved`]). The results are medians of the
+//! differences or quotients within a round, because the time of a single call says little on a
+//! machine that does other work.
 
 mod accounting;
 mod bench;

@@ -1,4 +1,4 @@
-//! Configuration, state directory, plugins and `nrid` of one series.
+//! An installation for one series: configuration, state directory, plugins and `nrid`.
 
 use crate::{bench::Bench, peers::run};
 use nri_integration::wait_until;
@@ -11,7 +11,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// One installation with directories of its own. Dropping it stops `nrid` and the plugins.
+/// One installation with directories of its own. Dropping this value stops `nrid` and the plugins.
 #[derive(Debug)]
 pub(crate) struct Node {
     dir: TempDir,
@@ -20,10 +20,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Creates the directories and the configuration, which names the real runtime as the packaged
-    /// one does.
+    /// Creates the directories and the configuration, which names the real runtime, as the packaged
+    /// configuration does.
     pub(crate) fn new(bench: &Bench, runtime: &Path) -> Self {
-        // A short path, since the path of a socket is limited to 107 bytes.
+        // A short path, because the path of a socket is limited to 107 bytes.
         let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("TMPDIR is writable");
         let node = Self { dir, programs: bench.options.programs.clone(), plugins: Vec::new() };
         for name in ["plugins", "conf.d", "root", "bundles"] {
@@ -53,7 +53,7 @@ impl Node {
         self.path("config.toml")
     }
 
-    /// A program with the environment of this node's commands.
+    /// Returns a command of `program` with the environment of this node.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin");
@@ -92,7 +92,7 @@ impl Node {
 
     /// Stops `nrid` and waits for its end.
     pub(crate) fn stop(&self) {
-        let pid = self.nrid();
+        let pid = self.nrid_pid();
         run(&mut self.ctl(&["stop"]));
         let process = format!("/proc/{pid}");
         wait_until("the end of nrid", || (!Path::new(&process).exists()).then_some(()));
@@ -105,7 +105,7 @@ impl Node {
     }
 
     /// Process id of `nrid`.
-    pub(crate) fn nrid(&self) -> u32 {
+    pub(crate) fn nrid_pid(&self) -> u32 {
         let pid = self.status()["status"]["pid"].as_u64().expect("nrid runs");
         pid.try_into().expect("the id of a process has 32 bits")
     }
@@ -125,11 +125,11 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.ctl(&["stop"]).stderr(Stdio::null()).status();
-        end(&mut self.plugins);
+        kill_all(&mut self.plugins);
     }
 }
 
-/// Starts external Go plugins, each of which takes some milliseconds for a call.
+/// Starts external Go plugins, each of which delays its replies by `milliseconds`.
 pub(crate) fn start_plugins(
     plugin: &Path,
     count: usize,
@@ -143,11 +143,12 @@ pub(crate) fn start_plugins(
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"))
     };
+    // A plugin index has two digits.
     (10..10 + count).map(start).collect()
 }
 
 /// Kills processes and waits for their end.
-pub(crate) fn end(children: &mut [Child]) {
+pub(crate) fn kill_all(children: &mut [Child]) {
     for child in children {
         let _ = child.kill();
         let _ = child.wait();

@@ -1,13 +1,13 @@
-//! Command line of the measurements.
+//! Command line of `nri-bench`.
 
 use std::path::PathBuf;
 
 /// Help of the command line.
 const USAGE: &str = "usage: nri-bench [OPTIONS] [GROUP...]
-  --quick          a few minutes instead of the full number of repetitions
+  --quick          fewer repetitions, which take a few minutes
   --out DIR        directory of the results (default: integration/bench/results)
   --programs DIR   programs to measure (default: the directory of this program)
-  --build COMMIT   also build this commit and the present one, and compare the CPU time (long)
+  --build COMMIT   also build COMMIT and HEAD, and compare the CPU time (takes long)
   GROUP            verb life create lives in-flight size memory cold build (default: all but build)";
 
 /// The command line.
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     pub(crate) out: PathBuf,
     /// Directory of the programs under test.
     pub(crate) programs: PathBuf,
-    /// Commit whose build is compared with that of the present one.
+    /// Commit whose build is compared with the build of `HEAD`.
     pub(crate) build: Option<String>,
     groups: Vec<String>,
 }
@@ -34,7 +34,7 @@ impl Options {
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().unwrap_or_else(|| fail("a value is missing"));
+            let mut value = || arguments.next().unwrap_or_else(|| fail("an option lacks a value"));
             match argument.as_str() {
                 "--quick" => options.is_quick = true,
                 "--out" => options.out = value().into(),
@@ -62,7 +62,7 @@ impl Options {
         if self.groups.is_empty() { is_default } else { self.groups.iter().any(|g| g == group) }
     }
 
-    /// Number of repetitions, of which the short form makes a tenth, but at least 10.
+    /// Number of repetitions: `full`, or with `--quick` a tenth of `full`, but at least 10.
     pub(crate) fn rounds(&self, full: usize) -> usize {
         if self.is_quick { (full / 10).max(10) } else { full }
     }

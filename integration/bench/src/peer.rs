@@ -1,6 +1,6 @@
-//! A program with an adaptation, upstream's or ours, and its plugins.
+//! Runs a program with an adaptation, upstream's or ours, and its plugins.
 
-use crate::node::{end, start_plugins};
+use crate::node::{kill_all, start_plugins};
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader, Write},
@@ -9,7 +9,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The running program and its plugins; dropping it ends them.
+/// The running program and its plugins. Dropping this value kills them.
 pub(crate) struct AdaptationProcess {
     child: Child,
     input: ChildStdin,
@@ -18,18 +18,19 @@ pub(crate) struct AdaptationProcess {
     _dir: TempDir,
 }
 
-/// What some creations took.
+/// Times of some creations.
 pub(crate) struct Creations {
-    /// Time of each in microseconds.
+    /// Time of each creation in microseconds.
     pub(crate) took: Vec<f64>,
-    /// Time of all in microseconds.
+    /// Time from the first request until the last reply in microseconds.
     pub(crate) elapsed: f64,
-    /// CPU time of the process in microseconds.
+    /// CPU time of the program in microseconds.
     pub(crate) cpu: f64,
 }
 
 impl AdaptationProcess {
-    /// Starts `command`, to which socket and request are added, and its plugins.
+    /// Starts `command` with the socket and the request as its last arguments, and `plugins`
+    /// plugins that delay their replies by `milliseconds`.
     pub(crate) fn start(
         mut command: Command,
         request: &Path,
@@ -47,20 +48,21 @@ impl AdaptationProcess {
         let output = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
         let started = start_plugins(plugin, plugins, &socket, milliseconds);
         let mut process = Self { child, input, output, plugins: started, _dir: dir };
-        assert_eq!(process.ask(&format!("plugins {plugins}")), "ready\n");
+        assert_eq!(process.command(&format!("plugins {plugins}")), "ready\n");
         process
     }
 
-    fn ask(&mut self, command: &str) -> String {
+    /// Sends a command to the program, and returns the reply, a line.
+    fn command(&mut self, command: &str) -> String {
         writeln!(self.input, "{command}").expect("the program reads its stdin");
         let mut line = String::new();
         self.output.read_line(&mut line).expect("stdout is text");
         line
     }
 
-    /// Creates containers, some at the same time.
+    /// Creates `count` containers, `in_flight` of them at the same time.
     pub(crate) fn create(&mut self, count: usize, in_flight: usize) -> Creations {
-        let line = self.ask(&format!("run {count} {in_flight}"));
+        let line = self.command(&format!("run {count} {in_flight}"));
         let reply: Value = serde_json::from_str(&line)
             .unwrap_or_else(|e| panic!("the program failed: {e}: {line:?}"));
         let number = |value: &Value| value.as_f64().expect("a number");
@@ -71,7 +73,7 @@ impl AdaptationProcess {
 
 impl Drop for AdaptationProcess {
     fn drop(&mut self) {
-        end(&mut self.plugins);
-        end(std::slice::from_mut(&mut self.child));
+        kill_all(&mut self.plugins);
+        kill_all(std::slice::from_mut(&mut self.child));
     }
 }

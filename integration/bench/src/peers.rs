@@ -1,4 +1,5 @@
-//! Programs that are measured beside ours: compiled C programs and upstream's adaptation in Go.
+//! Finds and builds the programs that are compared with ours: runtimes, C programs, and upstream's
+//! adaptation in Go.
 
 use nri_integration::find_program;
 use std::{
@@ -12,25 +13,25 @@ use std::{
 pub(crate) struct Runtime {
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
-    /// The C program that becomes this runtime.
+    /// C program that only calls `execv` for this runtime.
     pub(crate) execv: PathBuf,
 }
 
-/// The programs.
+/// Paths of the programs, and the request that they send.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    /// Stands for a runtime, and exits.
+    /// C program that takes the place of a runtime and exits at once.
     pub(crate) exit: PathBuf,
-    /// The C program that becomes `exit`.
+    /// C program that only calls `execv` for `exit`.
     pub(crate) execv_exit: PathBuf,
-    /// Prints the peak memory of a program.
+    /// C program that prints the peak memory of another program.
     pub(crate) peak: PathBuf,
     pub(crate) runtimes: Vec<Runtime>,
     /// Upstream's adaptation.
     pub(crate) adaptation: PathBuf,
-    /// The load plugin on upstream's stub.
+    /// Go plugin on upstream's stub, which adjusts each container.
     pub(crate) plugin: PathBuf,
-    /// The request of upstream's adaptation and ours.
+    /// File with the `CreateContainer` request that both adaptations send.
     pub(crate) request: PathBuf,
 }
 

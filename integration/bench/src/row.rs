@@ -1,8 +1,8 @@
-//! A row of the result: what was measured here and with the peer, and the target.
+//! A row of the result: the figures of this repository and of the peer, and the target.
 
 use std::fmt;
 
-/// Limit of a figure.
+/// Upper or lower limit of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
     AtMost(f64),
@@ -35,7 +35,7 @@ impl Row {
         })
     }
 
-    /// Share of the target that is used: above 1 the target is missed.
+    /// Share of the target that is used; the target is missed if the share is above 1.
     pub(crate) fn used(&self) -> Option<f64> {
         self.target.map(|target| match target {
             Target::AtMost(limit) => self.value / limit,
@@ -48,7 +48,7 @@ impl Row {
         with_unit(self.value, self.unit)
     }
 
-    /// The target with its unit; empty without one.
+    /// The target with its unit; empty if the row has no target.
     pub(crate) fn limit(&self) -> String {
         match self.target {
             Some(Target::AtMost(limit)) => format!("≤ {}", with_unit(limit, self.unit)),

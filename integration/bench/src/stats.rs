@@ -1,6 +1,6 @@
-//! Medians and percentiles of samples, and differences of pairs.
+//! Computes medians and percentiles of samples, and differences and quotients of pairs.
 
-/// Returns the value below which a share of the samples lies.
+/// Returns the value below which the part `share` of the samples lies: 0.5 for the median.
 ///
 /// # Panics
 /// There are no samples.
@@ -18,13 +18,13 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
     percentile(samples, 0.5)
 }
 
-/// Returns what each sample has more than the one of the other series that was taken beside it.
+/// Returns the difference of each pair: the sample minus the base of the same round.
 pub(crate) fn added(samples: &[f64], base: &[f64]) -> Vec<f64> {
     assert_eq!(samples.len(), base.len(), "each sample has a pair");
     samples.iter().zip(base).map(|(sample, base)| sample - base).collect()
 }
 
-/// Returns the quotient of each pair.
+/// Returns the quotient of each pair: the sample divided by the base of the same round.
 pub(crate) fn ratios(samples: &[f64], base: &[f64]) -> Vec<f64> {
     assert_eq!(samples.len(), base.len(), "each sample has a pair");
     samples.iter().zip(base).map(|(sample, base)| sample / base).collect()

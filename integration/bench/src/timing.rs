@@ -1,4 +1,4 @@
-//! Measures calls of programs, one series beside the other.
+//! Measures calls of programs, in series that are sampled in turn.
 
 use nix::sys::{
     resource::{UsageWho, getrusage},
@@ -27,25 +27,26 @@ pub(crate) struct Call {
     pub(crate) cpu: f64,
 }
 
-/// Runs a command as [`timed`] does, while no other child of this process ends.
+/// Runs a command as [`timed`] does, and measures its CPU time, too. No other child of this process
+/// may end meanwhile.
 pub(crate) fn called(command: &mut Command) -> Call {
     let before = children_cpu();
     let time = timed(command);
     Call { time, cpu: children_cpu() - before }
 }
 
-/// CPU time of all children that have ended, and of theirs, in microseconds.
+/// CPU time of all children that have ended, and of their own ended children, in microseconds.
 pub(crate) fn children_cpu() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the call has no error");
     let of = |time: TimeVal| time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64;
     of(usage.user_time()) + of(usage.system_time())
 }
 
-/// A series: what is measured in each round.
+/// A series: each call takes one sample.
 pub(crate) type Measured<'a, T> = Box<dyn FnMut() -> T + 'a>;
 
 /// Takes one sample of each series in each round. The order rotates, so that no series is always
-/// the one after a certain other one. Some rounds before the first are not counted.
+/// the first of a round. The first rounds only fill caches and are not counted.
 pub(crate) fn interleaved<T>(rounds: usize, mut series: Vec<Measured<'_, T>>) -> Vec<Vec<T>> {
     let mut samples: Vec<Vec<T>> = series.iter().map(|_| Vec::with_capacity(rounds)).collect();
     let count = series.len();
@@ -61,5 +62,5 @@ pub(crate) fn interleaved<T>(rounds: usize, mut series: Vec<Measured<'_, T>>) ->
     samples
 }
 
-/// Rounds that fill caches.
+/// Number of rounds that only fill caches.
 const WARM_UP: usize = 2;

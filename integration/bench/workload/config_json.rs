@@ -1,4 +1,4 @@
-//! A `config.json` that is read, adjusted and written.
+//! Work on `config.json`: read, adjust, write.
 
 use crate::Merge;
 use nri_api::proto::ContainerAdjustment;

@@ -1,4 +1,4 @@
-//! A creation of a container and the replies of plugins.
+//! Work of a container's creation: the merge of the plugins' replies.
 
 use nri_api::{PluginId, proto::*};
 use nri_merge::{CreateMerge, CreateOutcome};
@@ -12,7 +12,7 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Creates the replies of some plugins, at most 90.
+    /// Creates the replies of `plugins` plugins: at most 90, whose indices begin at 10.
     pub fn new(plugins: usize) -> Self {
         let replies = (0..plugins).map(|n| {
             let id = PluginId::new(&format!("{:02}", n + 10), "p").expect("a valid index");
@@ -26,7 +26,8 @@ impl Merge {
         &self.request
     }
 
-    /// Merges all replies, and takes the request for each plugin as the adaptation does.
+    /// Merges all replies, and before each builds the request for its plugin, as the adaptation
+    /// does.
     pub fn run(&self) -> CreateOutcome {
         let CreateContainerRequest { pod, container, .. } = self.request.clone();
         let mut merge = CreateMerge::new(pod.unwrap_or_default(), container.unwrap_or_default());
@@ -76,7 +77,7 @@ fn request() -> CreateContainerRequest {
     }
 }
 
-/// Returns the reply of one plugin; those of different plugins do not conflict.
+/// Returns the reply of one plugin. Replies of different plugins do not conflict.
 fn reply(plugin: usize) -> CreateContainerResponse {
     let mut adjust = ContainerAdjustment::default();
     adjust.annotations.insert(format!("bench.example/p{plugin}"), "value".into());

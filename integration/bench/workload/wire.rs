@@ -1,4 +1,5 @@
-//! A session between a runtime and a plugin in one process, and frames without a session.
+//! Work on the wire: a session between a runtime and a plugin in one process, and frames without a
+//! session.
 
 use async_trait::async_trait;
 use nri_api::proto::{CreateContainerRequest, CreateContainerResponse};

@@ -60,7 +60,8 @@ impl Containerd {
         self.run(command).success();
     }
 
-    /// Enables or disables containerd's built-in NRI in its configuration, which a restart applies.
+    /// Enables or disables the built-in NRI in containerd's configuration. containerd applies the
+    /// change when it starts again.
     pub fn set_nri_enabled(&self, enabled: bool) {
         let file = self.dir().join("config.toml");
         let text = fs::read_to_string(&file).expect("containerd.sh writes config.toml");
@@ -122,8 +123,9 @@ impl Containerd {
         self.run(command)
     }
 
-    /// Whether a client of the container runtime interface exists; records a skip if not. True if
-    /// the tests with engines are disabled, which is not a skip of this test alone.
+    /// Whether a client of the container runtime interface exists; records a skip if not. Returns
+    /// true if all tests with engines are disabled: [`for_each_suite`](super::for_each_suite) then
+    /// records that.
     pub fn has_cri(test: &str) -> bool {
         let exists = cri_client().is_some() || are_disabled();
         if !exists {

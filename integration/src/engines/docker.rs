@@ -98,7 +98,7 @@ impl Engine for Docker {
     const PROGRAM: &'static str = "dockerd";
     const RUNTIME_FAILED: i32 = 125;
 
-    /// Enables live restore. runc needs no entry: dockerd has one built in.
+    /// Enables live restore. runc needs no entry in `runtimes`, because dockerd knows it.
     fn start_on(suite: &Suite, runtime: &'static str) -> Self {
         Self::start_with(Host::with_runtime(suite, runtime), |host| {
             let mut runtimes = json!({"nri": {"path": host.launcher()}});
@@ -122,7 +122,7 @@ impl Engine for Docker {
         self.call_client(&[&run, arguments].concat())
     }
 
-    /// Returns the first line: the client of Docker 20.10 may add another one.
+    /// Returns the first line of stderr: the client of Docker 20.10 may add a second line.
     fn error(ended: &Ended, _: &str) -> String {
         ended.err().lines().next().unwrap_or_default().to_owned()
     }

@@ -5,8 +5,8 @@ use crate::{ContainerProcess, Ended, Process};
 use serde_json::Value;
 use std::{ops::Deref, process::Command};
 
-/// An engine with Docker's command line that one test starts, and its host. The wrapper is its
-/// default runtime, named `nri`; the real runtime is registered under its own name, too.
+/// An engine with Docker's command line that one test starts, and its host. The engine's default
+/// runtime is the wrapper, named `nri`; the real runtime is registered under its own name, too.
 pub trait Engine: Deref<Target = Host> + Sized + Sync {
     /// Name of the engine and of its client.
     const NAME: &'static str;

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// A node with a real runtime of a suite: runc, or another one on request.
+/// A node with a real runtime of a suite: runc, or the one that a test selects.
 #[derive(Debug)]
 pub struct Host {
     node: Node,
@@ -43,8 +43,8 @@ impl Host {
 
     /// Path of the launcher, which engines call as their runtime: a shell script that executes the
     /// wrapper with this host's configuration. The script passes the path of the configuration,
-    /// since an engine passes almost no environment to its runtime. Its base name is `runc`, since
-    /// Podman passes `--log` only to runtimes of certain names.
+    /// because an engine passes almost no environment to its runtime. The base name of the script
+    /// is `runc`, because Podman passes `--log` only to runtimes of certain names.
     pub fn launcher(&self) -> PathBuf {
         let file = self.path("runtime/runc");
         if !file.exists() {

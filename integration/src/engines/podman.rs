@@ -1,4 +1,4 @@
-//! Podman: it has no daemon; its calls share storage, configuration and namespaces.
+//! Podman, which has no daemon: its calls share storage, configuration and namespaces.
 
 use super::{Engine, Host, Suite, suite::engine_script};
 use crate::{Ended, programs::built};

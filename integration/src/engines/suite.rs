@@ -30,7 +30,7 @@ impl Suite {
         directory().join("root").join(&self.name).join(path)
     }
 
-    /// Version of a program as numbers that compare: `(1, 7)` of `containerd
+    /// Major and minor version of a program: `(1, 7)` if `--version` prints `containerd
     /// github.com/containerd/containerd 1.7.24~ds1 …`.
     ///
     /// # Panics
@@ -65,7 +65,8 @@ pub(super) fn engine_script(name: &str) -> PathBuf {
     script(&Path::new("engines").join(name).to_string_lossy())
 }
 
-/// Returns the suites to test: those in `NRI_ENGINE_SUITES`, or else all that are installed.
+/// Returns the suites to test: those in `NRI_ENGINE_SUITES`, or if it is empty all that are
+/// installed.
 pub fn suites() -> Vec<Suite> {
     let named = std::env::var(CHOICE).unwrap_or_default();
     let named: Vec<&str> = named.split([' ', ',']).filter(|s| !s.is_empty()).collect();

@@ -20,8 +20,8 @@ pub enum Program {
 }
 
 /// Returns the Go plugin, which the first call builds; records a skip if Go is not installed.
-/// `NRI_TEST_GOSTUB` is the path of a plugin that is already built, for guests in which a build
-/// takes long.
+/// `NRI_TEST_GOSTUB` is the path of a plugin that is already built, for virtual machines in which a
+/// build takes long.
 ///
 /// # Panics
 /// The build fails.

@@ -19,7 +19,7 @@ impl Node {
     }
 
     /// Installs a plugin as `NN-name` that `nrid` launches and restarts. The installed file is a
-    /// script that passes `--log` to the plugin, since `nrid` passes no arguments.
+    /// script that passes `--log` to the plugin, because `nrid` passes no arguments.
     ///
     /// # Panics
     /// The plugin cannot be installed.

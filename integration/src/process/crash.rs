@@ -43,8 +43,8 @@ impl Node {
     }
 
     /// Prepares the kill of the real runtime like [`Node::crash`]. Changes of the runtime's `init`
-    /// process are not counted, since it becomes the container's process. The wrapper is killed at
-    /// the same time, as when a caller kills the wrapper and thereby the runtime.
+    /// process are not counted, because it becomes the container's process. The wrapper is killed
+    /// at the same time, as when a caller kills the wrapper and thereby the runtime.
     ///
     /// # Panics
     /// The runtime does not exist.

@@ -98,8 +98,8 @@ impl Process {
             .collect()
     }
 
-    /// Field of `/proc/PID/stat`, counted from 0; at least 2, since field 1 is a name that may hold
-    /// spaces and parentheses.
+    /// Field of `/proc/PID/stat`, counted from 0. `field` is at least 2, because field 1 is a name
+    /// that may hold spaces and parentheses.
     fn stat(self, field: usize) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
         let (_, rest) = text.rsplit_once(") ")?;

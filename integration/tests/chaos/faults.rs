@@ -17,7 +17,7 @@ use std::{
 /// Largest number of external plugins that are connected at the same time.
 const MAX_EXTERNALS: usize = 3;
 /// Time in which `nrid` must end after SIGTERM: longer than the sum of all configured timeouts,
-/// since `nrid` first finishes the requests in progress.
+/// because `nrid` first finishes the requests in progress.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// Largest number of garbage connections that are open at the same time: fewer than `nrid` accepts,
 /// so that wrappers and plugins can still connect.
@@ -157,7 +157,7 @@ pub(super) fn send_garbage(run: &Run, rng: &mut Rng) {
     }
 }
 
-/// Returns the bytes to send, to the control socket or to the socket of plugins.
+/// Returns the bytes to send: to the control socket, or else to the socket of plugins.
 fn garbage_bytes(rng: &mut Rng, is_control: bool) -> Vec<u8> {
     let noise = |rng: &mut Rng, n: u64| (0..n).map(|_| rng.next() as u8).collect::<Vec<u8>>();
     let length = |n: u32| n.to_be_bytes().to_vec();
@@ -174,13 +174,14 @@ fn garbage_bytes(rng: &mut Rng, is_control: bool) -> Vec<u8> {
         (5, true) => frame("{\"protocol\": 1, \"message\": \"unknown message\"}"),
         (6, true) => frame("[1, 2"),
         (_, true) => frame(&"[".repeat(5000)),
-        // A trunk frame: connection number, length, and fewer or more bytes than this length.
+        // A trunk frame: connection number, length, and fewer bytes than this length.
         (3 | 4, false) => [length(1), length(5 << 20), noise(rng, 300)].concat(),
         (5, false) => [length(2), length(300), noise(rng, 20)].concat(),
         // A trunk frame with a ttrpc request: length, stream, type, flags, and random bytes.
         (6, false) => {
             [length(1), length(10 + 40), length(40), length(1), vec![1, 0], noise(rng, 40)].concat()
         }
+        // A trunk frame of a connection that does not exist.
         (_, false) => [length(77), length(3), noise(rng, 3)].concat(),
     }
 }

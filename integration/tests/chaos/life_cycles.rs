@@ -44,8 +44,9 @@ pub(super) struct Client<'a> {
 /// A container during its life cycle.
 struct Life {
     id: String,
-    /// Pids limits of which one must be effective: the last one set, and those of later updates
-    /// that failed and may have had an effect. Empty if no update has tried to set one.
+    /// Pids limits, one of which must be effective: the limit of the last successful update, and
+    /// the limits of later updates that failed but may have had an effect. Empty before the first
+    /// update of the limit.
     limits: BTreeSet<String>,
 }
 

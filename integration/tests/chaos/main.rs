@@ -53,6 +53,7 @@ impl Disk {
             .tempdir()
             .expect("a temporary directory can be created");
         let mut mount = Command::new("mount");
+        // Small, so that a fault fills all bytes or inodes within milliseconds.
         mount
             .args(["-t", "tmpfs", "-o", "size=1m,nr_inodes=600,mode=0700", "nri-chaos"])
             .arg(dir.path());
@@ -122,6 +123,7 @@ fn run_round(
     run.node.ctl(&["start"]).success();
     let externals = thread::scope(|scope| {
         let run = &run;
+        // Each thread has a generator of its own; the clients have the numbers below `CLIENTS`.
         for client in 0..CLIENTS {
             scope.spawn(move || Client::new(run, client).run_life_cycles());
         }

@@ -50,6 +50,7 @@ impl External {
         let file = run.node.path(&format!("{name}.conf"));
         fs::write(&file, config).expect("the test directory is writable");
         let mut command = Command::new(program.path());
+        // Two digits, and after the indices of the launched plugins.
         let index = format!("{:02}", 30 + n % 60);
         command
             .args(["--idx", &index, "--name", &name, "--socket"])
@@ -65,6 +66,7 @@ impl External {
     /// the request timeout, exits at an event, refuses some requests, or updates containers.
     pub(super) fn random(run: &Run, n: usize, go_plugin: &Program, rng: &mut Rng) -> Self {
         let event = *rng.pick(&EVENTS).expect("EVENTS is not empty");
+        // The pattern `*N` selects the containers whose ids end with the digit N.
         let rule = match rng.within(0..10) {
             0..3 => json!({}),
             3..5 => json!({"event": event, "sleep": rng.within(1..40) as f64 / 100.0}),
@@ -90,7 +92,7 @@ impl External {
     pub(super) fn request_update(&mut self, run: &Run, rng: &mut Rng) {
         let ids: Vec<_> = lock(&run.ids).iter().cloned().collect();
         let Some(id) = rng.pick(&ids) else { return };
-        // Above the memory that a container of these tests needs, in units of a page.
+        // More memory than a container of these tests needs, in multiples of a page.
         let limit = (64 << 20) + rng.within(0..1000) * 4096;
         let resources = json!({"memory": {"limit": {"value": limit.to_string()}}});
         self.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));

@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Largest number of descriptors that `nrid` may have open when no container exists. Its sockets
-/// and plugins need far fewer; a leak in each life cycle would exceed the number.
+/// and plugins need far fewer; a leak in each life cycle would exceed this limit.
 const MAX_DESCRIPTORS: usize = 80;
 
 /// Checks the final state of a run, then deletes all containers and stops `nrid`.
@@ -260,10 +260,11 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Checks that no process, cgroup or mount is left. Two kinds of leftovers are accepted, since the
-/// wrapper cannot prevent them: a killed runtime may leave an empty cgroup, and crun, killed before
-/// it has written a container's state, may leave the child process of `create` or `run`, which a
-/// later `delete` does not find.
+/// Checks that no process, cgroup or mount is left. Two kinds of leftovers are accepted, because
+/// the wrapper cannot prevent them:
+/// * an empty cgroup of a killed runtime;
+/// * the child process of `create` or `run`, if crun was killed before it wrote the container's
+///   state. A later `delete` does not find the process.
 fn check_host_is_clean(run: &Run) {
     let node = &run.node;
     let dir = node.path("").into_os_string().into_string().expect("paths of tests are UTF-8");

@@ -52,9 +52,9 @@ fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
     let traced_nrid = life.trace_nrid();
     let mut is_checked = false;
     for step in Step::ALL {
-        let killed_before = life.killed.is_some();
+        let crashed_earlier = life.killed.is_some();
         life.step(step);
-        if killed_before && !is_checked && step.starts_nrid() {
+        if crashed_earlier && !is_checked && step.starts_nrid() {
             life.host.wait_until_all_agree(&format!("after {}", step.name()));
             is_checked = true;
         }
@@ -163,8 +163,8 @@ impl LifeCycle<'_> {
                 let (own, neighbor) = (limit(&self.id), limit(&self.host.neighbor));
                 if own.as_deref() != Some(PIDS) || neighbor.as_deref() != Some(NEIGHBOR_AFTER) {
                     self.host.report_defect(format!(
-                        "pids limits after the update: {own:?} instead of {PIDS}, and of the \
-                         neighbor {neighbor:?} instead of {NEIGHBOR_AFTER}"
+                        "after the update, the pids limit of the container is {own:?} instead of \
+                         {PIDS}, that of the neighbor {neighbor:?} instead of {NEIGHBOR_AFTER}"
                     ));
                 }
             }

@@ -67,7 +67,7 @@ pub(crate) fn retry(life: &mut LifeCycle<'_>, step: Step) {
     }
 }
 
-/// Checks that a failed creation left only the bundle, since an engine need neither retry the
+/// Checks that a failed creation left only the bundle, because some engines neither retry the
 /// creation nor delete the container.
 fn check_nothing_created(life: &mut LifeCycle<'_>) {
     life.host.node.ctl(&["start"]).success();

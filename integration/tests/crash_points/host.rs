@@ -46,8 +46,8 @@ impl Host {
         node.configure(CONFIG);
         node.launch_in_sessions("10-adjust", &Program::Adjust, ADJUST);
         let neighbor = node.id("neighbor");
-        let update =
-            json!({"containerId": neighbor, "linux": {"resources": {"pids": {"limit": "555"}}}});
+        let resources = json!({"pids": {"limit": NEIGHBOR_AFTER}});
+        let update = json!({"containerId": neighbor, "linux": {"resources": resources}});
         let rules =
             json!([{"event": "UpdateContainer", "id": node.id("life*"), "updates": [update]}]);
         node.launch_in_sessions(

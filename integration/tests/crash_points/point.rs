@@ -4,23 +4,23 @@ use crate::step::Step;
 use nri_integration::{Crash, Node};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
-/// The programs that are killed at a crash point. The program named first is the one whose changes
-/// are counted.
+/// The programs that are killed at a crash point. Only the changes of the program named first are
+/// counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Victim {
     Nrid,
     NridAndWrapper,
     Wrapper,
     WrapperAndNrid,
-    /// The real runtime with its wrapper, since the runtime gets SIGKILL when the wrapper is
+    /// The real runtime with its wrapper, because the runtime gets SIGKILL when the wrapper is
     /// killed.
     Runtime,
     /// An `nrid` that starts and has to detect changes since the previous `nrid` ended.
     Starting,
 }
 
-/// Number of points of each victim in the sample: few, since the sample is part of each run of the
-/// integration tests.
+/// Number of points of each victim in the sample: few, because the sample is part of each run of
+/// the integration tests.
 const SAMPLE: [(Victim, usize); 6] = [
     (Victim::Nrid, 9),
     (Victim::NridAndWrapper, 4),
@@ -117,8 +117,8 @@ impl Choice {
                     counts.iter().map(|(group, n)| (group, 1..=*n)).flat_map(points).collect();
                 SAMPLE.iter().flat_map(|(victim, n)| spread(&all, *victim, *n)).collect()
             }
-            // The number of changes varies between runs. More numbers are returned than were
-            // counted; the caller stops at the first number that is not reached.
+            // The number of changes varies between runs, but not as much as from `n` to
+            // `n * 2 + 20`. The caller stops at the first number that is not reached.
             Self::All(prefix) => {
                 let more = counts.iter().map(|(group, n)| (group, 1..=n * 2 + 20));
                 let mut all: Vec<_> = more.flat_map(points).collect();
@@ -131,7 +131,7 @@ impl Choice {
     }
 }
 
-/// Picks `n` points of a victim at equal distances.
+/// Picks `n` points of a victim: the middle of each of `n` equal parts of its points.
 fn spread(all: &[Point], victim: Victim, n: usize) -> impl Iterator<Item = Point> {
     let of_victim: Vec<_> = all.iter().copied().filter(|point| point.victim == victim).collect();
     (0..n).map(move |i| of_victim[(2 * i + 1) * of_victim.len() / (2 * n)])

@@ -20,15 +20,16 @@ fn the_wrapper_repeats_an_update_that_a_killed_nrid_did_not_answer() {
     for at in 1.. {
         let crash = host.node.crash("nrid", at, None);
         let traced_nrid = crash.trace(host.node.nrid().expect("nrid runs"));
+        // A new limit each time, so that each call changes the limit.
         let limit = (900 + at).to_string();
         let ended = host.node.call(&["update", "--pids-limit", &limit, &host.neighbor]);
         drop(traced_nrid);
         assert_eq!(ended.code, Some(0), "{:?}: {}", crash.points(), ended.err());
         assert_eq!(host.node.cgroup_file(&host.neighbor, "pids", "pids.max", "pids.max"), limit);
         if crash.killed_before().is_none() {
-            // Fewer points would miss some of the changes of an update: the record of the pending
-            // update, the record of its result, and two replies to the wrapper.
-            assert!(at > 8, "too few changes: {:?}", crash.points());
+            // An update makes at least 8 changes: several for the record of the pending update and
+            // for the record of its result, and two replies to the wrapper.
+            assert!(at > 8, "fewer than 8 changes were counted: {:?}", crash.points());
             return;
         }
         host.node.ctl(&["start"]).success();
@@ -40,8 +41,9 @@ fn the_wrapper_repeats_an_update_that_a_killed_nrid_did_not_answer() {
 /// Plugins received StartContainer twice: the wrapper was killed after they had handled the start
 /// and before it called the runtime, and the engine started the container again.
 #[test]
-fn an_interrupted_start_is_notified_once() {
+fn plugins_are_notified_once_of_an_interrupted_start() {
     let Some(mut host) = host("interrupted start") else { return };
+    // The third change of `start` is the execve of the runtime.
     let point = Point { victim: Victim::Wrapper, step: Some(Step::Start), at: 3 };
     let killed = drive::run(&mut host, &point);
     assert!(killed.as_ref().is_some_and(|change| change.contains("execve")), "{killed:?}");

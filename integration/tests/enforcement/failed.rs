@@ -36,6 +36,7 @@ fn a_failed_update_by_the_engine_changes_nothing() {
             named("pids.limit"),
             named("cpu.shares"),
         ];
+        // The engine sets all fields, and the plugin changes the last two.
         let adjust = join(fields[2..].iter().map(|f| f.message(&f.value(1))));
         node.launch(
             "10-go",
@@ -47,7 +48,7 @@ fn a_failed_update_by_the_engine_changes_nothing() {
             &id,
         )
         .success();
-        // crun writes one field after another until a write fails.
+        // crun writes one field after another until a write fails, here the write of the CPUs.
         let mut resources = join(fields.iter().map(|f| f.resources(&f.value(2))));
         resources["cpu"]["cpus"] = NO_CPU.into();
         assert_ne!(update(&node, &id, &resources).code, Some(0));
@@ -84,6 +85,7 @@ fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
         // The runtime's `update` succeeds. Then nrid writes the fields that the runtime cannot
         // update, until the kernel refuses a value.
         let mut resources = join(fields.iter().map(|f| f.message(&f.value(1))));
+        // The kernel accepts at most 200.
         resources["memory"]["swappiness"]["value"] = json!(1000);
         plugin.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
         assert_eq!(plugin.journal.wait_for_plugin_event("UpdateContainers")["failed"], json!([id]));

@@ -48,6 +48,8 @@ impl Case {
             fields.iter().copied().filter(|f| set_by_plugin.contains(&f.name)).collect();
         let adjust = join(set_by_plugin.iter().map(|f| f.message(&f.value(1))));
         let rule = json!({"adjust": {"linux": {"resources": adjust}}});
+        // The creation of the first container creates the parent cgroup, which needs 20 ms of
+        // realtime runtime before the second container can have some.
         let first = node.id("first");
         node.create(&node.bundle(&first).make(), &first).success();
         allow_realtime(&node, &first, 20_000);
@@ -102,6 +104,7 @@ fn an_update_by_flags_sets_the_requested_fields() {
             // would not replace the plugin's value.
             let value = field.value(2);
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            // Every second flag has its value in the same argument.
             let inline = format!("{flag}={text}");
             let arguments =
                 if n % 2 == 0 { vec![*flag, text.as_str()] } else { vec![inline.as_str()] };
@@ -138,7 +141,7 @@ fn an_update_by_a_flag_with_a_unit_sets_the_requested_limit() {
 /// the bare runtime sets is correct: plugins must be notified of it, and the next update must keep
 /// it.
 #[test]
-fn an_update_sets_the_value_that_the_runtime_reads_and_the_next_one_keeps_it() {
+fn an_update_sets_the_value_that_the_runtime_reads_and_the_next_update_keeps_it() {
     let Some(go_plugin) = go_plugin("arguments as runtimes read them") else { return };
     for_each_runtime("arguments as runtimes read them", |runtime| {
         let mut case = Case::new(runtime, &go_plugin, &["cpu.shares"]);

@@ -1,6 +1,6 @@
-//! One container for each field: a plugin sets the field, and its value stays effective during the
-//! life cycle of the container and all updates of other fields, until the engine or a plugin
-//! requests another value of the field.
+//! One container for each field: a plugin sets the field at the creation. The value stays effective
+//! during the life cycle of the container and all updates of other fields, until the engine or a
+//! plugin requests another value of the field.
 
 use crate::{
     check_verified,
@@ -118,6 +118,8 @@ fn each_field_is_enforced_through_a_life_cycle() {
         let mut plugin = node.connect("10-go", &go_plugin, &json!({"rules": rules}).to_string());
         for (n, field, id) in containers.fields_of_plugin() {
             if n == 0 {
+                // This creation creates the parent cgroup, which needs the realtime runtime of all
+                // other containers together.
                 let first = node.id("first");
                 node.create(&node.bundle(&first).make(), &first).success();
                 allow_realtime(&node, &first, 100_000);
@@ -187,6 +189,7 @@ fn each_field_is_enforced_through_a_life_cycle() {
                 node.ctl(&["stop"]).success();
             }
             containers.check(|_| None, &format!("after nrid was {how}"));
+            // Three fields suffice here, because all fields were updated after the creation.
             for (n, ..) in containers.fields_of_plugin() {
                 containers.update_others(
                     n,

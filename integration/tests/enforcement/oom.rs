@@ -34,8 +34,8 @@ fn stopped_after_start(
 }
 
 /// Runs a container in the foreground until it has ended. Returns the container from the
-/// StopContainer event that the plugin received. It has an exit code on Linux 6.15 and newer, which
-/// reports the code to `nrid` after the runtime has reaped the process.
+/// StopContainer event that the plugin received. The event has the exit code only on Linux 6.15 and
+/// newer, which reports the code to `nrid` even after the runtime has reaped the process.
 fn stopped_after_run(
     node: &Node,
     name: &str,
@@ -52,7 +52,7 @@ fn stopped_after_run(
 }
 
 #[test]
-fn an_oom_kill_is_notified_to_plugins() {
+fn plugins_are_notified_of_an_oom_kill() {
     let Some(go_plugin) = go_plugin("OOM kill") else { return };
     for_each_runtime("OOM kill", |runtime| {
         let node = Node::new(runtime);
@@ -70,7 +70,7 @@ fn an_oom_kill_is_notified_to_plugins() {
 }
 
 #[test]
-fn an_oom_kill_in_a_foreground_run_is_notified() {
+fn plugins_are_notified_of_an_oom_kill_in_a_foreground_run() {
     let Some(go_plugin) = go_plugin("OOM kill, run") else { return };
     for_each_runtime("OOM kill, run", |runtime| {
         let node = Node::new(runtime);
@@ -94,20 +94,21 @@ fn an_oom_kill_in_a_foreground_run_is_notified() {
 }
 
 #[test]
-fn an_oom_kill_at_the_limit_of_a_plugin_is_notified() {
+fn plugins_are_notified_of_an_oom_kill_at_a_limit_set_by_a_plugin() {
     let Some(go_plugin) = go_plugin("OOM kill, by a plugin's limit") else { return };
     for_each_runtime("OOM kill, by a plugin's limit", |runtime| {
         let node = Node::new(runtime);
         let limit = json!({"limit": {"value": SMALL}});
         let rules = json!([{"adjust": {"linux": {"resources": {"memory": limit}}}}]);
         let journal = node.launch("10-go", &go_plugin, &json!({"rules": rules}).to_string());
+        // The engine's limit of 1 GiB is not effective, because the plugin lowers it.
         let killed = stopped_after_start(&node, "killed", 1 << 30, &GROWS, &journal);
         assert_eq!(killed["statusReason"], "OOMKilled", "{killed}");
     });
 }
 
 #[test]
-fn an_oom_kill_while_no_nrid_runs_is_notified_by_the_next_nrid() {
+fn the_next_nrid_notifies_plugins_of_an_oom_kill_while_no_nrid_ran() {
     let Some(go_plugin) = go_plugin("OOM kill, without nrid") else { return };
     for_each_runtime("OOM kill, without nrid", |runtime| {
         let node = Node::new(runtime);

@@ -10,9 +10,11 @@ use Part::{After, Rate, Whole, Word};
 use Shape::{BlockioClass, Hugepages, Plain, Unified, Wrapped};
 
 /// All resources of the protocol except RDT, which needs special hardware, and kernel memory, which
-/// current kernels do not limit. Any values of different fields can be combined: each memory limit
-/// is below each limit of memory and swap, and each realtime runtime is below that of the parent
-/// cgroup.
+/// current kernels do not limit. The arguments of [`field`] are documented at the fields of
+/// [`Field`].
+///
+/// Any values of different fields can be combined: each memory limit is below each limit of memory
+/// plus swap, and each realtime runtime is below the realtime runtime of the parent cgroup.
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
     field("memory.limit", Wrapped("memory", "limit", "limit"),
@@ -78,13 +80,13 @@ const fn field(
     Field { name, shape, file, part, values, updatable }
 }
 
-/// Returns a field of the table by name.
+/// Returns the field of the table with this name.
 pub(crate) fn named(name: &str) -> &'static Field {
     FIELDS.iter().find(|f| f.name == name).expect("the field is in the table")
 }
 
-/// Returns the fields that the runtime supports on this host: those with a file in a container's
-/// cgroup. Reports the missing fields as limitations of `test`.
+/// Returns the fields that the kernel, the runtime and this machine support. Reports all other
+/// fields as limitations of `test`.
 pub(crate) fn available_fields(node: &Node, test: &str) -> Vec<&'static Field> {
     let id = node.id("files");
     node.create(&node.bundle(&id).make(), &id).success();
@@ -94,7 +96,7 @@ pub(crate) fn available_fields(node: &Node, test: &str) -> Vec<&'static Field> {
             "the kernel has no file for the field"
         } else if field.name == "blockIO.weight" && node.runtime().name == "crun" && !is_cgroup_v2()
         {
-            "crun before 1.8.2 does not support the file of BFQ"
+            "crun before 1.8.2 does not support the weight file of the BFQ scheduler"
         } else if field.name.starts_with("cpu.realtime") && !try_allow_realtime(node, &id) {
             "other cgroups use all realtime bandwidth"
         } else if field.name == "cpu.cpus" && one_cpu {
@@ -123,7 +125,7 @@ fn try_allow_realtime(node: &Node, id: &str) -> bool {
 }
 
 /// Gives the parent cgroup of a node's containers this realtime runtime, if the kernel allows it.
-/// The sum of the containers' realtime runtimes cannot exceed it.
+/// The containers' realtime runtimes together cannot exceed the realtime runtime of the parent.
 pub(crate) fn allow_realtime(node: &Node, id: &str, microseconds: u32) {
     let file = node
         .cgroup_dir(id, "cpu")

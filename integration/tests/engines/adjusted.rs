@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 pub(crate) const IMAGE: &str = "localhost/busybox:local";
 
 /// Command of a container that exits at SIGTERM. `sleep` as the container's first process would not
-/// exit: the kernel ignores a signal to process 1 for which it has no handler.
+/// exit: the kernel ignores signals for which process 1 has no handler.
 pub(crate) const WAIT: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 600 & wait"];
 
 /// Adjustment with a variable, a mount, a device, an rlimit and cgroup limits, each of which can be
-/// read in the container. The rlimit is RLIMIT_CORE, since the Go runtime, and with it runc,
-/// changes RLIMIT_NOFILE.
+/// read in the container. The rlimit is RLIMIT_CORE, because the Go runtime in runc changes
+/// RLIMIT_NOFILE.
 pub(crate) fn adjustment() -> Value {
     json!({
         "env": [{"key": "NRI", "value": "here"}],
@@ -45,8 +45,8 @@ const RESOURCES: [(&str, &str, &str, &str); 4] = [
     ("memory", "memory.soft_limit_in_bytes", "memory.low", "33554432"),
 ];
 
-/// Checks the resources that [`adjustment`] sets, except those in `except`, which contains names of
-/// cgroup v1 files.
+/// Checks the resources that [`adjustment`] sets. `except` has the names of cgroup v1 files that
+/// are not checked.
 #[track_caller]
 pub(crate) fn check_resources(process: ContainerProcess, except: &[&str]) {
     for (controller, v1, v2, value) in RESOURCES {
@@ -97,7 +97,8 @@ impl<E: Engine> Adjusted<E> {
         self.engine.run_detached(name, &[&["--network=none", IMAGE], &WAIT[..]].concat())
     }
 
-    /// Waits until a container has been removed `n` times. Returns all events of the container.
+    /// Waits until a container has been stopped and removed `n` times: Docker and Podman create a
+    /// new OCI container with the same id for each start. Returns all events of the container.
     pub(crate) fn events_until_removal(&self, id: &str, n: usize) -> Vec<String> {
         wait_until(format_args!("removal {n} of {id}"), || {
             let events = self.plugin.journal.events(id);

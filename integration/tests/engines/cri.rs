@@ -17,7 +17,8 @@ pub(crate) struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
-    /// Runs a pod of this name. CNI gives the pod's network namespace the address 10.9.8.7.
+    /// Runs a pod of this name. CNI gives the pod's network namespace the address 10.9.8.7. In
+    /// `namespace_options`, 0 is POD and 1 is CONTAINER.
     pub(crate) fn run(containerd: &'a Containerd, name: &str) -> Self {
         let config = json!({
             "metadata": {
@@ -40,7 +41,7 @@ impl<'a> Pod<'a> {
     /// Creates a container with this name, `linux.resources` and command. Returns its id.
     pub(crate) fn create(&self, name: &str, resources: &Value, command: &[&str]) -> String {
         let mut resources = resources.clone();
-        // The tests may run without CAP_SYS_RESOURCE, so that runc could not set a lower value.
+        // The tests may run without CAP_SYS_RESOURCE, which runc would need to set a lower value.
         resources["oom_score_adj"] = json!(1000);
         let config = json!({
             "metadata": {"name": name, "attempt": 0},
@@ -85,7 +86,7 @@ pub(crate) fn remove(containerd: &Containerd, id: &str) {
 pub(crate) const WAIT: [&str; 3] =
     ["/bin/sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done"];
 
-/// Process id of a container, as containerd reports it.
+/// Returns the process id of a container, as containerd reports it.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     let status = containerd.cri("ContainerStatus", &json!({"container_id": id, "verbose": true}));
     let info = status["info"]["info"].as_str().expect("the reply has verbose information");
@@ -93,8 +94,8 @@ pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     u32::try_from(info["pid"].as_u64().expect("pid is a number")).expect("pid is a process id")
 }
 
-/// Returns the events of a container in a pod with several containers, with the events `between`
-/// after its start. Events of the pod are not included.
+/// Returns the expected events of a container in a pod of several containers, with the events
+/// `between` start and stop. Events of the pod are not included.
 pub(crate) fn member_events(between: &[&'static str]) -> Vec<&'static str> {
     [&TO_START[1..], between, &["StopContainer", "RemoveContainer"]].concat()
 }
@@ -155,7 +156,7 @@ fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
         } else {
             limitation(
                 "cri pod, Go plugin",
-                "exit codes: a kernel before 6.15 does not report them",
+                "exit codes are not checked: the kernel reports them only since 6.15",
             );
         }
         let resources = &go_plugin.journal.wait_for("CreateContainer", &first)["container"]["linux"]

@@ -1,6 +1,6 @@
 //! Tests of containerd through its client `ctr`: `run`, `tasks exec`, terminals.
 //!
-//! `ctr` may lose output that a process writes right before it exits, with bare runc, too.
+//! `ctr` may lose output that a process writes right before it exits, also with bare runc.
 //! Therefore the containers of these tests report results by their exit codes.
 
 mod errors;
@@ -40,7 +40,7 @@ pub(crate) fn run_bare(
     containerd.ctr(&run_arguments(runc.to_str().unwrap(), options, id, command))
 }
 
-/// Process id of a container, as containerd reports it.
+/// Returns the process id of a container, as containerd reports it.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     let tasks = containerd.ctr(&["tasks", "ls"]).success().out();
     let pid = tasks

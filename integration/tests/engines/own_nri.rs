@@ -8,7 +8,7 @@ use crate::{
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// Configuration of the plugin that connects to containerd's NRI.
+/// Configuration of the plugin that containerd's NRI launches.
 const THEIRS: &str = "[create]\nenv = { set = { THEIRS = '1' } }\n";
 /// Configuration of the plugin that `nrid` launches.
 const OURS: &str = "[create]\nenv = { set = { OURS = '1' } }\n";
@@ -26,8 +26,8 @@ fn for_each_with_nri(name: &str, test: impl Fn(&Suite)) {
     });
 }
 
-/// Returns whether containerd's NRI has adjusted a container, and whether the wrapper has, judging
-/// by the environment variables of its process.
+/// Reads the environment variables of a container's process. Returns whether containerd's NRI has
+/// adjusted the container, and whether the wrapper has.
 fn adjusted_by(containerd: &Containerd, pid: u32) -> (bool, bool) {
     let process = containerd.process(pid);
     (process.env("THEIRS").is_some(), process.env("OURS").is_some())
@@ -95,7 +95,7 @@ fn the_wrapper_adjusts_pods_after_the_engines_own_nri_was_switched_off() {
 }
 
 #[test]
-fn adjusted_containers_send_all_events_after_the_engines_own_nri_was_switched_on() {
+fn plugins_receive_all_events_of_adjusted_containers_after_the_engines_nri_was_switched_on() {
     for_each_with_nri("containerd's NRI switched on", |suite| {
         let containerd = Containerd::start(suite);
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
@@ -119,7 +119,7 @@ fn adjusted_containers_send_all_events_after_the_engines_own_nri_was_switched_on
         assert_eq!(
             ours.events(&before),
             member_events(&[]),
-            "an adjusted container must send all events"
+            "plugins must receive all events of an adjusted container"
         );
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });
@@ -128,6 +128,7 @@ fn adjusted_containers_send_all_events_after_the_engines_own_nri_was_switched_on
 #[test]
 fn the_configuration_can_select_the_wrapper_instead_of_the_engines_own_nri() {
     for_each_with_nri("engines.containerd = ours", |suite| {
+        // The plugin of containerd's NRI adjusts no container, since no container has this name.
         let (containerd, theirs) = Containerd::start_with_nri(
             suite,
             "10-adjust",

@@ -1,4 +1,4 @@
-//! Restarts of containerd and of `nrid` while containers run.
+//! Tests of restarts of containerd and of `nrid` while containers run.
 
 use crate::{
     cri::{Pod, WAIT, member_events, remove},
@@ -18,8 +18,8 @@ fn containers_survive_a_restart_of_containerd_and_each_stop_is_notified_once() {
         run(&containerd, &["--detach"], &exited, &["/bin/sleep", "1000"]).success();
         let (running_pid, exited_pid) = (pid(&containerd, &running), pid(&containerd, &exited));
         containerd.halt();
-        assert!(Process(running_pid).is_alive());
-        // The container exits while no containerd runs.
+        assert!(Process(running_pid).is_alive(), "the container ended with containerd");
+        // This container exits while containerd does not run.
         Process(exited_pid).signal(Signal::KILL);
         journal.wait_for("StopContainer", &exited);
         containerd.resume();

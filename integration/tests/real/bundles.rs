@@ -1,5 +1,5 @@
-//! Unusual bundles: `config.json` is a symbolic link, the bundle is replaced during a creation, the
-//! bundle is moved before `config.json` is restored.
+//! Tests of unusual bundles: `config.json` is a symbolic link, the bundle is replaced during a
+//! creation, the bundle is moved before `config.json` is restored.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -22,7 +22,7 @@ fn replace_config_by_link(node: &Node, bundle: &Bundle) -> PathBuf {
     target
 }
 
-/// Whether `config.json` is a symbolic link to `target`.
+/// Returns whether `config.json` is a symbolic link to `target`.
 fn is_linked_to(bundle: &Bundle, target: &Path) -> bool {
     fs::read_link(bundle.config()).is_ok_and(|found| found == target)
 }
@@ -40,7 +40,7 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
         node.create(&bundle, &id).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
         assert!(fs::symlink_metadata(bundle.config()).unwrap().is_file());
-        // A second container in the same bundle, while `config.json` is the adjusted one.
+        // The second container uses the bundle while `config.json` is still the adjusted file.
         let again = node.id("again");
         node.create(&bundle, &again).success();
         for id in [&id, &again] {
@@ -53,9 +53,9 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
         let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", script]).make();
         let target_of_run = replace_config_by_link(&node, &bundle);
         node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]).success();
-        wait_until("the link", || is_linked_to(&bundle, &target_of_run).then_some(()));
+        wait_until("the restored link", || is_linked_to(&bundle, &target_of_run).then_some(()));
 
-        // After a kill of nrid, the next nrid restores the link.
+        // After nrid was killed, the next nrid restores the link.
         let id = node.id("killed");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let target_of_killed = replace_config_by_link(&node, &bundle);
@@ -65,7 +65,7 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
         node.call(&["delete", "--force", &id]).success();
         node.ctl(&["start"]).success();
-        wait_until("the link", || is_linked_to(&bundle, &target_of_killed).then_some(()));
+        wait_until("the restored link", || is_linked_to(&bundle, &target_of_killed).then_some(()));
         assert_eq!(fs::read(&target).unwrap(), original, "the target of the link was written");
     });
 }
@@ -96,7 +96,8 @@ fn nothing_outside_of_a_bundle_changes_while_the_bundle_is_replaced() {
     for_each_runtime("exchanged bundle", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
-        // Start nrid, since the wrapper may refuse every creation before it starts nrid.
+        // Start nrid for `status` below: the wrapper may refuse every creation without starting
+        // nrid.
         node.ctl(&["start"]).success();
         let bundle = node.bundle(&node.id("c")).make();
         let victim = node.path("victim");
@@ -172,6 +173,7 @@ fn the_next_containers_config_json_survives_an_abandoned_creation() {
         wait_until("the refusal in the log", || {
             node.log().contains("was changed during the request to plugins").then_some(())
         });
-        assert_eq!(fs::read_dir(bundle.dir()).unwrap().count(), 1);
+        let files = fs::read_dir(bundle.dir()).unwrap().count();
+        assert_eq!(files, 1, "the bundle has files besides config.json");
     });
 }

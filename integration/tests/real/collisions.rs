@@ -1,5 +1,5 @@
-//! Conflicting calls: verbs in the wrong state, a `run` in progress, one bundle for several
-//! containers, a deletion while no `nrid` runs.
+//! Tests of conflicting calls: verbs in the wrong state, a `run` in progress, one bundle for
+//! several containers, a deletion while no `nrid` runs.
 
 use nri_integration::*;
 
@@ -30,7 +30,8 @@ fn plugins_are_not_notified_of_a_start_that_the_runtime_refuses() {
 }
 
 /// After `nrid` has replied to `run` and before the runtime has written its first state file, the
-/// runtime's `state` does not know the container. Other verbs must not conclude that it has ended.
+/// runtime's `state` does not know the container. Other verbs must not conclude that the container
+/// has ended.
 #[test]
 fn a_run_in_progress_is_not_ended_by_other_verbs() {
     for_each_runtime("verbs during a run", |runtime| {
@@ -64,7 +65,7 @@ fn a_run_in_progress_is_not_ended_by_other_verbs() {
                 assert_eq!(node.call(&call).code, node.bare(&call).code, "{verb:?}");
             }
             let second = scope.spawn(|| run(runtime));
-            // During this pause the second run most likely arrives. The test does not depend on it.
+            // The second run most likely arrives during this pause; the test holds in any case.
             std::thread::sleep(std::time::Duration::from_millis(100));
             std::fs::write(&release, "").unwrap();
             first.join().unwrap().success();
@@ -87,11 +88,9 @@ fn a_run_in_progress_is_not_ended_by_other_verbs() {
 fn several_containers_can_share_a_bundle() {
     for_each_runtime("shared bundle", |runtime| {
         let node = Node::new(runtime);
-        let config = |value: &str| {
-            format!(
-                "[filter]\nname = {value:?}\n[create]\noom_score_adj = 1{}\n",
-                &value[value.len() - 1..]
-            )
+        // Each plugin adjusts one container, whose id ends with a digit N, to oom_score_adj 1N.
+        let config = |id: &str| {
+            format!("[filter]\nname = {id:?}\n[create]\noom_score_adj = 1{}\n", &id[id.len() - 1..])
         };
         let ids: Vec<_> = (0..4).map(|n| node.id(&n.to_string())).collect();
         for (n, id) in ids.iter().enumerate() {
@@ -169,6 +168,7 @@ fn a_container_deleted_while_no_nrid_runs_leaves_no_record_and_no_adjusted_confi
 fn a_run_that_fails_at_once_restores_config_json() {
     for_each_runtime("failed run", |runtime| {
         let node = Node::new(runtime);
+        // The runtime fails when it sets the invalid list of CPUs.
         let journal =
             node.launch("10-adjust", &Program::Adjust, "[create.resources]\ncpus = \"zero\"\n");
         for n in 0..5 {
@@ -177,7 +177,7 @@ fn a_run_that_fails_at_once_restores_config_json() {
             let original = bundle.bytes();
             let mut run = node.wrapper();
             run.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);
-            assert_ne!(node.run(run).code, Some(0));
+            assert_ne!(node.run(run).code, Some(0), "a run with invalid CPUs succeeded");
             journal.wait_for("RemovePodSandbox", &id);
             assert_eq!(bundle.bytes(), original);
             assert!(!node.log().contains("another creation uses the bundle"), "{}", node.log());

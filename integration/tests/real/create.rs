@@ -1,5 +1,5 @@
-//! `create`: `config.json` is not written without plugins, a creation that fails in the runtime is
-//! rolled back, events arrive in order.
+//! Tests of `create`: `config.json` is not written without plugins, a creation that fails in the
+//! runtime is rolled back, events arrive in order.
 
 use nri_integration::*;
 use serde_json::json;

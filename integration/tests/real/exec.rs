@@ -1,5 +1,5 @@
-//! `exec`: the process gets the environment variables and rlimits that plugins have set for the
-//! container.
+//! Tests of `exec`: the process gets the environment variables and rlimits that plugins have set
+//! for the container.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ type = "RLIMIT_CORE"
 hard = 4096
 soft = 2048
 "#;
-/// Values that the probe reports with [`ADJUSTMENT`]; `ulimit` counts blocks of 512 bytes.
+/// Values that the probe reports with [`ADJUSTMENT`]. The core limit is in blocks of 512 bytes.
 const ADJUSTED: [(&str, &str); 5] = [
     ("env.CHANGED", "by 10"),
     ("env.ADDED", "by 10"),
@@ -71,13 +71,13 @@ impl Running {
         path
     }
 
-    /// Calls `exec` in the foreground by a command of the wrapper or the bare runtime. Returns
-    /// stdout.
+    /// Calls `exec` of the wrapper or of the bare runtime in the foreground. Returns stdout.
     fn exec(&self, mut command: Command, process_file: &Path) -> String {
         command.args(["exec", "--process"]).arg(process_file).arg(&self.id);
         self.node.run(command).success().out()
     }
 
+    /// Returns a command of the bare runtime.
     fn bare(&self) -> Command {
         self.node.runtime().command(&self.node.root())
     }
@@ -112,7 +112,7 @@ fn exec_with_a_process_file_gets_env_and_rlimits_of_plugins() {
 }
 
 #[test]
-fn values_of_an_exec_process_file_take_precedence_over_those_of_plugins() {
+fn values_of_an_exec_process_file_take_precedence_over_values_of_plugins() {
     for_each_runtime("exec with other values", |runtime| {
         let container = Running::start(runtime);
         let process_file = container.process_file(&["/probe"], |_| {});
@@ -191,8 +191,9 @@ fn exec_leaks_no_descriptor_of_the_wrapper_into_the_container() {
     });
 }
 
+/// The exec marker is the file from which the wrapper reads the values of plugins at `exec`.
 #[test]
-fn no_exec_marker_is_left_after_the_container() {
+fn the_exec_marker_is_removed_with_the_container() {
     for_each_runtime("exec marker", |runtime| {
         let container = Running::start(runtime);
         let marker = container.node.state_dir().join("exec").join(format!("{}.json", container.id));

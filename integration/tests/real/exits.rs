@@ -1,5 +1,5 @@
-//! Exits and deletions that the wrapper does not see: while no `nrid` runs, during another verb, or
-//! by a call of the bare runtime.
+//! Tests of exits and deletions that no call of the wrapper reports: while no `nrid` runs, during
+//! another verb, or by a call of the bare runtime.
 
 use nri_integration::*;
 use serde_json::json;
@@ -31,8 +31,8 @@ fn the_next_nrid_stops_the_pod_of_a_container_that_exited() {
     });
 }
 
-/// The member exits before the sandbox. An update in progress delays StopContainer of the member,
-/// but not the events of the sandbox.
+/// A container of a pod, the member, exits before the pod's sandbox container. An update in
+/// progress delays StopContainer of the member, but must not let StopPodSandbox overtake it.
 #[test]
 fn stop_container_precedes_stop_pod_sandbox_when_the_member_exited_first() {
     let Some(go_plugin) = go_plugin("order of stops") else { return };
@@ -106,7 +106,7 @@ fn a_sandbox_that_is_created_again_gets_a_new_pod() {
         std::thread::scope(|scope| {
             let again = scope.spawn(|| create(&sandbox, "sandbox"));
             // During the first pause the second creation most likely starts, and during the second
-            // pause the removal of the first pod most likely ends. The test does not depend on it.
+            // pause the removal of the first pod most likely ends. The test holds in any case.
             let pause = std::time::Duration::from_millis(300);
             std::thread::sleep(pause);
             std::fs::write(&resume, "").unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Returns the configuration of a plugin that sets an environment variable, an annotation, a memory
 /// limit, a pids limit and an rlimit.
-fn adjusting() -> Value {
+fn adjusting_config() -> Value {
     json!({"rules": [{"adjust": {
         "env": [{"key": "GO", "value": "was here"}],
         "annotations": {"example.org/go": "yes"},
@@ -21,7 +21,7 @@ fn a_go_plugin_receives_events_in_order_and_adjusts() {
         let node = Node::new(runtime);
         let existing = node.id("existing");
         node.create(&node.bundle(&existing).make(), &existing).success();
-        let plugin = node.connect("10-go", &go_plugin, &adjusting().to_string());
+        let plugin = node.connect("10-go", &go_plugin, &adjusting_config().to_string());
         let synchronized = plugin.journal.wait_for_plugin_event("Synchronize");
         assert_eq!(synchronized["containers"], json!([existing]));
         assert_eq!(synchronized["pods"], json!([existing]));
@@ -78,7 +78,7 @@ fn a_go_plugin_is_launched_and_configured() {
     let Some(go_plugin) = go_plugin("go plugin, launched") else { return };
     for_each_runtime("go plugin, launched", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-go", &go_plugin, &adjusting().to_string());
+        let journal = node.launch("10-go", &go_plugin, &adjusting_config().to_string());
         let id = node.id("c");
         let created =
             node.create(&node.bundle(&id).arguments(&["/probe", "wait"]).make(), &id).success();
@@ -144,7 +144,7 @@ fn a_creation_fails_if_a_go_plugin_refuses_it_but_not_if_the_plugin_exits_or_han
                 &go_plugin,
                 &json!({"events": events, "rules": [rule]}).to_string(),
             );
-            node.launch("20-good", &go_plugin, &adjusting().to_string());
+            node.launch("20-good", &go_plugin, &adjusting_config().to_string());
             let id = node.id(name);
             let bundle = node.bundle(&id).make();
             let original = bundle.bytes();

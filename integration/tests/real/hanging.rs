@@ -1,4 +1,5 @@
-//! File systems that hang. `nrid` serves all requests that do not need the file system.
+//! Tests of file systems that hang: `nrid` must serve all requests that do not need the file
+//! system.
 
 use nri_integration::*;
 use rustix::{
@@ -46,7 +47,7 @@ fn reply(mut stream: UnixStream) -> Value {
     serde_json::from_slice::<Value>(&payload).unwrap()["message"].clone()
 }
 
-/// Number of threads of a process.
+/// Returns the number of threads of a process.
 fn threads(process: Process) -> usize {
     fs::read_dir(format!("/proc/{}/task", process.0)).unwrap().count()
 }
@@ -64,7 +65,8 @@ fn a_plugin_directory_that_hangs_delays_neither_creations_nor_status() {
         let journal = node.launch("10-slow", &go_plugin, &json!({"rules": [slow]}).to_string());
         node.ctl(&["start"]).success();
         let nrid = node.nrid().unwrap();
-        // nrid keeps the timeout that it has read. Wrappers wait two seconds for a sign of life.
+        // From now on wrappers wait two seconds for a sign of life. nrid keeps the timeout that it
+        // has read.
         node.configure("start_timeout = '2s'\n");
         let Some(hanging) = HangingFileSystem::mount(&node.path("plugins")) else {
             return skip(test, "no FUSE");
@@ -76,14 +78,16 @@ fn a_plugin_directory_that_hangs_delays_neither_creations_nor_status() {
             });
             journal.wait_for("CreateContainer", &node.id("slow"));
             let before = threads(nrid);
+            // Many times the number of threads that nrid uses for one file system.
             let requests: Vec<_> = (0..600).map(|_| request(&node, &json!("status"))).collect();
             for stream in requests {
                 let status = reply(stream);
                 let error = status["status"]["plugin_dir_error"].as_str().unwrap_or_default();
                 assert!(error.contains("hangs"), "{status}");
             }
-            // The increase is the blocked thread, and threads that tokio has started for other
-            // tasks and keeps for some seconds.
+            // The increase is the threads that the file system blocks, at most 8, and threads that
+            // tokio has started for other tasks and keeps for some seconds. A thread for each
+            // request would be 600.
             let after = threads(nrid);
             assert!(after < before + 30, "{before} threads became {after}");
             let status = node.ctl(&["status"]).out();
@@ -121,7 +125,7 @@ fn wait_for_threads(process: Process) {
     });
 }
 
-/// Number of concurrent creations: several times the number of threads that `nrid` needs for them.
+/// Number of concurrent creations: many times the 8 threads that `nrid` uses for one file system.
 const CREATIONS: usize = 200;
 
 /// The bundles of many creations, more than `nrid` has threads, are on a file system that begins to
@@ -161,6 +165,7 @@ fn bundles_that_hang_are_refused_and_delay_no_other_container() {
             let message = refused["refused"]["message"].as_str().unwrap_or_default();
             assert!(message.contains(&id(n)) && message.contains("hangs"), "{refused}");
         }
+        // A thread for each creation would be at least CREATIONS.
         let after = threads(nrid);
         assert!(after < CREATIONS / 2, "{before} threads became {after}");
         drop(hanging);
@@ -205,11 +210,11 @@ fn a_config_that_cannot_be_replaced_in_time_is_never_replaced() {
         let nrid = node.nrid().unwrap();
         file_system.thaw();
         wait_for_threads(nrid);
-        let is_left = || {
+        let has_temporary_file = || {
             let names = fs::read_dir(config.parent().unwrap()).unwrap().flatten();
             names.map(|entry| entry.file_name()).any(|name| name == ".config.json.nri")
         };
-        wait_until("the end of the replacement", || (!is_left()).then_some(()));
+        wait_until("the removal of the temporary file", || (!has_temporary_file()).then_some(()));
         assert_eq!(fs::read(&config).unwrap(), original);
 
         node.create(&bundle, &id).success();
@@ -222,7 +227,7 @@ fn a_config_that_cannot_be_replaced_in_time_is_never_replaced() {
         assert!(restart.contains(bundle.dir().to_str().unwrap()), "{restart}");
         assert_ne!(fs::read(&config).unwrap(), original);
         file_system.thaw();
-        let is_restored = || fs::read(&config).unwrap() == original && !is_left();
+        let is_restored = || fs::read(&config).unwrap() == original && !has_temporary_file();
         wait_until("the restoration", || is_restored().then_some(()));
         node.ctl(&["restart"]).success();
         node.create(&bundle, &id).success();

@@ -1,5 +1,5 @@
-//! Late hooks: a hook may outlive the runtime that called it, and call `nrid` after the event was
-//! already sent, or after the container was removed.
+//! Tests of late hooks: a hook may outlive the runtime that called it, and call `nrid` after the
+//! event was already sent, or after the container was removed.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -24,6 +24,7 @@ fn hook(bundle: &Bundle, stage: &str) -> Value {
 fn call(node: &Node, hook: &Value) -> Ended {
     let mut arguments = hook["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
     let mut command = Command::new(hook["path"].as_str().unwrap());
+    // The first argument is the name of the program.
     arguments.next();
     let state = node.path("state.json");
     fs::write(&state, r#"{"status": "created", "pid": 1}"#).unwrap();
@@ -89,7 +90,7 @@ fn a_late_hook_does_not_affect_the_next_container_with_the_same_id() {
     });
 }
 
-/// The running hook process of this node.
+/// Returns the running hook process of this node.
 fn hook_of(node: &Node) -> Process {
     let dir = node.state_dir().into_os_string().into_string().unwrap();
     let is_hook = |process: &Process| {
@@ -155,12 +156,12 @@ fn a_hook_calls_the_next_nrid_after_the_previous_one_was_killed() {
     });
 }
 
-/// The runtime creates the container's directory, fails before it writes the state file, and the
-/// directory is deleted without a verb. A fake runtime fails at that point, since a real one does
-/// not fail there reliably.
+/// The runtime creates the container's directory and fails before it writes the state file; later
+/// the directory is deleted without a verb. The test uses a fake runtime, since a real runtime does
+/// not reliably fail at that point.
 #[test]
 fn the_removal_of_a_container_without_a_state_file_is_detected() {
-    let Some(go_plugin) = go_plugin("a killed run") else { return };
+    let Some(go_plugin) = go_plugin("container without a state file") else { return };
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(&fake_runtime(dir.path()));
     let end = dir.path().join("end");

@@ -1,5 +1,5 @@
-//! Properties that plugins receive although `config.json` does not contain them: addresses of pods,
-//! times, states and exit codes of containers.
+//! Tests of properties that plugins receive although `config.json` does not contain them: addresses
+//! of pods, times, states and exit codes of containers.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -73,14 +73,14 @@ fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
         } else {
             limitation(
                 "addresses, times, exit code",
-                "exit codes: a kernel before 6.15 does not report them",
+                "exit codes are not checked: the kernel reports them only since 6.15",
             );
         }
     });
 }
 
 /// A wrapper that finds no `nrid`, or a direct call of the runtime, starts a container without a
-/// request to plugins.
+/// request to `nrid`. `nrid` must detect the start and notify plugins.
 #[test]
 fn a_start_without_a_request_to_nrid_is_detected() {
     let Some(go_plugin) = go_plugin("start without a verb") else { return };

@@ -1,11 +1,11 @@
-//! OCI configs that a runtime accepts although plugins cannot receive them, or `nrid` cannot adjust
-//! them. They pass through unchanged if there is nothing to adjust; otherwise the creation is
-//! refused with an error that names the defect.
+//! Tests of OCI configs that a runtime accepts, but that plugins cannot receive or `nrid` cannot
+//! adjust. Such a config passes through unchanged if no plugin adjusts it; otherwise the creation
+//! is refused with an error that names the defect.
 
 use nri_integration::*;
 use std::{fs, process::Command};
 
-/// Returns the text of a `config.json` with one more annotation.
+/// Returns the text of a `config.json` with one more annotation. `value` is its value as JSON.
 fn annotated(config: &[u8], value: &[u8]) -> Vec<u8> {
     let key = b"\"annotations\":{";
     let at = config.windows(key.len()).position(|w| w == key).expect("bundle.sh adds annotations");
@@ -13,9 +13,10 @@ fn annotated(config: &[u8], value: &[u8]) -> Vec<u8> {
     [before, b"\"odd\":", value, b",", after].concat()
 }
 
-/// Returns variants of a `config.json` that `nrid` cannot parse, or that are too large for a
-/// message to plugins.
+/// Returns variants of a `config.json` that `nrid` cannot parse, and a variant of 17 MiB, which is
+/// larger than `nrid` reads.
 fn unreadable(config: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    // 200 levels; nrid parses 127 levels.
     let (open, close) = ("[".repeat(200), "]".repeat(200));
     let after_brace = |text: String| [b"{", text.as_bytes(), &config[1..]].concat();
     vec![
@@ -48,7 +49,7 @@ fn is_accepted_by_bare(node: &Node, bundle: &Bundle, id: &str) -> bool {
 }
 
 #[test]
-fn a_config_json_that_no_plugin_wants_passes_through_as_on_the_bare_runtime() {
+fn an_unreadable_config_json_passes_through_as_on_the_bare_runtime_without_plugins() {
     for_each_runtime("unreadable config.json", |runtime| {
         let node = Node::new(runtime);
         let (original, _) = bundle(&node, "original");

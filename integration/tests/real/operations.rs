@@ -1,5 +1,5 @@
-//! Operations while containers run: reload, upgrade, restart, idle exit and stop of `nrid`, and
-//! `nrictl doctor`.
+//! Tests of operations while containers run: reload, upgrade, restart, idle exit and stop of
+//! `nrid`, and `nrictl doctor`.
 
 use nri_integration::*;
 use serde_json::json;
@@ -97,32 +97,33 @@ fn containers_are_created_while_nrid_is_replaced() {
             command.args(arguments);
             node.run(command)
         };
-        let make = |id: &str| {
+        let create_and_start = |id: &str| {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
             call(&["create", "--bundle", bundle.dir().to_str().unwrap(), id]).success();
             assert!(bundle.oci_config().to_string().contains("A=b"), "{id} was not adjusted");
             call(&["start", id]).success();
         };
         let kept = node.id("kept");
-        make(&kept);
+        create_and_start(&kept);
         let nrid = node.nrid().unwrap();
         let exe = || fs::metadata(format!("/proc/{}/exe", nrid.0)).unwrap().ino();
         let inode = |path: &Path| fs::metadata(path).unwrap().ino();
         let ((stop, stop_guard), count) = (StopFlag::new(), AtomicUsize::new(0));
-        let made = thread::scope(|scope| {
-            let making: Vec<_> = ["a", "b"]
+        let created = thread::scope(|scope| {
+            let creators: Vec<_> = ["a", "b"]
                 .map(|name| {
-                    let (node, stop, count, make, call) = (&node, &stop, &count, &make, &call);
+                    let (node, stop, count) = (&node, &stop, &count);
+                    let (create_and_start, call) = (&create_and_start, &call);
                     scope.spawn(move || {
-                        let mut made = Vec::new();
+                        let mut created = Vec::new();
                         while !stop.is_set() {
-                            let id = node.id(&format!("{name}{}", made.len()));
-                            make(&id);
+                            let id = node.id(&format!("{name}{}", created.len()));
+                            create_and_start(&id);
                             call(&["delete", "--force", &id]).success();
-                            made.push(id);
+                            created.push(id);
                             count.fetch_add(1, Ordering::Relaxed);
                         }
-                        made
+                        created
                     })
                 })
                 .into();
@@ -132,19 +133,19 @@ fn containers_are_created_while_nrid_is_replaced() {
                 assert!(output.contains(&format!("pid {}", nrid.0)), "{output}");
                 assert_eq!(exe(), inode(&program));
                 let before = count.load(Ordering::Relaxed);
-                wait_until("more containers", || {
+                wait_until("two more containers after the restart", || {
                     (count.load(Ordering::Relaxed) >= before + 2).then_some(())
                 });
             }
             drop(stop_guard);
-            making.into_iter().flat_map(|m| m.join().unwrap()).collect::<Vec<_>>()
+            creators.into_iter().flat_map(|c| c.join().unwrap()).collect::<Vec<_>>()
         });
         assert_eq!(node.status().unwrap()["restart_error"], serde_json::Value::Null);
         assert_eq!(node.state(&kept).unwrap()["status"], "running");
         call(&["kill", &kept, "KILL"]).success();
         journal.wait_for("StopContainer", &kept);
         call(&["delete", &kept]).success();
-        for id in made.iter().chain([&kept]) {
+        for id in created.iter().chain([&kept]) {
             journal.wait_for("RemovePodSandbox", id);
             let received = events(&journal, id);
             for event in [
@@ -161,7 +162,7 @@ fn containers_are_created_while_nrid_is_replaced() {
                 );
             }
         }
-        println!("{} containers were created while nrid was replaced 4 times", made.len());
+        println!("{} containers were created while nrid was replaced 4 times", created.len());
     });
 }
 
@@ -172,7 +173,7 @@ fn configure_with_tables(node: &Node, tables: &str) {
     fs::write(node.config(), paths + tables).unwrap();
 }
 
-/// Findings of `nrictl doctor` on a subject, except those of level `ok`.
+/// Returns the findings of `nrictl doctor` on a subject, except findings of level `ok`.
 fn findings(node: &Node, subject: &str) -> Vec<String> {
     let output = node.ctl(&["doctor", "--json"]).out();
     let report: serde_json::Value = serde_json::from_str(&output).unwrap();
@@ -228,6 +229,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
 
         // `status` and `stop` work with a configuration that is invalid or not trusted.
         configure_with_tables(&node, "nonsense = 1\n");
+        // The harness has written the five lines before.
         check_finding("configuration", "config.toml: line 6, column 1: unknown field `nonsense`");
         let status = node.ctl(&["status"]).success();
         assert!(
@@ -268,15 +270,19 @@ fn a_call_while_nrid_exits_is_handled_by_the_next_nrid() {
             node.call(&["delete", "--force", &id]).success();
             journal.wait_for("RemovePodSandbox", &id);
             assert_eq!(events(&journal, &id), life_cycle(&[]), "{id}");
-            // The next call arrives before, during or after the idle exit.
+            // The pauses grow from 0 to 110 ms, so that calls arrive before, during and after the
+            // idle exit.
             thread::sleep(std::time::Duration::from_millis(10 * n));
         }
-        assert!(nrids.len() > 1, "nrid did not exit when it was idle");
+        assert!(
+            nrids.len() > 1,
+            "the same nrid served all calls: it did not exit when it was idle"
+        );
     });
 }
 
-/// A creation whose plugin has not replied when nrid stops must not proceed without the reply: the
-/// next nrid sends CreateContainer again.
+/// If a plugin has not replied when `nrid` stops, the creation must not proceed without the reply:
+/// the next `nrid` sends CreateContainer again.
 #[test]
 fn the_next_nrid_finishes_a_request_that_was_in_progress() {
     let Some(go_plugin) = go_plugin("the end of nrid") else { return };
@@ -290,7 +296,8 @@ fn the_next_nrid_finishes_a_request_that_was_in_progress() {
         thread::scope(|scope| {
             let creating = scope.spawn(|| node.create(&bundle, &id));
             journal.wait_for("CreateContainer", &id);
-            // `stop` waits for requests in progress for a limited time.
+            // `stop` waits only a limited time for requests in progress, so it succeeds before the
+            // reply.
             node.ctl(&["stop"]).success();
             fs::write(&resume, "").unwrap();
             creating.join().unwrap().success();

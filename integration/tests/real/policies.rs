@@ -1,5 +1,5 @@
-//! Policies of plugins (`on_failure`, `timeout`, `required`) when a plugin hangs or is missing, and
-//! updates of one container by several creations at once.
+//! Tests of policies of plugins (`on_failure`, `timeout`, `required`) when a plugin hangs or is
+//! missing, and updates of one container by several creations at once.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Upper limit of a call: many times each timeout that these tests configure, and less than the
+/// Time limit of a call: many times each timeout that these tests configure, and less than the
 /// deadline of `wait_until`.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
 
@@ -139,7 +139,8 @@ fn the_update_of_the_later_creation_is_effective_whichever_creation_ends_first()
         let rules = [(&first, 41), (&second, 42), (&third, 43)]
             .map(|(id, limit)| json!({"id": id, "updates": [update(&target, limit)]}));
         let updating = node.connect("10-update", &go_plugin, &json!({"rules": rules}).to_string());
-        // 20-slow delays the second creation: 10-update has replied, its update is not yet applied.
+        // 20-slow delays the second creation at a time when 10-update has already replied, but its
+        // update is not yet applied.
         let resume = node.path("resume");
         let slow_rules = json!({"rules": [{"id": second, "until": resume}]});
         let slow = node.connect("20-slow", &go_plugin, &slow_rules.to_string());
@@ -160,7 +161,7 @@ fn the_update_of_the_later_creation_is_effective_whichever_creation_ends_first()
             assert_eq!(pids(&node, &target), "41");
             let second_creation = scope.spawn(|| create(&second));
             slow.journal.wait_for("CreateContainer", &second);
-            // The third creation starts while the update of the second one is not yet applied.
+            // The third creation starts while the second creation's update is not yet applied.
             let third_creation = scope.spawn(|| create(&third));
             updating.journal.wait_for("RunPodSandbox", &third);
             fs::write(&resume, "").unwrap();
@@ -222,6 +223,7 @@ fn a_plugin_can_request_updates_from_inside_its_handlers() {
         }
         plugin.journal.wait_for("RemovePodSandbox", &id);
         assert!(begin.elapsed() < CALL_LIMIT, "the calls took {:?}", begin.elapsed());
+        // The limit that the plugin requests at RemovePodSandbox, the last of 11 events.
         wait_until("the last update", || (pids(&node, &target) == "110").then_some(()));
         node.call(&["delete", "--force", &target]).success();
     });

@@ -1,5 +1,5 @@
-//! Refusals of bad input: exit code 1, one line on stderr that names the path, id or field, and no
-//! change of the host.
+//! Tests of refusals of bad input: exit code 1, one line on stderr that names the path, id or
+//! field, and no change of the host.
 
 use nri_integration::*;
 use std::{fs, process::Command};

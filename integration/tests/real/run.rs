@@ -1,5 +1,5 @@
-//! `run`: the wrapper executes the runtime in its own process. Hooks and the exit watch of `nrid`
-//! report the later events.
+//! Tests of `run`: the wrapper executes the runtime in its own process, so that it cannot report
+//! later events. The injected hooks report them, and `nrid` detects the exit.
 
 use nri_integration::*;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! `mode = "shadow"`, in which plugins are called but nothing is applied; containers that opt out.
+//! Tests of `mode = "shadow"`, in which plugins are called but nothing is applied, and of
+//! containers that opt out.
 
 use nri_integration::*;
 use std::fs;

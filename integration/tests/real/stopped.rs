@@ -1,4 +1,4 @@
-//! An update of a stopped container, and the start of a second `nrid`.
+//! Tests of an update of a stopped container, and of the start of a second `nrid`.
 
 use nri_integration::*;
 use std::time::{Duration, Instant};
@@ -44,9 +44,11 @@ fn a_second_nrid_exits_at_once_while_the_first_one_replies() {
         wait_until("the message of the second nrid", || (!output.out().is_empty()).then_some(()));
         assert!(output.out().contains("runs already"), "{}", output.out());
         // A second nrid waits up to `start_timeout`, 20 s, for a first one that is exiting.
-        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(10), "the second nrid ended after {took:?}");
         node.ctl(&["stop"]).success();
-        // The first nrid may still be exiting. A second one that had waited would keep running.
+        // The first nrid may still be exiting. If the second nrid had waited, it would keep
+        // running.
         wait_until("both nrids to exit", || node.nrids().is_empty().then_some(()));
     });
 }

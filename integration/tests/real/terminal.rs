@@ -1,5 +1,5 @@
-//! `run` in a terminal: changes of its size and the interrupt key reach the container, and the exit
-//! code is that of the container.
+//! Test of `run` in a terminal: changes of the terminal's size and the interrupt key reach the
+//! container, and `run` exits with the exit code of the container.
 
 use nri_integration::*;
 
@@ -24,8 +24,8 @@ done
 fn run_script(command: &std::process::Command) -> bool {
     let terminal = Terminal::run(command);
     terminal.wait_for("ready.");
-    // Runtimes pass on a change with a delay and may miss one: change and query the size
-    // repeatedly.
+    // Runtimes pass on a change of the size with a delay and may miss a change, so change and query
+    // the size repeatedly.
     let resized = (1..=100).any(|n| {
         terminal.resize(30 + n, 101);
         terminal.write("size\n");
@@ -66,7 +66,7 @@ fn size_changes_and_interrupts_of_a_terminal_reach_the_container() {
         assert_eq!(
             call(node.wrapper()),
             bare_passes_on_size,
-            "changes of the size are not passed on as by the bare runtime"
+            "the wrapper and the bare runtime differ in whether they pass on changes of the size"
         );
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(journal.events(&id), life_cycle(&[]));

@@ -1,4 +1,4 @@
-//! The default validator, configured in `config.toml` and by annotations.
+//! Tests of the default validator, configured in `config.toml` and by annotations.
 
 use nri_integration::*;
 

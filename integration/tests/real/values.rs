@@ -21,7 +21,7 @@ fn requested_resources() -> String {
     )
 }
 
-/// A CPU that the engine did not request, or CPU 0 where the host has no other.
+/// Returns CPU 1, which the engine did not request, or CPU 0 if the host has only one CPU.
 fn other_cpu() -> &'static str {
     if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { "1" } else { "0" }
 }
@@ -111,6 +111,7 @@ fn check(node: &Node, id: &str, output: &str) {
         ("env.KEPT", "by the engine"),
         ("memory.limit_in_bytes|memory.max", "100663296"),
         ("pids.max", "77"),
+        // cgroup v2 weights of 1024 shares: the two conversions that versions of the runtimes have.
         ("cpu.shares|cpu.weight", "1024|39|100"),
         ("cpu.cfs_quota_us|cpu.max", "25000|25000 100000"),
         ("rlimit.nofile", "512 1024"),

@@ -1,4 +1,4 @@
-//! Many wrappers called at the same time, before any `nrid` runs.
+//! Test of many wrappers that are called at the same time, before any `nrid` runs.
 
 use nri_integration::*;
 use std::thread;

@@ -1,6 +1,6 @@
-//! Many containers at once, with limits of open files as engines usually have them. No container
-//! may be lost or reported as stopped, neither while containers are created nor after a restart or
-//! a crash of `nrid`.
+//! Test of many containers at once, while `nrid` has the limits of open files that engines usually
+//! have. No container may be lost or reported as stopped, neither while containers are created nor
+//! after a restart or a crash of `nrid`.
 
 use super::{engine::Engine, number_from_environment, small_runtime};
 use nri_integration::{Journal, Node, Process, Program, command_after, wait_until};
@@ -17,17 +17,17 @@ use std::{
 const CREATORS: usize = 4;
 /// Number of containers that end in the test.
 const ENDING: usize = 10;
-/// Limits of open files of `nrid`.
+/// Shell commands that set the limits of open files of `nrid`, as engines usually have them.
 const LIMITS: &str = "ulimit -Hn 20000; ulimit -Sn 1024";
 
-/// `nrid` in the foreground, where it keeps its limits; killed when it is dropped.
+/// An `nrid` in the foreground, where it keeps [`LIMITS`]. Dropping this value kills the process.
 struct Nrid(Child);
 
 impl Nrid {
     fn start(node: &Node) -> Self {
         let mut nrid = Command::new(node.program("nrid"));
         nrid.arg("--config").arg(node.config()).arg("--state-dir").arg(node.state_dir());
-        // In the mount namespace of the wrappers, like an nrid that they start.
+        // Run nrid in the mount namespace of the wrappers, like an nrid that they start.
         let mut command = command_after(LIMITS, &nrid);
         let output = fs::File::create(node.path("nrid.output")).unwrap();
         command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
@@ -75,10 +75,12 @@ fn fill(engine: &Engine, processes: &mut Vec<Process>, count: usize) {
     processes.extend(created.into_iter().map(|(_, process)| process));
 }
 
+/// Returns the id of the container with this number.
 fn id(engine: &Engine, number: usize) -> String {
     engine.node.id(&format!("{number:05}"))
 }
 
+/// Counts the StopContainer events.
 fn stops(journal: &Journal) -> usize {
     journal.entries().iter().filter(|entry| entry["event"] == "StopContainer").count()
 }
@@ -88,19 +90,20 @@ fn check_none_lost(engine: &Engine, journal: &Journal, count: usize) {
     let status = engine.node.status().unwrap();
     assert_eq!(status["containers"], count, "{status}");
     assert_eq!(engine.containers(), count);
-    assert_eq!(stops(journal), 0);
+    assert_eq!(stops(journal), 0, "the plugin was notified of stops");
 }
 
 /// Waits until the last synchronization of the plugin contained this number of containers. The
 /// plugin writes one entry for the event, and one for each pod and container.
 fn wait_for_synchronize(journal: &Journal, count: usize) {
     wait_until(format_args!("a Synchronize with {count} containers"), || {
-        let is = |entry: &Value| entry["event"] == "Synchronize";
-        let is_first =
-            |entry: &Value| is(entry) && entry["pod"].is_null() && entry["container"].is_null();
+        let is_synchronize = |entry: &Value| entry["event"] == "Synchronize";
+        let is_event = |entry: &Value| {
+            is_synchronize(entry) && entry["pod"].is_null() && entry["container"].is_null()
+        };
         let entries = journal.entries();
-        let last = entries.rsplit(is_first).next()?;
-        let containers = last.iter().filter(|e| is(e) && !e["container"].is_null());
+        let last = entries.rsplit(is_event).next()?;
+        let containers = last.iter().filter(|e| is_synchronize(e) && !e["container"].is_null());
         (containers.count() == count).then_some(())
     });
 }
@@ -128,7 +131,7 @@ fn containers_are_not_lost_by_a_low_limit_a_restart_or_a_crash() {
     let nrid = Nrid::start(node);
     check_none_lost(&engine, &journal, count);
     wait_for_synchronize(&journal, count);
-    assert!(processes.iter().all(|process| process.is_alive()));
+    assert!(processes.iter().all(|process| process.is_alive()), "a container's process ended");
 
     for n in 0..ENDING {
         engine.kill(&id(&engine, n));

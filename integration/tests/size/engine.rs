@@ -1,4 +1,4 @@
-//! What an engine does with a container: bundle, calls of the wrapper, waiting for the exit.
+//! Engine of these tests: it writes bundles, calls the wrapper, and waits for exits.
 
 use nri_integration::{Bundle, Node, Process, wait_until};
 use std::{
@@ -32,7 +32,7 @@ impl Engine {
     /// # Panics
     /// The call fails.
     fn call(&self, id: &str, first: &[&str]) -> String {
-        // The container inherits the files, so that they cannot be pipes.
+        // The container inherits stderr, so a pipe would stay open until the container exits.
         let errors = self.node.path("calls").join(id);
         let file = fs::File::create(&errors).expect("the test directory is writable");
         let mut command: Command = self.node.wrapper();
@@ -65,7 +65,7 @@ impl Engine {
         self.node.bare(&["kill", id, "KILL"]).success();
     }
 
-    /// Deletes a container whose first process ends, and its bundle.
+    /// Waits for the end of a container's first process, then deletes the container and its bundle.
     pub(super) fn delete(&self, id: &str, process: Process) {
         wait_until(format_args!("the exit of {id}"), || (!process.is_alive()).then_some(()));
         self.call(id, &["delete"]);
@@ -73,7 +73,7 @@ impl Engine {
         fs::remove_file(self.node.path("calls").join(id)).expect("each call writes the file");
     }
 
-    /// Number of containers that the runtime has.
+    /// Returns the number of containers that the runtime has.
     pub(super) fn containers(&self) -> usize {
         fs::read_dir(self.node.root()).map_or(0, Iterator::count)
     }

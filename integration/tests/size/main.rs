@@ -1,10 +1,9 @@
 //! Tests with many real containers. The defaults are small; environment variables set the numbers.
 //!
-//! `NRI_SIZE_CONTAINERS=2000` is the number of containers that exist at a time
-//! (`make test-size`); `NRI_SOAK_LIVES=20000` and `NRI_SOAK_SECONDS=2400` are the number of
-//! containers that exist one after the other, and the time over which they are spread
-//! (`make soak`). The tests use one runtime: crun if it can run containers, since it needs the
-//! fewest resources.
+//! `NRI_SIZE_CONTAINERS` is the number of containers that exist at the same time; `make test-size`
+//! sets 2000. `NRI_SOAK_LIVES` is the number of containers that exist one after the other, and
+//! `NRI_SOAK_SECONDS` is the time over which they are spread; `make soak` sets 20000 and 2400. The
+//! tests use one runtime: crun if it can run containers, since crun needs the fewest resources.
 
 mod at_once;
 mod engine;

@@ -1,5 +1,5 @@
-//! Containers that exist one after the other, for hours if configured. After all are deleted,
-//! `nrid` must have the same descriptors, memory and files as before.
+//! Test of containers that exist one after the other, for hours if configured. When all containers
+//! are deleted, `nrid` must have the same descriptors, memory and files as before.
 
 use super::{engine::Engine, number_from_environment, small_runtime};
 use nri_integration::{Node, Process, Program, cgroups_of, wait_until};
@@ -14,13 +14,14 @@ use std::{
 
 /// Number of threads that run containers.
 const CLIENTS: usize = 4;
-/// Number of containers before the first measurement: `nrid` keeps buffers that it has used, and
-/// starts threads for blocking calls.
+/// Number of containers before the first measurement. These containers make `nrid` allocate the
+/// buffers that it keeps, and start its threads for blocking calls.
 const WARM_UP: usize = 200;
-/// Maximum growth of the memory in KiB: the allocator does not return all memory to the kernel.
-/// More than that is a leak, of 200 bytes or more per container in a soak of 20,000.
+/// Maximum growth of the memory in KiB, since the allocator does not return all memory to the
+/// kernel. More growth is a leak: of 200 bytes or more per container in a soak of 20,000
+/// containers.
 const MEMORY_MARGIN: u64 = 4096;
-/// Maximum number of files that `nrid` keeps for new records.
+/// Maximum number of files of deleted records that `nrid` keeps for new records.
 const MAX_SPARES: usize = 32;
 /// Number of progress reports of a long soak.
 const REPORTS: usize = 40;
@@ -83,17 +84,18 @@ fn memory(pid: u32) -> u64 {
 }
 
 /// Runs the containers with the numbers from `first` to `end` (exclusive), spread over this time.
-/// Every second container exits by itself, the others are killed.
-fn run_lives(engine: &Engine, first: usize, end: usize, duration: Duration) {
+/// Every second container exits by itself; the test kills the others.
+fn run_containers(engine: &Engine, first: usize, end: usize, duration: Duration) {
     let (began, next, ended) = (Instant::now(), AtomicUsize::new(first), AtomicUsize::new(first));
-    let interval = duration / u32::try_from((end - first).max(1)).expect("few containers");
-    let live = || {
+    let interval =
+        duration / u32::try_from((end - first).max(1)).expect("the count fits into 32 bits");
+    let run_next = || {
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
             if n >= end {
                 return;
             }
-            let due = interval * u32::try_from(n - first).expect("few containers");
+            let due = interval * u32::try_from(n - first).expect("the count fits into 32 bits");
             thread::sleep(due.saturating_sub(began.elapsed()));
             let id = engine.node.id(&format!("{n:06}"));
             let exits = n % 2 == 0;
@@ -104,14 +106,15 @@ fn run_lives(engine: &Engine, first: usize, end: usize, duration: Duration) {
             }
             engine.delete(&id, process);
             let count = ended.fetch_add(1, Ordering::Relaxed) + 1;
+            // A short soak has a report after every 100 containers.
             if (count - first).is_multiple_of(((end - first) / REPORTS).max(100)) {
-                report(engine, &format!("{count} lives, {:.0?}", began.elapsed()));
+                report(engine, &format!("{count} containers, {:.0?}", began.elapsed()));
             }
         }
     };
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
-            scope.spawn(live);
+            scope.spawn(run_next);
         }
     });
 }
@@ -143,17 +146,17 @@ fn many_containers_one_after_the_other_leave_nothing_behind() {
         .expect("the test directory is writable");
     node.ctl(&["start"]).success();
 
-    run_lives(&engine, 0, WARM_UP, Duration::ZERO);
+    run_containers(&engine, 0, WARM_UP, Duration::ZERO);
     report(&engine, "after the warm-up");
     // Sockets of earlier requests may still be open for a moment.
-    let settled = || {
+    let unchanged = || {
         let [first, second] = [Leftovers::of(&engine), Leftovers::of(&engine)];
         (first == second && first.containers == 0).then_some(first)
     };
-    let before = wait_until("nrid to be idle", settled);
+    let before = wait_until("nrid to be idle", unchanged);
     let memory_before = [before.nrid, before.plugin].map(memory);
     let lives = lives.max(WARM_UP + CLIENTS);
-    run_lives(&engine, WARM_UP, lives, Duration::from_secs(seconds));
+    run_containers(&engine, WARM_UP, lives, Duration::from_secs(seconds));
     let mut after = Leftovers::of(&engine);
     wait_until(format_args!("the state before, {before:?}"), || {
         after = Leftovers::of(&engine);
@@ -161,7 +164,7 @@ fn many_containers_one_after_the_other_leave_nothing_behind() {
     });
     let memory_after = [after.nrid, after.plugin].map(memory);
     println!(
-        "{lives} lives with {}: {} descriptors, {} files before and after; memory of nrid and \
+        "{lives} containers with {}: {} descriptors, {} files before and after; memory of nrid and \
          plugin {memory_before:?} KiB, {memory_after:?} KiB after",
         runtime.name,
         after.descriptors,

@@ -1,4 +1,4 @@
-//! The earlier and the current release accept and refuse the same configuration files.
+//! Test that the earlier and the current release accept and refuse the same configuration files.
 
 use super::releases;
 use std::process::Command;

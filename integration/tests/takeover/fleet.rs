@@ -4,8 +4,8 @@ use nri_integration::*;
 use serde_json::json;
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// Adjustment of the plugin: an environment variable, an rlimit and a pids limit. `exec` adds
-/// variable and rlimit, which it reads from the container's marker in the state directory.
+/// Adjustment of the plugin: an environment variable, an rlimit and a pids limit. At `exec`, the
+/// wrapper adds the variable and the rlimit, which it reads from the state directory.
 const ADJUSTMENT: &str = r#"
 [create]
 env = { set = { TAKEOVER = "yes" } }
@@ -38,6 +38,7 @@ impl Fleet {
         let node = Node::with_programs(runtime, &release.dir);
         node.configure("engines = { crio = 'ours' }");
         node.launch_in_sessions("10-adjust", &Program::Adjust, ADJUSTMENT);
+        // `ulimit -c` prints the limit in blocks of 512 bytes.
         let process = json!({
             "args": ["/bin/sh", "-c", "test \"$TAKEOVER\" = yes && test $(ulimit -S -c) = 4"],
             "cwd": "/", "env": ["PATH=/bin"], "user": {"uid": 0, "gid": 0}
@@ -116,8 +117,8 @@ impl Fleet {
         assert_eq!(files, 1, "the bundle of {} has files besides config.json", member.id);
     }
 
-    /// Checks that `nrid` has no containers, pods and records any more, and that the plugin
-    /// received each event once and in order in its current session.
+    /// Checks that `nrid` has no container, pod or record any more, and that the plugin received
+    /// each event of its current session once and in order.
     pub(crate) fn check_nothing_left(&self) {
         wait_until("nrid to have no container and no pod", || {
             let status = self.node.status()?;

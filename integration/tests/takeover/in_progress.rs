@@ -1,4 +1,5 @@
-//! Verbs that are in progress when `nrid` is killed are finished by an `nrid` of the other release.
+//! Tests that an `nrid` of one release finishes the verbs that are in progress when the `nrid` of
+//! the other release is killed.
 
 use super::{
     Release,
@@ -8,7 +9,7 @@ use super::{
 use nri_integration::*;
 use rustix::process::Signal;
 
-/// Starts a verb and kills `nrid` while the runtime pauses; with `kill_wrapper` also the wrapper.
+/// Starts a verb, and kills `nrid` and, with `kill_wrapper`, the wrapper while the runtime pauses.
 /// Then starts the `nrid` of release `to` and resumes the runtime.
 fn interrupt(fleet: &Fleet, to: &Release, arguments: &[&str], kill_wrapper: bool) {
     let node = &fleet.node;

@@ -1,5 +1,5 @@
-//! Installations of one release are uninstalled by another release: `nrictl uninstall` restores
-//! every file of the engine byte for byte.
+//! Tests that one release uninstalls the installations of another release: `nrictl uninstall`
+//! restores every file of the engine byte for byte.
 
 use super::{Release, for_each_direction};
 use nri_integration::write_program;

@@ -1,6 +1,6 @@
-//! Upgrade and downgrade between the programs built with this test and those of an earlier release:
-//! in each direction, the new programs take over the containers, records, sockets, configuration
-//! and installations of the replaced programs.
+//! Tests of upgrade and downgrade between the programs built with this test and those of an earlier
+//! release: in each direction, the new programs take over the containers, records, sockets,
+//! configuration and installations of the replaced programs.
 //!
 //! `NRI_TAKEOVER_BASE` names the directory with the programs of the earlier release; these tests
 //! are skipped if it is not set. `make test-takeover` builds the programs and sets the variable.

@@ -1,5 +1,5 @@
-//! Programs of two releases work together: the wrapper, the hook and `nrictl` are replaced while
-//! `nrid` of the previous release runs.
+//! Test that the programs of two releases work together: the wrapper, the hook and `nrictl` are
+//! replaced while `nrid` of the previous release runs.
 
 use super::{
     fleet::{Fleet, MEMORY},

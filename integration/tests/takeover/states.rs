@@ -1,5 +1,5 @@
-//! Containers in every state are taken over by an `nrid` of the other release, after a restart, a
-//! stop or a kill of the running `nrid`.
+//! Tests that an `nrid` of the other release takes over containers in every state, after a restart,
+//! a stop or a kill of the running `nrid`.
 
 use super::{
     Release,

@@ -1,5 +1,5 @@
-//! A plugin on each version of the stub receives the events of a container, adjusts the container,
-//! updates another one, and evicts a third one.
+//! Tests of one plugin on each version of the stub: the plugin receives the events of a container,
+//! adjusts the container, updates a second container, and evicts a third.
 
 use crate::runc;
 use nri_integration::*;
@@ -63,8 +63,8 @@ fn expected_events(version: &Version) -> Vec<&'static str> {
     events
 }
 
-/// Checks the events, the adjustment and the update of another container by a plugin, and, if the
-/// plugin is external, its unsolicited requests.
+/// Checks the events that a plugin receives, its adjustment, and its update of another container.
+/// If the plugin is external, also checks its unsolicited requests.
 fn check_version(node: &Node, version: &Version, is_launched: bool) {
     let (id, other) = (node.id("c"), node.id("other"));
     let limit = |id: &str| node.cgroup_file(id, "memory", "memory.limit_in_bytes", "memory.max");
@@ -105,6 +105,7 @@ fn check_version(node: &Node, version: &Version, is_launched: bool) {
     let report = Report::parse(&created.out());
     report.check(&[("env.STUB", version.name), ("memory.limit_in_bytes|memory.max", "100663296")]);
     report.check(&[
+        // cgroup v2 weights of 512 shares: the two conversions that versions of the runtimes have.
         ("cpu.shares|cpu.weight", "512|20|59"),
         ("pids.max", if version.has_pids_limit { "66" } else { "50" }),
     ]);

@@ -1,5 +1,5 @@
-//! Compatibility with plugins that were built years ago: each test runs with plugins that use
-//! several versions of upstream's Go stub.
+//! Tests of the compatibility with plugins that were built years ago: each test runs with plugins
+//! that use several versions of upstream's Go stub.
 
 mod life_cycle;
 mod many;

@@ -1,6 +1,6 @@
-//! Synchronization with three pods and up to 500 containers, which fit into one message or need
-//! several. Stubs since v0.7 accept several messages. Plugins on older stubs are disconnected,
-//! which is logged and does not affect other plugins.
+//! Test of the synchronization with three pods and up to 500 containers, which fit into one message
+//! or need several messages. Stubs of v0.7 and later accept several messages. `nrid` disconnects
+//! plugins on older stubs and logs the reason; other plugins stay connected.
 
 use crate::versions_with_names;
 use nri_integration::*;
@@ -12,8 +12,8 @@ const PODS: usize = 3;
 const SMALL: usize = 450;
 /// Number of containers with a large `config.json`.
 const LARGE: usize = 50;
-/// Bytes of environment and annotations in a small and in a large `config.json`. The small ones
-/// together fit into a message, which is limited to 4 MiB; the large ones together do not.
+/// Bytes of environment and annotations in a small and in a large `config.json`. All small
+/// files together fit into one message, which is limited to 4 MiB; all large files together do not.
 const SIZES: [usize; 2] = [1000, 100_000];
 
 /// Creates a container in the pod `sandbox`, with `size` bytes of environment and annotations.

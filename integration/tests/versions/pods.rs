@@ -1,5 +1,5 @@
-//! Plugins on all stub versions receive the events of a pod as containerd's CRI creates it: with a
-//! sandbox container and two other containers.
+//! Test that plugins on all stub versions receive the events of a pod as containerd's CRI creates
+//! it: with a sandbox container and two other containers.
 
 use crate::{runc, versions_with_names};
 use nri_integration::*;

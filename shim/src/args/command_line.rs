@@ -17,7 +17,7 @@ use std::ffi::OsString;
 pub(crate) struct CommandLine {
     /// Our own flags.
     pub(crate) own: OwnFlags,
-    /// Arguments before the verb, without ours.
+    /// Arguments before the verb, without our own flags.
     pub(crate) globals: Vec<OsString>,
     /// The first argument that is neither a flag nor the value of a flag.
     pub(crate) verb: Option<OsString>,
@@ -42,7 +42,7 @@ pub(crate) struct OwnFlags {
     pub(crate) config: Option<OsString>,
     /// `--nri-version`
     pub(crate) version: bool,
-    /// Name of a flag of ours that lacks its value.
+    /// Name of an own flag without the value that it needs.
     pub(crate) without_value: Option<&'static str>,
 }
 

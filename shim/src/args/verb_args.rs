@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_position_of_resources_is_known() {
+    fn the_position_of_the_value_of_resources_is_found() {
         for (line, value, at) in [
             ("--resources - id", "-", (1, 0)),
             ("--resources=- id", "-", (0, 12)),

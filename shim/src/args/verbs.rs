@@ -1,9 +1,9 @@
-//! Verbs by name that carry an event.
+//! Names of the verbs that carry an event.
 
 use nri_control::Verb;
 use std::ffi::OsStr;
 
-/// Returns the event verb of this name.
+/// Returns the verb of this name, if it carries an event.
 pub(crate) fn event_verb(word: &OsStr) -> Option<Verb> {
     Some(match word.to_str()? {
         "create" => Verb::Create,

@@ -24,7 +24,7 @@ pub(crate) struct OpenBundle {
 }
 
 impl OpenBundle {
-    /// Opens the bundle of a verb that has one.
+    /// Opens the bundle directory. Returns `None` if the verb has no bundle.
     pub(crate) fn open(verb: Verb, args: &VerbArgs) -> Result<Option<Self>, Error> {
         if !verb.has_bundle() {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Handles a verb with an event: sends it to `nrid`, runs the real runtime with the substitutes of
-//! the reply, and reports its exit to `nrid`.
+//! Handles a verb with an event: sends a request to `nrid`, runs the real runtime with the
+//! substitutes of the reply, and reports the exit of the runtime to `nrid`.
 //!
 //! If `nrid` cannot reply, only this module decides whether the verb proceeds, by [`VerbPolicy`]
 //! and the key `unreachable`.
@@ -41,7 +41,7 @@ struct Event<'a> {
 
 /// Decision of `nrid` on a verb.
 enum Decision {
-    /// Run the verb with these substitutes, and report its exit on the connection.
+    /// Run the verb with these substitutes, and report the exit of the runtime on this connection.
     Proceed(Substitute, Client),
     /// Run the verb as it was called.
     Bypass,
@@ -114,7 +114,7 @@ impl Event<'_> {
             // An nrid that exits closes connections without a reply, and the next nrid undoes the
             // requests that were in progress. The request is therefore sent again, but only once: a
             // second close has another cause. A killed nrid may accept connections until its
-            // process has exited, so `wait_ended` waits for the exit first.
+            // process has exited, so `wait_exited` waits for the exit first.
             client.wait_exited();
             let Some(next) = self.connect()? else { return Ok(Decision::Bypass) };
             client = next;
@@ -177,7 +177,10 @@ impl Event<'_> {
         }
     }
 
-    /// Logs that the verb proceeds without `nrid`. Returns `why` if the verb must not proceed.
+    /// Logs that the verb proceeds without `nrid`.
+    ///
+    /// # Errors
+    /// `why`, if the verb must not proceed without `nrid`.
     fn without_nrid(&self, why: Error) -> Result<(), Error> {
         let Invocation { loaded, log, .. } = self.invocation;
         if self.verb.needs_nrid() && loaded.config.unreachable == Unreachable::Fail {
@@ -245,7 +248,7 @@ impl Event<'_> {
             }
             Ok(_) => {}
             // The real runtime has performed the verb, so its exit code is returned.
-            Err(e) => log.warning(&format!("{e}; the real runtime has done its work")),
+            Err(e) => log.warning(&format!("{e}; the real runtime has performed the verb")),
         }
         Ok(match exit {
             Exit::Code(code) => code,

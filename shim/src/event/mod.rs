@@ -1,5 +1,5 @@
-//! Verbs that carry an event: a request to `nrid` before the verb, and a report of its exit after
-//! it.
+//! Handles verbs with an event: sends a request to `nrid` before the verb, and reports the exit of
+//! the real runtime to `nrid` afterwards.
 
 mod begin;
 mod handle;

@@ -6,9 +6,9 @@ use nri_control::Verb;
 pub(crate) trait VerbPolicy {
     /// Whether the verb names a bundle, whose `config.json` may be rewritten.
     fn has_bundle(self) -> bool;
-    /// Whether the verb starts `nrid`, and obeys the key `unreachable` if that fails. All other
-    /// verbs proceed without `nrid` if it does not run; an `update` first tries to start it if a
-    /// previous `nrid` has left records.
+    /// Whether the verb starts `nrid`, and obeys the key `unreachable` if the start fails. If no
+    /// `nrid` runs, all other verbs proceed without it; an `update` first tries to start `nrid` if
+    /// a previous `nrid` has left records.
     fn needs_nrid(self) -> bool;
     /// Whether the real runtime replaces this process (`execve`); a hook then reports later events.
     fn execs(self) -> bool;

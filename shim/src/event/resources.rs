@@ -1,4 +1,5 @@
-//! The file of `update --resources`, which `nrid` receives before the real runtime reads it.
+//! Reads the file of `update --resources`: `nrid` receives the content before the real runtime
+//! reads the file.
 
 use crate::{args::verb_args::ResourcesFlag, error::Error};
 use nri_locate::working_dir;
@@ -15,12 +16,13 @@ const LIMIT: u64 = 4 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestedResources {
     pub(crate) content: Vec<u8>,
-    /// Whether the file can be read only once, such as a pipe: the real runtime gets a copy as
-    /// stdin.
+    /// Whether the file, such as a pipe, can be read only once, so that the real runtime needs a
+    /// copy as stdin.
     pub(crate) is_spent: bool,
 }
 
-/// Reads the file. Returns `None` if it cannot be read, which the real runtime reports itself.
+/// Reads the file. Returns `None` if the file cannot be read: the real runtime reports that error
+/// itself.
 pub(crate) fn read(resources: &ResourcesFlag) -> Result<Option<RequestedResources>, Error> {
     let path = working_dir().join(&resources.value);
     let mut content = Vec::new();

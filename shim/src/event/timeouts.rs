@@ -14,7 +14,8 @@ const FINISH: Duration = Duration::from_secs(30);
 /// Longest time without a sign of life from `nrid`, for a verb that can proceed without it.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Returns the time limit of the reply before the verb: at least the timeouts of twenty plugins.
+/// Returns the time limit of the reply before the verb: at least the timeouts of twenty plugins,
+/// more than usually wait for each other.
 pub(crate) fn begin(verb: Verb, config: &Config) -> Duration {
     match verb {
         // nrid completes a deletion even if the wrapper no longer waits.

@@ -1,5 +1,5 @@
-//! `exec`: the changes that plugins made to a container's process are applied to a copy of the
-//! process file, as in an engine with its own NRI.
+//! Adapts an `exec`: applies the changes that plugins made to a container's process to a copy of
+//! the process file. In an engine with its own NRI, an `exec` has these changes, too.
 //!
 //! `exec` carries no event and does not call `nrid`: a marker file in `nrid`'s state directory has
 //! the changes (`nri_control::ExecMarker`), and is read only if a process file is given. Without a
@@ -37,7 +37,7 @@ use std::{
 
 /// Limit of the process file and of the marker, in bytes. Usual files have a few thousand bytes.
 const LIMIT: u64 = 4 << 20;
-/// Number of descriptors that are stdio.
+/// Number of stdio descriptors.
 const STDIO: i32 = 3;
 
 /// Replaces the process file in `target` if plugins changed the container's process.
@@ -59,7 +59,7 @@ fn attempt(
     target: &mut Target,
 ) -> Result<(), Error> {
     let Invocation { call, command_line, loaded, .. } = *invocation;
-    // Most containers have no marker, so that this `exec` costs one failed open, and a read of the
+    // Most containers have no marker. Their `exec` costs only one failed open(2), and a read of the
     // uid_map if no state directory is configured.
     let state_dir = loaded.state_dir(&call.environment);
     let Some(marker) = read_marker(&state_dir, id)? else { return Ok(()) };
@@ -111,7 +111,8 @@ fn changes_in(marker: ExecMarker, root: &Path) -> Option<ExecChanges> {
     marker.containers.into_iter().find(|c| c.root.as_path() == root).map(|c| c.changes)
 }
 
-/// Returns the directory where the runtime keeps its containers, in the form that the marker has.
+/// Returns the directory where the runtime keeps its containers, with links resolved as in the
+/// marker.
 fn container_root(invocation: &Invocation<'_>, runtime: &Path) -> PathBuf {
     let root = match invocation.command_line.root.as_deref().filter(|r| !r.is_empty()) {
         Some(root) => working_dir().join(root),
@@ -157,8 +158,8 @@ fn read_bounded(file: File) -> io::Result<Vec<u8>> {
 fn preserved(call: &Call, args: &ExecArgs<'_>) -> io::Result<i32> {
     let number =
         |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u16>().ok());
-    // runc passes these descriptors only if `LISTEN_PID` is its process id; a number that is too
-    // large does no harm.
+    // runc passes these descriptors only if `LISTEN_PID` is its process id. If runc does not, the
+    // count is too large, which only leaves numbers unused.
     let listen =
         call.environment.var("LISTEN_FDS").map(OsStr::as_bytes).and_then(number).unwrap_or(0);
     let requested = match args.preserve_fds {

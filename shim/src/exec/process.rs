@@ -88,7 +88,7 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
-    /// Compares the file as text, so that order and numbers count.
+    /// Compares the file as text, because the order of members and the notation of numbers count.
     fn check(changes: &ExecChanges, before: &str, after: &str) {
         let mut process = parse(before);
         let changed = apply(&mut process, changes).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! The child has the attributes that this process would have after `execve`: process group,
 //! descriptors, working directory, umask, stdio, signal mask and dispositions. Two differences are
-//! intended: the kernel kills it (SIGKILL) when this process dies, and a `LISTEN_PID` of this
-//! process is replaced by the child's.
+//! intended: the kernel kills the child (SIGKILL) when this process dies, and a `LISTEN_PID` of
+//! this process is replaced by the child's.
 
 use super::{
     signals::Signals,
@@ -47,7 +47,7 @@ fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> 
 }
 
 /// Replaces the child by the real runtime. Returns only if that fails, or if the parent has died.
-/// Allocates nothing: the child may be killed at any point, and shares the heap of its parent.
+/// Allocates nothing: the child shares the heap of its parent, and may be killed at any point.
 fn replace(target: &Target, program: &mut Program, signals: &Signals, parent: Pid) -> io::Error {
     if let Err(e) = set_pdeathsig(Signal::SIGKILL) {
         return e.into();

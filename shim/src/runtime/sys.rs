@@ -1,6 +1,5 @@
-//! Start of a child, and the disposition of SIGCHLD: calls that Rust cannot check.
-//!
-//! `spawn` and `signals` use these calls.
+//! Unsafe calls of `spawn` and `signals`: the start of a child, execve(2), and the disposition of
+//! SIGCHLD.
 #![allow(unsafe_code)] // each block says why it is sound
 
 use nix::{
@@ -20,18 +19,19 @@ const LISTEN_PID_SIZE: usize = LISTEN_PID.len() + "=2147483647".len() + 1;
 /// Arguments and environment of a program as execve(2) takes them, so that a child has nothing to
 /// allocate.
 pub(crate) struct Program {
-    /// NULL at the end. `argv[0]` is the path.
+    /// Pointers, with NULL at the end. `argv[0]` is the path.
     argv: Vec<*const c_char>,
-    /// NULL at the end.
+    /// Pointers, with NULL at the end.
     environment: Vec<*const c_char>,
     listen_pid: [u8; LISTEN_PID_SIZE],
-    // What the pointers lead to. The contents of a `CString` do not move with it.
+    // Owners of the strings that the pointers lead to. The content of a `CString` stays in place
+    // when the `CString` moves.
     _argv: Vec<CString>,
     entries: Vec<CString>,
 }
 
 impl Program {
-    /// `argv` begins with the path.
+    /// Stores the strings of a call. `argv` begins with the path.
     pub(crate) fn new(argv: Vec<CString>, environment: Vec<CString>) -> Self {
         let pointers = |strings: &[CString]| -> Vec<*const c_char> {
             strings.iter().map(|s| s.as_ptr()).chain(once(ptr::null())).collect()
@@ -45,11 +45,11 @@ impl Program {
         }
     }
 
-    /// Replaces the parent's `LISTEN_PID` by that of the child: sd_listen_fds(3) accepts
-    /// descriptors only in the process with that id. Allocates nothing.
+    /// Replaces the pid of the parent in `LISTEN_PID` by the pid of the child: sd_listen_fds(3)
+    /// accepts descriptors only in the process with this pid. Allocates nothing.
     pub(crate) fn set_listen_pid(&mut self, parent: Pid, child: Pid) {
         let mut before = [0; LISTEN_PID_SIZE];
-        // Both texts fit.
+        // The arrays have space for any pid, so these writes cannot fail.
         let _ = write!(&mut before[..], "{LISTEN_PID}={parent}\0");
         let _ = write!(&mut self.listen_pid[..], "{LISTEN_PID}={child}\0");
         for (entry, pointer) in self.entries.iter().zip(&mut self.environment) {
@@ -75,8 +75,9 @@ const STACK: usize = 256 << 10;
 /// Runs `run`, which executes another program, in a child on a stack of its own. Returns when the
 /// child has executed it, or when `run` has returned and the child has exited.
 ///
-/// As vfork(2), this copies no memory: what `run` writes, this process reads. fork(2) would copy
-/// the tables of all mapped memory, and each page that either process then writes.
+/// Like vfork(2), this call copies no memory: this process reads the values that `run` writes.
+/// fork(2) would copy the tables of all mapped memory, and each page that either process then
+/// writes.
 pub(crate) fn start(mut run: impl FnMut()) -> nix::Result<Pid> {
     let mut stack = vec![0; STACK];
     let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
@@ -84,11 +85,11 @@ pub(crate) fn start(mut run: impl FnMut()) -> nix::Result<Pid> {
         run();
         127
     });
-    // SAFETY: this program never starts a thread, and this process stands still until the child has
-    // executed or ended, so that one of them at a time uses the memory, as if they were one. The
-    // child may be killed at any point; `run` allocates nothing, so that the heap is intact then.
-    // The stack is not freed before. The end of `run` ends the child without code that runs at an
-    // exit.
+    // SAFETY: this program never starts a thread, and this process waits until the child has
+    // executed a program or has exited, so that only one of the two uses the memory at a time. The
+    // child may be killed at any point; `run` allocates nothing, so the heap stays intact. The
+    // stack is not freed before the wait ends. When `run` returns, the child exits without exit
+    // handlers.
     unsafe { clone(run, &mut stack, flags, Some(Signal::SIGCHLD as i32)) }
 }
 

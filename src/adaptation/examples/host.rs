@@ -1,7 +1,7 @@
 //! Sends the events of one container to plugins: `host PLUGIN_DIR [SOCKET]`.
 //!
-//! Launches the plugins of the directory; with a socket it then waits for an external plugin. The
-//! requests of plugins are printed and not performed.
+//! Launches the plugins of the directory. With a socket, the program then waits until an external
+//! plugin is active. Updates and evictions that plugins request are printed, not performed.
 
 use async_trait::async_trait;
 use nri_adaptation::{
@@ -23,7 +23,7 @@ struct Printer {
 }
 
 fn print(what: impl std::fmt::Display) {
-    // A closed standard output is no error here.
+    // A closed standard output must not make the requests of plugins fail.
     let _ = writeln!(std::io::stdout(), "{what}");
 }
 

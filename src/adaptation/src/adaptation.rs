@@ -59,7 +59,7 @@ impl Adaptation {
         })?;
         let failed = outcomes
             .iter()
-            .position(|o| o.result.is_err() && adaptation.supervisor.fails_start(&o.path));
+            .position(|o| o.result.is_err() && adaptation.supervisor.is_required_at_start(&o.path));
         if let Some(index) = failed {
             adaptation.shutdown().await;
             let LaunchOutcome { path, result } = outcomes.swap_remove(index);
@@ -70,8 +70,8 @@ impl Adaptation {
         Ok((adaptation, outcomes))
     }
 
-    /// Accepts external plugins until shutdown, or until the returned handle stops that. May be
-    /// called for several listeners.
+    /// Accepts external plugins until the shutdown, or until the task is aborted with the returned
+    /// handle. May be called for several listeners.
     ///
     /// # Errors
     /// [`AdaptError::ConnectionsDisabled`] if the configuration disables external plugins.
@@ -100,23 +100,25 @@ impl Adaptation {
 
     /// Starts a session for an accepted connection, in a separate task.
     fn accept(&self, stream: UnixStream) {
-        let (record, foreign_uid) = match self.check_peer(&stream) {
+        let (record, other_uid) = match self.check_peer(&stream) {
             Ok(checked) => checked,
             Err(e) => {
-                debug!("plugin connection refused: {e}"); // the manager was notified
+                // Only logged: the manager was notified of the refusal.
+                debug!("plugin connection refused: {e}");
                 return;
             }
         };
         let adaptation = self.clone();
         self.core.spawn(async move {
-            if let Err(e) = adaptation.connect_peer(stream, record, foreign_uid).await {
-                debug!("plugin did not become active: {e}"); // the manager was notified
+            if let Err(e) = adaptation.connect_peer(stream, record, other_uid).await {
+                // Only logged: the manager was notified of the failure.
+                debug!("plugin did not become active: {e}");
             }
         });
     }
 
-    /// Checks whether the peer may connect. Returns its status record, and its user if that is
-    /// neither root nor the user of this process.
+    /// Checks whether the peer may connect. Returns the status record of the connection, and the
+    /// peer's user if that is neither root nor the user of this process.
     fn check_peer(
         &self,
         stream: &UnixStream,
@@ -127,11 +129,11 @@ impl Adaptation {
         let checked = peer.check(&config.peers);
         let record = checked.and_then(|()| core.registry.add_connection(&config.peers, peer.pid));
         let record = record.inspect_err(|e| core.notify_refused(peer.pid, e))?;
-        Ok((record, peer.foreign_uid()))
+        Ok((record, peer.other_uid()))
     }
 
-    /// Connects an external plugin over `stream`, without a check of its peer. Returns when the
-    /// plugin is active. `pid` is reported in its status.
+    /// Connects an external plugin over `stream`, without checking the process at the other end.
+    /// Returns when the plugin is active. `pid` is reported in the plugin's status.
     ///
     /// # Errors
     /// Reason why the plugin did not become active; the connection is closed then.
@@ -149,14 +151,14 @@ impl Adaptation {
         &self,
         stream: S,
         record: Arc<StatusRecord>,
-        foreign_uid: Option<u32>,
+        other_uid: Option<u32>,
     ) -> Result<PluginId, SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let config = String::new();
         let connection =
-            Connection { stream, record, config, process: None, on_end: None, foreign_uid };
+            Connection { stream, record, config, process: None, on_end: None, other_uid };
         let configured = self.core.configure(connection).await?;
         self.core.admit(configured).await
     }

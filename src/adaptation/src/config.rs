@@ -20,12 +20,12 @@ pub struct AdaptationConfig {
     pub disable_connections: bool,
     /// Time limit from the connection to `RegisterPlugin`.
     pub registration_timeout: Duration,
-    /// Time limit of each call to a plugin whose policy sets none.
+    /// Time limit of each call to a plugin whose policy sets no timeout.
     pub request_timeout: Duration,
     /// Time that a launched plugin has to exit after SIGTERM before it gets SIGKILL.
     pub stop_grace: Duration,
-    /// Pause before the first restart of a launched plugin whose policy sets none; each further
-    /// failure doubles it.
+    /// Pause before the first restart of a launched plugin whose policy sets no pause. Each further
+    /// failure doubles the pause.
     pub restart_backoff: Duration,
     /// Longest pause before a restart. A plugin that was active for this long restarts after the
     /// first pause again.
@@ -44,12 +44,12 @@ pub struct AdaptationConfig {
     pub runtime_name: String,
     /// Version of the runtime, sent to plugins.
     pub runtime_version: String,
-    /// Policies of plugins; a plugin without one gets [`PluginPolicy::default`].
+    /// Policies of plugins; a plugin that no policy matches gets [`PluginPolicy::default`].
     pub policies: Vec<PluginPolicy>,
     /// Configuration of the built-in validator; `None` disables it.
     pub default_validator: Option<DefaultValidatorConfig>,
-    /// Whether the start succeeds when a required plugin cannot be launched. The plugin is
-    /// restarted as others are.
+    /// Whether the start succeeds when a required plugin cannot be launched. The plugin is then
+    /// restarted like any other plugin.
     pub start_without_required: bool,
 }
 
@@ -87,7 +87,7 @@ impl AdaptationConfig {
         exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
     }
 
-    /// Whether a plugin of user `uid`, neither root nor the user of this process, may register
+    /// Whether user `uid`, who is neither root nor the user of this process, may register a plugin
     /// under this name.
     ///
     /// A name that a policy other than `*` matches is reserved for the users that the policy lists,
@@ -118,6 +118,7 @@ mod tests {
             consecutive_timeouts,
             ..PluginPolicy::default()
         };
+        // The numbers tell the policies apart. "1-b" matches no plugin: an index has two digits.
         let config = AdaptationConfig {
             policies: vec![
                 policy("*", 6),

@@ -94,7 +94,7 @@ impl Core {
         handle
     }
 
-    /// Waits until all tasks have ended, including those that they spawn.
+    /// Waits until all tasks have ended, including tasks that are spawned meanwhile.
     pub(crate) async fn join_tasks(&self) {
         loop {
             let tasks =

@@ -21,7 +21,7 @@ pub enum AdaptError {
     Refused {
         /// Plugin that failed the request.
         plugin: PluginId,
-        /// Event that it failed.
+        /// Event that the plugin failed.
         event: Event,
         /// Id of the container or pod.
         subject: String,
@@ -30,23 +30,23 @@ pub enum AdaptError {
         /// Message of the plugin.
         message: String,
     },
-    /// The plugin did not reply, and its policy fails the request for that.
+    /// The plugin did not reply, and `on_failure` of its policy makes the request fail.
     #[error("plugin {plugin} could not handle {event:?} of {subject}: {source}")]
     Unavailable {
         /// Plugin that did not reply.
         plugin: PluginId,
-        /// Event that it did not handle.
+        /// Event that the plugin did not handle.
         event: Event,
         /// Id of the container or pod.
         subject: String,
         /// Timeout, closed connection or broken protocol.
         source: CallError,
     },
-    /// The validator did not reply, and its policy refuses the container for that.
+    /// The validator did not reply, and `validation_failure` of its policy refuses the container.
     #[error(
-        "plugin {plugin} could not handle {:?} of {container}: {source}; a validator without a \
-         verdict refuses whatever its on_failure is, unless its [[plugin]] has \
-         validation_failure = \"ignore\"",
+        "plugin {plugin} could not handle {:?} of {container}: {source}; the container is refused \
+         without the validator's verdict, unless the [[plugin]] of the validator has \
+         validation_failure = \"ignore\" (on_failure does not apply to verdicts)",
         Event::VALIDATE_CONTAINER_ADJUSTMENT
     )]
     NoVerdict {
@@ -102,7 +102,7 @@ pub enum AdaptError {
     /// A required plugin is not active.
     #[error("required plugin {plugin} is not active, so {container} cannot be created")]
     RequiredMissing {
-        /// Name in the policy that requires it.
+        /// Name in the policy that requires the plugin.
         plugin: String,
         /// Id of the container.
         container: String,
@@ -168,11 +168,11 @@ pub enum SessionError {
     Identity(#[from] InvalidPlugin),
     /// The plugin registered with a name that its user may not use.
     #[error(
-        "user {uid} may not register as {plugin}; to allow this, add {uid} to uids of its \
-         [[plugin]]"
+        "user {uid} may not register as {plugin}; to allow this, add {uid} to uids in the \
+         [[plugin]] that matches {plugin}"
     )]
     Name {
-        /// Name that it registered with.
+        /// Name that the plugin registered with.
         plugin: PluginId,
         /// User of the process that connected.
         uid: u32,

@@ -1,10 +1,10 @@
 //! NRI adaptation of a runtime: discovers and launches plugins, manages their sessions, and
 //! delivers events to all plugins in the same order.
 //!
-//! Start from [`Adaptation`]. It receives the requests of an engine as NRI messages, and a
-//! [`ContainerManager`] that records the containers. It calls the plugins, merges their replies
-//! (`nri-merge`), and passes the outcome to a commit function that the caller supplies with the
-//! request.
+//! Start from [`Adaptation`]. It is started with a [`ContainerManager`], which records the
+//! containers, and receives the requests of an engine as NRI messages. It calls the plugins, merges
+//! their replies (`nri-merge`), and passes the outcome to a commit function that the caller
+//! supplies with the request.
 //!
 //! This crate handles neither OCI configs nor cgroups, and keeps no records of containers.
 //!

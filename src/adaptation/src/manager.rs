@@ -21,7 +21,8 @@ pub trait ContainerManager: Send + Sync + 'static {
     /// Returns the current pods and containers, for a plugin that registers. Containers that are
     /// stopped or of unknown state are left out.
     ///
-    /// The adaptation calls this with the commit's permit: no commit runs at the same time.
+    /// The adaptation holds the permit of the commit queue during this call, so that no commit runs
+    /// at the same time.
     async fn snapshot(&self) -> Snapshot;
 
     /// Performs updates and evictions that a plugin requests outside of events: in its reply to

@@ -22,8 +22,8 @@ impl EventMask {
     /// Parses the mask of a `ConfigureResponse`; 0 subscribes to all events.
     ///
     /// # Errors
-    /// If the mask has bits that are no event of this protocol version. Upstream NRI refuses such
-    /// masks, too.
+    /// The mask has bits that are no event of this protocol version. Upstream NRI also refuses such
+    /// masks.
     pub fn from_subscription(bits: i32) -> Result<Self, UnknownEvents> {
         let bits = bits as u32;
         match bits & !Self::ALL.0 {
@@ -89,6 +89,7 @@ impl std::fmt::Debug for EventMask {
 mod tests {
     use super::*;
 
+    /// This protocol version has 14 events, which are the bits 0 to 13.
     #[test]
     fn zero_subscribes_to_all_events_and_unknown_bits_are_refused() {
         assert_eq!(EventMask::from_subscription(0), Ok(EventMask::ALL));

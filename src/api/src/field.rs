@@ -9,7 +9,7 @@ pub enum FieldKind {
     Simple,
     /// One owner per key (`FieldOwners.compound`).
     Compound,
-    /// Contributions add up; there is no conflict.
+    /// No owner: the contributions of all plugins add up, without conflicts.
     Accumulated,
 }
 

@@ -1,4 +1,5 @@
-//! Types of the tables of fields by which packed messages become JSON. The tables are generated.
+//! Types of the tables of fields, by which packed messages are converted to and from JSON. The
+//! tables are generated.
 
 /// A field of a message.
 #[derive(Debug, Clone, Copy)]
@@ -6,19 +7,20 @@ pub(crate) struct Field {
     pub(crate) number: u32,
     /// Name in JSON.
     pub(crate) name: &'static str,
-    /// Name in the protocol, which JSON may have, too.
+    /// Name in the protocol, which is also accepted in JSON.
     pub(crate) original: &'static str,
     pub(crate) label: Label,
     pub(crate) kind: Kind,
 }
 
-/// How often a field has a value.
+/// Number of values of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Label {
     One,
     Repeated,
-    /// The kind is that of the values.
+    /// A map with text keys. [`Field::kind`] is the type of its values.
     MapOfString,
+    /// A map with integer keys.
     MapOfInt32,
 }
 
@@ -31,7 +33,7 @@ pub(crate) enum Kind {
     Int64,
     Uint32,
     Uint64,
-    /// Numbers and names.
+    /// An enum, with the numbers and names of its values.
     Enum(&'static [(i32, &'static str)]),
     Message(&'static [Field]),
 }

@@ -43,10 +43,10 @@ pub use resource_field::{
 /// Version of upstream NRI with this protocol, sent to plugins in `Configure`.
 pub const NRI_VERSION: &str = "v0.12.3";
 
-/// Environment of a hook for which a plugin or a CDI specification names none. Without one,
-/// runtimes run the hook with an environment that it does not expect: runc gives the variables of
-/// the container to `createContainer` hooks, which run as root on the host, so that an image can
-/// load code into them (`LD_PRELOAD`, CVE-2025-23266); others get the engine's variables.
+/// Environment of a hook for which a plugin or a CDI specification sets none. If a hook has no
+/// environment in `config.json`, runc gives `createContainer` hooks the variables of the container.
+/// These hooks run as root on the host, so an image could load code into them (`LD_PRELOAD`,
+/// CVE-2025-23266). Other hooks get the engine's variables.
 pub const HOOK_ENVIRONMENT: &str =
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

@@ -36,7 +36,7 @@ pub enum InvalidPlugin {
     FileName(String),
 }
 
-/// Shortens an invalid index or name for logs, since a plugin can send a text of any length.
+/// Cuts an invalid index or name to 64 characters for logs, since a plugin can send any text.
 fn shortened(text: &str) -> String {
     text.chars().take(64).collect()
 }
@@ -55,7 +55,7 @@ impl PluginIndex {
 }
 
 impl PluginName {
-    /// Length limit of a name in bytes: `NN-name` must be a valid file name.
+    /// Length limit of a name in bytes: a file name, here `NN-name`, has at most 255 bytes.
     pub const LONGEST: usize = 252;
 
     /// Parses a name.
@@ -139,10 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn names_have_a_length_limit() {
+    fn long_names_are_refused_and_shortened_in_errors() {
         let parse = |n: usize| PluginName::parse(&"x".repeat(n));
         assert!(parse(PluginName::LONGEST).is_ok());
-        assert_eq!(parse(PluginName::LONGEST + 1), Err(InvalidPlugin::LongName(253)));
+        let too_long = PluginName::LONGEST + 1;
+        assert_eq!(parse(too_long), Err(InvalidPlugin::LongName(too_long)));
         let error = PluginIndex::parse(&"1".repeat(1 << 20)).unwrap_err().to_string();
         assert!(error.len() < 200, "{}", error.len());
     }

@@ -1,6 +1,6 @@
 //! Removal markers: a key with a leading `-` removes that key.
 
-/// Returns the key without its marker, if `key` is a removal.
+/// Returns the key that `key` removes; `None` if `key` has no removal marker.
 ///
 /// A single `-` is an ordinary key, since no key follows the dash.
 pub fn removal_key(key: &str) -> Option<&str> {

@@ -233,7 +233,7 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
             get: |r| r.pids.as_ref().map(|pids| pids.limit),
             set: |r, v| r.pids.mut_or_insert_default().limit = v,
         })),
-    // Not alternatives: both files are written. Kernels before 5.7 lack the second.
+    // Not alternatives: both files are written. Kernels before 5.7 lack the second file.
     row!("hugepageLimits", Some(Field::HugepageLimits), File,
         ["hugetlb.{}.limit_in_bytes", "hugetlb.{}.rsvd.limit_in_bytes"],
         ["hugetlb.{}.max", "hugetlb.{}.rsvd.max"],
@@ -255,8 +255,8 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
         ["blkio.throttle.read_iops_device"], ["io.max"], Access::OciOnly),
     row!("blockIO"."throttleWriteIOPSDevice", BLOCKIO, File,
         ["blkio.throttle.write_iops_device"], ["io.max"], Access::OciOnly),
-    // No rule can be changed alone: the rules of the engine and of all plugins are one ordered
-    // list, which in cgroup v2 is an eBPF program that the runtime loads.
+    // A rule cannot be changed on its own: the rules of the engine and of all plugins are one
+    // ordered list, which in cgroup v2 is an eBPF program that the runtime loads.
     row!("devices", None, Never, ["devices.list"], [],
         Access::Entries(|r| !r.devices.is_empty())),
     row!("unified", Some(Field::CgroupsUnified), Runtime, [], ["{}"],

@@ -1,5 +1,5 @@
-//! The committed protocol code equals what `proto/nri.proto` generates.
-//! `NRI_REGENERATE=1 cargo test -p nri-api --test generated` regenerates it.
+//! Checks that the committed protocol code equals the code that `proto/nri.proto` generates.
+//! `NRI_REGENERATE=1 cargo test -p nri-api --test generated` regenerates the code.
 
 use std::{fs, path::Path};
 

@@ -1,6 +1,6 @@
-//! The committed tables of fields equal what the messages have.
-//! `NRI_REGENERATE=1 cargo test -p nri-api --test packed_fields` regenerates them, after the
-//! messages.
+//! Checks that the committed tables of fields match the messages.
+//! `NRI_REGENERATE=1 cargo test -p nri-api --test packed_fields` regenerates the tables. Regenerate
+//! the messages (test `generated`) first.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -13,10 +13,11 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 const FILE: &str = "src/generated/fields.rs";
 
-/// The definitions of tables by their names.
+/// The definitions of the tables, by the names of their constants.
 #[derive(Default)]
 struct Tables(BTreeMap<String, String>);
 
+/// Returns the name of the constant for a message or an enum: `PodSandbox` gives `POD_SANDBOX`.
 fn constant(name: &str) -> String {
     let mut constant = String::new();
     for (n, c) in name.char_indices() {
@@ -35,6 +36,7 @@ impl Tables {
         if self.0.contains_key(&name) {
             return name;
         }
+        // Inserted first, so that a message that contains itself does not recurse without end.
         self.0.insert(name.clone(), String::new());
         let mut fields: Vec<_> = message.fields().collect();
         fields.sort_by_key(|field| field.number());

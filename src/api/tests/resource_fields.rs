@@ -8,7 +8,7 @@ use protobuf::reflect::{ReflectValueBox, RuntimeFieldType, RuntimeType};
 use protobuf::{Enum, MessageDyn};
 use std::collections::BTreeSet;
 
-/// Messages that group fields; all others are values of one field.
+/// Messages that group several fields; each other message is the value of one field.
 const GROUPS: [&str; 3] = ["LinuxMemory", "LinuxCPU", "LinuxPids"];
 
 /// Returns, for each field of the protocol, its path and a message that sets only this field.
@@ -105,6 +105,7 @@ fn every_resource_field_except_device_rules_has_its_own_owner() {
         let is_single = !matches!(field.access, nri_api::Access::Entries(_));
         assert_eq!(field_kind(owner) == Some(FieldKind::Simple), is_single, "{}", field.name);
     }
+    // The enum has the resource fields in one range.
     let resources = Field::MemLimit.value()..=Field::CgroupsUnified.value();
     let all = Field::VALUES.iter().map(Field::value).filter(|number| resources.contains(number));
     assert_eq!(owners, all.collect());

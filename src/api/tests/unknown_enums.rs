@@ -32,6 +32,7 @@ fn packed_and_unpacked_enum_lists_are_decoded() {
     let flags = |bytes: &[u8]| LinuxMemoryPolicy::parse_from_bytes(bytes).unwrap().flags;
     let expected: Vec<EnumOrUnknown<MpolFlag>> =
         vec![EnumOrUnknown::from_i32(1), EnumOrUnknown::from_i32(2)];
+    // Field 3, packed (wire type 2) and unpacked (wire type 0).
     assert_eq!(flags(&[0x1a, 2, 1, 2]), expected);
     assert_eq!(flags(&[0x18, 1, 0x18, 2]), expected);
 }

@@ -86,8 +86,8 @@ impl CgroupDirs {
 }
 
 /// Path of a container's cgroup below the root of each hierarchy, from `linux.cgroupsPath`; `None`
-/// if that is empty or relative, since the runtime's own cgroup then decides. `systemd`: whether
-/// the runtime was called with `--systemd-cgroup`.
+/// if `cgroups_path` is empty or relative, since the container's cgroup then depends on the cgroup
+/// of the runtime. `systemd`: whether the runtime was called with `--systemd-cgroup`.
 pub fn configured_path(cgroups_path: &str, systemd: bool) -> Option<PathBuf> {
     if systemd {
         return scope_path(cgroups_path);

@@ -50,8 +50,7 @@ impl EffectiveValue {
         Self::OneOf(vec![text.to_string()])
     }
 
-    /// Whether the content of the file shows the value. `page`: size of a memory page in
-    /// bytes.
+    /// Whether the content of the file shows the value. `page`: size of a memory page in bytes.
     pub fn matches(&self, content: &str, page: u64) -> bool {
         let content = content.trim();
         match self {

@@ -2,16 +2,16 @@
 //! hold its resources.
 //!
 //! The crate does no I/O: it takes the texts of kernel files, and returns what to write and what to
-//! read back. Names and files of resource fields are those of [`nri_api::RESOURCE_FIELDS`].
+//! read back. Names and files of resource fields come from [`nri_api::RESOURCE_FIELDS`].
 //! Start from [`Hierarchy`], then [`CgroupDirs::of_process`] or [`CgroupDirs::of_path`], then
 //! [`plan`].
 //!
 //! youki's `libcgroups` writes the same files, but is not used. Its managers apply resources as a
 //! runtime does: all controllers in turn, up to the first error. They read back only the limits of
-//! memory and pids (in `stats`). `nrid` must prove after the runtime's write that each
-//! file shows the requested value, in any notation of the kernel (whole pages, `max`, lists of
-//! ranges, either conversion of shares to weights), write only what differs, and name the fields
-//! that the host has no file for before anything is written. In `libcgroups` the controllers and
+//! memory and pids (in `stats`). `nrid` must prove after the runtime's write that each file shows
+//! the requested value, in any notation of the kernel (whole pages, `max`, lists of ranges, either
+//! conversion of shares to weights). It must write only what differs, and before the first write
+//! it must name the fields for which the host has no file. In `libcgroups` the controllers and
 //! their conversions are private, and a manager gets the path of the cgroup from its creator,
 //! whereas `nrid` reads the path from `/proc/PID/cgroup`.
 

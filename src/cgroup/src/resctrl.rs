@@ -1,4 +1,5 @@
-//! RDT: a class is a directory of resctrl, whose file `tasks` lists the threads of the class.
+//! Writes to resctrl that move threads to an RDT class. A class is a directory of resctrl; its file
+//! `tasks` lists the threads of the class.
 
 use crate::{effective::EffectiveValue, write::CgroupWrite};
 use nri_api::{ResourceField, resource_field};

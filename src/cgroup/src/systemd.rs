@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// Path of the scope (or slice) below the root of each hierarchy; `None` if `cgroups_path` is not
 /// of the form `slice:prefix:name`, or if the unit name has a slash, which systemd refuses. An
-/// empty slice means `system.slice`, as in runtimes that are not rootless.
+/// empty slice means `system.slice`, as for runtimes that run as root.
 pub fn scope_path(cgroups_path: &str) -> Option<PathBuf> {
     let parts: Vec<_> = cgroups_path.split(':').collect();
     let [slice, prefix, name] = parts.as_slice() else { return None };

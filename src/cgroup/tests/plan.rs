@@ -58,6 +58,7 @@ fn check(resources: Value, v1: &[&str], v2: &[&str]) {
 
 #[test]
 fn cpu_resources_are_planned() {
+    // Runtimes convert 512 shares to the weight 59 or 20 (see `controllers/weight.rs`).
     check(
         json!({"cpu": {"shares": 512, "quota": 20000, "period": 50000, "burst": 0, "idle": 0}}),
         &[
@@ -151,7 +152,7 @@ fn memory_resources_are_planned() {
 
 #[test]
 fn pids_and_hugepage_limits_are_planned() {
-    // In this layout no hierarchy of cgroup v1 has hugetlb.
+    // `V1` has no hierarchy for hugetlb.
     check(
         json!({"pids": {"limit": -1}, "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304},
             {"pageSize": "../x", "limit": 1}]}),
@@ -167,7 +168,8 @@ fn pids_and_hugepage_limits_are_planned() {
             "hugepageLimits.../x unsupported",
         ],
     );
-    // In this hybrid layout only cgroup v2 has hugetlb.
+    // In this hybrid layout only cgroup v2 has hugetlb. The limit of 3 MiB is not a multiple of the
+    // page size, so the kernel may round it down to 2 MiB.
     let hybrid = [V1, V2].concat();
     let resources =
         json!({"hugepageLimits": [{"pageSize": "2MB", "limit": 3145728}], "pids": {"limit": 9}});
@@ -249,7 +251,7 @@ fn unified_and_device_resources_are_planned() {
 }
 
 #[test]
-fn nulls_zeros_and_wrong_types_write_nothing() {
+fn nulls_zeros_and_wrong_types_plan_no_write() {
     let resources = json!({
         "cpu": {"shares": 0, "quota": null, "cpus": "", "mems": null}, "memory": {"limit": 0,
             "swap": null},

@@ -1,8 +1,8 @@
 //! Reads the keys that are used even from an invalid file: the runtime and the state directory.
 //!
-//! While the file is invalid, containers must still be killed and deleted. Only the runtime that
-//! created a container knows it. So this parser ignores errors in other keys, and skips text that
-//! it cannot parse.
+//! While the file is invalid, containers must still be killed and deleted, and only the runtime
+//! that created a container can do that. So this parser ignores errors in other keys, and skips
+//! text that it cannot parse.
 
 use crate::model::{Config, NamedRuntime, RuntimeSettings};
 use std::path::PathBuf;

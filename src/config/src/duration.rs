@@ -89,6 +89,7 @@ mod tests {
             ("2", 2000),
             ("0", 0),
             ("1h", 3_600_000),
+            // 1.5 ms, truncated by `as_millis`.
             ("1500us", 1),
         ] {
             assert_eq!(parse_duration(text).map(|d| d.as_millis()), Ok(millis), "{text}");

@@ -1,7 +1,7 @@
 //! `[log] level`: a level, or a list of levels for parts of `nrid` (tracing calls them targets).
 //!
-//! An unknown level must be an error here: tracing takes any other word as the name of a target,
-//! and then logs nothing but that target.
+//! An unknown level must be an error here: tracing would take the word as the name of a target, and
+//! log the events of that target only.
 
 use serde::{
     Deserializer,

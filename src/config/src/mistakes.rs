@@ -5,7 +5,8 @@
 use crate::{ConfigError, log_level, model::Config, paths};
 use std::ops::Range;
 
-/// Maximum number of mistakes: the text is parsed again after each one.
+/// Maximum number of mistakes, since the text is parsed again after each mistake. A real file has a
+/// few.
 const MAX_MISTAKES: usize = 16;
 
 impl Config {
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_remain() {
+    fn other_errors_and_too_many_mistakes_are_refused() {
         for text in ["[log]\nlevel = 'loud'\ncolour = 1\n", "state_dir = ''\n", "log.level = 3\n"] {
             let error = Config::parse_with_mistakes(text).unwrap_err();
             assert!(!error.message.contains("a start"), "{error}");

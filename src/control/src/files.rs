@@ -4,7 +4,7 @@
 pub const CONTROL_SOCKET: &str = "control.sock";
 /// Lock that a process holds while it starts `nrid`.
 pub const START_LOCK: &str = "start.lock";
-/// Directory of the records of containers, one file per container; empty if no container is known.
+/// Directory of the records of containers, one file per container that `nrid` knows.
 pub const RECORDS_DIR: &str = "containers";
 /// Lock that `nrid` holds while it runs.
 pub const LIFE_LOCK: &str = "nrid.lock";

@@ -20,7 +20,8 @@ use std::{
 /// Size limit of a payload in bytes: enough for an environment and the file of
 /// `update --resources`.
 pub const MAX_FRAME: usize = 16 << 20;
-/// Limit of descriptors of a frame. No message has more than one, the bundle directory.
+/// Limit of descriptors of a frame: more than messages need, since they have at most one, the
+/// descriptor of the bundle directory.
 pub const MAX_FDS: usize = 8;
 
 /// Error of a frame that could not be sent or received.
@@ -153,7 +154,8 @@ mod tests {
     fn payload_and_descriptors_arrive() {
         let (a, b) = UnixStream::pair().unwrap();
         let file = tempfile::tempfile().unwrap();
-        (&file).write_all(b"through").unwrap();
+        (&file).write_all(b"content").unwrap();
+        // Larger than the buffer of a socket, so that it arrives in parts.
         let big = vec![7u8; 3 << 20];
         let sender = std::thread::spawn(move || {
             send(&a, b"one", &[file.as_fd(), file.as_fd()]).unwrap();
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!((payload.as_slice(), fds.len()), (&b"one"[..], 2));
         let mut buffer = [0; 7];
         rustix::io::pread(&fds[1], &mut buffer, 0).unwrap();
-        assert_eq!(&buffer, b"through");
+        assert_eq!(&buffer, b"content");
         assert_eq!(receive(&b).unwrap().0.len(), 3 << 20);
         assert_eq!(receive(&b).unwrap().0.len(), 0);
         sender.join().unwrap();
@@ -177,6 +179,7 @@ mod tests {
         (&a).write_all(&u32::MAX.to_be_bytes()).unwrap();
         assert!(matches!(receive(&b), Err(FrameError::TooLarge(_))));
         let (a, b) = UnixStream::pair().unwrap();
+        // The length announces nine bytes, but two follow.
         (&a).write_all(&[0, 0, 0, 9, 1, 2]).unwrap();
         drop(a);
         assert!(matches!(receive(&b), Err(FrameError::Closed)));

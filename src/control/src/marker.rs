@@ -1,7 +1,7 @@
-//! The exec marker: a file with plugins' changes of a container's process, which `nrid` writes for
-//! the wrapper's `exec`.
+//! The exec marker: a file that `nrid` writes for the wrapper's `exec`, with the changes that
+//! plugins made to the process of a container.
 //!
-//! The wrapper reads the file and does not connect to `nrid`: `exec` carries no event, and most
+//! The wrapper reads the file and does not connect to `nrid`: NRI has no event for `exec`, and most
 //! containers have no such file.
 
 use crate::text::OsText;
@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Directory of the files in the state directory.
+/// Directory of the markers in the state directory.
 pub use nri_passthrough::names::EXEC_DIR;
 
-/// Length limit of a file name without `.json`. File names have at most 255 bytes, and so may ids.
+/// Length limit of a file name without `.json`. A file name has at most 255 bytes, but an id alone
+/// may have as many.
 const MAX_NAME: usize = 255 - ".json".len();
 
 /// All containers with one id, which may exist in several runtime roots.
@@ -81,6 +82,7 @@ impl ExecChanges {
 /// no runtime allows in ids, and a digest (FNV-1a). Collisions give no advantage: a user who
 /// chooses ids could change the markers directly.
 fn shortened_name(id: &str) -> String {
+    // A prefix of at most 200 bytes leaves room for the digest.
     let cut = (0..=200).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
     let digest = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -103,6 +105,7 @@ mod tests {
         names.push(name(&format!("{}y", "x".repeat(254))));
         names.push(name(&"ä".repeat(127)));
         assert!(names.iter().all(|n| n.len() <= 255), "{names:?}");
+        // The id of 250 bytes is the longest that is a file name: `.json` makes it 255 bytes.
         assert_eq!(names[2], format!("{}.json", "x".repeat(250)));
         let different: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(different.len(), names.len());

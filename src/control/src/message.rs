@@ -98,7 +98,7 @@ pub enum Reply {
     },
 }
 
-/// The verbs that carry events.
+/// The verbs for which the wrapper calls `nrid`, since plugins get events for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {

@@ -142,7 +142,8 @@ pub(crate) fn stop(nrid: &NridLocation) -> Result<(), CtlError> {
     if client.wait_closed() { Ok(()) } else { Err(CtlError::NotStopped) }
 }
 
-/// Replaces the running `nrid` by the installed one, and prints the version of the installed one.
+/// Replaces the running `nrid` by the installed one, and prints the version and pid that it then
+/// reports.
 pub(crate) fn restart(nrid: &NridLocation) -> Result<(), CtlError> {
     let client = match connect(nrid) {
         Ok(Some(client)) => client,

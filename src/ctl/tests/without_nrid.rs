@@ -62,9 +62,9 @@ fn doctor_reports_values_that_a_start_corrects() {
 
 /// A process that holds the lock of the state directory, like an nrid whose sockets were removed.
 /// Killed when it is dropped.
-struct Holder(Child);
+struct LockHolder(Child);
 
-impl Holder {
+impl LockHolder {
     fn new(dir: &Path) -> Self {
         fs::create_dir(dir.join("s")).unwrap();
         let lock = dir.join("s/nrid.lock");
@@ -82,7 +82,7 @@ impl Holder {
     }
 }
 
-impl Drop for Holder {
+impl Drop for LockHolder {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -93,7 +93,7 @@ impl Drop for Holder {
 fn an_nrid_that_does_not_listen_is_found_by_its_lock() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.toml"), "").unwrap();
-    let mut holder = Holder::new(dir.path());
+    let mut holder = LockHolder::new(dir.path());
     let name = format!("nrid (pid {})", holder.0.id());
     for command in ["status", "reload", "verify"] {
         let output = nrictl(dir.path(), command);
@@ -107,7 +107,7 @@ fn an_nrid_that_does_not_listen_is_found_by_its_lock() {
     assert!(output.status.success(), "{stderr}");
     assert!(stderr.contains(&name) && stderr.contains("SIGTERM"), "{stderr}");
     assert!(holder.0.try_wait().unwrap().is_some(), "stop succeeded, but the process still runs");
-    // Nothing is left to stop.
+    // `stop` also succeeds if no nrid runs.
     assert!(nrictl(dir.path(), "stop").status.success());
 }
 

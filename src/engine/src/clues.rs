@@ -32,12 +32,12 @@ pub struct Clues<'a> {
 }
 
 impl<'a> Clues<'a> {
-    /// Value of an annotation, unless it is empty.
+    /// Returns the value of an annotation, unless it is empty.
     pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
         self.annotations.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Annotations whose keys satisfy `predicate`.
+    /// Returns the annotations whose keys satisfy `predicate`.
     pub(crate) fn annotations_if(&self, predicate: impl Fn(&str) -> bool) -> Map {
         self.annotations
             .iter()

@@ -15,7 +15,7 @@ pub(crate) const NERDCTL_NAME: &str = "nerdctl/name";
 
 /// containerd's namespace of CRI containers.
 const CRI_NAMESPACE: &str = "k8s.io";
-/// API socket, unless the runtime's environment or the bundle's path leads to another socket.
+/// Default API socket, used if neither the runtime's environment nor the bundle's path names one.
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// Metadata of a container (`Containers.Get`).
@@ -67,9 +67,9 @@ struct Names {
     namespace: Option<String>,
 }
 
-/// Recognizes a container of CRI. Containers in the namespace of another client are excluded: their
-/// users choose annotations (and with `ctr` also ids), and could make an ordinary container look
-/// like a sandbox.
+/// Recognizes a container of CRI. Containers in the namespace of another client are excluded: users
+/// of other clients choose annotations (and with `ctr` also ids), and could make an ordinary
+/// container look like a sandbox.
 pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
     if task(clues).is_some_and(|(_, namespace)| namespace != CRI_NAMESPACE) {
         return None;
@@ -87,7 +87,7 @@ pub(crate) fn identify_task(clues: &Clues<'_>) -> Option<Identity> {
     Some(identity)
 }
 
-/// State directory and namespace of a bundle that a shim created.
+/// Returns state directory and namespace, if a shim of containerd created the bundle.
 fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
     match paths::components(clues.bundle)?.as_slice() {
         [state @ .., plugin, namespace, id]
@@ -99,7 +99,7 @@ fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
     }
 }
 
-/// API socket and namespace, if containerd called the runtime. `namespace` is the default.
+/// Returns API socket and namespace, if containerd called the runtime. `namespace` is the default.
 pub(crate) fn source(clues: &Clues<'_>, namespace: &str) -> Option<Source> {
     let variable =
         |key: &str| clues.environment.get(key).map(String::as_str).filter(|v| !v.is_empty());
@@ -180,8 +180,8 @@ pub fn complete(
     Ok(())
 }
 
-/// Adds labels and image to a container of a client other than CRI. If the labels have a name of
-/// nerdctl, which the annotations lacked, the container becomes a container of nerdctl.
+/// Adds labels and image to a container of a client other than CRI. The container is then
+/// recognized as nerdctl's if only the labels have nerdctl's name, and not the annotations.
 fn complete_alone(identity: &mut Identity, own: &Metadata) {
     identity.labels.clone_from(&own.labels);
     identity.image.clone_from(&own.image);

@@ -6,8 +6,8 @@ use crate::{Clues, EngineKind, Identity, Map, Pod, Role, cgroup};
 /// Prefix of the annotation keys.
 pub(crate) const PREFIX: &str = "io.kubernetes.cri.";
 
-/// Reads an identity from the annotations. The sandbox id of a sandbox is its container id;
-/// `sandbox_id` supplies it if the annotation is missing.
+/// Reads an identity from the annotations. `sandbox_id` supplies the sandbox id if its annotation
+/// is missing. The sandbox id of a sandbox is its container id.
 pub(crate) fn identify(
     engine: EngineKind,
     clues: &Clues<'_>,

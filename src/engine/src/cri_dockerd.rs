@@ -24,6 +24,7 @@ pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
         (Some("container"), Some(sandbox)) if sandbox != id => (Role::Member, sandbox),
         _ => return false,
     };
+    // cri-dockerd adds these labels itself, and does not report them through CRI.
     let is_own = |key: &str| {
         [TYPE, SANDBOX_ID, LOG_PATH].contains(&key)
             || (role == Role::Sandbox && key == kubernetes::CONTAINER_NAME)

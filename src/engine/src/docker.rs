@@ -56,7 +56,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     Some(identity)
 }
 
-/// Directories `containers/<id>` of the mounted files.
+/// Returns the directories `containers/<id>` of the mounted files.
 fn dirs_of_mounts(clues: &Clues<'_>) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for mount in clues.mounts {
@@ -72,7 +72,7 @@ fn dirs_of_mounts(clues: &Clues<'_>) -> Vec<PathBuf> {
     dirs
 }
 
-/// Directory `containers/<id>`, derived from the path of the root file system:
+/// Derives the directory `containers/<id>` from the path of the root file system:
 /// `<data-root>/overlay2/<x>/merged`, `<data-root>/rootfs/<snapshotter>/<id>`, and so on.
 fn dir_from_root(clues: &Clues<'_>) -> Option<PathBuf> {
     match paths::components(clues.root)?.as_slice() {

@@ -77,9 +77,8 @@ pub struct Pod {
     /// Id of the sandbox container, if the pod has one and it is known.
     ///
     /// The value equals `id`, except under Podman, where pods have ids of their own. If the id of
-    /// the infra container is the only trace of a member's pod, both `id` and `sandbox` of the
-    /// member are the infra container's id, and the member belongs to that container's pod if the
-    /// container exists.
+    /// the infra container is the only trace of a member's pod, it is the value of both `id` and
+    /// `sandbox`. The member then belongs to the pod of that container, if the container exists.
     pub sandbox: String,
     /// Name of the pod.
     pub name: String,
@@ -106,7 +105,7 @@ pub struct Identity {
     pub role: Role,
     /// The pod.
     pub pod: Pod,
-    /// Name of the container; its id until the name was read from the engine.
+    /// Name of the container, or its id before the name was read from the engine.
     pub name: String,
     /// Labels of the container.
     pub labels: Map,

@@ -1,7 +1,7 @@
 //! Recognizes iSulad by the bundle, `<graph>/engines/<runtime>/<id>`, or systemd's cgroup,
-//! `<slice>:isulad:<id>`. iSulad's CRI writes containerd's annotations, but the sandbox id only on
-//! containers, not on the sandbox. If a container was not created through CRI, its OCI config has
-//! neither names nor labels. Sources: iSulad, `src/daemon/config/isulad_config.c`,
+//! `<slice>:isulad:<id>`. iSulad's CRI writes containerd's annotations, but a sandbox does not have
+//! the annotation with the sandbox id. If a container was not created through CRI, its OCI config
+//! has neither names nor labels. Sources: iSulad, `src/daemon/config/isulad_config.c`,
 //! `src/daemon/entry/cri/`, `src/daemon/modules/spec/specs.c`.
 
 use crate::{Clues, EngineKind, Identity, Role, cgroup::CgroupsPath, cri, paths};

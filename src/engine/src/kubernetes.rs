@@ -1,6 +1,7 @@
 //! Parses names of kubelet's containers: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`.
-//! Names of CRI-O's sandboxes lack `<container>`. Names of Kubernetes objects have no underscore.
-//! Sources: cri-dockerd, `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
+//! Names of CRI-O's sandboxes lack `<container>`. The names of Kubernetes objects have no
+//! underscore, so underscores separate the parts. Sources: cri-dockerd, `core/naming.go`; CRI-O,
+//! `internal/lib/sandbox/builder.go`.
 
 use crate::{Map, Pod};
 
@@ -13,7 +14,7 @@ pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 /// Container part of the name of a sandbox container.
 pub(crate) const SANDBOX: &str = "POD";
 
-/// Parts of a container name of kubelet.
+/// Parts of the name that kubelet gives a container.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names<'a> {
     pub(crate) container: &'a str,
@@ -22,8 +23,8 @@ pub(crate) struct Names<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// Parses the name of a container. cri-dockerd appends a random suffix if the name is in use; the
-/// suffix is accepted.
+/// Parses the name of a container, with or without the random suffix that cri-dockerd appends if
+/// the name is in use.
 pub(crate) fn of_container(name: &str) -> Option<Names<'_>> {
     match name.split('_').collect::<Vec<_>>().as_slice() {
         &["k8s", container, pod, namespace, uid, _]

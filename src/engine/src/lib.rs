@@ -1,5 +1,5 @@
-//! Recognizes the engine that wrote a bundle, the container's pod, and their names; one file per
-//! engine.
+//! Recognizes the engine that wrote a bundle, the container's pod, and the names of both container
+//! and pod; one file per engine.
 //!
 //! The crate does no I/O: [`identify`] decides by the OCI config and the arguments and environment
 //! of the runtime. Unknown names stay empty; recognition cannot fail, since a missing name must not

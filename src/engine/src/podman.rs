@@ -20,8 +20,8 @@
 //! containers stay in one pod.
 //!
 //! **A pod's id** is taken from the cgroup. If the cgroup has no id, a member's pod id is the
-//! annotation, and the infra container's pod id is its own container id. These are equal, since the
-//! annotation is the id of the infra container. One case remains: the infra container is in the
+//! annotation, and the infra container's pod id is its own container id. Both ids are equal, since
+//! the annotation is the id of the infra container. One case remains: the infra container is in the
 //! pod's cgroup, and a member is not. Then [`Pod::sandbox`](crate::Pod::sandbox) of the member is
 //! the id of the infra container, and the member belongs to the pod of that container.
 //!
@@ -104,7 +104,7 @@ fn is_own(key: &str) -> bool {
     OWN.iter().any(|own| key.starts_with(own))
 }
 
-/// A cgroup that Podman named.
+/// A cgroup with a name in Podman's form; `pod` is the id of the pod in the name.
 struct Cgroup<'a> {
     pod: Option<&'a str>,
 }
@@ -138,8 +138,8 @@ fn is_infra_name(name: &str) -> bool {
 
 /// Returns the lists of the store that contains the bundle,
 /// `<graph root>/<driver>-containers/<id>/userdata`. The volatile list has the containers that are
-/// removed when they exit (`--rm`). A transient store has its volatile list below the run root,
-/// which is derived from the sources of mounts.
+/// removed when they exit (`--rm`), and comes first for such a container. A transient store has its
+/// volatile list below the run root, which is derived from the sources of mounts.
 fn source(clues: &Clues<'_>) -> Option<Source> {
     let graph = containers_dir(&clues.bundle.join("config.json"), clues.id)?;
     let mut dirs = vec![graph.clone()];
@@ -168,7 +168,7 @@ fn containers_dir(file: &Path, id: &str) -> Option<PathBuf> {
 /// The container becomes a member of the pod, which may have no sandbox container. If the pod has
 /// another sandbox container (`has_other_sandbox`), the container gets a synthetic pod.
 ///
-/// `annotations`: annotations of the container's OCI config.
+/// `annotations` are those of the container's OCI config.
 pub fn reject_infra(identity: &mut Identity, id: &str, annotations: &Map, has_other_sandbox: bool) {
     identity.pod.sandbox = String::new();
     if !has_other_sandbox {

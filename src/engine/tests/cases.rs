@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Case, cases, shown};
+use common::{Case, cases, to_json};
 use nri_engine::{Role, Source};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -21,8 +21,10 @@ fn every_case_has_its_recorded_identity() {
     for case in cases() {
         let (identity, completed) = (case.identity(), case.completed());
         engines.insert(identity.engine.name());
-        let seen =
-            [("identity", Some(shown(&identity))), ("completed", completed.as_ref().map(shown))];
+        let seen = [
+            ("identity", Some(to_json(&identity))),
+            ("completed", completed.as_ref().map(to_json)),
+        ];
         if std::env::var_os("NRI_REGENERATE").is_some() {
             case.write(&seen);
             continue;
@@ -87,7 +89,8 @@ fn an_unproven_infra_container_is_an_ordinary_container() {
     }
 }
 
-/// A root file system is below the layer directory, unless the user supplies it (`--rootfs`).
+/// The layer directory shows whether a root file system comes from an image: a root file system
+/// that the user supplies (`--rootfs`) is elsewhere.
 #[test]
 fn podmans_layer_directory_is_derived_from_the_bundle() {
     let layers = |bundle: &str| nri_engine::podman::layers(std::path::Path::new(bundle));
@@ -102,7 +105,7 @@ fn podmans_layer_directory_is_derived_from_the_bundle() {
     }
 }
 
-/// Compares the containers of one Podman pod; each pair has the infra container first.
+/// Each pair is an infra container and a member of the same Podman pod.
 #[test]
 fn infra_containers_and_members_agree_on_the_pod() {
     for (infra, member) in [
@@ -141,7 +144,8 @@ fn infra_containers_and_members_agree_on_the_pod() {
     }
 }
 
-/// `nrid` opens these paths as root, so users must not be able to redirect them.
+/// `nrid` opens these paths as root, so users must not be able to redirect them. In the samples,
+/// users try to redirect them to `/evil`.
 #[test]
 fn sources_lie_in_the_directories_of_the_engine() {
     for case in cases() {
@@ -183,7 +187,7 @@ fn sources_lie_in_the_directories_of_the_engine() {
 
 /// Users of Docker can choose names and labels.
 #[test]
-fn labels_of_cri_dockerd_are_ignored_if_it_does_not_run() {
+fn labels_of_cri_dockerd_are_ignored_unless_cri_dockerd_runs() {
     let case = Case::named("cri-dockerd-sandbox");
     let (mut identity, file) = (case.identity(), case.value["docker"]["config.v2"].to_string());
     nri_engine::docker::complete(&mut identity, case.id(), file.as_bytes(), None, false).unwrap();

@@ -1,4 +1,4 @@
-//! Whether the NRI of a running containerd is on.
+//! State of the NRI of a running containerd: on or off.
 //!
 //! containerd's API does not tell: it lists the NRI plugin as loaded whether NRI is on or off (seen
 //! with 1.7 and 2.1). So NRI counts as on if containerd listens on the NRI socket, or if

@@ -52,8 +52,8 @@ pub fn running_engines() -> Vec<RunningEngine> {
 }
 
 /// Returns the process id of an engine whose own NRI launches the plugins in `plugin_path` in place
-/// of `nrid`. It is never dockerd: `nrid` adapts Docker's containers even while Docker's NRI is on,
-/// so `nrid` needs these plugins.
+/// of `nrid`. Docker does not count: `nrid` adapts Docker's containers even while Docker's NRI is
+/// on, so `nrid` launches these plugins as well.
 pub fn launcher_of(plugin_path: &Path) -> Option<i32> {
     let launches = |nri| match nri {
         NriState::On { plugin_path: Some(path), .. } => path == plugin_path,
@@ -88,8 +88,9 @@ fn nri_of_containerd(pid: i32) -> NriState {
     if on { NriState::On { socket, plugin_path: Some(config.plugin_path) } } else { NriState::Off }
 }
 
-/// Returns the state of NRI in a dockerd: on if its configuration enables it, or if it listens on a
-/// default socket of NRI, since the configuration may have changed since it was loaded.
+/// Returns the state of NRI in a dockerd: on if its configuration enables NRI. NRI is also on if
+/// dockerd listens on a default socket of NRI: the configuration may have changed after dockerd
+/// read it.
 fn nri_of_docker(pid: i32) -> NriState {
     let options = NriOptions::of(pid);
     let socket = if options.enable {

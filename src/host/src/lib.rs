@@ -1,8 +1,8 @@
 //! The host: listeners of sockets, holders of locks, engines and their own NRI, mount tables,
 //! digests of files.
 //!
-//! With these `nrid` decides whether an engine's own NRI handles the engine's containers, and
-//! `nrictl` reports the decision. Each call reads the host again, and blocks meanwhile.
+//! From these `nrid` decides whether an engine's own NRI handles the engine's containers, and
+//! `nrictl` reports the decision. Each call reads the current state of the host, and may block.
 
 #![forbid(unsafe_code)]
 

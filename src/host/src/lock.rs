@@ -11,9 +11,11 @@ use std::{
     path::Path,
 };
 
-/// Returns the id of the process that holds the lock of a file, also if the file was removed. If
-/// the holder can only be found by its descriptors, it must have this name (`comm`), and only root
-/// finds it: the kernel hides the descriptors of processes that disable core dumps.
+/// Returns the id of the process that holds the lock of a file, also if the file was removed.
+///
+/// If `/proc/locks` does not lead to the holder, the descriptors of all processes called `name`
+/// (`comm`) are searched. Only root can do that for processes that disable core dumps, since the
+/// kernel hides their descriptors from other users.
 pub fn lock_holder(file: &Path, name: &str) -> Option<i32> {
     holder_by_inode(file).or_else(|| holder_by_descriptor(file, name))
 }

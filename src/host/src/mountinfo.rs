@@ -13,7 +13,7 @@ pub struct MountInfo {
     pub id: u64,
     /// Device of the file system, as `major:minor`.
     pub device: String,
-    /// Directory of the file system that is mounted.
+    /// Directory in the file system that appears at the mount point.
     pub root: PathBuf,
     /// Mount point.
     pub point: PathBuf,

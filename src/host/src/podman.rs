@@ -2,8 +2,9 @@
 //!
 //! Plugins do not adjust sandboxes, so a user must not be able to make another container look like
 //! a sandbox. `--cgroup-parent`, `--name` and annotations can give any container the OCI config of
-//! an infra container. The program is proof: an infra container runs `catatonit -P`, with the same
-//! bytes as the host's catatonit, or the image of `infra_image` in `containers.conf`.
+//! an infra container. The program is proof: an infra container runs either `catatonit -P`, with
+//! the same bytes as the host's catatonit, or a program of the image that `infra_image` in
+//! `containers.conf` names.
 //!
 //! Podman up to 5.5 copies the program into an image that it builds, `localhost/podman-pause`;
 //! newer versions mount the host's program into an empty root file system. That mount counts as the
@@ -12,8 +13,8 @@
 //!
 //! There is no other proof: libpod has a flag only in its database, an SQLite file (bbolt before
 //! 5.0) that is not parsed. conmon's command line, the bundle and the lists of containers/storage
-//! depend on name, cgroup and image only. So an infra container with another command or image is
-//! not recognized.
+//! depend only on name, cgroup and image, which a user can choose. So an infra container with
+//! another command or image is not recognized.
 //!
 //! Calls may block, since they read files of containers. Sources: podman,
 //! `libpod/runtime_pod_linux.go`, `libpod/container_internal_common.go`,
@@ -238,6 +239,7 @@ mod tests {
         symlink("/bin", fixture.path("rootfs/sbin")).unwrap();
         fs::copy(fixture.path("copy"), fixture.path("rootfs/bin/pause")).unwrap();
         let pause = ["/bin/pause", "-P"];
+        // `/bi` and `/binary` do not cover `/bin`.
         assert!(fixture.is_infra(&["/sbin/pause", "-P"], &["/data", "/bi", "/binary"]));
         for mount in [
             "//catatonit/",
@@ -290,11 +292,11 @@ mod tests {
         let more = [kernel_mount("tmpfs", "/dev"), fixture.bind("copy", "/etc/hosts")];
         assert!(runs(&[&more[..], std::slice::from_ref(&own), &more[..]].concat()));
         assert!(!runs(&[]), "accepted a container without a program");
-        let bare = InfraCandidate {
+        let without_flag = InfraCandidate {
             args: vec!["/catatonit".into()],
             ..candidate(std::slice::from_ref(&own))
         };
-        assert!(!runs_infra(&bare));
+        assert!(!runs_infra(&without_flag), "accepted catatonit without -P");
         // The root file system may have a file at the mount point.
         assert!(runs_infra(&fixture.candidate(&PAUSE, std::slice::from_ref(&own))));
 

@@ -41,8 +41,8 @@ pub fn command_name(pid: i32) -> String {
 /// Whether a process belongs to root or to our user, and not to a container.
 ///
 /// A process belongs to a container if its PID namespace is not ours. A container may share the
-/// host's PID namespace: then its process has other mounts, and the path of its program names no
-/// file, or another file, in ours.
+/// host's PID namespace. Then its process has other mounts, and in our mount namespace the path of
+/// its program names no file, or another file.
 fn is_of_host(pid: i32) -> bool {
     let status = |process: procfs::ProcResult<Process>| process.and_then(|p| p.status());
     let (Ok(theirs), Ok(ours)) = (status(Process::new(pid)), status(Process::myself())) else {
@@ -104,6 +104,7 @@ mod tests {
     /// A name that no other process has.
     const NAME: &str = "nri-test-engine";
 
+    /// A process that is killed when it is dropped.
     struct Running(Child);
 
     impl Drop for Running {
@@ -113,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Creates a program called [`NAME`] that sleeps.
+    /// Creates a program called [`NAME`], a copy of `sleep`.
     fn create_program(dir: &Path, mode: u32) -> PathBuf {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
         let file = dir.canonicalize().unwrap().join(NAME);
@@ -124,6 +125,7 @@ mod tests {
         file
     }
 
+    /// Starts a program for at most 60 seconds, and waits until its process is called [`NAME`].
     fn run(command: &mut Command) -> Running {
         let child = command.arg("60").spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -140,7 +142,7 @@ mod tests {
 
     /// One test for all cases, since separate tests would find each other's processes.
     #[test]
-    fn only_processes_of_the_host_count_by_their_names() {
+    fn only_processes_of_the_host_are_found_by_their_names() {
         let dir = tempfile::tempdir().unwrap();
         let file = create_program(dir.path(), 0o755);
         let own = run(&mut Command::new(&file));
@@ -163,6 +165,7 @@ mod tests {
             return;
         }
         let file = create_program(dir.path(), 0o755);
+        // 65534 is `nobody`.
         let of_another_user = run(Command::new(&file).uid(65534).gid(65534));
         assert!(!is_found(), "found a process of another user");
         drop(of_another_user);

@@ -18,7 +18,7 @@ pub fn listener(socket: &Path) -> Option<i32> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&stream, &SocketAddrUnix::new(socket).ok()?).ok()?;
-    // A process of another PID namespace has no pid here.
+    // The kernel reports the pid 0 for a process outside of this PID namespace.
     getsockopt(&stream, PeerCredentials).ok().map(|peer| peer.pid())
 }
 

@@ -15,7 +15,8 @@ pub enum BreakGlass {
     Off,
     /// NRI is disabled.
     On,
-    /// The file exists, but users other than root could have created it to bypass plugins.
+    /// The file exists, but users other than root could have created it to bypass plugins. NRI
+    /// stays enabled.
     Ignored(Untrusted),
 }
 

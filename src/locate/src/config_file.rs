@@ -21,7 +21,7 @@ pub struct LoadedConfig {
     /// Values of the file. Defaults if the file is missing; if the file is invalid, defaults with
     /// the values that [`Config::of_broken`] finds.
     pub config: Config,
-    /// Absolute path of the file, if the command line or the environment names one.
+    /// Absolute path that the command line or the environment names, if any.
     pub named: Option<PathBuf>,
     /// Absolute path and text of the file that was read; `None` if it is missing or not trusted.
     pub source: Option<(PathBuf, String)>,
@@ -76,7 +76,7 @@ impl LoadedConfig {
         Self { config: Config::default(), named, source: None, mistakes: Vec::new(), problem }
     }
 
-    /// Returns the absolute state directory: that of the configuration, else the default.
+    /// Returns the absolute path of the state directory: the key `state_dir`, else the default.
     pub fn state_dir(&self, environment: &Environment) -> PathBuf {
         match &self.config.state_dir {
             Some(dir) => absolute(dir),
@@ -85,7 +85,8 @@ impl LoadedConfig {
     }
 }
 
-/// Checks the path before reading, since a trusted path cannot be replaced by other users.
+/// Checks the path, then reads the file. Other users cannot replace the file in between, since they
+/// cannot change a trusted path.
 fn read_trusted(path: &Path) -> Result<String, ConfigFileError> {
     Owners::of_this_process()
         .check_if_exists(path)
@@ -113,7 +114,7 @@ mod tests {
         let problem = loaded.problem.unwrap().to_string();
         let place = format!("configuration {}: line 2, column 1: ", file.display());
         assert!(problem.starts_with(&place), "{problem}");
-        // The text is kept, since `nrid` needs its digest.
+        // Path and text are kept also for a broken file: `nrid` needs a digest of the text.
         assert_eq!(loaded.source.unwrap().0, file);
     }
 
@@ -125,16 +126,17 @@ mod tests {
             .unwrap();
         let loaded = read(&file);
         assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
-        assert_eq!(loaded.mistakes.len(), 2);
+        assert_eq!(loaded.mistakes.len(), 2, "the relative path and the unknown log level");
         assert_eq!(loaded.config.runtime.path, Some("/r".into()));
         assert_eq!(loaded.state_dir(&Environment::default()), Path::new("/s"));
     }
 
     #[test]
-    fn a_file_without_an_end_is_refused_with_its_path() {
+    fn an_endless_or_huge_file_is_refused_with_its_path() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().canonicalize().unwrap().join(name);
         std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+        // A sparse file of 1 TiB.
         fs::File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
         for (name, why) in [
             ("zero", "not a regular file"),

@@ -12,11 +12,11 @@ use std::{
 /// A path at which nothing usable exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingPath {
-    /// Key of the configuration.
+    /// Key of the configuration that has this path.
     pub key: String,
     /// Value of the key.
     pub path: PathBuf,
-    /// What is wrong, and its effect.
+    /// The fault, and its effect.
     pub problem: String,
 }
 
@@ -36,7 +36,7 @@ pub fn missing_paths(config: &Config, environment: &Environment) -> Vec<MissingP
     let programs = programs.filter_map(|(key, path)| match find_configured(path, environment) {
         Ok(_) => None,
         Err(why) => {
-            let problem = format!("{why}; every verb of the wrapper that needs it fails");
+            let problem = format!("{why}; calls of the wrapper that need this runtime fail");
             Some(MissingPath { key, path: path.clone(), problem })
         }
     });
@@ -51,19 +51,19 @@ pub fn missing_paths(config: &Config, environment: &Environment) -> Vec<MissingP
             "plugin_path",
             &config.plugin_path,
             Path::is_dir,
-            "no directory; no plugin is launched",
+            "no such directory; no plugin is launched",
         ),
         missing(
             "blockio.config_file",
             &config.blockio.config_file,
             Path::is_file,
-            "no file; block I/O classes are refused",
+            "no such file; block I/O classes are refused",
         ),
         missing(
             "rdt.config_file",
             &config.rdt.config_file,
             Path::is_file,
-            "no file; RDT classes are refused",
+            "no such file; RDT classes are refused",
         ),
     ];
     programs.chain(files.into_iter().flatten()).collect()

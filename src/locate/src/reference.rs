@@ -39,17 +39,18 @@ fn the_file() -> String {
          and no other user may be able to write to them: it names programs that run as root. The \
          same holds for plugins and their configuration."
             .to_owned(),
-        "With a broken or untrusted file, `create`, `run`, `restore` and `start` fail with line \
-         and column; all other verbs proceed. They use the runtime that the file names, as far as \
-         it can be read."
+        "If the file is invalid or not trusted, `create`, `run`, `restore` and `start` fail, and \
+         the error names the line and column of an invalid value. All other verbs proceed: with \
+         the runtime that an invalid file names if that value can be read, else as without a \
+         file."
             .to_owned(),
-        "An unknown level of the log and a relative path, which earlier releases accepted, do not \
-         stop a node: a start uses the level `info`, takes the path as relative to `/`, and logs \
-         an error; `nrictl doctor` reports it, and `nrictl reload`, a restart and `nrid --check` \
-         fail until it is corrected."
+        "An unknown log level and a relative path do not stop a node, since earlier releases \
+         accepted them: `nrid` starts with the level `info`, takes the path as relative to `/`, \
+         and logs an error. `nrictl doctor` reports the mistake, and `nrictl reload`, a restart \
+         and `nrid --check` fail until it is corrected."
             .to_owned(),
-        "`nrictl reload` applies changes, except those of sockets: `nrid` keeps the sockets that \
-         it had at its start. `nrid --check` only checks the file."
+        "`nrictl reload` applies all changes except new paths of sockets: `nrid` keeps the sockets \
+         that it opened when it started. `nrid --check` only checks the file."
             .to_owned(),
     ];
     paragraphs(&text)

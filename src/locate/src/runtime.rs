@@ -24,7 +24,7 @@ pub enum RuntimeNotFound {
         path: PathBuf,
         /// The option, variable or key that names the runtime.
         from: String,
-        /// Why the runtime cannot be used.
+        /// Reason why the runtime cannot be used.
         why: UnusableProgram,
     },
     /// None of the candidates exists.
@@ -60,14 +60,15 @@ pub enum UnusableProgram {
 enum Choice {
     /// The named runtime only, with the option, variable or key that names it.
     Named(PathBuf, String),
-    /// The first existing one of these candidates.
+    /// The first of these candidates that exists.
     FirstOf(Vec<PathBuf>),
 }
 
 /// Returns the absolute path of the real runtime.
 ///
-/// In order: `option` (`--nri-runtime`), the variable, the name that the wrapper was called by
-/// (`called_as`), `[runtime].path`, the candidates.
+/// The first of these that is set names the runtime: `option` (`--nri-runtime`), the variable, the
+/// name that the wrapper was called by (`called_as`), `[runtime].path`. If none is set, the runtime
+/// is the first candidate that exists.
 ///
 /// # Errors
 /// The named runtime cannot be used, or no candidate exists.
@@ -91,7 +92,7 @@ pub fn find_runtime(
     }
 }
 
-/// Returns the candidates in order, if no runtime is named.
+/// Returns the runtimes to try, in order, if no runtime is named.
 pub fn runtime_candidates(settings: &RuntimeSettings) -> Vec<PathBuf> {
     match settings.candidates.as_slice() {
         [] => DEFAULT_RUNTIMES.map(PathBuf::from).to_vec(),
@@ -151,7 +152,8 @@ fn find_named(
     for path in paths_of(name, dirs) {
         match ourselves.check(&path) {
             Ok(()) => return Ok(path),
-            // The first existing file is the one that the name most likely means.
+            // The first existing file is most likely the one that was meant, so its error is
+            // reported.
             Err(e) if why == UnusableProgram::NotFound => why = e,
             Err(_) => {}
         }

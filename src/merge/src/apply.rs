@@ -1,8 +1,8 @@
 //! Table of the groups of adjustable fields, in the order in which conflicts are found.
 //!
 //! A reply is merged in two steps: all groups claim; then, if every claim succeeded, all groups
-//! apply, which cannot fail. A new field of the protocol needs a file, and a row of [`GROUPS`] or
-//! of the resource groups ([`crate::resources::groups`]).
+//! apply, which cannot fail. A new group of fields needs a file and a row in [`GROUPS`], or in the
+//! table of resource groups ([`crate::resources::groups`]).
 
 use crate::error::MergeError;
 use crate::fields::{

@@ -51,8 +51,8 @@ impl CreateMerge {
     /// Merges a reply.
     ///
     /// # Errors
-    /// If the reply conflicts with an earlier one, or updates or evicts the container itself.
-    /// Nothing of the reply is merged then.
+    /// If the reply conflicts with an earlier reply, or updates or evicts the container that is
+    /// being created. Nothing of the reply is merged then.
     pub fn reply(
         &mut self,
         plugin: &PluginId,

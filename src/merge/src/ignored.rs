@@ -50,8 +50,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Adds the path of each unknown field once. Its last component is the number of the field.
+/// Adds the path of each unknown field once. The last component of the path is the field's number.
 fn add_unknown_fields(message: &dyn MessageDyn, path: &Path<'_>, found: &mut Vec<String>) {
+    // Values of one field follow each other: their path is built only for the first of them.
     let mut last_number = 0;
     for (number, _) in message.special_fields_dyn().unknown_fields() {
         if found.len() >= MAX_PATHS {

@@ -1,4 +1,4 @@
-//! Merge of the replies of several plugins to one outcome, or to the conflict that prevents it.
+//! Merges the replies of several plugins into one outcome, or reports the conflict between them.
 //!
 //! Start from [`CreateMerge`], [`UpdateMerge`] and [`UpdatesMerge`], which take the replies in call
 //! order. The first two also return the request for the next plugin. [`validator`] is the built-in
@@ -16,7 +16,7 @@
 //!   KEY from the container; its other fields are empty. Any other entry sets KEY and replaces the
 //!   container's value. **There is at most one entry for each KEY**: `-KEY` and `KEY` never occur
 //!   together. A key that was removed and then set, by one plugin or by two, counts as set.
-//! - A removal is kept even if the container has no such key, since the container in the
+//! - A removal is kept even if the container has no such key, because the container in the
 //!   request may lack parts of the OCI config.
 //! - Keys without removal: rlimits (type), huge page limits (page size), `unified` (name), CDI
 //!   devices (name). Each occurs at most once and replaces the container's value; CDI devices are
@@ -33,7 +33,8 @@
 //!   adjustment without changes equals its default.
 //!
 //! Lists are in the order in which plugins set their entries, with the (sorted) removals of a reply
-//! before its other entries. Maps have no order: code that walks one and may fail should sort it.
+//! before its other entries. Maps have no order: code that walks a map and can fail should sort the
+//! keys first, so that it always reports the same error.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Keys with removal markers: the keys that a reply sets, and those that it only removes.
+//! Keys with removal markers: the keys that a reply sets, and the keys that it only removes.
 //!
 //! If one reply removes and sets the same key, the key is set, whatever the order of the entries.
 //! (In upstream NRI the result depends on the order of a map.)

@@ -1,7 +1,7 @@
 //! Replacement of list entries by name.
 //!
 //! A reply and a container may both have as many entries as fit into a message, so the work must
-//! not grow with the product of both numbers of entries.
+//! not grow with the product of the two counts.
 
 use std::collections::HashMap;
 

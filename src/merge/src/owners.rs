@@ -18,7 +18,7 @@ struct ClaimKey {
     key: Arc<str>, // empty for a field that is owned as a whole
 }
 
-/// Owner of a claim. Plugin ids are shared in an `Arc`, since each entry of a message may make a
+/// Owner of a claim. Plugin ids are shared in an `Arc`, because each entry of a reply may make a
 /// claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Owner {
@@ -62,7 +62,7 @@ pub(crate) struct Claims<'a> {
 
 impl Owners {
     /// Returns the ledger of a container, for claims of `plugin`. The container is looked up once
-    /// for all claims, since its id may be as long as a message.
+    /// for all claims, because its id may be as long as a message.
     pub(crate) fn claims<'a>(&'a mut self, plugin: &PluginId, container: &'a str) -> Claims<'a> {
         self.journal.push(JournalEntry { container: container.to_owned(), previous: Vec::new() });
         let last = self.journal.len() - 1;

@@ -1,5 +1,5 @@
-//! Whether a message has fields that this version of the protocol does not know, without
-//! reflection: nearly every reply has none.
+//! Check for fields that this version of the protocol does not know. It runs for every reply, and
+//! nearly no reply has such a field, so it does without reflection, which is slow.
 
 use nri_api::proto::*;
 use protobuf::Message;
@@ -15,7 +15,8 @@ fn has_own(message: &impl Message) -> bool {
     message.special_fields().unknown_fields().iter().next().is_some()
 }
 
-/// Implements [`Unknown`]: for each message its fields with one message, several, or a map of them.
+/// Implements [`Unknown`]. The brackets after a message list its fields that hold one message,
+/// several messages, and a map of messages.
 macro_rules! messages {
     ($($message:ident [$($one:ident)*] [$($several:ident)*] [$($map:ident)*];)*) => {
         $(impl Unknown for $message {
@@ -79,6 +80,7 @@ mod tests {
     /// Returns messages of a type with an unknown field each: in the message itself, and in each
     /// message below it.
     fn with_unknown(descriptor: &MessageDescriptor) -> Vec<(String, Box<dyn MessageDyn>)> {
+        // No message of the protocol has a field 9999.
         let mut own = descriptor.new_instance();
         own.mut_special_fields_dyn().mut_unknown_fields().add_value(9999, UnknownValue::Varint(1));
         let mut all = vec![(descriptor.name().to_owned(), own)];
@@ -105,13 +107,15 @@ mod tests {
         all
     }
 
-    fn check<M: Unknown + MessageFull + Clone>(least: usize) {
+    /// Checks messages with an unknown field each. There must be at least `min_count` messages, as
+    /// a sign that they were built down to the innermost fields.
+    fn check<M: Unknown + MessageFull + Clone>(min_count: usize) {
         assert!(!M::new().has_unknown());
         let all = with_unknown(&M::descriptor());
-        assert!(all.len() >= least, "{}", all.len());
+        assert!(all.len() >= min_count, "only {} messages were built", all.len());
         for (path, message) in all {
             let message = message.downcast_box::<M>().unwrap();
-            assert!(message.has_unknown(), "{path} is not looked at");
+            assert!(message.has_unknown(), "the unknown field in {path} was not found");
         }
     }
 

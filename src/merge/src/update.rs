@@ -53,8 +53,8 @@ impl UpdateMerge {
     /// Merges a reply.
     ///
     /// # Errors
-    /// If the reply conflicts with an earlier one and does not set `ignore_failure`. Nothing of the
-    /// reply is merged then.
+    /// If an update of the reply conflicts with an earlier update and does not set
+    /// `ignore_failure`. Nothing of the reply is merged then.
     pub fn reply(
         &mut self,
         plugin: &PluginId,

@@ -31,8 +31,8 @@ impl UpdatesMerge {
     /// Merges one plugin's updates.
     ///
     /// # Errors
-    /// If an update conflicts with an earlier one and does not set `ignore_failure`. Nothing of the
-    /// reply is merged then.
+    /// If an update conflicts with an earlier update and does not set `ignore_failure`. Nothing of
+    /// the reply is merged then.
     pub fn reply(
         &mut self,
         plugin: &PluginId,
@@ -166,8 +166,8 @@ impl Collected {
         }));
     }
 
-    /// Merges the updates of one reply: first those of the same container with each other, then
-    /// with the updates of earlier replies.
+    /// Merges the updates of one reply: first the updates of the same container with each other,
+    /// then the results with the updates of earlier replies.
     fn merge(&mut self, updates: Vec<ContainerUpdate>) {
         let mut changes: Vec<ContainerUpdate> = Vec::new();
         let mut positions = HashMap::new();

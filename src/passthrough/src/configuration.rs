@@ -1,4 +1,4 @@
-//! The configuration file, as far as it decides about a call.
+//! Reads the values of the configuration file that decide how a call is handled.
 
 use crate::{
     files::{FileBuffer, TrustedFile, read_trusted},
@@ -8,7 +8,8 @@ use crate::{
 };
 use rustix::fd::RawFd;
 
-/// Reads the file that the environment names, else the default file, which may be missing.
+/// Reads the file that the environment names, else the default file, which may be missing. Returns
+/// `None` if the C library is needed to read the file or to report its errors.
 pub(crate) fn read<'a>(
     variables: &Variables<'_>,
     called_as: &[u8],

@@ -1,4 +1,4 @@
-//! Decides about one call.
+//! Decides whether one call is passed through, and to which runtime.
 
 use crate::{
     args::{globals, verbs},
@@ -24,7 +24,8 @@ pub struct BorrowedCall<'a, E> {
 }
 
 /// Returns the path of the real runtime if the call is passed through with its arguments and
-/// environment unchanged; `None` if it is not, or if that is not decided here.
+/// environment unchanged. Returns `None` if the wrapper must decide after the C library's start; it
+/// may still pass the call through.
 pub fn runtime_of<'a, 'p, E>(
     call: BorrowedCall<'a, E>,
     path: &'p mut PathBuffer,

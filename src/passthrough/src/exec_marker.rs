@@ -1,4 +1,5 @@
-//! Whether `nrid` has left a file with changes for the processes of an `exec`.
+//! Checks for an exec marker: a file in which `nrid` records changes of plugins for the processes
+//! that `exec` starts in a container.
 
 use crate::{
     args::exec_args,
@@ -15,10 +16,12 @@ use rustix::{
 /// Inode of the initial user namespace (`PROC_USER_INIT_INO`).
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-/// Length limit of an id whose file is named by it alone.
+/// Longest id that is decided here. The marker of a longer id may have a shortened file name
+/// (`nri_control::ExecMarker::path`).
 const LONGEST_ID: usize = 200;
 
-/// Whether there surely is no such file for an `exec` with these arguments.
+/// Whether an `exec` with these arguments certainly has no marker to apply. `false` means that the
+/// wrapper must check again.
 pub(crate) fn is_absent(arguments: &[&[u8]], settings: &CallSettings<'_>) -> bool {
     // Without a process file, the runtime takes the process from config.json.
     let Some(exec) = exec_args::read(arguments) else { return true };

@@ -1,5 +1,6 @@
-//! Reads a file that only trusted users can change, by the rules of `nri-trust`, of which it knows
-//! the plain case: directories and a file, without links, of root or of our user.
+//! Reads a file if only trusted users can change it. Of the rules of `nri-trust`, this module has
+//! only the usual case: the directories and the file belong to root or to our user, and none is a
+//! link.
 
 use core::{
     ffi::CStr,
@@ -14,7 +15,8 @@ use rustix::{
 
 use crate::path_buffer::PathBuffer;
 
-/// Space for a file. A larger one is read with the C library.
+/// Space for a file, more than usual configurations need. The wrapper reads a larger file after the
+/// C library's start.
 pub(crate) type FileBuffer = [MaybeUninit<u8>; 16 << 10];
 
 /// A file that may be missing.
@@ -24,8 +26,8 @@ pub(crate) enum TrustedFile<'a> {
     Missing,
 }
 
-/// Reads the file of an absolute path; `None` if it is not known to be trusted, or is no regular
-/// file that fits into the buffer. `close` closes a descriptor.
+/// Reads the file at an absolute path. Returns `None` if the file is not known to be trusted, is
+/// not a regular file, or does not fit into the buffer. `close` closes a descriptor.
 pub(crate) fn read_trusted<'a>(
     path: &[u8],
     buffer: &'a mut FileBuffer,
@@ -49,7 +51,7 @@ pub(crate) fn read_trusted<'a>(
     }
     let flags =
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    // The standard library would close it by a call of the C library.
+    // `ManuallyDrop`, since the drop of a descriptor calls the C library.
     let opened = open(checked.as_c_str()?, flags, Mode::empty()).map(ManuallyDrop::new);
     let Ok(file) = opened else { return None };
     let text = read_whole(file.as_fd(), buffer);

@@ -1,15 +1,15 @@
-//! The calls of the wrapper that are plainly passed through: their command lines, and the decision,
-//! made without a C library and without a heap, which runtime they go to.
+//! Decides, without a C library and without a heap, whether the wrapper passes a call through
+//! unchanged, and to which runtime.
 //!
 //! The start of a C library costs more than all the rest of such a call: it reads properties of the
-//! processor by an instruction that a virtual machine has to emulate. So the wrapper decides before
-//! it starts one, and this crate cannot use one: it is `no_std`, and makes system calls only.
+//! processor with an instruction that a virtual machine has to emulate. So the wrapper decides
+//! before the C library starts. This crate is therefore `no_std`, and makes system calls only.
 //!
-//! It handles what is usual, and leaves the rest to the wrapper ([`runtime_of`] returns `None`):
-//! verbs with an event, our own flags, errors of any kind, links in the path of the configuration,
-//! uncommon forms of TOML. Where it does decide, the wrapper would decide the same; a property test
-//! of the wrapper compares both. Command lines ([`args`]) and names ([`names`]) are read by the
-//! wrapper with the code of this crate.
+//! The crate decides only usual calls. [`runtime_of`] returns `None` for verbs with an event, our
+//! own flags, errors of any kind, links in the path of the configuration, and uncommon forms of
+//! TOML: the wrapper then decides after the C library's start. Where this crate decides, the
+//! wrapper would decide the same, which a property test of the wrapper checks. The wrapper reads
+//! all command lines with [`args`], and uses [`names`].
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

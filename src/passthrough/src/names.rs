@@ -1,4 +1,4 @@
-//! Names that the wrapper finds its configuration and the real runtime by.
+//! Names by which the wrapper finds its configuration and the real runtime.
 
 /// Default configuration file.
 pub const CONFIG_FILE: &str = "/etc/nri-container-runtime/config.toml";
@@ -12,7 +12,8 @@ pub const DEFAULT_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
 pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Prefix of links to the wrapper: `nri-crun` runs crun.
 pub const NAME_PREFIX: &str = "nri-";
-/// Name of the wrapper without the prefix, which is not the name of a runtime.
+/// Rest of the wrapper's own name (`nri-container-runtime`) after the prefix. No runtime has this
+/// name.
 pub const OWN_NAME: &str = "container-runtime";
 /// Default state directory of root of the host.
 pub const STATE_DIR: &str = "/run/nri-container-runtime";

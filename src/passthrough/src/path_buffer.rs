@@ -2,8 +2,8 @@
 
 use core::ffi::CStr;
 
-/// Space for a path and its terminating NUL. Paths of the configuration and of runtimes are
-/// shorter; with a longer one, the wrapper goes on with its C library.
+/// Space for a path and its terminating NUL. Paths of the configuration and of runtimes are usually
+/// shorter; a call with a longer path is decided after the C library's start.
 const CAPACITY: usize = 512;
 
 /// A path, built from parts.
@@ -20,8 +20,8 @@ impl Default for PathBuffer {
 }
 
 impl PathBuffer {
-    /// Replaces the path by these parts, one after the other; `None` if they are too long or
-    /// contain a NUL.
+    /// Replaces the path by these parts, one after the other. Returns `None` if the parts are too
+    /// long or contain a NUL.
     pub(crate) fn set(&mut self, parts: &[&[u8]]) -> Option<&CStr> {
         self.length = 0;
         for part in parts {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_has_limits() {
+    fn a_path_that_is_too_long_or_has_a_nul_is_refused() {
         let mut path = PathBuffer::default();
         assert_eq!(path.set(&[b"/usr/bin", b"/", b"runc"]), Some(c"/usr/bin/runc"));
         assert_eq!(path.set(&[b"/s"]), Some(c"/s"), "shorter than before");

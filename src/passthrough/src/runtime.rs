@@ -12,7 +12,8 @@ use rustix::fs::{Access, FileType, access, stat};
 /// Device and inode of a file.
 type FileId = (u64, u64);
 
-/// Puts the path of the real runtime into `path`; `None` if it is not found.
+/// Puts the path of the real runtime into `path`. Returns `None` if no runtime is found, or if this
+/// crate cannot tell.
 pub(crate) fn find(
     called_as: &[u8],
     settings: &CallSettings<'_>,
@@ -48,8 +49,8 @@ fn named<'a>(
     variables.runtime.or(settings.named).or(linked).or(settings.runtime)
 }
 
-/// Puts the first path of this name that can be run into `path`. Returns whether there is one;
-/// `None` if a path is too long to tell.
+/// Puts the first executable path of this name into `path`. Returns whether one exists, or `None`
+/// if this crate cannot tell because a path is relative or too long.
 fn find_named(
     name: &[u8],
     directories: Option<&[u8]>,

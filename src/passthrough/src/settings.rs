@@ -3,7 +3,7 @@
 //! Each line must be blank, a comment, a table header or a bare key with a text without escapes, an
 //! integer, a boolean, or a list of these. Keys and values of no interest are not checked further:
 //! as long as each line is valid, `nri-config` finds the same runtime and state directory whatever
-//! else is wrong, since it reads them even from an invalid file.
+//! else is wrong, since `nri-config` reads both even from an invalid file.
 
 /// Values of the configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,8 +33,8 @@ enum Value<'a> {
     Other,
 }
 
-/// Reads the values from the text of a file; `None` if it has other forms of TOML, or other keys of
-/// the runtime.
+/// Reads the values from the text of a file. Returns `None` if the text has other forms of TOML, or
+/// other keys of the runtime.
 pub(crate) fn read<'a>(text: &'a [u8], called_as: &[u8]) -> Option<CallSettings<'a>> {
     let is_control = |byte: &u8| (*byte < b' ' && !matches!(byte, b'\n' | b'\t')) || *byte == 0x7f;
     if core::str::from_utf8(text).is_err() || text.iter().any(is_control) {
@@ -81,18 +81,18 @@ pub(crate) fn read<'a>(text: &'a [u8], called_as: &[u8]) -> Option<CallSettings<
     Some(settings)
 }
 
-/// Whether a path can be used as it is: an absolute one, or the bare name of a program.
+/// Whether a path can be used unchanged: it is absolute, or the bare name of a program.
 fn is_usable(path: &[u8], table: Table) -> bool {
     let is_bare = !path.contains(&b'/') && !matches!(path, b"" | b"." | b"..");
     path.starts_with(b"/") || (table != Table::Top && is_bare)
 }
 
-/// Whether nothing but a comment follows.
+/// Whether the rest of a line is empty or a comment.
 fn is_end(rest: &[u8]) -> bool {
     matches!(rest.trim_ascii_start().first(), None | Some(b'#'))
 }
 
-/// Whether a dotted key is that of the table of the runtime, or in it.
+/// Whether a dotted key is `runtime`, or a key in that table.
 fn is_in_runtime(key: &[u8]) -> bool {
     key.strip_prefix(b"runtime").is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
@@ -117,7 +117,7 @@ fn header(line: &[u8], called_as: &[u8]) -> Option<Table> {
     }
 }
 
-/// Reads bare keys with dots between them. Returns them and the rest.
+/// Reads bare keys with dots between them. Returns the keys and the rest of the line.
 fn key(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_key = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let end = line.iter().position(|byte| !is_key(byte)).unwrap_or(line.len());
@@ -126,7 +126,7 @@ fn key(line: &[u8]) -> Option<(&[u8], &[u8])> {
     is_bare.then_some((key, rest))
 }
 
-/// Reads a value. Returns it and the rest.
+/// Reads a value. Returns the value and the rest of the line.
 fn value(line: &[u8]) -> Option<(Value<'_>, &[u8])> {
     let Some(mut rest) = line.strip_prefix(b"[") else { return scalar(line) };
     loop {
@@ -143,7 +143,7 @@ fn value(line: &[u8]) -> Option<(Value<'_>, &[u8])> {
     }
 }
 
-/// Reads a text, an integer or a boolean. Returns it and the rest.
+/// Reads a text, an integer or a boolean. Returns the value and the rest of the line.
 fn scalar(line: &[u8]) -> Option<(Value<'_>, &[u8])> {
     let quote = *line.first()?;
     if matches!(quote, b'"' | b'\'') {
@@ -163,7 +163,7 @@ fn scalar(line: &[u8]) -> Option<(Value<'_>, &[u8])> {
     let digits = line.strip_prefix(b"-").unwrap_or(line);
     let length = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
     let has_leading_zero = length > 1 && digits.starts_with(b"0");
-    // A longer number may not fit.
+    // A number of 19 digits may exceed 64 bits, which `nri-config` refuses.
     if length == 0 || length > 18 || has_leading_zero {
         return None;
     }
@@ -196,12 +196,12 @@ mod tests {
              [runtime.names.nri-x]\npath = '/x'\n[connections]\npath = 7\nallow.a-b = []\n",
             Some(["/s", "/r", "/x"]),
         );
-        // Keys of the same name in other tables.
+        // Keys of the same name in other tables have no effect.
         check("[log]\nstate_dir = '/s'\npath = '/p'\n[runtimes]\npath = '/p'", Some(["", "", ""]));
     }
 
     #[test]
-    fn other_forms_are_left_to_the_parser() {
+    fn other_forms_of_toml_are_not_read() {
         for text in [
             "[runtime]\npath = '/r'\npath = '/q'",
             "[runtime]\npath = '/r'\n[runtime]\n",

@@ -14,7 +14,8 @@ pub(crate) struct Variables<'a> {
 }
 
 impl<'a> Variables<'a> {
-    /// Reads entries of an environment. The first one of a name is its value, as for getenv(3).
+    /// Reads entries of an environment. Of several entries with one name, the first counts, as for
+    /// getenv(3).
     pub(crate) fn read(entries: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut found = Self::default();
         for entry in entries {

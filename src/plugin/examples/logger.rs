@@ -31,7 +31,7 @@ fn value(message: &dyn MessageDyn) -> Reply<Value> {
 
 #[async_trait]
 impl Plugin for Logger {
-    /// Subscribes to all events but validation: an empty set means these.
+    /// Subscribes to all events but validation, which is the meaning of an empty set.
     fn events(&self) -> EventMask {
         EventMask::NONE
     }

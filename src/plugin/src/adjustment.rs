@@ -63,7 +63,7 @@ impl Adjustment {
         self
     }
 
-    /// Appends OCI hooks to those of the container and of other plugins.
+    /// Appends OCI hooks to the hooks of the container and of other plugins.
     pub fn add_hooks(&mut self, hooks: Hooks) -> &mut Self {
         let all = self.0.hooks.mut_or_insert_default();
         all.prestart.extend(hooks.prestart);
@@ -260,6 +260,7 @@ impl From<ContainerAdjustment> for Adjustment {
     }
 }
 
+/// Returns the key that requests the removal of `key`.
 fn removal(key: &str) -> String {
     format!("-{key}")
 }
@@ -273,7 +274,7 @@ mod tests {
         reflect::{ReflectFieldRef, RuntimeFieldType, RuntimeType},
     };
 
-    /// Messages that a plugin passes to a setter; their fields have no setters.
+    /// Messages that a plugin passes to a setter as a whole; their fields have no setters.
     const WITHOUT_SETTERS: [&str; 9] = [
         "Mount",
         "KeyValue",
@@ -403,9 +404,10 @@ mod tests {
         assert_eq!(a.linux.namespaces[1].type_, "-pid");
         assert!(a.annotations.contains_key("-c") && a.linux.sysctl.contains_key("-t"));
         assert!(a.linux.net_devices.contains_key("-eth1"));
+        // An empty first argument replaces the arguments that an earlier plugin set.
         let mut args = Adjustment::new();
         args.replace_args(["sh"]);
         assert_eq!(args.0.args, ["", "sh"]);
-        assert!(Adjustment::new().0.compute_size() == 0);
+        assert_eq!(Adjustment::new().0.compute_size(), 0, "a new adjustment changes something");
     }
 }

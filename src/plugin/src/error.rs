@@ -7,9 +7,9 @@ use std::{io, path::PathBuf};
 /// Error of a connection to a runtime, or of its session.
 #[derive(Debug, thiserror::Error)]
 pub enum StubError {
-    /// The plugin has no name or no index: neither the builder, nor the environment that a
-    /// launching runtime sets, nor the program's file name has it.
-    #[error("the plugin has no {0}: set it, or name the program NN-name")]
+    /// The plugin has no name or no index: the builder, the environment that a launching runtime
+    /// sets, and the program's file name lack it.
+    #[error("the plugin has no {0}: set the {0}, or name the program NN-name")]
     NoIdentity(&'static str),
     /// The name or index is invalid.
     #[error("invalid name or index")]

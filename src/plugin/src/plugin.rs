@@ -20,9 +20,9 @@ pub type Reply<T> = Result<T, Failure>;
 pub trait Plugin: Send + Sync + 'static {
     /// Returns the events that the plugin subscribes to. Called after
     /// [`configure`](Self::configure). An empty set subscribes to all events but
-    /// `VALIDATE_CONTAINER_ADJUSTMENT`: a validator that hangs or crashes refuses containers, so a
-    /// plugin has to name that event. A runtime that does not send its NRI version gets the empty
-    /// set, which it takes for all events that it has.
+    /// `VALIDATE_CONTAINER_ADJUSTMENT`: containers are refused if a validator hangs or crashes, so
+    /// a plugin has to name that event. A runtime that does not send its NRI version gets the empty
+    /// set, and takes it for all events that it knows.
     fn events(&self) -> EventMask;
 
     /// Receives the content of the plugin's configuration file; empty if there is no file.

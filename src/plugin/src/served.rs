@@ -15,7 +15,7 @@ pub(crate) struct Served<P> {
     pub(crate) session: Session,
     /// Received parts of a split `Synchronize`.
     pub(crate) parts: Mutex<Option<SynchronizeRequest>>,
-    /// Error of the plugin that refused its configuration.
+    /// Error with which the plugin refused its configuration.
     pub(crate) refusal: Arc<Mutex<Option<String>>>,
 }
 
@@ -35,7 +35,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
             // In the protocol, an empty set means all events of the runtime. A set with all events
             // of this protocol version would be refused by older runtimes, which lack some of them.
             EventMask::ALL => EventMask::NONE,
-            // A runtime that does not send its NRI version has no validation, with few exceptions.
+            // Almost all runtimes that do not send their NRI version are older than validation.
             events if events.is_empty() && request.NRI_version.is_empty() => events,
             events if events.is_empty() => {
                 let is_other = |event: &Event| *event != Event::VALIDATE_CONTAINER_ADJUSTMENT;
@@ -130,7 +130,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         Ok(verdict)
     }
 
-    /// Runtimes before NRI v0.12 send the events below as `StateChange`, not as dedicated calls.
+    /// Handles the events that runtimes before NRI v0.12 send as `StateChange` instead of by
+    /// dedicated calls.
     async fn state_change(&self, _: &Context, event: StateChangeEvent) -> ttrpc::Result<Empty> {
         let (plugin, session) = (&self.plugin, &self.session);
         let (kind, pod, container) =

@@ -40,8 +40,8 @@ pub struct Builder<P> {
 }
 
 impl Stub {
-    /// Creates a builder. The index has no default unless the program is named `NN-name`;
-    /// everything else has one.
+    /// Creates a builder. All settings but the index have a default. The index has a default only
+    /// if the program is named `NN-name`.
     pub fn builder<P: Plugin>(plugin: P) -> Builder<P> {
         Self::shared(Arc::new(plugin))
     }
@@ -105,8 +105,8 @@ impl<P: Plugin> Builder<P> {
         self
     }
 
-    /// Adds a socket to connect to, even if the plugin was launched. Several are tried in the given
-    /// order. Default: [`DEFAULT_SOCKETS`].
+    /// Adds a socket to connect to, even if the plugin was launched. Several sockets are tried in
+    /// the given order. Default: [`DEFAULT_SOCKETS`].
     #[must_use]
     pub fn socket_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.sockets.push(path.into());
@@ -231,6 +231,7 @@ mod tests {
             (builder.name, builder.index) = (name.map(Into::into), index.map(Into::into));
             let id = identity(&builder, None, program.map(Into::into));
             let id = id.as_ref().map(ToString::to_string).map_err(ToString::to_string);
+            // The first 17 characters tell the errors apart.
             assert_eq!(id.as_ref().map(String::as_str).map_err(|e| &e[..17.min(e.len())]), expect);
         };
         check(Some("a"), Some("10"), Some("/x/20-b"), Ok("10-a"));

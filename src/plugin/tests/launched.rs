@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Path of the example. Cargo builds it before the tests, into the folder beside them.
+/// Path of the example, which Cargo builds before the tests into a folder beside theirs.
 fn example() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     tests.parent().unwrap().with_file_name("examples").join("adjust")
@@ -30,7 +30,8 @@ async fn wait_for_exit(child: Child) -> Output {
 }
 
 async fn launch() -> (TestRuntimeEnd, Child) {
-    let (near, far) = UnixStream::pair().unwrap();
+    let (runtime_end, plugin_end) = UnixStream::pair().unwrap();
+    let plugin_end = plugin_end.into_std().unwrap();
     let mut command = Command::new(example());
     command
         .env_clear()
@@ -39,11 +40,11 @@ async fn launch() -> (TestRuntimeEnd, Child) {
         .env("NRI_PLUGIN_SOCKET", "3")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
-        .fd_mappings(vec![FdMapping { parent_fd: far.into_std().unwrap().into(), child_fd: 3 }])
+        .fd_mappings(vec![FdMapping { parent_fd: plugin_end.into(), child_fd: 3 }])
         .unwrap();
     let child = command.spawn().unwrap();
     drop(command); // closes the plugin's end of the socket in this process
-    let mut runtime = serve_runtime(near).await;
+    let mut runtime = serve_runtime(runtime_end).await;
     let registered = timeout(TIMEOUT, runtime.registered.recv()).await.unwrap().unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("tuner", "33"));
     (runtime, child)
@@ -130,6 +131,7 @@ async fn a_killed_plugin_closes_its_connection_despite_a_child() {
         let info =
             std::fs::read_to_string(fd.to_string_lossy().replace("/fd/", "/fdinfo/")).unwrap();
         let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).unwrap().trim();
+        // O_CLOEXEC is 0o2000000.
         let cloexec = i32::from_str_radix(flags, 8).unwrap() & 0o2000000 != 0;
         assert!(cloexec, "{} is inherited by children", fd.display());
     }
@@ -167,7 +169,8 @@ async fn an_external_plugin_connects_to_the_given_socket() {
     let plugin = runtime.end.plugin();
     plugin.configure(TIMEOUT, &configure("")).await.unwrap();
     let reply = plugin.create_container(TIMEOUT, &CreateContainerRequest::new()).await.unwrap();
-    assert_eq!(reply.adjust.args, ["x"], "the empty configuration replaced the file's");
+    assert_eq!(reply.adjust.args, ["x"], "the empty configuration replaced that of --config");
+    // Configure and CreateContainer.
     assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
     drop(runtime);
     assert!(wait_for_exit(child).await.status.success());

@@ -27,7 +27,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn note(&self, what: &str, id: &str) -> Reply<()> {
+    fn record(&self, what: &str, id: &str) -> Reply<()> {
         self.received.lock().unwrap().push(format!("{what} {id}"));
         if id == "bad" { Err("not this one".into()) } else { Ok(()) }
     }
@@ -43,7 +43,7 @@ impl Plugin for Recorder {
         EventMask::from_iter([Event::CREATE_CONTAINER, Event::REMOVE_CONTAINER])
     }
     async fn configure(&self, _: &Session, config: &str) -> Reply<()> {
-        self.note("configure", config)
+        self.record("configure", config)
     }
     async fn synchronize(
         &self,
@@ -57,14 +57,14 @@ impl Plugin for Recorder {
         };
         let pods = ids(pods.into_iter().map(|p| p.id).collect());
         let containers = ids(containers.into_iter().map(|c| c.id).collect());
-        self.note("synchronize", &format!("{pods};{containers}"))?;
+        self.record("synchronize", &format!("{pods};{containers}"))?;
         Ok(vec![Update::new("synced").into()])
     }
     async fn shutdown(&self, _: &Session) {
-        self.note("shutdown", "").ok();
+        self.record("shutdown", "").ok();
     }
     async fn run_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
-        self.note("run pod", &pod.id)
+        self.record("run pod", &pod.id)
     }
     async fn update_pod_sandbox(
         &self,
@@ -74,16 +74,16 @@ impl Plugin for Recorder {
         resources: LinuxResources,
     ) -> Reply<()> {
         assert_eq!((overhead.pids.limit, resources.pids.limit), (1, 2));
-        self.note("update pod", &pod.id)
+        self.record("update pod", &pod.id)
     }
     async fn post_update_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
-        self.note("post-update pod", &pod.id)
+        self.record("post-update pod", &pod.id)
     }
     async fn stop_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
-        self.note("stop pod", &pod.id)
+        self.record("stop pod", &pod.id)
     }
     async fn remove_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
-        self.note("remove pod", &pod.id)
+        self.record("remove pod", &pod.id)
     }
     async fn create_container(
         &self,
@@ -91,7 +91,7 @@ impl Plugin for Recorder {
         pod: PodSandbox,
         c: Container,
     ) -> Reply<Creation> {
-        self.note("create", &format!("{}/{}", pod.id, c.id))?;
+        self.record("create", &format!("{}/{}", pod.id, c.id))?;
         let mut update = Update::new("other");
         update.set_pids_limit(5).set_memory_limit(6);
         let failed =
@@ -105,13 +105,13 @@ impl Plugin for Recorder {
         })
     }
     async fn post_create_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
-        self.note("post-create", &format!("{}/{}", pod.id, c.id))
+        self.record("post-create", &format!("{}/{}", pod.id, c.id))
     }
     async fn start_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
-        self.note("start", &format!("{}/{}", pod.id, c.id))
+        self.record("start", &format!("{}/{}", pod.id, c.id))
     }
     async fn post_start_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
-        self.note("post-start", &format!("{}/{}", pod.id, c.id))
+        self.record("post-start", &format!("{}/{}", pod.id, c.id))
     }
     async fn update_container(
         &self,
@@ -120,13 +120,13 @@ impl Plugin for Recorder {
         c: Container,
         resources: LinuxResources,
     ) -> Reply<Changes> {
-        self.note("update", &format!("{}/{} {}", pod.id, c.id, resources.pids.limit))?;
+        self.record("update", &format!("{}/{} {}", pod.id, c.id, resources.pids.limit))?;
         let mut update = Update::new(c.id);
         update.set_cpu_shares(7).set_ignore_failure(true);
         Ok(update.into())
     }
     async fn post_update_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
-        self.note("post-update", &format!("{}/{}", pod.id, c.id))
+        self.record("post-update", &format!("{}/{}", pod.id, c.id))
     }
     async fn stop_container(
         &self,
@@ -134,21 +134,22 @@ impl Plugin for Recorder {
         pod: PodSandbox,
         c: Container,
     ) -> Reply<Vec<ContainerUpdate>> {
-        self.note("stop", &format!("{}/{}", pod.id, c.id))?;
+        self.record("stop", &format!("{}/{}", pod.id, c.id))?;
         Ok(vec![Update::new("freed").into()])
     }
     async fn remove_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
-        self.note("remove", &format!("{}/{}", pod.id, c.id))
+        self.record("remove", &format!("{}/{}", pod.id, c.id))
     }
     async fn validate_container_adjustment(
         &self,
         _: &Session,
         request: ValidateContainerAdjustmentRequest,
     ) -> Reply<()> {
-        self.note("validate", &request.container.id)
+        self.record("validate", &request.container.id)
     }
 }
 
+/// A test runtime, and a plugin that is connected to it.
 struct Pair {
     runtime: TestRuntimeEnd,
     stub: Stub,
@@ -184,6 +185,7 @@ async fn a_plugin_registers_and_is_configured() {
     assert_eq!(registered.NRI_version, "v0.12.3");
     assert_eq!(p.stub.session().runtime(), None);
     let reply = p.runtime.end.plugin().configure(TIMEOUT, &configure("text")).await.unwrap();
+    // The bits of CREATE_CONTAINER and REMOVE_CONTAINER.
     assert_eq!(reply.events, 1 << 3 | 1 << 10);
     assert_eq!(p.plugin.received(), ["configure text"]);
     let expect = RuntimeInfo {
@@ -205,7 +207,7 @@ async fn the_parts_of_a_split_synchronize_are_joined() {
         more,
         ..Default::default()
     };
-    // The second request must not contain parts of the first one.
+    // The second synchronization must not contain parts of the first.
     for _ in 0..2 {
         for (request, more, updates) in [
             (part(&["p1", "p2"], &["a"], true), true, 0),
@@ -219,6 +221,7 @@ async fn the_parts_of_a_split_synchronize_are_joined() {
     }
 }
 
+/// Creates a request for the pod `p` and the container `c`.
 macro_rules! event {
     ($request:ident) => {{
         let mut request = $request::new();
@@ -367,7 +370,7 @@ async fn updates_can_be_requested_at_any_time() {
 }
 
 #[tokio::test]
-async fn run_returns_the_cause_of_the_end() {
+async fn run_returns_how_the_session_ended() {
     let p = connected().await;
     drop(p.runtime);
     p.stub.run().await.unwrap();
@@ -389,6 +392,7 @@ async fn run_returns_the_cause_of_the_end() {
         let mut header = [0; 10];
         tokio::io::AsyncReadExt::read_exact(&mut conn, &mut header).await.unwrap();
         let stream = &header[4..8];
+        // Length 0, the stream of the request, type 2 (response), no flags.
         conn.write_all(&[&[0, 0, 0, 0], stream, &[2, 0]].concat()).await.unwrap();
     };
     let (stub, ()) = tokio::join!(stub.connect(), replying);
@@ -419,6 +423,7 @@ async fn a_registration_that_is_refused_or_times_out_is_an_error() {
         .await;
     check("ignored", |e| matches!(e, CallError::Timeout(_))).await;
 
+    // The peer has closed the connection.
     let (a, b) = UnixStream::pair().unwrap();
     drop(a);
     let Err(error) =

@@ -100,8 +100,8 @@ impl Channel {
     /// limited.
     ///
     /// # Errors
-    /// The connection fails, or the peer speaks another protocol: the caller replies to
-    /// [`FrameError::OtherProtocol`].
+    /// The connection fails, or the peer speaks another protocol. After
+    /// [`FrameError::OtherProtocol`] the caller must still send a reply.
     pub async fn receive(&mut self) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
         let (mut length, mut fds) = ([0u8; 4], Vec::new());
         let received = self.receive_part(&mut length, &mut fds).await?;
@@ -232,9 +232,11 @@ mod tests {
         half.write_all(&[0]).await.unwrap();
         assert!(matches!(channel.receive().await, Err(FrameError::Timeout)));
         let (mut half, mut channel) = pair();
+        // One byte of a message that has nine.
         half.write_all(&[0, 0, 0, 9, b'{']).await.unwrap();
         assert!(matches!(channel.receive().await, Err(FrameError::Timeout)));
-        // The time until the next message is not limited, because a verb may take long.
+        // The time until the next message is not limited, because a verb may take long: here ten
+        // times the limit within a message.
         let (_busy, mut channel) = pair();
         assert!(timeout(Duration::from_millis(500), channel.receive()).await.is_err());
     }
@@ -260,6 +262,7 @@ mod tests {
         while count_written(&messages) < LARGE_MESSAGES {
             tokio::task::yield_now().await;
         }
+        // Enough rounds of the scheduler for a further message to be read by mistake.
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }

@@ -24,7 +24,7 @@ use std::{
 };
 
 /// Time given to blocking tasks to end before a restart, since their writes must not overlap with
-/// those of the next program.
+/// the writes of the next program.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The daemon of nri-container-runtime, which calls the NRI plugins.
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
             let error: Box<dyn std::error::Error> = error;
             let line = nri_control::printable(&error.to_string()).into_owned();
             if arguments.background || arguments.is_background_process {
-                // The process that ran `nrid --background` (the starter) reads this line.
+                // The process that ran `nrid --background`, often a wrapper, reads this line.
                 let _ = writeln!(std::io::stdout(), "{line}");
             } else {
                 let _ = writeln!(std::io::stderr(), "nrid: {line}");
@@ -102,7 +102,8 @@ fn run(
         for missing in settings.missing_paths() {
             writeln!(std::io::stderr(), "nrid: warning: {missing}")?;
         }
-        // Not an error: a restart checks the configuration, and an earlier release accepted it.
+        // Not an error: a restart into this program runs this check first, and the earlier release
+        // may have accepted the configuration.
         for ambiguity in ambiguities(&settings.config) {
             writeln!(std::io::stderr(), "nrid: warning: {ambiguity}")?;
         }
@@ -113,7 +114,7 @@ fn run(
         // The directory must exist before the log.
         state_dir::create(&settings.state_dir)?;
         log = log::open(&settings, log::DefaultLog::File);
-        // Sets the limits of process 1: no limit may be raised before.
+        // Sets the limits of process 1, so a limit that was raised before would be lost.
         inherited.extend(background::detach());
         for Inherited { what, effect, .. } in &inherited {
             tracing::warn!(effect, "inherited from the process that started nrid: {what}");
@@ -127,12 +128,12 @@ fn run(
     for mistake in settings.mistakes() {
         tracing::error!("{mistake}");
     }
-    // After the reset of the inherited attributes, and before a second thread exists.
+    // Must come after the reset of inherited limits, and before a second thread exists.
     if let Err(error) = descriptors::raise_limit() {
         tracing::warn!(%error, "cannot raise the soft limit of open files");
     }
     let notify = activation.notify.take();
-    let mut report = StartReport { starter_waits: arguments.is_background_process, notify };
+    let mut report = StartReport { is_awaited: arguments.is_background_process, notify };
     loop {
         activation.inherited.clone_from(&inherited);
         let runtime =
@@ -158,9 +159,9 @@ fn run(
 /// Recipients of the report that `nrid` has started: the process that ran `nrid --background`, and
 /// systemd.
 struct StartReport {
-    /// Whether the process that ran `nrid --background` (the starter) waits for `ready`, or an
-    /// error, on our stdout.
-    starter_waits: bool,
+    /// Whether the process that ran `nrid --background` waits for `ready`, or an error, on our
+    /// stdout.
+    is_awaited: bool,
     /// systemd's notification socket (`NOTIFY_SOCKET`).
     notify: Option<Notify>,
 }
@@ -173,15 +174,17 @@ async fn serve(
     activation: Activation,
     report: &mut StartReport,
 ) -> Result<Option<(Handover, PathBuf)>, Box<dyn std::error::Error>> {
-    // If the starter found no listener, or systemd has the sockets, an nrid that still holds the
-    // lock is about to exit: wait for the lock.
-    let is_previous_ending = report.starter_waits || !activation.sockets.is_empty();
+    // A wrapper runs `nrid --background` only if it found no listener, and systemd starts an nrid
+    // only if none serves its sockets. In both cases, an nrid that still holds the lock is about to
+    // exit: wait for the lock.
+    let is_previous_ending = report.is_awaited || !activation.sockets.is_empty();
     let lock_timeout =
         if is_previous_ending { settings.config.start_timeout } else { Duration::ZERO };
     let failure = settings.state_dir.join(nri_control::START_FAILURE);
     let running = match start::start(settings, log, activation, lock_timeout).await {
-        // systemd listens by now: the starter can connect, and systemd then starts another nrid.
-        Err(start::StartError::SocketInUse(_)) if report.starter_waits => {
+        // systemd listens by now: the waiting process can connect, and systemd then starts another
+        // nrid.
+        Err(start::StartError::SocketInUse(_)) if report.is_awaited => {
             report_ready()?;
             return Ok(None);
         }
@@ -193,7 +196,8 @@ async fn serve(
                     | start::StartError::SocketInUse(_)
             ) {
                 tracing::error!("not started: {error}");
-                // `nrictl doctor` shows this file; the starter may not read stdout any more.
+                // `nrictl doctor` shows this file; the process that ran `nrid --background` may not
+                // read stdout any more.
                 let _ = std::fs::write(
                     &failure,
                     format!("{}\n", nri_control::printable(&error.to_string())),
@@ -204,7 +208,7 @@ async fn serve(
         Ok(running) => running,
     };
     let _ = std::fs::remove_file(&failure);
-    if std::mem::take(&mut report.starter_waits) {
+    if std::mem::take(&mut report.is_awaited) {
         report_ready()?;
     }
     if let Some(Err(error)) = report.notify.take().map(|notify| notify.ready()) {
@@ -213,10 +217,10 @@ async fn serve(
     Ok(running.serve().await?)
 }
 
-/// Notifies the starter, and closes its pipe.
+/// Notifies the process that ran `nrid --background`, and closes the pipe to it.
 fn report_ready() -> std::io::Result<()> {
     let mut stdout = std::io::stdout();
-    // Errors are ignored: the starter may have exited after its own timeout.
+    // Errors are ignored: the process may have exited after its own timeout.
     let _ = writeln!(stdout, "{}", nri_control::READY);
     let _ = stdout.flush();
     let null = std::fs::File::options().write(true).open(Path::new("/dev/null"))?;

@@ -1,4 +1,4 @@
-//! The service: state that all requests share. Each runtime verb is served in the file with its
+//! [`Service`]: the state that all requests share. Each runtime verb is served in the file of its
 //! name, such as `verb/create.rs`.
 
 use crate::{
@@ -114,9 +114,9 @@ impl Service {
         });
     }
 
-    /// Counts a request as in progress. Returns `None` if an end was requested, because the next
-    /// `nrid` then serves the request. The request is counted before the check, so that an end that
-    /// is requested in between waits for the request.
+    /// Counts a request as in progress. Returns `None` if an end was requested: the next `nrid`
+    /// then serves the request. The request is counted before the check, so that an end that is
+    /// requested after the check waits for the request.
     pub fn start_request(&self) -> Option<InProgress<'_>> {
         self.in_progress.fetch_add(1, Ordering::SeqCst);
         let request = InProgress(self);

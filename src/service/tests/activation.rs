@@ -35,6 +35,7 @@ struct Unit {
 }
 
 impl Unit {
+    /// Listens on sockets with these names. `config` is added to the configuration.
     fn new(names: &[&str], config: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("s")).unwrap();
@@ -73,8 +74,9 @@ impl Unit {
         ]
     }
 
-    /// Returns the command for `nrid` with the passed sockets. A shell replaces itself by `nrid`,
-    /// so that `LISTEN_PID=$$` is the process id of `nrid`.
+    /// Returns the command for `nrid` with the passed sockets. `pid` and `count` are the values of
+    /// `LISTEN_PID` and `LISTEN_FDS`. A shell replaces itself by `nrid`, so that `$$` is the
+    /// process id of `nrid`.
     fn activated(&self, pid: &str, count: usize) -> Command {
         let mut command = self.command("sh");
         let script =
@@ -180,7 +182,7 @@ fn passed_sockets_are_served_and_not_removed() {
         let (status, output) = child.wait_for_exit();
         assert!(status.success(), "{output}");
         assert_eq!(unit.inodes(), before, "nrid removed passed sockets");
-        assert!(!output.contains("warn") && !output.contains("WARN"), "{output}");
+        assert!(!output.contains("warn") && !output.contains("WARN"), "a warning: {output}");
     }
 }
 
@@ -221,7 +223,7 @@ fn plugins_inherit_neither_sockets_nor_variables_of_systemd() {
 fn nrid_does_not_replace_sockets_on_which_systemd_listens() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "");
     let before = unit.inodes();
-    // A background start reports ready, because the starter can connect to systemd's sockets.
+    // A background start reports ready, because its caller can connect to systemd's sockets.
     let (status, output) = Program::start(unit.without_sockets(&["--background"])).wait_for_exit();
     assert!(status.success());
     assert_eq!(output, "ready\n");
@@ -263,7 +265,7 @@ fn a_restart_keeps_passed_sockets() {
 fn descriptors_for_another_process_are_ignored() {
     let unit = Unit::new(&["other.sock"], "");
     let child = Program::start(unit.activated("1", 1));
-    wait_until("nrid", || UnixStream::connect(unit.path("control.sock")).ok());
+    wait_until("nrid to listen", || UnixStream::connect(unit.path("control.sock")).ok());
     let sockets: Vec<_> = unit.status().sockets.iter().map(|s| s.as_path().to_owned()).collect();
     assert_eq!(sockets, ["plugins/nri.sock", "nri.sock"].map(|s| unit.path(s)));
     unit.stop();
@@ -290,6 +292,7 @@ fn invalid_descriptors_are_refused_and_named_in_the_error() {
     unit.sockets.push((elsewhere.clone(), UnixListener::bind(&elsewhere).unwrap()));
     check(&unit, 1, &[elsewhere.to_str().unwrap(), unit.path("control.sock").to_str().unwrap()]);
 
+    // A datagram socket in place of a listener.
     let mut unit = Unit::new(&[], "");
     let datagrams = UnixDatagram::bind(unit.path("nri.sock")).unwrap();
     unit.sockets.push((unit.path("nri.sock"), std::os::fd::OwnedFd::from(datagrams).into()));
@@ -313,11 +316,11 @@ fn a_socket_of_another_process_is_not_removed() {
     let unit = Unit::new(&[], "");
     let child = Program::start(unit.without_sockets(&[]));
     let replace = |path: &Path| {
-        wait_until("nrid", || path.exists().then_some(()));
+        wait_until("the socket", || path.exists().then_some(()));
         fs::remove_file(path).unwrap();
         UnixListener::bind(path).unwrap()
     };
-    wait_until("nrid", || UnixStream::connect(unit.path("control.sock")).ok());
+    wait_until("nrid to listen", || UnixStream::connect(unit.path("control.sock")).ok());
     let _listener = replace(&unit.path("nri.sock"));
     unit.stop();
     assert!(child.wait_for_exit().0.success());

@@ -42,7 +42,8 @@ impl fmt::Debug for ApplyContext<'_> {
 
 /// Finds CDI devices.
 pub trait CdiResolver {
-    /// The edits of fully qualified device names, in the order in which they are applied.
+    /// Returns the edits of the devices with these fully qualified names, in the order in which
+    /// they are applied.
     fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError>;
 }
 

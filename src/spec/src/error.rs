@@ -87,7 +87,7 @@ pub enum ApplyError {
     Cdi(#[from] CdiError),
 }
 
-/// Converts [`WrongType`] to the error of a group of fields of the adjustment.
+/// Returns the conversion of a [`WrongType`] to an error that names the adjusted `field`.
 pub(crate) fn in_field(field: &'static str) -> impl Fn(WrongType) -> ApplyError {
     move |source| ApplyError::OciConfig { field, source }
 }

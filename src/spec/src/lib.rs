@@ -12,9 +12,9 @@
 //!   never written. A value that does not change keeps its text.
 //! * **Total.** Each field of an adjustment is applied or refused by name. No input makes this
 //!   crate panic.
-//! * **Pure.** No file, clock, environment or thread: facts about the host (classes, CDI devices,
-//!   mount propagation) come from [`ApplyContext`]. An adjustment that needs a fact that the
-//!   context lacks is an error.
+//! * **Pure.** The crate uses no file, clock, environment or thread. Facts about the host (classes,
+//!   CDI devices, mount propagation) come from [`ApplyContext`]. An adjustment is an error if it
+//!   needs a fact that the context lacks.
 //!
 //! A merged adjustment follows upstream's convention: an entry whose key, path, destination or type
 //! begins with `-` removes, other entries set. If a key is both removed and set, it is set,

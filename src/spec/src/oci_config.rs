@@ -59,12 +59,12 @@ impl OciConfig {
             return Err(OciConfigError::ReservedKey { key: RESERVED });
         }
         let first = serde_json::Deserializer::from_slice(bytes).into_iter().next();
-        // If the text has no value, the error is that of an empty text.
+        // If the text has no value, `from_slice` returns the error.
         Self::from_value(first.unwrap_or_else(|| serde_json::from_slice(bytes))?)
     }
 
     /// Checks that all runtimes would see the changes that made this OCI config from `before`.
-    /// `text`: the text that `before` was read from.
+    /// `text` is the JSON that `before` was parsed from.
     ///
     /// # Errors
     /// An object has a key twice, or a field changed that runtimes in Go also read from a key that
@@ -198,7 +198,7 @@ impl OciConfig {
         })
     }
 
-    /// Whether the process has a namespace of this kind other than the runtime's.
+    /// Whether the process has a namespace of this kind that differs from the runtime's.
     pub fn has_namespace(&self, kind: &str) -> bool {
         self.namespaces().any(|n| n.kind == kind)
     }
@@ -237,8 +237,8 @@ fn deeper_than(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Whether an object begins with [`RESERVED`]. The key within a string cannot match: its quotes are
-/// escaped there.
+/// Whether an object begins with [`RESERVED`]. The same text within a string does not match: its
+/// quotes are escaped there.
 fn has_reserved_key(bytes: &[u8]) -> bool {
     let quoted = format!("\"{RESERVED}\"");
     let mut rest = bytes;
@@ -281,8 +281,8 @@ pub enum OciConfigError {
         /// Type of the value.
         found: String,
     },
-    /// A key that `serde_json` reserves for numbers; an OCI config with it would be changed by
-    /// being parsed.
+    /// A key that `serde_json` reserves for numbers. Parsing would change an OCI config that has
+    /// this key.
     #[error("OCI config uses the reserved key {key:?}")]
     ReservedKey {
         /// The key.

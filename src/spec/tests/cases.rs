@@ -17,7 +17,7 @@ fn check(case: &Value) -> Result<Value, String> {
     if case["incomplete"] != json!(true) {
         assert_valid(&after);
     }
-    assert_eq!(changed, text(spec) != text(&after), "`changed` is wrong");
+    assert_eq!(changed, text(spec) != text(&after), "`Applied::changed` is wrong");
     Ok(after)
 }
 

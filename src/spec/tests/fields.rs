@@ -146,11 +146,12 @@ fn has_effect(base: &Value, path: &str, without: &Value) -> bool {
 fn each_field_has_an_effect() {
     let mut all = BTreeSet::new();
     leaves(&ContainerAdjustment::descriptor(), "", &mut all);
+    // The protocol has more than 80 fields; fewer mean that `leaves` skips some.
     assert!(all.len() > 80, "the descriptor has only {} fields", all.len());
     let with_removal = everything();
     let mut with_class = everything();
-    // The removal of RDT hides the effect of the RDT class, so it is tried with and without
-    // removal.
+    // The removal of RDT hides the effect of the RDT class, so each field is tried with the removal
+    // and without it.
     with_class["linux"]["rdt"]["remove"] = json!(false);
     assert_eq!(
         protojson(&message::<ContainerAdjustment>(&with_removal))["linux"]["rdt"]["remove"],

@@ -52,7 +52,8 @@ fn junk() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Replaces one value with junk. Each of `steps` selects a child of the previous value.
+/// Replaces one value with junk. Each of `steps` selects a child of the value before, so together
+/// they are the path of the replaced value.
 fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *value = junk;
@@ -71,7 +72,8 @@ fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     }
 }
 
-/// Calls all functions of the crate with an OCI config, an adjustment and a CDI specification.
+/// Calls all functions of the crate with an OCI config, an adjustment and a CDI specification. The
+/// specification is also the definition of every class, and the base of the merged resources.
 fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
     let Ok(mut config) = OciConfig::parse(spec.to_string().as_bytes()) else { return };
     let _ = to_container(&config, &ContainerInfo::default());
@@ -100,7 +102,7 @@ fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
     merge_resources(&mut merged, &nri);
     overlay(&mut merged, resources);
     let difference = changed(&merged, resources);
-    assert_eq!(difference, json!({}), "fields of the overlay are missing");
+    assert_eq!(difference, json!({}), "`overlay` did not set these fields");
 }
 
 proptest! {

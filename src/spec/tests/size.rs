@@ -1,5 +1,5 @@
-//! Applies adjustments to an OCI config, where the lists and maps of both have as many entries as
-//! fit into a message. With quadratic work, a test would take hours.
+//! Applies adjustments to OCI configs, where both have lists and maps with as many entries as fit
+//! into a message. With quadratic work a test would take hours.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
@@ -112,7 +112,7 @@ lists! {
         a.rlimits.push(POSIXRlimit { type_, ..Default::default() });
 }
 
-/// Beginnings of the paths of lists that are not tested, and the reason.
+/// Lists without a test: the beginning of the path, and the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("CDI_devices", "has a test of its own"),
     ("hooks.prestart.", "copied as a part of a hook"),
@@ -162,7 +162,7 @@ fn apply_to(config: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyCon
     .unwrap();
 }
 
-/// A host that supports everything.
+/// A host with all controllers, and a kernel newer than all real ones.
 fn host() -> HostCapabilities {
     HostCapabilities {
         cgroup_v2: true,
@@ -205,15 +205,17 @@ fn check(list: &List) {
     let second = adjust(list, (0..MAX_ENTRIES).map(second_key));
     apply_to(&mut config, &second, &ctx);
     let expected = match list.kind {
+        // Half of the entries were replaced, the other half removed.
         Kind::Marked => MAX_ENTRIES / 2,
-        Kind::Keyed => MAX_ENTRIES / 2 * 3,
+        // Half of the second entries were new.
+        Kind::Keyed => MAX_ENTRIES + MAX_ENTRIES / 2,
         Kind::Appended => MAX_ENTRIES * 2,
     };
     assert_eq!(entries(&config, list.place), expected);
 }
 
-/// A resolver that gives each device one entry in each list where an entry replaces the one with
-/// the same key.
+/// A resolver that gives each device one entry in each list whose entries replace existing entries
+/// with the same key.
 struct OneEditPerList;
 
 impl CdiResolver for OneEditPerList {
@@ -239,11 +241,13 @@ impl CdiResolver for OneEditPerList {
 
 #[test]
 fn many_cdi_devices_are_injected() {
-    /// Each device adds entries to four lists, so a quarter of the entries of the other tests.
+    /// A quarter of the other tests' entries, because each device adds entries to four lists.
     const MAX_ENTRIES: usize = MAX_MESSAGE / 128;
+    /// Number of different devices: half of the second devices are new.
+    const ALL: usize = MAX_ENTRIES + MAX_ENTRIES / 2;
     let ctx = ApplyContext { cdi: &OneEditPerList, ..Default::default() };
     let mut config = OciConfig::from_value(json!({})).unwrap();
-    for numbers in [0..MAX_ENTRIES, MAX_ENTRIES / 2..MAX_ENTRIES + MAX_ENTRIES / 2] {
+    for numbers in [0..MAX_ENTRIES, MAX_ENTRIES / 2..ALL] {
         let device = |i| CDIDevice { name: key(i), ..Default::default() };
         let adjust = ContainerAdjustment {
             CDI_devices: numbers.map(device).collect(),
@@ -252,9 +256,10 @@ fn many_cdi_devices_are_injected() {
         apply_to(&mut config, &adjust, &ctx);
     }
     for (place, expected) in [
-        ("/process/env", MAX_ENTRIES / 2 * 3),
-        ("/linux/devices", MAX_ENTRIES / 2 * 3),
-        ("/mounts", MAX_ENTRIES / 2 * 3),
+        ("/process/env", ALL),
+        ("/linux/devices", ALL),
+        ("/mounts", ALL),
+        // Both adjustments add the same groups; group 0 is skipped.
         ("/process/user/additionalGids", MAX_ENTRIES - 1),
     ] {
         assert_eq!(entries(&config, place), expected, "{place}");
@@ -282,18 +287,20 @@ fn many_hugepage_limits_of_an_update_are_merged() {
         json!({ "hugepageLimits": limits(MAX_ENTRIES / 2) }),
     );
     let count = |value: &Value| value["hugepageLimits"].as_array().unwrap().len();
+    // Half of the new limits are equal to old limits.
     assert_eq!(count(&changed(&old, &new)), MAX_ENTRIES / 2);
     let mut both = old.clone();
     overlay(&mut both, &new);
-    assert_eq!(count(&both), MAX_ENTRIES / 2 * 3);
+    assert_eq!(count(&both), MAX_ENTRIES + MAX_ENTRIES / 2);
     let limit = |i| HugepageLimit { page_size: key(i), limit: 1, ..Default::default() };
     let requested = LinuxResources {
         hugepage_limits: (0..MAX_ENTRIES).map(limit).collect(),
         ..Default::default()
     };
+    // Half of the old limits have page sizes that are also requested.
     let mut merged = old.clone();
     merge_resources(&mut merged, &requested);
-    assert_eq!(count(&merged), MAX_ENTRIES / 2 * 3);
+    assert_eq!(count(&merged), MAX_ENTRIES + MAX_ENTRIES / 2);
 }
 
 #[test]

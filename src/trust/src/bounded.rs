@@ -11,10 +11,10 @@ use std::{
     path::Path,
 };
 
-/// Limit of a configuration file in bytes, many times the size of real ones.
+/// Limit of a configuration file in bytes, many times the size of real files.
 pub const MAX_CONFIG_FILE: u64 = 1 << 20;
 
-/// Major and minor device number of `/dev/null`. A link to it masks a file.
+/// Major and minor device number of `/dev/null`. A link to it masks a configuration file.
 const NULL: (u32, u32) = (1, 3);
 
 /// Reads a regular file of at most `limit` bytes. `/dev/null` counts as an empty file.
@@ -37,7 +37,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// Reads a text file, like [`read_regular`].
 ///
 /// # Errors
-/// Those of [`read_regular`], or the file is not UTF-8 ([`ErrorKind::InvalidData`]).
+/// The errors of [`read_regular`], or the file is not UTF-8 ([`ErrorKind::InvalidData`]).
 pub fn read_regular_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read_regular(path, limit)?)
         .map_err(|e| io::Error::new(ErrorKind::InvalidData, e.utf8_error()))
@@ -94,7 +94,7 @@ mod tests {
             let read = read_regular_text(&path(name), 4).map_err(|e| e.to_string());
             assert_eq!(read, expected.map(str::to_owned).map_err(str::to_owned), "{name}");
         }
-        // A file without a size, such as those of /proc, is read up to its end.
+        // A file of /proc reports no size, and is read up to its end.
         assert!(read_regular_text(Path::new("/proc/self/comm"), 64).unwrap().ends_with('\n'));
     }
 }

@@ -1,10 +1,10 @@
-//! Trust in files: whether other users can replace a file or write to it. Also bounded reads of
-//! files.
+//! Checks whether other users can replace a file or write to it, and reads files up to a size
+//! limit.
 //!
-//! Programs that run with our privileges, and the configuration that selects them, must not be
-//! writable by other users: plugins, their configuration, and ours. Start from [`Owners::check`],
-//! which opens no file; an error includes the command that repairs the file. [`read_regular`] reads
-//! a file that may be of any type and size.
+//! Other users must not be able to write to programs that run with our privileges, such as plugins,
+//! nor to the configuration of these programs or of nrid. Start from [`Owners::check`], which opens
+//! no file; an error includes the command that repairs the file. [`read_regular`] reads a file
+//! whose type and size are not known to be harmless.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ pub enum Untrusted {
         uid: u32,
         /// The required owner.
         owner: u32,
-        /// What the user could change.
+        /// Content that the user could change.
         what: Exposed,
     },
     /// Others can write to the file, or to a directory of its path.
@@ -52,7 +52,7 @@ pub enum Untrusted {
         who: &'static str,
         /// Argument of `chmod` that removes the permission.
         fix: &'static str,
-        /// What these users could change.
+        /// Content that these users could change.
         what: Exposed,
     },
     /// A pipe: reading would block until a process opens the pipe for writing.
@@ -72,7 +72,7 @@ pub enum Untrusted {
     },
 }
 
-/// What a user who controls a component of a path could change.
+/// Content that a user who controls a component of a path could change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposed {
     /// The file itself.
@@ -120,9 +120,9 @@ impl Owners {
     }
 
     /// Follows an absolute path from the root, link by link, as the kernel does, and checks every
-    /// component: each must belong to one of the owners, and no other user may write to it. Others
-    /// may write to a directory with the sticky bit, such as `/tmp`, where they cannot replace our
-    /// files.
+    /// component: each must belong to one of the owners, and no other user may write to it. An
+    /// exception are directories with the sticky bit, such as `/tmp`, where other users cannot
+    /// replace our files.
     ///
     /// # Errors
     /// The first component that fails the check. A relative path begins at the root.
@@ -194,7 +194,7 @@ impl Owners {
     }
 }
 
-/// Prepends the components of a path to the remaining ones.
+/// Prepends the components of a path to the components that remain to be checked.
 fn prepend(todo: &mut VecDeque<OsString>, path: &Path) {
     for component in path.components().rev() {
         match component {
@@ -207,7 +207,8 @@ fn prepend(todo: &mut VecDeque<OsString>, path: &Path) {
 
 /// Whether this process is in a user namespace that does not map the owner. Files of the host's
 /// root then belong to the overflow user, as do files of all other unmapped users. Such an owner
-/// counts as root only where root alone makes files, see [`others_may_own_entries`].
+/// counts as root only in directories where root alone creates files
+/// ([`others_may_own_entries`]).
 fn is_unmapped(uid: u32) -> bool {
     let overflow = || fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok();
     let is_initial = || {
@@ -217,8 +218,8 @@ fn is_unmapped(uid: u32) -> bool {
     overflow() == Some(uid) && !is_initial()
 }
 
-/// Whether a directory may contain files of other users: everybody may make files in it (`/tmp`),
-/// or it contains directories that root made for users.
+/// Whether a directory may contain files of other users: everybody may create files in it (`/tmp`),
+/// or it contains directories that root created for users (`/home`).
 fn others_may_own_entries(dir: Option<&Path>) -> bool {
     let Some(dir) = dir else { return false };
     let holds_users = ["/home", "/run/user"].iter().any(|users| dir == Path::new(users));
@@ -372,7 +373,7 @@ mod tests {
     const INNER: &str = "NRI_TRUST_TEST_PATH";
 
     #[test]
-    fn an_unmapped_owner_is_not_root_where_everybody_may_make_files() {
+    fn an_unmapped_owner_is_not_root_where_everybody_may_create_files() {
         if let Some(path) = std::env::var_os(INNER) {
             let owner = fs::metadata(&path).unwrap().uid();
             let result = Owners::of_this_process().check(Path::new(&path));
@@ -391,7 +392,7 @@ mod tests {
         }
         // Only the user of this process is mapped.
         let inner = |name: &str| {
-            let test = "tests::an_unmapped_owner_is_not_root_where_everybody_may_make_files";
+            let test = "tests::an_unmapped_owner_is_not_root_where_everybody_may_create_files";
             let output = std::process::Command::new("unshare")
                 .args(["--user", "--map-root-user"])
                 .arg(std::env::current_exe().unwrap())
@@ -407,7 +408,7 @@ mod tests {
             return;
         }
         assert!(refused.contains("belongs to user 65534"), "{refused}");
-        // Only root may make files in `closed`, as in `/usr` and `/etc` of the host.
+        // Only root may create files in `closed`, as in `/usr` and `/etc` of the host.
         assert!(inner("closed/theirs").contains("owner 65534: ok"));
     }
 

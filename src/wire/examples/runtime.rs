@@ -1,6 +1,6 @@
-//! Minimal runtime for one plugin: registers, configures and synchronizes it, requests the creation
-//! of a container of a given size, and disconnects. Use it to try a plugin, or this crate with
-//! upstream's stub.
+//! Minimal runtime for one plugin: accepts its registration, configures and synchronizes it,
+//! requests an adjustment of a container of a given size, and disconnects. Use it to try a plugin,
+//! or this crate with upstream's stub.
 //!
 //! ```text
 //! cargo run -p nri-wire --example runtime -- SOCKET [ENV_BYTES]
@@ -73,6 +73,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("subscribed: {:?}", EventMask::from_subscription(configured.events)?);
 
     let pod = PodSandbox { id: "pod0".into(), name: "pod".into(), ..Default::default() };
+    // Three parts, as if the pods did not fit into one message.
     for more in [true, true, false] {
         let part = SynchronizeRequest { pods: vec![pod.clone()], more, ..Default::default() };
         println!("synchronized: {}", plugin.synchronize(TIMEOUT, &part).await?);

@@ -6,8 +6,8 @@ use nri_api::MAX_MESSAGE;
 use std::time::Duration;
 use ttrpc::Code;
 
-/// Length limit of a peer's error message in bytes. A longer message is cut, since the message is
-/// logged and stored in the plugin's status.
+/// Length limit of a peer's error message in bytes. A longer message is cut, because the message
+/// is logged and stored in the plugin's status.
 const MAX_PEER_MESSAGE: usize = 4096;
 
 /// Reason why a trunk or a connection could not be used.
@@ -78,6 +78,7 @@ mod tests {
     #[test]
     fn long_messages_of_the_peer_are_cut() {
         let long = CallError::from_status(5, &"é".repeat(1 << 20)).to_string();
+        // The mark of the cut and the status take less than 32 bytes.
         assert!(
             long.len() < MAX_PEER_MESSAGE + 32 && long.ends_with("é… (cut) (status 5)"),
             "{}",

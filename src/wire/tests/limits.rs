@@ -21,20 +21,22 @@ use ttrpc::{
     proto::{GenMessage, MESSAGE_TYPE_REQUEST},
 };
 
-/// Handlers that take long; counts those that run.
+/// Service whose handlers overlap if they may, because each yields many times.
 #[derive(Default)]
 struct Slow {
-    inside: AtomicUsize,
+    /// Number of handlers that run now.
+    running: AtomicUsize,
+    /// Largest value of `running`.
     peak: AtomicUsize,
 }
 
 impl Slow {
     async fn handle(&self) -> ttrpc::Result<Empty> {
-        self.peak.fetch_max(self.inside.fetch_add(1, SeqCst) + 1, SeqCst);
+        self.peak.fetch_max(self.running.fetch_add(1, SeqCst) + 1, SeqCst);
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
-        self.inside.fetch_sub(1, SeqCst);
+        self.running.fetch_sub(1, SeqCst);
         Ok(Empty::new())
     }
 }
@@ -110,6 +112,8 @@ async fn requests_of_a_plugin_are_handled_one_at_a_time_and_those_of_others_mean
 #[tokio::test]
 async fn large_requests_of_all_plugins_wait_for_one_another_and_small_ones_do_not() {
     let limits = CallLimits::default();
+    // A request of 100 kB is large: at most four are handled. Of the small requests, one of each of
+    // the ten plugins is handled.
     for (size, expected) in [(100_000, 4), (1000, 10)] {
         let slow = Arc::new(Slow::default());
         let mut calls = tokio::task::JoinSet::new();
@@ -131,6 +135,7 @@ async fn large_requests_of_all_plugins_wait_for_one_another_and_small_ones_do_no
 async fn requests_that_wait_are_limited_in_bytes() {
     let (a, b) = UnixStream::pair().unwrap();
     let _runtime = RuntimeEnd::new(a, Arc::new(Slow::default())).await.unwrap();
-    // 31 requests of 3 MB exceed the limit many times, and are all replied to.
+    // 31 requests are fewer than the 32 that may be handled at a time, but with 3 MiB each they
+    // exceed the limit of 4 MiB. All must be replied to.
     call(&Trunk::new(b), ConnId::RUNTIME, REGISTER, registration(3 << 20), 31).await;
 }

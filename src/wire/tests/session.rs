@@ -63,8 +63,9 @@ async fn a_request_that_is_too_large_fails_before_it_is_sent() {
     let mut s = session().await;
     let max = max_message(PLUGIN_SERVICE, "CreateContainer", Some(SECOND));
     let mut request = create("plain");
-    let less = message_size(&request);
-    request.pod.mut_or_insert_default().name = "x".repeat(max - less - 10);
+    let without_name = message_size(&request);
+    // The ten bytes are room for tags and lengths; `rest` fills what is left of them.
+    request.pod.mut_or_insert_default().name = "x".repeat(max - without_name - 10);
     let rest = "x".repeat(max - message_size(&request));
     request.pod.mut_or_insert_default().name.push_str(&rest);
     assert_eq!(message_size(&request), max);
@@ -207,6 +208,7 @@ async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
     check("for another call", vec![raw_response(77, vec![1]), good()], Call::Succeeds, None).await;
     check("twice", vec![good(), good(), raw_response(1, vec![0xff])], Call::Succeeds, None).await;
     check("an unknown code", vec![status(99, "odd")], Call::Fails(is_status), None).await;
+    // Status 4 is DEADLINE_EXCEEDED, here of a call that the plugin made.
     check(
         "a deadline within the plugin",
         vec![status(4, "slow database")],
@@ -300,6 +302,7 @@ async fn frames_fit_the_reader_of_upstream_nri() {
     let runtime = RuntimeEnd::new(a, Arc::new(TestRuntime::default())).await.unwrap();
     for payload in [0, 100, 4000, 4050, 4086, 4096, 5000, 9000, 1 << 20, 4 << 20] {
         let mut request = create("x");
+        // The envelope and the other fields take less than 200 bytes.
         request.pod.mut_or_insert_default().name = "x".repeat(payload.min(MAX_MESSAGE - 200));
         let plugin = runtime.plugin().clone();
         let call = tokio::spawn(async move { plugin.create_container(None, &request).await });

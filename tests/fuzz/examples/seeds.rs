@@ -25,9 +25,9 @@ fn main() {
     seeds.add_texts();
     for (target, inputs) in seeds.0 {
         let folder = out.join(target);
-        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::create_dir_all(&folder).expect("create the folder of a target");
         for (number, input) in inputs.iter().enumerate() {
-            std::fs::write(folder.join(format!("{number:04}")), input).expect("a seed");
+            std::fs::write(folder.join(format!("{number:04}")), input).expect("write a seed");
         }
         println!("{target}: {}", inputs.len());
     }
@@ -107,7 +107,8 @@ impl Seeds {
         let mut input = Vec::new();
         match line["op"].as_str() {
             Some("create") => {
-                // The operation `create`, and the bits of the enabled validator rules.
+                // The operation `create`, and a bit for each validator rule: every second is
+                // enabled.
                 input.extend([0, 0x55]);
                 write::message(&pod, &mut input);
                 write::message(&container, &mut input);
@@ -138,6 +139,7 @@ impl Seeds {
                     self.add_message(&reply);
                 }
                 let mut update = Vec::new();
+                // The old resources, and equal new resources.
                 for _ in 0..2 {
                     write::part(
                         line["spec"]["linux"]["resources"].to_string().as_bytes(),
@@ -167,10 +169,12 @@ impl Seeds {
         self.add("merge", input);
     }
 
-    /// Adds an encoded message.
+    /// Adds an encoded message, after the number of its type.
     fn add_message<M: MessageFull>(&mut self, message: &M) {
-        let number =
-            proto::descriptors().iter().position(|d| *d == M::descriptor()).expect("a message");
+        let number = proto::descriptors()
+            .iter()
+            .position(|d| *d == M::descriptor())
+            .expect("the list has the message");
         let mut input = vec![u8::try_from(number).expect("less than 256 messages")];
         input.extend(encoded(message));
         self.add("protocol", input);
@@ -200,8 +204,9 @@ impl Seeds {
         write_response(3, 5, b"", &mut runtime);
         for (peer, mut input) in [(frames::Peer::Plugin, plugin), (frames::Peer::Runtime, runtime)]
         {
-            // The same frames as bytes. In the first byte of a session, bit 2 means that bytes
-            // follow. The first byte for the decoder is the size of a read minus one.
+            // The same frames as bytes. For the target `session`, the bit of value 2 in the first
+            // byte means that bytes follow. For `frames`, the first byte is the size of a read
+            // minus one.
             let bytes = frames::frames(peer, &mut nri_fuzz::Input::new(&input[1..]));
             self.add("session", [&[input[0] | 2][..], &bytes].concat());
             self.add("frames", [&[7], &bytes[..]].concat());
@@ -263,11 +268,11 @@ impl Seeds {
 
 /// Returns an adjustment with a value for most fields.
 fn some_adjustment() -> Value {
-    serde_json::from_str(include_str!("../seeds/adjustment.json")).expect("JSON")
+    serde_json::from_str(include_str!("../seeds/adjustment.json")).expect("valid JSON")
 }
 
 fn encoded(message: &dyn MessageDyn) -> Vec<u8> {
-    message.write_to_bytes_dyn().expect("it encodes")
+    message.write_to_bytes_dyn().expect("the message encodes")
 }
 
 fn message<M: MessageFull>(json: &Value) -> M {
@@ -308,16 +313,18 @@ fn vectors() -> Vec<Value> {
     let folder = repository().join("tests/cases");
     let files =
         ["vectors/create.jsonl", "vectors/update.jsonl", "vectors/stop.jsonl", "differences.jsonl"];
-    let text: String =
-        files.iter().map(|f| std::fs::read_to_string(folder.join(f)).expect("vectors")).collect();
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    let text: String = files
+        .iter()
+        .map(|f| std::fs::read_to_string(folder.join(f)).expect("read the vectors"))
+        .collect();
+    text.lines().map(|line| serde_json::from_str(line).expect("valid JSON")).collect()
 }
 
 /// Reads all files with this ending below a folder.
 fn read_json(folder: &Path, ending: &str) -> Vec<Value> {
     let mut paths: Vec<_> = std::fs::read_dir(folder)
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").path())
+        .expect("read a folder of samples or cases")
+        .map(|entry| entry.expect("read an entry of a folder").path())
         .collect();
     paths.sort();
     let read = |path: PathBuf| {
@@ -326,7 +333,7 @@ fn read_json(folder: &Path, ending: &str) -> Vec<Value> {
         }
         let wanted = path.to_string_lossy().ends_with(ending);
         let text = if wanted {
-            std::fs::read_to_string(&path).expect("a file")
+            std::fs::read_to_string(&path).expect("read a file")
         } else {
             return Vec::new();
         };

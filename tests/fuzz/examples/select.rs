@@ -1,6 +1,7 @@
 //! Selects the inputs of a target that together have the most features: `select CONTROL MAX TO`
 //! reads the control file of libFuzzer's `-merge=1`, which lists the features of each input,
-//! chooses at most `MAX` inputs greedily, and copies them to the folder `TO`, named by number.
+//! chooses at most `MAX` inputs greedily, and copies them to the folder `TO`, with numbers as
+//! names.
 //!
 //! `-merge=1` alone would keep every input that adds a feature: thousands of inputs.
 
@@ -13,7 +14,7 @@ const LARGEST: u64 = 4096;
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let [control, max, to] = &arguments[..] else { panic!("usage: select CONTROL MAX TO") };
-    let mut inputs = read(&std::fs::read_to_string(control).expect("a control file"));
+    let mut inputs = read(&std::fs::read_to_string(control).expect("read the control file"));
     inputs.retain(|input| input.size <= LARGEST);
     let all: BTreeSet<u32> = inputs.iter().flat_map(|i| &i.features).copied().collect();
     let (mut reached, mut chosen) = (BTreeSet::new(), Vec::new());
@@ -26,9 +27,9 @@ fn main() {
         chosen.push(best.path.clone());
     }
     let to = Path::new(to);
-    std::fs::create_dir_all(to).expect("a folder");
+    std::fs::create_dir_all(to).expect("create the folder TO");
     for (number, path) in chosen.iter().enumerate() {
-        std::fs::copy(path, to.join(format!("{number:02}"))).expect("copied");
+        std::fs::copy(path, to.join(format!("{number:02}"))).expect("copy an input");
     }
     println!(
         "{}: {} of {} inputs, {} of {} features",

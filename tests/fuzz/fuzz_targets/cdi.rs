@@ -33,6 +33,7 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(name.to_string(), *text);
     }
     let mut files = Vec::new();
+    // 8 files are enough for conflicts between files of equal and of different priority.
     while !input.is_empty() && files.len() < 8 {
         let priority = usize::from(input.byte() & 1);
         if let Some(content) = json::parse(input.part()) {
@@ -55,8 +56,8 @@ fuzz_target!(|data: &[u8]| {
         Err(CdiError::Unresolvable { .. })
     ));
 
-    // A file is invalid in a registry of all files exactly if it is invalid alone. Other files may
-    // only override its devices.
+    // A file is invalid in a registry of all files exactly if the file is invalid alone: another
+    // file can override a device, but cannot make a file invalid.
     for file in files {
         let alone = CdiRegistry::new([file.clone()]);
         let is_invalid = registry

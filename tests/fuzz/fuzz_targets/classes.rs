@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Returns the devices that match a pattern: none to three.
+/// Returns the devices that match a pattern: none to three, depending on the pattern's length.
 fn devices(pattern: &str) -> Vec<(i64, i64)> {
     (0..pattern.len() as i64 % 4).map(|minor| (8, minor)).collect()
 }

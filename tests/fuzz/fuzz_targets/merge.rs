@@ -22,7 +22,7 @@ fn plugin(number: usize) -> PluginId {
     PluginId::new(&format!("{:02}", number % 100), "p").expect("a plugin")
 }
 
-/// Maximum number of plugins.
+/// Maximum number of plugins: enough for conflicts, while inputs stay short.
 const PLUGINS: usize = 6;
 
 fn create(input: &mut Input<'_>) {
@@ -76,8 +76,8 @@ fn create(input: &mut Input<'_>) {
     );
 }
 
-/// Sorts lists of entries with keys. Removals come first in an outcome, so its entries may have
-/// another order than those of the replies. Other lists keep their order.
+/// Sorts lists of entries with keys. Removals come first in an outcome, so entries may have another
+/// order in the outcome than in the replies. Other lists keep their order.
 fn unordered(
     mut adjust: ContainerAdjustment,
     mut container: Container,

@@ -1,5 +1,6 @@
 //! Texts and numbers of plugins and engines: plugin names, removal markers, subscriptions, and the
-//! values that identify a container and its pod.
+//! values that identify a container and its pod. Parsers do not panic, and a parsed value prints as
+//! the text that it was parsed from.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
             },
             run_peer(theirs, &bytes)
         );
-        assert!(!matches!(session, Closed::Local), "{session:?}");
+        assert!(!matches!(session, Closed::Local), "ended by us, not by the peer: {session:?}");
     });
 });
 

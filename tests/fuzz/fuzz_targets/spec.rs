@@ -48,8 +48,8 @@ fn use_accessors(config: &OciConfig) {
     let _ = (config.annotations().count(), config.mounts().count(), config.namespaces().count());
 }
 
-/// Checks that sections without a field in the adjustment are unchanged, and so are sections that
-/// cannot be adjusted.
+/// Checks that a section is unchanged if the adjustment has no field of the section, or if the
+/// section cannot be adjusted.
 fn check_other_sections(before: &OciConfig, after: &OciConfig, adjust: &ContainerAdjustment) {
     let ContainerAdjustment {
         annotations,

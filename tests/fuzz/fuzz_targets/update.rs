@@ -74,7 +74,7 @@ fn assert_same(one: &Value, other: &Value, what: &str) {
     assert!(same_value(one, other), "{what}:\n{one}\n{other}");
 }
 
-/// Checks that the resources that are read contain each value that was requested.
+/// Checks that `read`, the converted resources, contains each value that was requested.
 fn check_effective(requested: &LinuxResources, read: &LinuxResources) {
     macro_rules! check {
         ($($group:ident: $($field:ident),*;)*) => {$($(

@@ -70,12 +70,12 @@ fn propagation(path: &str) -> Option<Propagation> {
     }
 }
 
-/// Returns the host.
+/// Returns the facts about this host that an adjustment needs.
 pub fn context() -> ApplyContext<'static> {
     context_with(&*CDI)
 }
 
-/// Returns the host with other CDI devices.
+/// Returns the same facts with other CDI devices.
 pub fn context_with<'a>(cdi: &'a dyn CdiResolver) -> ApplyContext<'a> {
     ApplyContext { blockio: &blockio, rdt: &rdt, cdi, device: &device, propagation: &propagation }
 }

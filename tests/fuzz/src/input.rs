@@ -30,7 +30,8 @@ impl<'a> Input<'a> {
         *first
     }
 
-    /// Takes a number. A small number, or one of [`EDGES`], is one byte; any other is nine bytes.
+    /// Takes a number. One byte stands for a number below [`EDGES_FROM`] or for one of [`EDGES`].
+    /// Any other number has nine bytes, the first of which is [`END`].
     pub fn number(&mut self) -> i64 {
         match self.byte() {
             END => {
@@ -65,7 +66,8 @@ impl<'a> Input<'a> {
 /// First byte that stands for an entry of [`EDGES`].
 pub(crate) const EDGES_FROM: u8 = END - EDGES.len() as u8;
 
-/// Numbers at the limits of integer types, and large powers of two.
+/// Numbers at the limits of integer types, and large powers of two. One byte selects each of them,
+/// so that mutations find these numbers often.
 pub(crate) const EDGES: [i64; 12] = [
     -1,
     -2,

@@ -5,8 +5,8 @@ use protobuf::reflect::{MessageDescriptor, ReflectFieldRef, ReflectValueRef};
 use protobuf::{MessageDyn, MessageFull};
 
 /// Returns the descriptors of all messages except entries of maps, in the order of the protocol's
-/// file. The first byte of an input selects one; a corpus stays valid as long as upstream adds new
-/// messages at the end.
+/// file. The first byte of an input selects a descriptor; a corpus stays valid as long as upstream
+/// adds new messages at the end.
 pub fn descriptors() -> Vec<MessageDescriptor> {
     debug_assert_eq!(Container::descriptor().file_descriptor(), file_descriptor());
     file_descriptor().messages().filter(|m| !m.is_map_entry()).collect()

@@ -77,6 +77,8 @@ mod tests {
 
     #[test]
     fn a_written_message_is_read_back() {
+        // The numbers 243 and 244 need nine bytes, since the bytes from `EDGES_FROM` on stand for
+        // other numbers.
         let json = r#"{
             "annotations": {"a": "1", "-b": "", "ü": "x"}, "args": ["", "sh"],
             "env": [{"key": "A", "value": "B"}, {}],
@@ -94,6 +96,7 @@ mod tests {
         let original: ContainerAdjustment = protobuf_json_mapping::parse_from_str(json).unwrap();
         let mut bytes = Vec::new();
         message(&original, &mut bytes);
+        // A number behind the message shows that exactly the message is read.
         number(77, &mut bytes);
         let mut input = Input::new(&bytes);
         assert_eq!(input.message::<ContainerAdjustment>(), original);

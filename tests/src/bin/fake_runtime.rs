@@ -54,7 +54,7 @@ extern "C" fn main() -> i32 {
     }
 }
 
-/// Files beside the executable, which has this path.
+/// Files beside the executable of this path.
 struct Files(PathBuf);
 
 impl Files {

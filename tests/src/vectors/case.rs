@@ -119,7 +119,7 @@ impl Case {
     /// Parses a line.
     ///
     /// # Errors
-    /// If the line is not JSON, misses a key, or has an unknown key.
+    /// If the line is not JSON, lacks a required key, or has an unknown key or an invalid value.
     pub fn parse(line: &str) -> Result<Self, Malformed> {
         let case: Value = serde_json::from_str(line)?;
         let options = case.get("options").unwrap_or(&Value::Null);

@@ -26,7 +26,7 @@ pub(super) fn owners(expected: &OwningPlugins, got: &OwningPlugins) -> Result<()
 }
 
 /// Returns the first difference between two lists of updates. A present value differs from an
-/// absent one, even if it is zero or empty.
+/// absent value even if it is zero; only empty messages are ignored.
 pub(super) fn updates(
     expected: &[Option<ContainerUpdate>],
     got: &[Option<ContainerUpdate>],

@@ -19,7 +19,7 @@ struct Outcome {
     updates: Vec<Option<ContainerUpdate>>,
 }
 
-/// Runs a case and compares its result with the expected one.
+/// Runs a case and compares its result with the expected result.
 ///
 /// # Errors
 /// The first difference.

@@ -1,9 +1,9 @@
 //! The field table: every adjustable field of the protocol has a handler in `nri-merge`, a handler
 //! in `nri-spec`, an owner, and a case that runs both handlers and fails without the field. A field
-//! that upstream adds to the protocol fails these tests until it has all of them.
+//! that upstream adds to the protocol fails these tests until it has all four.
 //!
 //! `cargo test -p nri-tests --test fields -- --nocapture` prints the table. The tests of `nri-spec`
-//! check without the merge how each value of the protocol changes an OCI config.
+//! check, without the merge, how each value of the protocol changes an OCI config.
 
 #![allow(
     clippy::unwrap_used,
@@ -71,7 +71,7 @@ fn an_error_in_the_field_table_is_reported() {
     check(changed(&|r| r.file = "unified"), "src/spec/src/unified.rs does not name pids");
     check(changed(&|r| r.cases = &["fields/nowhere"]), "fields/nowhere.json does not exist");
     check(changed(&|r| r.cases = &[]), "no case uses linux.resources.pids.limit");
-    check(changed(&|r| r.cases = &["memory/all"]), "case memory/all does not use it");
+    check(changed(&|r| r.cases = &["memory/all"]), "case memory/all does not use the field");
     check(changed(&|r| r.cases = &["env/bad-name"]), "env/bad-name: refused");
     check(changed(&|r| r.pointers = &["/linux/resources/cpu"]), "changes /linux/resources/pids");
 }
@@ -94,6 +94,7 @@ fn printed(rows: &[Row]) -> String {
         let (pointers, cases) = (row.pointers.join(" "), row.cases.join(" "));
         [row.path.to_owned(), values, claim(row), files, pointers, cases]
     }));
+    // A longer cell widens only its own line, not the whole column.
     let width = |column: usize| {
         lines.iter().map(|line| line[column].chars().count().min(48)).max().unwrap_or(0)
     };

@@ -16,7 +16,7 @@ const NAMED: &[(&str, &str)] = &[
     ("/linux/resources/hugepageLimits", "pageSize"),
 ];
 
-/// Returns the value at the path of a row in an adjustment in protojson.
+/// Returns the value that an adjustment in protojson has at the path of a row.
 pub(crate) fn requested<'a>(adjust: &'a Value, row: &Row) -> Option<&'a Value> {
     row.path.split('.').try_fold(adjust, |at, name| at.get(json_name(name)))
 }
@@ -32,8 +32,8 @@ fn json_name(name: &str) -> String {
     first.chars().chain(rest).collect()
 }
 
-/// Returns JSON pointers to all values that an adjustment may change: the pointers of the rows of
-/// its fields, with its keys in place of `*`.
+/// Returns JSON pointers to all values that an adjustment may change: the pointers in the rows of
+/// the adjusted fields, with the keys of the adjustment in place of `*`.
 pub(crate) fn allowed(adjust: &Value, rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     for row in rows {

@@ -29,7 +29,7 @@ pub(crate) fn paths<M: MessageFull>() -> BTreeSet<String> {
     found
 }
 
-/// Returns the message of a field that only groups fields.
+/// Returns the message type of a field, if the message only groups fields.
 fn group(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     match field.runtime_field_type() {
         RuntimeFieldType::Singular(RuntimeType::Message(inner))
@@ -114,7 +114,8 @@ fn value(path: &str, kind: &RuntimeType, choose: Choose<'_>) -> ReflectValueBox 
     ReflectValueBox::Message(message)
 }
 
-/// Chooses the same value for every path. The value is not the default of its type.
+/// Chooses the same value for every path. The value is not the default of its type: 7 is odd, which
+/// gives the boolean `true`.
 pub(crate) fn fixed(path: &str, kind: &RuntimeType) -> ReflectValueBox {
     of_number(path, kind, 7, KEY)
 }

@@ -1,6 +1,6 @@
 //! Rules of the field table: every field of the protocol has a row, and every row has a handler in
-//! `nri-merge`, one in `nri-spec`, and cases that use the field. A rule returns problems as text,
-//! so that a test can show that each problem is reported.
+//! `nri-merge`, a handler in `nri-spec`, and cases that use the field. A rule returns problems as
+//! text, so that a test can show that each problem is reported.
 
 use crate::cases::{file, run, without};
 use crate::pointers::{allowed, outside};
@@ -40,7 +40,7 @@ fn check_files(rows: &[Row], root: &Path) -> Vec<String> {
     let mut merge = listed(root, "src/merge/src/apply.rs", "groups![", "");
     assert!(
         merge.remove("resources"),
-        "the list of resources is a part of the list of adjustments"
+        "`resources`, which has a list of its own, is not in src/merge/src/apply.rs"
     );
     merge.extend(listed(root, "src/merge/src/resources/groups.rs", "groups![", ""));
     let spec = listed(root, "src/spec/src/apply.rs", "= [", "::apply");
@@ -52,7 +52,8 @@ fn check_files(rows: &[Row], root: &Path) -> Vec<String> {
     found
 }
 
-/// Returns the entries of the constant `GROUPS` in a file.
+/// Returns the entries of the constant `GROUPS` in a file, without the ending that each entry has.
+/// The list of entries begins after `open`.
 fn listed(root: &Path, file: &str, open: &str, ending: &str) -> BTreeSet<String> {
     let text = read_to_string(root.join(file)).unwrap();
     let list = text
@@ -86,8 +87,9 @@ fn check_handlers(row: &Row, root: &Path) -> Vec<String> {
     ["merge", "spec"].into_iter().filter_map(check).collect()
 }
 
-/// Checks the cases of a row: the result is the expected one, only values that the rows allow
-/// change, and each value of the field has a case with another result without this value.
+/// Checks the cases of a row. Each case must have the expected result, and must change only values
+/// that the rows allow. For each value of the field, the result of a case must differ if the
+/// adjustment lacks this value.
 fn check_cases(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
     let mut unused: Vec<String> = leaves::<ContainerAdjustment>(row.path);
     let mut found = Vec::new();
@@ -109,7 +111,7 @@ fn check_cases(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
         let used: Vec<String> =
             leaves::<ContainerAdjustment>(row.path).into_iter().filter(needs).collect();
         if used.is_empty() {
-            found.push(format!("{}: case {name} does not use it", row.path));
+            found.push(format!("{}: case {name} does not use the field", row.path));
         }
         unused.retain(|leaf| !used.contains(leaf));
     }

@@ -9,7 +9,7 @@ use nri_api::proto::Field;
 pub(crate) struct Row {
     /// Path of the field in the message, in the protocol's names.
     pub(crate) path: &'static str,
-    /// Effect on ownership of an adjustment of the field.
+    /// Effect of the field on ownership.
     pub(crate) claim: Claim,
     /// Name of the files that handle the field, which is the same in both crates:
     /// `src/merge/src/FILE.rs` and `src/spec/src/FILE.rs`.
@@ -45,9 +45,9 @@ pub(crate) enum Key {
     Map,
     /// Key of a map, without removal.
     Names,
-    /// This field of an entry, as protojson spells it; `-KEY` removes the entry.
+    /// Value of the entry's field of this name, as protojson spells it; `-KEY` removes the entry.
     By(&'static str),
-    /// This field of an entry, without removal.
+    /// Value of the entry's field of this name, without removal.
     Named(&'static str),
 }
 use Key::{By, Map, Named, Names, Whole};

@@ -20,7 +20,7 @@ const EXCEPTIONS: &[&str] = &[];
 /// Maximum number of printed cycles per target. The removal of one cycle often removes others.
 const PRINTED: usize = 12;
 
-/// Dependencies: file, file that it names, line of the name.
+/// Dependencies: map from a file to each file that it depends on, with the line of the first name.
 type Edges = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// Resolution of a name in a module.
@@ -30,7 +30,7 @@ enum Name {
     /// Defined in this module.
     Item(usize),
     /// Imported from another crate.
-    Foreign,
+    External,
 }
 
 /// Finds definitions. Each name of each module is resolved once, since glob imports may be cyclic.
@@ -40,8 +40,8 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Resolves a path in a module; returns the module that defines the item, `None` outside the
-    /// crate.
+    /// Resolves a path in a module. Returns the module that defines the item, or `None` if another
+    /// crate defines it.
     fn definition(&mut self, from: usize, path: &'a [String]) -> Option<usize> {
         let (mut at, mut rest) = (from, path);
         while let Some((first, others)) = rest.split_first() {
@@ -58,7 +58,7 @@ impl<'a> Names<'a> {
             match self.lookup(at, name) {
                 Some(Name::Module(module)) => at = module,
                 Some(Name::Item(module)) => return Some(module),
-                Some(Name::Foreign) => return None,
+                Some(Name::External) => return None,
                 // A macro defines the item.
                 None if is_in_crate => return Some(at),
                 None => return None,
@@ -80,7 +80,7 @@ impl<'a> Names<'a> {
         } else if here.items.contains(name) {
             Some(Name::Item(module))
         } else if let Some(path) = here.imports.get(name) {
-            Some(self.imported(module, path, name).unwrap_or(Name::Foreign))
+            Some(self.imported(module, path, name).unwrap_or(Name::External))
         } else {
             here.globs.iter().find_map(|glob| {
                 let from = self.definition(module, glob)?;
@@ -200,7 +200,7 @@ fn roots(folder: &str, manifest: &Table, files: &BTreeSet<&str>) -> BTreeSet<Str
     found
 }
 
-/// Returns the cycles of each crate, by folder, and the files of its targets.
+/// Returns the cycles of each crate, by folder, and the files of all targets.
 fn of_crates(
     manifests: &[(String, Table)],
     texts: &BTreeMap<&str, &str>,

@@ -22,7 +22,7 @@ const TOP: &[&str] = &[
 /// Placeholder name in instructions for adding a file.
 const EXAMPLE: &str = "frob";
 
-/// Documents that describe other commits, and may name removed paths.
+/// Documents that describe earlier commits, and may name removed paths.
 const HISTORY: &[&str] = &["CHANGELOG.md"];
 
 /// Returns the path of a link or name relative to the repository; `None` if it is outside.
@@ -95,8 +95,8 @@ fn is_placeholder(part: &str) -> bool {
         || !part.ends_with(".md") && !name.is_empty() && name.chars().all(char::is_uppercase)
 }
 
-/// Returns paths in code spans that exist neither relative to the repository nor relative to a
-/// folder of the document.
+/// Returns paths in code spans that exist neither relative to the repository nor relative to one of
+/// the folders that contain the document.
 fn missing_paths(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let folders: Vec<&str> =
         source.path.match_indices('/').map(|(at, _)| &source.path[..=at]).collect();
@@ -117,8 +117,8 @@ fn missing_paths(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> 
     found
 }
 
-/// Returns the names in tables of tests that no test has. A row of such a table is a number and the
-/// name of a test.
+/// Returns names in tables of tests for which no test exists. A row of such a table is a number and
+/// the name of a test.
 fn missing_tests(source: &Source, is_test: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut found = vec![];
     for (number, line) in prose(&source.text) {
@@ -136,7 +136,7 @@ fn missing_tests(source: &Source, is_test: &dyn Fn(&str) -> bool) -> Vec<String>
 fn long_readme(source: &Source) -> Vec<String> {
     let lines = source.text.lines().count();
     if source.path == "README.md" && lines > README_LINES {
-        vec![format!("README.md: {lines} lines: move details to docs/")]
+        vec![format!("README.md has {lines} lines, too many: move details to docs/")]
     } else {
         vec![]
     }
@@ -208,7 +208,7 @@ fn documents_name_only_tests_that_exist() {
 fn the_readme_is_short() {
     let lines = |count: usize| "x\n".repeat(count);
     check(long_readme, "README.md", &lines(README_LINES), &[]);
-    let expected = "README.md: 121 lines: move details to docs/";
+    let expected = "README.md has 121 lines, too many: move details to docs/";
     check(long_readme, "README.md", &lines(README_LINES + 1), &[expected]);
     check(long_readme, "docs/a.md", &lines(README_LINES + 1), &[]);
     clean(sources(&["README.md"]).iter().flat_map(long_readme).collect());

@@ -25,8 +25,8 @@ const NEVER: &[(&str, &[&str])] = &[
     ("nri-spec", &["nri-merge", "tokio"]),
 ];
 
-/// Returns the allowed dependencies by crate, from the tables of programs and crates; rows with
-/// `everything else` are ignored.
+/// Returns the allowed dependencies by crate, from the tables of programs and crates. The row of a
+/// program that links `everything else` is ignored: the row of its crate applies.
 fn allowed(architecture: &str) -> Edges {
     let rows: Vec<(&str, Vec<String>)> = architecture
         .lines()
@@ -62,7 +62,7 @@ fn allowed(architecture: &str) -> Edges {
     found
 }
 
-/// Returns all dependencies of a manifest, with renamed ones under their original names.
+/// Returns all dependencies of a manifest, with renamed crates under their original names.
 fn used(manifest: &Table) -> BTreeSet<String> {
     fn collect(tables: &Table, found: &mut BTreeSet<String>) {
         for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
@@ -91,14 +91,14 @@ fn unlisted(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
             continue;
         };
         let Some(allowed_uses) = allowed.get(&name) else {
-            found.push(format!("{name} has no row"));
+            found.push(format!("{name} has no row in src/ARCHITECTURE.md"));
             continue;
         };
         let uses: BTreeSet<String> = used(manifest).intersection(&ours).cloned().collect();
         found.extend(uses.difference(allowed_uses).map(|other| format!("{name} uses {other}")));
     }
     let missing = allowed.keys().filter(|name| !ours.contains(*name));
-    found.extend(missing.map(|name| format!("{name} has a row, but does not exist")));
+    found.extend(missing.map(|name| format!("{name} has a row, but no such crate exists")));
     found
 }
 
@@ -161,15 +161,16 @@ fn crates_use_each_other_as_the_architecture_says() {
     check("[target.'cfg(unix)'.dependencies]\nnrid = {}", "", &["nri-a uses nrid"]);
     let tests = "[package]\nname = \"nri-c\"".parse::<Table>().unwrap();
     let missing = [
-        "nri-c has no row",
-        "nri-a has a row, but does not exist",
-        "nri-b has a row, but does not exist",
+        "nri-c has no row in src/ARCHITECTURE.md",
+        "nri-a has a row, but no such crate exists",
+        "nri-b has a row, but no such crate exists",
     ];
     assert_eq!(unlisted(&known, &[tests])[..3], missing);
 
     let manifests: Vec<Table> =
         sources(&["Cargo.toml"]).iter().map(|source| source.text.parse().unwrap()).collect();
     let known = allowed(&read("src/ARCHITECTURE.md"));
+    // The tables have more rows; fewer than 13 would mean that a table was not parsed.
     assert!(known.len() >= 13, "rows of the tables were not parsed: {known:?}");
     assert!(!known["nri-merge"].contains("nri-spec") && !known["nri-spec"].contains("nri-merge"));
     clean(unlisted(&known, &manifests));

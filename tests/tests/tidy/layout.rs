@@ -43,11 +43,14 @@ fn mapped(architecture: &str) -> Vec<String> {
 /// Returns folders without a row, and rows without a folder.
 fn differences(folders: &BTreeSet<String>, rows: &[String]) -> Vec<String> {
     let mapped: BTreeSet<String> = rows.iter().cloned().collect();
-    let missing = folders.difference(&mapped).map(|folder| format!("{folder} has no row"));
-    let unknown = mapped.difference(folders).map(|row| format!("{row} has a row, but no sources"));
+    let missing =
+        folders.difference(&mapped).map(|folder| format!("{folder} is not in the folder map"));
+    let unknown = mapped
+        .difference(folders)
+        .map(|row| format!("{row} is in the folder map, but has no sources"));
     let mut found: Vec<String> = missing.chain(unknown).collect();
     if rows.len() != mapped.len() {
-        found.push("a folder has two rows".to_owned());
+        found.push("the folder map lists a folder twice".to_owned());
     }
     found
 }
@@ -64,7 +67,7 @@ fn crowded(paths: &[&str], large: &[(&str, &str)]) -> Vec<String> {
     let mut found: Vec<String> = many
         .iter()
         .filter(|(folder, _)| !is_listed(folder))
-        .map(|(folder, count)| format!("{folder}: {count} files"))
+        .map(|(folder, count)| format!("{folder} has {count} files, too many"))
         .collect();
     let small = large.iter().filter(|(folder, _)| !many.contains_key(folder));
     found.extend(small.map(|(folder, _)| format!("{folder} needs no exception")));
@@ -94,13 +97,16 @@ fn the_folder_map_and_the_tree_agree() {
         assert_eq!(found, expected, "{paths:?}");
     };
     check(&["src/a/src/lib.rs", "src/a/src/b/e.rs", "shim/src/c/f.rs", "src/a/tests/g/h.rs"], &[]);
-    check(&["src/a/src/b/e.rs"], &["shim/src/c has a row, but no sources"]);
+    check(&["src/a/src/b/e.rs"], &["shim/src/c is in the folder map, but has no sources"]);
     let deep = ["src/a/src/b/e.rs", "shim/src/c/f.rs", "src/a/src/i/j/k.rs"];
-    check(&deep, &["src/a/src/i has no row", "src/a/src/i/j has no row"]);
+    check(
+        &deep,
+        &["src/a/src/i is not in the folder map", "src/a/src/i/j is not in the folder map"],
+    );
     assert_eq!(mapped("## Crates\n| `src/a` | x |"), [""; 0]);
     let twice = ["src/a/src/b".to_owned(), "src/a/src/b".to_owned()];
     let found = differences(&folders(["src/a/src/b/e.rs"].into_iter()), &twice);
-    assert_eq!(found, ["a folder has two rows"]);
+    assert_eq!(found, ["the folder map lists a folder twice"]);
 
     let architecture = std::fs::read_to_string(root().join("src/ARCHITECTURE.md")).unwrap();
     let tree = folders(rust().iter().map(|source| source.path.as_str()));
@@ -116,7 +122,7 @@ fn folders_have_few_files() {
         assert_eq!(crowded(&paths, large), expected);
     };
     check(MAX_FILES, &[], &[]);
-    check(MAX_FILES + 1, &[], &["a/b: 26 files"]);
+    check(MAX_FILES + 1, &[], &["a/b has 26 files, too many"]);
     check(MAX_FILES + 1, &[("a/b", "why")], &[]);
     check(MAX_FILES, &[("a/b", "why")], &["a/b needs no exception"]);
 

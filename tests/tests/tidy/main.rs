@@ -3,7 +3,7 @@
 //! A rule is a function that takes file names and texts and returns violations. Each test first
 //! shows with a few lines of sample code that the rule detects a violation, and then applies the
 //! rule to the repository. Rules catch accidents, not attempts to evade them: most rules search
-//! text, and those about modules and type names read syntax trees. `cargo fmt` and clippy check
+//! text, and the rules about modules and type names read syntax trees. `cargo fmt` and clippy check
 //! formatting and lints.
 
 #![allow(

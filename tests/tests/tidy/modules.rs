@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, File, Item, ItemMod, ItemUse, Lit, Macro, Meta, UseTree, Visibility};
 
-/// Segments of a path, and its line.
+/// Segments of a path, and the line where the path begins.
 pub(crate) type Named = (Vec<String>, usize);
 
 /// A module: a file, or an inline module of a file.

@@ -9,8 +9,8 @@ use crate::{check, clean};
 const UNFINISHED: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
 
-/// Hosts of image registries, which no test and no manifest may use. Concatenated, so that the rule
-/// does not find them in this file.
+/// Hosts of image registries, which tests and manifests must not use. Concatenated, so that the
+/// rule does not find them in this file.
 const REGISTRIES: &[&str] = &[
     concat!("docker.", "io/"),
     concat!("registry.", "k8s"),
@@ -74,7 +74,7 @@ fn long(source: &Source) -> Vec<String> {
     if source.is_generated() || lines <= MAX_LINES {
         vec![]
     } else {
-        vec![format!("{}: {lines} lines", source.path)]
+        vec![format!("{}: {lines} lines, too many", source.path)]
     }
 }
 
@@ -167,7 +167,7 @@ fn ignored_tests_have_a_reason() {
 fn files_have_at_most_500_lines() {
     let lines = |count: usize| "x\n".repeat(count);
     check(long, "a.rs", &lines(MAX_LINES), &[]);
-    check(long, "a.rs", &lines(MAX_LINES + 1), &["a.rs: 501 lines"]);
+    check(long, "a.rs", &lines(MAX_LINES + 1), &["a.rs: 501 lines, too many"]);
     check(long, "a/generated/b.rs", &lines(MAX_LINES + 1), &[]);
     clean(sources(&[".rs", ".sh"]).iter().flat_map(long).collect());
 }

@@ -1,4 +1,5 @@
-//! Begin and finished messages to `nrid`, and effects of its replies on a verb.
+//! The messages `begin` and `finished` of the wrapper to `nrid`, and the effects of `nrid`'s
+//! replies on a verb.
 
 use crate::harness::{Server, WrapperHarness, always, argv, stderr};
 use nri_control::{Begin, Exit, OsText, Reply, Request, Substitute, Verb};
@@ -38,7 +39,7 @@ fn a_create_sends_its_arguments_bundle_and_environment() {
             "id",
         ],
     );
-    assert_eq!(fds, 1, "the bundle directory");
+    assert_eq!(fds, 1, "the descriptor of the bundle directory is sent");
     assert_eq!(begin.verb, Verb::Create);
     assert_eq!(begin.id, "id");
     assert_eq!(begin.runtime, OsText::from(&harness.path("bin/runc")));
@@ -155,7 +156,7 @@ fn verbs_that_run_by_execve_send_no_finished_message() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
     assert!(harness.run(&["run", "-b", "bundle", "id"]).status.success());
-    assert_eq!(server.received().len(), 1);
+    assert_eq!(server.received().len(), 1, "only a begin message");
     assert_eq!(harness.fake.calls().len(), 1);
 }
 
@@ -167,7 +168,7 @@ fn a_verb_runs_by_execve_after_a_bypass_reply() {
     let pid = child.id();
     assert!(child.wait_with_output().unwrap().status.success());
     assert_eq!(harness.fake.calls()[0]["own"]["pid"], pid);
-    assert_eq!(server.received().len(), 1);
+    assert_eq!(server.received().len(), 1, "only a begin message");
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn closed_stdin_is_substituted() {
 }
 
 #[test]
-fn the_wrapper_becomes_the_runtime_if_nrid_follows_it() {
+fn start_and_delete_run_by_execve_if_nrid_follows_the_process() {
     let harness = WrapperHarness::new();
     harness.fake.script(&always(json!({"exit": 7}))).unwrap();
     let server = Server::start(&harness, |request| match request {

@@ -43,7 +43,7 @@ fn verbs_run_by_execve_if_the_bypass_variable_is_set() {
                 .status
                 .code(),
             Some(1),
-            "{value:?}"
+            "the value {value:?} does not bypass NRI"
         );
     }
 }
@@ -69,6 +69,7 @@ fn verbs_run_by_execve_if_the_bypass_file_exists() {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     let (etc, wrapper) = (harness.text("etc"), harness.wrapper().display().to_string());
     let run = |arguments: &[&str]| {
+        // A refusal exits with 1, so 77 shows that the mount failed.
         let script = "mount --bind \"$1\" /etc || exit 77; shift; exec \"$@\"";
         let mut unshare = harness.command_of(
             Path::new("/usr/bin/unshare"),
@@ -94,6 +95,7 @@ fn verbs_run_by_execve_if_the_bypass_file_exists() {
 fn a_broken_configuration_fails_only_creations_and_starts() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
+    // `configure` writes `state_dir` into the first line of the file.
     harness.configure("[runtime]\npath = 7");
     for verb in ["state", "kill", "exec", "pause", "features", "--version", "update", "delete"] {
         check_execve(&harness, &server, harness.command(&[verb, "id"]));

@@ -1,5 +1,5 @@
-//! The entry point before the start of the C library: which code it can reach, and what happens
-//! where it cannot run the real runtime after all.
+//! Tests of the entry point that runs before the C library starts: the functions that the entry
+//! point can reach, and calls that it cannot complete.
 
 use crate::harness::{WrapperHarness, stderr};
 use nri_tests::fake_runtime::program;
@@ -10,21 +10,22 @@ use std::{
     process::Command,
 };
 
-/// Functions in which the search ends: the start of the C library, and the end of the process after
-/// a bug of ours.
+/// Functions at which the search ends: `_start` starts the C library, and `_Unwind_Resume` is
+/// reached only after a panic.
 const ENDS: [&str; 2] = ["_start", "_Unwind_Resume"];
 
-/// Beginnings of the names of functions in Rust.
+/// Prefixes of mangled names of Rust functions.
 const RUST: [&str; 2] = ["_ZN", "_R"];
 
-/// Crates whose functions need a C library or its heap, as they occur in names.
+/// Crates whose functions need a C library or its heap, as mangled names spell them.
 const CRATES: [&str; 6] = ["3std", "std..", "5alloc", "alloc..", "3nix", "4libc"];
 
 /// A program, disassembled.
 struct Code {
     /// Name and instructions of each function, by its address.
     functions: BTreeMap<u64, (String, Vec<String>)>,
-    /// Addresses of functions that are called by way of a table, by their places in it.
+    /// Global offset table: map from the address of an entry to the address of the function that
+    /// the entry contains.
     table: BTreeMap<u64, u64>,
 }
 
@@ -50,7 +51,7 @@ impl Code {
         Self { functions, table: words(&objdump(&["-s", "-j", ".got"])) }
     }
 
-    /// Returns the function that an instruction jumps to, or whose address it has: `call 2f3 <f>`,
+    /// Returns the function that an instruction calls, or whose address it loads: `call 2f3 <f>`,
     /// `mov $0x2f3,%rax`, or `mov 0x10(%rip),%rax # 2f3 <f>`.
     fn target(&self, instruction: &str) -> Option<u64> {
         let (operation, comment) = instruction.split_once('#').unwrap_or((instruction, ""));
@@ -83,8 +84,9 @@ fn words(dump: &str) -> BTreeMap<u64, u64> {
     words
 }
 
-/// The C library's functions cannot be called before its start: those that exist for several
-/// processors are not selected yet, and `errno` has no place.
+/// Functions of the C library cannot be called before its start: functions with variants for
+/// several processors (IFUNC) are not resolved yet, and the thread-local variable `errno` has no
+/// memory.
 #[test]
 fn the_entry_point_reaches_no_function_of_the_c_library() {
     let code = Code::read();
@@ -104,6 +106,7 @@ fn the_entry_point_reaches_no_function_of_the_c_library() {
         }
         let is_assembly = name == "nri_entry" || name.starts_with("__wrap_");
         let is_rust = RUST.iter().any(|start| name.starts_with(start));
+        // Types of `std::os::fd` in the name of a function of another crate need no C library.
         let name = &name.replace("std..os..fd", "");
         if !is_assembly && (!is_rust || CRATES.iter().any(|part| name.contains(part))) {
             wrong.push(format!("{caller} reaches {name}"));
@@ -115,11 +118,11 @@ fn the_entry_point_reaches_no_function_of_the_c_library() {
     assert_eq!(wrong, <[String; 0]>::default());
     let reached = |part: &str| seen.iter().any(|address| code.functions[address].0.contains(part));
     assert!(reached("__wrap_memcpy") && reached("nri_passthrough"), "calls were not followed");
-    assert!(reached("_start"), "the C library is not started otherwise");
+    assert!(reached("_start"), "the entry point must start the C library for all other calls");
 }
 
-/// The wrapper runs a file that the kernel refuses only after it has looked at it, and reports that
-/// as it does for verbs with an event.
+/// The file is executable, so only execve(2) detects that it is not a program. The entry point then
+/// starts the C library, and the wrapper reports the error as for verbs with an event.
 #[test]
 fn a_runtime_that_cannot_be_executed_is_reported() {
     let harness = WrapperHarness::new();
@@ -137,7 +140,8 @@ fn a_runtime_that_cannot_be_executed_is_reported() {
     assert!(log.contains("Exec format error"), "{log}");
 }
 
-/// A call with more arguments than the entry point has space for, and one with a long argument.
+/// Calls with fewer and with more arguments than the entry point has space for (64), each with a
+/// long argument.
 #[test]
 fn any_number_of_arguments_is_passed_through() {
     let harness = WrapperHarness::new();

@@ -64,7 +64,7 @@ fn write_marker(harness: &WrapperHarness, id: &str, root: &Path) {
         .unwrap();
 }
 
-/// Returns the only call of the real runtime and clears the records.
+/// Returns the call of the real runtime and clears the records.
 fn only_call(harness: &WrapperHarness, output: &Output) -> Value {
     assert!(output.status.success(), "{}", stderr(output));
     let call = harness.fake.calls().remove(0);
@@ -142,6 +142,7 @@ fn only_the_process_file_of_an_exec_is_replaced() {
 fn the_descriptor_of_the_process_file_is_outside_the_range_of_preserve_fds() {
     let harness = harness();
     write_marker(&harness, "id", &harness.path("root"));
+    // The lowest free number is 3 (stdio) plus LISTEN_FDS plus --preserve-fds.
     for (listen, preserve, lowest) in [("", "4", 7), ("2", "4", 9), ("2", "0", 5)] {
         let arguments =
             ["--root", "root", "exec", "--preserve-fds", preserve, "--process", "p", "id"];
@@ -149,6 +150,7 @@ fn the_descriptor_of_the_process_file_is_outside_the_range_of_preserve_fds() {
             harness.through_shell(&harness.wrapper(), "exec 3</dev/null 4</dev/null", &arguments);
         command.env("LISTEN_FDS", listen);
         let call = only_call(&harness, &command.output().unwrap());
+        // The value of --process is the argument 7, since argv[0] is the runtime.
         let number = argv(&call)[7].strip_prefix("/proc/self/fd/").unwrap().to_owned();
         assert!(number.parse::<i32>().unwrap() >= lowest, "{number}");
         assert_eq!(added_descriptors(&harness, &call), ["3", "4", &number]);
@@ -259,6 +261,7 @@ fn an_exec_with_an_unusable_marker_or_process_file_is_passed_through_with_a_warn
     };
     fs::write(&marker, "{\"containers\": [{}]}").unwrap();
     check("exec/id.json");
+    // The marker and the process file are limited to 4 MiB each.
     fs::write(&marker, vec![b' '; (4 << 20) + 1]).unwrap();
     check("larger than");
     write_marker(&harness, "id", &harness.path("root"));

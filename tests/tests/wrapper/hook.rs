@@ -100,6 +100,7 @@ fn only_create_runtime_fails_without_nrid() {
 fn a_malformed_state_is_an_error() {
     let harness = WrapperHarness::new();
     let server = Server::start(&harness, |_| Reply::Done);
+    // The state is limited to 4 MiB.
     check_error(&harness, &vec![b' '; (4 << 20) + 1], &["larger than"]);
     check_error(&harness, b"\xff", &["stdin"]);
     assert_eq!(server.received(), []);

@@ -33,6 +33,7 @@ fn json_log_lines_are_appended() {
         assert_eq!(values.len(), 2, "{text}");
         assert_eq!(values[1]["level"], "error");
         assert_eq!(values[1]["msg"], format!("nri-container-runtime: {MESSAGE}"));
+        // RFC 3339 in UTC, without fractions of a second: 2026-08-01T10:00:00Z.
         let time = values[1]["time"].as_str().unwrap();
         assert!(time.len() == 20 && time.ends_with('Z') && time.as_bytes()[10] == b'T', "{time}");
         assert!(text.ends_with("\n") && text.lines().count() == 2);

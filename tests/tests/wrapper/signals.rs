@@ -98,17 +98,17 @@ fn ctrl_c_reaches_the_child_once() {
     let mut master = fs::File::from(master);
     for (key, signal) in [(b"\x03", Signal::SIGINT), (b"\x1c", Signal::SIGQUIT)] {
         // The wrapper is stopped until the child has recorded the signal of the terminal: a second,
-        // forwarded signal would go unnoticed if the first one was still pending.
+        // forwarded signal would go unnoticed if the first signal was still pending.
         wrapper.signal(Signal::SIGSTOP);
         wait_until("the wrapper is stopped", || state(wrapper.pid().into()) == Some('T'));
         master.write_all(key).unwrap();
         harness.fake.wait(signal.as_str(), |records| !records_of(records, signal).is_empty());
         wrapper.signal(Signal::SIGCONT);
     }
-    // A signal that the wrapper forwarded as well would arrive before this one.
+    // If the wrapper forwarded SIGINT or SIGQUIT as well, these would arrive before SIGUSR2.
     wrapper.signal(Signal::SIGUSR2);
     let records =
-        harness.fake.wait("the marker", |records| !records_of(records, Signal::SIGUSR2).is_empty());
+        harness.fake.wait("SIGUSR2", |records| !records_of(records, Signal::SIGUSR2).is_empty());
     for signal in [Signal::SIGINT, Signal::SIGQUIT] {
         let received: Vec<_> =
             records_of(&records, signal).iter().map(|n| n["code"].as_i64().unwrap()).collect();
@@ -189,7 +189,7 @@ fn a_signal_before_the_child_starts_kills_the_wrapper() {
 fn output_is_complete_when_the_wrapper_ends() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
-    let text = "x".repeat(300_000);
+    let text = "x".repeat(300_000); // more than a pipe holds (64 KiB)
     harness.fake.script(&always(json!({"stdout": text}))).unwrap();
     let mut wrapper = Running::start(create(&harness).stdout(std::process::Stdio::piped()));
     let mut got = String::new();

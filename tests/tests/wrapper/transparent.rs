@@ -30,8 +30,8 @@ fn direct_and_wrapped(
     })
 }
 
-/// Checks that a direct call and one through the wrapper are the same, except for process ids and
-/// the parent-death signal of a child.
+/// Checks that a direct call and a call through the wrapper are the same, except for process ids
+/// and the parent-death signal of a child.
 fn check_same(harness: &WrapperHarness, what: &str, make: impl Fn(&std::path::Path) -> Command) {
     let [(direct_output, direct), (wrapped_output, wrapped)] = direct_and_wrapped(harness, make);
     assert_eq!(wrapped["argv"], direct["argv"], "{what}");
@@ -200,7 +200,9 @@ fn blocked_and_ignored_signals_are_inherited() {
     let _server = Server::proceeding(&harness);
     for verb in VERBS {
         check_same(&harness, verb, |program| with_signals(&harness, program, &arguments(verb)));
-        // USR1 and TERM are blocked, PIPE and CHLD ignored. The tests may have inherited others.
+        // USR1 (10) and TERM (15) are blocked, PIPE (13) and CHLD (17) are ignored. Bit n - 1
+        // stands for signal n. Other bits are masked, since the tests may have inherited other
+        // signals.
         let own = harness.fake.calls()[0]["own"].clone();
         let mask = |key: &str| u64::from_str_radix(own[key].as_str().unwrap(), 16).unwrap();
         assert_eq!((mask("blocked") & 0x4200, mask("ignored") & 0x11000), (0x4200, 0x11000));
@@ -278,7 +280,7 @@ fn the_runtime_is_in_the_process_group_of_the_wrapper() {
         assert_eq!(
             own["parent_death_signal"],
             if is_child { json!(9) } else { Value::Null },
-            "{verb}"
+            "only a child is killed (SIGKILL, 9) when the wrapper dies: {verb}"
         );
     }
 }
@@ -327,7 +329,7 @@ fn environment_entries_without_equals_sign_are_passed_through() {
             harness.fake.calls()[0]["own"]["env"].clone()
         });
         assert_eq!(environments[1], environments[0], "{verb}");
-        assert_eq!(environments[0].as_array().unwrap().len(), 7);
+        assert_eq!(environments[0].as_array().unwrap().len(), 7, "all entries of `env`");
     }
 }
 

@@ -54,8 +54,8 @@ fn an_nrid_that_does_not_start_fails_only_creations_and_starts() {
     assert_eq!(nrid.calls().len(), 0);
 }
 
-/// containerd's CRI and Podman 5 send all resources with an update. If nrid did not handle the
-/// update, it would overwrite the values that plugins have set.
+/// containerd's CRI and Podman 5 send all resources with an update. Without nrid, the update would
+/// overwrite the values that plugins have set.
 #[test]
 fn an_update_starts_nrid_if_records_exist() {
     let harness = WrapperHarness::new();
@@ -144,7 +144,7 @@ fn nrid_is_started_on_first_use() {
     let server = Server::proceeding(&harness);
     std::fs::write(harness.path("release"), "").unwrap();
     assert!(wrapper.wait().unwrap().success());
-    assert_eq!(server.received().len(), 2);
+    assert_eq!(server.received().len(), 2, "begin and finished");
     assert_eq!(harness.fake.calls().len(), 1);
 }
 
@@ -188,7 +188,7 @@ fn a_closed_connection_is_retried_once() {
     }
     let server = Server::start(&harness, |_| Reaction::Close);
     harness.run(&["create", "id"]);
-    assert_eq!(server.received().len(), 2);
+    assert_eq!(server.received().len(), 2, "the begin message and one repetition");
 }
 
 /// A shutdown of nrid between connect and reply makes the wrapper start the next nrid.
@@ -207,7 +207,7 @@ fn an_nrid_that_shuts_down_during_a_request_is_started_again() {
     let server = Server::proceeding(&harness);
     std::fs::write(harness.path("release"), "").unwrap();
     assert!(wrapper.wait().unwrap().success());
-    assert_eq!(server.received().len(), 2);
+    assert_eq!(server.received().len(), 2, "begin and finished");
     assert_eq!(harness.fake.calls().len(), 1);
 }
 

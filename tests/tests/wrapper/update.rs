@@ -91,6 +91,7 @@ fn malformed_resources_are_passed_to_the_real_runtime() {
     let (sent, call) =
         update(&harness, Some(&server), &["update", "--resources=-", "id"], b"\xff{");
     assert_eq!(sent, None);
+    // The record has bytes in place of a text that is not UTF-8.
     assert_eq!(call["stdin"], json!({"bytes": [255, 123]}));
     let (_, call) = update(&harness, Some(&server), &["update", "--resources=missing", "id"], b"");
     assert_eq!(argv(&call)[1..], ["update", "--resources=missing", "id"]);

@@ -1,20 +1,22 @@
-//! The result as a chart: for each row with a target, the share of the target that is used.
+//! Writes the result as a chart: for each row with a target, the share of the target that is used.
 
 use crate::row::Row;
 
+/// Height of a row. Lengths are in units of the SVG.
 const ROW_HEIGHT: usize = 22;
 /// Width of the labels at the left, and of the figures at the right.
 const LABELS: usize = 470;
 const FIGURES: usize = 170;
 /// Width of a bar that uses the whole target.
 const TARGET: f64 = 150.0;
-/// A longer bar is cut.
-const MOST: f64 = 3.0;
+/// Share of the target at which a bar is cut.
+const MAX_SHARE: f64 = 3.0;
 
 /// Returns the chart as SVG.
 pub(crate) fn chart(rows: &[Row]) -> String {
     let rows: Vec<_> = rows.iter().filter_map(|row| Some((row, row.used()?))).collect();
-    let bars = (TARGET * MOST) as usize;
+    let bars = (TARGET * MAX_SHARE) as usize;
+    // Two rows above the bars for the title, and an empty row below.
     let (width, height) = (LABELS + bars + FIGURES, (rows.len() + 3) * ROW_HEIGHT);
     let line = LABELS + TARGET as usize;
     let mut text = format!(
@@ -27,7 +29,7 @@ pub(crate) fn chart(rows: &[Row]) -> String {
     for (number, (row, used)) in rows.iter().enumerate() {
         let top = (number + 2) * ROW_HEIGHT;
         let baseline = top + 12;
-        let length = (TARGET * used.clamp(0.0, MOST)).round();
+        let length = (TARGET * used.clamp(0.0, MAX_SHARE)).round();
         let color = if *used <= 1.0 { "#2a8a4a" } else { "#c8502a" };
         let (what, figure) = (escaped(&row.what), escaped(&row.figure()));
         let (end, limit) = (LABELS as f64 + length + 6.0, escaped(&row.limit()));

@@ -1,4 +1,4 @@
-//! The result as a Markdown table.
+//! Writes the result as a Markdown table.
 
 use crate::row::Row;
 

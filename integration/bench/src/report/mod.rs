@@ -1,4 +1,4 @@
-//! The result as files: JSON for programs, a Markdown table for people, an SVG chart.
+//! Writes the result to files: JSON for programs, a Markdown table for people, an SVG chart.
 
 mod chart;
 mod markdown;
@@ -17,11 +17,11 @@ pub(crate) fn write(dir: &Path, description: &[(&'static str, String)], rows: &[
         fs::write(&file, text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     };
     fs::create_dir_all(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let document = json!({
+    let results = json!({
         "machine": machine::json(description),
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
     });
-    write("results.json", format!("{document:#}\n"));
+    write("results.json", format!("{results:#}\n"));
     write("results.md", markdown::table(description, rows));
     write("results.svg", chart::chart(rows));
 }

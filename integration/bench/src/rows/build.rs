@@ -1,4 +1,4 @@
-//! The release build of the programs on a clean clone: CPU time against that of an earlier commit.
+//! Compares the CPU time of the release build on a clean clone with that of an earlier commit.
 
 use crate::{
     bench::Bench,
@@ -28,8 +28,8 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
     }]
 }
 
-/// Clones the repository, builds a commit, and returns the CPU time in seconds. Sources of
-/// dependencies are downloaded before.
+/// Clones the repository, builds a commit, and returns the CPU time of the build in seconds. The
+/// download of dependencies does not count.
 fn build(commit: &str) -> f64 {
     let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("TMPDIR is writable");
     let clone = dir.path().join("clone");
@@ -50,11 +50,12 @@ fn build(commit: &str) -> f64 {
     (children_cpu() - before) / 1e6
 }
 
-/// Resolves a commit in this repository: `HEAD` of the clone could be another one.
+/// Resolves the name of a commit in this work tree, because `HEAD` of the clone may be a different
+/// commit.
 fn commit_id(name: &str) -> String {
     let mut command = Command::new("git");
     command.args(["rev-parse", "--verify", name]).current_dir(env!("CARGO_MANIFEST_DIR"));
     let output = command.output().expect("git is installed");
-    assert!(output.status.success(), "{name} is no commit");
+    assert!(output.status.success(), "git rev-parse {name} failed");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }

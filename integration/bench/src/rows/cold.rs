@@ -1,4 +1,4 @@
-//! The first `create`, which starts `nrid`, against one while `nrid` runs.
+//! Compares the first `create`, which starts `nrid`, with a `create` while `nrid` runs.
 
 use crate::{
     bench::Bench,
@@ -18,7 +18,7 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
     node.start();
     let wrapper = node.wrapper();
     let container = Container::new(&node, &wrapper, "root", "c", &bench.cgroup.containers());
-    let end = || {
+    let finish_life = || {
         container.call("start");
         container.kill();
         container.call("delete");
@@ -27,12 +27,12 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
         Box::new(|| {
             node.stop();
             let took = container.create();
-            end();
+            finish_life();
             took
         }),
         Box::new(|| {
             let took = container.create();
-            end();
+            finish_life();
             took
         }),
     ];

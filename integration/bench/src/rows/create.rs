@@ -1,4 +1,4 @@
-//! `CreateContainer` through Go plugins: our adaptation against upstream's.
+//! Compares `CreateContainer` through Go plugins: our adaptation with upstream's.
 
 use crate::{
     bench::Bench,
@@ -9,10 +9,11 @@ use crate::{
 };
 use std::process::Command;
 
-/// Number of plugins, and the limits of p50, p99 and CPU.
+/// Number of plugins, and the target: the largest quotient of our p50, p99 and CPU time and
+/// upstream's.
 const PLUGINS: [(usize, f64); 3] = [(1, 0.6), (4, 0.5), (10, 0.4)];
 
-/// Creations of each program in a round.
+/// Number of creations that each program makes in a round.
 const CALLS: usize = 20;
 
 /// Starts upstream's adaptation and ours, each with plugins of its own.

@@ -1,5 +1,5 @@
-//! Creations in flight at the same time through plugins that take time: our adaptation against
-//! upstream's, which has one lock.
+//! Compares the throughput of creations in flight at the same time, through plugins that delay
+//! their replies: our adaptation with upstream's, which has one lock for all requests.
 
 use super::create::start;
 use crate::{
@@ -10,14 +10,15 @@ use crate::{
     timing::{Measured, interleaved},
 };
 
-/// Number of plugins, number of creations in flight, and the lower limit of the ratio.
+/// Number of plugins, number of creations in flight, and the smallest ratio of our throughput to
+/// upstream's.
 const CASES: [(usize, usize, f64); 2] = [(10, 16, 9.5), (4, 8, 4.0)];
 
 /// Time that a plugin takes for a call, in milliseconds.
 const DELAY: u32 = 2;
 
-/// Times that each place in flight is used in a round.
-const TURNS: usize = 3;
+/// Number of creations that each of the concurrent workers makes in a round, one after another.
+const CREATIONS: usize = 3;
 
 pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
     CASES.iter().map(|case| with_plugins(bench, *case)).collect()
@@ -25,11 +26,12 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
 
 fn with_plugins(bench: &Bench, (plugins, in_flight, limit): (usize, usize, f64)) -> Row {
     let [mut upstream, mut ours] = start(bench, plugins, DELAY);
-    let count = TURNS * in_flight;
+    let count = CREATIONS * in_flight;
     let series: Vec<Measured<'_, Creations>> = vec![
         Box::new(|| upstream.create(count, in_flight)),
         Box::new(|| ours.create(count, in_flight)),
     ];
+    // Fewer rounds than in other groups, because each has many creations with delays.
     let samples = interleaved(if bench.options.is_quick { 3 } else { 20 }, series);
     let rates = |all: &[Creations]| -> Vec<f64> {
         all.iter().map(|c| count as f64 * 1e6 / c.elapsed).collect()

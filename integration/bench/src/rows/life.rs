@@ -1,5 +1,5 @@
-//! Whole lives, one at a time: the time added, against four times what the C program adds to one
-//! verb.
+//! Compares the time that the wrapper adds to a life cycle with the time that the C program would
+//! add to its four verbs. One container lives at a time.
 
 use crate::{
     bench::Bench,
@@ -11,7 +11,7 @@ use crate::{
     timing::{Measured, interleaved, timed},
 };
 
-/// What is in front of the runtime, and the target.
+/// Names of the series with a program in front of the runtime, and their targets.
 const SERIES: [(&str, Option<f64>); 4] = [
     ("C program", None),
     ("no plugin", Some(2.0)),
@@ -19,7 +19,7 @@ const SERIES: [(&str, Option<f64>); 4] = [
     ("four external Go plugins", Some(4.0)),
 ];
 
-/// Calls of the C program in each round, whose time is short.
+/// Calls of the C program in each round: several, because a call takes little time.
 const CALLS: usize = 4;
 
 pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
@@ -33,7 +33,8 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
     rows
 }
 
-/// Nodes without a plugin, with a launched one, and with external ones; `nrid` runs in each.
+/// Starts three nodes with `nrid`: without plugins, with one launched plugin, and with four
+/// external plugins.
 pub(crate) fn nodes(bench: &Bench, runtime: &Runtime) -> [Node; 3] {
     let [none, launched, mut external] = [(); 3].map(|()| Node::new(bench, &runtime.path));
     let adjust = bench.options.programs.join("examples/adjust");
@@ -68,7 +69,9 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
         series.push(Box::new(move || [(); CALLS].map(|()| timed(&mut command))));
     }
     let samples = interleaved(rounds, series);
+    // These two series follow the five series of `lives`.
     let (exit, execv) = (&samples[5], &samples[6]);
+    // A life cycle has four verbs.
     let floor = 4.0 * median(&added(&execv.concat(), &exit.concat()));
     let bare = &samples[0];
     let row = |(which, (name, limit)): (usize, &(&str, Option<f64>))| {

@@ -1,5 +1,5 @@
-//! Life cycles of containers, eight at a time: how many per second compared with the bare runtime,
-//! and the CPU time added to each.
+//! Compares life cycles of containers, eight at a time, with the wrapper and with the bare runtime:
+//! their number per second, and the CPU time added to each.
 
 use super::life::nodes;
 use crate::{
@@ -14,13 +14,13 @@ use crate::{
 };
 use std::{path::Path, thread, time::Instant};
 
-/// Containers that live at the same time.
+/// Number of containers that live at the same time.
 const AT_ONCE: usize = 8;
 
-/// Lives of each container in a round.
+/// Life cycles of each container in a round.
 const LIVES: usize = 5;
 
-/// Lives a second, and CPU time of a life in microseconds.
+/// Life cycles per second, and CPU time of a life cycle in microseconds.
 type Block = (f64, f64);
 
 pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
@@ -39,7 +39,7 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
     let [none, launched, _] = &nodes;
     let accounting = Accounting::start(&bench.cgroup);
     for node in [none, launched] {
-        accounting.enter_with_children(node.nrid());
+        accounting.enter_with_children(node.nrid_pid());
     }
     let wrapper = none.wrapper();
     let block = |node: &'_ Node, program: &Path, name: &str| {
@@ -56,6 +56,7 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
         Box::new(|| block(none, &wrapper, "none")),
         Box::new(|| block(launched, &wrapper, "launched")),
     ];
+    // Fewer rounds than in other groups, because each has many life cycles.
     let samples = interleaved(if bench.options.is_quick { 3 } else { 10 }, series);
     let of = |which: usize, value: &dyn Fn(&Block) -> f64| -> Vec<f64> {
         samples[which].iter().map(value).collect()
@@ -89,7 +90,7 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
     rows
 }
 
-/// Lets all containers live at the same time.
+/// Runs the life cycles of all containers at the same time.
 fn live_all(containers: &[Container<'_>], accounting: &Accounting) -> Block {
     let (cpu, start) = (accounting.cpu(), Instant::now());
     thread::scope(|scope| {

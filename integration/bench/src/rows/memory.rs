@@ -1,4 +1,4 @@
-//! Resident memory of `nrid` and the wrapper, and the size of `nrid` on disk.
+//! Measures the resident memory of `nrid` and the wrapper, and the size of `nrid` on disk.
 
 use crate::{
     bench::Bench,
@@ -11,7 +11,7 @@ use std::{fs, path::Path, process::Stdio, thread, time::Duration};
 
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
-/// Lives after which `nrid` has used what it keeps.
+/// Number of life cycles after which `nrid` has allocated the memory that it keeps.
 const LIVES: usize = 50;
 
 /// Time after which `nrid` is idle.
@@ -34,13 +34,13 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
         let node = Node::new(bench, &runtime.path);
         node.start();
         thread::sleep(IDLE);
-        row("resident memory of `nrid`, idle after its start", resident(node.nrid()), 8.0);
+        row("resident memory of `nrid`, idle after its start", resident(node.nrid_pid()), 8.0);
         let wrapper = node.wrapper();
         let container = Container::new(&node, &wrapper, "root", "c", &bench.cgroup.containers());
         (0..LIVES).for_each(|_| _ = container.live());
         thread::sleep(IDLE);
         let after = format!("resident memory of `nrid`, idle after {LIVES} lives");
-        row(&after, resident(node.nrid()), 8.0);
+        row(&after, resident(node.nrid_pid()), 8.0);
     }
     row("resident memory of the wrapper, peak of `create`", wrapper_peak(bench), 2.0);
     let nrid = fs::metadata(bench.options.programs.join("nrid")).expect("nrid is built");
@@ -55,7 +55,8 @@ fn resident(pid: u32) -> f64 {
     kilobytes * 1024.0 / MEGABYTE
 }
 
-/// Peak of the wrapper in a `create` whose runtime only exits: that of a child counts, too.
+/// Returns the peak memory of the wrapper in a `create`. The runtime is a program that only exits,
+/// because the peak of a child counts, too.
 fn wrapper_peak(bench: &Bench) -> f64 {
     let node = Node::new(bench, &bench.peers.exit);
     node.start();

@@ -1,5 +1,6 @@
-//! `nrid` with 10,000 known containers, against one with 10. The measurement itself is a test of
-//! `nrid`, since it writes records.
+//! Compares an `nrid` that knows 10,000 containers with an `nrid` that knows 10. A test of `nrid`,
+//! `src/service/tests/operate/size.rs`, measures both, because the records that it writes are an
+//! internal format of `nrid`.
 
 use crate::{
     bench::Bench,
@@ -12,7 +13,7 @@ use std::{fs, process::Command};
 /// Numbers of containers.
 const SIZES: [usize; 2] = [10, 10_000];
 
-/// Creations in the test.
+/// Number of creations that the test measures: the constant of the same name in the test.
 const CREATIONS: usize = 200;
 
 pub(crate) fn measure(bench: &Bench) -> Vec<Row> {

@@ -1,4 +1,5 @@
-//! Pass-through verbs: the time that the wrapper adds, against what the C program adds.
+//! Compares the time that the wrapper adds to pass-through verbs with the time that the C program
+//! adds.
 
 use crate::{
     bench::Bench,
@@ -14,8 +15,8 @@ use std::path::Path;
 /// Verbs without an event, with arguments. Signal 0 only checks that the process exists.
 const CALLS: [&[&str]; 3] = [&["state", "c"], &["kill", "c", "0"], &["exec", "c", "/bin/true"]];
 
-/// Measures with a runtime that exits at once, whose own time would hide what is added, and then
-/// with real runtimes.
+/// Measures first with a program that exits at once in the place of the runtime, because the time
+/// of a real runtime would hide the added time, and then with real runtimes.
 pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
     let mut rows = Vec::new();
     let peers = &bench.peers;

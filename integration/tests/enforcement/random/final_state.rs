@@ -7,8 +7,8 @@ use nri_integration::Node;
 use serde_json::Value;
 use std::{collections::HashMap, fs, path::PathBuf};
 
-/// Fields of which runc records the value: name of the field, and key below `config.cgroups` in
-/// runc's `state.json`.
+/// Fields whose value runc records: name of the field, and key below `config.cgroups` in runc's
+/// `state.json`.
 const RUNC_KEYS: [(&str, &str); 7] = [
     ("memory.limit", "memory"),
     ("memory.reservation", "memory_reservation"),

@@ -32,7 +32,8 @@ pub(super) enum Outcome {
     Succeeded,
     /// Failed, with the error.
     Failed(String),
-    /// Not reported, since the update was part of a plugin's reply to an update that failed later.
+    /// Not reported, because the update was part of a plugin's reply to an update that failed
+    /// later.
     Unreported,
 }
 
@@ -235,8 +236,8 @@ impl History {
         self.ops.iter().any(|op| overlaps(op) && op.writes.keys().any(|key| key.0 == reading.key.0))
     }
 
-    /// Returns the updates that may be the last one of a field: no successful update of the field
-    /// started after they had ended.
+    /// Returns the updates that may be the last update of a field: no successful update of the
+    /// field started after they had ended.
     pub(super) fn last(&self, key: Key) -> Vec<usize> {
         let all = &self.updates_of[&key];
         let succeeded = |n: &&usize| self.ops[**n].outcome == Outcome::Succeeded;

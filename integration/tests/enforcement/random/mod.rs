@@ -66,11 +66,12 @@ fn no_concurrent_update_is_lost_or_reported_wrongly() {
         let run = Run { node: &node, ids, history: Mutex::default() };
         create_containers(&run, &plan);
 
+        // The rest of the updates are unsolicited ones of the two plugins.
         let engine_updates = updates * 2 / 5;
-        let turns = replies(&run, &plan, engine_updates as usize);
+        let planned_replies = replies(&run, &plan, engine_updates as usize);
         let replying = json!({
             "events": ["UpdateContainer"],
-            "rules": [{"event": "UpdateContainer", "turns": turns}]
+            "rules": [{"event": "UpdateContainer", "turns": planned_replies}]
         });
         // The second plugin only sends unsolicited updates.
         let sending = json!({"events": ["RemovePodSandbox"]});
@@ -251,5 +252,6 @@ fn replies(run: &Run<'_>, plan: &Plan, count: usize) -> Vec<Vec<Value>> {
         }
         list
     };
+    // The callers' equal shares are rounded up, so that they may exceed `count`.
     (0..count + CALLERS).map(reply).collect()
 }

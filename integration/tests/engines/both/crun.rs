@@ -21,6 +21,7 @@ fn a_container_on_crun_is_adjusted_and_updated<E: Engine>() {
         let script = "echo $NRI; ulimit -c; ulimit -H -c";
         assert_eq!(engine.out(&["exec", "web", "sh", "-c", script]), "here\n1\n2");
         engine.out(&["update", "--cpus", "0.5", "web"]);
+        // Half of the default period, which is 100 ms.
         assert_eq!(quota(process), "50000");
         check_resources(process, &[]);
         engine.out(&["stop", "web"]);
@@ -37,6 +38,7 @@ fn a_command_that_crun_cannot_run_fails_as_without_the_wrapper<E: Engine>() {
         for command in ["no-such-command", "/etc"] {
             let bare = adjusted.engine.run_with("crun", &[IMAGE, command]);
             let ours = adjusted.engine.run_with("nri", &[IMAGE, command]);
+            // Engines exit with 125, 126 or 127 if a container cannot be run.
             assert!(bare.code.is_some_and(|code| code >= 125), "{}", bare.err());
             assert_eq!(ours.code, bare.code, "{}", ours.err());
             assert_eq!(E::error(&ours, "nri"), E::error(&bare, "crun"));

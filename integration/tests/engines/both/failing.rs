@@ -1,4 +1,5 @@
-//! Tests of creations that fail, and of the messages that the engine then shows to its users.
+//! Tests of containers that cannot be created or started, and of the messages that the engine then
+//! shows to its users.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};

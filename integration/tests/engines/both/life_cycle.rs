@@ -9,7 +9,7 @@ use serde_json::json;
 test_both! {
     a_container_is_adjusted_and_its_events_arrive_in_order,
     each_start_begins_a_new_life_cycle,
-    an_exit_is_detected_and_the_restarted_container_is_adjusted,
+    an_exit_is_detected_and_each_restart_begins_a_new_life_cycle,
     a_foreground_container_runs_as_without_the_wrapper,
     verbs_without_events_work,
     containers_can_run_concurrently,
@@ -84,6 +84,8 @@ fn each_start_begins_a_new_life_cycle<E: Engine>() {
                 .filter(|e| e["event"] == "StopContainer")
                 .map(|e| e["container"]["exitCode"].as_i64().unwrap_or(0))
                 .collect();
+            // `stop` and `restart` send SIGTERM, at which the shell exits with 0; `kill` sends
+            // SIGKILL.
             assert_eq!(codes, [0, 0, 137]);
         }
         engine.out(&["start", "web"]);
@@ -92,7 +94,7 @@ fn each_start_begins_a_new_life_cycle<E: Engine>() {
     });
 }
 
-fn an_exit_is_detected_and_the_restarted_container_is_adjusted<E: Engine>() {
+fn an_exit_is_detected_and_each_restart_begins_a_new_life_cycle<E: Engine>() {
     for_each::<E>("run --detach, --restart", |suite, go_plugin| {
         let adjusted = Adjusted::<E>::start(suite, go_plugin);
         let (engine, journal) = (&adjusted.engine, &adjusted.plugin.journal);
@@ -102,6 +104,7 @@ fn an_exit_is_detected_and_the_restarted_container_is_adjusted<E: Engine>() {
         assert_eq!(engine.out(&["wait", "once"]), "3");
         let restarted = [&["--restart", "on-failure:2"], &command("exit 4")[..]].concat();
         let again = engine.run_detached("again", &restarted);
+        // The first start and two restarts.
         assert_eq!(adjusted.events_until_removal(&again, 3), life_cycle(&[]).repeat(3));
         assert_eq!(adjusted.events_until_removal(&once, 1), life_cycle(&[]));
         if kernel_reports_exit_codes() {
@@ -124,8 +127,8 @@ fn a_foreground_container_runs_as_without_the_wrapper<E: Engine>() {
         let (out, err) = (ended.out(), ended.err());
         assert_eq!((ended.code, out.as_str(), err.as_str()), (Some(5), "out\n", "err\n"));
 
-        // The shell is interactive, because Podman 4.3, with the bare runtime, too, may lose the
-        // output of a container with a terminal if the container exits at once.
+        // The shell is interactive, because Podman 4.3 may lose the output of a container with a
+        // terminal if the container exits at once, also with the bare runtime.
         let terminal = Terminal::run(&run(&["--interactive", "--tty", IMAGE, "sh"]));
         terminal.wait_for("# ");
         terminal.write("echo I am $NRI on $(tty)\n");
@@ -165,6 +168,7 @@ fn verbs_without_events_work<E: Engine>() {
         assert_eq!(std::fs::read_to_string(format!("{path}.out")).unwrap(), "copied");
         let shell = Terminal::run(&engine.client(&["exec", "--interactive", "--tty", "web", "sh"]));
         shell.wait_for("# ");
+        // The soft limit of the adjustment is one block of 512 bytes.
         shell.write("echo I am $NRI on $(tty) with $(ulimit -c)\n");
         shell.wait_for("I am here on /dev/pts/0 with 1");
         shell.write("exit 8\n");

@@ -1,4 +1,4 @@
-//! Tests of containers' names, which `nrid` reads from the files of the engine.
+//! Tests of the names of containers, which `nrid` reads from the engine's files.
 
 use crate::adjusted::*;
 use nri_integration::engines::*;

@@ -19,7 +19,7 @@ fn an_update_by_the_user_keeps_what_plugins_set<E: Engine>() {
         adjusted.engine.out(&["update", "--cpus", "0.5", "web"]);
         assert_eq!(quota(process), "50000");
         check_resources(process, &[]);
-        // If the user requests a new value, it replaces the value of the plugin.
+        // A value that the user requests replaces the plugin's value of the same field.
         let memory = ["update", "--memory", "80m", "--memory-swap", "160m", "web"];
         adjusted.engine.out(&memory);
         assert_eq!(quota(process), "50000", "the quota of the previous update");
@@ -54,7 +54,7 @@ fn a_plugin_can_refuse_an_update_and_request_another<E: Engine>() {
             assert!(refused.err().contains(text), "{}", refused.err());
         }
         check_resources(process, &[]);
-        assert_ne!(quota(process), "50000");
+        assert_ne!(quota(process), "50000", "the refused quota is effective");
         let resources = json!({"resources": {"pids": {"limit": 44}}});
         plugin.send(&json!({"update": [{"containerId": id, "linux": resources}]}));
         plugin.journal.wait_for_plugin_event("UpdateContainers");

@@ -1,4 +1,4 @@
-//! Errors of CRI calls when a plugin refuses a container or a pod.
+//! Tests of the errors of CRI calls when a plugin refuses a container or a pod.
 
 use super::{Pod, WAIT};
 use nri_integration::{engines::*, *};

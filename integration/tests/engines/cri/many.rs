@@ -1,4 +1,4 @@
-//! Pods that are created and removed concurrently.
+//! Test of pods that are created and removed concurrently.
 
 use super::{Pod, WAIT, member_events, remove};
 use nri_integration::{engines::*, *};
@@ -37,6 +37,7 @@ fn concurrent_pods_have_separate_events() {
                         assert_eq!(journal.events(id), member_events(&[]));
                     }
                     let received = journal.events(&pod_id);
+                    // Three events of the pod, and those of its two containers.
                     assert_eq!(received.len(), 3 + 2 * member_events(&[]).len(), "{received:?}");
                     assert_eq!(
                         (received.first(), received.last()),

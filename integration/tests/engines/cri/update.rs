@@ -1,5 +1,5 @@
-//! Updates by CRI calls. For each update, containerd sends all resources of the container to the
-//! runtime, also those that the request does not contain.
+//! Tests of updates by CRI calls. For each update, containerd sends all resources of the container
+//! to the runtime, including resources that the CRI request does not contain.
 
 use super::{Pod, WAIT, member_events, pid, remove};
 use nri_integration::{engines::*, *};

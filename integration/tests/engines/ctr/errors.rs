@@ -1,4 +1,4 @@
-//! Errors of the wrapper and of the runtime that `ctr` shows to its user.
+//! Tests of the errors of the wrapper and of the runtime that `ctr` shows to its user.
 
 use super::{SET_ENV_A, run, run_bare};
 use nri_integration::{engines::*, *};
@@ -19,7 +19,7 @@ fn a_missing_command_fails_as_with_the_bare_runtime() {
         assert_eq!(
             containerd.status().unwrap()["containers"],
             0,
-            "nrid still has the failed container"
+            "nrid still has a record of the failed container"
         );
         let received = journal.events(&ours);
         assert_eq!(received[..3], life_cycle(&[])[..3]);

@@ -42,14 +42,15 @@ impl Image {
     fn dump(&self, containerd: &Path) -> BTreeMap<String, String> {
         let dir = self.dir.path().join("etc/containerd");
         let mut command = Command::new(containerd);
-        // Before 2.0 containerd resolves patterns of imports in the working directory.
+        // containerd before 2.0 resolves the patterns of `imports` relative to the working
+        // directory.
         command.arg("-c").arg(dir.join("config.toml")).args(["config", "dump"]).current_dir(dir);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         let mut values = BTreeMap::new();
         flatten("", &toml::Value::Table(text.parse().unwrap()), &mut values);
-        // An installation may add an imported file, which is in this list.
+        // This list has the paths of imported files, to which an installation may add one.
         values.retain(|path, _| path != ".imports");
         values
     }
@@ -92,12 +93,13 @@ fn main_file(version: usize) -> String {
     format!("{head}{cni}{runc}{kind}{options}  SystemdCgroup = true\n")
 }
 
-/// Whether the path is below the CRI runtime handler of this name.
+/// Returns whether the path is below the CRI runtime handler of this name.
 fn is_handler(path: &str, name: &str) -> bool {
     path.contains(&format!(".containerd.runtimes.{name}."))
 }
 
-/// `nrictl install` relies on this behavior of containerd; see `destination.rs`.
+/// `nrictl install` relies on this behavior of containerd, see
+/// `src/ctl/src/install/engines/containerd/destination.rs`.
 #[test]
 fn containerd_merges_plugin_tables_of_imported_files_since_2_0() {
     for_each_suite("imported files of containerd", "containerd", |suite| {
@@ -154,8 +156,8 @@ fn an_installation_changes_only_the_wrappers_keys_of_containerd() {
                 assert!(others.is_empty(), "version {version} {options}: {others:#?}");
                 let binary = changed.iter().find(|path| path.ends_with("nri.options.BinaryName"));
                 assert_eq!(after[binary.unwrap()], format!("/{WRAPPER}"));
-                // Since 2.0 containerd merges tables of imported files, so nrictl writes a separate
-                // file. Before 2.0 nrictl has to edit the file with the table.
+                // containerd 2.0 and later merge the tables of imported files, so nrictl writes a
+                // file of its own. For older versions nrictl has to edit the file with the table.
                 let drop_in = "etc/containerd/conf.d/zz-nri-container-runtime.toml";
                 assert_eq!(image.dir.path().join(drop_in).exists(), containerd_version >= (2, 0));
                 image.nrictl("uninstall containerd");

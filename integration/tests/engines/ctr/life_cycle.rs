@@ -1,5 +1,5 @@
-//! Life cycles of containers that `ctr` starts: the events that plugins receive, and the adjusted
-//! values in the kernel.
+//! Tests of the life cycles of containers that `ctr` starts: the events that plugins receive, and
+//! the adjusted values in the kernel.
 
 use super::{delete_task, kill_and_delete, pid, run};
 use nri_integration::{engines::*, *};
@@ -101,12 +101,13 @@ fn a_ctr_task_that_exits_can_be_started_again() {
         let id = containerd.id("c");
         run(&containerd, &["--detach"], &id, &["/bin/sh", "-c", "echo A=$A; exec sleep 0.5"])
             .success();
-        // nrid detects the exit without a verb of the runtime.
+        // nrid detects the exit by itself: containerd calls the runtime only for the deletion.
         journal.wait_for("StopPodSandbox", &id);
         assert_eq!(journal.events(&id)[TO_START.len()..], ["StopContainer", "StopPodSandbox"]);
         delete_task(&containerd, &id);
         journal.wait_for("RemovePodSandbox", &id);
-        // For the new task of the same container, containerd writes a new bundle.
+        // containerd writes a new bundle for each task of a container, so the new task has all
+        // events of a new container.
         containerd.ctr(&["tasks", "start", "--detach", &id]).success();
         let twice = [life_cycle(&[]), life_cycle(&[])].concat();
         wait_until("the second StopContainer", || {

@@ -11,7 +11,7 @@ fn docker_info_shows_version_and_features_of_the_real_runtime() {
         let docker = Docker::start(suite);
         let ours = docker.out(&["info", "--format", "{{.DefaultRuntime}} {{.RuncCommit.ID}}"]);
         let version = docker.out(&["version"]);
-        // Since 25.0 dockerd calls the `features` verb of each runtime and reports its output.
+        // dockerd 25.0 and later report the output of each runtime's `features` verb.
         let features =
             "{{json (index .Runtimes \"nri\").Status}}\n{{json (index .Runtimes \"runc\").Status}}";
         if suite.version("dockerd") >= (25, 0) {
@@ -40,10 +40,10 @@ fn containers_survive_a_restart_of_dockerd() {
             let running_process = docker.process_of("running");
             let exited_process = docker.process_of("exited");
             docker.halt(signal);
-            assert!(running_process.0.is_alive());
+            assert!(running_process.0.is_alive(), "{signal}: the container ended with dockerd");
             journal.wait_for("PostStartContainer", &running);
             assert_eq!(journal.events(&running), TO_START);
-            // Plugins are notified of an exit, although dockerd does not run.
+            // Plugins must be notified of an exit while dockerd does not run.
             exited_process.0.signal(rustix::process::Signal::KILL);
             journal.wait_for("StopPodSandbox", &exited);
             docker.resume();

@@ -4,10 +4,10 @@ use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// A `daemon.json` with the formatting of an administrator, which must be preserved.
+/// A `daemon.json` with an administrator's formatting, which `nrictl` must preserve.
 const DAEMON_JSON: &str = "{\n    \"live-restore\": true,\n    \"labels\": [ \"a=b\" ]\n}\n";
 
-/// Returns the names of dockerd's runtimes, then the name of the default one.
+/// Returns the names of dockerd's runtimes, followed by the name of the default runtime.
 fn runtimes(docker: &Docker) -> String {
     docker.out(&[
         "info",
@@ -54,7 +54,8 @@ fn an_installation_for_docker_takes_effect_after_a_reload_and_ends_after_a_resta
         );
         let id = docker.run_detached("ours", &[&["--network=none", IMAGE], &WAIT[..]].concat());
 
-        // Docker could not start the container again.
+        // Docker could not start the container again without the wrapper, so the uninstallation is
+        // refused.
         let in_use = docker.nrictl(&["uninstall", "docker"]);
         assert_eq!(in_use.code, Some(4), "{}", in_use.err());
         assert!(
@@ -65,23 +66,24 @@ fn an_installation_for_docker_takes_effect_after_a_reload_and_ends_after_a_resta
         // Containers keep the runtime with which they were created.
         docker.nrictl(&["uninstall", "docker", "--force"]).success();
         assert_eq!(std::fs::read_to_string(docker.daemon_json()).unwrap(), DAEMON_JSON);
-        // Only a restart of dockerd removes runtimes that were removed from the file; a reload does
-        // not.
+        // dockerd forgets runtimes that were removed from the file only when it restarts.
         docker.halt("TERM");
         docker.resume();
         assert!(runtimes(&docker).ends_with("runc runc"), "{}", runtimes(&docker));
         assert_eq!(run(&[]), "none");
         assert_eq!(
             docker.call_client(&["run", "--rm", "--runtime=nri", IMAGE, "true"]).code,
-            Some(125)
+            Some(125),
+            "the client must report an unknown runtime"
         );
         docker.out(&["exec", "ours", "true"]);
-        assert_ne!(docker.call_client(&["restart", "-t", "0", "ours"]).code, Some(0));
+        let restarted = docker.call_client(&["restart", "-t", "0", "ours"]);
+        assert_ne!(restarted.code, Some(0), "a container restarted with a removed runtime");
         docker.out(&["rm", "--force", "ours"]);
         plugin.journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
         docker.out(&["rm", "--force", "before"]);
-        // Plugins receive no event of the container that was created before the installation.
+        // Plugins must receive no event of the container that was created before the installation.
         assert_eq!(plugin.journal.events(&before), Vec::<String>::new());
     });
 }

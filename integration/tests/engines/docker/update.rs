@@ -1,11 +1,12 @@
-//! Tests of `docker update`: the values of plugins stay effective unless the user requests others.
+//! Tests of `docker update`: a plugin's value stays effective until the user requests another value
+//! of the same field.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// Docker 20.10 sends zeros for all fields except the pids limit, also for quota and period. The
-/// zeros must not reset the values.
+/// Docker 20.10 calls the runtime with a zero for every field that the user does not update, also
+/// for quota and period. The zeros must not reset the effective values.
 #[test]
 fn an_update_of_the_pids_limit_by_docker_keeps_everything_else() {
     for_each::<Docker>("update --pids-limit", |suite, go_plugin| {
@@ -27,6 +28,8 @@ fn an_update_of_the_pids_limit_by_docker_keeps_everything_else() {
 
         let events = adjusted.events_until_removal(&id, 1);
         let requested = requested_updates(&adjusted.plugin.journal, &id);
+        // Plugins receive the updates of the quota and of the pids limit. Some versions of Docker
+        // call the runtime also for the two later updates, although these change no value.
         assert!((2..=4).contains(&requested.len()), "{events:?}");
         let updates = ["UpdateContainer", "PostUpdateContainer"].repeat(requested.len());
         assert_eq!(events, life_cycle(&updates));

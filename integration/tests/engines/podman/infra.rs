@@ -1,6 +1,6 @@
 //! Tests of the detection of Podman's infra containers by the program that they run. A detected
-//! infra container is the pod's sandbox. All other containers are adjusted, also those that imitate
-//! an infra container.
+//! infra container is the pod's sandbox, which plugins do not adjust. Plugins adjust all other
+//! containers, also those that imitate an infra container.
 
 use super::pods::{
     MEMBER_TO_START, container_events, count_events, member_life_cycle, pod_events,
@@ -12,7 +12,7 @@ use serde_json::json;
 
 /// Image whose program is a pause program instead of Podman's catatonit.
 const PAUSE: &str = "localhost/pause:local";
-/// Events of a pod, without those of its containers.
+/// Events of a pod, without the events of its containers.
 const POD_LIFE_CYCLE: [&str; 3] = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"];
 
 /// Creates the pod `shop` and returns its id.
@@ -46,7 +46,7 @@ fn check_sandbox(adjusted: &Adjusted<Podman>, pod: &str) {
 }
 
 #[test]
-fn an_infra_container_with_a_name_of_its_own_is_a_sandbox() {
+fn an_infra_container_with_a_custom_name_is_a_sandbox() {
     for_each::<Podman>("pod --infra-name", |suite, go_plugin| {
         let adjusted = Adjusted::<Podman>::start(suite, go_plugin);
         let pod = create_pod(&adjusted.engine, &["--infra-name=something", "--share=ipc,uts"]);
@@ -91,10 +91,10 @@ fn an_infra_container_of_the_distributions_catatonit_is_a_sandbox() {
     });
 }
 
-/// Before 5.6, Podman keeps the infra image with the previous catatonit after an upgrade. An infra
+/// Podman before 5.6 keeps the infra image with the previous catatonit after an upgrade. An infra
 /// container of this image is not detected and is adjusted like other containers; the log of `nrid`
-/// shows the command that removes the image. After its removal, infra containers are detected
-/// again.
+/// shows the command that removes the image. After the removal of the image, infra containers are
+/// detected again.
 #[test]
 fn an_infra_container_is_a_sandbox_after_an_upgrade_of_catatonit() {
     for_each::<Podman>("pod, catatonit upgraded", |suite, go_plugin| {
@@ -145,7 +145,8 @@ fn an_infra_container_of_the_configured_image_is_a_sandbox() {
         let adjusted = Adjusted::with(podman, go_plugin, &adjustment());
         let pod = create_pod(&adjusted.engine, &[]);
         check_sandbox(&adjusted, &pod);
-        // A container of the same image in which another program is mounted over the pause program.
+        // In this container of the same image, another program is mounted over the pause program.
+        // Its parent cgroup has the format of a pod's cgroup: a name of 64 hexadecimal digits.
         let cgroup = format!("--cgroup-parent=/{}", "0123456789abcdef".repeat(4));
         let id = adjusted
             .engine
@@ -187,9 +188,9 @@ fn an_infra_container_of_play_kube_is_a_sandbox() {
     });
 }
 
-/// An infra container that runs another program cannot be distinguished from a container that only
-/// has the pod's cgroup, so that plugins adjust it. It is still in the same pod as the pod's other
-/// containers.
+/// `nrid` cannot distinguish an infra container that runs another program from a container that
+/// only has the pod's cgroup. Therefore plugins adjust such an infra container, but receive it as a
+/// container of the same pod.
 #[test]
 fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
     for (name, options) in [
@@ -253,6 +254,7 @@ fn a_container_that_imitates_an_infra_container_is_adjusted() {
     for_each::<Podman>("imitated infra containers", |suite, go_plugin| {
         let adjusted = Adjusted::<Podman>::start(suite, go_plugin);
         let podman = &adjusted.engine;
+        // Podman's ids have 64 hexadecimal digits.
         let pods = ["0123456789abcdef", "fedcba9876543210"].map(|digits| digits.repeat(4));
         let cgroups = pods.clone().map(|pod| format!("--cgroup-parent=/{pod}"));
         let check_adjusted = |id: &str, events: &[&str]| {
@@ -273,8 +275,8 @@ fn a_container_that_imitates_an_infra_container_is_adjusted() {
         let by_name = podman
             .run_detached(&format!("{}-infra", &pods[0][..12]), &[&[IMAGE], &WAIT[..]].concat());
         check_adjusted(&by_name, &TO_START);
-        // The program is Podman's, but another user owns the file and could replace it before it
-        // runs.
+        // The file is a copy of Podman's program, but its owner is not root and could replace the
+        // program before it runs.
         let program = podman.path("catatonit");
         copy_program(&suite.file("usr/bin/catatonit"), &program);
         std::os::unix::fs::chown(&program, Some(1000), None).unwrap();
@@ -283,15 +285,15 @@ fn a_container_that_imitates_an_infra_container_is_adjusted() {
         let by_program = podman.run_detached("program", &[&cgroups[1], &volume, entrypoint, IMAGE]);
         check_adjusted(&by_program, MEMBER_TO_START);
 
-        // A container may be in the cgroup of a pod that has an infra container; it is not a
-        // member.
+        // If a pod has an infra container, another container in the cgroup of the pod is not a
+        // member of the pod.
         let pod = create_pod(podman, &[]);
         podman.out(&["pod", "start", "shop"]);
         let cgroup = format!("--cgroup-parent=/libpod_parent/{pod}");
-        let guest = podman.run_detached("guest", &[&[&*cgroup, IMAGE], &WAIT[..]].concat());
-        check_adjusted(&guest, &TO_START);
-        podman.out(&["rm", "--force", "guest"]);
-        assert_eq!(adjusted.events_until_removal(&guest, 1), life_cycle(&[]));
+        let outsider = podman.run_detached("outsider", &[&[&*cgroup, IMAGE], &WAIT[..]].concat());
+        check_adjusted(&outsider, &TO_START);
+        podman.out(&["rm", "--force", "outsider"]);
+        assert_eq!(adjusted.events_until_removal(&outsider, 1), life_cycle(&[]));
         assert_eq!(
             pod_events(&adjusted, &pod),
             ["RunPodSandbox"],

@@ -29,7 +29,7 @@ fn an_installation_for_podman_takes_effect_and_ends_at_the_next_call() {
             "none",
             "a container with the engine's own runtime is adjusted"
         );
-        // Podman calls the wrapper with `--log`, so its errors are reported as those of runc.
+        // Podman calls the wrapper with `--log`, so Podman shows the wrapper's errors like runc's.
         let refused =
             podman.call_client(&["run", "--name=refused", "--network=none", IMAGE, "true"]);
         assert_eq!(refused.code, Some(126));
@@ -41,7 +41,8 @@ fn an_installation_for_podman_takes_effect_and_ends_at_the_next_call() {
         assert!(refused.err().contains("not this one"), "{}", refused.err());
 
         podman.run_detached("ours", &[&["--network=none", IMAGE], &WAIT[..]].concat());
-        // Without the wrapper, Podman could neither stop nor remove the container.
+        // Without the wrapper, Podman could neither stop nor remove the container, so the
+        // uninstallation is refused.
         let in_use = podman.nrictl(&["uninstall", "podman"]);
         assert_eq!(in_use.code, Some(4), "{}", in_use.err());
         assert!(
@@ -52,6 +53,7 @@ fn an_installation_for_podman_takes_effect_and_ends_at_the_next_call() {
         podman.out(&["rm", "--force", "ours"]);
         let removed_pods =
             || plugin.journal.entries().iter().filter(|e| e["event"] == "RemovePodSandbox").count();
+        // Two containers that ran in the foreground, the refused one, and `ours`.
         wait_until("four removed pods", || (removed_pods() >= 4).then_some(()));
         assert_eq!(removed_pods(), 4);
         podman.out(&["rm", "refused"]);
@@ -64,7 +66,8 @@ fn an_installation_for_podman_takes_effect_and_ends_at_the_next_call() {
         assert_eq!(run(&[]), "none");
         assert_ne!(
             podman.call_client(&["--runtime=nri", "run", "--rm", IMAGE, "true"]).code,
-            Some(0)
+            Some(0),
+            "podman still knows the runtime nri"
         );
     });
 }

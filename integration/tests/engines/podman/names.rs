@@ -29,7 +29,8 @@ fn plugins_see_names_images_annotations_and_addresses_of_podman() {
         assert_eq!(
             container["labels"],
             Value::Null,
-            "nrid cannot read labels, which only libpod's database has"
+            "plugins received labels, although they are only in libpod's database, which nrid \
+                cannot read"
         );
         assert_eq!(pod["linux"]["cgroupParent"], "/libpod_parent");
         let started = adjusted.plugin.journal.wait_for("StartContainer", &id);

@@ -5,12 +5,12 @@ use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// Returns the number of events with this name of a pod and of all its containers.
+/// Counts the events with this name of a pod and of all its containers.
 pub(super) fn count_events(adjusted: &Adjusted<Podman>, pod: &str, event: &str) -> usize {
     adjusted.plugin.journal.events(pod).iter().filter(|e| *e == event).count()
 }
 
-/// Returns the events of a pod without those of its containers.
+/// Returns the events of a pod without the events of its containers.
 pub(super) fn pod_events(adjusted: &Adjusted<Podman>, pod: &str) -> Vec<String> {
     let entries = adjusted.plugin.journal.entries_about(pod);
     let own = entries.iter().filter(|e| e["container_id"].is_null());
@@ -139,7 +139,7 @@ fn a_podman_pod_stops_when_its_infra_container_is_killed() {
         wait_until("the pod to stop", || {
             (count_events(&adjusted, &pod, "StopPodSandbox") == 1).then_some(())
         });
-        // Podman deletes the infra container at once.
+        // Podman notices the exit of the infra container and deletes it in the runtime.
         wait_until("the infra container to be deleted", || {
             (podman.inspect(&infra)["State"]["Status"] == "exited").then_some(())
         });

@@ -12,7 +12,8 @@ fn health_checks_and_stats_of_podman_show_the_adjustment() {
         let options = ["--network=none", "--health-cmd", check, "--health-interval=disable", IMAGE];
         podman.run_detached("web", &[&options, &WAIT[..]].concat());
         let stats = podman.out(&["stats", "--no-stream", "--format", "{{.MemUsage}}", "web"]);
-        // Podman 4.3 prints the limit that it requested, here none: it prints the host's memory.
+        // Podman 4.3 prints the limit that it requested itself. Here it requested none, so it
+        // prints the size of the host's memory.
         let limit = if suite.version("podman") >= (5, 0) { "/ 104.9MB" } else { "GB" };
         assert!(stats.ends_with(limit), "stats do not show {limit}: {stats}");
         podman.out(&["healthcheck", "run", "web"]);

@@ -1,4 +1,5 @@
-//! The breakages: how each is made and repaired, and the expected outcome of verbs with an event.
+//! Breakages of an installation: how each is made and repaired, and the expected outcome of the
+//! verbs with an event.
 
 use super::{
     expected::Outcome,
@@ -30,7 +31,8 @@ pub(super) struct Breakage {
     pub(super) expected: Outcome,
 }
 
-/// Text of each refusal that a defect of the host causes: how to run containers without NRI.
+/// Instruction in every refusal that a defect of the host causes: how to run containers without
+/// NRI.
 const BREAK_GLASS: &str = "to run containers without NRI set NRI_CONTAINER_RUNTIME_BYPASS=1 or \
     create /etc/nri-container-runtime/bypass";
 
@@ -65,12 +67,12 @@ impl Breakage {
     }
 }
 
-/// Returned by a breakage that leaves nothing to drop.
+/// Returns the value of [`Breakage::make`] for a breakage that leaves nothing to drop.
 fn nothing_to_drop() -> Box<dyn Any> {
     Box::new(())
 }
 
-/// Kills `nrid` and replaces its program by a script, or removes it.
+/// Kills `nrid` and replaces its program by a script. Without a script, the program is missing.
 fn replace_nrid(installation: &Installation, script: Option<&str>) -> Box<dyn Any> {
     installation.kill_nrid();
     let nrid = installation.bin.join("nrid");
@@ -256,7 +258,7 @@ pub(super) fn the_state_directory_is_full() -> Breakage {
         nothing_to_drop()
     };
     let repair = |installation: &Installation| installation.shell("rm \"$STATE/full\"");
-    // nrid runs, but cannot write records.
+    // nrid still runs, but cannot write records.
     let words = &["No space left on device", "STATE"];
     Breakage::new("state directory full", Outcome::RefusedWithoutRecord(words), make, repair)
         .with_mounted_state_dir()

@@ -29,17 +29,17 @@ pub(super) enum Outcome {
     Works,
     /// The verbs succeed with a warning.
     Passes,
-    /// The verbs are refused with these texts, since `nrid` cannot be reached. With `unreachable =
-    /// "pass"` they succeed with a warning.
+    /// The verbs are refused with these texts, because the wrapper cannot reach `nrid`. With
+    /// `unreachable = "pass"` they succeed with a warning.
     Refused(&'static [&'static str]),
     /// The verbs are refused with these texts, whatever `unreachable` is.
     AlwaysRefused(&'static [&'static str]),
     /// `create` and `run` are refused with these texts, whatever `unreachable` is; `start` works.
     CreationsRefused(&'static [&'static str]),
-    /// `create`, `run` and `update` are refused with these texts, since their records cannot be
-    /// written; `start` works.
+    /// `create`, `run` and `update` are refused with these texts, because `nrid` cannot write their
+    /// records; `start` works.
     RefusedWithoutRecord(&'static [&'static str]),
-    /// All verbs, also those without an event, are refused, since the runtime is missing.
+    /// All verbs, also those without an event, are refused, because the runtime is missing.
     NoRuntime,
 }
 

@@ -74,7 +74,7 @@ impl Fake {
         Self { path: path.to_owned(), stop: Arc::default(), thread: None, _fds: fds }
     }
 
-    /// Listens as another user, who would receive all requests.
+    /// Listens as another user, to whom the wrapper must send no request.
     pub(super) fn of_another_user(path: &Path) -> Self {
         let fds = vec![listening_socket(path, 64, Some(OTHER_USER))];
         Self { path: path.to_owned(), stop: Arc::default(), thread: None, _fds: fds }

@@ -33,11 +33,11 @@ pub(super) struct Installation {
 
 /// Containers that were created before the breakage.
 pub(super) struct Containers {
-    /// Created by `create`, not started.
+    /// Id of a container that was created, but not started.
     created: String,
-    /// Created by `create` and started.
+    /// Id of a container that was created and started.
     started: String,
-    /// Created by `run`, with the injected hooks.
+    /// Id of a container that `run` started, with the injected hooks.
     ran: String,
 }
 
@@ -59,6 +59,7 @@ impl Installation {
         installation.configure(config);
         if mounted {
             fs::create_dir(installation.node.state_dir()).unwrap();
+            // Small, so that a test can fill the file system quickly.
             installation.shell("mount -t tmpfs -o size=256k,mode=700 none \"$STATE\"");
         }
         installation
@@ -211,7 +212,7 @@ impl Installation {
                     let status = if call[0] == "create" { "created" } else { "running" };
                     assert_eq!(self.node.state(id).unwrap()["status"], status, "{context}");
                 }
-                Outcome::NoRuntime => unreachable!("check_without_runtime checks it"),
+                Outcome::NoRuntime => unreachable!("check_without_runtime checks this outcome"),
             }
         }
         // After a failure, engines call `delete --force`.
@@ -341,7 +342,7 @@ impl Installation {
         });
     }
 
-    /// Returns a line on the slowest call during the breakage.
+    /// Describes the slowest call during the breakage in one line.
     pub(super) fn slowest_call(&self, name: &str) -> String {
         let (took, verb) = &*self.slowest.lock().unwrap();
         format!("broken: {name}, {}, {:?}: {verb} took {took:?}", self.runtime.name, self.policy)
@@ -350,6 +351,7 @@ impl Installation {
 
 impl Drop for Installation {
     fn drop(&mut self) {
+        // A test that failed may have left nrid stopped by SIGSTOP.
         for nrid in self.node.nrids() {
             let pid = i32::try_from(nrid.0).ok().and_then(Pid::from_raw);
             // The process may have exited since it was listed.

@@ -1,8 +1,8 @@
-//! Broken installations. Each breakage is tested with each verb under four policies: the default,
-//! `unreachable = "pass"`, and break-glass by variable and by file. Verbs without an event work as
-//! with the bare runtime. Verbs with an event either succeed or are refused in one line that names
-//! the cause. Each call ends within a time limit. After the repair, plugins adjust containers
-//! again.
+//! Tests of broken installations. Each breakage is tested with each verb under four policies: the
+//! default, `unreachable = "pass"`, and break-glass by variable and by file. Verbs without an event
+//! work as with the bare runtime. Verbs with an event either succeed or are refused in one line
+//! that names the cause. Each call ends within a time limit. After the repair, plugins adjust
+//! containers again.
 //!
 //! [`breakages`] has the breakages, [`installation`] the calls, [`fakes`] the listeners that stand
 //! in for an `nrid` that hangs, [`nrictl`] the tests of `nrictl doctor` and `nrictl status`.

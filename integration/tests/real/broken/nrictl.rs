@@ -1,5 +1,5 @@
-//! `nrictl doctor` and `nrictl status` in a broken installation and under break-glass, and the
-//! required owner and mode of the break-glass file.
+//! Tests of `nrictl doctor` and `nrictl status` in a broken installation and under break-glass, and
+//! the required owner and mode of the break-glass file.
 
 use super::{
     expected::Policy,
@@ -26,7 +26,7 @@ fn ctl(installation: &Installation, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn doctor_reports_the_rest_while_nrid_hangs() {
+fn doctor_reports_all_other_findings_while_nrid_hangs() {
     for_each_installation("doctor of an nrid that hangs", |installation| {
         fs::create_dir(installation.node.state_dir()).unwrap();
         let _fake =
@@ -37,7 +37,7 @@ fn doctor_reports_the_rest_while_nrid_hangs() {
         let line = out
             .lines()
             .find(|line| line.starts_with("PROBLEM nrid"))
-            .unwrap_or_else(|| panic!("{out}"));
+            .unwrap_or_else(|| panic!("no problem of nrid is reported: {out}"));
         assert!(line.contains(socket.to_str().unwrap()), "{out}");
         assert!(out.contains("plugins"), "{out}");
     });
@@ -61,11 +61,12 @@ fn doctor_and_status_report_break_glass() {
                 serde_json::from_str(&ctl(installation, &["status", "--json"]).out()).unwrap();
             assert_eq!(json["bypass"], true);
         };
+        // Exit code 3 reports that nrid does not run.
         check(3);
         installation.node.ctl(&["start"]).success();
         check(0);
-        // Administrators may create the file because of an invalid configuration, which must not
-        // prevent the report.
+        // Administrators may create the file because the configuration is invalid. The invalid
+        // configuration must not prevent the report.
         fs::write(installation.node.config(), "nonsense = \n").unwrap();
         assert!(ctl(installation, &["doctor"]).out().contains(reported));
         installation.configure("");

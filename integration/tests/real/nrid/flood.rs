@@ -1,5 +1,5 @@
-//! A plugin that requests updates without pause must neither delay requests of engines nor make
-//! `nrid` use more and more memory.
+//! Test that a plugin that requests updates without pause does not delay requests of engines and
+//! does not make `nrid` use more and more memory.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Resident memory of a process in kilobytes.
+/// Returns the resident memory of a process in KiB.
 fn memory(process: Process) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.0)).unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
@@ -33,7 +33,8 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
         let nrid = node.nrid().unwrap();
         let before = memory(nrid);
         // Requests alternate between one update of an existing container and 200 updates of unknown
-        // containers, which the reply lists as failed.
+        // containers, which the reply lists as failed. The ids of unknown containers have 4 kB
+        // each, so that such a request and its reply have 800 kB each.
         let update = |id: &str, limit: usize| {
             let resources = json!({"pids": {"limit": limit}});
             json!({"containerId": id, "linux": {"resources": resources}})

@@ -1,6 +1,6 @@
 //! Fixture: a host with a process 1 that the test has started, and commands that run on this host.
-//! The tests do not use the machine's process 1, since they cannot enter its namespaces if it
-//! belongs to another container than the tests.
+//! The tests do not use the machine's process 1: tests that run in a container may not be able to
+//! enter the namespaces of that process.
 
 use nri_integration::*;
 use std::{
@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A host of its own: its process 1 is in new pid and mount namespaces, whose mounts are private.
+/// A host for one test: its process 1 is in new pid and mount namespaces, whose mounts are private.
 pub(super) struct Host(Child);
 
 impl Host {
@@ -46,11 +46,12 @@ impl Host {
     }
 }
 
-/// Words for [`Host::command`] that keep the namespaces of process 1.
+/// Value of `enter` for [`Host::command`]: the shell stays in the namespaces of process 1.
 pub(super) const HERE: &[&str] = &["env"];
-/// Words for [`Host::command`] that create a mount namespace.
+/// Value of `enter` for [`Host::command`]: the shell runs in a new mount namespace.
 pub(super) const UNSHARE: &[&str] = &["unshare", "--mount", "--propagation", "unchanged"];
 
+/// Returns a command of `nrictl`.
 pub(super) fn ctl(node: &Node, arguments: &[&str]) -> Command {
     let mut command = Command::new(node.program("nrictl"));
     command.arg("--config").arg(node.config()).args(arguments);
@@ -80,13 +81,14 @@ pub(super) fn words(command: &Command) -> Vec<OsString> {
     all[end..].iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// A command of the wrapper.
+/// Returns a command of the wrapper.
 pub(super) fn wrapper(node: &Node, arguments: &[&str]) -> Command {
     let mut command = node.wrapper();
     command.args(arguments);
     command
 }
 
+/// Returns a command that calls `create` of the wrapper.
 pub(super) fn create(node: &Node, bundle: &Bundle, id: &str) -> Command {
     wrapper(node, &["create", "--bundle", bundle.dir().to_str().unwrap(), id])
 }

@@ -1,4 +1,4 @@
-//! The next `nrid` completes requests during which the previous `nrid` was killed.
+//! Tests that the next `nrid` completes requests during which the previous `nrid` was killed.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -54,7 +54,7 @@ fn a_creation_survives_a_kill_of_nrid() {
         assert_eq!(requested, 1, "{events:?}");
         let after: Vec<_> =
             events.iter().skip_while(|e| *e != "PostCreateContainer").map(String::as_str).collect();
-        assert_eq!(after, &WITHOUT_VALIDATION[2..],);
+        assert_eq!(after, &WITHOUT_VALIDATION[2..]);
         assert_eq!(bundle.bytes(), original, "config.json was not restored after delete");
     });
 }
@@ -109,8 +109,8 @@ fn an_update_survives_a_kill_of_nrid() {
     });
 }
 
-/// `nrid` writes the cgroup files that the runtime's `update` does not (`memory.swappiness`). If
-/// `nrid` is killed before that, the next `nrid` writes them.
+/// `nrid` writes the cgroup files that the runtime's `update` does not write, such as
+/// `memory.swappiness`. If `nrid` is killed before it has written them, the next `nrid` does.
 #[test]
 fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
     let Some(go_plugin) = go_plugin("next nrid, swappiness") else { return };
@@ -141,8 +141,8 @@ fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
     });
 }
 
-/// While no `nrid` runs, the runtime sets a value other than the one that plugins requested. `nrid`
-/// corrects the value at `start`.
+/// The runtime sets another value than the plugin requested, and `nrid` is killed before the
+/// runtime exits. The next `nrid` must correct the value at `start`.
 #[test]
 fn a_creation_that_spans_two_nrids_is_enforced() {
     for_each_runtime("next nrid, enforcement", |runtime| {

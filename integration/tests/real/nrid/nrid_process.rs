@@ -1,5 +1,5 @@
-//! `nrid` as a process: it does not depend on the process that started it; SIGTERM and
-//! `nrictl stop` end it cleanly.
+//! Tests of `nrid` as a process: it does not depend on the process that started it; SIGTERM and
+//! `nrictl stop` end it cleanly; it refuses callers in other pid namespaces.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -9,9 +9,9 @@ use std::{
     process::Command,
 };
 
-/// Returns a shell command that calls the wrapper as engines do: in a separate cgroup and session,
-/// with descriptors that are not close-on-exec, and with a parent-death signal. The function `call`
-/// of the shell calls the wrapper; `script_end` uses it.
+/// Returns a shell script that calls the wrapper as engines do: in a separate cgroup and session,
+/// with descriptors that are not close-on-exec, and with a parent-death signal. `script_end`, the
+/// last part of the script, calls the wrapper by the shell function `call`.
 fn caller(node: &Node, script_end: &str) -> Command {
     let wrapper = node.wrapper();
     let call: Vec<_> = [wrapper.get_program()]
@@ -40,8 +40,8 @@ call() {{ setpriv --pdeathsig KILL {call} "$@"; }}
     command
 }
 
-/// Guard with the file of the caller's process id. Kills the caller when it is dropped, in case the
-/// test has failed before it killed the caller.
+/// Guard that kills the caller when it is dropped, in case the test fails before it kills the
+/// caller. The field is the path of the file with the caller's process id.
 struct EndCaller(PathBuf);
 
 impl Drop for EndCaller {
@@ -70,7 +70,7 @@ fn nrid_does_not_depend_on_the_process_that_started_it() {
             bundle.dir().display(),
             pid = pid.display()
         );
-        let _end = EndCaller(pid.clone());
+        let _guard = EndCaller(pid.clone());
         let mut child = caller(&node, &script_end).spawn().unwrap();
         let caller = wait_until("the caller's create", || {
             assert!(matches!(child.try_wait(), Ok(None)), "the caller failed");
@@ -94,7 +94,7 @@ fn nrid_does_not_depend_on_the_process_that_started_it() {
         child.wait().unwrap();
         wait_until("the caller to exit", || (!caller.is_alive()).then_some(()));
         assert_eq!(node.nrid(), Some(nrid), "nrid ended with the process that started it");
-        assert!(plugin.is_alive());
+        assert!(plugin.is_alive(), "the plugin ended with the process that started nrid");
         node.call(&["delete", "--force", &id]).success();
     });
 }
@@ -151,6 +151,7 @@ fn sigterm_ends_nrid_and_launched_plugins_only() {
 fn nrid_can_be_started_and_stopped_by_hand() {
     for_each_runtime("nrictl", |runtime| {
         let node = Node::new(runtime);
+        // Exit code 3 reports that nrid does not run.
         assert_eq!(node.ctl(&["status"]).code, Some(3));
         node.ctl(&["stop"]).success();
         node.ctl(&["start"]).success();
@@ -158,8 +159,8 @@ fn nrid_can_be_started_and_stopped_by_hand() {
         node.ctl(&["start"]).success();
         assert_eq!(node.nrids(), [nrid]);
         node.ctl(&["stop"]).success();
-        // After `stop` the socket and the lock are released, so that the next nrid can start; the
-        // process of the previous one may still be exiting.
+        // After `stop` the socket and the lock are released, so that the next nrid can start, even
+        // if the process of the previous nrid is still exiting.
         assert_eq!(node.ctl(&["status"]).code, Some(3));
         node.ctl(&["start"]).success();
         assert_ne!(node.nrid().unwrap(), nrid);
@@ -178,9 +179,9 @@ fn shell(command: &Command, more: &[&str]) -> String {
     words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
 
-/// A pod that mounts the state directory can connect to the control socket. `nrid` must refuse it,
-/// since requests on this socket equal root access to the host. An engine in a container has its
-/// own `nrid`, in the pid namespace of the engine.
+/// A pod that mounts the state directory can connect to the control socket. `nrid` must refuse the
+/// requests of the pod, since access to this socket equals root access to the host. An engine in a
+/// container has its own `nrid`, in the pid namespace of the engine.
 #[test]
 fn the_control_socket_is_closed_to_other_pid_namespaces_and_works_inside_one() {
     for_each_runtime("pid namespaces", |runtime| {

@@ -1,7 +1,7 @@
-//! Tests in which the caller that starts `nrid` has restrictions and namespaces of its own, as
-//! engines, shells and units have. `nrid` and its plugins must not keep these, and `nrid` must
-//! report those that no process can leave. The next container, which the host creates, must not be
-//! affected.
+//! Tests of callers in sandboxes: the process that starts `nrid` has restrictions and namespaces,
+//! as engines, shells and systemd units have. `nrid` must reset the inherited attributes and leave
+//! the namespaces before it launches plugins, and must report what no process can reset. The
+//! sandbox must not affect the next container, which the host creates.
 
 use super::host::*;
 use nri_integration::*;
@@ -23,6 +23,7 @@ fn attributes(process: Process) -> Attributes {
     let mut found = Attributes::new();
     let mut insert = |name: &str, value: String| drop(found.insert(name.to_owned(), value));
     for line in file("limits").lines().skip(1) {
+        // The first 26 columns are the name of the limit, which contains spaces.
         let (name, values) = line.split_at(line.len().min(26));
         let values: Vec<_> = values.split_whitespace().take(2).collect();
         insert(name.trim(), values.join(" "));
@@ -66,7 +67,7 @@ const STATUS: [&str; 16] = [
     "Mems_allowed_list",
 ];
 
-/// The namespaces of a process.
+/// Returns the namespaces of a process.
 fn namespaces(process: Process) -> Attributes {
     let dir = format!("/proc/{}/ns", process.0);
     let links = fs::read_dir(dir).unwrap().flatten();
@@ -80,17 +81,17 @@ fn namespaces(process: Process) -> Attributes {
         .collect()
 }
 
-/// Names of the attributes with different values.
+/// Returns the names of the attributes with different values.
 fn differences(a: &Attributes, b: &Attributes) -> Vec<String> {
     a.iter().filter(|(name, value)| b.get(*name) != Some(*value)).map(|(n, _)| n.clone()).collect()
 }
 
-/// `nrid` and its plugin.
+/// Attributes and namespaces of `nrid` and of its plugin.
 struct Observed([(Attributes, Attributes); 2]);
 
 impl Observed {
     fn of(node: &Node) -> Self {
-        let [nrid] = node.nrids()[..] else { panic!("{:?}", node.nrids()) };
+        let [nrid] = node.nrids()[..] else { panic!("not one nrid: {:?}", node.nrids()) };
         let plugin = wait_until("the plugin", || {
             Process::all().into_iter().find(|process| {
                 let line = fs::read_to_string(format!("/proc/{}/cmdline", process.0));
@@ -100,8 +101,8 @@ impl Observed {
         Self([nrid, plugin].map(|process| (attributes(process), namespaces(process))))
     }
 
-    /// Names of the attributes and namespaces that differ from those of an `nrid` and a plugin that
-    /// the host has started.
+    /// Returns the names of the attributes and namespaces that differ from `of_host`, which was
+    /// observed after the host had started `nrid`.
     fn differences(&self, of_host: &Self) -> Vec<String> {
         let pairs = self.0.iter().zip(&of_host.0);
         let mut names: Vec<_> = pairs
@@ -113,14 +114,14 @@ impl Observed {
     }
 }
 
-/// A caller's sandbox.
+/// Restrictions and namespaces of the caller that starts `nrid`.
 struct Sandbox {
     /// Words that precede the caller's shell, such as `prlimit --core=0`.
     enter: &'static [&'static str],
-    /// Commands of this shell. `PLUGINS` is the plugin directory.
+    /// Commands that the caller's shell runs first. `PLUGINS` stands for the plugin directory.
     first: &'static str,
-    /// Attributes that `nrid` cannot reset, each with a part of the text by which `nrid` reports
-    /// it.
+    /// Attributes that `nrid` cannot reset, each with a part of the text with which `nrid` reports
+    /// the attribute.
     kept: &'static [(&'static str, &'static str)],
 }
 
@@ -128,7 +129,8 @@ const fn sandbox(enter: &'static [&'static str], first: &'static str) -> Sandbox
     Sandbox { enter, first, kept: &[] }
 }
 
-/// Creates a container in each sandbox, and then one on the host, by the same `nrid`.
+/// Checks each sandbox: a creation in the sandbox starts `nrid`; then a container is created on the
+/// host with the same `nrid`.
 fn check(name: &str, sandboxes: &[Sandbox]) {
     for_each_runtime(name, |runtime| {
         for sandbox in sandboxes {
@@ -150,7 +152,7 @@ fn check(name: &str, sandboxes: &[Sandbox]) {
             let verified = host.run(&node, &ctl(&node, &["verify"])).success();
             assert!(verified.out().contains("77"), "{}", verified.out());
 
-            // The same container without the wrapper and `nrid`.
+            // Compare with the same container, created without the wrapper and `nrid`.
             let wrapped = second.wait_for_process(None);
             let bare = node.id("bare");
             let mut command = node.runtime().command(&node.root());
@@ -173,7 +175,8 @@ struct Created {
 }
 
 impl Created {
-    /// Waits until a process of this bundle executes the container's program. Returns the process.
+    /// Waits until a process of this bundle, but not `other_than`, executes the container's
+    /// program. Returns the process.
     fn wait_for_process(&self, other_than: Option<Process>) -> Process {
         wait_until("the container's process", || {
             Process::all().into_iter().filter(|process| Some(*process) != other_than).find(|p| {
@@ -185,6 +188,7 @@ impl Created {
     }
 }
 
+/// Creates a container in a sandbox, and checks that the plugin has adjusted the container.
 fn create_adjusted(node: &Node, host: &Host, name: &str, enter: &[&str], first: &str) -> Created {
     let id = node.id(name);
     let bundle =
@@ -195,7 +199,7 @@ fn create_adjusted(node: &Node, host: &Host, name: &str, enter: &[&str], first: 
     Created { id, bundle }
 }
 
-/// Returns what `nrid` cannot reset, according to its status.
+/// Returns the texts with which the status of `nrid` reports what `nrid` cannot reset.
 fn reports(node: &Node, host: &Host) -> Vec<String> {
     let status = host.run(node, &ctl(node, &["status", "--json"])).success();
     let status: Value = serde_json::from_str(&status.out()).unwrap();
@@ -210,7 +214,7 @@ fn check_differences(node: &Node, host: &Host, sandbox: &Sandbox, differences: &
     let what = format!("{:?}: {differences:?}, reported: {inherited:?}", sandbox.enter);
     for (name, report) in sandbox.kept {
         let is_kept = differences.iter().any(|other| other == name);
-        // Root without CAP_SYS_RESOURCE cannot raise hard limits.
+        // nrid can raise hard limits if the tests run with CAP_SYS_RESOURCE.
         assert!(is_kept || name.starts_with("Max "), "{name} is expected to be kept. {what}");
         assert!(!is_kept || is_reported(report), "{name} is not reported. {what}");
     }
@@ -275,20 +279,21 @@ fn restrictions_of_the_caller_are_reported() {
 }
 
 #[test]
-fn namespaces_of_the_caller_are_left() {
+fn nrid_leaves_the_namespaces_of_the_caller() {
+    // The caller sees an empty plugin directory.
     let cover = "mount -t tmpfs none 'PLUGINS'";
     check(
         "namespaces of the caller",
         &[
             sandbox(&["unshare", "--mount", "--net", "--ipc", "--uts", "--cgroup"], cover),
-            // A unit with private /run.
+            // Like a systemd unit with a private /run.
             sandbox(&["unshare", "--mount"], "mount -t tmpfs none /run"),
         ],
     );
 }
 
-/// Starts a caller that creates a container and does not end, since the end of the caller, which is
-/// the init process of a pid namespace, would kill all processes there. Returns the caller and its
+/// Starts a caller that creates a container and then sleeps. The caller is the init process of a
+/// pid namespace, so its end would kill all processes in the namespace. Returns the caller and its
 /// output.
 fn create_and_stay(host: &Host, enter: &[&str], create: &Command) -> (Child, String) {
     let first = "create() { if \"$@\"; then echo created; else echo refused; fi; \
@@ -341,7 +346,7 @@ fn an_nrid_in_a_nested_pid_namespace_refuses_the_host_in_one_line() {
         let (bundle, id) = bundle_of("second");
         let refusal = host.run(&node, &create(&node, &bundle, &id)).refusal();
         assert!(refusal.contains("an engine in a container started it"), "{refusal}");
-        // The end of the container's init process ends its nrid.
+        // End nrid and the caller, as the end of the container with the engine would.
         for nrid in node.nrids() {
             nrid.signal(rustix::process::Signal::KILL);
         }
@@ -352,10 +357,11 @@ fn an_nrid_in_a_nested_pid_namespace_refuses_the_host_in_one_line() {
     });
 }
 
-/// An `nrid` that such a caller started would not find processes in `/proc`.
+/// The caller is in a new pid namespace, but its `/proc` shows the pid namespace of the host. An
+/// `nrid` that this caller started could not find processes in `/proc` by their ids.
 #[test]
 fn a_caller_with_the_proc_of_another_pid_namespace_is_refused_in_one_line() {
-    for_each_runtime("foreign proc", |runtime| {
+    for_each_runtime("/proc of another pid namespace", |runtime| {
         let (node, host) = (Node::new(runtime), Host::new());
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
         let id = node.id("first");

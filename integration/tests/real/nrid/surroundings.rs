@@ -27,7 +27,7 @@ fn a_plugin_that_the_first_caller_cannot_see_adjusts_containers() {
 }
 
 #[test]
-fn propagation_is_that_of_the_mounts_that_the_runtime_sees() {
+fn mount_propagation_is_checked_in_the_mount_namespace_of_the_runtime() {
     for_each_runtime("propagation", |runtime| {
         let node = Node::new(runtime);
         let source = node.path("source");
@@ -43,7 +43,8 @@ fn propagation_is_that_of_the_mounts_that_the_runtime_sees() {
                 source.display()
             )
         };
-        for (name, of_host, of_engine, fits) in
+        // `rslave` requires that the runtime sees the source on a shared mount.
+        for (name, of_host, of_engine, is_created) in
             [("a", "private", "shared", true), ("b", "shared", "private", false)]
         {
             let host = Host::new();
@@ -53,7 +54,7 @@ fn propagation_is_that_of_the_mounts_that_the_runtime_sees() {
             let bundle = node.bundle(&id).make();
             let create = create(&node, &bundle, &id);
             let created = node.run(host.command(UNSHARE, &make(of_engine), &create));
-            if fits {
+            if is_created {
                 created.success();
                 let delete = wrapper(&node, &["delete", "--force", &id]);
                 host.run(&node, &delete).success();
@@ -66,7 +67,7 @@ fn propagation_is_that_of_the_mounts_that_the_runtime_sees() {
 }
 
 #[test]
-fn the_runtime_is_called_where_the_engine_calls_it_also_after_a_restart() {
+fn nrid_calls_the_runtime_in_the_engines_mount_namespace_also_after_a_restart() {
     for_each_runtime("private root", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
@@ -97,7 +98,7 @@ fn the_runtime_is_called_where_the_engine_calls_it_also_after_a_restart() {
             events.iter().any(|event| event == "Synchronize").then_some(())
         });
         assert!(!journal.events(&id).iter().any(|event| event == "StopContainer"));
-        // nrid receives no request for this deletion. It searches for deleted containers.
+        // nrid receives no request for this deletion, so it has to detect the deletion by itself.
         let mut delete = node.runtime().command(&node.root());
         delete.args(["delete", "--force", &id]);
         node.run(host.command(&enter, "true", &delete)).success();

@@ -7,11 +7,11 @@ use nri_integration::*;
 use std::{fs, process::Command};
 
 /// Calls `create`, which starts `nrid`, in a unit with these properties; `OWN` in a property stands
-/// for the directory of the node. Then creates a container on the host. `works` is whether the
+/// for the directory of the node. Then creates a container on the host. `works` says whether the
 /// runtime can create containers in the unit.
 fn check(test: &str, properties: &[&str], works: bool) {
     if !uses_systemd() {
-        return limitation(test, "only the guest with systemd has units to start");
+        return limitation(test, "no systemd to start units, as NRI_TEST_SYSTEMD is not set");
     }
     for_each_runtime(test, |runtime| {
         let node = Node::new(runtime);
@@ -32,7 +32,7 @@ fn check(test: &str, properties: &[&str], works: bool) {
 
         let waits = node.bundle(&next).arguments(&["/probe", "wait"]).make();
         node.create(&waits, &next).success();
-        assert_eq!(node.nrid(), Some(nrid));
+        assert_eq!(node.nrid(), Some(nrid), "the nrid that the unit started does not run any more");
         adjust.wait_for("PostCreateContainer", &next);
         node.call(&["start", &next]).success();
         assert_eq!(node.state(&next).unwrap()["status"], "running");

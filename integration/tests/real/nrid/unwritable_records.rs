@@ -1,6 +1,6 @@
-//! Records that cannot be written, for example because the disk is full. Creations and updates are
-//! then refused; the record of a start or an exit is written later. The tests move the directory of
-//! the records, so that writing fails.
+//! Tests of records that cannot be written, for example because the disk is full. Creations and
+//! updates are then refused; the record of a start or an exit is written later. The tests move the
+//! directory of the records, so that writing fails.
 
 use nri_integration::*;
 use rustix::process::Signal;

@@ -108,8 +108,8 @@ fn launch_with_call(node: &Node, name: &str) -> std::path::PathBuf {
     output
 }
 
-/// `nrid` executes programs with all its privileges for clients of the control socket, so a plugin
-/// without capabilities could regain them.
+/// `nrid` executes programs with all its privileges for clients of the control socket. A plugin
+/// without capabilities must not regain capabilities in this way.
 #[test]
 fn a_plugin_without_capabilities_cannot_use_the_control_socket() {
     for_each_runtime("control socket of plugins", |runtime| {

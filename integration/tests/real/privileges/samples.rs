@@ -1,7 +1,8 @@
-//! Upstream's sample plugins with the privileges of a new installation.
+//! Tests of upstream's sample plugins with the privileges of a new installation.
 //!
 //! `NRI_TEST_SAMPLES` is the directory of the plugins, which `plugins/samples.sh` builds from a
-//! checkout of containerd/nri. `docs/plugins.md` has a table of the privileges that they need.
+//! checkout of containerd/nri. `docs/plugins.md` has a table of the privileges that the plugins
+//! need.
 
 use super::*;
 use serde_json::Value;
@@ -50,8 +51,8 @@ impl Sample {
         (self.node.create(&bundle, &id), bundle.oci_config())
     }
 
-    /// Checks that the plugin has exactly these capabilities, and that it has not failed: after a
-    /// failure it would have become active again.
+    /// Checks that the plugin has exactly these capabilities and has become active only once:
+    /// `nrid` would have launched a failed plugin again.
     fn check_active(&self, capabilities: u64) {
         let pid = pid_of(&self.node, &self.name);
         let expected = ProcessPrivileges::all_sets(capabilities, true);
@@ -99,7 +100,7 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
         let unchanged = |_: &mut Value| {};
         let sample =
             |name: &str, arguments: &str| Sample::new(runtime, &dir.join(name), arguments, "");
-        // Not `differ`: it registers several plugins by itself, and so fails when it is launched.
+        // `differ` cannot be launched, because it registers several plugins by itself.
         for name in ["logger", "template", "network-logger"] {
             let sample = sample(name, "");
             sample.create("c", &[], unchanged).0.success();
@@ -163,7 +164,8 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
         assert!(called.contains("create"), "{called}");
         adapter.check_active(0);
 
-        // Whether the plugin changes the mount depends on how the host has mounted its cgroups.
+        // Whether the plugin changes the mount depends on how the host has mounted its cgroups, so
+        // only the log is checked.
         let cgroups = sample("writable-cgroups", "-verbose -host-mount-file /proc/self/mountinfo");
         let key = "writable-cgroups.noderesource.dev/pod";
         cgroups.create("c", &[(key, "true")], unchanged).0.success();
@@ -198,6 +200,7 @@ fn a_sample_plugin_that_moves_network_devices_needs_two_capabilities() {
         return;
     };
     for_each_runtime("sample of network devices", |runtime| {
+        // CAP_NET_ADMIN is bit 12, CAP_SYS_ADMIN is bit 21.
         for (capabilities, bits, is_moved) in [
             ("", 0, false),
             ("'net_admin'", 1 << 12, false),

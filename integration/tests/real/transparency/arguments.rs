@@ -1,5 +1,5 @@
-//! Unusual command lines: options in any position, `--`, empty arguments, unusual ids, no arguments
-//! at all.
+//! Tests of unusual command lines: options in any position, `--`, empty arguments, unusual ids, no
+//! arguments at all.
 
 use super::{check_transparent, exit_status, path_str, status_and_output};
 
@@ -79,6 +79,7 @@ fn options_in_unusual_places_are_transparent() {
             &["run", "--no-new-keyring", "--bundle", dir, &id],
         ] {
             let ended = scenario.call(arguments);
+            // Debug messages differ between any two calls.
             let shown = if arguments[0] == "--debug" {
                 exit_status(&ended)
             } else {
@@ -122,9 +123,10 @@ fn a_bundle_in_the_working_directory_is_found() {
             );
             outputs.push(ended.out());
         }
+        // Only the plugin sets NRI_SEEN.
         assert_eq!(outputs[0].contains("yes"), scenario.way == super::Way::Adjusted, "{outputs:?}");
         outputs.dedup();
-        assert_eq!(outputs.len(), 1, "{outputs:?}");
+        assert_eq!(outputs.len(), 1, "the outputs differ: {outputs:?}");
     });
 }
 
@@ -178,6 +180,7 @@ fn arguments_after_the_id_belong_to_the_container() {
 fn unusual_ids_are_transparent() {
     check_transparent("odd ids", |scenario| {
         let prefix = scenario.node.prefix().to_owned();
+        // An id of 201 bytes, which is still short enough for a file name.
         let long = "l".repeat(200 - prefix.len());
         let bundle = scenario
             .node

@@ -1,4 +1,4 @@
-//! `checkpoint` and `restore`, where criu and the runtime support them.
+//! Test of `checkpoint` and `restore`, where criu and the runtime support them.
 
 use super::{ScenarioRun, Way, check_transparent, path_str, status_and_output};
 use nri_integration::*;

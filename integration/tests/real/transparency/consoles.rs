@@ -1,5 +1,5 @@
-//! `--console-socket`: terminals of detached containers and processes. The runtime sends the
-//! controlling side of the terminal to the socket.
+//! Tests of `--console-socket`: terminals of detached containers and processes. The runtime sends
+//! the controlling side of the terminal to the socket.
 
 use super::{check_transparent, exit_status, path_str, status_and_output};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -29,7 +29,7 @@ fn receive(listener: &UnixListener) -> (File, String) {
     (File::from(terminal), String::from_utf8_lossy(&name[..received.bytes]).into_owned())
 }
 
-/// Reads the terminal until `end` or until it is closed.
+/// Reads the terminal until the text contains `end` or the terminal is closed.
 fn read_to(terminal: &mut File, end: &str) -> String {
     let mut text = String::new();
     let mut buffer = [0; 1024];
@@ -69,7 +69,8 @@ fn console_sockets_of_create_run_and_exec_are_transparent() {
             if verb == "create" {
                 scenario.call(&["start", &id]).success();
             }
-            // Type only after the first output: otherwise the echo could precede that output.
+            // Write to the terminal only after the first output, which the echo could precede
+            // otherwise.
             let head = read_to(&mut terminal, "terminal\r\n");
             terminal.write_all(b"typed\n").unwrap();
             let tail = read_to(&mut terminal, "end\r\n");
@@ -120,7 +121,7 @@ fn wrong_console_sockets_are_transparent() {
             ]);
             scenario.note(format_args!("exec {n}"), exit_status(&exec));
         }
-        // A console socket for a process without a terminal.
+        // The process of this container has no terminal.
         let id = scenario.node.id("e");
         let bundle = scenario.node.bundle(&id).arguments(&["/bin/true"]).make();
         let ended = scenario.call(&[

@@ -1,9 +1,9 @@
-//! Open descriptors of a container: those that the caller preserves, and no others.
+//! Tests of the open descriptors of a container: exactly the descriptors that the caller preserves.
 
 use super::{Way, check_transparent, exit_status, path_str, status_and_output};
 use nri_integration::*;
 
-/// Script that lists the open descriptors up to 9; the shell itself uses higher ones.
+/// Script that lists the open descriptors up to 9; the shell itself uses higher numbers.
 const LIST: &str =
     "for n in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$n ] && echo \"$n is open\"; done; true";
 /// Shell command that opens descriptors 3, 4, 5 and 7.
@@ -31,6 +31,7 @@ fn preserved_descriptors_reach_the_container() {
             exec.args(["exec", "--preserve-fds", preserved, &waiting, "/bin/sh", "-c", &script]);
             for (verb, command) in [("run", run), ("exec", exec)] {
                 let ended = scenario.node.run(command);
+                // The second preserved descriptor, 4, is the file with this text.
                 assert_eq!(
                     ended.out().contains("preserved"),
                     preserved >= "2" && ended.code == Some(0),

@@ -1,4 +1,4 @@
-//! Exit codes of `run` and `exec`.
+//! Tests of the exit codes of `run` and `exec`.
 
 use super::{check_transparent, exit_status, path_str};
 
@@ -9,6 +9,7 @@ const CODES: [u8; 14] = [0, 1, 2, 3, 63, 64, 125, 126, 127, 128, 129, 137, 254, 
 #[test]
 fn exit_codes_of_run_are_transparent() {
     check_transparent("exit codes of run", |scenario| {
+        // Fewer codes than for `exec`, since each code needs a container.
         for code in [0, 1, 126, 127, 128, 200, 255] {
             let id = scenario.node.id(&format!("c{code}"));
             let bundle = scenario

@@ -1,5 +1,5 @@
-//! `run` and `exec` in the foreground: the runtime forwards signals to the container, which has the
-//! stdin, stdout and stderr of the caller.
+//! Tests of `run` and `exec` in the foreground: the runtime forwards signals to the container,
+//! which has the stdin, stdout and stderr of the caller.
 
 use super::{ScenarioRun, check_transparent, exit_status, path_str};
 use nri_integration::*;

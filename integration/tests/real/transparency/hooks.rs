@@ -1,5 +1,5 @@
-//! Hooks of the engine: their order, their input, and the effect of their failure, with injected
-//! hooks of `nrid` between them.
+//! Tests of the engine's hooks while `nrid` injects hooks between them: the order of the hooks,
+//! their input, and the effect of a failed hook.
 
 use super::{ScenarioRun, check_transparent, exit_status, path_str};
 use nri_integration::*;
@@ -31,8 +31,8 @@ fn bundle(scenario: &ScenarioRun, id: &str, failing: Option<&str>, arguments: &[
                     $MARK >>{}/log; {end}", path_str(&log_dir))],
                 "env": [format!("MARK={name}"), "PATH=/bin:/usr/bin"]
             });
-            // crun 1.8.1 may miss the exit of a hook with a timeout, and then waits for the
-            // timeout: in about 3 % of these runs on two busy cores.
+            // crun 1.8.1 may miss the exit of a hook with a timeout, and then waits until the
+            // timeout. On two busy cores this happened in about 3 % of the runs.
             if scenario.node.runtime().name != "crun" {
                 hook["timeout"] = json!(20);
             }
@@ -87,7 +87,7 @@ fn hooks_of_the_engine_run_in_order_with_the_state() {
             exit_status(&scenario.call(&["run", "--bundle", path_str(short.dir()), &id])),
         );
         let all = take_log(scenario);
-        assert_eq!(all.lines().count(), 12, "{all}");
+        assert_eq!(all.lines().count(), 2 * STAGES.len(), "{all}");
         scenario.note("run", all);
     });
 }
@@ -95,7 +95,7 @@ fn hooks_of_the_engine_run_in_order_with_the_state() {
 #[test]
 fn failing_hooks_of_the_engine_are_transparent() {
     check_transparent("hooks that fail", |scenario| {
-        // crun does not wait for the hooks of startContainer, so that it may miss their failure.
+        // crun does not wait for the hooks of startContainer, and may miss that such a hook fails.
         let is_crun = scenario.node.runtime().name == "crun";
         for name in STAGES {
             let id = scenario.node.id("c");
@@ -116,7 +116,8 @@ fn failing_hooks_of_the_engine_are_transparent() {
                         verb => scenario.call(&[verb, &id]),
                     };
                     if name == "poststart" && !is_crun {
-                        // The message names the number of the hook among those of the engine.
+                        // The message contains the number of the hook, which must not count
+                        // injected hooks.
                         scenario.note("err", ended.err());
                     }
                     if name != "startContainer" || !is_crun {

@@ -1,5 +1,5 @@
-//! Verbs in the right and in the wrong state of a container, with a duplicate id, and with an
-//! unknown id.
+//! Tests of verbs in the right and in the wrong state of a container, with a duplicate id, and with
+//! an unknown id.
 
 use super::{ScenarioRun, check_transparent, exit_status, path_str};
 use nri_integration::*;
@@ -51,7 +51,7 @@ fn kill_is_transparent() {
             scenario.call_and_note(&["kill", &id, signal]);
         }
         scenario.note("still", status(scenario, &id));
-        // The default is SIGTERM, at which the container exits with 3.
+        // The default signal is SIGTERM, at which the container exits with 3.
         scenario.call_and_note(&["kill", &id]);
         scenario.wait_for(&id, "stopped");
         for verb in [
@@ -66,7 +66,8 @@ fn kill_is_transparent() {
     });
 }
 
-/// In a container without a pid namespace, the other processes survive the end of the first one.
+/// Without a pid namespace, the other processes of a container survive the end of the first
+/// process.
 #[test]
 fn kill_all_is_transparent() {
     check_transparent("kill --all", |scenario| {

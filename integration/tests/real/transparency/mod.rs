@@ -1,5 +1,5 @@
-//! Tests that the wrapper is transparent: the same steps with the bare runtime and through the
-//! wrapper have the same exit codes, output, files and effects in the container.
+//! Tests that the wrapper is transparent: the same calls have the same exit codes, output, files
+//! and effects in the container, whether they go to the bare runtime or to the wrapper.
 //!
 //! Each scenario runs three times, each time on a separate [`Node`]: with the bare runtime, through
 //! the wrapper without plugins, and through the wrapper with a plugin that adjusts each container,
@@ -80,7 +80,7 @@ fn check_transparent(name: &str, steps: impl Fn(&ScenarioRun)) {
 }
 
 impl ScenarioRun {
-    /// Command of the runtime or the wrapper with its global options; the caller adds a subcommand.
+    /// Returns a command of the runtime or the wrapper with global options, but without a verb.
     fn command(&self) -> Command {
         match self.way {
             Way::Bare => self.node.runtime().command(&self.node.root()),
@@ -88,7 +88,7 @@ impl ScenarioRun {
         }
     }
 
-    /// Command of a shell that runs the commands `first` and executes [`Self::command`].
+    /// Returns a command of a shell that runs the commands `first` and executes [`Self::command`].
     fn command_after(&self, first: &str) -> Command {
         command_after(first, &self.command())
     }
@@ -156,7 +156,7 @@ impl ScenarioRun {
         id
     }
 
-    /// The container's process.
+    /// Returns the container's first process.
     fn pid(&self, id: &str) -> Process {
         let state = self.node.state(id).unwrap_or_else(|| panic!("{id} does not exist"));
         Process(
@@ -186,19 +186,19 @@ impl Running {
         Process(self.child.id())
     }
 
-    /// Output so far.
+    /// Returns the stdout of the call so far.
     fn output(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    /// Waits until the output contains a text.
+    /// Waits until stdout contains a text.
     fn wait_for(&self, text: &str) {
         wait_until(format_args!("{text:?} in {:?}", self.output()), || {
             self.output().contains(text).then_some(())
         });
     }
 
-    /// Waits until the call has ended. Returns its status and output.
+    /// Waits until the call has ended. Returns its exit status and stdout as text.
     fn wait_for_exit(mut self) -> String {
         let status = wait_until("the end of a call", || {
             self.child.try_wait().expect("wait for the child process")

@@ -1,4 +1,4 @@
-//! `--pid-file`: its content, its path, and files that cannot be written.
+//! Tests of `--pid-file`: the content and path of the file, and files that cannot be written.
 
 use super::{ScenarioRun, check_transparent, exit_status, path_str};
 use nri_integration::*;

@@ -1,5 +1,5 @@
-//! Attributes of the container's first process, inherited from the caller or set in `config.json`:
-//! umask, limits, signals, environment, working directory, user.
+//! Tests of the attributes of the container's first process, inherited from the caller or set in
+//! `config.json`: umask, limits, signals, environment, working directory, user.
 
 use super::{ScenarioRun, check_transparent, exit_status, path_str, status_and_output};
 use serde_json::json;
@@ -58,7 +58,7 @@ fn the_callers_process_attributes_are_transparent() {
 #[test]
 fn the_process_of_config_json_is_transparent() {
     check_transparent("process of config.json", |scenario| {
-        run(scenario, "umask", "umask 027", |d| d["process"]["user"]["umask"] = json!(63));
+        run(scenario, "umask", "umask 027", |d| d["process"]["user"]["umask"] = json!(0o77));
         run(scenario, "cwd", "cd /usr", |d| d["process"]["cwd"] = json!("/tmp"));
         run(scenario, "a missing cwd", "true", |d| d["process"]["cwd"] = json!("/nowhere"));
         run(scenario, "user", "true", |d| {
@@ -92,7 +92,8 @@ fn a_broken_config_json_is_transparent() {
             std::fs::write(bundle.config(), content).unwrap();
             for verb in ["create", "run"] {
                 let ended = scenario.call(&[verb, "--bundle", path_str(bundle.dir()), &id]);
-                // Only success is compared: runc panics at some of these, with another exit code.
+                // Only success is compared: runc panics at some of these files, which changes the
+                // exit code.
                 scenario.note(format_args!("{verb} {content}"), ended.code == Some(0));
             }
         }

@@ -24,17 +24,17 @@ impl Adaptation {
     /// `commit` performs the effects: it records the container, updates others and writes
     /// `config.json`. Commits run one at a time in the order in which their requests entered the
     /// pipeline. A request enters when this future is first polled; while a reload relaunches
-    /// plugins, it enters when they are active. The snapshot of a new plugin is taken between two
-    /// commits. A commit must not wait for another request. Work that changes nothing belongs in
-    /// `prepare`, which runs while other requests commit.
+    /// plugins, the request enters once those plugins are active. The snapshot of a new plugin is
+    /// taken between two commits. A commit must not wait for another request. Work without effects
+    /// belongs in `prepare`, which runs while other requests commit.
     ///
     /// A dropped future cancels the request: nothing is committed, though plugins may have received
     /// the request already. After an error nothing is committed either.
     /// [`Adaptation::roll_back_creation`] notifies the plugins that received the request.
     ///
     /// # Errors
-    /// If a plugin or a validator refuses, replies contradict one another, or a required plugin is
-    /// not active.
+    /// If a plugin or a validator refuses or fails, a plugin requests a change that its policy
+    /// denies, replies contradict one another, or a required plugin is not active.
     pub async fn create_container<P, R>(
         &self,
         request: CreateContainerRequest,
@@ -140,7 +140,8 @@ impl Adaptation {
                 tokio::spawn(async move { (plugin.call_validator(&request).await, plugin) })
             })
             .collect();
-        // All verdicts are awaited first: a rollback must not reach a validator before its call.
+        // All verdicts are awaited before a rejection is returned: the caller then rolls back, and
+        // a validator must not receive the rollback before the creation.
         let mut verdicts = Vec::new();
         for call in calls {
             verdicts.push(call.await.map_err(|e| rejected("(unknown)".into(), e.to_string())));

@@ -1,5 +1,5 @@
-//! Events whose replies change nothing: those that a plugin can refuse, those that it cannot, and
-//! the post-events.
+//! Events whose replies change nothing: events that a plugin can refuse, events that it cannot
+//! refuse, and post-events, which are sent after a change.
 
 use nri_api::proto::*;
 use std::future::IntoFuture;
@@ -117,7 +117,7 @@ impl Adaptation {
         self.notify_with(self.core.pipeline.enter(Q::EVENT), request, commit).await
     }
 
-    /// Delivers an event to the plugins of `tickets`.
+    /// Delivers an event to the plugins of `tickets`, then calls `commit`.
     pub(crate) async fn notify_with<Q: EventRequest, R>(
         &self,
         tickets: RequestTickets,

@@ -1,5 +1,5 @@
-//! Rollback of a refused creation: the plugins that received the creation get a stop and a removal,
-//! and can free the resources that they allocated.
+//! Rollback of a refused creation, or of a refused start of a pod: the plugins that received the
+//! request get a stop and a removal, so that they can free the resources that they allocated.
 
 use nri_api::proto::*;
 
@@ -9,7 +9,7 @@ use crate::order::context::RequestContext;
 
 impl Adaptation {
     /// Rolls back the creation of a container: the plugins that received the creation get
-    /// `StopContainer` and `RemoveContainer`. `commit` is called as by
+    /// `StopContainer` and `RemoveContainer`. `commit` is called as in
     /// [`Adaptation::stop_container`].
     pub async fn roll_back_creation(
         &self,

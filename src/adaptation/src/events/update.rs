@@ -73,7 +73,7 @@ impl Adaptation {
         self.stop_with(tickets, request, commit).await
     }
 
-    /// Delivers a stop to the plugins of `tickets`.
+    /// Delivers a stop to the plugins of `tickets`, then calls `commit` with the merged updates.
     pub(crate) async fn stop_with<R>(
         &self,
         tickets: RequestTickets,

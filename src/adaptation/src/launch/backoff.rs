@@ -18,12 +18,12 @@ pub(crate) struct Backoff(Mutex<BTreeMap<PathBuf, Attempts>>);
 struct Attempts {
     /// Consecutive failures.
     failures: u32,
-    /// Incremented by each launch; a pause that started with an older number is void.
+    /// Incremented by each launch; a pause that started with an older number is cancelled.
     generation: u64,
 }
 
 impl Backoff {
-    /// Records the start of a launch, which voids a pause that is in progress for this file.
+    /// Records the start of a launch, which cancels a pause that is in progress for this file.
     pub(crate) fn start_launch(&self, file: &Path) {
         self.lock().entry(file.to_owned()).or_default().generation += 1;
     }
@@ -85,6 +85,7 @@ mod tests {
         let (backoff, file) = (Backoff::default(), Path::new("/p"));
         let (config, policy) = (AdaptationConfig::default(), PluginPolicy::default());
         let end = |active| backoff.record_end(file, Duration::from_secs(active), &policy, &config);
+        // The default first pause is 1 s, the default limit 60 s.
         let pauses: Vec<_> = [0, 0, 59, 60, 0].map(|active| end(active).0.as_secs()).to_vec();
         assert_eq!(pauses, [1, 2, 4, 1, 2]);
         let own = PluginPolicy { restart_backoff: Some(Duration::from_secs(5)), ..policy.clone() };
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_voids_a_pause_in_progress() {
+    fn a_launch_cancels_a_pause_in_progress() {
         let (backoff, file) = (Backoff::default(), Path::new("/p"));
         let (config, policy) = (AdaptationConfig::default(), PluginPolicy::default());
         let (_, generation) = backoff.record_end(file, Duration::ZERO, &policy, &config);

@@ -2,7 +2,7 @@
 //! for the resources that the plugin and its children use. When the plugin ends, all processes in
 //! the cgroup are killed, also those that have left the plugin's process group.
 //!
-//! A plugin that may write to cgroups can leave its own: the cgroup is no security boundary.
+//! A plugin that may write to cgroups can move to another one: the cgroup is no security boundary.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -13,8 +13,8 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of attempts to remove the cgroup, and pause between two attempts: its processes have
-/// received SIGKILL, and the kernel ends them within moments.
+/// Number of attempts to remove the cgroup, and pause between two attempts. They allow 2 s: the
+/// processes have received SIGKILL, and the kernel usually ends them within milliseconds.
 const ATTEMPTS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -32,7 +32,7 @@ impl PluginCgroup {
     pub(crate) fn create(parent: &Path, id: &PluginId) -> io::Result<Self> {
         let mut number = 0_u32;
         loop {
-            // The cgroup of the previous launch may still have a process.
+            // The cgroup of the previous launch still exists while it has a process.
             let dir = parent.join(format!("plugin-{id}.{number}"));
             match fs::create_dir(&dir) {
                 Ok(()) => return Ok(Self { dir }),
@@ -51,13 +51,13 @@ impl PluginCgroup {
     /// below it.
     ///
     /// # Errors
-    /// The cgroup or one below it still has a process, or cannot be removed.
+    /// The cgroup, or a cgroup below it, still has a process or cannot be removed.
     pub(crate) async fn end(self) -> io::Result<()> {
         let mut attempt = 0;
         loop {
             self.kill();
             for below in self.below().iter().rev() {
-                // If one remains, the removal of its parent fails.
+                // The error is not lost: the removal of the parent then fails too.
                 let _ = fs::remove_dir(below);
             }
             match fs::remove_dir(&self.dir) {
@@ -68,7 +68,7 @@ impl PluginCgroup {
         }
     }
 
-    /// Sends SIGKILL to all processes of the cgroup and of those below it.
+    /// Sends SIGKILL to all processes of the cgroup and of the cgroups below it.
     pub(crate) fn kill(&self) {
         let file = OpenOptions::new().write(true).open(self.dir.join("cgroup.kill"));
         if file.and_then(|mut file| file.write_all(b"1")).is_ok() {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cgroup_is_removed_with_those_below_it() {
+    async fn a_cgroup_is_removed_with_the_cgroups_below_it() {
         let parent = tempfile::tempdir().unwrap();
         let id = PluginId::new("10", "a").unwrap();
         let cgroup = PluginCgroup::create(parent.path(), &id).unwrap();

@@ -1,5 +1,5 @@
-//! Reads of the plugin directory, on a thread that may block and one at a time: a file system that
-//! hangs then blocks one thread, however many callers there are.
+//! Reads the plugin directory on a thread that may block, one read at a time: a file system that
+//! hangs blocks only one thread, however many callers wait.
 
 use crate::config::AdaptationConfig;
 use crate::launch::discovery::{PluginFile, SkipReason, SkippedFile, discover};
@@ -66,7 +66,8 @@ impl DirectoryReader {
     /// Reads one file of the directory.
     ///
     /// # Errors
-    /// That of `read`, or [`SkipReason::Hangs`] as [`DirectoryReader::discover`].
+    /// The error of `read`, or [`SkipReason::Hangs`] if this read, or an earlier one, does not end
+    /// within [`READ_TIMEOUT`].
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce() -> Result<T, SkipReason> + Send + 'static,
@@ -119,7 +120,9 @@ mod tests {
         for task in waiting {
             found.push(task.await.unwrap());
         }
-        assert!(found.iter().all(|d| Arc::ptr_eq(d, &found[0])), "the callers did not share");
-        assert!(!Arc::ptr_eq(&discover().await.unwrap(), &found[0]), "the result is an old one");
+        let are_shared = found.iter().all(|d| Arc::ptr_eq(d, &found[0]));
+        assert!(are_shared, "the waiting callers did not share one result");
+        let later = discover().await.unwrap();
+        assert!(!Arc::ptr_eq(&later, &found[0]), "a later caller got an earlier result");
     }
 }

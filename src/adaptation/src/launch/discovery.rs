@@ -184,6 +184,7 @@ mod tests {
             path
         }
 
+        /// Discovers plugins. `found` has names and configurations, `skipped` names and reasons.
         fn check(&self, found: &[(&str, &str)], skipped: &[(&str, &str)]) {
             let (files, skipped_files) = discover(&self.config);
             let prefix = format!("{}/", self.dir.path().display());
@@ -234,9 +235,11 @@ mod tests {
         dirs.file("plugins/nonumber", 0o755, b"");
         dirs.file("plugins/notes.txt", 0o644, b"");
         dirs.file("plugins/30-wasm", 0o755, b"\0asm\x01\0\0\0rest");
+        // No WebAssembly module: the version is not 1.
         dirs.file("plugins/31-nearly", 0o755, b"\0asm\x02\0\0\0rest");
         dirs.file("plugins/40-open", 0o777, b"");
         dirs.file("plugins/41-shared", 0o775, b"");
+        // The target of the link can be replaced by everybody, since its directory is writable.
         fs::create_dir(dirs.dir.path().join("free")).unwrap();
         fs::set_permissions(dirs.dir.path().join("free"), fs::Permissions::from_mode(0o777))
             .unwrap();
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_without_an_end_is_skipped_with_a_reason() {
+    fn an_endless_or_too_large_configuration_is_skipped_with_a_reason() {
         let dirs = Dirs::new();
         for name in ["10-huge", "20-masked", "30-zero"] {
             dirs.file(&format!("plugins/{name}"), 0o755, b"");

@@ -3,15 +3,15 @@
 //! The process applies the privileges to itself in the order in which the kernel still permits each
 //! step: resource limits, bounding set, groups, user, remaining capability sets. nrid cannot do
 //! this between fork and exec: it has threads, and looking up users may block. Standard output is a
-//! pipe to the parent: it carries an error, or is closed without one when the plugin's program was
-//! executed.
+//! pipe to the parent: the launcher writes an error to it, and closes it without an error when it
+//! executes the plugin's program.
 //!
-//! Capabilities are set with `rustix`, a dependency anyway, and not with the crate `caps`. The
-//! launcher sets effective, permitted and inheritable sets in one `capset`, where `caps` reads and
-//! writes them one set at a time; it drops the bounding set up to the last capability of the
-//! running kernel, where `caps` knows the capabilities of its own release and would leave newer
-//! ones in the set; and it needs `no_new_privs`, which `caps` cannot set, and `PR_SET_KEEPCAPS`.
-//! `caps` would be a second set of wrappers for the same system calls.
+//! Capabilities are set with `rustix`, a dependency anyway, and not with the crate `caps`, a second
+//! set of wrappers for the same system calls. The launcher sets effective, permitted and
+//! inheritable sets in one `capset`; `caps` reads and writes one set at a time. The launcher drops
+//! the bounding set up to the last capability of the running kernel; `caps` would leave
+//! capabilities in the set that are newer than its release. The launcher also sets `no_new_privs`,
+//! which `caps` cannot do.
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -97,7 +97,7 @@ pub fn knows_rlimit(name: &str) -> bool {
     rlimit(name).is_ok()
 }
 
-/// Applies the privileges and executes the plugin's program; `arguments` are those after
+/// Applies the privileges and executes the plugin's program; `arguments` are the arguments after
 /// [`ARGUMENT`]. Returns only on failure, after writing the error to standard output.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // Duplicate of standard output with close-on-exec: `attempt` replaces standard output itself.
@@ -107,6 +107,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         // A failed write means that the parent has exited.
         let _ = parent.write_all(error.to_string().as_bytes());
     }
+    // The exit code of shells for a program that cannot be executed.
     ExitCode::from(126)
 }
 
@@ -118,8 +119,8 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     if let Some(file) = &privileges.cgroup_procs
         && let Err(error) = std::fs::write(file, "0")
     {
-        // The plugin can run in the cgroup of nrid. Its standard error is logged.
-        eprintln!("warning: no cgroup of its own: {file}: {error}");
+        // No failure: the plugin can run in the cgroup of nrid. Its standard error is logged.
+        eprintln!("warning: plugin stays in the cgroup of nrid, cannot write {file}: {error}");
     }
     let account = account(&privileges)?;
     let kept = privileges.capabilities.as_deref().map(capability_set).transpose()?;
@@ -153,9 +154,11 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     Err(LaunchError::Exec(Command::new(program).exec(), privileges.user))
 }
 
-/// Drops all capabilities but these from the bounding set. With `no_new_privs`, a process that may
-/// not drop them keeps the bounding set: no program that it executes gets a capability which is not
-/// in the permitted set, and the launcher limits that set to `kept`.
+/// Drops all capabilities but `kept` from the bounding set.
+///
+/// A process without CAP_SETPCAP cannot do this. With `no_new_privs` it may keep the bounding set:
+/// a program that it executes gets only capabilities of the permitted set, which the launcher
+/// limits to `kept`.
 fn limit_bounding_set(kept: CapabilitySet, no_new_privs: bool) -> Result<(), LaunchError> {
     for number in 0..u64::BITS {
         let one = CapabilitySet::from_bits_retain(1 << number);

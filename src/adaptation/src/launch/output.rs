@@ -2,8 +2,8 @@
 //! [`ContainerManager`](crate::ContainerManager).
 //!
 //! A slow log never blocks a plugin: its pipe is always read, a bounded queue holds the lines, and
-//! lines that exceed it are dropped and counted. A separate thread passes the lines on, since
-//! writing a log may block.
+//! lines for which the queue has no room are dropped and counted. A separate thread passes the
+//! lines on, since writing a log may block.
 
 use nri_api::PluginId;
 use std::io;
@@ -18,13 +18,14 @@ use tracing::warn;
 
 use crate::manager::ContainerManager;
 
-/// Limit of a line in bytes; the rest of a longer line is dropped.
+/// Limit of a line in bytes, more than log messages usually have. The rest of a longer line is
+/// dropped.
 const MAX_LINE: usize = 2048;
 /// Limit of lines in the queue, which together take at most 1 MiB.
 const MAX_QUEUED: usize = 512;
 /// Limit of bytes read after the program exited: more than a pipe holds by default (64 KiB).
 const MAX_AFTER_EXIT: usize = 128 << 10;
-/// Time that the shutdown waits for queued lines.
+/// Time that the shutdown waits for queued lines: the longest delay that a hanging log may cause.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 enum Entry {

@@ -38,8 +38,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Sends SIGTERM to the process. Once it has exited, and after `stop_grace` in any case, its
-    /// process group gets SIGKILL.
+    /// Sends SIGTERM to the process. When the process has exited, at the latest after `stop_grace`,
+    /// its process group gets SIGKILL.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -66,7 +66,7 @@ pub(crate) async fn launch(
     let cgroup = config.plugin_cgroups.as_deref().and_then(|parent| {
         let created = PluginCgroup::create(parent, &plugin.id);
         created
-            .map_err(|error| warn!(plugin = %plugin.id, %error, "plugin gets no cgroup of its own"))
+            .map_err(|error| warn!(plugin = %plugin.id, %error, "cannot create plugin cgroup"))
             .ok()
     });
     let procs = cgroup.as_ref().map(PluginCgroup::procs);
@@ -144,9 +144,9 @@ async fn read_launcher_error(reader: OwnedFd) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Waits until the process exits, or stops it on request; then ends the other processes of its
-/// group, which it started. Processes that have created a group of their own (`setsid`) survive,
-/// unless the plugin has a cgroup. Returns once the process is reaped.
+/// Waits until the process exits, or stops it on request. Then kills the other processes of its
+/// group. Processes that have created a group of their own (`setsid`) survive, unless the plugin
+/// has a cgroup. Returns once the process is reaped.
 async fn supervise(
     mut child: Child,
     mut stopped: watch::Receiver<bool>,
@@ -162,9 +162,9 @@ async fn supervise(
         Some(status) => status,
         None => terminate(&mut child, grace).await,
     };
-    // The kernel gives the number of a group to no new process while the group has a member. If the
-    // group has none, the signal reaches another process only if the kernel has reused the number
-    // in the moment after the process was reaped.
+    // The kernel does not reuse the number of a group while the group has a member. If the group
+    // has none, the signal reaches another process only if the kernel has reused the number in the
+    // moment after the process was reaped.
     if let Some(group) = process {
         let _ = killpg(group, Signal::SIGKILL);
     }
@@ -207,7 +207,8 @@ mod tests {
     use super::*;
     use tokio::io::AsyncBufReadExt;
 
-    /// Starts a shell that starts a child, and returns how the shell ended once the child is dead.
+    /// Supervises a shell that starts a child; `stop` requests a stop. Waits until the child is
+    /// dead, and returns how the shell ended.
     async fn supervised(script: &str, stop: bool) -> String {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);

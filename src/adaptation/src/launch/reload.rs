@@ -25,7 +25,7 @@ use crate::plugin::status::{PluginOrigin, PluginState};
 /// Interval between checks whether a program that is being stopped has exited.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What a reload would do, without a change of the configuration.
+/// Changes that a reload with the current configuration would make.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PendingReload {
     /// Actions on files of the plugin directory.
@@ -88,7 +88,7 @@ impl LaunchSupervisor {
 
     /// Replaces the configuration and carries out the plan.
     pub(crate) async fn reload(self: Arc<Self>, config: AdaptationConfig) -> Vec<ReloadedPlugin> {
-        // No other launch starts while this is held.
+        // No other launch starts while this lock is held.
         let _lock = self.launch_lock.write().await;
         let config = Arc::new(config);
         let planned = self.plan_reload(config.clone(), READ_TIMEOUT).await;
@@ -99,7 +99,7 @@ impl LaunchSupervisor {
         }
         let (mut plan, files) = match planned {
             Ok(planned) => planned,
-            // Nothing is launched or ended.
+            // Without the content of the directory, no plugin is launched or ended.
             Err(why) => {
                 let path = config.plugin_path.clone();
                 let outcome = ReloadOutcome::Unusable(why.to_string());
@@ -149,7 +149,7 @@ impl LaunchSupervisor {
             Some(ReloadAction::Relaunch(why)) => Some(*why),
             _ => None,
         };
-        // The connected plugins for whose files `reason` returns a reason, with the reason.
+        // Connected plugins, each with the reason why it ends.
         type Retired = Vec<(Arc<Plugin>, &'static str)>;
         let connected = |reason: &dyn Fn(&Path) -> Option<&'static str>| -> Retired {
             let of_plugin = |plugin: Arc<Plugin>| {
@@ -165,7 +165,7 @@ impl LaunchSupervisor {
         let to_relaunch = connected(&relaunch_reason);
         let ended_files: Vec<_> = plan.keys().filter(|path| end_reason(path).is_some()).collect();
         for path in &ended_files {
-            // Voids the pause of a plugin that waits for its restart.
+            // Cancels the pause of a plugin that waits for its restart.
             self.backoff.start_launch(path);
         }
         let (changed_files, new_files): (Vec<_>, Vec<_>) = files
@@ -194,7 +194,7 @@ impl LaunchSupervisor {
     }
 
     /// Ends plugins that were removed from the pipeline, once all earlier requests have passed
-    /// them. Each plugin comes with the reason.
+    /// them. Each plugin is paired with the reason for its end.
     async fn retire(self: &Arc<Self>, plugins: Vec<(Arc<Plugin>, &'static str)>) {
         let mut ending = tokio::task::JoinSet::new();
         for (plugin, why) in plugins {

@@ -3,7 +3,7 @@
 //! Restarts are decided here and not by the
 //! [`ContainerManager`](crate::manager::ContainerManager), because they must not race with the exit
 //! of a program, its next launch or the shutdown. A plugin that was restarted is synchronized like
-//! any other. A missing plugin fails creations if its policy says so (`required`).
+//! any other. While a plugin with `required` in its policy is not active, creations fail.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,8 +76,9 @@ impl LaunchSupervisor {
                 LaunchOutcome { path: s.path, result: Err(s.reason.into()) }
             })
             .collect();
-        // If the plugin's failure makes the start of the adaptation fail, it is not restarted.
-        outcomes.extend(self.launch_each(files, |file| !self.fails_start(&file.path)).await);
+        // A plugin whose failure makes the start of the adaptation fail is not restarted.
+        let should_restart = |file: &PluginFile| !self.is_required_at_start(&file.path);
+        outcomes.extend(self.launch_each(files, should_restart).await);
         outcomes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(outcomes)
     }
@@ -159,11 +160,11 @@ impl LaunchSupervisor {
         let supervisor = self.clone();
         let on_end: OnEnd = Box::new(move |active| supervisor.restart(&file, active));
         let on_end = Some(on_end);
-        let foreign_uid = None;
-        core.configure(Connection { stream, record, config, process, on_end, foreign_uid }).await
+        let other_uid = None;
+        core.configure(Connection { stream, record, config, process, on_end, other_uid }).await
     }
 
-    /// Restarts a plugin that ended after it was active for `active`, if its policy says so.
+    /// Restarts a plugin that was active for `active` and ended, if its policy permits restarts.
     fn restart(self: &Arc<Self>, file: &PluginFile, active: Duration) {
         let policy = self.core.config().policy(&file.id);
         if !policy.restart || self.core.is_shutting_down() {
@@ -225,6 +226,7 @@ impl LaunchSupervisor {
         }
     }
 
+    /// Examines a file again before a launch: it may have been changed or removed.
     async fn examine_again(&self, path: &Path) -> Result<PluginFile, SessionError> {
         let (path, config) = (path.to_owned(), self.core.config());
         match self.directory.read(move || examine(&path, &config)).await {
@@ -238,7 +240,7 @@ impl LaunchSupervisor {
     }
 
     /// Whether the start of the adaptation fails if the plugin of this file does not become active.
-    pub(crate) fn fails_start(&self, path: &Path) -> bool {
+    pub(crate) fn is_required_at_start(&self, path: &Path) -> bool {
         let config: &AdaptationConfig = &self.core.config();
         id_of(path).filter(|_| !config.start_without_required).is_some_and(|id| {
             let policy = config.policy(&id);

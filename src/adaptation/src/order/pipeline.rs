@@ -1,8 +1,8 @@
 //! Pipeline of plugin queues: all plugins see requests in the same order.
 //!
-//! When a request enters it takes a ticket in every queue that it will pass: of each subscribed
-//! plugin, of the validators, and of the commit. Every queue therefore holds requests in the order
-//! of their entry. It follows that
+//! When a request enters, it takes a ticket in every queue that it will pass: the queues of the
+//! subscribed plugins, of the validators, and of the commit. Every queue therefore holds requests
+//! in the order of their entry. It follows that
 //!
 //! - no request overtakes another at any plugin, and effects are committed in the same order, while
 //!   different plugins handle different requests;
@@ -11,17 +11,17 @@
 //!   [`ContainerManager`](crate::ContainerManager) may enter a request and wait for it.)
 //! - plugins may connect and disconnect at any time: existing tickets stay valid, and only later
 //!   requests are affected. A plugin that registers takes, at one point in time, the first ticket
-//!   of its own queue and a ticket of the commit. Its snapshot is taken when its ticket at the
-//!   commit is granted. Requests that entered before do not know the plugin, and have committed by
-//!   then. Requests that enter afterwards know the plugin, wait until it is synchronized, and
-//!   commit after the snapshot. So each request either has its effect in the
-//!   snapshot or is delivered to the plugin, never both.
+//!   of its own queue and a ticket of the commit. Its snapshot is taken when its ticket of the
+//!   commit is granted. Requests that entered before the plugin have committed by then, and are not
+//!   delivered to it. Requests that enter after the plugin wait until it is synchronized, and
+//!   commit after the snapshot. So each request either has its effect in the snapshot or is
+//!   delivered to the plugin, never both.
 //!
 //! Post-events cannot change anything, so they need no commit and are sent to all subscribers at
 //! the same time. They take their tickets at entry too, so that each plugin receives them after all
 //! earlier requests and before all later ones. The caller keeps the events of one container in
-//! order: it enters the next request after the previous one returned (for a post-event: after the
-//! call, not after its delivery).
+//! order: it makes the next request after the previous one returned. After a post-event, it need
+//! not await the delivery.
 
 use nri_api::proto::Event;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,7 +63,7 @@ pub(crate) struct PluginTicket {
     pub(crate) ticket: Option<Ticket>,
 }
 
-/// Closed gate of a pipeline. Dropping it opens the gate.
+/// Guard that keeps the gate of a pipeline closed. Dropping the guard opens the gate.
 pub(crate) struct ClosedGate<'a>(&'a Pipeline);
 
 impl Drop for ClosedGate<'_> {
@@ -172,7 +172,7 @@ impl Pipeline {
     }
 }
 
-/// Returns the plugins that were not closed. A closed one is removed soon, by its session task.
+/// Returns the plugins that are not closed. The session task of a closed plugin removes it soon.
 fn open(plugins: &[Arc<Plugin>]) -> impl Iterator<Item = &Arc<Plugin>> {
     plugins.iter().filter(|plugin| !plugin.is_closed())
 }

@@ -24,11 +24,11 @@ pub(crate) trait EventRequest: MessageFull {
 }
 
 macro_rules! events {
-    ($($event:ident $about:ident $form:ident: $method:literal($request:ident) -> $reply:ident;)*) => {
+    ($($event:ident $about:ident $form:ident: $call:literal($request:ident) -> $reply:ident;)*) => {
         $(impl EventRequest for $request {
             type Reply = $reply;
             const EVENT: Event = Event::$event;
-            const METHOD: &'static str = $method;
+            const METHOD: &'static str = $call;
 
             fn state_change(&self) -> Option<StateChangeEvent> {
                 events!(@form $form self.pod, events!(@container $about self))
@@ -95,7 +95,7 @@ events! {
 mod tests {
     use super::*;
 
-    /// A call by a wrong name is not implemented by any plugin.
+    /// No plugin implements a call with a wrong name, so such a call would always fail.
     #[test]
     fn calls_have_the_names_of_the_protocol() {
         fn check<Q: EventRequest>() {

@@ -31,7 +31,7 @@ const MAX_TIMER_DELAY: Duration = Duration::from_secs(1);
 /// A configured plugin.
 pub(crate) struct Plugin {
     pub(crate) id: PluginId,
-    /// Serial number; of plugins with the same index the lower is called first.
+    /// Serial number. Of plugins with the same index, the plugin with the lower number comes first.
     pub(crate) serial: u64,
     pub(crate) mask: EventMask,
     pub(crate) policy: SharedPolicy,
@@ -47,7 +47,7 @@ pub(crate) struct Plugin {
     state_change_only: Mutex<EventMask>,
     /// Reason why the plugin is closed; the first reason is kept.
     closed: watch::Sender<Option<String>>,
-    /// Reason why a reload ends the plugin, which is then not launched again.
+    /// Reason why a reload ends the plugin, which the supervisor then does not restart.
     retired: OnceLock<&'static str>,
     /// Whether the session is cleaned up and the plugin's program has exited.
     cleaned_up: watch::Sender<bool>,
@@ -99,8 +99,8 @@ impl Plugin {
         }
     }
 
-    /// Requests a verdict from the plugin, outside its queue. Fails if the plugin does not reply,
-    /// unless its policy is to continue without the verdict, which is `None` then.
+    /// Requests a verdict from the plugin, outside its queue. Returns `None` if the plugin does not
+    /// reply and its policy is to continue without the verdict.
     pub(crate) async fn call_validator(
         self: &Arc<Self>,
         request: &EncodedRequest<ValidateContainerAdjustmentRequest>,
@@ -149,10 +149,10 @@ impl Plugin {
         closed.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
     }
 
-    /// Ends the plugin for good, at first by a request: it is not launched again. Returns when its
-    /// program has exited.
+    /// Ends the plugin, which is not restarted: sends `Shutdown`, then closes the session. Returns
+    /// when the plugin's program has exited.
     pub(crate) async fn retire(&self, why: &'static str, grace: Duration) {
-        // A plugin that ends because of the request has the same reason.
+        // Set before the request: a plugin that exits at the request is reported with this reason.
         let why = *self.retired.get_or_init(|| why);
         // Best effort: old plugins do not implement Shutdown.
         let _ = self.session.shutdown(grace, &Empty::new()).await;

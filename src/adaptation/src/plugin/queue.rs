@@ -1,8 +1,8 @@
-//! First-come, first-served queue of requests, of which one at a time holds a permit.
+//! First-come, first-served queue of requests, of which one at a time holds the permit.
 //!
-//! Unlike a fair mutex, taking a ticket is synchronous and separate from waiting for the permit.
-//! That keeps the pipeline ([`crate::order::pipeline`]) simple: a request takes its tickets in all
-//! queues at once. The queue knows nothing of plugins.
+//! Unlike with a fair mutex, taking a ticket is synchronous and separate from waiting for the
+//! permit. That keeps the pipeline ([`crate::order::pipeline`]) simple: a request takes its tickets
+//! in all queues at once. The queue knows nothing of plugins.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -126,6 +126,7 @@ mod tests {
     fn dropped_tickets_are_skipped() {
         let queue = PluginQueue::default();
         let first = queue.ticket();
+        // So many that a recursion for each dropped ticket would overflow the stack.
         let dropped: Vec<_> = (0..100_000).map(|_| queue.ticket()).collect();
         let mut last = queue.ticket();
         drop(dropped);

@@ -1,7 +1,7 @@
 //! Status records of all plugins, including those that closed a while ago.
 //!
 //! The registry reports which plugins exist and whether any may subscribe to an event. It neither
-//! calls nor closes plugins.
+//! calls plugins nor ends their sessions.
 
 use nri_api::{EventMask, PluginId};
 use std::collections::BTreeMap;
@@ -70,7 +70,8 @@ impl PluginRegistry {
         Ok(self.add(self.next_serial(), None, PluginOrigin::External, pid))
     }
 
-    /// Lists a refused connection. Returns its status unless the same refusal is listed already.
+    /// Lists a refused connection in place of an earlier one that was refused for the same reason.
+    /// Returns the status if there was no earlier one.
     pub(crate) fn add_refused(&self, pid: Option<u32>, why: &str) -> Option<PluginStatus> {
         let is_same = |record: &Arc<StatusRecord>| {
             record.read(|s| s.state == PluginState::Closed && s.last_error.as_deref() == Some(why))
@@ -239,7 +240,8 @@ mod tests {
             let record = registry.add(registry.next_serial(), None, PluginOrigin::External, None);
             registry.close(&record, why.into());
         };
-        for i in 0..40 {
+        // Eight more than the limit, so that the records 0 to 7 are removed.
+        for i in 0..MAX_CLOSED + 8 {
             close_new(&i.to_string());
         }
         let listed = || registry.all().into_iter().filter_map(|s| s.last_error).collect::<Vec<_>>();
@@ -247,6 +249,7 @@ mod tests {
         assert_eq!(listed()[0], "8");
         tokio::time::advance(CLOSED_RETENTION).await;
         close_new("late");
+        // The earlier records exceed their retention now.
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(listed(), ["late"]);
         // The same refusal is listed once.

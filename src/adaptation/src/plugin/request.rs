@@ -1,4 +1,4 @@
-//! A request for plugins in encoded form: what several plugins get is encoded once.
+//! Requests to plugins in encoded form: a part that several plugins receive is encoded once.
 
 use nri_api::proto::{CreateContainerRequest, StateChangeEvent, UpdateContainerRequest};
 use nri_merge::{CreateMerge, UpdateMerge};
@@ -78,7 +78,7 @@ impl CreateRequests {
         EncodedRequest { subject: self.subject.clone(), parts, message: None }
     }
 
-    /// The container was adjusted.
+    /// Records that the container was adjusted: the next request encodes it again.
     pub(crate) fn adjusted(&mut self) {
         self.container = None;
     }
@@ -104,7 +104,7 @@ impl UpdateRequests {
     }
 }
 
-/// Encodes a message as a field of another one.
+/// Encodes a message as a field of another message.
 fn field(number: u32, message: &impl Message) -> Part {
     let size = message.compute_size();
     let mut bytes = Vec::with_capacity(size as usize + 8);
@@ -130,8 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_in_parts_are_those_of_the_merge() {
+    fn the_parts_of_a_request_decode_to_the_request_of_the_merge() {
         let plugin = PluginId::new("10", "a").unwrap();
+        // With 2000 variables the length of the container takes three bytes, otherwise one.
         for (pod, env) in [("", 0), ("p", 1), ("pod", 2000)] {
             let pod = PodSandbox { id: pod.into(), ..Default::default() };
             let env = (0..env).map(|n| format!("A{n}=1")).collect();

@@ -17,7 +17,8 @@ pub struct PluginStatus {
     pub id: Option<PluginId>,
     /// Whether the plugin was launched or connected by itself.
     pub origin: PluginOrigin,
-    /// NRI version that the plugin registered with; empty before that, and for old plugins.
+    /// NRI version that the plugin registered with; empty before the registration, and for old
+    /// plugins.
     pub version: String,
     /// Process id, as launched or as reported by the socket.
     pub pid: Option<u32>,

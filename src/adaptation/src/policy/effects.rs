@@ -12,7 +12,7 @@ use nri_api::proto::{ContainerAdjustment, CreateContainerResponse};
 use protobuf::MessageField;
 use std::collections::BTreeSet;
 
-/// A group, and what reaches its effect without it.
+/// A field group, and other ways to reach its effect.
 struct Effect {
     group: &'static str,
     /// Whether the group alone makes a plugin root on the host. A group with `Yes` reaches the
@@ -41,7 +41,8 @@ const NONE: Effect =
 const EFFECTS: &[Effect] = &[
     Effect { group: "annotations", ..NONE },
     Effect { group: "args", root: Root::IfPrivileged, permitted: &["env"], ..NONE },
-    // A specification may have mounts, devices, hooks and variables, but only root can write it.
+    // CDI specifications may have mounts, devices, hooks and variables, but only root can write
+    // them.
     Effect { group: "cdi_devices", ..NONE },
     Effect { group: "cgroups_path", ..NONE },
     Effect {
@@ -104,7 +105,7 @@ const EFFECTS: &[Effect] = &[
     Effect { group: "scheduler", permitted: &["resources.cpu"], ..NONE },
     Effect { group: "seccomp", ..NONE },
     Effect { group: "sysctl", ..NONE },
-    // Limits of a parent group hold for all containers below it.
+    // An update reaches more than its container: limits of a cgroup hold for all cgroups below it.
     Effect { group: "update", ..NONE },
 ];
 
@@ -120,6 +121,7 @@ fn is_refused(denied: &str, adjust: &ContainerAdjustment) -> bool {
     ReplyCheck { plugin: &plugin, policy: policy.into() }.check_creation("c", &reply).is_err()
 }
 
+/// Whether a field's group is `group`, or part of `resources` if `group` is that.
 fn is_in(group: &str, field_group: &str) -> bool {
     group == field_group || (group == RESOURCES && field_group.starts_with("resources."))
 }

@@ -91,7 +91,7 @@ impl Peer {
 
     /// Checks the user and the program against the policy.
     pub(crate) fn check(&self, policy: &PeerPolicy) -> Result<(), PeerRefusal> {
-        if self.foreign_uid().is_some_and(|uid| !policy.uids.contains(&uid)) {
+        if self.other_uid().is_some_and(|uid| !policy.uids.contains(&uid)) {
             return Err(PeerRefusal::User(self.uid));
         }
         let Some(programs) = &policy.programs else { return Ok(()) };
@@ -104,7 +104,7 @@ impl Peer {
     }
 
     /// Returns the peer's user, unless that is root or the user of this process.
-    pub(crate) fn foreign_uid(&self) -> Option<u32> {
+    pub(crate) fn other_uid(&self) -> Option<u32> {
         (!Owners::of_this_process().contains(self.uid)).then_some(self.uid)
     }
 

@@ -29,7 +29,7 @@ pub struct PermissionDenied {
     pub what: String,
     /// Id of the container that would have changed.
     pub container: String,
-    /// Rule of the policy that denies it.
+    /// Rule of the policy that denies the change.
     pub why: DenialReason,
 }
 
@@ -53,7 +53,7 @@ pub enum DenialReason {
         group: &'static str,
     },
     /// The field is in no group that this program knows.
-    #[error("the policy {policy:?} restricts the plugin, and the field is in no group")]
+    #[error("the policy {policy:?} permits only known field groups, and the field is in none")]
     Unknown {
         /// `match` of the policy.
         policy: String,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_can_be_read_in_two_ways_are_named() {
+    fn lists_that_can_be_read_in_two_ways_are_refused() {
         type Groups<'a> = &'a [&'a str];
         let cases: [(Option<Groups<'_>>, Groups<'_>, &str); 11] = [
             (None, &["devices"], ""),

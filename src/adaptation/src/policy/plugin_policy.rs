@@ -14,9 +14,9 @@ pub struct PluginPolicy {
     /// `NN-name`, `name` for any index, or `*` for all plugins. `NN-name` takes precedence over
     /// `name`, and `name` over `*`; of policies with the same text, the first in the list applies.
     pub plugin: String,
-    /// Handling of a request when the plugin cannot be called.
+    /// Handling of a request that the plugin does not reply to.
     pub on_failure: OnFailure,
-    /// Handling of a creation when the plugin cannot validate it.
+    /// Handling of a creation that the plugin, as a validator, does not reply to.
     pub validation_failure: OnFailure,
     /// Whether containers are created only while a plugin that this policy matches is active. A
     /// required plugin that cannot be launched also fails the start.

@@ -18,10 +18,11 @@ use crate::session::handshake::{ConfiguredPlugin, OnEnd, wait_disconnected};
 use crate::session::synchronize;
 
 impl Core {
-    /// Adds the plugin to the pipeline, synchronizes it, and then delivers requests to it.
+    /// Adds the plugin to the pipeline and synchronizes it. Requests that enter the pipeline
+    /// meanwhile are delivered to the plugin afterwards.
     ///
     /// The admission completes even if the caller's future is dropped: a plugin that is admitted
-    /// halfway would receive events without knowing the state.
+    /// halfway would receive events of containers that it does not know.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         configured: ConfiguredPlugin,
@@ -125,7 +126,7 @@ impl Core {
             let why = tokio::select! {
                 biased;
                 why = plugin.closed() => match end.trunk().close_reason() {
-                    // A call failed because of the disconnection, and does not know its cause.
+                    // A call failed at the disconnection, whose cause explains more.
                     Some(_) => wait_disconnected(&end, process.as_ref()).await,
                     None => why,
                 },

@@ -17,13 +17,13 @@ use crate::plugin::handle::Plugin;
 use crate::plugin::status::{PluginOrigin, PluginState, StatusRecord};
 use crate::session::service::RuntimeService;
 
-/// Time that a refused plugin has to read the error before its connection is closed, and that a
-/// program has to exit after its connection closed, so that the exit status can be reported as the
-/// cause. Either usually takes a few milliseconds.
+/// Time that a refused plugin has to read the error before its connection is closed. Also the time
+/// that a program has to exit after its connection closed: the exit status is then reported as the
+/// cause. Both usually take a few milliseconds.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// Callback at the end of a session, with the time that the plugin was active. Not called
-/// for a retired plugin.
+/// Callback at the end of a session, with the time that the plugin was active. Not called for a
+/// plugin that a reload ended.
 pub(crate) type OnEnd = Box<dyn FnOnce(Duration) + Send>;
 
 /// A connection of a plugin that has not registered yet.
@@ -32,11 +32,11 @@ pub(crate) struct Connection<S> {
     pub(crate) record: Arc<StatusRecord>,
     /// Plugin configuration that `Configure` sends; empty for an external plugin.
     pub(crate) config: String,
-    /// The program, if it was launched.
+    /// Program of a launched plugin; `None` for an external plugin.
     pub(crate) process: Option<Process>,
     pub(crate) on_end: Option<OnEnd>,
     /// User of the plugin, unless it is root or the user of this process.
-    pub(crate) foreign_uid: Option<u32>,
+    pub(crate) other_uid: Option<u32>,
 }
 
 /// A plugin that is configured, but not in the pipeline yet.
@@ -58,8 +58,8 @@ impl Core {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let Connection { stream, record, config, process, on_end, foreign_uid } = connection;
-        let handshake = self.handshake(stream, &record, config, process.as_ref(), foreign_uid);
+        let Connection { stream, record, config, process, on_end, other_uid } = connection;
+        let handshake = self.handshake(stream, &record, config, process.as_ref(), other_uid);
         let result = tokio::select! {
             result = handshake => result,
             () = self.wait_for_shutdown() => Err(SessionError::ShuttingDown),
@@ -76,7 +76,7 @@ impl Core {
                 let status = self.registry.close(&record, e.to_string());
                 let is_external = status.origin == PluginOrigin::External;
                 if matches!(e, SessionError::Unregistered(_)) && is_external {
-                    // The connection was a probe of the socket, not a plugin.
+                    // Not listed: such a connection is a probe of the socket, not a plugin.
                     self.registry.remove(status.serial);
                 }
                 self.notify_changed(status);
@@ -91,7 +91,7 @@ impl Core {
         record: &Arc<StatusRecord>,
         plugin_config: String,
         process: Option<&Process>,
-        foreign_uid: Option<u32>,
+        other_uid: Option<u32>,
     ) -> Result<(Plugin, RuntimeEnd, Arc<RuntimeService>), SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -119,7 +119,7 @@ impl Core {
             // The service keeps the sender until the registration, so this does not occur.
             Err(_) => return Err(SessionError::Unregistered("registration was dropped".into())),
         };
-        if let Some(uid) = foreign_uid
+        if let Some(uid) = other_uid
             && !config.may_register(uid, &id)
         {
             return Err(SessionError::Name { plugin: id, uid });

@@ -28,7 +28,7 @@ pub(crate) struct RuntimeService {
 }
 
 /// Limit of updates and evictions in one request: far more than a node has containers. A message
-/// could hold two million small ones, each of which takes a hundred times its size in memory.
+/// could hold two million small updates, and each takes a hundred times its size in memory.
 const MAX_UPDATES: usize = 16384;
 
 /// Limit of a plugin's NRI version in characters, since it is stored and logged; the rest is cut.
@@ -49,8 +49,8 @@ impl RuntimeService {
         (Arc::new(Self { manager, launched_as, registration, accepts_updates }), receiver)
     }
 
-    /// Accepts `UpdateContainers` from now on. Called before `Synchronize` is sent, since its
-    /// handler in the plugin may request updates.
+    /// Accepts `UpdateContainers` from now on. Called before `Synchronize` is sent, since the
+    /// plugin may request updates while it handles that call.
     pub(crate) fn accept_updates(&self, id: PluginId, policy: SharedPolicy) {
         self.accepts_updates.get_or_init(|| (id, policy));
     }

@@ -19,8 +19,8 @@ pub struct TooLarge {
     pub size: usize,
 }
 
-/// Splits a snapshot into requests of at most `limit` bytes each, pods first. All but the last have
-/// `more` set; there is at least one.
+/// Splits a snapshot into requests of at most `limit` bytes each, pods first. An empty snapshot
+/// takes one request. All requests but the last have `more` set.
 pub(crate) fn split(snapshot: Snapshot, limit: usize) -> Result<Vec<SynchronizeRequest>, TooLarge> {
     // Two bytes are reserved for `more`, which may be set in any part.
     let limit = limit.saturating_sub(2);
@@ -86,8 +86,8 @@ mod tests {
         }
     }
 
-    /// Splits a snapshot and checks size, `more` and completeness; `parts` are the expected numbers
-    /// of pods and containers.
+    /// Splits a snapshot and checks size, `more` and completeness. `pods` and `containers` are the
+    /// lengths of their names; `parts` are the expected numbers of pods and containers.
     fn check(pods: &[usize], containers: &[usize], limit: usize, parts: &[(usize, usize)]) {
         let original = snapshot(pods, containers);
         let split = split(original.clone(), limit).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     fn a_snapshot_is_split_only_when_it_exceeds_the_limit() {
         check(&[], &[], 100, &[(0, 0)]);
         check(&[10, 10], &[10, 10], 1000, &[(2, 2)]);
-        // id: 4 bytes, name: 12, tag and length of the entry: 2
+        // An entry takes 18 bytes: id 4, name 12, tag and length 2. A message takes 2 for `more`.
         check(&[10, 10], &[10, 10], 4 * 18 + 2, &[(2, 2)]);
         check(&[10, 10], &[10, 10], 4 * 18 + 1, &[(2, 1), (0, 1)]);
         check(&[10, 10], &[10, 10], 18 + 2, &[(1, 0), (1, 0), (0, 1), (0, 1)]);
@@ -122,6 +122,7 @@ mod tests {
 
     #[test]
     fn length_prefixes_count_towards_the_limit() {
+        // The length takes a byte more from 128 and from 16384 bytes on.
         for name in [100, 119, 120, 121, 122, 123, 124, 16370, 16375, 16376, 16377, 16378, 16379] {
             let size = entry_size(snapshot(&[], &[name]).containers[0].compute_size());
             check(&[], &[name, name], 2 * size + 2, &[(0, 2)]);

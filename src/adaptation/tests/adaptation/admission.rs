@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Returns the containers that a plugin received by `Synchronize` and by `CreateContainer`.
-fn known(harness: &Harness, plugin: &str) -> (Vec<String>, Vec<String>) {
+fn received_containers(harness: &Harness, plugin: &str) -> (Vec<String>, Vec<String>) {
     let synchronized = harness.log.of(&format!("{plugin} synchronize")).remove(0);
     let synchronized =
         synchronized.split(',').filter(|s| !s.is_empty()).map(str::to_owned).collect();
@@ -20,6 +20,7 @@ fn known(harness: &Harness, plugin: &str) -> (Vec<String>, Vec<String>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_plugin_that_registers_during_creations_receives_each_container_once() {
+    // Each round has other indices, and another interleaving of the tasks.
     for round in 0..20 {
         let harness = Harness::new().await;
         let _first = harness.plugin("50-first", &[CREATE_CONTAINER], Quiet).await;
@@ -42,7 +43,7 @@ async fn a_plugin_that_registers_during_creations_receives_each_container_once()
         let all: BTreeSet<_> = (0..60).map(|i| format!("c{i}")).collect();
         for (peer, connecting) in peers {
             connecting.await.unwrap().unwrap();
-            let (synchronized, received) = known(&harness, &peer.name);
+            let (synchronized, received) = received_containers(&harness, &peer.name);
             assert_eq!(
                 synchronized.len() + received.len(),
                 60,
@@ -74,7 +75,7 @@ impl Script for Held {
     }
 }
 
-/// Blocks its synchronization until the gate opens.
+/// Blocks the synchronization of the plugin until the gate opens.
 struct HeldSync(Arc<Gate>);
 
 #[async_trait]
@@ -253,6 +254,7 @@ async fn updates_are_refused_before_the_plugin_is_synchronized() {
 
 #[tokio::test(start_paused = true)]
 async fn contradicting_updates_in_the_reply_to_synchronize_close_the_session() {
+    /// Requests two different values for one field.
     struct Twice;
     #[async_trait]
     impl Script for Twice {

@@ -52,6 +52,7 @@ async fn check(
     let mut is_closed = false;
     for (id, expected) in containers {
         let result = harness.create(id).await;
+        // 20-b does not reply. If it is expected to be closed in the end, later requests skip it.
         let skipped = matches!(*id, "hang" | "die");
         is_closed |= skipped && active_after == OTHERS;
         assert_eq!(
@@ -78,6 +79,7 @@ fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
     PluginPolicy { plugin: "b".into(), on_failure, consecutive_timeouts, ..PluginPolicy::default() }
 }
 
+/// All plugins, and the plugins other than the failing one.
 const ALL: &[&str] = &["10-a", "20-b", "30-c"];
 const OTHERS: &[&str] = &["10-a", "30-c"];
 const REFUSED: &str = "plugin 20-b failed CREATE_CONTAINER of refuse: no room (status 2)";
@@ -115,6 +117,7 @@ async fn a_plugin_is_closed_after_its_limit_of_consecutive_timeouts() {
     check(ignore(3), &[hang, hang, hang], OTHERS).await;
     check(ignore(3), &[hang, hang, ("c", Ok(())), hang, hang], ALL).await;
     check(ignore(3), &[hang, hang, ("refuse", Err(REFUSED)), hang, hang], ALL).await;
+    // 0 means no limit.
     check(ignore(0), &[hang; 20], ALL).await;
 }
 
@@ -144,7 +147,7 @@ async fn a_timeout_while_this_process_was_stopped_does_not_count() {
     .await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     let creating = harness.spawn_create("hang");
-    // The clock jumps after the call was sent, as after SIGSTOP and SIGCONT.
+    // The yields let the call be sent. Then the clock jumps, as after SIGSTOP and SIGCONT.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -193,11 +196,12 @@ async fn a_hanging_plugin_delays_each_request_by_its_timeout() {
     for create in creating {
         create.await.unwrap().unwrap();
     }
-    assert_eq!(start.elapsed().as_secs(), 10);
+    assert_eq!(start.elapsed().as_secs(), 10, "not five timeouts of 2 s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_names_both_plugins_and_the_key() {
+    /// Sets PATH to this value.
     struct Env(&'static str);
     #[async_trait]
     impl Script for Env {
@@ -239,12 +243,14 @@ async fn a_request_larger_than_a_message_fails_and_the_plugin_stays_connected() 
         .await
         .unwrap_err();
     assert_eq!(error.fault(), nri_adaptation::Fault::Caller);
-    assert!(error.to_string().starts_with("CREATE_CONTAINER of big takes 41"), "{error}");
+    // 4 MiB of arguments and the other fields: 4194304 bytes and some more.
+    assert!(error.to_string().starts_with("CREATE_CONTAINER of big takes 4194"), "{error}");
     harness.create("c").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_succeeds_whatever_plugins_reply() {
+    /// Refuses the stop, or updates the container of this id.
     struct Stop(&'static str);
     #[async_trait]
     impl Script for Stop {
@@ -275,6 +281,7 @@ async fn a_stop_succeeds_whatever_plugins_reply() {
 
 #[tokio::test(start_paused = true)]
 async fn updates_of_plugins_are_merged_over_the_requested_resources() {
+    /// Doubles the requested CPU shares, and updates another container.
     struct Update;
     #[async_trait]
     impl Script for Update {

@@ -67,13 +67,13 @@ fn check_received_with_failure(harness: &Harness, failed: Event, context: &str) 
             .iter()
             .filter(|(event, _)| !validation(*event) && (is_first || *event != failed));
         let expected: Vec<_> = received.map(|(_, received)| *received).collect();
-        assert_eq!(calls_for_this(harness, name), expected, "{name}, {context}");
+        assert_eq!(calls_without_other(harness, name), expected, "{name}, {context}");
     }
 }
 
 /// Returns the calls that a good plugin received after its synchronization, without calls for the
 /// container `other`.
-fn calls_for_this(harness: &Harness, name: &str) -> Vec<String> {
+fn calls_without_other(harness: &Harness, name: &str) -> Vec<String> {
     harness.log.of(name)[1..]
         .iter()
         .filter(|received| !received.ends_with(" other"))
@@ -118,7 +118,8 @@ fn is_harmless(event: Event, fault: Fault) -> bool {
 /// after the faulty plugin is closed.
 async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure) {
     let context = format!("{fault:?} at {event:?}, {on_failure:?}");
-    // Subscribed to this event only: a validator that is closed rejects every creation.
+    // The plugin subscribes to no other event: as a validator it would refuse every creation once
+    // it is closed.
     let (harness, _good, connecting) = harness(&[event], &method(event), fault, on_failure).await;
     assert!(connecting.await.unwrap(), "{context}");
     assert_eq!(harness.active_plugins(), ["10-a", "20-b", "30-c"], "{context}");
@@ -128,8 +129,8 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
         async { (send_all_events(&harness).await, start.elapsed()) },
         request_for_other(&harness, received)
     );
-    assert!(took <= TIMEOUT, "{context}: {took:?}");
-    // A validator that does not reply rejects. All other requests continue without the plugin,
+    assert!(took <= TIMEOUT, "{context}: the events took {took:?}");
+    // A missing verdict counts as a rejection. All other requests continue without the plugin,
     // unless its policy is to fail them. A stop cannot fail, but reports failures.
     let is_fault = !is_harmless(event, fault);
     let fails = is_fault && on_failure == OnFailure::Fail;
@@ -148,13 +149,13 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
     } else {
         let all: Vec<_> = ALL_EVENTS.iter().map(|(_, received)| *received).collect();
         for name in ["10-a", "30-c"] {
-            assert_eq!(calls_for_this(&harness, name), all, "{name}, {context}");
+            assert_eq!(calls_without_other(&harness, name), all, "{name}, {context}");
         }
     }
 
     // Another container waits for the timeout of the same call at most, and fails only if its own
     // request needs the plugin.
-    assert!(delay <= TIMEOUT, "{context}: {delay:?}");
+    assert!(delay <= TIMEOUT, "{context}: the other container waited {delay:?}");
     for (result, concerned) in [
         (created, matches!(event, CREATE_CONTAINER | VALIDATE_CONTAINER_ADJUSTMENT)),
         (started.map_err(|e| e.to_string()), event == START_CONTAINER),
@@ -170,7 +171,7 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
     let of_other = |name: &str| {
         harness.log.of(name).into_iter().filter(|received| received.ends_with(" other")).count()
     };
-    // Creation, validation and start.
+    // The calls for `other` are creation, validation and start.
     let (first, second) = (of_other("10-a"), of_other("30-c"));
     assert!(
         first <= 3 && second <= first && (is_reported || second == 3),
@@ -182,6 +183,7 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
         assert_eq!(harness.active_plugins(), ["10-a", "20-b", "30-c"], "{context}");
         return;
     }
+    // Ends before the limit of `Log::wait`, so that a failure has the context.
     let closed = timeout(Duration::from_secs(50), harness.log.wait("manager 20-b Closed"));
     closed.await.unwrap_or_else(|_| panic!("{context}: the plugin was not closed"));
     assert_eq!(harness.active_plugins(), ["10-a", "30-c"], "{context}");
@@ -202,7 +204,7 @@ async fn every_fault_at_every_event_leaves_other_plugins_and_containers_unaffect
             }
         }
     }
-    assert_eq!(combinations, 13 * 14 * 2);
+    assert_eq!(combinations, 13 * 14 * 2, "not each fault at each event with both policies");
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,6 +220,7 @@ async fn every_fault_during_registration_leaves_other_plugins_unaffected() {
             assert!(start.elapsed() <= TIMEOUT, "{context}: {:?}", start.elapsed());
             harness.log.wait("manager 20-b Closed").await;
             assert_eq!(harness.active_plugins(), ["10-a", "30-c"], "{context}");
+            // The first call was the synchronization.
             check_received(&harness, [1, 1], &context);
         }
     }

@@ -59,8 +59,8 @@ impl Dirs {
         self.dir.path().join(name)
     }
 
-    /// Script that executes the fixture, which writes "shutdown" to the file "shutdown" on
-    /// `Shutdown`.
+    /// Returns a script that executes the fixture, which appends "shutdown" to the file "shutdown"
+    /// when it receives `Shutdown`.
     pub(crate) fn fixture(&self) -> String {
         format!(
             "exec {} {} <&3",
@@ -70,7 +70,7 @@ impl Dirs {
     }
 
     pub(crate) async fn start(&self) -> (Harness, Vec<LaunchOutcome>) {
-        Harness::launching(self.config.clone()).await.unwrap()
+        Harness::start(self.config.clone()).await.unwrap()
     }
 }
 
@@ -112,6 +112,7 @@ async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped
 
     let pid = status.pid.unwrap();
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The fields after the name are state, parent and process group.
     let group = stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap().to_owned();
     assert_eq!(group, pid.to_string(), "the plugin is not the leader of a process group");
     let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
@@ -121,10 +122,10 @@ async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped
     let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.adjust.annotations["config"], "of the fixture");
     assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
-    assert_eq!(outcome.consulted[0].to_string(), "07-fix", "not the name of the file");
+    assert_eq!(outcome.consulted[0].to_string(), "07-fix", "the identity is not the file's name");
 
     harness.adaptation.shutdown().await;
-    assert!(!exists(pid), "not reaped");
+    assert!(!exists(pid), "the process was not reaped");
     assert_eq!(fs::read_to_string(dirs.file("shutdown")).unwrap(), "shutdown");
 }
 
@@ -137,6 +138,7 @@ async fn a_plugin_that_fails_to_start_is_reported_and_others_start() {
     dirs.plugin("20-killed", "kill -9 $$");
     let pid_file = dirs.file("pid");
     dirs.plugin("30-never", &format!("echo $$ > {}\nread forever <&3", pid_file.display()));
+    // Closes the socket, and keeps running.
     dirs.plugin("35-mute", "exec 3<&-\nexec /bin/sleep 1000");
     dirs.plugin("40-good", &dirs.fixture());
     dirs.plugin("badname", "");
@@ -235,7 +237,8 @@ async fn the_start_fails_only_if_a_required_plugin_does_not_start() {
         ("bad", "10-bad", true),
         ("10-bad", "10-bad", true),
         ("other", "10-bad", false),
-        ("bad", "10-bad.noexec", false),
+        // A plugin with the name "bad.old", which the policy does not match.
+        ("bad", "10-bad.old", false),
     ] {
         let mut dirs = Dirs::new();
         dirs.config.policies =
@@ -243,7 +246,7 @@ async fn the_start_fails_only_if_a_required_plugin_does_not_start() {
         dirs.plugin(plugin, "exit 1");
         let good = dirs.file("good");
         dirs.plugin("20-good", &format!("echo $$ > {}\n{}", good.display(), dirs.fixture()));
-        let result = Harness::launching(dirs.config.clone()).await;
+        let result = Harness::start(dirs.config.clone()).await;
         let pid: u32 = fs::read_to_string(good).unwrap().trim().parse().unwrap();
         match result {
             Ok((harness, _)) => {

@@ -9,7 +9,7 @@ use nri_wire::{RuntimeClient, ttrpc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Blocks the events of one container.
+/// Blocks the events of one container until the gate opens.
 struct Slow(&'static str, Arc<Gate>);
 
 #[async_trait]
@@ -56,6 +56,7 @@ async fn requests_are_pipelined_and_do_not_overtake_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_fails_does_not_block_others() {
+    /// Refuses the creation of c1.
     struct Refuse;
     #[async_trait]
     impl Script for Refuse {
@@ -92,6 +93,7 @@ impl Script for Uneven {
         r: CreateContainerRequest,
     ) -> ttrpc::Result<CreateContainerResponse> {
         let others = self.1.fetch_add(1, Ordering::SeqCst);
+        // A hash (FNV-1a), of which six bits are the number of yields.
         let seed = r
             .container
             .id
@@ -134,6 +136,7 @@ async fn all_plugins_see_one_order_and_get_one_call_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn plugins_are_called_by_index_then_registration_and_see_earlier_adjustments() {
+    /// Sets this annotation to the keys of the annotations that earlier plugins set.
     struct Add(&'static str);
     #[async_trait]
     impl Script for Add {

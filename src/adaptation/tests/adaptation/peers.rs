@@ -1,4 +1,5 @@
-//! Checks of connecting processes, with real programs and sockets.
+//! Checks of connecting processes, with real programs and sockets. User 4711 stands for any user
+//! other than root.
 
 use crate::harness::*;
 use nri_adaptation::{
@@ -103,10 +104,10 @@ async fn only_allowed_users_may_connect() {
     harness.log.wait("manager 99-other Active").await;
     let refused =
         "refused: user 4711 may not connect; to allow this, add 4711 to [connections] allow_uids";
-    let foreign = dir.connect(&program, Some(4711));
+    let other = dir.connect(&program, Some(4711));
     harness.log.wait("manager ? Closed").await;
     assert_eq!(refusals(&harness), [refused]);
-    assert_eq!(harness.adaptation.plugins()[1].pid, Some(foreign.0.id()));
+    assert_eq!(harness.adaptation.plugins()[1].pid, Some(other.0.id()));
     // A second attempt is listed, and the manager is notified once.
     let again = dir.connect(&program, Some(4711));
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
@@ -140,7 +141,7 @@ async fn a_name_with_a_policy_is_refused_to_other_users() {
     let rules =
         DefaultValidatorConfig { required_plugins: vec!["other".into()], ..Default::default() };
     let refused = "user 4711 may not register as 99-other; \
-                   to allow this, add 4711 to uids of its [[plugin]]";
+                   to allow this, add 4711 to uids in the [[plugin]] that matches 99-other";
     for (policies, default_validator, expected) in [
         (vec![all.clone()], None, Ok(())),
         (vec![all.clone(), uids(&[])], None, Err(refused)),
@@ -158,7 +159,7 @@ async fn a_name_with_a_policy_is_refused_to_other_users() {
                 ..AdaptationConfig::default()
             })
             .await;
-        let _foreign = dir.connect(&program, Some(4711));
+        let _other = dir.connect(&program, Some(4711));
         match expected {
             Ok(()) => harness.log.wait("manager 99-other Active").await,
             Err(why) => {

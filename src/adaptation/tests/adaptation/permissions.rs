@@ -74,7 +74,7 @@ fn hooks() -> ContainerAdjustment {
     adjust
 }
 
-/// Blocks its configuration until the gate opens.
+/// Blocks the configuration of the plugin until the gate opens. Adjusts hooks.
 struct Late(Log, std::sync::Arc<Gate>);
 
 #[async_trait]

@@ -117,7 +117,7 @@ async fn no_new_privs_limits_capabilities_if_the_bounding_set_cannot() {
             fs::rename(script, dirs.file(name)).unwrap();
             dirs.file(name)
         };
-        // The launcher executes programs without arguments.
+        // The launcher executes programs without arguments, so a variable passes them.
         let limited = script("limited", &format!("exec {real} $ARGUMENTS")).display().to_string();
         let text = format!("ARGUMENTS=\"$*\" exec {real} --launch capabilities=kill -- {limited}");
         dirs.config.launcher = script("launcher", &text);
@@ -130,6 +130,7 @@ async fn no_new_privs_limits_capabilities_if_the_bounding_set_cannot() {
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
         assert!(output.contains(&format!("{set}:\t{NONE}")), "{set}: {output:#?}");
     }
+    // Bit 5, CAP_KILL, which the launcher could not drop.
     assert!(output.contains(&"CapBnd:\t0000000000000020".to_owned()), "{output:#?}");
     // Without no_new_privs, the launch fails: a program with file capabilities could get the
     // capabilities of the bounding set.
@@ -172,6 +173,7 @@ async fn privileges_that_cannot_be_applied_are_reported() {
     if !is_root() {
         return;
     }
+    // More open files than the kernel permits any process.
     let limits = |name: &str| vec![(name.to_owned(), Some(1 << 40))];
     for (privileges, expected) in [
         (user("no-such-user", None), "unknown user no-such-user"),

@@ -64,6 +64,7 @@ const RUNTIME: u32 = 2;
 /// Size in bytes of a message that exceeds the limit of 4 MiB.
 const HUGE: usize = 5 << 20;
 
+/// Encodes a frame of the trunk: connection, length, payload.
 fn frame(connection: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = connection.to_be_bytes().to_vec();
     bytes.extend((payload.len() as u32).to_be_bytes());
@@ -71,6 +72,7 @@ fn frame(connection: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Encodes a ttrpc message: length, call, type, flags, payload.
 fn message(kind: u8, call: u32, length: usize, payload: &[u8]) -> Vec<u8> {
     let mut bytes = (length as u32).to_be_bytes().to_vec();
     bytes.extend(call.to_be_bytes());
@@ -170,6 +172,7 @@ async fn inject(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<
                     let update = super::harness::shares(&format!("other{i}"), 7);
                     let request =
                         UpdateContainersRequest { update: vec![update], ..Default::default() };
+                    // Numbers of calls are odd; 1 was the registration.
                     write
                         .write_all(&request_frame(3 + 2 * i, "UpdateContainers", &request))
                         .await?;

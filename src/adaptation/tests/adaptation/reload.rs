@@ -119,6 +119,7 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
         1,
         "more than the file with the invalid name is pending"
     );
+    // Two plugins were relaunched and two ended.
     assert_eq!(fs::read_to_string(dirs.file("shutdown")).unwrap(), "shutdown".repeat(4));
     harness.adaptation.shutdown().await;
 }
@@ -168,7 +169,7 @@ async fn no_container_is_created_while_a_plugin_is_relaunched() {
         required: true,
         ..PluginPolicy::default()
     });
-    let (harness, _) = Harness::launching(config.clone()).await.unwrap();
+    let (harness, _) = Harness::start(config.clone()).await.unwrap();
     let _other = harness.plugin("20-b", &[nri_api::proto::Event::CREATE_CONTAINER], Quiet).await;
     let wait = format!(
         "echo > {}\nwhile [ ! -e {} ]; do /bin/sleep 0.01; done\n{}",
@@ -203,7 +204,7 @@ async fn a_plugin_ends_only_after_the_requests_that_were_in_progress_at_the_relo
         required: true,
         ..PluginPolicy::default()
     });
-    let (harness, _) = Harness::launching(config.clone()).await.unwrap();
+    let (harness, _) = Harness::start(config.clone()).await.unwrap();
     let first = pid(&harness, "10-a");
     // A second plugin blocks the request after the first has replied.
     struct Slow(std::sync::Arc<Gate>);
@@ -245,6 +246,7 @@ async fn a_plugin_ends_only_after_the_requests_that_were_in_progress_at_the_relo
 #[tokio::test]
 async fn a_reload_launches_or_removes_plugins_that_wait_for_a_restart() {
     let mut dirs = Dirs::new();
+    // Longer than the test, so that only the reload launches the plugins again.
     dirs.config.restart_backoff = Duration::from_secs(1000);
     dirs.config.restart_backoff_limit = Duration::from_secs(1000);
     dirs.plugin("10-mended", "exit 1");
@@ -264,7 +266,7 @@ async fn a_reload_launches_or_removes_plugins_that_wait_for_a_restart() {
         ])
     );
     assert_eq!(harness.active_plugins(), ["10-mended"]);
-    assert_eq!(harness.adaptation.plugins().len(), 2);
+    assert_eq!(harness.adaptation.plugins().len(), 2, "20-removed is still listed");
     harness.adaptation.shutdown().await;
 }
 

@@ -15,6 +15,7 @@ async fn stop(harness: &Harness) {
     harness.adaptation.stop_container(request, async |_| ()).await;
 }
 
+/// Returns a policy with this pause before the first restart.
 fn restart_after(millis: u64) -> PluginPolicy {
     PluginPolicy { restart_backoff: Some(Duration::from_millis(millis)), ..PluginPolicy::default() }
 }
@@ -41,7 +42,7 @@ async fn a_plugin_that_exits_is_restarted_and_synchronized() {
     }
     let states = harness.log.of("manager 10-dies");
     assert_eq!(states[..4], ["Active", "Closed", "Restarting", "Active"]);
-    assert!(!exists(first), "not reaped");
+    assert!(!exists(first), "the first process was not reaped");
     let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.consulted[0].to_string(), "10-dies");
     harness.adaptation.shutdown().await;
@@ -102,6 +103,7 @@ async fn a_file_that_others_can_change_is_not_launched_again() {
 #[tokio::test]
 async fn the_shutdown_does_not_wait_for_a_restart_pause_and_ends_restarts() {
     let mut dirs = Dirs::new();
+    // Longer than the test.
     dirs.policy(restart_after(600_000));
     let tried = dirs.file("tried");
     dirs.plugin("10-bad", &format!("echo x >> {}\nexit 1", tried.display()));
@@ -109,7 +111,7 @@ async fn the_shutdown_does_not_wait_for_a_restart_pause_and_ends_restarts() {
     harness.log.wait("manager 10-bad Restarting").await;
     let start = Instant::now();
     harness.adaptation.shutdown().await;
-    assert!(start.elapsed() < Duration::from_secs(60));
+    assert!(start.elapsed() < Duration::from_secs(60), "the shutdown waited for the pause");
     assert_eq!(fs::read_to_string(&tried).unwrap(), "x\n");
     // A plugin that the shutdown ends is not restarted either.
     let dirs = Dirs::new();
@@ -122,6 +124,7 @@ async fn the_shutdown_does_not_wait_for_a_restart_pause_and_ends_restarts() {
 #[tokio::test]
 async fn an_explicit_launch_replaces_the_restart_pause() {
     let mut dirs = Dirs::new();
+    // Longer than the test.
     dirs.policy(restart_after(600_000));
     let path = dirs.plugin("10-dies", &dirs.fixture());
     let (harness, _) = dirs.start().await;

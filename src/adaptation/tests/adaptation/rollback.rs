@@ -63,7 +63,7 @@ fn creation() -> CreateContainerRequest {
     }
 }
 
-/// Calls that each plugin received after it was synchronized.
+/// Returns the calls that each plugin received after it was synchronized.
 fn received(harness: &Harness) -> [Vec<String>; 3] {
     ["10-a", "20-b", "30-c"].map(|name| harness.log.of(name)[1..].to_vec())
 }
@@ -128,6 +128,7 @@ async fn a_request_too_large_to_be_sent_is_not_rolled_back() {
         let created =
             harness.adaptation.create_container(large, &context, async |_| (), async |()| ()).await;
         let error = created.unwrap_err().to_string();
+        // 5 MiB of arguments and the other fields: 5242880 bytes and some more.
         assert!(error.contains("takes 52"), "{error}");
         harness
             .adaptation

@@ -78,7 +78,7 @@ async fn garbage_closes_only_the_connection_that_it_was_sent_on() {
     assert_eq!(harness.active_plugins(), ["10-a"]);
 }
 
-/// Replies to `Configure` with these bits, and records the request.
+/// Replies to `Configure` with these event bits, and records the request.
 struct Configured(i32, Arc<Mutex<Option<ConfigureRequest>>>);
 
 #[async_trait]
@@ -91,6 +91,7 @@ impl Script for Configured {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_event_bits_are_refused() {
+    // Bits 0 to 13 are the known events.
     for (bits, unknown) in [(1 << 14, "0x4000"), (-1, "0xffffc000"), (i32::MIN | 1, "0x80000000")] {
         let harness = Harness::new().await;
         let (peer, connecting) =
@@ -172,7 +173,8 @@ async fn harness_with_containers(containers: usize) -> Harness {
 
 #[tokio::test(start_paused = true)]
 async fn a_large_snapshot_is_sent_in_several_messages() {
-    for (containers, count) in [(0, 1), (80, 1), (500, 6 + 1)] {
+    // A container takes about 50 kB, so a message of 4 MiB holds 83.
+    for (containers, count) in [(0, 1), (80, 1), (500, 7)] {
         let harness = harness_with_containers(containers).await;
         let parts = Arc::default();
         let peer = Collect { old: false, parts: Arc::clone(&parts) };

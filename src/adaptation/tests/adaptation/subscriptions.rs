@@ -12,19 +12,20 @@ use nri_wire::ttrpc;
 pub(crate) async fn send_all_events(harness: &Harness) -> Vec<String> {
     let adaptation: &Adaptation = &harness.adaptation;
     let mut errors = Vec::new();
-    macro_rules! fire {
+    // The tokens after the request are the other arguments of the method.
+    macro_rules! send {
         ($method:ident($request:ident { $($field:ident: $value:expr),* }) $($commit:tt)*) => {{
             let request = $request { $($field: Some($value).into(),)* ..Default::default() };
-            fire!(@ adaptation.$method(request, $($commit)*).await)
+            send!(@ adaptation.$method(request, $($commit)*).await)
         }};
         (@ $call:expr) => { if let Err(e) = $call { errors.push(e.to_string()) } };
     }
     let (p, c) = (pod("p"), container("c"));
-    fire!(
+    send!(
         run_pod_sandbox(RunPodSandboxRequest { pod: p.clone() }) & RequestContext::default(),
         async || ()
     );
-    fire!(
+    send!(
         update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) & RequestContext::default(),
         async || ()
     );
@@ -35,7 +36,7 @@ pub(crate) async fn send_all_events(harness: &Harness) -> Vec<String> {
             ..Default::default()
         })
         .await;
-    fire!(
+    send!(
         create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() })
             & RequestContext::default(),
         async |_| (),
@@ -49,7 +50,7 @@ pub(crate) async fn send_all_events(harness: &Harness) -> Vec<String> {
             ..Default::default()
         })
         .await;
-    fire!(
+    send!(
         start_container(StartContainerRequest { pod: p.clone(), container: c.clone() })
             & RequestContext::default(),
         async || ()
@@ -61,7 +62,7 @@ pub(crate) async fn send_all_events(harness: &Harness) -> Vec<String> {
             ..Default::default()
         })
         .await;
-    fire!(
+    send!(
         update_container(UpdateContainerRequest { pod: p.clone(), container: c.clone() })
             & RequestContext::default(),
         async |_| ()
@@ -197,7 +198,7 @@ async fn an_old_plugin_receives_state_change_and_each_unimplemented_call_is_trie
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_without_state_change_refuses_the_event() {
+async fn an_event_fails_if_the_plugin_implements_neither_its_call_nor_state_change() {
     let harness = Harness::new().await;
     let _peer = harness.plugin("10-a", &[], OldPlugin { state_change: false }).await;
     let refused = |event, subject| {

@@ -56,9 +56,10 @@ fn validator(verdict: &'static str) -> Validator {
     Validator(verdict, Arc::default())
 }
 
-/// End of the error of a validator that does not reply.
-const NO_VERDICT: &str = "; a validator without a verdict refuses whatever its on_failure is, \
-                          unless its [[plugin]] has validation_failure = \"ignore\"";
+/// End of the error for a validator that does not reply.
+const NO_VERDICT: &str = "; the container is refused without the validator's verdict, unless the \
+                          [[plugin]] of the validator has validation_failure = \"ignore\" \
+                          (on_failure does not apply to verdicts)";
 
 const VALIDATE: &[Event] = &[VALIDATE_CONTAINER_ADJUSTMENT];
 
@@ -120,6 +121,7 @@ async fn a_validator_gets_the_original_container_and_the_merged_adjustment() {
 
 #[tokio::test(start_paused = true)]
 async fn validators_are_called_in_parallel_after_all_adjustments() {
+    /// Waits in the validation until the other validator was called too.
     struct Meet(Arc<Barrier>);
     #[async_trait]
     impl Script for Meet {
@@ -145,7 +147,10 @@ async fn validators_are_called_in_parallel_after_all_adjustments() {
 
 #[tokio::test(start_paused = true)]
 async fn a_validator_gets_one_call_at_a_time() {
+    // 20-slow delays c1 until 10-v handles the creation of c2. The validation of c1 must then wait
+    // for 10-v.
     let (harness, gate) = (Harness::new().await, Gate::new());
+    /// Adjusts and validates. Blocks the creation of c2 until the gate opens.
     struct Both(Arc<Gate>);
     #[async_trait]
     impl Script for Both {
@@ -163,6 +168,7 @@ async fn a_validator_gets_one_call_at_a_time() {
     let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
     let _v = harness.plugin("10-v", both, Both(gate.clone())).await;
     let slow = Gate::new();
+    /// Blocks creations until the gate opens.
     struct Slow(Arc<Gate>);
     #[async_trait]
     impl Script for Slow {
@@ -224,10 +230,11 @@ async fn no_container_is_created_without_a_required_plugin() {
     // A required plugin need not subscribe to creations.
     let a = harness.plugin("77-a", &[STOP_CONTAINER], Quiet).await;
     assert_eq!(harness.create("c").await.unwrap_err(), missing("20-b"));
+    // The policy names 20-b with its index, so another plugin named b does not suffice.
     let _other = harness.plugin("21-b", &[], Quiet).await;
     assert_eq!(harness.create("c").await.unwrap_err(), missing("20-b"));
 
-    /// Closes its side of the session during `CreateContainer`, once the test has stored it here.
+    /// Closes the session during `CreateContainer` if the test has stored the plugin's end here.
     struct Leave(Arc<Mutex<Option<Arc<nri_wire::PluginEnd>>>>);
     #[async_trait]
     impl Script for Leave {
@@ -256,7 +263,7 @@ async fn no_container_is_created_without_a_required_plugin() {
     assert_eq!(harness.create("c").await.unwrap_err(), missing("a"));
 }
 
-/// Hangs in the creation of a container.
+/// Never replies to `CreateContainer`.
 struct HangingAdjuster;
 
 #[async_trait]
@@ -270,10 +277,10 @@ impl Script for HangingAdjuster {
     }
 }
 
-/// A validator would be useless if one could avoid its verdict by stalling it. So `on_failure` does
-/// not replace the verdict, whatever closed the validator's session.
+/// If `on_failure` let containers pass without a verdict, a plugin could avoid validation by making
+/// the validator hang. A validator that closed during the creation counts as without a verdict too.
 #[tokio::test(start_paused = true)]
-async fn without_a_verdict_a_container_passes_only_by_validation_failure() {
+async fn only_validation_failure_permits_a_container_without_a_verdict() {
     let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
     for on_failure in [OnFailure::Ignore, OnFailure::Fail] {
         for validation_failure in [OnFailure::Ignore, OnFailure::Fail] {
@@ -303,8 +310,9 @@ async fn without_a_verdict_a_container_passes_only_by_validation_failure() {
             let passes = [on_failure, validation_failure].iter().all(|f| *f == OnFailure::Ignore);
             assert_eq!(result.is_ok(), passes, "{case}");
             if let Err(error) = result {
-                let lacks_verdict = error.ends_with(NO_VERDICT);
-                assert_eq!(lacks_verdict, on_failure == OnFailure::Ignore, "{case}: {error}");
+                // With `Fail`, the creation already fails before the validation.
+                let is_for_verdict = error.ends_with(NO_VERDICT);
+                assert_eq!(is_for_verdict, on_failure == OnFailure::Ignore, "{case}: {error}");
             }
         }
     }

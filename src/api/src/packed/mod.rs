@@ -1,5 +1,5 @@
-//! Messages in their encoded form: [`Packed`] takes a tenth of the memory of the decoded message,
-//! and becomes JSON and is read from JSON without reflection.
+//! [`Packed`]: a message in its protobuf encoding. It takes a tenth of the memory of the decoded
+//! message, and is converted to and from JSON without reflection.
 //!
 //! The JSON is that of the protobuf specification: names in lower camel case, 64-bit numbers as
 //! text, enums by name, and no field that has its default.
@@ -53,9 +53,10 @@ pub struct Packed<M> {
 }
 
 impl<M: Packable> Packed<M> {
-    /// Packs a message. What no table has, such as fields of a later protocol, is lost in JSON.
+    /// Packs a message. Fields that are in no table, such as those of a later protocol, are lost in
+    /// JSON.
     pub fn new(message: &M) -> Self {
-        // Encoding to memory fails only if a required field is missing, and none is required.
+        // Encoding to memory fails only without a required field, and messages of NRI have none.
         Self::of_bytes(&message.write_to_bytes().unwrap_or_default())
     }
 
@@ -65,7 +66,7 @@ impl<M: Packable> Packed<M> {
 
     /// Returns the message.
     pub fn get(&self) -> M {
-        // Written by `new`, or by the reader of JSON.
+        // Cannot fail: `new` or the reader of JSON has encoded the message.
         M::parse_from_bytes(&self.bytes).unwrap_or_default()
     }
 
@@ -76,8 +77,8 @@ impl<M: Packable> Packed<M> {
         *self = Self::new(&message);
     }
 
-    /// Returns a text field, by the names of the fields around it and its own in the protocol,
-    /// without decoding the rest. Empty if there is none.
+    /// Returns a text field without decoding the rest; empty if the field is missing. `path` has
+    /// the names of the enclosing fields and of the field in the protocol.
     pub fn text(&self, path: &[&str]) -> &str {
         let (mut fields, mut bytes) = (M::fields().0, &*self.bytes);
         for name in path {
@@ -93,7 +94,7 @@ impl<M: Packable> Packed<M> {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Returns a number, by the name of the field in the protocol. Zero if there is none.
+    /// Returns a number, by the name of the field in the protocol; zero if the field is missing.
     pub fn number(&self, name: &str) -> i64 {
         let field = M::fields().0.iter().find(|field| field.original == name);
         let values = field.map(|field| wire::Values::of(&self.bytes, field.number));
@@ -103,7 +104,7 @@ impl<M: Packable> Packed<M> {
         }
     }
 
-    /// Returns the value of a key in a map of texts, by the name of the field in the protocol.
+    /// Returns the value of `key` in a map of texts. `map` is the field's name in the protocol.
     pub fn entry(&self, map: &str, key: &str) -> Option<&str> {
         let field = M::fields().0.iter().find(|field| field.original == map)?;
         wire::Values::of(&self.bytes, field.number)

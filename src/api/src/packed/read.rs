@@ -1,4 +1,4 @@
-//! JSON to encoded messages.
+//! Converts JSON to encoded messages.
 
 use super::wire::{self, put_delimited, put_number};
 use crate::field_table::{Field, Kind, Label};
@@ -15,11 +15,12 @@ pub(super) struct Reader<'o> {
     pub(super) out: &'o mut Vec<u8>,
 }
 
-/// Reads the value of a field, or one value of a repeated one.
+/// Reads the value of a field, or one value of a list or map.
 struct Single<'o> {
     kind: Kind,
     number: u32,
-    /// Whether the default has to be written: only the field of a message lacks it.
+    /// Whether a default value has to be written: yes in lists and maps, whereas a message omits
+    /// fields that have their defaults.
     with_default: bool,
     out: &'o mut Vec<u8>,
 }
@@ -73,7 +74,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 }
 
-/// A text that is borrowed if it has no escapes.
+/// A key or value that is text, borrowed if it has no escapes.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -181,7 +182,7 @@ fn put_text(out: &mut Vec<u8>, number: u32, text: &str) {
     });
 }
 
-/// Parses a number, which JSON may have as a text.
+/// Parses a number, which may be a string in JSON.
 fn parsed<T: std::str::FromStr<Err = std::num::ParseIntError>, E: Error>(
     value: &Value,
 ) -> Result<T, E> {

@@ -1,9 +1,10 @@
 //! The encoding of protobuf messages: tags, variable-length numbers, and texts with their lengths.
 
-/// Field numbers of the entries of a map.
+/// Field numbers of key and value in an entry of a map.
 pub(super) const KEY: u32 = 1;
 pub(super) const VALUE: u32 = 2;
 
+// Wire types: the lower three bits of a tag.
 const VARINT: u8 = 0;
 const FIXED_64: u8 = 1;
 const LENGTH: u8 = 2;
@@ -43,7 +44,7 @@ pub(super) fn take<'a>(rest: &mut &'a [u8]) -> Option<(u32, Value<'a>)> {
     Some((u32::try_from(tag >> 3).ok()?, value))
 }
 
-/// Takes a number from the front.
+/// Takes a variable-length number from the front; `None` if it is malformed.
 pub(super) fn number(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -99,7 +100,7 @@ pub(super) fn put_number(out: &mut Vec<u8>, field: u32, number: u64) {
     put(out, number);
 }
 
-/// Appends what `content` appends, with its tag and its length.
+/// Appends a tag and the length of what `content` appends, followed by that content.
 pub(super) fn put_delimited<E>(
     out: &mut Vec<u8>,
     field: u32,

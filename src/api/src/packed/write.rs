@@ -1,4 +1,4 @@
-//! Encoded messages to JSON.
+//! Converts encoded messages to JSON.
 
 use super::wire::{self, Value};
 use crate::field_table::{Field, Kind, Label};
@@ -7,7 +7,8 @@ use serde::{
     ser::{Error, SerializeMap, SerializeSeq},
 };
 
-/// An encoded message. The values of a repeated field follow each other.
+/// An encoded message. The values of a repeated field must follow each other without other fields
+/// in between, since each run of values becomes a JSON entry.
 pub(super) struct View<'a> {
     pub(super) fields: &'static [Field],
     pub(super) bytes: &'a [u8],
@@ -26,6 +27,7 @@ struct Entries<'a> {
     part: &'a [u8],
 }
 
+/// The value of a field, or one value of a list or map.
 struct Single<'a> {
     kind: Kind,
     value: Value<'a>,
@@ -35,8 +37,7 @@ fn malformed<E: Error>() -> E {
     E::custom("malformed message")
 }
 
-/// Returns the field with a number. Fields are in the order of their numbers, in the table and
-/// mostly in messages.
+/// Returns the field with this number. The fields of a table are in the order of their numbers.
 fn find(fields: &'static [Field], number: u32) -> Option<&'static Field> {
     fields.binary_search_by_key(&number, |field| field.number).ok().map(|index| &fields[index])
 }
@@ -83,7 +84,7 @@ impl Serialize for Values<'_> {
                 (Kind::String | Kind::Message(_), _) | (_, Value::Number(_) | Value::Other) => {
                     list.serialize_element(&Single { kind: self.kind, value })?;
                 }
-                // Numbers are packed.
+                // Repeated numbers are packed into one value.
                 (kind, Value::Bytes(mut numbers)) => {
                     while !numbers.is_empty() {
                         let number = wire::number(&mut numbers).ok_or_else(malformed)?;
@@ -117,7 +118,7 @@ impl Serialize for Entries<'_> {
 }
 
 impl Entries<'_> {
-    /// Returns the value of an entry without one.
+    /// Returns the default, which is the value of an entry that has none.
     fn empty(&self) -> Value<'static> {
         match self.kind {
             Kind::String | Kind::Message(_) => Value::Bytes(&[]),

@@ -77,7 +77,8 @@ fn add_weights(resources: &Value, dir: ControllerDir<'_>, plan: &mut Plan) {
     }
 }
 
-/// The effective line of a device. A value of 0 removes the device, and the kernel shows no line.
+/// The effective line of a device. A value of 0 removes the limit of the device; the kernel then
+/// shows no line for it.
 fn line_of(device: String, value: u64) -> EffectiveValue {
     let shown = if value == 0 { String::new() } else { value.to_string() };
     EffectiveValue::Line { key: device, rest: vec![shown] }

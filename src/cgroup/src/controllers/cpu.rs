@@ -1,5 +1,5 @@
-//! CPU controller: `linux.resources.cpu` without the cpuset. As in runtimes, 0 means that a field
-//! is not set, except for `burst` and `idle`.
+//! CPU controller: `linux.resources.cpu` without `cpus` and `mems` (see the cpuset controller). As
+//! in runtimes, 0 means that a field is not set, except for `burst` and `idle`.
 
 use super::weight;
 use crate::{
@@ -19,7 +19,8 @@ const IDLE: &ResourceField = resource_field("cpu.idle");
 const REALTIME_PERIOD: &ResourceField = resource_field("cpu.realtimePeriod");
 const REALTIME_RUNTIME: &ResourceField = resource_field("cpu.realtimeRuntime");
 
-/// All fields in the order of the writes: the kernel checks a quota against the period.
+/// All fields in the order of the writes: the period first, since the kernel checks the quota
+/// against it.
 const FIELDS: [&ResourceField; 7] =
     [SHARES, PERIOD, QUOTA, BURST, IDLE, REALTIME_PERIOD, REALTIME_RUNTIME];
 

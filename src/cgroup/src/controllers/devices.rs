@@ -1,8 +1,8 @@
 //! Devices controller: `linux.resources.devices`, whose rules are read back but not written.
 //!
 //! In cgroup v1 the kernel lists the effective rules, but not their order. So only the last rule
-//! for a device is checked, and only if it allows access: it must be in the list. In cgroup v2 the
-//! rules are an eBPF program that the runtime loads, and are not checked.
+//! for a device is checked, and only if it allows access: the kernel's list must then contain it.
+//! In cgroup v2 the rules are an eBPF program that the runtime loads, and are not checked.
 
 use crate::{
     controller::Controller,

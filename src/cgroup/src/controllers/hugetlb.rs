@@ -1,5 +1,5 @@
-//! Hugetlb controller: `linux.resources.hugepageLimits`, and the limits of reservations, which
-//! kernels have since 5.7.
+//! Hugetlb controller: `linux.resources.hugepageLimits`. Linux 5.7 and later also limit the
+//! reservations of huge pages (`rsvd`); those limits get the same value.
 
 use crate::{
     controller::Controller,
@@ -19,7 +19,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
         let size = limit.get("pageSize").and_then(Value::as_str).unwrap_or_default();
         let Some(bytes) = limit.get("limit").and_then(Value::as_u64) else { continue };
         let field = format!("{}.{size}", LIMITS.name);
-        // The size becomes part of a file name.
+        // The size becomes part of a file name, so it must not contain a slash.
         let is_size = size.ends_with('B') && size.bytes().all(|b| b.is_ascii_alphanumeric());
         let Some((dir, [limit, reservations @ ..])) = dir.files(LIMITS).filter(|_| is_size) else {
             plan.add_unsupported(field);
@@ -39,7 +39,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     }
 }
 
-/// The limit as the kernel shows it: rounded down to whole huge pages.
+/// The limit as the kernel may show it: rounded down to whole huge pages, or as written.
 fn effective(size: &str, bytes: u64) -> EffectiveValue {
     let page = page_bytes(size).unwrap_or(1);
     if bytes > i64::MAX as u64 - page {
@@ -50,7 +50,7 @@ fn effective(size: &str, bytes: u64) -> EffectiveValue {
     EffectiveValue::OneOf(texts)
 }
 
-/// Converts `2MB` to bytes.
+/// Converts a page size such as `2MB` to bytes; `None` if it is malformed.
 fn page_bytes(size: &str) -> Option<u64> {
     let (number, unit) = size.split_at(size.find(|c: char| !c.is_ascii_digit())?);
     let unit = match unit {

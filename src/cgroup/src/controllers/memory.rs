@@ -28,8 +28,8 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
         add_v2(bytes, dir, plan);
     } else {
         // The kernel refuses a memory limit above the limit of memory and swap together. In this
-        // order it accepts two lower limits. If both rise, the first write fails until swap is
-        // written; the writer repeats failed writes.
+        // order it accepts both writes if both limits decrease. If both increase, it refuses the
+        // memory limit until the second write is done; the writer repeats failed writes.
         for field in [LIMIT, SWAP, RESERVATION] {
             if let Some(n) = bytes(field) {
                 plan.write(field, dir, n.max(-1).to_string(), limit(n));
@@ -42,7 +42,8 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     if let Some(n) = number(resources, SWAPPINESS) {
         plan.write(SWAPPINESS, dir, n.to_string(), EffectiveValue::text(n));
     }
-    // cgroup v2 has no files for the flags. Its OOM killer is always on, as is the hierarchy.
+    // cgroup v2 has no files for these flags: its OOM killer and its hierarchy are always on. Only
+    // a flag that requests the opposite is unsupported.
     for (field, key, always) in
         [(DISABLE_OOM_KILLER, Some("oom_kill_disable"), false), (USE_HIERARCHY, None, true)]
     {
@@ -78,7 +79,8 @@ fn add_v2(bytes: impl Fn(&ResourceField) -> Option<i64>, dir: ControllerDir<'_>,
     };
     if let Some(n) = swap {
         plan.write(SWAP, dir, text(n), limit(n));
-        // A kernel without swap accounting does not have the file.
+        // A kernel without swap accounting does not have the file. That is an error only if the
+        // resources have a limit of swap.
         if let Some(last) = plan.writes.last_mut() {
             last.is_optional = bytes(SWAP).is_none();
         }

@@ -1,8 +1,8 @@
 //! Conversion of the weights of cgroup v1 to those of cgroup v2.
 //!
 //! Older runtimes convert `cpu.shares` to `cpu.weight` linearly; runc since 1.3.2, crun since 1.23
-//! and youki use a curve through the defaults (1024 and 100). So a value that is read back may be
-//! either result.
+//! and youki use a curve, which maps the default of 1024 shares to the default weight, 100. So a
+//! value that is read back may be either result.
 
 /// Converts `cpu.shares` to `cpu.weight` linearly.
 pub(crate) fn linear_cpu(shares: u64) -> u64 {
@@ -27,7 +27,7 @@ pub(crate) fn curved_cpu(shares: u64) -> u64 {
     weight
 }
 
-/// Converts `blkio.weight` to `io.weight`.
+/// Converts `blkio.weight` (10 to 1000) to `io.weight` (1 to 10000) linearly.
 pub(crate) fn io(weight: u64) -> u64 {
     1 + (weight.clamp(10, 1000) - 10) * 9999 / 990
 }

@@ -29,8 +29,8 @@ pub(super) fn plugins(
         None if status.is_some() && !nrid_launches => report.note(
             "plugins",
             format!(
-                "{shown}: no engine launches them any more; nrid launches them with the next \
-                 container"
+                "{shown}: no engine launches them any more; nrid will launch them before the next \
+                 container is created"
             ),
         ),
         None => report.ok("plugins", format!("{shown}: launched by nrid")),

@@ -53,8 +53,8 @@ pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     if !dirs.any(|dir| dir.join(HOOK).is_file()) {
         report.problem(HOOK, format!("it is neither beside nrid nor in {LIBEXEC_DIR}"));
         report.advise(
-            "Without the hook, plugins are not notified of containers that `run` creates, the verb \
-             that BuildKit uses.",
+            "Without the hook, plugins are not notified of containers that are created with `run`, \
+             as BuildKit does.",
         );
     }
     let settings = &nrid.config.runtime;

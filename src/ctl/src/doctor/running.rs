@@ -44,7 +44,7 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     for due in &status.due {
         let state = match due.change.as_str() {
             "launch" | "unusable" => "not launched",
-            "relaunch" => "runs with the configuration of its launch",
+            "relaunch" => "runs with an outdated configuration",
             _ => "still runs",
         };
         let text = format!("{}: {state}: {}", due.name, due.why);
@@ -57,7 +57,7 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     policies(report, nrid, &status.idle_policies);
 }
 
-/// Reports launched plugins that have all capabilities of `nrid`, as they have without a policy.
+/// Reports launched plugins that have all capabilities of `nrid`, since no policy limits them.
 fn unlimited_plugins(report: &mut DoctorReport, status: &Status) {
     let permitted = |pid: u32| {
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;

@@ -222,8 +222,8 @@ impl Uninstall {
 }
 
 impl CommonArgs {
-    /// Prints the report, as JSON with `--json`. Prints an error only with `--json`, and returns
-    /// it.
+    /// Prints the report, as JSON with `--json`. An error is returned, and with `--json` also
+    /// printed.
     fn print_result(
         &self,
         result: Result<InstallReport, InstallError>,
@@ -258,8 +258,8 @@ struct Session {
     root: InstallRoot,
     /// The engine's file, if not the usual one.
     file: Option<PathBuf>,
-    /// Lock of `/etc` against concurrent commands; `None` in a dry run, and if `/etc` cannot be
-    /// locked: then it cannot be written either, and the first write fails with the reason.
+    /// Lock of `/etc` against concurrent commands; `None` in a dry run, or if `/etc` cannot be
+    /// locked. In the second case the first write to `/etc` fails as well, with the reason.
     lock: Option<File>,
 }
 

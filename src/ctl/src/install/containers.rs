@@ -1,8 +1,8 @@
 //! Running containers of an engine that were created with the wrapper. `uninstall` refuses while
 //! there are any: the engine would no longer know their runtime.
 //!
-//! The containers are found in the records of `nrid`, whether it runs or not. Records of containers
-//! that have ended meanwhile do not count: their process has another start time, or none.
+//! The containers are found in the records of `nrid`, whether it runs or not. A record counts only
+//! while a process with the recorded id and start time exists; otherwise the container has ended.
 
 use super::{engines::kind::TargetEngine, install_root::InstallRoot};
 use nri_control::{RECORDS_DIR, printable};
@@ -16,7 +16,7 @@ use std::{
 const USER_DIRS: &str = "/run/user";
 /// Name of the state directory in each directory of [`USER_DIRS`].
 const USER_STATE_DIR: &str = "nri-container-runtime";
-/// Limit of the containers that a message names: more would hide the rest of it.
+/// Limit of the containers that a message names: a longer list would hide the rest of the message.
 const MAX_NAMED: usize = 5;
 
 /// The part of a container's record that is needed here.
@@ -78,9 +78,10 @@ impl RunningContainers {
 }
 
 impl ContainerEntry {
-    /// Reads a record. `nrid` may shorten a file that was replaced after it was opened, so a record
-    /// that cannot be parsed is read again.
+    /// Reads a record. `nrid` truncates the file of a record that it has replaced, and this
+    /// function may have opened that file before. So a record that cannot be parsed is read again.
     fn read(root: &InstallRoot, path: &Path) -> Option<Self> {
+        // `nrid` rarely replaces one record twice within a few reads.
         const READS: usize = 3;
         let read = || {
             let bytes = root.read(path).ok().flatten().unwrap_or_default();
@@ -118,6 +119,7 @@ impl ContainerEntry {
 
 impl fmt::Display for ContainerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Engines show the first 12 characters of an id.
         let id: String = self.key.id.chars().take(12).collect();
         match &*self.container.name {
             "" => f.write_str(&printable(&id)),

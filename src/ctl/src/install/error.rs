@@ -16,7 +16,8 @@ pub(crate) enum InstallError {
     #[error("{0} was changed by another process meanwhile; nrictl has changed nothing")]
     Raced(PathBuf),
     #[error(
-        "{path}: {reason}; without this file `uninstall` finds our values by the wrapper's path"
+        "{path}: {reason}; as a last resort, remove this file: `uninstall` then finds our values \
+         by the wrapper's path"
     )]
     Manifest { path: PathBuf, reason: String },
     #[error(
@@ -56,7 +57,7 @@ pub(crate) enum InstallError {
     Flag { file: PathBuf, option: &'static str },
     #[error("{0}: dockerd does not start with comments in this file; remove them first")]
     Comments(PathBuf),
-    #[error("{engine} has no NRI of its own: --nri has no meaning for it")]
+    #[error("{engine} has no NRI of its own; omit --nri")]
     NoNri { engine: &'static str },
     #[error("{engine} has no default runtime in any file; give --runtime at each call")]
     NoDefault { engine: &'static str },

@@ -33,7 +33,7 @@ impl InstallRoot {
         Ok(Self(dir.filter(|dir| dir != Path::new("/"))))
     }
 
-    /// Whether this is the machine's root. Only there are programs of engines run, to get their
+    /// Whether this is the machine's root. Programs of engines are run only there, to get their
     /// versions.
     pub(crate) fn is_machine(&self) -> bool {
         self.0.is_none()

@@ -5,7 +5,7 @@ use super::{error::InstallError, install_root::InstallRoot};
 use nri_config::Config;
 use std::path::Path;
 
-/// Reads the configuration; a missing file is an empty one.
+/// Reads the configuration. A missing file counts as an empty file.
 pub(crate) fn read(root: &InstallRoot, file: &Path) -> Result<Config, InstallError> {
     parse(file, &root.read(file)?.unwrap_or_default())
 }

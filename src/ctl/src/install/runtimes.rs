@@ -7,7 +7,7 @@ use super::{
 use nri_locate::{SEARCH_PATH, standard_dirs};
 use std::path::{Path, PathBuf};
 
-/// Name of the wrapper in engines, unless `--name` gives another.
+/// Name of the wrapper in engines, unless `--name` gives another name.
 pub(crate) const DEFAULT_NAME: &str = "nri";
 
 /// Prefix of base names of links to the wrapper. Called as `nri-crun`, the wrapper calls crun
@@ -58,7 +58,7 @@ fn check_program(root: &InstallRoot, path: &Path) -> Result<(), InstallError> {
     if root.is_program(path) { Ok(()) } else { Err(InstallError::NoProgram(path.to_owned())) }
 }
 
-/// Returns all runtimes: that of `--name`, and those of `--runtime`.
+/// Returns all runtimes: the runtime of `--name`, then the runtimes of `--runtime`.
 pub(crate) fn runtimes(
     root: &InstallRoot,
     wrapper: &Path,

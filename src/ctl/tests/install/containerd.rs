@@ -180,19 +180,20 @@ fn default_runtime(image: &Image, file: &str, plugin: &str) -> Option<String> {
 
 #[test]
 fn every_containerd_file_is_restored_byte_by_byte() {
-    for (what, plugin, before, text) in FILES {
+    for (what, plugin, default, text) in FILES {
         println!("{what}");
         check_install_and_uninstall(&Image::with(FILE, text), "containerd", "", |image| {
             check_handler(image, FILE, plugin, "nri", WRAPPER);
             assert_eq!(
                 default_runtime(image, FILE, plugin),
-                before.map(|name| format!("{name:?}"))
+                default.map(|name| format!("{name:?}"))
             );
             if !what.contains("inline") {
-                // Only whole lines are added; the existing ones stay.
+                // Only whole lines are added; all earlier lines stay.
                 let now = image.read(FILE);
                 let mut lines = now.lines();
                 assert!(text.lines().all(|line| lines.any(|l| l == line)), "{now}");
+                // New lines end as the earlier lines do.
                 assert_eq!(
                     now.matches('\n').count() == now.matches("\r\n").count(),
                     text.contains('\r')
@@ -251,8 +252,8 @@ fn version_3_with_imports_gets_a_drop_in() {
     }
 }
 
-/// containerd 2.0 and newer merge imported files of config version 2, too. The file does not tell
-/// which containerd reads it, so `--engine-version` must.
+/// containerd 2.0 and newer merge imported files of version 2, too. A file of version 2 does not
+/// tell which containerd reads it, so `nrictl` learns it from `--engine-version`.
 #[test]
 fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
     let text = format!(
@@ -270,7 +271,7 @@ fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
             assert!(!image.exists(DROP_IN))
         });
     }
-    // After an installation in the main file, a later one edits the main file too.
+    // After an installation in the main file, a later installation edits the main file too.
     image.run_ok("install containerd --engine-version 1.7");
     image.run_ok("install containerd --engine-version 2.1 --default");
     assert!(!image.exists(DROP_IN));
@@ -279,7 +280,7 @@ fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
     assert_eq!(image.read(FILE), text);
 }
 
-/// An older containerd uses the CRI plugin's table of the last file that has one, and no other.
+/// An older containerd uses the CRI plugin's table only from the last file that has this table.
 #[test]
 fn version_2_is_edited_in_the_file_with_the_effective_table() {
     let other = "/etc/containerd/conf.d/50-cri.toml";
@@ -333,9 +334,10 @@ fn install_reports_and_switches_containerds_own_nri() {
         assert!(output.contains(&format!("\"engine_nri\":\"{state}\"")), "{text}: {output}");
         image.run_ok(&format!("install containerd --nri ours {options}"));
         let disabled = value_at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
+        // An NRI that is or may be on is switched off. The last text has `disable = true` already.
         let expected = matches!(state, "on" | "unknown") || text.contains("= true");
         assert_eq!(disabled.as_deref() == Some("true"), expected, "{text} {options}");
-        // A later choice replaces the earlier one.
+        // A later choice replaces the earlier choice.
         image.run_ok(&format!("install containerd --nri engine {options}"));
         assert!(image.read(crate::image::CONFIG).contains("containerd = \"engine\""));
         let disabled = value_at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
@@ -440,7 +442,7 @@ fn a_containerd_handler_is_recognized_without_a_manifest() {
 }
 
 #[test]
-fn notes_name_settings_that_affect_a_containerd_handler() {
+fn install_prints_notes_and_commands_for_containerd() {
     let check = |text: &str, expected: &str| {
         let output = Image::with(FILE, text).run_ok("install containerd --dry-run");
         assert!(output.contains(expected), "{output}");
@@ -451,7 +453,7 @@ fn notes_name_settings_that_affect_a_containerd_handler() {
     );
     check("", "is of version 1: containerd 2 takes no CRI settings from such a file");
     let native = format!("version = 2\n[plugins.{V2:?}.containerd]\nsnapshotter = \"native\"\n");
-    check(&native, "containerd 2 ignores snapshotter until the file has a handler, such as ours");
+    check(&native, "containerd 2 ignores snapshotter if no handler is configured");
     check(
         "version = 2\nimports = [\"conf.d/*.toml\"]\n",
         "older containerds resolve a relative pattern",

@@ -104,6 +104,7 @@ fn backups_are_not_among_crios_drop_ins() {
         .unwrap()
         .map(|e| e.unwrap().file_name())
         .collect();
+    // The edited file and the folder, but no backup.
     assert_eq!(names.len(), 2, "{names:?}");
     assert_eq!(image.read(&format!("/etc/nri-container-runtime/backup{OTHER}")), text);
     image.run_ok("uninstall crio");

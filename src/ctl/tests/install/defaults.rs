@@ -55,12 +55,12 @@ fn a_default_is_restored_only_with_its_runtime() {
         image.run_ok(&format!("uninstall {engine}"));
         assert_eq!(image.read(file), text, "{engine}");
         image.run_ok(&install);
-        let (from, to) = match runtime.trim().strip_suffix('}') {
-            Some(json) => (format!("{json}}},"), ""),
+        let removed = match runtime.trim().strip_suffix('}') {
+            Some(json) => format!("{json}}},"),
             // In Podman's file, our runtime is in the same table, so the table's header stays.
-            None => (runtime.trim_start_matches("[engine.runtimes]\n").to_owned(), ""),
+            None => runtime.trim_start_matches("[engine.runtimes]\n").to_owned(),
         };
-        image.edit(file, &from, to);
+        image.edit(file, &removed, "");
         let output = image.run_ok(&format!("uninstall {engine}"));
         assert!(
             output.contains("replaced \"nvidia\", which no longer exists: removed"),
@@ -71,8 +71,8 @@ fn a_default_is_restored_only_with_its_runtime() {
     }
 }
 
-/// The default is in one file, which the administrator does not edit. Its runtime is in another
-/// file, from which the administrator may remove it.
+/// One file names the default runtime, and stays as it is. Another file defines this runtime, until
+/// the administrator removes it there.
 #[test]
 fn a_default_is_restored_with_a_runtime_of_another_file() {
     let file = "/etc/containerd/conf.d/50-default.toml";
@@ -158,12 +158,13 @@ fn a_default_that_was_deleted_stays_deleted() {
             image.read(file)
         );
         image.run_ok(&format!("uninstall {engine}"));
-        let before = text.lines().filter(|l| {
+        // The original lines, without the line that names the default runtime.
+        let expected = text.lines().filter(|l| {
             !(l.contains("\"nvidia\"") && l.contains("default") || l.starts_with("runtime = "))
         });
         assert_eq!(
             image.read(file).lines().collect::<Vec<_>>(),
-            before.collect::<Vec<_>>(),
+            expected.collect::<Vec<_>>(),
             "{engine}"
         );
     }

@@ -32,7 +32,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
         "numbers as they were written",
         "{\n  \"mtu\": 1.4e3,\n  \"big\": 123456789012345678901234567890,\n  \"neg\": -0.0\n}\n",
     ),
-    ("no runtimes in runtimes", "{\n  \"runtimes\": {},\n  \"debug\": false\n}\n"),
+    ("an empty object of runtimes", "{\n  \"runtimes\": {},\n  \"debug\": false\n}\n"),
     (
         "nvidia's",
         "{\n    \"runtimes\": {\n        \"nvidia\": {\n            \"args\": \
@@ -51,7 +51,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
          {\"TypeUrl\": \"io.containerd.runsc.v1.options\"}}}, \"default-runtime\": \"runc\"}\n",
     ),
     (
-        "deep",
+        "nested values",
         "{\n  \"default-address-pools\": [\n    {\"base\": \"172.30.0.0/16\", \"size\": 24},\n    \
          {\"base\": \"172.31.0.0/16\", \"size\": 24}\n  ],\n  \"builder\": {\"gc\": {\"enabled\": \
          true, \"policy\": [{\"keepStorage\": \"10GB\", \"filter\": [\"unused-for=2200h\"]}]}}\n\
@@ -65,6 +65,7 @@ fn has_only_additions(before: &str, after: &str) -> bool {
     before.chars().all(|c| after.any(|other| other == c))
 }
 
+/// Returns the values in `daemon.json`.
 pub(crate) fn value(image: &Image) -> Value {
     serde_json::from_str(image.read(FILE).trim_start_matches('\u{feff}')).unwrap()
 }
@@ -159,7 +160,7 @@ fn nerdctl_needs_no_file() {
 }
 
 #[test]
-fn later_installations_add_to_earlier_ones() {
+fn later_installations_add_to_earlier_installations() {
     let text = "{\"debug\": true, \"default-runtime\": \"runc\"}";
     let image = Image::with(FILE, text);
     image.run_ok("install docker");
@@ -205,18 +206,18 @@ fn two_engines_share_a_runtime() {
     let config = image.read(CONFIG);
     image.run_ok(&format!("install isulad {option}"));
     assert_eq!(image.read(CONFIG), config);
-    let other =
+    let error =
         image.refused("install podman --runtime nri-crun=/usr/local/bin/nri-container-runtime");
-    assert!(other.contains("this is the wrapper itself"), "{other}");
+    assert!(error.contains("this is the wrapper itself"), "{error}");
     image.write("/usr/bin/youki", b"#!/bin/sh\n");
     std::fs::set_permissions(image.at("/usr/bin/youki"), std::fs::Permissions::from_mode(0o755))
         .unwrap();
-    let other = image.refused("install podman --runtime nri-crun=/usr/bin/youki");
+    let error = image.refused("install podman --runtime nri-crun=/usr/bin/youki");
     assert!(
-        other.contains(
+        error.contains(
             "nri-crun already runs /usr/bin/crun for docker, isulad; choose another name"
         ),
-        "{other}"
+        "{error}"
     );
     std::fs::remove_file(image.at("/usr/bin/youki")).unwrap();
     image.run_ok("uninstall docker");
@@ -261,22 +262,24 @@ fn owner_mode_and_links_of_files_stay() {
         .unwrap();
     let is_root = rustix::process::geteuid().is_root();
     if is_root {
+        // Any user and group other than root.
         std::os::unix::fs::chown(image.at("/srv/docker.json"), Some(7), Some(8)).unwrap();
     }
     std::fs::create_dir_all(image.at("/etc/docker")).unwrap();
     symlink("/srv/docker.json", image.at(FILE)).unwrap();
     check_install_and_uninstall(&image, "docker", "", |image| {
         let now = image.snapshot();
-        let meta = &now[std::path::Path::new("srv/docker.json")];
+        let (mode, owner, contents) = &now[std::path::Path::new("srv/docker.json")];
         assert_eq!(
-            (meta.0 & 0o777, meta.1),
+            (mode & 0o777, *owner),
             (0o600, if is_root { 7 } else { rustix::process::geteuid().as_raw() })
         );
-        assert!(String::from_utf8_lossy(&meta.2).contains(WRAPPER));
+        assert!(String::from_utf8_lossy(contents).contains(WRAPPER));
         assert!(image.at(FILE).is_symlink());
-        // The backup has the mode of the original file, since it may hold secrets.
-        assert_eq!(now[std::path::Path::new(BACKUP.trim_start_matches('/'))].0 & 0o777, 0o600);
-        // The backup of a file may hold secrets that only the file's directory protected.
+        // The original file may hold secrets, so its backup has the same mode.
+        let (backup_mode, ..) = &now[std::path::Path::new(BACKUP.trim_start_matches('/'))];
+        assert_eq!(backup_mode & 0o777, 0o600);
+        // Another file may hold secrets that only its directory protects.
         let dir = image.at("/etc/nri-container-runtime/backup").metadata().unwrap();
         assert_eq!(dir.permissions().mode() & 0o777, 0o700);
     });
@@ -353,6 +356,7 @@ fn unusable_docker_files_and_options_are_refused() {
     std::fs::remove_file(image.at(MANIFEST)).unwrap();
     assert!(image.refused("install docker").contains("daemon.json: not UTF-8"));
     assert!(image.refused("install docker --json").contains("not UTF-8"));
+    // Exit code 2: the command line is wrong.
     assert_eq!(image.run("install docker --runtime x").code, 2);
     assert_eq!(image.run("install emacs").code, 2);
 }

@@ -25,6 +25,7 @@ fn all() -> Vec<Earlier> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/install/earlier");
     let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     paths.sort();
+    // The folder has 11 files. A lower number means that some are missing.
     assert!(paths.len() > 10, "missing installations: {paths:?}");
     paths.iter().map(|path| parse(path)).collect()
 }
@@ -76,7 +77,7 @@ impl Earlier {
 /// Returns the files of an image and their contents.
 fn contents(image: &Image) -> Snapshot {
     let mut snapshot = image.snapshot();
-    // Modes and directories are those of this test's own image.
+    // Directories are left out: this test created them, not the earlier `install`.
     snapshot.retain(|_, (_, _, contents)| !contents.is_empty());
     snapshot
 }
@@ -91,7 +92,7 @@ fn an_earlier_installation_is_uninstalled_byte_by_byte() {
     }
 }
 
-/// An administrator has changed a number in a file that existed before the installation.
+/// An administrator has changed a number (999) in a file that existed before the installation.
 #[test]
 fn edits_in_files_of_an_earlier_installation_stay() {
     let mut edited = 0;
@@ -107,6 +108,7 @@ fn edits_in_files_of_an_earlier_installation_stay() {
         image.run_ok(&format!("uninstall {}", earlier.engine));
         assert_eq!(contents(&image), contents(&before), "{}", earlier.name);
     }
+    // Nine installations had the number when this test was written.
     assert!(edited > 7, "only {edited} installations have a file to edit");
 }
 

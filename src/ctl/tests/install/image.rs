@@ -175,6 +175,7 @@ pub(crate) fn skipped(test: &str, reason: &str) {
     let line = format!("SKIPPED {test}: {reason}\n");
     // The test harness would capture `print!`.
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+    // The program is `target/PROFILE/nrictl`.
     let target = Path::new(env!("CARGO_BIN_EXE_nrictl")).ancestors().nth(2).unwrap();
     let file = fs::File::options().append(true).create(true).open(target.join("skipped.txt"));
     file.unwrap().write_all(line.as_bytes()).unwrap();

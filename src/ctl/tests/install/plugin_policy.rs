@@ -1,4 +1,5 @@
-//! The policy of launched plugins: a new installation has one, an existing one keeps what it has.
+//! The policy of launched plugins: a new installation writes a policy, and a later installation
+//! keeps the policies that exist.
 
 use crate::image::{CONFIG, CRUN, Image};
 use nri_config::{Config, PluginPolicy};
@@ -13,7 +14,7 @@ fn expected() -> Vec<PluginPolicy> {
 }
 
 #[test]
-fn a_new_installation_takes_capabilities_from_launched_plugins() {
+fn a_new_installation_gives_launched_plugins_no_capabilities() {
     for options in ["", &format!("--runtime nri-crun={CRUN}"), "--nri ours"] {
         let image = Image::new();
         let before = image.snapshot();
@@ -22,7 +23,7 @@ fn a_new_installation_takes_capabilities_from_launched_plugins() {
         assert_eq!(policies(&image), expected(), "{}", image.read(CONFIG));
         let first_table = image.read(CONFIG).find("\n[").unwrap();
         assert!(image.read(CONFIG)[..first_table].ends_with("#   no_new_privs = true\n"));
-        // The last engine removes the policy.
+        // The policy is removed when the last engine is uninstalled, not before.
         let output = image.run_ok("install podman");
         assert!(!output.contains("without capabilities"), "{output}");
         image.run_ok("uninstall docker");
@@ -33,7 +34,7 @@ fn a_new_installation_takes_capabilities_from_launched_plugins() {
 }
 
 #[test]
-fn an_administrator_adds_a_policy_to_that_of_a_new_installation() {
+fn a_policy_that_an_administrator_adds_stays() {
     let image = Image::new();
     image.run_ok("install docker");
     let more = "\n[[plugin]]\nmatch = \"10-net\"\ncapabilities = [\"net_admin\"]\n";
@@ -55,7 +56,7 @@ fn an_existing_installation_keeps_the_rights_of_its_plugins() {
         image.run_ok("install docker");
         assert_eq!(image.read(CONFIG), text);
     }
-    // An installation without a configuration, by an earlier nrictl or after its removal.
+    // The configuration is missing, but the manifest shows that the installation is not new.
     let image = Image::new();
     image.run_ok("install docker");
     std::fs::remove_file(image.at(CONFIG)).unwrap();

@@ -4,6 +4,7 @@ use crate::image::{CRUN, Image, WRAPPER, check_install_and_uninstall};
 use std::os::unix::fs::PermissionsExt;
 
 const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtime.conf";
+/// Runtimes that Podman lists in `runtime_supports_json` by itself.
 const KNOWN: &str = "\"crun\", \"runc\", \"kata\", \"runsc\", \"youki\", \"krun\", \"ocijail\"";
 
 #[test]
@@ -128,7 +129,7 @@ fn only_crun_supports_disabled_cgroups() {
             assert_eq!(line, expected, "{now}");
         });
     };
-    // The wrapper finds crun, as there is no runc.
+    // The wrapper finds crun, since the image has no runc.
     let ours = "\"nri\", \"nri-container-runtime\"";
     check(&Image::new(), "", Some(&format!("[\"crun\", \"krun\", {ours}]")));
     let runc = Image::with("/usr/sbin/runc", "#!/bin/sh\n");

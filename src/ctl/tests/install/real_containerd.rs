@@ -1,4 +1,4 @@
-//! What real containerd programs read from their configuration after an installation.
+//! Tests of the configuration that real containerd programs read after an installation.
 //! `NRI_TEST_CONTAINERD` is a list of such programs, separated by colons.
 
 use crate::{
@@ -53,8 +53,9 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
             let image = Image::with(FILE, text);
             // An error means that this containerd does not know the file's version.
             let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
-            // Skip a disabled CRI plugin; 2.x, which ignores the CRI plugin's table of version 1;
-            // and 1.x, which does not know the plugin's name of version 3.
+            // Skip files without an effective CRI table: containerd 2 ignores the table in files of
+            // version 1, containerd 1 does not know the plugin's name in files of version 3, and
+            // some files disable the plugin.
             if version.trim_start_matches('v').starts_with('2') && !text.contains("version = ")
                 || version.starts_with('1') && *plugin == V3
                 || text.contains("disabled_plugins")
@@ -73,6 +74,7 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
                 after.contains("BinaryName = \"/usr/local/bin/nri-crun\"\n"),
                 "{what}: {after}"
             );
+            // Two handlers have two lists of annotations each.
             assert_eq!(
                 after.matches("annotations = [\"*\", \"*/*\"]\n").count(),
                 4,
@@ -82,8 +84,8 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
                 !after.contains("\"io.containerd.nri.v1.nri\"]\n    disable = false"),
                 "{what}: {after}"
             );
-            // No other setting changes. 1.x shows the defaults of a handler only if the file has
-            // none.
+            // No other setting changes. Default values of handlers, which are indented by ten
+            // blanks, may disappear: containerd 1 shows them only if the file has no handler.
             let zeros = ["= \"\"", "= 0", "= false", "sandbox_mode = \"podsandbox\""];
             let is_zero = |line: &str| zeros.iter().any(|end| line.ends_with(end));
             let lost: Vec<&str> = before
@@ -98,7 +100,10 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
             image.run_ok("uninstall containerd");
             assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before), "{what}");
         }
+        // Every supported containerd reads more than five of the files.
         assert!(checked > 5, "{version}: only {checked} files were checked");
+        // With imports: version 2 is edited in the file with the CRI table, version 3 gets a
+        // drop-in.
         for (file_version, plugin, edited) in
             [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")]
         {

@@ -15,7 +15,7 @@ const NOT_REGULAR: &str = "not a regular file; nothing has changed";
 
 /// Runs a command that must fail and change nothing. Returns its error.
 #[track_caller]
-fn fails(image: &Image, arguments: &str) -> String {
+fn failed(image: &Image, arguments: &str) -> String {
     let before = image.snapshot();
     let output = image.run(arguments);
     assert_eq!(output.code, 1, "{arguments}: {output:?}");
@@ -44,7 +44,7 @@ fn devices_are_not_replaced() {
     ] {
         fs::create_dir_all(image.at(file).parent().unwrap()).unwrap();
         symlink("/dev/null", image.at(file)).unwrap();
-        assert!(fails(&image, &arguments).ends_with(&format!("{file}: {NOT_REGULAR}\n")));
+        assert!(failed(&image, &arguments).ends_with(&format!("{file}: {NOT_REGULAR}\n")));
         fs::remove_file(image.at(file)).unwrap();
     }
     // A masked drop-in of another program is read as an empty file.
@@ -55,7 +55,7 @@ fn devices_are_not_replaced() {
     image.run_ok("install docker");
     fs::remove_file(image.at(DOCKER)).unwrap();
     symlink("/dev/null", image.at(DOCKER)).unwrap();
-    fails(&image, "uninstall docker");
+    failed(&image, "uninstall docker");
     assert!(null.metadata().unwrap().file_type().is_char_device());
 }
 
@@ -64,11 +64,11 @@ fn install_refuses_a_pipe_without_blocking() {
     let image = Image::new();
     fs::create_dir_all(image.at("/etc/docker")).unwrap();
     mknodat(CWD, image.at(DOCKER), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
-    assert!(fails(&image, "install docker").contains("daemon.json: not a regular file"));
+    assert!(failed(&image, "install docker").contains("daemon.json: not a regular file"));
 }
 
-/// All users run Podman: every user can read new directories in /etc, and only root can write to
-/// them.
+/// Any user may run Podman. So every user must be able to read new directories in /etc, but only
+/// root may write to them.
 #[test]
 fn modes_of_new_directories_are_independent_of_the_umask() {
     for umask in ["000", "077"] {
@@ -116,15 +116,15 @@ fn a_relative_engine_file_is_in_the_working_directory() {
 #[test]
 fn files_of_a_killed_command_are_removed() {
     let image = Image::new();
-    let left = "/etc/crio/crio.conf.d/.nri-aB3xYz";
+    let leftover = "/etc/crio/crio.conf.d/.nri-aB3xYz";
     for command in ["install crio", "install crio", "uninstall crio"] {
-        image.write(left, b"[crio.runtime]\n");
+        image.write(leftover, b"[crio.runtime]\n");
         let before = image.snapshot();
         image.run_ok(&format!("{command} --dry-run"));
         assert_eq!(image.snapshot(), before, "the dry run changed files");
-        image.write(left, b"[crio.runtime]\ndefault_");
+        image.write(leftover, b"[crio.runtime]\ndefault_");
         let output = image.run_ok(command);
         assert!(output.contains("left by a command that was interrupted: removed"), "{output}");
-        assert!(!image.exists(left));
+        assert!(!image.exists(leftover));
     }
 }

@@ -36,6 +36,8 @@ fn several_runtimes_are_removed_completely_after_an_edit() {
 #[test]
 fn notes_name_values_that_are_kept_without_a_manifest() {
     let kept = "kept, nrictl has no record of setting it";
+    // Every engine of this test has NRI in this version.
+    let version = "--engine-version 30.0";
     for (engine, file, text, at) in [
         (
             "containerd",
@@ -56,11 +58,11 @@ fn notes_name_values_that_are_kept_without_a_manifest() {
             image.write(file, text.as_bytes());
         }
         let before = image.snapshot();
-        image.run_ok(&format!("install {engine} --nri ours --engine-version 30.0"));
+        image.run_ok(&format!("install {engine} --nri ours {version}"));
         let installed = image.snapshot();
         assert!(!image.run_ok(&format!("uninstall {engine}")).contains(kept));
         assert_eq!(image.snapshot(), before);
-        image.run_ok(&format!("install {engine} --nri ours --engine-version 30.0"));
+        image.run_ok(&format!("install {engine} --nri ours {version}"));
         assert_eq!(image.snapshot(), installed);
         fs::remove_file(image.at(crate::image::MANIFEST)).unwrap();
         let output = image.run_ok(&format!("uninstall {engine}"));
@@ -83,7 +85,8 @@ fn record(image: &Image, engine: &str, id: &str, name: &str, pid: u32) {
     image.write(&format!("{RECORDS}/{id}.json"), record.as_bytes());
 }
 
-/// Writes `/proc/PID/stat` of a process whose program has a name with parentheses.
+/// Writes `/proc/PID/stat` of a process whose program has a name with parentheses. Between the pid
+/// of the parent process (1) and the start time are 17 fields.
 fn process(image: &Image, pid: u32, state: char, start_time: u32) {
     let stat = format!("{pid} (a) b) {state} 1{} {start_time} 0 0\n", " 5".repeat(17));
     image.write(&format!("/proc/{pid}/stat"), stat.as_bytes());
@@ -144,14 +147,14 @@ fn containers_are_found_in_any_state_directory_and_at_most_five_are_named() {
         fs::create_dir_all(image.at(to)).unwrap();
         fs::rename(image.at(from).join("containers"), image.at(to).join("containers")).unwrap();
     };
-    // The state directory of a user, then one that an option or the configuration names.
+    // The state directory of a user, then a directory that an option or the configuration names.
     move_to("/run/nri-container-runtime", "/run/user/1000/nri-container-runtime");
     check("");
     move_to("/run/user/1000/nri-container-runtime", "/srv/state");
     check(" --state-dir /srv/state");
-    let own = image.exists(crate::image::CONFIG).then(|| image.read(crate::image::CONFIG));
-    let own = format!("state_dir = \"/srv/state\"\n{}", own.unwrap_or_default());
-    image.write(crate::image::CONFIG, own.as_bytes());
+    let config = image.exists(crate::image::CONFIG).then(|| image.read(crate::image::CONFIG));
+    let config = format!("state_dir = \"/srv/state\"\n{}", config.unwrap_or_default());
+    image.write(crate::image::CONFIG, config.as_bytes());
     check("");
     // A record that cannot be parsed, or that is not a file, is ignored.
     image.write("/srv/state/containers/broken.json", b"{");

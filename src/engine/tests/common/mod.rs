@@ -19,7 +19,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples")
 }
 
-/// All cases, sorted by name.
+/// Returns all cases, sorted by name.
 pub(crate) fn cases() -> Vec<Case> {
     let entries = std::fs::read_dir(folder()).unwrap().map(|e| e.unwrap().path());
     let mut names: Vec<_> =
@@ -45,7 +45,7 @@ impl Case {
         self.value["id"].as_str().unwrap()
     }
 
-    /// Identity recognized from the OCI config and the runtime call.
+    /// Returns the identity recognized from the OCI config and the runtime call.
     pub(crate) fn identity(&self) -> Identity {
         let config = &self.value["config"];
         let sources = config["mounts"].as_array().into_iter().flatten();
@@ -65,7 +65,7 @@ impl Case {
         })
     }
 
-    /// Identity after its source was read, if the case has a source.
+    /// Returns the identity after the engine's stored data was read, if the case has such data.
     pub(crate) fn completed(&self) -> Option<Identity> {
         let has_source = ["docker", "podman", "containerd", "cri-o"]
             .iter()
@@ -73,7 +73,10 @@ impl Case {
         has_source.then(|| self.try_completed().unwrap_or_else(|e| panic!("{}: {e}", self.name)))
     }
 
-    /// Identity after its source was read.
+    /// Returns the identity after the engine's stored data was read.
+    ///
+    /// # Errors
+    /// The stored data cannot be used.
     pub(crate) fn try_completed(&self) -> Result<Identity, Unreadable> {
         let mut identity = self.identity();
         let bytes = |value: &Value| value.to_string().into_bytes();
@@ -118,7 +121,7 @@ impl Case {
     }
 }
 
-/// Container metadata from containerd's API, with extensions as JSON.
+/// Returns a container's metadata in the form of containerd's API. A case has extensions as JSON.
 fn metadata(value: &Value) -> containerd::Metadata {
     let extensions = value["extensions"].as_object().into_iter().flatten();
     containerd::Metadata {
@@ -130,7 +133,7 @@ fn metadata(value: &Value) -> containerd::Metadata {
 }
 
 /// Converts all fields of an identity to JSON.
-pub(crate) fn shown(identity: &Identity) -> Value {
+pub(crate) fn to_json(identity: &Identity) -> Value {
     let Identity { engine, role, pod, name, labels, annotations, image, source } = identity;
     json!({
         "engine": engine.name(),

@@ -34,7 +34,7 @@ pub struct PodmanEnvironment {
 pub(super) struct ContainersConf {
     /// `infra_image`; `None` if it is not set, or empty.
     pub(super) infra_image: Option<String>,
-    /// Paths of `catatonit`: `init_path`, and its paths in the directories of
+    /// Paths of `catatonit`: `init_path`, and `catatonit` in each directory of
     /// `helper_binaries_dir`.
     pub(super) programs: Vec<PathBuf>,
 }
@@ -144,10 +144,10 @@ mod tests {
         assert_eq!(read.infra_image.as_deref(), Some("only"));
         assert!(!has_home_programs(&read.programs));
         let none = write("none.conf", "[engine]\ninfra_image = \"\"\n");
-        let over = PodmanEnvironment { override_config: Some(none), ..named };
-        assert_eq!(ContainersConf::read(&over).infra_image, None);
-        let other = PodmanEnvironment { config_home: Some(dir.join("other")), ..home };
-        let read = ContainersConf::read(&other);
+        let overridden = PodmanEnvironment { override_config: Some(none), ..named };
+        assert_eq!(ContainersConf::read(&overridden).infra_image, None);
+        let other_home = PodmanEnvironment { config_home: Some(dir.join("other")), ..home };
+        let read = ContainersConf::read(&other_home);
         assert!(!has_home_programs(&read.programs), "files of ~/.config were read");
     }
 }

@@ -40,7 +40,7 @@ pub(super) enum Program {
 }
 
 /// Returns the program of this name; `None` if it cannot be determined. `host_root` is the root
-/// directory for sources of mounts, `root` that of the container.
+/// directory for sources of mounts, `root` the root directory of the container.
 pub(super) fn program(
     host_root: &OwnedFd,
     root: &OwnedFd,

@@ -30,9 +30,9 @@ pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
         if args.is_empty() { merged.pristine.args.clone() } else { args.to_vec() };
 }
 
-/// Returns the arguments without the marker, which is any number of leading empty strings: an empty
-/// first argument would be read as the marker again when the outcome is applied, and an empty name
-/// cannot be executed.
+/// Returns the arguments without the marker, which is any number of leading empty strings. If an
+/// empty argument came first in the outcome, it would be read as the marker again. Dropping it
+/// loses nothing, because an empty program name cannot be executed.
 fn without_marker(args: &[String]) -> &[String] {
     let marker_length = args.iter().take_while(|a| a.is_empty()).count();
     &args[marker_length..]

@@ -32,7 +32,7 @@ pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
             Marked::Remove(kind) => drop(removed.insert(kind)),
         }
     }
-    // The removal of a type claims the type, as setting it does, so no type is set and removed.
+    // Removing a type is a claim, as setting it is, so no type is both set and removed.
     container.namespaces.retain(|n| !removed.contains(&*n.type_));
     replace_or_push(&mut container.namespaces, &set, |n| &n.type_);
     adjust.namespaces.extend_from_slice(requested);

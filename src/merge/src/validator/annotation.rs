@@ -1,4 +1,5 @@
-//! Annotations of a pod that configure the validator: scopes, and values of two types.
+//! Annotations of a pod that configure the validator: lookup by scope, and parsing of booleans and
+//! of lists of plugin names.
 
 use nri_api::PluginName;
 use nri_api::proto::PodSandbox;
@@ -61,11 +62,12 @@ fn flow_list(flow: &str) -> Option<Vec<String>> {
 
 fn block_list(lines: &[&str]) -> Option<Vec<String>> {
     let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
-    let first = indent(lines.first()?);
+    let item_indent = indent(lines.first()?);
     lines
         .iter()
         .map(|line| {
-            let item = line.get(first..).filter(|_| indent(line) == first)?.strip_prefix('-')?;
+            let aligned = line.get(item_indent..).filter(|_| indent(line) == item_indent)?;
+            let item = aligned.strip_prefix('-')?;
             item.starts_with([' ', '\t']).then(|| parse_name(item.trim()))?
         })
         .collect()

@@ -1,6 +1,7 @@
 //! Configuration of the built-in validator.
 
-/// Annotation of a pod that names required plugins, as `KEY/container.NAME`, `KEY/pod` or `KEY`.
+/// Key of the annotation of a pod that names required plugins. The scope of the annotation is one
+/// container (`KEY/container.NAME`) or the pod (`KEY/pod` or `KEY`).
 pub const REQUIRED_PLUGINS_ANNOTATION: &str = "required-plugins.noderesource.dev";
 
 /// Rules of the operator. The default allows everything.
@@ -20,7 +21,7 @@ pub struct DefaultValidatorConfig {
     pub reject_sysctl_adjustment: bool,
     /// Plugins, as `name` or `NN-name`, that must be consulted for every container.
     pub required_plugins: Vec<String>,
-    /// Annotation of a pod (scoped as [`REQUIRED_PLUGINS_ANNOTATION`]) that, if true, allows
-    /// required plugins to be missing.
+    /// Key of an annotation of a pod that, if true, allows required plugins to be missing. It has
+    /// the same scopes as [`REQUIRED_PLUGINS_ANNOTATION`].
     pub tolerate_missing_plugins_annotation: Option<String>,
 }

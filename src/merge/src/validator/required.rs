@@ -6,7 +6,7 @@ use crate::validator::rejection::Rejection;
 use nri_api::proto::{PodSandbox, ValidateContainerAdjustmentRequest};
 
 /// Whether the annotation `key` of the pod allows required plugins to be missing for a container
-/// with this name. A value that is no boolean counts as false; `plugins` rejects it.
+/// with this name. A value that is not a boolean counts as false here; `plugins` rejects it.
 pub fn tolerates_missing_plugins(key: &str, pod: &PodSandbox, container: &str) -> bool {
     let value = annotation::effective(pod, key, container).filter(|_| !key.is_empty());
     value.and_then(annotation::parse_boolean) == Some(true)

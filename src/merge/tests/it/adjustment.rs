@@ -26,16 +26,16 @@ fn an_empty_reply_changes_nothing() {
 fn later_plugins_receive_the_container_with_earlier_adjustments() {
     let seen = |reply: &str| create(&[(A, reply)]).unwrap().container;
     let check = |reply: &str, expected: &str| {
-        // The expected keys replace those of the container.
+        // `expected` has only the fields that change; the others are as in `CONTAINER`.
         let mut container: Container = message(CONTAINER);
         let expected: Container = message(expected);
         let nothing = Container::new();
-        macro_rules! take {
+        macro_rules! replace {
             ($($field:ident),*) => {$(
                 if expected.$field != nothing.$field { container.$field = expected.$field; }
             )*};
         }
-        take!(annotations, mounts, env, rlimits, hooks);
+        replace!(annotations, mounts, env, rlimits, hooks);
         assert_eq!(seen(reply), container, "{reply}");
     };
     check(
@@ -160,9 +160,10 @@ fn a_refused_reply_changes_nothing() {
     let mut merge = CreateMerge::new(Default::default(), message(CONTAINER));
     merge.reply(&plugin(A), adjusting(r#"{"CDIDevices": [{"name": "d"}]}"#)).unwrap();
     let before = merge.clone();
-    let last_group =
+    // CDI devices are claimed last, so the other claims of this reply succeed before the conflict.
+    let conflicting_cdi =
         r#"{"annotations": {"n": ""}, "args": ["", "x"], "CDIDevices": [{"name": "d"}]}"#;
-    merge.reply(&plugin(B), adjusting(last_group)).unwrap_err();
+    merge.reply(&plugin(B), adjusting(conflicting_cdi)).unwrap_err();
     assert_eq!(merge, before);
     let mut updating = adjusting(r#"{"annotations": {"n": ""}}"#);
     updating.update = vec![

@@ -5,7 +5,7 @@ use nri_api::proto::{Container, CreateContainerResponse, OwningPlugins};
 use nri_merge::{CreateMerge, CreateOutcome, MergeError};
 use protobuf::MessageFull;
 
-/// Container of the cases.
+/// Container that the engine requests in the test cases.
 pub(crate) const CONTAINER: &str = r#"{
     "id": "me", "name": "main", "args": ["sh"], "env": ["PATH=/bin", "BARE", "X=0"],
     "annotations": {"a": "0", "b": "0"},
@@ -46,7 +46,8 @@ pub(crate) fn create(replies: &[(&str, &str)]) -> Result<CreateOutcome, MergeErr
     Ok(merge.finish())
 }
 
-/// Checks the merged adjustment, and the owners of the container.
+/// Checks the merged adjustment, and the owners of the container's fields. `owners` has the form of
+/// the protocol, with the numbers of enum `Field`; it is empty if no field has an owner.
 #[track_caller]
 pub(crate) fn check(replies: &[(&str, &str)], adjust: &str, owners: &str) {
     let outcome = create(replies).unwrap();
@@ -58,7 +59,7 @@ pub(crate) fn check(replies: &[(&str, &str)], adjust: &str, owners: &str) {
     assert_eq!(outcome.owners, expected, "{replies:?}");
 }
 
-/// Checks that the last reply is refused with this text.
+/// Checks that a reply is refused with this error, so that the merge fails.
 #[track_caller]
 pub(crate) fn refuse(replies: &[(&str, &str)], error: &str) {
     assert_eq!(create(replies).unwrap_err().to_string(), error, "{replies:?}");

@@ -185,7 +185,7 @@ fn args_with_a_leading_empty_string_replace_those_of_an_earlier_plugin() {
     check(&[(A, a), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     check(&[(A, b), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     refuse(&[(A, a), (B, a)], "plugins \"10-b\" and \"00-a\" both tried to set Args");
-    // Without further arguments the empty string restores those that the engine requested.
+    // Without further arguments the empty string restores the arguments of the engine.
     check(&[(A, a), (B, restore)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
     assert_eq!(create(&[(A, a), (B, restore)]).unwrap().container.args, ["sh"]);
     // Several empty strings are one marker, so no argument of the outcome looks like a marker.

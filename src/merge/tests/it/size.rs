@@ -79,7 +79,7 @@ fn build(
             let key = |key: &String| ReflectValueBox::String(key.clone());
             keys.iter().for_each(|k| entries.insert(key(k), entry(&kind, "")));
         }
-        _ => panic!("{} leads to no list", field.name()),
+        _ => panic!("{} is neither a message nor a list", field.name()),
     }
     built
 }
@@ -159,6 +159,7 @@ fn check(list: &[FieldDescriptor]) {
     let key = |i: usize| format!("example.org/key{i:07}");
     let marked = |i: usize| format!("-{}", key(i));
     let sample: Vec<String> = (0..100).map(marked).collect();
+    // As many entries as fit into a message, rounded down to an even number.
     let entry_count =
         (MAX_MESSAGE * 100 / usize::try_from(reply(list, &sample).compute_size()).unwrap()) & !1;
     let all: Vec<String> = (0..entry_count).map(key).collect();
@@ -179,6 +180,7 @@ fn check(list: &[FieldDescriptor]) {
         ..Default::default()
     };
     assert_eq!(count(&merged, list), if path == IGNORED { 0 } else { entry_count }, "{path}");
+    // Fewer entries would not show quadratic work.
     assert!(entry_count > 100_000, "{path}: {entry_count}");
 }
 
@@ -193,7 +195,7 @@ macro_rules! tests {
     ($($test:ident: $prefix:literal),* $(,)?) => {
         const TESTS: &[&str] = &[$($prefix),*];
         $(#[test] fn $test() {
-            let has_prefix = |list: &List| test_of(&name(list)) == Some($prefix);
+            let has_prefix = |list: &List| tested_prefix(&name(list)) == Some($prefix);
             let found: Vec<_> = all().into_iter().filter(has_prefix).collect();
             assert!(!found.is_empty(), "no list begins with {}", $prefix);
             found.iter().for_each(|list| check(list));
@@ -224,7 +226,7 @@ tests! {
 }
 
 /// Returns the longest prefix of a path that has a test.
-fn test_of(path: &str) -> Option<&'static str> {
+fn tested_prefix(path: &str) -> Option<&'static str> {
     TESTS
         .iter()
         .copied()
@@ -234,13 +236,17 @@ fn test_of(path: &str) -> Option<&'static str> {
 
 #[test]
 fn all_other_lists_are_merged() {
-    all().iter().filter(|list| test_of(&name(list)).is_none()).for_each(|list| check(list));
+    let is_other = |list: &&List| tested_prefix(&name(list)).is_none();
+    all().iter().filter(is_other).for_each(|list| check(list));
 }
 
-/// An update whose container id takes half of a message: the id must not be stored for each key.
+/// Merges an update whose container id takes half of a message. If each claim had a copy of the id,
+/// the ledger would need 256 GiB.
 #[test]
 fn the_id_of_a_container_is_not_stored_for_each_key() {
     let id = "x".repeat(MAX_MESSAGE / 2);
+    // In the other half of the message, each entry takes about 16 bytes: 10 for the key, the rest
+    // for lengths and tags.
     let entry_count = MAX_MESSAGE / 2 / 16;
     let mut update = ContainerUpdate { container_id: id.clone(), ..Default::default() };
     let files = (0..entry_count).map(|i| (format!("key{i:07}"), String::new())).collect();
@@ -268,6 +274,7 @@ fn a_message_full_of_updates_of_one_container_is_merged() {
             .push(limit);
         update
     };
+    // An encoded update takes 20 bytes.
     let reply = UpdateContainerResponse {
         update: (0..MAX_MESSAGE / 20).map(update).collect(),
         ..Default::default()
@@ -285,10 +292,12 @@ fn a_message_full_of_updates_of_one_container_is_merged() {
 #[test]
 fn a_message_full_of_unknown_fields_is_merged() {
     let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
+    // Many values of one field, and one value each of many fields.
     let fields = update.mut_unknown_fields();
     (0..MAX_MESSAGE / 4).for_each(|_| fields.add_varint(1000, 1));
     (0..MAX_MESSAGE / 8).for_each(|i| fields.add_varint(2000 + u32::try_from(i).unwrap(), 1));
     let mut merge = UpdatesMerge::new();
     merge.reply(&plugin("00-a"), vec![update; 2]).unwrap();
-    assert_eq!(merge.finish().ignored.len(), 16);
+    let ignored = merge.finish().ignored.len();
+    assert_eq!(ignored, 16, "the merge records at most 16 paths per plugin");
 }

@@ -1,5 +1,6 @@
 //! Tests of merged updates: per container and field, on top of the resources that the engine
-//! requested, and with `ignore_failure`.
+//! requested, and with `ignore_failure`. Owners have the form of the protocol, with the numbers of
+//! enum `Field`.
 
 use crate::cases::{CONTAINER, message, plugin};
 use nri_api::proto::{ContainerUpdate, LinuxResources, UpdateContainerResponse};

@@ -22,7 +22,7 @@ fn validate_with(
 
 #[test]
 fn restricted_fields_are_rejected_by_their_rules() {
-    let mut all = DefaultValidatorConfig {
+    let mut rules = DefaultValidatorConfig {
         reject_oci_hook_adjustment: true,
         reject_namespace_adjustment: true,
         reject_sysctl_adjustment: true,
@@ -37,15 +37,15 @@ fn restricted_fields_are_rejected_by_their_rules() {
                 Ok(())
             );
         };
-    check(&all, "{}", r#"{"annotations": {"a": ""}, "linux": {"seccompPolicy": {}}}"#, None);
+    check(&rules, "{}", r#"{"annotations": {"a": ""}, "linux": {"seccompPolicy": {}}}"#, None);
     check(
-        &all,
+        &rules,
         "{}",
         r#"{"hooks": {"poststop": [{}]}}"#,
         Some("plugins \"00-a\" attempted restricted OCI hook injection"),
     );
     check(
-        &all,
+        &rules,
         "{}",
         r#"{"linux": {"namespaces": [{"type": "-pid"}, {"type": "ipc"}]}}"#,
         Some(
@@ -54,7 +54,7 @@ fn restricted_fields_are_rejected_by_their_rules() {
         ),
     );
     check(
-        &all,
+        &rules,
         "{}",
         r#"{"linux": {"sysctl": {"a": "1"}}}"#,
         Some("attempted restricted sysctl adjustment by plugin \"00-a\" (sysctl \"a\")"),
@@ -63,16 +63,17 @@ fn restricted_fields_are_rejected_by_their_rules() {
     let profile = |kind| format!(r#"{{"linux": {{"seccompProfile": {{"profileType": {kind}}}}}}}"#);
     let error =
         |kind| format!("plugin \"00-a\" attempted restricted {kind} seccomp policy adjustment");
-    all.reject_unconfined_seccomp_adjustment = true;
-    check(&all, "{}", policy, Some(&error("unconfined")));
-    check(&all, &profile("\"UNCONFINED\""), policy, Some(&error("unconfined")));
-    check(&all, &profile("\"RUNTIME_DEFAULT\""), policy, None);
-    check(&all, &profile("\"LOCALHOST\""), policy, None);
-    all.reject_runtime_default_seccomp_adjustment = true;
-    check(&all, &profile("\"RUNTIME_DEFAULT\""), policy, Some(&error("runtime default")));
-    all.reject_custom_seccomp_adjustment = true;
-    check(&all, &profile("\"LOCALHOST\""), policy, Some(&error("custom")));
-    check(&all, &profile("77"), policy, Some(&error("custom")));
+    rules.reject_unconfined_seccomp_adjustment = true;
+    check(&rules, "{}", policy, Some(&error("unconfined")));
+    check(&rules, &profile("\"UNCONFINED\""), policy, Some(&error("unconfined")));
+    check(&rules, &profile("\"RUNTIME_DEFAULT\""), policy, None);
+    check(&rules, &profile("\"LOCALHOST\""), policy, None);
+    rules.reject_runtime_default_seccomp_adjustment = true;
+    check(&rules, &profile("\"RUNTIME_DEFAULT\""), policy, Some(&error("runtime default")));
+    rules.reject_custom_seccomp_adjustment = true;
+    check(&rules, &profile("\"LOCALHOST\""), policy, Some(&error("custom")));
+    // A profile type that this version does not know counts as a custom profile.
+    check(&rules, &profile("77"), policy, Some(&error("custom")));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Flags of the low-level runtimes as one table: which verbs take each, its short form, and whether
-//! it takes a value.
+//! One table of the flags of the low-level runtimes: the verbs of each flag, its short form, and
+//! whether it takes a value.
 //!
 //! The table has only the facts that are needed to distinguish values from other arguments. It has
 //! the flags of runc, crun and youki together: the real runtime itself refuses flags that it lacks.
@@ -47,7 +47,7 @@ const fn flag(name: &'static str, short: u8, takes_value: bool, verbs: Verbs) ->
     Flag { name, short, takes_value, verbs }
 }
 
-/// `console` and `no-subreaper` of `exec` are those of old runc releases.
+/// All flags, our own first. Old releases of runc have `console` and `no-subreaper` for `exec`.
 const FLAGS: &[Flag] = &[
     flag("nri-config", NO_SHORT, VALUE, GLOBAL),
     flag("nri-runtime", NO_SHORT, VALUE, GLOBAL),
@@ -150,11 +150,11 @@ pub fn by_long(verbs: Verbs, typed: &[u8], two_dashes: bool) -> Option<&'static 
         return Some(flag);
     }
     // Our own flags have no abbreviations: a prefix may be a flag of the runtime.
-    let mut fitting = flags_of(verbs).filter(|flag| {
+    let mut matching = flags_of(verbs).filter(|flag| {
         flag.name.as_bytes().starts_with(typed) && !flag.name.starts_with(OWN_PREFIX)
     });
-    let first = fitting.next()?;
-    fitting.all(|flag| flag.name == first.name).then_some(first)
+    let first = matching.next()?;
+    matching.all(|flag| flag.name == first.name).then_some(first)
 }
 
 #[cfg(test)]

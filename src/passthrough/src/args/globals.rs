@@ -7,7 +7,7 @@ use super::{
 };
 use core::ops::Range;
 
-/// What the arguments up to the verb say.
+/// Values of the flags before the verb, and the position of the verb.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Globals<'a> {
     /// `--nri-runtime`
@@ -16,7 +16,7 @@ pub struct Globals<'a> {
     pub nri_config: Option<&'a [u8]>,
     /// `--nri-version`
     pub nri_version: bool,
-    /// Name of a flag of ours that lacks its value.
+    /// Name of an own flag without the value that it needs.
     pub without_value: Option<&'static str>,
     /// `--log`
     pub log: Option<&'a [u8]>,
@@ -26,16 +26,16 @@ pub struct Globals<'a> {
     pub root: Option<&'a [u8]>,
     /// Whether a flag requests help or the version, so that the verb, if any, is not run.
     pub is_help: bool,
-    /// Whether any flag is ours.
+    /// Whether any of these flags is our own.
     pub has_own: bool,
     /// Index of the verb: the first argument that is neither a flag nor the value of a flag.
     pub verb: Option<usize>,
 }
 
-/// Reads `arguments` (argv without `argv[0]`) up to the verb. Calls `pass_on` for the ranges of
-/// those that are not ours.
+/// Reads `arguments` (argv without `argv[0]`) up to the verb. Calls `pass_on` with each range of
+/// arguments that the real runtime must receive, which excludes our own flags and their values.
 ///
-/// Never fails. Arguments that it does not understand are passed on.
+/// Reading never fails, since unknown arguments are passed on.
 pub fn scan<'a>(arguments: &'a [&'a [u8]], mut pass_on: impl FnMut(Range<usize>)) -> Globals<'a> {
     let mut globals = Globals::default();
     let mut options = Options::new(arguments, GLOBAL);
@@ -70,7 +70,7 @@ pub fn scan<'a>(arguments: &'a [&'a [u8]], mut pass_on: impl FnMut(Range<usize>)
 }
 
 impl<'a> Globals<'a> {
-    /// Records a global flag. Returns whether it is ours.
+    /// Records a global flag. Returns whether the flag is our own.
     fn take(&mut self, name: &'static str, value: Option<&'a [u8]>) -> bool {
         if matches!(name, "nri-runtime" | "nri-config") && value.is_none_or(<[u8]>::is_empty) {
             self.without_value = Some(name);

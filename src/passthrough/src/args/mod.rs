@@ -1,5 +1,5 @@
-//! The command line of low-level runtimes: their flags, the arguments up to the verb, and those of
-//! `exec`.
+//! The command line of low-level runtimes: flags, the arguments up to the verb, and the arguments
+//! of `exec`.
 //!
 //! Nothing here performs I/O. Start from [`globals::scan`].
 

@@ -42,7 +42,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads these arguments.
+    /// Starts to read `arguments` by the flags of `verbs`.
     pub fn new(arguments: &'a [&'a [u8]], verbs: Verbs) -> Self {
         Self { arguments, verbs, next: 0, cluster: None, ended: false }
     }

@@ -1,7 +1,7 @@
 //! Verbs of the low-level runtimes by name.
 
-/// Every verb of runc, crun and youki, to distinguish a verb from the value of an unknown flag, and
-/// whether plugins see an event for it.
+/// Every verb of runc, crun and youki, and whether plugins receive an event for the verb. The names
+/// distinguish a verb from the value of an unknown flag.
 const KNOWN: [(&str, bool); 20] = [
     ("checkpoint", false),
     ("create", true),
@@ -30,7 +30,7 @@ pub fn is_known(word: &[u8]) -> bool {
     KNOWN.iter().any(|(name, _)| name.as_bytes() == word)
 }
 
-/// Whether the verb of this name carries an event.
+/// Whether plugins receive an event for the verb of this name.
 pub fn carries_event(word: &[u8]) -> bool {
     KNOWN.iter().any(|(name, carries)| *carries && name.as_bytes() == word)
 }

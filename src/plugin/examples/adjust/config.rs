@@ -39,6 +39,7 @@ pub(crate) struct Create {
     pub(crate) resources: Option<Resources>,
 }
 
+/// Values to set by their keys, and keys to remove.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Keyed {
@@ -149,7 +150,7 @@ pub(crate) fn parse(text: &str) -> Result<AdjustConfig, ParseError> {
 mod tests {
     use super::*;
 
-    /// The example in the documentation of the program.
+    /// Returns the example in the documentation of the program.
     fn documented() -> String {
         let source = include_str!("main.rs");
         let toml = source

@@ -54,20 +54,20 @@ impl Adjust {
         Ok(())
     }
 
-    fn pod(&self, event: &str, pod: &PodSandbox) -> Reply<()> {
+    fn log_pod(&self, event: &str, pod: &PodSandbox) -> Reply<()> {
         self.log(event, Some(pod), None, None)
     }
 
-    fn container(&self, event: &str, pod: &PodSandbox, container: &Container) -> Reply<()> {
+    fn log_container(&self, event: &str, pod: &PodSandbox, container: &Container) -> Reply<()> {
         self.log(event, Some(pod), Some(container), container.linux.resources.as_ref())
     }
 }
 
 #[async_trait]
 impl Plugin for Adjust {
-    /// Subscribes to all events, but to validation only with a log: there is nothing else to do in
-    /// a validation, and a validator that hangs refuses containers. An empty set means all events
-    /// but validation.
+    /// Subscribes to all events, but to validation only with a log: the plugin has nothing else to
+    /// do in a validation, and containers are refused if a validator hangs. An empty set means all
+    /// events but validation.
     fn events(&self) -> EventMask {
         if self.log.is_some() || self.config().log.is_some() {
             EventMask::ALL
@@ -91,7 +91,7 @@ impl Plugin for Adjust {
     ) -> Reply<Vec<ContainerUpdate>> {
         self.log("Synchronize", None, None, None)?;
         for pod in &pods {
-            self.pod("Synchronize", pod)?;
+            self.log_pod("Synchronize", pod)?;
         }
         for container in &containers {
             let pod = pods.iter().find(|p| p.id == container.pod_sandbox_id);
@@ -105,7 +105,7 @@ impl Plugin for Adjust {
     }
 
     async fn run_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
-        self.pod("RunPodSandbox", &pod)
+        self.log_pod("RunPodSandbox", &pod)
     }
 
     async fn update_pod_sandbox(
@@ -119,15 +119,15 @@ impl Plugin for Adjust {
     }
 
     async fn post_update_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
-        self.pod("PostUpdatePodSandbox", &pod)
+        self.log_pod("PostUpdatePodSandbox", &pod)
     }
 
     async fn stop_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
-        self.pod("StopPodSandbox", &pod)
+        self.log_pod("StopPodSandbox", &pod)
     }
 
     async fn remove_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
-        self.pod("RemovePodSandbox", &pod)
+        self.log_pod("RemovePodSandbox", &pod)
     }
 
     async fn create_container(
@@ -136,7 +136,7 @@ impl Plugin for Adjust {
         pod: PodSandbox,
         container: Container,
     ) -> Reply<Creation> {
-        self.container("CreateContainer", &pod, &container)?;
+        self.log_container("CreateContainer", &pod, &container)?;
         let config = self.config();
         if !config.filter.matches(&pod, &container) {
             return Ok(Creation::default());
@@ -150,7 +150,7 @@ impl Plugin for Adjust {
         pod: PodSandbox,
         container: Container,
     ) -> Reply<()> {
-        self.container("PostCreateContainer", &pod, &container)
+        self.log_container("PostCreateContainer", &pod, &container)
     }
 
     async fn start_container(
@@ -159,7 +159,7 @@ impl Plugin for Adjust {
         pod: PodSandbox,
         container: Container,
     ) -> Reply<()> {
-        self.container("StartContainer", &pod, &container)
+        self.log_container("StartContainer", &pod, &container)
     }
 
     async fn post_start_container(
@@ -168,7 +168,7 @@ impl Plugin for Adjust {
         pod: PodSandbox,
         container: Container,
     ) -> Reply<()> {
-        self.container("PostStartContainer", &pod, &container)
+        self.log_container("PostStartContainer", &pod, &container)
     }
 
     async fn update_container(
@@ -196,7 +196,7 @@ impl Plugin for Adjust {
         pod: PodSandbox,
         container: Container,
     ) -> Reply<()> {
-        self.container("PostUpdateContainer", &pod, &container)
+        self.log_container("PostUpdateContainer", &pod, &container)
     }
 
     async fn stop_container(
@@ -205,7 +205,7 @@ impl Plugin for Adjust {
         pod: PodSandbox,
         container: Container,
     ) -> Reply<Vec<ContainerUpdate>> {
-        self.container("StopContainer", &pod, &container)?;
+        self.log_container("StopContainer", &pod, &container)?;
         Ok(Vec::new())
     }
 
@@ -215,7 +215,7 @@ impl Plugin for Adjust {
         pod: PodSandbox,
         container: Container,
     ) -> Reply<()> {
-        self.container("RemoveContainer", &pod, &container)
+        self.log_container("RemoveContainer", &pod, &container)
     }
 
     async fn validate_container_adjustment(

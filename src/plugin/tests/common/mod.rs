@@ -1,5 +1,5 @@
 //! A minimal NRI runtime for tests of plugins.
-#![allow(dead_code, unreachable_pub)] // each test file uses a part
+#![allow(dead_code, unreachable_pub)] // each test uses a part of these
 #![allow(clippy::unwrap_used)]
 
 use async_trait::async_trait;

@@ -1,5 +1,5 @@
-//! Access to the bundle of a creation with time limits: its file system may hang, while `nrid`
-//! serves other containers. A runtime would wait without a limit.
+//! Access to the bundle of a container that is being created, within time limits. The bundle's file
+//! system may hang, and `nrid` must still serve other containers.
 
 use crate::{
     bundle::config_json::{Bundle, BundleError, Found, Link},
@@ -18,9 +18,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Returns the bundle as [`Bundle::new`] does.
 ///
 /// # Errors
-/// Those of [`Bundle::new`], or the time limit is reached.
+/// The errors of [`Bundle::new`], and [`BundleError::Hangs`] if the time limit is reached.
 pub async fn open(dir: OwnedFd, path: &Path, config: Option<&Path>) -> Result<Bundle, BundleError> {
-    // The file may be in a directory below, on any file system.
+    // A `config` in a subdirectory may be on another file system than `dir`.
     if config.is_none_or(|config| config.file_name() == Some(config.as_os_str()))
         && near_files::is_near(&dir)
     {
@@ -36,7 +36,7 @@ pub async fn open(dir: OwnedFd, path: &Path, config: Option<&Path>) -> Result<Bu
 /// Waits for the lock of a bundle.
 ///
 /// # Errors
-/// A change of the bundle that is past its time limit keeps the lock.
+/// An earlier change of the bundle holds the lock and has passed its time limit.
 pub async fn lock(locks: &Locks, bundle: &Bundle) -> Result<LockGuard, BundleError> {
     let lock = locks.bundle(bundle.identity());
     tokio::pin!(lock);
@@ -54,7 +54,7 @@ pub async fn lock(locks: &Locks, bundle: &Bundle) -> Result<LockGuard, BundleErr
 /// Reads `config.json` as [`Bundle::read`] does.
 ///
 /// # Errors
-/// Those of [`Bundle::read`], or the time limit is reached.
+/// The errors of [`Bundle::read`], and [`BundleError::Hangs`] if the time limit is reached.
 pub async fn read(bundle: Bundle) -> Result<(Bundle, Found), BundleError> {
     if bundle.is_near() && matches!(bundle.link(), Ok(None)) {
         return bundle.read().map(|found| (bundle, found));
@@ -73,7 +73,7 @@ pub async fn read(bundle: Bundle) -> Result<(Bundle, Found), BundleError> {
     file_access::run(file_system, TIMEOUT, read).await.unwrap_or(Err(BundleError::Hangs(file)))
 }
 
-/// What replaces a `config.json`.
+/// The file or link that replaces a `config.json`.
 #[derive(Debug)]
 pub enum Replacement {
     /// A file with this text.
@@ -92,11 +92,11 @@ impl Replacement {
 }
 
 /// Replaces `config.json` as [`Bundle::replace`] and [`Bundle::restore_link`] do. Keeps `creation`,
-/// with the bundle and its lock, until the file system replies.
+/// which holds the bundle and the bundle's lock, until the file system replies.
 ///
 /// # Errors
-/// Those of [`Bundle::replace`], or the time limit is reached; a replacement that ends later is
-/// undone.
+/// The errors of [`Bundle::replace`], also if the time limit is reached. A replacement that ends
+/// after the time limit is undone.
 pub async fn replace<T: Send + Sync + 'static>(
     creation: Arc<T>,
     parts: fn(&T) -> (&Bundle, &Found),
@@ -118,7 +118,7 @@ pub async fn replace<T: Send + Sync + 'static>(
             let error = io::Error::new(io::ErrorKind::TimedOut, error);
             Err(BundleError::Replace(bundle.file(), error))
         }
-        // The new file is there, and only the removal of the old one hangs.
+        // The new file is in place; only the removal of the old file hangs.
         Err(FileSystemHangs) => Ok(()),
     }
 }

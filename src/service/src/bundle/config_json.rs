@@ -46,17 +46,19 @@ pub struct Bundle {
 pub struct Effect(OnceLock<bool>);
 
 impl Effect {
-    /// Lets the replacement take effect. Returns whether it may.
+    /// Decides that the replacement takes effect, unless it was given up before. Returns whether it
+    /// takes effect.
     pub fn take(&self) -> bool {
         *self.0.get_or_init(|| true)
     }
 
-    /// Lets the replacement have no effect. Returns whether it has none.
+    /// Decides that the replacement has no effect, unless it took effect before. Returns whether it
+    /// is given up.
     pub fn give_up(&self) -> bool {
         !*self.0.get_or_init(|| false)
     }
 
-    /// Whether the replacement has no effect.
+    /// Whether the replacement was given up.
     pub fn is_given_up(&self) -> bool {
         self.0.get() == Some(&false)
     }
@@ -174,7 +176,8 @@ impl Bundle {
         FileSystem::of(&self.dir)
     }
 
-    /// Whether the directory can be accessed in place.
+    /// Whether the directory is on the file system of the state directory, and therefore needs no
+    /// thread that may hang.
     pub fn is_near(&self) -> bool {
         near_files::is_near(&self.dir)
     }
@@ -409,7 +412,7 @@ impl Bundle {
         }
     }
 
-    /// Removes the temporary file, which may also be that of an `nrid` that was killed.
+    /// Removes the temporary file, which an `nrid` that was killed may have left.
     pub fn remove_temporary(&self) {
         let removed = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::empty());
         // Another process with access to the directory may have put a directory there.

@@ -48,6 +48,7 @@ pub fn inject(config: &mut OciConfig, call: &HookCall) -> Result<(), InjectError
         "--record".to_owned(),
         call.record.clone(),
     ];
+    // Hooks in the bundles of running containers have this flag, so its name cannot change.
     arguments.extend(["--patience".to_owned(), call.timeout.as_secs().to_string()]);
     let mut hooks = match config.value().get("hooks") {
         Some(hooks) if !hooks.is_null() => hooks.clone(),
@@ -105,6 +106,7 @@ mod tests {
         .unwrap();
         inject(&mut config, &call()).unwrap();
         let hooks = &config.value()["hooks"];
+        // Argument 7 is the last one: the stage.
         assert_eq!(hooks["createRuntime"][0], engine_hook);
         assert_eq!(hooks["createRuntime"][1]["args"][7], "createRuntime");
         assert_eq!(hooks["poststart"][1], engine_hook);

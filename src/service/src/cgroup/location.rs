@@ -20,8 +20,8 @@ pub fn membership(pid: i32) -> Option<String> {
 }
 
 /// Returns the directories of a container whose first process had this `membership` when it was
-/// created. `path` is the container's; `systemd`: its runtime uses the systemd cgroup driver;
-/// `subgroup`: the value of its [`SUBGROUP_ANNOTATION`].
+/// created. `path`: the container's `cgroupsPath`; `systemd`: whether its runtime uses the systemd
+/// cgroup driver; `subgroup`: the value of its [`SUBGROUP_ANNOTATION`].
 pub fn locate(membership: &str, path: &str, systemd: bool, subgroup: Option<&str>) -> CgroupDirs {
     let expected = expected(membership, path, systemd, subgroup);
     CgroupDirs::of_process(&hierarchies::mounted(), membership, expected.as_deref())

@@ -266,7 +266,8 @@ mod tests {
             .collect();
         let watch = |file: &PathBuf| Watch::start(&monitor, Counter::V2(file.clone())).unwrap();
         let watches: Vec<_> = files.iter().map(watch).collect();
-        // The end of the watch of a second container in a control group does not end the first.
+        // Two containers share group 7: the end of one watch does not end the other one. Group 7
+        // counts a kill, group 8 does not change, and group 9 is removed without a kill.
         drop(watch(&files[7]));
         fs::write(&files[7], "max 1\noom_kill 1\n").unwrap();
         fs::remove_dir_all(files[9].parent().unwrap()).unwrap();

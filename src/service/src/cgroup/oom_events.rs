@@ -2,7 +2,7 @@
 //! from [`OomMonitor`].
 //!
 //! In cgroup v2, one inotify instance serves all containers: by default, a user may have 128
-//! instances, and `nrid` shares those of root with many other programs. In cgroup v1, each
+//! instances, and `nrid` shares the instances of root with many programs. In cgroup v1, each
 //! container needs an eventfd of its own.
 
 use crate::host::{
@@ -238,7 +238,7 @@ async fn follow(instance: Arc<MemoryEvents>) {
         let Ok(mut ready) = instance.inotify.readable().await else { return };
         instance.dispatch();
         ready.clear_ready();
-        // Again, for events that arrived before the flag was cleared.
+        // Read again, for events that arrived before the flag was cleared.
         instance.dispatch();
         sleep(EVENT_PAUSE).await;
     }

@@ -1,9 +1,9 @@
-//! Authorization of peers of the control socket, whose requests name programs that `nrid` runs with
-//! its own rights: a peer must have the user of `nrid`, its pid namespace, and on the host's root
-//! the capability without which no container is created.
+//! Authorization of peers of the control socket. Requests name programs that `nrid` runs with its
+//! own rights, so a peer must have the user and the pid namespace of `nrid`. If `nrid` is root of
+//! the host, the peer must also have CAP_SYS_ADMIN, without which it could not create a container.
 //!
 //! Directory and mode of the socket exclude other users, unless a systemd unit has set another path
-//! and mode. They do not exclude a container that has the directory mounted and runs as root, nor a
+//! and mode. But neither excludes a container that has the directory mounted and runs as root, or a
 //! launched plugin that runs as root without capabilities. Such a plugin cannot regain the
 //! capability, and so neither can the processes that it starts, whatever group, session or cgroup
 //! they move to. Hence capabilities are checked, and not descent.
@@ -35,7 +35,7 @@ pub enum CallerRefusal {
     #[error("the peer is unknown: {0}")]
     Unknown(#[from] nix::Error),
     /// The peer has another user.
-    #[error("the peer is user {0}")]
+    #[error("the peer runs as user {0}, which is not the user of nrid")]
     User(u32),
     /// The peer is in another pid namespace, such as that of a pod.
     #[error(
@@ -48,8 +48,8 @@ pub enum CallerRefusal {
     UnknownRights(#[source] io::Error),
     /// The peer could not create a container by itself.
     #[error(
-        "the peer does not have CAP_SYS_ADMIN on the host; launched plugins with fewer capabilities \
-         than nrid may not send requests"
+        "the peer does not have CAP_SYS_ADMIN on the host; launched plugins with fewer \
+         capabilities than nrid may not send requests"
     )]
     NotPrivileged,
     /// The pid namespace of `nrid` does not contain the peer: an engine in a container started
@@ -81,12 +81,12 @@ pub fn authorize(stream: &impl AsFd) -> Result<(), CallerRefusal> {
     if !Owners::of_this_process().contains(peer.uid()) {
         return Err(CallerRefusal::User(peer.uid()));
     }
-    // The kernel translates the id; it has none for a process that this namespace does not contain.
+    // The kernel reports 0 for a process that is not in the pid namespace of `nrid`.
     if peer.pid() == 0 {
         return Err(CallerRefusal::OutsidePidNamespace);
     }
-    // While the pidfd's process lives, its id is of no other process. Kernels before Linux 6.5 have
-    // no such pidfd: there the id may have been reused since the connection was made.
+    // While the process of the pidfd lives, its pid is not reused. Kernels before Linux 6.5 do not
+    // return this pidfd: there the pid may have been reused since the connection was made.
     let process = match getsockopt(stream, PeerPidfd) {
         Ok(process) => Some(process),
         Err(nix::Error::ENOPROTOOPT | nix::Error::EMFILE | nix::Error::ENFILE) => None,
@@ -104,8 +104,8 @@ pub fn authorize(stream: &impl AsFd) -> Result<(), CallerRefusal> {
     }
 }
 
-/// Whether `nrid` is root of the host. Elsewhere its peers may be in other user namespaces, as with
-/// rootless Podman, and its user is no boundary to any process of the user.
+/// Whether `nrid` is root of the host. Otherwise, as with rootless Podman, peers may be in other
+/// user namespaces, and capabilities cannot separate processes of the same user.
 static IS_ROOT_OF_HOST: LazyLock<bool> = LazyLock::new(|| {
     let owner = NridOwner::of_this_process(&Environment::of_this_process());
     owner == NridOwner::Host && has_sys_admin(None).unwrap_or(false)
@@ -129,9 +129,9 @@ fn known(
     }
 }
 
-/// Whether a process has CAP_SYS_ADMIN in the user namespace of `nrid`. In a user namespace that it
-/// has made, a process has all capabilities. Needs no descriptor, as
-/// [`is_in_own_pid_namespace`].
+/// Whether a process has CAP_SYS_ADMIN in the user namespace of `nrid`. The namespace is compared
+/// too, because a process has all capabilities in a user namespace that it has created. Opens no
+/// descriptor for the namespace, for the reason given at [`is_in_own_pid_namespace`].
 fn is_privileged(pid: i32) -> Result<bool, CallerRefusal> {
     let namespace = |process: &str| {
         fs::metadata(format!("/proc/{process}/ns/user")).map(|meta| (meta.dev(), meta.ino()))
@@ -153,8 +153,8 @@ fn has_sys_admin(pid: Option<Pid>) -> io::Result<bool> {
     Ok(capabilities(pid)?.permitted.contains(CapabilitySet::SYS_ADMIN))
 }
 
-/// Whether a process is in the pid namespace of `nrid`. Needs no descriptor, unless the process may
-/// not be traced, since a peer must get its reply also while descriptors are exhausted.
+/// Whether a process is in the pid namespace of `nrid`. Opens no descriptor unless the process may
+/// not be traced, so that a peer gets its reply even while descriptors are exhausted.
 fn is_in_own_pid_namespace(pid: i32) -> Result<bool, CallerRefusal> {
     let namespace = |process: &str| {
         fs::metadata(format!("/proc/{process}/ns/pid")).map(|meta| (meta.dev(), meta.ino()))
@@ -170,8 +170,8 @@ fn is_in_own_pid_namespace(pid: i32) -> Result<bool, CallerRefusal> {
 }
 
 /// Returns the number of pid namespaces that contain a process, from the one of `/proc` downwards.
-/// A process that `nrid` sees, in as many namespaces as `nrid`, is in the same ones. Any process
-/// may read it.
+/// A process that `nrid` sees and that is in as many pid namespaces as `nrid` is in the same ones.
+/// Any process may read this number.
 fn pid_namespace_depth(process: &str) -> io::Result<usize> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
@@ -216,15 +216,19 @@ mod tests {
         };
         let _client = std::thread::scope(|s| s.spawn(connect).join().unwrap());
         let (stream, _) = listener.accept().unwrap();
-        assert_eq!(authorize(&stream).unwrap_err().to_string(), "the peer is user 65534");
+        assert!(matches!(authorize(&stream), Err(CallerRefusal::User(65534))));
     }
 
-    /// Set for this test in a process of its own: path of the socket to connect to.
+    /// Environment variable for [`connecting_process`]: path of the socket to connect to.
     const CONNECT_TO: &str = "NRID_TEST_CONNECT_TO";
 
-    /// Connects from a process of its own, started through `prefix`, and authorizes the connection.
-    /// The process ends afterwards, or before if `is_late`.
-    fn authorized(dir: &Path, prefix: &[&str], is_late: bool) -> Option<Result<(), CallerRefusal>> {
+    /// Starts [`connecting_process`] through the command `prefix`, and authorizes its connection;
+    /// `None` if `prefix` fails. With `ends_first`, the process ends before the authorization.
+    fn authorize_child(
+        dir: &Path,
+        prefix: &[&str],
+        ends_first: bool,
+    ) -> Option<Result<(), CallerRefusal>> {
         let path = dir.join("s");
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
@@ -247,7 +251,7 @@ mod tests {
                 Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
             }
         };
-        if is_late {
+        if ends_first {
             end(&mut child);
         }
         let result = authorize(&stream);
@@ -255,7 +259,7 @@ mod tests {
         Some(result)
     }
 
-    /// The process of [`authorized`]; nothing in a usual run.
+    /// The process that [`authorize_child`] starts. Does nothing in a usual run of the tests.
     #[test]
     fn connecting_process() {
         if let Some(path) = std::env::var_os(CONNECT_TO) {
@@ -276,7 +280,7 @@ mod tests {
         // As a plugin that tries to regain capabilities in a user namespace.
         let user_namespace = [&none[..], &["unshare", "--user"]].concat();
         for prefix in [&none[..], &few, &user_namespace, &["unshare", "--user"]] {
-            match authorized(dir.path(), prefix, false) {
+            match authorize_child(dir.path(), prefix, false) {
                 Some(refused) => {
                     let is_expected = matches!(refused, Err(CallerRefusal::NotPrivileged));
                     assert!(is_expected, "{prefix:?}: {refused:?}");
@@ -285,18 +289,18 @@ mod tests {
             }
         }
         let most = ["setpriv", "--bounding-set=-net_raw", "--no-new-privs"];
-        assert!(matches!(authorized(dir.path(), &most, false), Some(Ok(()))));
+        assert!(matches!(authorize_child(dir.path(), &most, false), Some(Ok(()))));
     }
 
     #[test]
     fn peers_in_other_pid_namespaces_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(matches!(authorized(dir.path(), &["env"], false), Some(Ok(()))));
-        let ended = authorized(dir.path(), &["env"], true);
+        assert!(matches!(authorize_child(dir.path(), &["env"], false), Some(Ok(()))));
+        let ended = authorize_child(dir.path(), &["env"], true);
         assert!(matches!(ended, Some(Err(CallerRefusal::Ended))), "{ended:?}");
         // A container, with and without a mount of its own /proc.
         for options in [&["unshare", "-pf"][..], &["unshare", "-pf", "--mount-proc"]] {
-            match authorized(dir.path(), options, false) {
+            match authorize_child(dir.path(), options, false) {
                 Some(refused) => {
                     assert!(matches!(refused, Err(CallerRefusal::PidNamespace)), "{refused:?}");
                 }

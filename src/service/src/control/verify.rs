@@ -15,8 +15,8 @@ use std::{sync::Arc, time::Duration};
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Service {
-    /// Verifies the containers of these ids (the runtime's or the plugins', or prefixes of them);
-    /// without ids, all containers that are not stopped.
+    /// Verifies the containers with these ids; without ids, all containers that are not stopped. An
+    /// id is the runtime's or the one that plugins see, or a prefix of either.
     pub async fn verify(&self, ids: &[String]) -> Vec<Verified> {
         let mut verified = Vec::new();
         if ids.is_empty() {

@@ -31,7 +31,7 @@ pub struct Activation {
     pub restart_error: Option<RestartError>,
     /// Socket on which systemd expects the report of the start.
     pub notify: Option<Notify>,
-    /// What the process has inherited from the one that started it, and cannot reset.
+    /// Attributes that the process has inherited from its parent and cannot reset.
     pub inherited: Vec<Inherited>,
 }
 

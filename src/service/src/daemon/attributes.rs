@@ -65,8 +65,8 @@ fn inherited(what: String, effect: &str) -> Inherited {
     Inherited { what, effect: effect.to_owned(), remedy: START_AGAIN.to_owned() }
 }
 
-/// Sets the score of process 1, which a service has by default. Returning to it later needs no
-/// capability.
+/// Sets the score of process 1, which a service has by default. After the score was raised,
+/// a process without capabilities may return to this value.
 fn reset_oom_score() -> io::Result<()> {
     let score = fs::read_to_string("/proc/1/oom_score_adj").unwrap_or_else(|_| "0".to_owned());
     fs::write("/proc/self/oom_score_adj", score.trim())

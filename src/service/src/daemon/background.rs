@@ -1,13 +1,13 @@
-//! `nrid --background`: detaches from the starter, which is the process that runs this command. The
-//! starter is often a wrapper: it exits after one runtime command, may be in the cgroup of a
-//! container or pod, and has inherited pipes of the engine.
+//! `nrid --background`: detaches from its parent, the process that runs this command. The parent is
+//! often a wrapper: it exits after one runtime command, may be in the cgroup of a container or pod,
+//! and has inherited pipes of the engine.
 //!
 //! Detaching takes two processes. The first process makes inherited descriptors close-on-exec,
-//! starts the second one and exits, so that the daemon is not a child that the starter has to wait
+//! starts the second one and exits, so that the daemon is not a child that the parent has to wait
 //! for. The second process enters the namespaces of the host ([`super::namespaces`]), creates a
 //! session, leaves the cgroup, resets what it has inherited ([`super::attributes`]), and is then
-//! the daemon. The lock of the state directory allows one daemon only. A restart does all that
-//! again.
+//! the daemon. The lock of the state directory allows one daemon only. After a restart, the next
+//! program does the same.
 
 use crate::daemon::{attributes, namespaces};
 use nri_control::Inherited;
@@ -56,8 +56,8 @@ pub fn restrict_access() {
 }
 
 /// Unblocks all signals, and resets ignored signals to their default actions. Must be called before
-/// a second thread exists. Runtimes call hooks with blocked signals, and nohup(1) ignores SIGHUP; a
-/// starter passes both on to `nrid`, and launched plugins would inherit them.
+/// a second thread exists. Runtimes call hooks with blocked signals, and nohup(1) ignores SIGHUP;
+/// `nrid` inherits both from its parent, and launched plugins would inherit them from `nrid`.
 pub fn reset_signals() {
     crate::host::sys::handle_ignored_signals();
     if let Err(error) = nix::sys::signal::SigSet::empty().thread_set_mask() {
@@ -65,10 +65,10 @@ pub fn reset_signals() {
     }
 }
 
-/// Detaches the second process from the starter: creates a session, clears the parent-death signal,
+/// Detaches the second process from the parent: creates a session, clears the parent-death signal,
 /// leaves the cgroup, and resets other attributes. Returns what cannot be reset.
 pub fn detach() -> Vec<Inherited> {
-    // Leaves the starter's terminal and process group. This cannot fail, because this process is
+    // Leaves the parent's terminal and process group. This cannot fail, because this process is
     // not the leader of its process group: the first process is.
     let _ = setsid();
     let _ = rustix::process::set_parent_process_death_signal(None::<Signal>);

@@ -99,7 +99,7 @@ impl Handover {
         Ok(())
     }
 
-    /// Returns the descriptors for continued use by this program, because the other program could
+    /// Returns the descriptors for continued use by this program, because the next program could
     /// not be run. `error` is the reason.
     pub fn into_activation(self, error: RestartError) -> Activation {
         let pass = |socket: Socket| PassedSocket {

@@ -228,9 +228,9 @@ mod tests {
         }
         lchown(path("link"), Some(4711), None).unwrap();
         assert!(open_file(&path("link")).is_err());
-        fs::write(path("foreign"), "").unwrap();
-        chown(path("foreign"), Some(4711), None).unwrap();
-        let error = open_file(&path("foreign")).unwrap_err().to_string();
+        fs::write(path("other-user"), "").unwrap();
+        chown(path("other-user"), Some(4711), None).unwrap();
+        let error = open_file(&path("other-user")).unwrap_err().to_string();
         assert_eq!(error, "the file belongs to user 4711");
     }
 

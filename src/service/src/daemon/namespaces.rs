@@ -67,20 +67,20 @@ pub struct HiddenStateDir(PathBuf);
 /// A `/proc` that shows the processes of another pid namespace.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "/proc belongs to another pid namespace than nrid, which cannot find processes there: mount \
+    "/proc belongs to another pid namespace, so nrid cannot find processes in it: mount \
      proc in the pid namespace of the engine, or let the engine use the host's pid namespace"
 )]
-pub struct ForeignProc;
+pub struct WrongProc;
 
 /// Checks that `/proc` shows the processes of this pid namespace.
 ///
 /// # Errors
 /// `/proc` shows the processes of another pid namespace.
-pub fn check_proc() -> Result<(), ForeignProc> {
+pub fn check_proc() -> Result<(), WrongProc> {
     let own = getpid().as_raw_nonzero().to_string();
     // Without /proc, the first read of a file in it reports the error.
-    let is_foreign = fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() != own.as_str());
-    if is_foreign { Err(ForeignProc) } else { Ok(()) }
+    let is_wrong = fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() != own.as_str());
+    if is_wrong { Err(WrongProc) } else { Ok(()) }
 }
 
 /// Enters the namespaces of process 1, if this process is on the host. Returns a description of the
@@ -105,7 +105,7 @@ pub fn enter_host(
     };
     Ok(Some(Inherited {
         what: format!("nrid is in the namespaces of the process that started it: {kept}"),
-        effect: "plugins, configuration and sockets are those that this process sees".into(),
+        effect: "nrid uses the plugins, configuration and sockets of these namespaces".into(),
         remedy: "Nothing is to be done if the engine runs in a container or rootless. Otherwise \
                  `nrictl stop`, then `nrictl start` on the host; containers keep running."
             .into(),

@@ -73,7 +73,7 @@ enum RestoreError {
     Serve(#[from] AdaptError),
     /// Another process listens at the path of a socket.
     #[error(
-        "socket {} was replaced: {listener} listens there now; `nrictl doctor` explains",
+        "socket {} was replaced: {listener} listens there now; run `nrictl doctor`",
         socket.display()
     )]
     Replaced {

@@ -138,9 +138,9 @@ mod tests {
         install("three!");
         assert!(program.start_attempt() && program.error().is_none());
         program.fail_attempt(error(true));
-        assert!(!program.start_attempt() && program.error().is_some(), "no pause");
+        assert!(!program.start_attempt() && program.error().is_some(), "tried again at once");
         program.attempt().paused_until = Some(Instant::now());
-        assert!(program.start_attempt() && program.error().is_none(), "not tried again");
+        assert!(program.start_attempt() && program.error().is_none(), "not tried after the pause");
         assert!(!program.start_attempt());
         fs::remove_file(&path).unwrap();
         assert!(program.is_replaced() && !program.start_attempt(), "a missing file is not tried");

@@ -1,5 +1,5 @@
-//! The readiness socket: writes `ready` to each peer, whoever it is, and reads nothing. It serves
-//! probes that must not reach the control socket. It exists while `nrid` serves requests.
+//! The readiness socket, for probes that must not reach the control socket. `nrid` writes `ready`
+//! to each peer, whoever it is, and reads nothing. The socket exists while `nrid` serves requests.
 
 use crate::daemon::sockets::{self, PLUGIN_DIR, Socket, SocketError};
 use std::{

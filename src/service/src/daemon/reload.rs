@@ -24,8 +24,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 /// Reason for launching a plugin file that was added after the start of `nrid`.
 const FILE_ADDED: &str = "file added after the start";
 
-/// Time that a status waits for the plugin directory. Shorter than the time that older programs
-/// wait for a status as a sign of life (2.5 s).
+/// Time that a status waits for the plugin directory. Shorter than the 2.5 s that older programs
+/// wait for a status before they assume that `nrid` hangs.
 pub const PLUGIN_DIR_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Service {

@@ -52,8 +52,8 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the file systems that hang and that a thread waits for. Such a thread could keep
-    /// this process from executing another program.
+    /// Returns the file systems that hang while a thread of this process waits for them. Such a
+    /// thread could keep this process from executing another program.
     async fn hanging_file_systems(&self) -> Vec<FileSystem> {
         let plugin_dir = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
         let mut hanging = file_access::hanging();

@@ -1,5 +1,5 @@
-//! The plugins that all NRI runtimes of a host share: those in the default plugin directory. While
-//! an engine's own NRI launches them, `nrid` does not.
+//! The shared plugins: the plugins in the default plugin directory, which every NRI runtime of the
+//! host reads. While an engine's own NRI launches them, `nrid` does not.
 
 use crate::settings::load::Settings;
 use nri_locate::PLUGIN_DIR;
@@ -30,8 +30,9 @@ impl SharedPlugins {
     }
 }
 
-/// Returns the directory of the plugins to launch; `None` if it is the shared one and an engine
-/// launches its plugins. `owns_socket`: `nrid` listens on the shared socket, so no engine does.
+/// Returns the directory of the plugins to launch; `None` if an engine launches the shared plugins
+/// and no other directory is configured. `owns_socket`: `nrid` listens on the shared socket, so no
+/// engine does.
 pub fn plugin_dir(settings: &Settings, owns_socket: bool) -> Option<PathBuf> {
     if let Some(dir) = &settings.config.plugin_path {
         return Some(dir.clone());

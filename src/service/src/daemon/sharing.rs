@@ -9,8 +9,8 @@ use std::{
 };
 use tokio::task::spawn_blocking;
 
-/// Time for which the result of a check is used, because a check delays a creation: it reads
-/// `/proc` and connects to a socket.
+/// Time for which the result of a check is reused. A check reads `/proc` and connects to a socket,
+/// and delays the creation of a container meanwhile.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Service {
@@ -44,8 +44,8 @@ impl Service {
         let config = adaptation_config(&self.settings().config, Some(PLUGIN_DIR.into()));
         let mut is_read = true;
         for change in self.adaptation.reload(config).await {
-            // An outcome with the path of the directory itself means that it could not be read; the
-            // launch is then tried again later.
+            // An outcome with the path of the directory itself means that the directory could not
+            // be read; the launch is then tried again later.
             is_read &= change.path != Path::new(PLUGIN_DIR);
             if let ReloadOutcome::Failed(error) | ReloadOutcome::Unusable(error) = change.outcome {
                 tracing::error!(plugin = %change.path.display(), error, "plugin not launched");

@@ -30,8 +30,8 @@ const BACKLOG: i32 = 1024;
 /// mounts this directory, and does not get the control socket with it.
 pub const PLUGIN_DIR: &str = "plugins";
 
-/// Name of the socket for plugins in [`PLUGIN_DIR`], and of the one in the state directory, for
-/// plugins that were configured for earlier versions.
+/// Name of two sockets for plugins: in [`PLUGIN_DIR`], and in the state directory for plugins that
+/// were configured for earlier versions.
 pub const PLUGIN_SOCKET: &str = "nri.sock";
 
 /// A listening socket.
@@ -80,7 +80,10 @@ pub enum SocketError {
     #[error("directory {0}: {1}")]
     Directory(PathBuf, #[source] io::Error),
     /// The socket unit is for another state directory.
-    #[error("the control socket that was passed is {passed}, but callers connect to {control}")]
+    #[error(
+        "the control socket that systemd passed is {passed}, but callers connect to {control}: \
+         correct the socket unit or state_dir"
+    )]
     OtherStateDir {
         /// Path in the unit.
         passed: PathBuf,
@@ -103,7 +106,7 @@ enum UnusableShared {
     NotASocket,
     /// Another user has created the socket.
     #[error("the socket at this path belongs to user {0}")]
-    Foreign(u32),
+    OtherUser(u32),
 }
 
 /// Returns the socket that was passed for this path, or creates one.
@@ -217,7 +220,7 @@ fn check_shared(path: &Path) -> Result<(), UnusableShared> {
         return Err(UnusableShared::NotASocket);
     }
     if !owners.contains(meta.uid()) {
-        return Err(UnusableShared::Foreign(meta.uid()));
+        return Err(UnusableShared::OtherUser(meta.uid()));
     }
     Ok(())
 }

@@ -163,8 +163,8 @@ pub async fn start(
         &settings.config,
     ));
     unchecked.iter().for_each(|container| resource_manager.enforce_recovered(container));
-    // Must come before nrid listens on the shared socket: the process that listens on it is taken
-    // for the one that launches the shared plugins.
+    // Must come before nrid listens on the shared socket: the process that listens on that socket
+    // is assumed to launch the shared plugins.
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
     let plugin_dir = plugin_dir(&settings, owns_socket);
     let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
@@ -280,7 +280,7 @@ impl Running {
             .await
             .is_err()
         {
-            tracing::error!("plugins did not close within {PLUGIN_SHUTDOWN_TIMEOUT:?}");
+            tracing::error!("plugins were not closed within {PLUGIN_SHUTDOWN_TIMEOUT:?}");
         }
         tokio::select! {
             biased;

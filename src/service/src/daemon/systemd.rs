@@ -13,7 +13,8 @@ use std::{ffi::OsString, io, os::unix::net::UnixListener, path::PathBuf};
 
 /// The first passed descriptor, `SD_LISTEN_FDS_START`.
 const FIRST_DESCRIPTOR: u32 = 3;
-/// Maximum number of passed descriptors. Our unit has two sockets, so a larger number is a mistake.
+/// Maximum number of passed descriptors. The socket unit of `nrid` has two sockets, so a larger
+/// number is a mistake.
 const MAX_DESCRIPTORS: u32 = 64;
 
 /// Environment variables that systemd sets for the started process.

@@ -1,6 +1,6 @@
 //! Decides whether `nrid` or the engine adapts a container: the engine does if its built-in NRI is
 //! enabled, unless the configuration overrides this. Docker adapts containers only if the
-//! configuration says so, since its NRI applies only a part of an adjustment.
+//! configuration says so, because Docker's NRI applies only a part of an adjustment.
 //!
 //! `nri-host` detects the state of NRI; this file caches the result.
 
@@ -149,18 +149,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_configuration_leaves_containers_to_docker() {
-        let is_left_to_engine = |kind: EngineKind, setting| {
+    fn docker_adapts_its_containers_only_if_configured() {
+        let is_adapted_by_engine = |kind: EngineKind, setting| {
             let settings = EngineSettings { containerd: setting, crio: setting, docker: setting };
             let engine = ContainerEngine { name: kind.name().to_owned(), cri: None };
-            is_adapted_by_engine(&settings, &engine, || true)
+            super::is_adapted_by_engine(&settings, &engine, || true)
         };
         for kind in [EngineKind::Docker, EngineKind::CriDockerd] {
-            assert!(!is_left_to_engine(kind, AdaptedBy::Auto), "{kind:?}");
-            assert!(!is_left_to_engine(kind, AdaptedBy::Nrid), "{kind:?}");
-            assert!(is_left_to_engine(kind, AdaptedBy::Engine), "{kind:?}");
+            assert!(!is_adapted_by_engine(kind, AdaptedBy::Auto), "{kind:?}");
+            assert!(!is_adapted_by_engine(kind, AdaptedBy::Nrid), "{kind:?}");
+            assert!(is_adapted_by_engine(kind, AdaptedBy::Engine), "{kind:?}");
         }
-        assert!(is_left_to_engine(EngineKind::CriO, AdaptedBy::Auto));
-        assert!(!is_left_to_engine(EngineKind::Podman, AdaptedBy::Engine));
+        assert!(is_adapted_by_engine(EngineKind::CriO, AdaptedBy::Auto));
+        assert!(!is_adapted_by_engine(EngineKind::Podman, AdaptedBy::Engine));
     }
 }

@@ -1,9 +1,8 @@
 //! CDI devices: reads the CDI specifications of this host when a plugin injects a device.
 //!
 //! `nri_spec::cdi` interprets the specifications. They are not cached: reading a few small files
-//! takes no longer than checking them for changes. An unusable file affects only its own devices.
-//! The log names the file, and so does the error about an unresolvable device. Start from
-//! [`Devices::read`].
+//! takes no longer than checking them for changes. An unusable file affects only its own devices,
+//! and is named in the log and in errors about unresolvable devices. Start from [`Devices::read`].
 
 use crate::host::{error_chain::chain, file_access::FileSystemHangs, structured};
 use nri_spec::cdi::{CdiDeviceNode, CdiEdits, CdiError, CdiRegistry, CdiSpecFile};

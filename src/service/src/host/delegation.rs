@@ -35,7 +35,7 @@ pub fn plugin_cgroups() -> Option<PathBuf> {
 pub fn use_delegated_cgroup() -> io::Result<()> {
     let Some(dir) = own_cgroup() else { return Ok(()) };
     let dir = match dir.parent().filter(|parent| dir.ends_with(OWN) && is_delegated(parent)) {
-        // Moved already by the previous program, which this program has replaced.
+        // The program that this one replaced in the same process has moved the process already.
         Some(parent) => parent.to_owned(),
         None if is_delegated(&dir) && is_alone_in(&dir)? => {
             let own = dir.join(OWN);
@@ -46,8 +46,8 @@ pub fn use_delegated_cgroup() -> io::Result<()> {
         None => return Ok(()),
     };
     for controller in CONTROLLERS {
-        // Fails for a controller that the kernel or the unit lacks, which is then not accounted
-        // for.
+        // Fails for a controller that the kernel or the unit lacks. The kernel then does not
+        // account for that resource of plugins.
         let _ = fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}"));
     }
     DELEGATED.get_or_init(|| dir);

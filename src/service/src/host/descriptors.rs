@@ -94,9 +94,9 @@ pub struct Descriptors {
 /// The limit of open files does not allow another pidfd.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the limit of {limit} open files allows nrid to watch {containers} containers, and as many \
-     exist: raise LimitNOFILE of nri-container-runtime.service, or the hard limit of the service \
-     that starts nrid, then run nrictl stop"
+    "the limit of {limit} open files allows nrid to watch {containers} containers, and so \
+     many exist already: raise LimitNOFILE of nri-container-runtime.service, or the hard limit of \
+     the service that starts nrid, then run nrictl stop"
 )]
 pub struct DescriptorLimit {
     /// The limit of open files.
@@ -157,11 +157,13 @@ mod tests {
 
     #[tokio::test]
     async fn containers_leave_a_reserve_and_a_released_permit_goes_to_a_waiter() {
+        // Three quarters of the limit (above 8192: the limit less 2048), less an eighth of that.
         for (limit, containers) in [(256, 168), (1024, 672), (20_000, 15_708)] {
             assert_eq!(Descriptors::of_limit(limit).pidfd_share, containers);
         }
         let descriptors = Descriptors::of_limit(4);
         let permits: Vec<_> = std::iter::from_fn(|| descriptors.pidfd().ok()).collect();
+        // One of the four descriptors is reserved.
         assert_eq!(permits.len(), 3);
         let waiting = descriptors.wait_for_pidfd();
         tokio::pin!(waiting);

@@ -1,7 +1,7 @@
 //! Work that may block, kept off the threads that serve requests.
 //!
 //! [`run`] is for files whose file system may hang: an access has a time limit, and one file system
-//! blocks a limited number of threads, so that others, and other requests, have threads left.
+//! blocks a limited number of threads, so that other file systems and requests have threads left.
 //! [`blocking`] is for work that takes long but ends, such as a write to `memory.max` that reclaims
 //! memory, or a walk through `/proc`.
 
@@ -293,7 +293,7 @@ mod tests {
         for _ in 0..MAX_THREADS {
             assert_eq!(hang(Duration::from_millis(20)).await, Err(FileSystemHangs));
         }
-        // Refused at once; a wait with this limit would not end.
+        // Refused at once: the test would not end if this access waited for its limit.
         assert_eq!(hang(Duration::MAX / 4).await, Err(FileSystemHangs));
         assert_eq!(begun.load(SeqCst), MAX_THREADS);
         assert_eq!(access.hanging(), [FileSystem::Mount(1)]);

@@ -48,7 +48,8 @@ fn options(globals: &[OsText]) -> Vec<GlobalOption<'_>> {
     found
 }
 
-/// Finds the option of an argument, and returns its value if that is in the same argument.
+/// Returns the known option that an argument names, and the option's value if the same argument
+/// contains the value.
 fn split(argument: &[u8]) -> (Option<&'static KnownOption>, Option<&[u8]>) {
     let is_long = argument.starts_with(b"--");
     let Some(option) = argument.strip_prefix(if is_long { &b"--"[..] } else { b"-" }) else {

@@ -24,7 +24,7 @@ pub struct UnsupportedKernel {
     source: Errno,
 }
 
-/// Checks that the kernel is new enough, and logs what it lacks.
+/// Checks that the kernel has pidfd_open(2), and logs whether it lacks exit codes of pidfds.
 ///
 /// # Errors
 /// The kernel is too old.
@@ -35,7 +35,7 @@ pub fn check() -> Result<(), UnsupportedKernel> {
         tracing::info!(
             kernel = release,
             "the kernel (before Linux 6.15) does not report exit codes of reaped processes: \
-             plugins get the exit code 255 and the reason Unknown where nrid reads it too late"
+             plugins get the exit code 255 and the reason Unknown if nrid reads the code too late"
         );
     }
     Ok(())

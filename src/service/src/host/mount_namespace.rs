@@ -43,7 +43,7 @@ impl MountNamespace {
         Ok(Self { inode, namespace: namespace.into(), root })
     }
 
-    /// Identifies the namespace as long as it exists.
+    /// Returns the inode, which identifies the namespace as long as the namespace exists.
     pub fn inode(&self) -> u64 {
         self.inode
     }
@@ -65,7 +65,7 @@ impl MountNamespace {
         File::from(self.open(path, OFlags::PATH)?).metadata()
     }
 
-    /// The descriptors of the namespace and of its root directory, for [`enter`].
+    /// Returns the descriptors of the namespace and of its root directory, for [`enter`].
     pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
         [self.namespace.as_fd(), self.root.as_fd()]
     }
@@ -168,8 +168,8 @@ fn is_of_host(pid: i32) -> bool {
         })
 }
 
-/// Whether the root directory of a namespace is ours: a container that shares the pid namespace of
-/// the host has a root directory of its own.
+/// Whether the root directory of a namespace is that of `nrid`: a container that shares the pid
+/// namespace of the host has a root directory of its own.
 fn has_root_of_host(namespace: &MountNamespace) -> bool {
     let id = |m: Metadata| (m.dev(), m.ino());
     let root = namespace.metadata(Path::new("/")).ok().map(id);

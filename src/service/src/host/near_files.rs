@@ -1,8 +1,9 @@
-//! Files that can be accessed in place, without a thread that may hang: those on the file system of
-//! the state directory, where `nrid` reads and writes its records in place anyway. On most hosts it
-//! is the tmpfs `/run`, which also has bundles and the directories of runtimes' containers.
+//! Near files: the files on the file system of the state directory. `nrid` accesses them on the
+//! thread of the request, and not on a thread that may hang, because it does so with its records
+//! anyway. On most hosts this file system is the tmpfs `/run`, which also has bundles and the
+//! directories of runtimes' containers.
 //!
-//! A path may lead to any file system, so it is resolved only as far as the kernel has all of it in
+//! A path may lead to any file system, so a path is resolved only if the kernel has all of it in
 //! its cache (`RESOLVE_CACHED`, Linux 5.12). Otherwise, callers use [`super::file_access`].
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, fstat, makedev, openat2, statx};
@@ -60,7 +61,7 @@ pub fn resolved(path: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// In a process of its own: tests of other modules need that no file is near.
+    /// Runs in a process of its own, because no file may be near in the tests of other modules.
     #[test]
     fn only_directories_of_the_file_system_are_near() {
         const INSIDE: &str = "NRID_TEST_NEAR_FILES";
@@ -83,7 +84,8 @@ mod tests {
         set_file_system(std::fs::File::open(dir.path()).unwrap()).unwrap();
         assert_eq!(resolved(&real), Some(real.clone()));
         let link = dir.path().join("link");
-        // The first look-up updates the link's time of access, and so is none in the cache.
+        // The first look-up of a link updates the link's time of access, which the kernel does not
+        // do for a look-up in its cache.
         std::fs::metadata(&link).unwrap();
         assert_eq!(resolved(&link), Some(real));
         assert_eq!(resolved(&dir.path().join("none")), None);

@@ -16,7 +16,7 @@ use std::{
 /// host's network namespace: CRI does not report addresses of pods that use it, either.
 pub async fn addresses(pid: i32) -> Vec<String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // Uses a new thread that ends after reading, since a thread stays in a namespace that it joins.
+    // A new thread, which ends after reading: a thread stays in the namespace that it has joined.
     let spawned = std::thread::Builder::new().name("netns".to_owned()).spawn(move || {
         let _ = sender.send(read(pid));
     });

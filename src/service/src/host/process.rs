@@ -1,9 +1,9 @@
 //! Processes of the host: identity, checks for exit, and waiting for exit.
 //!
 //! No runtime is called when a container exits, so `nrid` watches the container's first process
-//! through a pidfd. Start from [`Process`]. That a process has ended is only concluded from what
-//! the kernel says about it: no such process, another start time, or a zombie. A file or descriptor
-//! that cannot be opened says nothing about the process, and is an error.
+//! through a pidfd. Start from [`Process`]. `nrid` takes a process as ended only if the kernel
+//! shows that: no such process, another start time, or a zombie. A file or descriptor that cannot
+//! be opened shows nothing about the process, and is an error.
 
 use crate::host::sys;
 use procfs::{FromRead, process::Stat};
@@ -51,7 +51,7 @@ impl ProcessIdentity {
     /// Whether the process has ended.
     ///
     /// # Errors
-    /// That cannot be determined.
+    /// The state of the process cannot be read.
     pub fn has_ended(self) -> io::Result<bool> {
         let stat = ProcessStat::of(self.pid)?;
         Ok(stat.is_none_or(|stat| stat.has_ended || stat.start_time != self.start_time))
@@ -170,7 +170,7 @@ impl Process {
                     return;
                 }
                 ready.clear_ready();
-                // Again, for a reaping before the flag was cleared.
+                // Checked again, for a reaping before the flag was cleared.
             }
         };
         let _ = timeout(REAP_TIMEOUT, reaped).await;
@@ -224,7 +224,8 @@ mod tests {
         let reports_status = sys::pidfd_exit_status(process.pidfd.get_ref()).is_ok();
         let limit = REAP_TIMEOUT / 10;
         let waited = timeout(limit, process.wait_until_reaped()).await;
-        assert_eq!(waited.is_err(), reports_status, "the process is a zombie");
+        // Kernels that do not report the status have nothing to wait for.
+        assert_eq!(waited.is_err(), reports_status, "expected a wait for the zombie");
         let reaped = async {
             tokio::task::yield_now().await;
             child.wait().unwrap();

@@ -28,8 +28,8 @@ impl Removals {
         Ok(Self { inotify: sys::wait_readable(inotify::init(flags)?)?, dirs: HashMap::new() })
     }
 
-    /// Whether a directory is watched. It is no longer watched after it was removed, or after
-    /// events were lost.
+    /// Whether a directory is watched. The watch ends when the directory is removed, or when events
+    /// are lost.
     pub fn is_watched(&self, dir: &Path) -> bool {
         self.dirs.values().any(|watched| watched == dir)
     }

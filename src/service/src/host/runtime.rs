@@ -69,7 +69,8 @@ impl PartialEq for CallerNamespace {
 pub struct State {
     /// Status: creating, created, running, stopped, or paused (an extension of runc and crun).
     pub status: String,
-    /// Id of the first process in our pid namespace; 0 or absent when the container is stopped.
+    /// Id of the first process in the pid namespace of `nrid`; 0 or absent when the container is
+    /// stopped.
     #[serde(default)]
     pub pid: i32,
 }
@@ -376,7 +377,8 @@ impl LowLevelRuntime {
                     Ok(())
                 });
             }
-            // If the namespace is lost, the runtime may still find the container without it.
+            // Also if the namespace is lost: in the namespace of `nrid`, the runtime may still find
+            // the container.
             None => {
                 command.current_dir(if cwd.is_dir() { cwd } else { Path::new("/") });
             }

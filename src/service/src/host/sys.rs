@@ -20,7 +20,7 @@ pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
 
 /// As [`close_on_exec_from`], for kernels before Linux 5.11, which lack the call or its flag.
 fn close_on_exec_each(first: u32) -> io::Result<()> {
-    // Listed first: the descriptor of the directory itself is closed by then.
+    // Collected before the loop, so that the descriptor of the directory itself is closed by then.
     let open: Vec<_> = std::fs::read_dir("/proc/self/fd")?.collect::<io::Result<_>>()?;
     let numbers = open.iter().filter_map(|fd| fd.file_name().to_str()?.parse::<u32>().ok());
     for number in numbers.filter(|number| *number >= first).filter_map(|n| i32::try_from(n).ok()) {
@@ -151,9 +151,9 @@ fn checked(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Has a command call `function` in the child, before the program is executed. `function` must only
-/// make system calls: it may neither allocate memory nor take a lock, because the other threads of
-/// this process do not exist in the child.
+/// Registers `function`, which the child of `command` calls before it executes the program.
+/// `function` must only make system calls: it may neither allocate memory nor take a lock, because
+/// the other threads of this process do not exist in the child.
 pub(crate) fn before_exec(
     command: &mut tokio::process::Command,
     function: impl Fn() -> io::Result<()> + Send + Sync + 'static,

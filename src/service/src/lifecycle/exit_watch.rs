@@ -1,6 +1,6 @@
 //! Detection of exits. No verb is called when a container's first process exits, so `nrid` waits
-//! for the exit with a pidfd. A process that cannot be opened is checked in intervals until it can
-//! be: only what shows its end is an end.
+//! for the exit with a pidfd. A process that cannot be opened is checked at intervals until it can
+//! be: a failure to open it does not show that it has ended.
 
 use crate::{
     host::{
@@ -29,7 +29,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// fiftieth of a CPU.
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Cause why the first process of a container cannot be watched.
+/// Reason why the first process of a container cannot be watched.
 #[derive(Debug, thiserror::Error)]
 enum WatchError {
     #[error(transparent)]

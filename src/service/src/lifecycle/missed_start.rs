@@ -1,5 +1,5 @@
-//! Detection of starts that no verb or hook reported: by a wrapper that found no `nrid` running, or
-//! by a direct call of the runtime.
+//! Detection of starts that no verb or hook reported. Such a start comes from a wrapper that could
+//! not reach `nrid`, or from a direct call of the runtime.
 
 use crate::{
     host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
@@ -16,8 +16,8 @@ const START_FIFO: &str = "exec.fifo";
 const FIFO_RUNTIMES: [&str; 2] = ["runc", "crun"];
 
 impl Service {
-    /// Reconciles a created container that seems to have been started without a report. Asks the
-    /// runtime only then, since that starts a process.
+    /// Reconciles a created container that seems to have been started without a report. Calls the
+    /// runtime's `state` only for such a container, because each call starts a process.
     pub(super) async fn notice_start(self: &Arc<Self>, container: &Arc<Container>) {
         if !may_have_started(container).await {
             return;

@@ -94,7 +94,8 @@ impl Service {
         self.registry.pods.get(&record.pod_id).filter(|_| is_holder)
     }
 
-    /// Records the container's process as the pod's, if the container holds the pod's namespaces.
+    /// Records the container's process as the process of the pod, if the container holds the pod's
+    /// namespaces.
     pub(super) fn set_pod_process(&self, record: &Record) {
         if self.pod_of_holder(record).is_some() {
             let pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);

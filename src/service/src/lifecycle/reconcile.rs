@@ -28,9 +28,8 @@ impl Service {
             // The creating process has exited, so only a later `start` can report a failure.
             // `RetryAtStart` never returns an error.
             let _ = self.confirm_created(container, pid, IfNotEffective::RetryAtStart);
-            // The decision is by `old_status`, since a snapshot may have changed the recorded
-            // status meanwhile, without the container lock. The watch and the event are still
-            // needed.
+            // Decided by `old_status`: a snapshot, which does not take the container lock, may have
+            // changed the recorded status meanwhile, and the watch and the event are still needed.
             self.announce_created(container, pid).await;
         }
         if state.status == "created" {

@@ -29,8 +29,8 @@ pub struct Unchecked {
     leftover: Leftover,
 }
 
-/// Updates the records with what has happened while no `nrid` ran. No plugin is connected
-/// yet, so none is notified: plugins receive the result by `Synchronize`.
+/// Updates the records with what has happened while no `nrid` ran. Plugins are not connected yet:
+/// they receive the result by `Synchronize`.
 pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
     let mut unchecked = Vec::new();
     for container in registry.by_age() {

@@ -1,5 +1,5 @@
-//! Watch on the process that creates a container, for verbs that no wrapper reports: under `run`
-//! the wrapper becomes the runtime, and after a restart of `nrid` no wrapper is connected.
+//! Watch on the process that creates a container, for verbs whose result no wrapper reports. Under
+//! `run` the wrapper becomes the runtime, and after a restart of `nrid` no wrapper is connected.
 
 use crate::{
     host::process::{Process, ProcessIdentity},

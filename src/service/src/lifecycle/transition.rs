@@ -88,8 +88,9 @@ impl Service {
         pid: Option<i32>,
         if_not_effective: IfNotEffective,
     ) -> Result<(), Error> {
-        // Also completes what could not be read when the process became known. Written with the
-        // status: an nrid that finds a record without it asks the runtime for the process.
+        // Also completes facts that could not be read when the process became known. They are
+        // written together with the status: an `nrid` that finds a record without the process has
+        // to call the runtime's `state`.
         let has_new_process =
             pid.or(container.record().pid).is_some_and(|pid| container.set_first_process(pid));
         self.resource_manager.enforce_created(container, if_not_effective)?;
@@ -220,8 +221,8 @@ impl Service {
         self.remove_empty_pod(&record.pod_id).await;
     }
 
-    /// Removes the files about a container. The record is removed last, because the next `nrid`
-    /// needs it to find the other files.
+    /// Removes the marker for `exec` and the record of a container. The record is removed last,
+    /// because the next `nrid` finds the marker by it.
     pub fn forget(&self, key: &ContainerKey) {
         exec_marker::forget(&self.settings().state_dir, key);
         self.registry.remove(key);

@@ -1,6 +1,5 @@
-//! The end of an update of a container's resources: the record is changed, and plugins are
-//! notified. If no wrapper reported the result, the control groups show whether the update was
-//! made.
+//! The end of an update of a container's resources: changes the record and notifies plugins. If no
+//! wrapper reported the result of the update, the control groups show whether it was made.
 
 use crate::{
     cgroup::files,
@@ -38,7 +37,7 @@ pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover 
     let by_runtime = changed(&runtime_part(before), &runtime_part(after));
     let has_no_runtime_part = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
     let was_made = match (has_no_runtime_part, update.caller) {
-        // The runtime had nothing to change.
+        // An update by a wrapper in which the runtime has nothing to change cannot have failed.
         (true, Some(_)) => true,
         (true, None) => is_effective(&record, after, &changed(before, after)),
         (false, _) => is_effective(&record, after, &by_runtime),
@@ -53,11 +52,11 @@ pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover 
     Leftover { notify, rdt_group, tried }
 }
 
-/// Whether the control groups hold the values of `resources`, for the fields of `part`. True if no
-/// file shows these fields.
+/// Whether the control groups hold the values of `resources`, for the fields of `part`. True if
+/// these fields have no control file.
 fn is_effective(record: &Record, resources: &Value, part: &Value) -> bool {
     let Some(dirs) = record.cgroup() else { return true };
-    // The plan has all resources, because the content of a file may depend on several fields.
+    // Plan from all resources, because the content of a file may depend on several fields.
     let fields: HashSet<String> = plan(part, &dirs).writes.into_iter().map(|s| s.field).collect();
     let mut plan = plan(resources, &dirs).writes;
     plan.retain(|s| fields.contains(&s.field));
@@ -109,7 +108,7 @@ impl Service {
         let record = container.record();
         set_pod_resources(&self.registry, &record);
         let (pod, message) = self.registry.messages(container);
-        // The calls determine the order of notifications. Their delivery is not awaited.
+        // Notifications are sent in the order of these calls. The delivery is not awaited.
         if record.sandbox {
             let request =
                 proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
@@ -144,7 +143,7 @@ impl Service {
             }
             let _update_lock = container.update_lock.lock().await;
             if container.record().pending_update.is_some() {
-                // Notifies plugins, too: those that were synchronized meanwhile received the old
+                // Also notifies plugins: a plugin that was synchronized meanwhile received the old
                 // resources.
                 service.on_update_ended(&container);
             }

@@ -25,25 +25,26 @@ use tokio::time::{Instant, sleep, sleep_until};
 const SEARCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Interval before the first search, doubled until [`SEARCH_INTERVAL`]: wrappers that found no
-/// `nrid` may be deleting containers while it starts. These first searches visit all containers.
+/// `nrid` may delete containers while `nrid` starts. These first searches visit all containers.
 const FIRST_SEARCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Number of later searches that together visit all containers: inotify reports deletions earlier,
-/// unless it cannot be used.
+/// Number of later searches that together visit all containers. A round takes a minute, because
+/// inotify reports deletions at once, unless it cannot be used.
 const SEARCHES_PER_ROUND: usize = 30;
 
-/// Minimum number of containers that a search visits.
+/// Minimum number of containers that a search visits, since looking up a few takes little time.
 const MIN_VISITS: usize = 200;
 
-/// Time after the notice of a deletion in which a verb or a hook handles the deletion, and the
-/// parent of the container's first process reaps the process, so that its exit status is known.
+/// Time between inotify's report of a deletion and its handling here. In this time, a verb or a
+/// hook may handle the deletion, and the parent of the container's first process may reap the
+/// process, so that its exit status is known.
 const NOTICE_DELAY: Duration = Duration::from_millis(200);
 
 /// Interval at which `nrid` checks whether a runtime has created or deleted a container.
 const RUNTIME_POLL: Duration = Duration::from_millis(5);
 
 /// Time that a creation waits until the runtime of another creation of the same id has created the
-/// container's directory. That takes milliseconds, unless a file system hangs.
+/// container's directory. The runtime needs milliseconds, unless a file system hangs.
 const OTHER_CREATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Service {
@@ -87,7 +88,7 @@ impl Service {
                 for key in std::mem::take(&mut noticed) {
                     let Some(container) = self.registry.get(&key) else { continue };
                     self.remove_if_vanished(&container).await;
-                    // Checked again later, because a verb holds the lock.
+                    // A verb holds the lock: check again later.
                     if self.registry.contains(&container) && container.has_vanished().await {
                         noticed.push(key);
                     }
@@ -117,7 +118,7 @@ impl Service {
         for root in self.registry.roots() {
             let file_system = FileSystem::directory(&root);
             let look_up = move || {
-                // A missing directory is watched later.
+                // Only a hanging call matters: a missing directory is watched later.
                 let _ = root.metadata();
                 root
             };
@@ -127,7 +128,7 @@ impl Service {
     }
 
     /// Removes a container that its runtime is about to delete, once the runtime has done so. If
-    /// the deletion takes longer than `SEARCH_INTERVAL`, the search detects it.
+    /// the deletion takes longer than `SEARCH_INTERVAL`, a later search detects it.
     pub fn expect_deletion(self: &Arc<Self>, container: Arc<Container>) {
         let service = self.clone();
         tokio::spawn(async move {
@@ -154,7 +155,7 @@ impl Service {
 }
 
 /// Returns the containers that seem to have vanished, or to have been started without a report.
-/// Looks up the containers of a root together, since they may be many.
+/// Looks up all containers of a root in one blocking task, since there may be many.
 async fn find_changed(visited: Vec<Arc<Container>>) -> Vec<Arc<Container>> {
     let mut by_root: HashMap<PathBuf, Vec<Arc<Container>>> = HashMap::new();
     for container in visited {
@@ -179,11 +180,12 @@ async fn find_changed(visited: Vec<Arc<Container>>) -> Vec<Arc<Container>> {
 struct Search {
     /// Containers that this round has not visited.
     rest: Vec<Weak<Container>>,
+    /// Number of containers that each search of this round visits.
     visits: usize,
 }
 
 impl Search {
-    /// Returns the containers to visit: the next of the round, or all of them.
+    /// Returns the containers to visit: the next ones of the round, or all if `is_complete`.
     fn next(
         &mut self,
         is_complete: bool,
@@ -202,7 +204,7 @@ impl Search {
     }
 }
 
-/// The watch of the runtime roots, by inotify.
+/// Watch of the runtime roots by inotify.
 struct RootWatch {
     problems: Problems,
     removals: Option<Removals>,
@@ -240,8 +242,9 @@ impl RootWatch {
             }
             Err(error) => {
                 let problem = format!(
-                    "containers that are deleted without nrid may be noticed a minute late: \
-                     inotify: {error} (fs.inotify.max_user_instances, max_user_watches)"
+                    "cannot watch the runtime roots by inotify: {error}; nrid may notice a minute \
+                     late that a container was deleted without it; if a limit is reached, raise \
+                     fs.inotify.max_user_instances or fs.inotify.max_user_watches"
                 );
                 self.problem = Some(self.problems.report(problem));
                 false
@@ -261,7 +264,8 @@ impl RootWatch {
             }
             match removals.watch(&root) {
                 Ok(()) => is_new = true,
-                // The runtime has not created it yet, or it is in another mount namespace.
+                // The runtime has not created the root yet, or the root is in another mount
+                // namespace.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -286,7 +290,7 @@ mod tests {
         let (mut search, mut visited) = (Search::default(), std::collections::HashSet::new());
         for _ in 0..SEARCHES_PER_ROUND {
             let part = search.next(false, || containers.clone());
-            assert_eq!(part.len(), 300);
+            assert_eq!(part.len(), 9000 / SEARCHES_PER_ROUND);
             visited.extend(part.iter().map(|container| container.key().clone()));
         }
         assert_eq!(visited.len(), 9000);

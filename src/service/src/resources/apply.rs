@@ -30,9 +30,9 @@ use tokio::sync::MutexGuard;
 /// call of the runtime.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Time in which plugins cannot update a container after a call of its runtime did not end. Events
-/// of other containers wait for such a call if it is part of a commit, and a plugin may request the
-/// same update with each event.
+/// Time for which `nrid` refuses updates of a container by plugins, after a call of its runtime did
+/// not end. Each such call delays the event that the plugin replied to, and the plugin may request
+/// the same update with every event.
 const HUNG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The plugin or plugins that requested an update.
@@ -72,7 +72,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An update that failed.
 #[derive(Debug)]
-pub struct UnperformedUpdate {
+pub struct UpdateFailure {
     /// The request.
     pub update: ContainerUpdate,
     /// The cause of the failure.
@@ -83,9 +83,9 @@ pub struct UnperformedUpdate {
 ///
 /// # Errors
 /// The container of the first failed update without `ignore_failure`, and the cause.
-pub fn check_required(failed: Vec<UnperformedUpdate>) -> Result<(), PluginError> {
+pub fn check_required(failed: Vec<UpdateFailure>) -> Result<(), PluginError> {
     match failed.into_iter().find(|f| !f.update.ignore_failure) {
-        Some(UnperformedUpdate { update, error }) => {
+        Some(UpdateFailure { update, error }) => {
             Err(PluginError::Update { container: update.container_id, source: error })
         }
         None => Ok(()),
@@ -98,13 +98,14 @@ impl ResourceManager {
         &self,
         updates: Vec<ContainerUpdate>,
         source: UpdateSource<'_>,
-    ) -> Vec<UnperformedUpdate> {
+    ) -> Vec<UpdateFailure> {
         let mut failed = Vec::new();
         for update in updates {
             if let Err(error) = self.update_one(&update, source).await {
-                failed.push(UnperformedUpdate { update, error });
+                failed.push(UpdateFailure { update, error });
             }
-            // An update of an unknown container waits for nothing, and a plugin may request many.
+            // Other tasks must run, too: an update of an unknown container never awaits anything,
+            // and a plugin may request thousands.
             tokio::task::yield_now().await;
         }
         if !failed.is_empty() {
@@ -131,8 +132,8 @@ impl ResourceManager {
                 let container = &update.container_id;
                 tracing::info!(container, %source, ?update, "shadow: would be updated");
             }
-            // The plugin of an unsolicited update gets an error. Updates from replies to an event
-            // are only logged, because a failure would refuse the event.
+            // The plugin of an unsolicited update gets an error. Updates in replies to an event are
+            // only logged, because an error would refuse the event.
             return match source {
                 UpdateSource::Plugin(_) => Err(ResourceError::Shadow),
                 UpdateSource::Merged(_) => Ok(()),
@@ -184,9 +185,9 @@ impl ResourceManager {
         updated
     }
 
-    /// Returns the record, with the first process if the runtime knows it. A created container can
-    /// be updated before `create` has recorded its process, and without the process its control
-    /// groups are unknown.
+    /// Returns the record, with the first process if the runtime knows the process. A created
+    /// container can be updated before `create` has recorded the process, and without the process
+    /// the control groups are unknown.
     async fn record_with_process(&self, container: &Container) -> Arc<Record> {
         let record = container.record();
         if record.cgroups.is_some() || record.status != ContainerStatus::Created {
@@ -253,15 +254,16 @@ impl ResourceManager {
     }
 }
 
-/// Maximum number of containers and of causes that a line of the log names.
+/// Maximum number of causes in a log line, and of containers per cause: a plugin may request
+/// thousands of updates at once.
 const MAX_NAMED: usize = 3;
 
-/// Length in characters to which ids are cut in the log: those of unknown containers may be any
-/// text.
+/// Length in characters to which ids are cut in the log: a plugin may request an update with any
+/// text as the id.
 const MAX_ID: usize = 128;
 
 /// Describes the causes of failures, each with the containers, in one line.
-fn summary(failed: &[UnperformedUpdate]) -> String {
+fn summary(failed: &[UpdateFailure]) -> String {
     struct Cause {
         text: String,
         count: usize,
@@ -269,7 +271,7 @@ fn summary(failed: &[UnperformedUpdate]) -> String {
     }
     let mut causes: Vec<Cause> = Vec::new();
     let mut others = 0;
-    for UnperformedUpdate { update, error } in failed {
+    for UpdateFailure { update, error } in failed {
         let text = chain(error);
         if !causes.iter().any(|known| known.text == text) && causes.len() < MAX_NAMED {
             causes.push(Cause { text: text.clone(), count: 0, ids: Vec::new() });
@@ -315,19 +317,18 @@ mod tests {
 
     #[test]
     fn failed_updates_are_described_in_one_line() {
-        let failed = |id: &str, error| UnperformedUpdate {
+        let failed = |id: &str, error| UpdateFailure {
             update: ContainerUpdate { container_id: id.to_owned(), ..Default::default() },
             error,
         };
-        let mut all: Vec<_> = (0..16_384)
-            .map(|n| failed(&format!("u{n}"), ResourceError::UnknownContainer))
-            .collect();
+        let mut all: Vec<_> =
+            (0..100).map(|n| failed(&format!("u{n}"), ResourceError::UnknownContainer)).collect();
         all.push(failed("c", ResourceError::Busy));
         let unknown = ResourceError::UnknownContainer.to_string();
         let busy = ResourceError::Busy.to_string();
         assert_eq!(
             summary(&all),
-            format!("container u0, u1, u2 and 16381 others: {unknown}; container c: {busy}")
+            format!("container u0, u1, u2 and 97 others: {unknown}; container c: {busy}")
         );
     }
 }

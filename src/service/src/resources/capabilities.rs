@@ -83,7 +83,8 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
                 if option == "blkio" || option == "cpu" {
                     add_files(&mut host, &mount.point);
                 }
-                // Other options, such as `rw`, end up in the set, too; no field needs them.
+                // Options that are no controllers, such as `rw`, end up in the set, too. They do no
+                // harm, because no field needs them.
                 let controller = if option == "blkio" { "io" } else { option };
                 host.controllers.insert(controller.to_owned());
             }
@@ -162,6 +163,7 @@ mod tests {
             assert!(found.iter().map(String::as_str).eq(expected.iter().copied()), "{found:?}");
             assert_eq!(host.assumed_files.len(), assumed);
         };
+        // No cgroup has `io.max`, so both files of the I/O controller are assumed to exist.
         check(&["io.bfq.weight", "io.weight"], 2);
         let below = dir.path().join("system.slice");
         fs::create_dir(&below).unwrap();

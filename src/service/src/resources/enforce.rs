@@ -28,7 +28,7 @@ const DEFAULT_WEIGHT: u64 = 100;
 /// attempt.
 const MOVE_ATTEMPTS: usize = 3;
 
-/// Per-device lists of `blockIO`, each with the field of an entry that removes the limit if zero.
+/// Per-device lists of `blockIO`, each with the field in which a zero removes a device's limit.
 const BY_DEVICE: [(&str, &str); 5] = [
     ("throttleReadBpsDevice", "rate"),
     ("throttleWriteBpsDevice", "rate"),
@@ -68,7 +68,8 @@ impl ResourceManager {
         Ok(EffectiveResources { resources, blockio_class, rdt_class })
     }
 
-    /// Checks that this host has a file for each field that no runtime's `update` sets.
+    /// Checks that this host has the group of the RDT class, and a file for each changed field that
+    /// no runtime's `update` sets.
     ///
     /// # Errors
     /// A controller, a file or the group of an RDT class does not exist; the error names it.
@@ -106,7 +107,7 @@ impl ResourceManager {
     }
 
     /// Writes the values of plugins that differ from the control groups, and returns the values
-    /// that still differ. `wanted` are all resources of the container; fields that only the engine
+    /// that still differ. `wanted` has all resources of the container; fields that only the engine
     /// set are skipped, because setting them is the runtime's task.
     pub fn enforce(&self, record: &Record, wanted: &Value) -> Vec<Drift> {
         self.enforce_with(record, wanted, &Value::Null)
@@ -146,11 +147,11 @@ impl ResourceManager {
         drift
     }
 
-    /// Enforces, and fails under the strict policy if a value is not effective.
+    /// Enforces, and under `enforce = "strict"` fails if a value is not effective.
     ///
     /// # Errors
-    /// The values that are not effective, or the container's control groups are unknown, so that no
-    /// value can be compared.
+    /// Values are not effective, or the container's control groups are unknown, so that no value
+    /// can be compared.
     pub fn enforce_strictly(&self, record: &Record, wanted: &Value) -> Result<(), ResourceError> {
         let drift = self.enforce(record, wanted);
         if self.policy().enforce != Enforce::Strict {
@@ -173,8 +174,8 @@ impl ResourceManager {
     pub fn move_to_rdt_group(&self, record: &Record, group: &str) -> Result<(), ResourceError> {
         let dirs = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
         let group = Some(group).filter(|g| !g.is_empty());
-        // A thread that an unmoved thread creates is in the old group. Therefore each attempt lists
-        // the threads again.
+        // Each attempt lists the threads again: a thread that was not moved yet may have created
+        // another thread, which is then in the old group, too.
         for _ in 0..MOVE_ATTEMPTS {
             let settings =
                 resctrl_writes(&self.policy().classes.resctrl, group, &location::threads(&dirs));
@@ -193,8 +194,8 @@ impl ResourceManager {
     }
 }
 
-/// Writes the fields present in `part` and no others, under every policy, with their values in
-/// `wanted`. Returns the values that still differ from the control groups.
+/// Writes the values that `wanted` has for the fields present in `part`, also if `enforce` is off.
+/// Returns the values that still differ from the control groups.
 pub fn write_fields(record: &Record, wanted: &Value, part: &Value) -> Vec<Drift> {
     let Some(dirs) = record.cgroup() else {
         let container = &record.key.id;
@@ -258,7 +259,7 @@ mod tests {
     use nri_api::opt;
     use std::{fs, sync::Arc};
 
-    /// Uses a plain directory instead of resctrl, which needs hardware support.
+    /// A plain directory stands for resctrl, which needs hardware support.
     #[test]
     fn threads_are_written_to_the_group_of_their_rdt_class() {
         let dir = tempfile::tempdir().unwrap();
@@ -284,7 +285,7 @@ mod tests {
         assert_eq!(no_class.rdt_class, Some((String::new(), String::new())));
         let unknown = manager.overlay(&json!({}), &requested("lead")).unwrap_err().to_string();
         assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
-        // Moving a thread writes its id to the `tasks` file of the group.
+        // Moving a thread, here 4711, writes its id to the `tasks` file of the group.
         let moved = resctrl_writes(&resctrl, Some("gold"), &[4711]);
         assert!(files::enforce(&moved).is_empty());
         assert_eq!(fs::read_to_string(resctrl.join("gold/tasks")).unwrap(), "4711");

@@ -18,12 +18,12 @@ pub enum ResourceError {
     #[error("the container is {}", .0.name())]
     Status(ContainerStatus),
     /// Fields of an existing container that neither a runtime nor control groups can change.
-    #[error("a running container's {} cannot be updated", .0.join(", "))]
+    #[error("cannot update {} of an existing container", .0.join(", "))]
     NotUpdatable(Vec<&'static str>),
     /// Shadow mode is on, in which no container is changed.
     #[error("shadow mode is on, the container was not updated")]
     Shadow,
-    /// Another update of the same container holds the lock for too long.
+    /// Another update of the same container holds the update lock for too long.
     #[error("another update of the container does not end")]
     Busy,
     /// A block I/O or RDT class is not defined.
@@ -54,14 +54,18 @@ pub enum ResourceError {
     /// The control groups of the container were not found at its creation.
     #[error("container cgroup unknown")]
     UnknownCgroup,
-    /// The record cannot be written, so that the next `nrid` would not find the pending update.
+    /// The record cannot be written. The update is not made, since the next `nrid` would not know
+    /// of it.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// `update` of the low-level runtime failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
     /// An earlier `update` of the low-level runtime did not end.
-    #[error("an update by its runtime did not end; plugins can update it {0:?} later")]
+    #[error(
+        "the runtime's last update of the container did not end; nrid refuses updates by plugins \
+         for {0:?} afterwards"
+    )]
     RuntimeHung(Duration),
     /// The control groups do not hold the values of plugins.
     #[error("not effective: {}", listed(.0))]

@@ -58,7 +58,7 @@ impl ResourceManager {
     }
 }
 
-/// Performs what is left of a container's eviction.
+/// Performs an eviction, without the steps that the container's record shows as done.
 async fn perform(registry: Arc<Registry>, container: Arc<Container>, grace: Duration) {
     let is_stopped = || container.status() == ContainerStatus::Stopped;
     let term_sent = container.record().eviction.as_ref().and_then(|eviction| eviction.term_sent);
@@ -82,7 +82,7 @@ async fn perform(registry: Arc<Registry>, container: Arc<Container>, grace: Dura
     registry.change(&container, |r| r.eviction = None);
 }
 
-/// Sends a signal through the container's runtime; `false` if that fails.
+/// Sends a signal through the container's runtime. Returns whether the runtime succeeded.
 async fn send(container: &Container, signal: &str) -> bool {
     let record = container.record();
     let sent = record.runtime.kill(&record.key.id, signal).await;
@@ -106,7 +106,7 @@ async fn has_exited_within(container: &Container, limit: Duration) -> bool {
         }
         match record.pid.map(Process::open) {
             Some(Ok(Some(process))) => drop(timeout(left, process.wait_for_exit()).await),
-            // The process is unknown, or no descriptor is left.
+            // There is no pidfd, because the process is unknown or no descriptor is left.
             _ => sleep(left.min(POLL_INTERVAL)).await,
         }
     }
@@ -134,7 +134,8 @@ mod tests {
         (registry, container)
     }
 
-    /// Stores the record of a running container, whose runtime writes the signals to a file.
+    /// Stores the record of a running container. Its runtime writes the signals to the file
+    /// `signals`.
     fn store(dir: &Path, process: Option<&Child>, eviction: Option<Eviction>) {
         let runtime = dir.join("runtime");
         let script = format!("#!/bin/sh\necho \"$3\" >>{}/signals\n", dir.display());
@@ -165,7 +166,7 @@ mod tests {
         fs::read_to_string(dir.join("signals")).unwrap_or_default().replace('\n', " ")
     }
 
-    fn started(term_sent: Option<i64>) -> Option<Eviction> {
+    fn eviction(term_sent: Option<i64>) -> Option<Eviction> {
         Some(Eviction { reason: "r".into(), term_sent })
     }
 
@@ -173,17 +174,17 @@ mod tests {
     async fn the_next_nrid_continues_an_eviction_and_repeats_no_signal() {
         let long_ago = now() - Duration::from_secs(3600).as_nanos() as i64;
         for (eviction, expected) in [
-            (started(None), "TERM KILL "),
-            (started(Some(long_ago)), "KILL "),
-            // The clock was set back.
-            (started(Some(i64::MAX)), "KILL "),
+            (eviction(None), "TERM KILL "),
+            (eviction(Some(long_ago)), "KILL "),
+            // The clock was set back after SIGTERM.
+            (eviction(Some(i64::MAX)), "KILL "),
         ] {
             let dir = tempfile::tempdir().unwrap();
             store(dir.path(), None, eviction);
             let (registry, container) = load(dir.path());
             perform(registry, container, Duration::from_millis(1)).await;
             assert_eq!(signals(dir.path()), expected);
-            // The record shows that the eviction is completed.
+            // The eviction is no longer in the record.
             assert_eq!(load(dir.path()).1.record().eviction, None);
         }
     }
@@ -209,8 +210,8 @@ mod tests {
         let external = Arc::new(ExternalPlugins::load(dir.path()));
         let manager = ResourceManager::new(registry.clone(), external, &config);
         manager.evict(container.clone(), "r".into());
-        assert_eq!(load(dir.path()).1.record().eviction, started(None));
-        // A second request for the same container.
+        assert_eq!(load(dir.path()).1.record().eviction, eviction(None));
+        // A second request for the same container has no effect.
         manager.evict(container.clone(), "again".into());
         while container.record().eviction.as_ref().is_some_and(|e| e.term_sent.is_none()) {
             sleep(Duration::from_millis(1)).await;

@@ -1,10 +1,10 @@
-//! What this host can do, as it was read last. Reading it takes longer the more mounts and control
-//! groups there are, so it is not read for each container.
+//! Cache of the host's capabilities. Reading them takes longer the more mounts and control groups
+//! there are, so they are not read for each container.
 
 use nri_spec::capability::HostCapabilities;
 use std::sync::{Mutex, PoisonError};
 
-/// The capabilities of this host, as they were read last.
+/// The capabilities of this host as last read.
 #[derive(Debug, Default)]
 pub struct KnownHost(Mutex<Option<HostCapabilities>>);
 
@@ -22,8 +22,8 @@ impl KnownHost {
         }
         let mut host = read();
         let result = check(&host);
-        // A check that needs these files reads the host again: once a cgroup has the I/O
-        // controller, they can be looked up.
+        // Assumed files are not cached. A later check that needs them reads the host again, since
+        // by then a cgroup may have the I/O controller, so that the files can be looked up.
         for file in &host.assumed_files {
             host.files.remove(file);
         }
@@ -53,7 +53,7 @@ mod tests {
         has_resctrl.set(true);
         assert_eq!(known.check(read, needs_resctrl), Ok(()));
         assert_eq!(known.check(read, needs_resctrl), Ok(()));
-        assert_eq!(reads.get(), 3);
+        assert_eq!(reads.get(), 3, "reads: the first check, and two checks that failed");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The manager of the resources of all containers: registry, versions of runtimes, and the policy.
-//! The manager's methods are in the files `apply` (updates), `enforce`, `capabilities`, `eviction`
-//! and `plugin_requests` (calls from plugins).
+//! [`ResourceManager`], which sets and checks the resources of all containers. Its methods are in
+//! the files `apply` (updates), `enforce`, `capabilities`, `eviction` and `plugin_requests` (calls
+//! from plugins).
 
 use crate::{
     host::classes,
@@ -21,9 +21,9 @@ pub struct ResourceManager {
     pub registry: Arc<Registry>,
     /// Versions of the low-level runtimes.
     pub versions: RuntimeVersions,
-    /// What this host can do.
+    /// The cached capabilities of this host.
     pub known_host: KnownHost,
-    /// The external plugins; the adaptation reports here when one connects or leaves.
+    /// The external plugins, updated when a plugin connects or disconnects.
     pub external_plugins: Arc<ExternalPlugins>,
     policy: RwLock<Arc<ResourcePolicy>>,
 }
@@ -40,7 +40,7 @@ pub struct ResourcePolicy {
 }
 
 impl ResourcePolicy {
-    /// Takes the policy from the configuration.
+    /// Returns the policy of a configuration.
     pub fn of(config: &Config) -> Self {
         let (classes, shadow) = (ClassLocations::of(config), config.mode == Mode::Shadow);
         Self { classes, enforce: config.enforce, shadow }
@@ -59,7 +59,7 @@ pub struct ClassLocations {
 }
 
 impl ClassLocations {
-    /// Takes the files from the configuration.
+    /// Returns the files and directories of a configuration.
     pub fn of(config: &Config) -> Self {
         Self {
             blockio: config.blockio.clone(),
@@ -68,7 +68,7 @@ impl ClassLocations {
         }
     }
 
-    /// Returns the sources to resolve names from.
+    /// Returns the sources from which class names are resolved.
     pub fn sources(&self) -> classes::Sources<'_> {
         classes::Sources { blockio: &self.blockio, rdt: &self.rdt, resctrl: &self.resctrl }
     }

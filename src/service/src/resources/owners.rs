@@ -23,12 +23,13 @@ pub fn owner(owners: &FieldOwners, name: &str) -> Option<String> {
         let key = name.get(field.name.len() + 1..)?;
         return owners.compound.get(&owned.value())?.owners.get(key).cloned();
     }
-    // In cgroup v2 one file holds quota and period, so the owner of the period counts for both.
+    // In cgroup v2 one file holds quota and period, so the owner of the period also owns a quota
+    // without an owner.
     simple(owned).or_else(|| if name == "cpu.quota" { simple(Field::CPUPeriod) } else { None })
 }
 
-/// Assigns all fields of `changed`, a part of `linux.resources`, to a plugin; `None` is the engine
-/// and removes the owner.
+/// Assigns all fields of `changed`, a part of `linux.resources`, to a plugin. `None` stands for the
+/// engine, and removes the owners of these fields.
 pub fn assign(owners: &mut FieldOwners, changed: &Value, plugin: Option<&str>) {
     for field in RESOURCE_FIELDS.iter().filter(|field| !field.path.is_empty()) {
         let value = field.path.iter().try_fold(changed, |value, key| value.get(key));
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_has_the_owner_of_its_group_or_key() {
+    fn a_field_has_the_owner_of_its_file_class_or_key() {
         let mut owners = FieldOwners::default();
         owners.simple.insert(Field::CPUPeriod.value(), "10-a".into());
         owners.simple.insert(Field::BlockioClass.value(), "20-b".into());

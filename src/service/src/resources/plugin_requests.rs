@@ -35,7 +35,7 @@ impl ContainerManager for ResourceManager {
                 snapshot.containers.push(message);
             }
         }
-        // Add pods that plugins were notified of and that have no container yet.
+        // Add the pods without containers, if plugins were notified of them.
         for pod in self.registry.pods.all() {
             if pod.status == PodStatus::Running {
                 add(&mut snapshot, pod.sandbox.get());
@@ -66,16 +66,16 @@ impl ContainerManager for ResourceManager {
 
 impl ResourceManager {
     /// Whether the record is of a sandbox that has not started. Plugins will receive the pod of
-    /// such a sandbox with RunPodSandbox; if the snapshot also had the pod, they would receive it
-    /// twice.
+    /// such a sandbox with RunPodSandbox. If the snapshot also had the pod, plugins would receive
+    /// the pod twice.
     fn is_announced_later(&self, record: &Record) -> bool {
         let pod = self.registry.pods.get(&record.pod_id);
         let is_announced = pod.is_none_or(|pod| pod.status != PodStatus::New);
         record.sandbox && record.status < ContainerStatus::Running && !is_announced
     }
 
-    /// Reads the state of a container from the runtime if it was created with `run` and has no
-    /// hooks, since no call then reports its start.
+    /// Reads the state of a container from the runtime if the container was created with `run` and
+    /// without our hook, since nothing then reports the container's start.
     async fn observe_run(&self, container: &Container) {
         let record = container.record();
         if !record.by_run || record.hooked || record.pid.is_some() {

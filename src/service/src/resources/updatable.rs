@@ -61,10 +61,9 @@ pub fn cgroup_part(resources: &Value) -> Value {
     rest
 }
 
-/// Sets `memory.swap` (the limit of memory and swap together) to the new memory limit. Does so only
-/// if the request does not set swap, and one of these conditions holds: both limits were equal
-/// before, the new memory limit is unlimited, or it is above the old swap limit, which the runtime
-/// would refuse.
+/// Sets `memory.swap` (the limit of memory and swap together) to the new memory limit, unless the
+/// request sets swap. Does so only if both limits were equal before, or memory becomes unlimited,
+/// or the new memory limit is above the old swap limit: the runtime would refuse that.
 pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) {
     let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
     let (old, new) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
@@ -138,7 +137,7 @@ mod tests {
         (memory.kernel, memory.use_hierarchy) = (opt(Some(1)), opt(Some(true)));
         assert_eq!(
             check_updatable(&resources).unwrap_err().to_string(),
-            "a running container's memory.kernel, memory.useHierarchy cannot be updated"
+            "cannot update memory.kernel, memory.useHierarchy of an existing container"
         );
     }
 

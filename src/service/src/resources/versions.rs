@@ -27,7 +27,7 @@ struct FileIdentity {
 }
 
 impl RuntimeVersions {
-    /// Returns kind and version of a runtime; both are `None` if they cannot be determined.
+    /// Returns kind and version of a runtime, each `None` if unknown.
     pub async fn of(&self, runtime: &LowLevelRuntime) -> RuntimeVersion {
         let unknown = RuntimeVersion { kind: None, version: None };
         let Some(file) = FileIdentity::of(runtime).await else { return unknown };

@@ -1,5 +1,5 @@
-//! The command line and the configuration file, loaded at the start and at each reload. Start from
-//! [`Settings`].
+//! [`Settings`]: the command line, and the configuration file, which is read at the start and at
+//! each reload.
 
 use nri_config::{Config, ConfigError};
 use nri_host::sha256;
@@ -19,7 +19,7 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: Option<String>,
-    /// Values that are wrong, but have been corrected.
+    /// Wrong values that have been corrected.
     mistakes: Vec<ConfigError>,
     command_line: CommandLine,
 }

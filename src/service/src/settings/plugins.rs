@@ -1,4 +1,5 @@
-//! The configuration of plugins, as the adaptation takes it.
+//! Converts the configuration of plugins (`nri_config`) to that of the adaptation
+//! (`nri_adaptation`).
 
 use crate::host::{delegation, descriptors};
 use nri_adaptation::{
@@ -70,8 +71,7 @@ pub fn ambiguities(config: &nri_config::Config) -> Vec<AmbiguousPermissions> {
 fn permissions(p: &nri_config::PluginPolicy) -> Permissions {
     let allow = p.allow.as_ref().map(|groups| groups.iter().map(|group| group.name()));
     let permissions = Permissions::new(allow, p.deny.iter().map(|group| group.name()));
-    // Cannot fail: a test checks that both crates have the same names. If it did, the plugin would
-    // have no permission, which is the safe default.
+    // Cannot fail: a test checks that both crates have the same names. `none` is the safe fallback.
     permissions.unwrap_or_else(|_| Permissions::none())
 }
 

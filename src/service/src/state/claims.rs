@@ -12,7 +12,7 @@ use std::{
 
 type ClaimedIds = Mutex<HashMap<String, ContainerKey>>;
 
-/// Ids that are reserved by creations and removals in progress.
+/// Ids that creations and removals in progress have reserved.
 #[derive(Debug, Default)]
 pub struct Claims(Arc<ClaimedIds>);
 
@@ -40,8 +40,8 @@ impl Claims {
         Claim { claimed: self.0.clone(), id }
     }
 
-    /// Claims the id of a known container that is being removed, so that the id stays reserved
-    /// until the pod is removed, which happens after the record's removal.
+    /// Claims the id of a known container that is being removed. The record is removed before the
+    /// pod, and the id stays reserved until the pod is removed, too.
     pub fn claim_existing(&self, id: &str, key: &ContainerKey) -> Claim {
         lock(&self.0).insert(id.to_owned(), key.clone());
         Claim { claimed: self.0.clone(), id: id.to_owned() }

@@ -69,17 +69,17 @@ struct Volatile {
     enforcement_pending: bool,
     /// Number of `delete` verbs in progress.
     deletes: usize,
-    /// Time when an `update` of the runtime did not end in time.
+    /// Time when a call of the runtime's `update` last reached its time limit.
     runtime_hung_at: Option<Instant>,
 }
 
 /// The descriptor by which the first process is watched.
 #[derive(Debug, Default)]
 enum ProcessWatch {
-    /// There is none.
+    /// No descriptor is open or reserved.
     #[default]
     None,
-    /// The process is not known yet.
+    /// The process is not known yet; its descriptor is reserved.
     Expected(DescriptorPermit),
     /// The process is watched.
     Open { process: Arc<Process>, _descriptor: DescriptorPermit },
@@ -109,7 +109,7 @@ impl Container {
         })
     }
 
-    /// Returns the container's record as it is now. A later change does not change it.
+    /// Returns the container's record as it is now. Later changes do not affect the returned value.
     pub fn record(&self) -> Arc<Record> {
         self.lock_record().clone()
     }
@@ -140,7 +140,7 @@ impl Container {
         self.lock_record().status
     }
 
-    /// Records the first process, in memory only. Returns whether anything was not known yet.
+    /// Records the first process, in memory only. Returns whether the record changed.
     pub fn set_first_process(&self, pid: i32) -> bool {
         Arc::make_mut(&mut self.lock_record()).set_process(pid)
     }
@@ -165,12 +165,12 @@ impl Container {
         self.volatile().runtime
     }
 
-    /// Records that an `update` of the runtime did not end in time.
+    /// Records that a call of the runtime's `update` reached its time limit.
     pub fn set_runtime_hung(&self) {
         self.volatile().runtime_hung_at = Some(Instant::now());
     }
 
-    /// Returns the last time when an `update` of the runtime did not end in time.
+    /// Returns the time when a call of the runtime's `update` last reached its time limit.
     pub fn runtime_hung_at(&self) -> Option<Instant> {
         self.volatile().runtime_hung_at
     }
@@ -181,13 +181,13 @@ impl Container {
         volatile.runtime = volatile.runtime.max(progress);
     }
 
-    /// Whether the runtime has a directory for the container now. If so, also marks the container
-    /// as present, so that it can vanish.
+    /// Whether the runtime has a directory for the container now. If so, also records
+    /// [`RuntimeProgress::Present`], so that the container can count as vanished later.
     pub async fn exists(&self) -> bool {
         let record = self.record();
         let found = record.runtime.look_up(&record.key.id).await;
         self.mark_if_found(&found);
-        // A directory that cannot be read does not show the end of a container.
+        // If the directory cannot be read, the container may still exist.
         !matches!(found, Ok(false))
     }
 
@@ -209,7 +209,7 @@ impl Container {
         !self.exists().await && self.runtime_progress() >= RuntimeProgress::Present
     }
 
-    /// The same as [`Container::has_vanished`], on a thread that may hang.
+    /// The same as [`Container::has_vanished`], but blocks while the file system hangs.
     pub fn has_vanished_now(&self) -> bool {
         let record = self.record();
         let found = record.runtime.look_up_now(&record.key.id);
@@ -261,8 +261,9 @@ impl Container {
         self.volatile().enforcement_pending = pending;
     }
 
-    /// Notes that a wrapper requests an update. If this wrapper also runs the pending update, the
-    /// previous `nrid` has not replied to it, and it has not called its runtime.
+    /// Notes that a wrapper requests an update. If the pending update is by the same wrapper, the
+    /// previous `nrid` did not reply to the wrapper, so the wrapper has not called its runtime.
+    /// [`Container::update_retried`] then returns.
     pub fn note_update_request(&self, caller: Option<ProcessIdentity>) {
         let pending = self.lock_record().pending_update.as_ref().and_then(|update| update.caller);
         if pending.is_some() && pending == caller {
@@ -270,7 +271,7 @@ impl Container {
         }
     }
 
-    /// Waits until the wrapper that runs the pending update requests it again.
+    /// Waits until the wrapper of the pending update requests the update again.
     pub async fn update_retried(&self) {
         self.update_retried.notified().await;
     }
@@ -290,12 +291,12 @@ impl Container {
         process
     }
 
-    /// Keeps the right to open the first process, which will exist.
+    /// Keeps a permit for the descriptor of the first process, which does not exist yet.
     pub fn keep_descriptor(&self, descriptor: DescriptorPermit) {
         *self.watch() = ProcessWatch::Expected(descriptor);
     }
 
-    /// Returns the right to open the first process, if the container has it and did not use it.
+    /// Returns the permit of [`Container::keep_descriptor`], unless the descriptor is open.
     pub fn take_descriptor(&self) -> Option<DescriptorPermit> {
         let mut watch = self.watch();
         match std::mem::take(&mut *watch) {
@@ -307,7 +308,7 @@ impl Container {
         }
     }
 
-    /// Gives the descriptor of the first process back, which has ended.
+    /// Releases the descriptor of the first process, which has ended.
     pub fn release_process(&self) {
         *self.watch() = ProcessWatch::None;
     }
@@ -325,7 +326,7 @@ impl Container {
     }
 
     /// Whether the kernel killed a process of the container because of its memory limit.
-    /// `wait_status`: how the first process ended, if that is known.
+    /// `wait_status` is the wait status of the first process, if known.
     pub async fn was_oom_killed(&self, wait_status: Option<i32>) -> bool {
         let dirs = self.record().cgroup();
         let Some(watch) = self.oom.get() else { return oom::killed(dirs.as_ref()) };

@@ -97,7 +97,7 @@ enum RestoreMarkerError {
     /// The OCI config in the bundle is not the one that `nrid` wrote.
     #[error("{} has been replaced", .0.display())]
     Replaced(PathBuf),
-    /// The time limit is reached.
+    /// The file system of the bundle hangs.
     #[error("{}: its file system hangs", .0.display())]
     Hangs(PathBuf),
     /// The original or the adjusted OCI config is malformed.
@@ -117,8 +117,8 @@ pub fn forget(state_dir: &Path, key: &ContainerKey) {
     }
 }
 
-/// Writes the entry of a container again, after the state directory was removed: the adjusted OCI
-/// config is in the bundle.
+/// Writes the entry of a container again, after the state directory was removed. The values are in
+/// the adjusted OCI config in the bundle.
 pub async fn restore(state_dir: &Path, record: Arc<Record>) {
     let (file_system, id) = (FileSystem::Device(record.bundle.identity.0), record.key.id.clone());
     let (state_dir, dir) = (state_dir.to_owned(), record.bundle.dir.clone());
@@ -189,7 +189,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn changes_have_the_values_of_both_configs() {
+    fn a_change_has_the_values_of_both_configs() {
         let config = |env: Value, rlimits: Value| {
             OciConfig::from_value(
                 json!({"ociVersion": "1.0.2", "process": {"env": env, "rlimits": rlimits}}),
@@ -224,8 +224,9 @@ mod tests {
             |n: u64, hard: u64| json!({"type": format!("RLIMIT_{n}"), "hard": hard, "soft": n});
         let changed = |n: &u64| n.is_multiple_of(3);
         let original = with_rlimits((0..5000).map(|n| limit(n, n)).collect());
-        // In reverse order. Every third limit differs; the others are equal numbers that are
-        // written differently. The second half of the limits is new.
+        // The adjusted limits are in reverse order. Every third limit differs; the others are equal
+        // numbers that are written differently. The second half of the limits is new. There are
+        // thousands, since comparing each with each would take noticeable time.
         let adjusted_limit = |n: u64| match changed(&n) {
             true => limit(n, n + 1),
             false => serde_json::from_str(&format!(
@@ -264,6 +265,7 @@ mod tests {
         assert!(rlimit_changes(&malformed, &malformed).is_empty());
         let engine =
             |value: Value| rlimit_changes(&malformed, &with_rlimits(vec![value])).remove(0).engine;
+        // Two types are equal if their JSON is equal, or if both are missing.
         assert_eq!(engine(json!({"type": 7, "hard": 1})), Some(json!({"type": 7})));
         assert_eq!(engine(json!({"soft": 1})), Some(json!(1)));
         assert_eq!(engine(json!({"type": "A"})), None);

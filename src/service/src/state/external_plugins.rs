@@ -1,9 +1,9 @@
-//! External plugins that are connected, and those that were connected to the previous `nrid` and
-//! have not returned yet. Creations wait for the latter, because an `nrid` that has just started
-//! would otherwise create containers without them.
+//! External plugins: those that are connected, and those that were connected to the previous `nrid`
+//! and have not connected again (the missing plugins). Creations wait for missing plugins, because
+//! an `nrid` that has just started would otherwise create containers without them.
 //!
-//! The names are in a file of the state directory, which is written at each change, so that the
-//! file is complete after a restart, an upgrade or a crash.
+//! The names of the plugins are in a file in the state directory. The file is written at each
+//! change, so that it is complete after a restart, an upgrade or a crash.
 
 use crate::state::store::write_json;
 use nri_adaptation::{PluginOrigin, PluginState, PluginStatus};
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 /// Name of the file in the state directory.
 const FILE: &str = "external-plugins.json";
 
-/// The external plugins of this `nrid`, and the missing ones of the previous one.
+/// The external plugins of this `nrid`, and the missing plugins.
 #[derive(Debug)]
 pub struct ExternalPlugins {
     file: PathBuf,
@@ -85,19 +85,19 @@ impl ExternalPlugins {
         }
     }
 
-    /// Whether creations need not wait.
+    /// Whether no plugin is missing any more, or the deadline has passed: creations need not wait.
     pub fn is_complete(&self) -> bool {
         *self.complete.borrow()
     }
 
-    /// Waits until no plugin is missing, or [`ExternalPlugins::give_up_after`] has given up.
+    /// Waits until no plugin is missing any more, or the deadline has passed.
     pub async fn complete(&self) {
         // Cannot fail: the sender is a field of `self`, so it is not dropped meanwhile.
         let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
     }
 
-    /// Waits at most `timeout` for missing plugins, and then logs a warning for each of them and
-    /// no longer expects them.
+    /// Waits at most `timeout` for the missing plugins. Logs a warning for each plugin that is
+    /// still missing then, and no longer expects it.
     pub async fn give_up_after(&self, timeout: Duration) {
         if !self.is_complete() {
             let plugins = self.lock().missing.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -123,13 +123,13 @@ impl ExternalPlugins {
         self.complete.send_replace(true);
     }
 
-    /// Keeps the current plugins for the next `nrid`: those that disconnect from now on do so
-    /// because this `nrid` ends.
+    /// Keeps the current plugins for the next `nrid`: from now on, plugins disconnect because this
+    /// `nrid` ends.
     pub fn keep_for_next(&self) {
         self.lock().ending = true;
     }
 
-    /// Writes the file again.
+    /// Writes the file again, after the state directory was removed.
     pub fn save_again(&self) {
         self.save(&self.lock());
     }
@@ -151,8 +151,8 @@ impl ExternalPlugins {
 }
 
 impl Plugins {
-    /// Returns the names for the file. Missing plugins stay until the deadline, so that after
-    /// a second restart before the deadline, creations wait for them, too.
+    /// Returns the names for the file. Missing plugins stay in the file until the deadline: if
+    /// `nrid` restarts before, the next `nrid` waits for them, too.
     fn names(&self) -> BTreeSet<String> {
         self.active.values().chain(&self.missing).map(ToString::to_string).collect()
     }
@@ -212,7 +212,7 @@ mod tests {
         let second = ExternalPlugins::load(dir.path());
         second.update(&status(1, "40-other", PluginState::Active));
         assert!(!second.is_complete());
-        // A restart before the plugin has returned expects it again.
+        // After another restart, the next nrid waits for the missing plugin, too.
         assert_eq!(saved(dir.path()), ["20-stayed", "40-other"]);
         second.update(&status(2, "20-stayed", PluginState::Synchronizing));
         assert!(!second.is_complete());

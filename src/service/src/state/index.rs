@@ -1,5 +1,5 @@
-//! The known containers, by each of their names: nothing that happens to one container searches
-//! all others.
+//! [`Index`]: finds known containers by each of their names, so that no event of one container has
+//! to search all others.
 
 use crate::state::{container::Container, key::ContainerKey};
 use std::{
@@ -28,7 +28,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Adds a container, in place of another one with its key.
+    /// Adds a container, and removes another one with the same key.
     pub(super) fn insert(&mut self, container: Arc<Container>) {
         self.remove(container.key());
         let names = container.names();
@@ -47,7 +47,7 @@ impl Index {
         let is_removed = |other: Option<&Arc<Container>>| {
             other.is_some_and(|other| Arc::ptr_eq(other, &container))
         };
-        // Another container may have the name meanwhile.
+        // Another container may have been added with the same name.
         if is_removed(self.by_nri_id.get(&names.nri_id)) {
             self.by_nri_id.remove(&names.nri_id);
         }
@@ -87,8 +87,8 @@ impl Index {
         found
     }
 
-    /// Returns the first two containers whose ids begin with this prefix. The id that plugins know
-    /// begins with the runtime's.
+    /// Returns the first two containers whose ids begin with this prefix: two show that the prefix
+    /// is ambiguous. The id that plugins know begins with the runtime's id.
     pub(super) fn with_prefix(&self, prefix: &str) -> Vec<Arc<Container>> {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let ids = self.by_nri_id.range::<str, _>(from);
@@ -153,7 +153,7 @@ mod tests {
         };
         assert_eq!(names(index.with_id("web")), ["web", "web-0123"]);
         assert_eq!(names(index.with_id("web-0123")), ["web-0123"]);
-        // The container with the plain id was removed.
+        // `db-4567` had to differ from another container `db`, which was removed later.
         assert_eq!(names(index.with_id("db")), ["db-4567"]);
         assert!(index.with_id("we").is_empty());
         assert_eq!(names(index.with_prefix("webs")), ["webserver"]);

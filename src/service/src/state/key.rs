@@ -1,5 +1,5 @@
-//! Identity of a container in `nrid`: runtime root and id, because two runtime roots may have
-//! containers of the same id.
+//! [`ContainerKey`], the identity of a container in `nrid`: runtime root and id, because two
+//! runtime roots may have containers of the same id.
 
 use nri_host::sha256 as digest;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,9 @@ pub struct ContainerKey {
 }
 
 impl ContainerKey {
-    /// Returns the name that is passed to our hook. It contains the time of the creation, so that a
-    /// hook that outlives its container does not report for the next container of the same id.
+    /// Returns the name by which our hook reports the container. The name contains the time of the
+    /// creation, so that a hook that outlives its container does not report for the next container
+    /// of the same id.
     pub fn hook_name(&self, incarnation: i64) -> String {
         format!("{}-{incarnation:x}", self.file_name())
     }

@@ -33,14 +33,15 @@ pub enum PodStatus {
 pub struct PodRecord {
     /// The pod in messages to plugins.
     pub sandbox: Packed<PodSandbox>,
-    /// Kind of the pod, which decides when it ends.
+    /// Kind of the pod, which decides when the pod ends.
     pub kind: PodKind,
     /// Status as plugins know it.
     pub status: PodStatus,
 }
 
-/// The form on disk, which `nrid` 0.1 and later read and write: `real` is a pod with a sandbox
-/// container, `told_run` and `told_stop` are notifications of plugins.
+/// The form on disk, which `nrid` 0.1 and later read and write. `real` is whether the pod has a
+/// sandbox container, `told_run` and `told_stop` are whether plugins were notified by RunPodSandbox
+/// and StopPodSandbox.
 #[derive(Serialize, Deserialize)]
 struct OnDisk {
     sandbox: Packed<PodSandbox>,

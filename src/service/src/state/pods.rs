@@ -2,7 +2,7 @@
 
 use crate::state::{
     pod::PodRecord,
-    spares::Place,
+    spares::WriteTarget,
     store::{Store, StoreError},
 };
 use std::{
@@ -74,8 +74,9 @@ impl Pods {
     /// Adds or replaces a pod.
     pub fn set(&self, pod: PodRecord) {
         let mut records = lock(&self.records);
-        let place = if records.contains_key(pod.id()) { Place::Taken } else { Place::Empty };
-        self.save(&pod, place);
+        let target =
+            if records.contains_key(pod.id()) { WriteTarget::Existing } else { WriteTarget::New };
+        self.save(&pod, target);
         records.insert(pod.id().to_owned(), pod);
     }
 
@@ -84,7 +85,7 @@ impl Pods {
         let mut records = lock(&self.records);
         let pod = records.get_mut(id)?;
         change(pod);
-        self.save(pod, Place::Taken);
+        self.save(pod, WriteTarget::Existing);
         Some(pod.clone())
     }
 
@@ -96,7 +97,7 @@ impl Pods {
         lock(&self.unsaved).remove(id);
     }
 
-    /// Writes the record of a pod, if earlier writes of it have failed.
+    /// Writes the record of a pod if the last write of the record failed.
     ///
     /// # Errors
     /// The write fails again.
@@ -106,7 +107,7 @@ impl Pods {
         records
             .get(id)
             .filter(|_| is_unsaved)
-            .map_or(Ok(()), |pod| self.try_save(pod, Place::Taken))
+            .map_or(Ok(()), |pod| self.try_save(pod, WriteTarget::Existing))
     }
 
     /// Marks all pods as not on disk.
@@ -123,14 +124,14 @@ impl Pods {
 
     /// Writes a record. The caller has locked the records, so that an older version of the record
     /// does not overwrite a newer version.
-    fn save(&self, pod: &PodRecord, place: Place) {
-        if let Err(error) = self.try_save(pod, place) {
+    fn save(&self, pod: &PodRecord, target: WriteTarget) {
+        if let Err(error) = self.try_save(pod, target) {
             tracing::error!(%error, pod = pod.id(), "cannot write the record, retried later");
         }
     }
 
-    fn try_save(&self, pod: &PodRecord, place: Place) -> Result<(), StoreError> {
-        let saved = self.store.save_pod(pod, place);
+    fn try_save(&self, pod: &PodRecord, target: WriteTarget) -> Result<(), StoreError> {
+        let saved = self.store.save_pod(pod, target);
         let mut unsaved = lock(&self.unsaved);
         if saved.is_ok() {
             unsaved.remove(pod.id());
@@ -145,7 +146,7 @@ impl Pods {
         lock(&self.records).keys().cloned().collect()
     }
 
-    /// Reserves a pod to which a container is about to be added, so that it is not removed.
+    /// Reserves a pod to which a container is about to be added, so that the pod is not removed.
     pub fn reserve(&self, pod: &str) -> PodReservation {
         *lock(&self.reservations).entry(pod.to_owned()).or_default() += 1;
         PodReservation { reservations: self.reservations.clone(), pod: pod.to_owned() }

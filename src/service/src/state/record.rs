@@ -25,16 +25,16 @@ use std::{path::PathBuf, sync::Arc};
 const UNKNOWN_EXIT_CODE: i32 = 255;
 
 /// Message of a container whose wait status is not known.
-const UNKNOWN_EXIT_MESSAGE: &str = "nrid could not read the exit status: the process was reaped \
-    first, and the kernel (before Linux 6.15) does not report the status afterwards, or nrid did \
-    not run";
+const UNKNOWN_EXIT_MESSAGE: &str = "nrid could not read the exit status: either nrid did not run \
+    when the process ended, or the process was reaped first, and the kernel (before Linux 6.15) \
+    does not report the status of a reaped process";
 
 /// A bundle, and the changes that `nrid` made in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BundleRecord {
     /// Directory of `config.json`.
     pub dir: PathBuf,
-    /// Name of `config.json`.
+    /// File name of `config.json`; differs under crun's option `--config`.
     pub name: String,
     /// Device and inode of the directory.
     pub identity: (u64, u64),
@@ -86,7 +86,7 @@ pub struct PendingUpdate {
 }
 
 /// Start time of a process that had ended before its start time was read. No process of a container
-/// has it.
+/// has this start time.
 const ENDED_BEFORE_READ: u64 = 0;
 
 /// A container.
@@ -113,7 +113,7 @@ pub struct Record {
     /// `linux.resources` as the engine last requested them.
     #[serde(rename = "asked", with = "shared")]
     pub requested: Arc<Value>,
-    /// Effective `linux.resources`; shared with `requested` if no plugin has set any.
+    /// Effective `linux.resources`; shares the memory of `requested` if both are equal.
     #[serde(rename = "in_force", with = "shared")]
     pub effective: Arc<Value>,
     /// The update in progress. The next `nrid` determines whether it was made.
@@ -133,7 +133,7 @@ pub struct Record {
     /// `/proc/PID/cgroup` of the first process when the container was created, once it is known.
     #[serde(default)]
     pub cgroups: Option<String>,
-    /// Whether the container was made by `run` or `restore`, so that hooks report its life.
+    /// Whether `run` or `restore` created the container, so that our hook reports its events.
     pub by_run: bool,
     /// The process that creates the container: the wrapper, which under `run` and `restore` becomes
     /// the runtime and lives as long as the container.
@@ -151,7 +151,7 @@ pub struct Record {
 pub struct Eviction {
     /// Reason that the plugin gave.
     pub reason: String,
-    /// Time at which SIGTERM was sent; `None` before it is sent.
+    /// Time at which SIGTERM was sent, in nanoseconds since the epoch; `None` before that.
     pub term_sent: Option<i64>,
 }
 
@@ -199,7 +199,7 @@ impl Record {
     }
 
     /// Records the first process of a created container, and the process's control groups. Returns
-    /// whether anything was not known yet.
+    /// whether the record changed.
     pub fn set_process(&mut self, pid: i32) -> bool {
         let is_known = |r: &Self| (r.pid, r.start_time.is_some(), r.cgroups.is_some());
         let known_before = is_known(self);
@@ -208,7 +208,7 @@ impl Record {
             self.start_time = None;
         }
         if self.start_time.is_none() {
-            // Unknown if it cannot be read, in which case the exit watch reads it later.
+            // If the start time cannot be read now, the exit watch reads it later.
             self.start_time = ProcessStat::of(pid)
                 .ok()
                 .map(|stat| stat.map_or(ENDED_BEFORE_READ, |stat| stat.start_time));
@@ -237,7 +237,8 @@ impl Record {
     }
 
     /// Records that the first process has ended, with its wait status if that is known.
-    /// `oom_killed`: the kernel killed a process of the container because of its memory limit.
+    /// `oom_killed` is whether the kernel killed a process of the container because of its memory
+    /// limit.
     pub fn set_stopped(&mut self, wait_status: Option<i32>, oom_killed: bool) {
         // A container whose creation failed has had no process.
         let has_run = self.pid.is_some() || self.status >= ContainerStatus::Created;
@@ -288,8 +289,7 @@ impl Record {
         self.container.change(|container| {
             let Some(linux) = container.linux.as_mut() else { return };
             let old = linux.resources.take().unwrap_or_default();
-            // Classes are no part of the OCI resources; the empty name removes a container from
-            // its class.
+            // OCI resources have no class names. An empty name removes a container from its class.
             let class = |new: Option<String>, old: MessageField<OptionalString>| match new {
                 Some(name) => opt(Some(name).filter(|n| !n.is_empty())),
                 None => old,
@@ -323,7 +323,7 @@ impl Record {
     }
 }
 
-/// (De)serialization of shared values.
+/// (De)serialization of `Arc<Value>`.
 mod shared {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::Value;
@@ -343,9 +343,9 @@ mod shared {
     }
 }
 
-/// Returns, of the records of one bundle, the one with the engine's `config.json`, if `nrid` wrote
-/// the content `found`. This is so if the engine uses a bundle again that still has an adjusted
-/// `config.json`.
+/// Returns the record that holds the engine's `config.json`, among the records of one bundle, if
+/// `nrid` wrote the `config.json` that was `found`. An engine may use a bundle again that still has
+/// an adjusted `config.json`.
 pub fn original_of<'a>(
     records: impl Iterator<Item = &'a BundleRecord>,
     name: &str,
@@ -357,7 +357,7 @@ pub fn original_of<'a>(
     written_by_nrid.find(|b| b.original.is_some())
 }
 
-/// A record that the program of commit 43e9a1b wrote.
+/// A record as an earlier version (commit 43e9a1b) wrote it.
 #[cfg(test)]
 pub(crate) const EXAMPLE: &str = "{\"key\":{\"root\":\"/run/runc\",\"id\":\"c1\"},\
         \"pod_id\":\"p1\",\"sandbox\":false,\

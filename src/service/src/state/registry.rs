@@ -8,7 +8,7 @@ use crate::{
         key::ContainerKey,
         pods::Pods,
         record::Record,
-        spares::Place,
+        spares::WriteTarget,
         status::ContainerStatus,
         store::{Store, StoreError},
     },
@@ -71,8 +71,9 @@ impl Registry {
         lock(&self.containers).by_nri_id(id).cloned()
     }
 
-    /// Returns the containers with this id (the runtime's, or the one that plugins know), or else
-    /// at most two whose ids begin with it.
+    /// Returns the containers with this id (the runtime's, or the one that plugins know). If there
+    /// are none, returns at most two containers whose ids begin with `id`: two show that a prefix
+    /// is ambiguous.
     pub fn by_id_or_prefix(&self, id: &str) -> Vec<Arc<Container>> {
         let containers = lock(&self.containers);
         let exact = containers.with_id(id);
@@ -118,7 +119,7 @@ impl Registry {
     /// # Errors
     /// The record cannot be written; then the container is not added.
     pub fn insert(&self, record: Record) -> Result<Arc<Container>, StoreError> {
-        self.store.save(&record, Place::Empty)?;
+        self.store.save(&record, WriteTarget::New)?;
         let container = Container::new(record);
         lock(&self.containers).insert(container.clone());
         Ok(container)
@@ -133,8 +134,8 @@ impl Registry {
         })
     }
 
-    /// Changes a record as [`Registry::change`] does, if `change` returns that there is something
-    /// to write.
+    /// Changes a record as [`Registry::change`] does, but writes the record only if `change`
+    /// returns `true`.
     pub fn change_if(
         &self,
         container: &Container,
@@ -176,7 +177,7 @@ impl Registry {
         if !self.contains(container) {
             return Ok(());
         }
-        let saved = self.store.save(record, Place::Taken);
+        let saved = self.store.save(record, WriteTarget::Existing);
         let mut unsaved = lock(&self.unsaved);
         if saved.is_ok() {
             unsaved.remove(&record.key);
@@ -221,7 +222,7 @@ impl Registry {
                 && other.bundle.name == record.bundle.name
                 && other.bundle.written == record.bundle.written
         };
-        // Not searched under the lock: a holder of a record's lock may wait for it.
+        // Not searched under the lock of the index: a holder of a record's lock may wait for it.
         let others = lock(&self.containers).of_bundle(record.bundle.identity).to_vec();
         record.bundle.written.is_some()
             && others.iter().any(|container| !container.is_deleted() && shares(container))
@@ -265,7 +266,7 @@ impl Registry {
         (ids.iter().filter(exists).count(), containers.all().filter(counts).count())
     }
 
-    /// Whether no container and no pod exists. Counts them only if there is no container.
+    /// Whether no container and no pod exists. Counts the pods only if there is no container.
     pub fn is_empty(&self) -> bool {
         let is_known = lock(&self.containers).all().any(|container| !container.is_deleted());
         !is_known && self.counts() == (0, 0)

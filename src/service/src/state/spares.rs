@@ -1,9 +1,11 @@
-//! Files that were records, and that become records again. On a disk, a new file costs more than
-//! all else that a record needs: ext4 searches an inode that was not deleted a moment ago, and a
-//! rename over a file starts the writing of the new one to the disk.
+//! Spare files: files of removed or replaced records, which are used again for new records. On a
+//! disk, this avoids the two slowest steps of writing a record. To create a file, ext4 searches for
+//! an inode that was not deleted a moment ago. A rename over an existing file makes ext4 write the
+//! new file to the disk at once, so the two files are exchanged instead.
 //!
-//! A spare file is empty but for one byte: it must not keep what a record said of a container that
-//! is gone, and ext4 writes a file that was empty to the disk when it is closed.
+//! A spare file has one byte. The rest is removed, because the data of a removed container must not
+//! remain. One byte stays, because ext4 writes a file to the disk on close if it was truncated to
+//! nothing before.
 
 use rustix::fs::{OFlags, RenameFlags, renameat_with};
 use std::{
@@ -14,7 +16,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Maximum number of spare files: those of as many containers that are created at the same time.
+/// Maximum number of spare files: enough for containers that are created at the same time.
 const MAX_SPARES: usize = 32;
 
 /// The spare files of the records, in a directory of their own.
@@ -30,15 +32,15 @@ struct Names {
     next: u64,
 }
 
-/// Whether a record is new, or replaces one.
+/// Whether the written record is new, or replaces an existing record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Empty,
-    Taken,
+pub(super) enum WriteTarget {
+    New,
+    Existing,
 }
 
 impl Spares {
-    /// Takes a directory for the spare files. Removes what is in it: files of the previous `nrid`.
+    /// Uses `dir` for the spare files. Removes the files of the previous `nrid` in it.
     pub(super) fn new(dir: PathBuf) -> Self {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
@@ -50,11 +52,12 @@ impl Spares {
     ///
     /// # Errors
     /// The file cannot be written. The old file then remains.
-    pub(super) fn write(&self, path: &Path, bytes: &[u8], place: Place) -> io::Result<()> {
+    pub(super) fn write(&self, path: &Path, bytes: &[u8], target: WriteTarget) -> io::Result<()> {
         let temporary = match self.take() {
             Some(spare) if refill(&spare, bytes).is_ok() => spare,
             unusable => {
-                // Removed first: if the disk is full, a part of the record takes its space.
+                // Removed before the new file is created: if the disk is full, a partly written
+                // record would take the space.
                 if let Some(spare) = unusable {
                     let _ = fs::remove_file(spare);
                 }
@@ -63,9 +66,9 @@ impl Spares {
                 new
             }
         };
-        let put = || match place {
-            Place::Taken => exchange(&temporary, path),
-            Place::Empty => fs::rename(&temporary, path).map(|()| false),
+        let put = || match target {
+            WriteTarget::Existing => exchange(&temporary, path),
+            WriteTarget::New => fs::rename(&temporary, path).map(|()| false),
         };
         if put().inspect_err(|_| drop(fs::remove_file(&temporary)))? {
             self.keep(temporary);
@@ -95,7 +98,7 @@ impl Spares {
         let _ = fs::remove_file(path);
     }
 
-    /// Keeps a file in the directory as a spare one.
+    /// Keeps a file in the directory as a spare file.
     fn keep(&self, spare: PathBuf) {
         let is_erased = open(&spare).and_then(|file| file.set_len(1)).is_ok();
         let mut names = self.names();
@@ -128,12 +131,12 @@ fn open(spare: &Path) -> io::Result<File> {
 }
 
 fn refill(spare: &Path, bytes: &[u8]) -> io::Result<()> {
-    // A record is longer than what is left in the file.
+    // Not truncated: a record is longer than the one byte in the file.
     open(spare)?.write_all(bytes)
 }
 
 fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // Not reused: the file could be a symbolic link.
+    // An existing file is removed and not reused, because it could be a symbolic link.
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
@@ -141,12 +144,12 @@ fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// Puts a file in the place of another one. Returns whether its name now is that of the other one.
+/// Moves the file `new` to `path`. Returns whether the old file at `path` now has the name `new`.
 fn exchange(new: &Path, path: &Path) -> io::Result<bool> {
     let cwd = rustix::fs::CWD;
     match renameat_with(cwd, new, cwd, path, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(true),
-        // There is no other file, or the file system cannot exchange files.
+        // There is no file at `path`, or the file system cannot exchange files.
         Err(_) => fs::rename(new, path).map(|()| false),
     }
 }
@@ -170,23 +173,23 @@ mod tests {
         assert!(sizes().is_empty());
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         let inode = |path: &Path| fs::metadata(path).unwrap().ino();
-        spares.write(&a, b"first", Place::Empty).unwrap();
+        spares.write(&a, b"first", WriteTarget::New).unwrap();
         let first = inode(&a);
-        spares.write(&a, b"longer second", Place::Taken).unwrap();
+        spares.write(&a, b"longer second", WriteTarget::Existing).unwrap();
         assert_eq!((fs::read(&a).unwrap(), sizes()), (b"longer second".to_vec(), vec![1]));
-        spares.write(&b, b"other", Place::Empty).unwrap();
+        spares.write(&b, b"other", WriteTarget::New).unwrap();
         assert_eq!((fs::read(&b).unwrap(), inode(&b)), (b"other".to_vec(), first));
         spares.remove(&a);
         spares.remove(&b);
         assert!(!a.exists() && !b.exists());
         assert_eq!(sizes(), [1, 1]);
-        // Lost files and a lost directory are made again.
+        // A removed directory is created again, and the record in `path` gets a new file.
         fs::remove_dir_all(&spare_dir).unwrap();
-        spares.write(&a, b"third", Place::Taken).unwrap();
+        spares.write(&a, b"third", WriteTarget::Existing).unwrap();
         assert_eq!(fs::read(&a).unwrap(), b"third");
         assert_eq!(fs::metadata(&a).unwrap().mode() & 0o777, 0o600);
         for n in 0..MAX_SPARES + 5 {
-            spares.write(&dir.path().join(n.to_string()), b"x", Place::Empty).unwrap();
+            spares.write(&dir.path().join(n.to_string()), b"x", WriteTarget::New).unwrap();
         }
         (0..MAX_SPARES + 5).for_each(|n| spares.remove(&dir.path().join(n.to_string())));
         assert_eq!(sizes().len(), MAX_SPARES);
@@ -197,7 +200,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let spares = Spares::new(dir.path().join("spare"));
         let path = dir.path().join("a");
-        spares.write(&path, b"first", Place::Empty).unwrap();
+        spares.write(&path, b"first", WriteTarget::New).unwrap();
         spares.remove(&path);
         // The only spare file cannot be filled, and the file in its place cannot be created, as on
         // a full disk.
@@ -206,9 +209,9 @@ mod tests {
         std::os::unix::fs::symlink("/dev/full", &spare).unwrap();
         let next = dir.path().join("spare").join((spares.names().next + 1).to_string());
         fs::create_dir(&next).unwrap();
-        assert!(spares.write(&path, b"second", Place::Empty).is_err());
+        assert!(spares.write(&path, b"second", WriteTarget::New).is_err());
         assert!(spare.symlink_metadata().is_err() && !path.exists());
-        spares.write(&path, b"third", Place::Empty).unwrap();
+        spares.write(&path, b"third", WriteTarget::New).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"third");
     }
 
@@ -218,9 +221,9 @@ mod tests {
         let spares = Spares::new(dir.path().join("missing/spare"));
         let path = dir.path().join("a");
         fs::write(&path, "old").unwrap();
-        assert!(spares.write(&path, b"new", Place::Taken).is_err());
+        assert!(spares.write(&path, b"new", WriteTarget::Existing).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        // Removed all the same.
+        // The record is removed although its file cannot be kept as a spare file.
         spares.remove(&path);
         assert!(!path.exists());
     }

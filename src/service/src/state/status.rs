@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerStatus {
-    /// Plugins have agreed; the runtime has not reported the creation yet.
+    /// Plugins have agreed to the creation, and the runtime has not reported it yet.
     Creating,
     /// The runtime has created the container.
     Created,

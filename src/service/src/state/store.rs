@@ -1,12 +1,13 @@
 //! Records on disk: one JSON file per container or pod, replaced atomically.
 //!
-//! The directory is a tmpfs on most hosts: records, like containers, do not outlive a boot.
+//! On most hosts, the state directory is on a tmpfs: records, like containers, do not outlive a
+//! boot.
 
 use crate::state::{
     key::ContainerKey,
     pod::PodRecord,
     record::Record,
-    spares::{Place, Spares},
+    spares::{Spares, WriteTarget},
 };
 use nri_host::sha256 as digest;
 use serde::{Serialize, de::DeserializeOwned};
@@ -20,7 +21,7 @@ use std::{
 /// Maximum number of threads that read records.
 const MAX_READERS: usize = 4;
 
-/// Number of records for which another thread is worth its start.
+/// Minimum number of records per thread: fewer are read faster than a thread is started.
 const MIN_SHARE: usize = 200;
 
 /// Directory of the records of pods.
@@ -55,8 +56,8 @@ impl Store {
     /// A directory cannot be created.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
         Self::create_directories(state_dir)?;
-        // Temporary files in the other directories are removed when their records are read. The
-        // directory of exec markers is never listed otherwise.
+        // Temporary files in the directories of records are removed when the records are read. The
+        // directory of exec markers is not listed elsewhere.
         remove_temporary_files(&state_dir.join(nri_control::EXEC_DIR));
         let spares = Arc::new(Spares::new(state_dir.join(SPARE_DIR)));
         let (containers, pods) =
@@ -64,7 +65,7 @@ impl Store {
         Ok(Self { containers, pods, spares })
     }
 
-    /// Creates the directories that are missing, and leaves files in the others as they are.
+    /// Creates the directories that are missing, without changing files in existing ones.
     ///
     /// # Errors
     /// A directory cannot be created.
@@ -82,8 +83,8 @@ impl Store {
     ///
     /// # Errors
     /// The record cannot be written, for example because the disk is full; the old record remains.
-    pub(super) fn save(&self, record: &Record, place: Place) -> Result<(), StoreError> {
-        self.write(self.container_file(&record.key), record, place)
+    pub(super) fn save(&self, record: &Record, target: WriteTarget) -> Result<(), StoreError> {
+        self.write(self.container_file(&record.key), record, target)
     }
 
     /// Removes the record of a container.
@@ -94,9 +95,9 @@ impl Store {
     /// Writes the record of a pod.
     ///
     /// # Errors
-    /// Those of [`Store::save`].
-    pub(super) fn save_pod(&self, pod: &PodRecord, place: Place) -> Result<(), StoreError> {
-        self.write(self.pod_file(pod.id()), pod, place)
+    /// See [`Store::save`].
+    pub(super) fn save_pod(&self, pod: &PodRecord, target: WriteTarget) -> Result<(), StoreError> {
+        self.write(self.pod_file(pod.id()), pod, target)
     }
 
     /// Removes the record of a pod.
@@ -114,9 +115,14 @@ impl Store {
         read_all(&self.pods)
     }
 
-    fn write(&self, path: PathBuf, value: &impl Serialize, place: Place) -> Result<(), StoreError> {
+    fn write(
+        &self,
+        path: PathBuf,
+        value: &impl Serialize,
+        target: WriteTarget,
+    ) -> Result<(), StoreError> {
         let text = serde_json::to_vec(value).map_err(io::Error::from);
-        text.and_then(|text| self.spares.write(&path, &text, place))
+        text.and_then(|text| self.spares.write(&path, &text, target))
             .map_err(|source| StoreError { path, source })
     }
 
@@ -192,7 +198,7 @@ fn read_all<T: DeserializeOwned + Send>(dir: &Path) -> (Vec<T>, Vec<StoreError>)
             match thread.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(read)) => results.extend(read),
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                // The number of threads is limited.
+                // The thread could not be started, for example because of a limit of processes.
                 Err(_) => results.extend(read_share(share)),
             }
         }

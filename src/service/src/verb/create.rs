@@ -41,7 +41,7 @@ pub async fn serve(
     };
     drop(bundle_lock);
     if !created {
-        // Removed before the reply: afterwards the engine may reuse the bundle.
+        // Removed before the reply, because after it the engine may reuse the bundle.
         service.on_removed(&container).await;
         return channel.send(&Reply::Done).await;
     }

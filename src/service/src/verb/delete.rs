@@ -40,9 +40,11 @@ pub async fn serve(
     let existed = container.exists().await;
     let deleting = container.start_delete();
     let record = container.record();
-    // The engine may reuse the bundle when the runtime has ended, so `config.json` is restored
-    // before. That must not happen while the container runs, since the runtime may fail, nor while
-    // another container needs it: that one may be deleted at the same time, and neither restores.
+    // `nrid` does not reply after a followed runtime, so the engine may reuse the bundle when the
+    // runtime has ended. Therefore `config.json` is restored before the call of such a runtime.
+    // That would be too early while the container runs, since the runtime may refuse to delete it,
+    // or while another container needs the adjusted `config.json`. The wrapper then reports the end
+    // of the runtime, and `config.json` is restored before the reply.
     let is_bundle_free = record.bundle.written.is_none()
         || (lock.is_some()
             && record.status == ContainerStatus::Stopped

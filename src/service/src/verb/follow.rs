@@ -1,5 +1,5 @@
-//! Wrappers that become the runtime: `nrid` follows the process by a pidfd, and does not wait for a
-//! report. The engine gets the exit of the runtime itself.
+//! Following of wrappers that become the runtime by `exec`: `nrid` watches the process by a pidfd,
+//! instead of waiting for a report of the wrapper. The engine gets the runtime's own exit status.
 
 use crate::{
     channel::Channel,
@@ -21,14 +21,14 @@ pub struct Follower {
     _permit: DescriptorPermit,
 }
 
-/// How a followed runtime has ended.
+/// Outcome of a followed runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It exited with code 0.
+    /// The runtime exited with code 0.
     Succeeded,
-    /// It exited with another code.
+    /// The runtime exited with another code.
     Failed,
-    /// It was killed, or its exit code is not known: only its files show what it did.
+    /// The runtime was killed, or its exit code is not known: only its files show what it did.
     Unknown,
 }
 
@@ -43,8 +43,9 @@ impl Outcome {
 }
 
 impl Service {
-    /// Opens the process of a wrapper, if the wrapper can become the runtime, and the files of that
-    /// runtime show what it did if its exit code is not known. `None`: the wrapper reports.
+    /// Opens the process of a wrapper that is to become the runtime. Returns `None` if the wrapper
+    /// has to report instead: the wrapper cannot become the runtime, the runtime's files would not
+    /// show an unknown outcome, or the process cannot be opened.
     pub fn follow(
         &self,
         channel: &Channel,
@@ -68,7 +69,7 @@ impl Service {
 impl Follower {
     /// Lets the wrapper become the runtime, and waits for the end of the process.
     pub async fn run(self, channel: &mut Channel) -> Outcome {
-        // If the wrapper does not get the reply, it has ended, or ends without a call.
+        // A wrapper that does not get the reply ends without calling the runtime.
         let _ =
             channel.send(&Reply::Proceed(Substitute { exec: true, ..Default::default() })).await;
         self.process.wait_for_exit().await;

@@ -36,7 +36,7 @@ async fn report(
     hook: &Hook,
     container: &Arc<Container>,
 ) -> Result<(), Error> {
-    // config.json lists the hook, so its call proves that the runtime has read config.json.
+    // config.json lists the hook, so a call of the hook proves that the runtime has read the file.
     // `run_watch.rs` also checks for the runtime's directory of the container, but may miss it: a
     // short-lived container can be deleted between two checks.
     container.set_runtime_progress(RuntimeProgress::ConfigRead);
@@ -47,8 +47,8 @@ async fn report(
     let _lock = service.locks.container(container.key()).await;
     let is_known = service.registry.contains(container);
     // A hook may outlive its runtime; the container has then been reconciled. A report of a status
-    // that the container already has changes nothing. Nor does a report about a removed record, but
-    // createRuntime fails then, so that the container does not start.
+    // that the container already has changes nothing. If the record was removed, createRuntime
+    // fails, so that the container does not start, and other reports change nothing.
     let status = container.status();
     match hook.kind {
         HookKind::CreateRuntime => {

@@ -1,4 +1,4 @@
-//! The request of a wrapper to run a verb, parsed.
+//! [`VerbRequest`]: the parsed request of a wrapper that is about to run a verb.
 
 use crate::{
     error::{CallerError, Error, HostError},
@@ -13,8 +13,8 @@ use crate::{
 use nri_control::{Begin, Reply};
 use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
-/// Maximum length of an id in bytes: runtimes name a directory after it, and names are limited to
-/// this length.
+/// Maximum length of an id in bytes: runtimes create a directory whose name is the id, and the name
+/// of a file has at most this length.
 const MAX_ID: usize = 255;
 
 /// A verb that a wrapper is about to run.
@@ -31,8 +31,8 @@ pub struct VerbRequest {
 }
 
 impl VerbRequest {
-    /// Parses a request. `namespace`: the mount namespace of the wrapper, if it is not that of
-    /// `nrid`.
+    /// Parses a request. `namespace` is the mount namespace of the wrapper, if it differs from that
+    /// of `nrid`.
     ///
     /// # Errors
     /// The id cannot be the name of a file, or the file system of the runtime's root directory
@@ -94,11 +94,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_are_paths_are_refused() {
-        for id in ["", ".", "..", "a/b", "../../etc/x", "/", "a\0b", &"x".repeat(256)] {
+    fn ids_that_cannot_be_file_names_are_refused() {
+        for id in ["", ".", "..", "a/b", "../../etc/x", "/", "a\0b", &"x".repeat(MAX_ID + 1)] {
             assert!(!is_file_name(id), "{id:?}");
         }
-        for id in ["a", "...", "a.b_c-d+e", "a\nb", &"x".repeat(255)] {
+        for id in ["a", "...", "a.b_c-d+e", "a\nb", &"x".repeat(MAX_ID)] {
             assert!(is_file_name(id), "{id:?}");
         }
     }

@@ -34,8 +34,10 @@ pub async fn serve(
         Err(error) => return channel.send(&request.refuse(&error)).await,
     }
     let record = container.record();
-    let is_visible = request.begin.follow && waits_at_fifo(&record).await;
-    let follower = service.follow(channel, request, &record).filter(|_| is_visible);
+    // A start is followed only if the container now waits at the runtime's FIFO. If the runtime is
+    // killed, no exit code shows whether the container started, but the FIFO does.
+    let shows_start = request.begin.follow && waits_at_fifo(&record).await;
+    let follower = service.follow(channel, request, &record).filter(|_| shows_start);
     if let Some(follower) = follower {
         let started = match follower.run(channel).await {
             Outcome::Succeeded => true,

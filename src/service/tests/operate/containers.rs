@@ -95,7 +95,7 @@ pub(crate) fn perform(
 ///
 /// # Errors
 /// The message of a refusal.
-pub(crate) fn run(node: &Node, id: &str, process: &Sleep) -> Result<(), String> {
+pub(crate) fn create_and_start(node: &Node, id: &str, process: &Sleep) -> Result<(), String> {
     perform(node, Verb::Create, id, "/bin/false", Some(process.pid()))?;
     perform(node, Verb::Start, id, "/bin/false", None)
 }

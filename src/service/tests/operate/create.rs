@@ -1,4 +1,5 @@
-//! Tests of refused creations: they change nothing, and `enforce` decides about some of them.
+//! Tests of refused creations, which must change nothing. Some are not refused under
+//! `enforce = 'report'`.
 
 use crate::node::{Node, TIMEOUT, example};
 use nri_control::{Begin, Client, Exit, Finished, OsText, Reply, Request, Verb};
@@ -101,7 +102,7 @@ fn a_config_that_adjustments_make_too_large_is_not_written() {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert!(fs::read(dir.join("config.json")).unwrap() == before, "config.json was changed");
-    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "a file was left beside config.json");
     assert_eq!(records(&node, "too-large"), Vec::<PathBuf>::new());
 
     let dir = bundle(&node, "fitting", MAX_CONFIG_SIZE - added_length);
@@ -131,6 +132,7 @@ fn a_creation_is_refused_if_the_cgroup_of_its_container_cannot_be_found() {
         let dir = bundle(&node, "b", 100);
         let (reply, client) = create_with(&node, "unseen", &dir, &runtime);
         assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
+        // No process has this pid.
         let finished = Finished { exit: Exit::Code(0), pid: Some(i32::MAX) };
         match client.call(&Request::Finished(finished), &[]).unwrap() {
             Reply::Refused { message } if is_refused => {
@@ -148,11 +150,13 @@ fn a_creation_is_refused_if_the_cgroup_of_its_container_cannot_be_found() {
     }
 }
 
-/// Without the root directory, `nrid` does not know whether the id is in use. It must not leave the
-/// refusal to the runtime, which would create a container with an unused id without plugins.
+/// Without the root directory, `nrid` does not know whether the id is in use. `nrid` must not rely
+/// on the runtime to refuse an id in use: if the id is unused, the runtime would create the
+/// container without plugins.
 #[test]
 fn a_creation_is_refused_if_the_root_directory_of_the_runtime_cannot_be_read() {
     let node = Node::new("");
+    // A symbolic link to itself.
     std::os::unix::fs::symlink("root", node.path("root")).unwrap();
     let nrid = node.start();
     let dir = bundle(&node, "bundle", 100);

@@ -1,18 +1,19 @@
-//! Tests of `nrid` with a limit of open files that is too low for its containers.
+//! Tests of `nrid` with a limit of open files that is lower than the number of containers.
 
 use crate::{
-    containers::{Sleep, begin, perform, run, wait_for_status, with_status},
+    containers::{Sleep, begin, create_and_start, perform, wait_for_status, with_status},
     node::{Node, wait_until},
 };
 use nri_control::{Client, Reply, Request, Verb};
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 /// Returns the number of events of this kind that the plugin has received.
-pub(crate) fn events(node: &Node, event: &str) -> usize {
+pub(crate) fn event_count(node: &Node, event: &str) -> usize {
     let output = fs::read_to_string(node.path("output")).unwrap();
     output.lines().filter(|line| line.contains(&format!("\"event\":\"{event}\""))).count()
 }
 
+/// Restarts `nrid` with the same program.
 pub(crate) fn restart(node: &Node) {
     let client = Client::connect(&node.socket()).unwrap();
     client.set_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -27,7 +28,7 @@ fn containers_beyond_the_limit_of_open_files_are_not_taken_for_stopped() {
     let nrid = node.start();
     let mut processes: Vec<_> = (0..150).map(|_| Sleep::new()).collect();
     for (n, process) in processes.iter().enumerate() {
-        run(&node, &format!("c{n}"), process).unwrap();
+        create_and_start(&node, &format!("c{n}"), process).unwrap();
     }
     node.stop();
     nrid.wait_for_exit();
@@ -39,16 +40,18 @@ fn containers_beyond_the_limit_of_open_files_are_not_taken_for_stopped() {
     assert!(problem("120 open files"), "{:?}", status.problems);
     let (reply, _) = begin(&node, Verb::Create, "one-more", "/bin/false");
     let Reply::Refused { message } = reply else { panic!("{reply:?}") };
+    // A quarter of the 120 descriptors is reserved, and an eighth of the other 90 is for watches of
+    // OOM kills: 79 remain for containers.
     for part in ["120 open files", "79 containers", "LimitNOFILE"] {
         assert!(message.contains(part), "{part}: {message}");
     }
-    // The ends of three processes are noticed, whether nrid watches the process or not, and no
-    // other container is taken for stopped.
+    // nrid notices the end of a process that it watches, and of one that it cannot watch, and takes
+    // no other container for stopped.
     for n in [149, 75, 0] {
         drop(processes.remove(n));
     }
     wait_for_status(&node, "stopped", &["c0", "c149", "c75"]);
-    wait_until("the plugin's events", || (events(&node, "StopContainer") == 3).then_some(()));
+    wait_until("the plugin's events", || (event_count(&node, "StopContainer") == 3).then_some(()));
     restart(&node);
     assert_eq!(node.status().containers, 150);
     assert_eq!(with_status(&node, "running").len(), 147);
@@ -69,9 +72,10 @@ fn the_soft_limit_of_open_files_is_raised_for_nrid_alone() {
     script(node.plugins().join("10-limits"), "plugin-limit");
     let runtime = script(node.path("runtime"), "runtime-limit");
     let nrid = node.start_limited("-n 300 && ulimit -Sn 64");
+    // More containers than the soft limit allows, and fewer than the hard limit allows.
     let processes: Vec<_> = (0..100).map(|_| Sleep::new()).collect();
     for (n, process) in processes.iter().enumerate() {
-        run(&node, &format!("c{n}"), process).unwrap();
+        create_and_start(&node, &format!("c{n}"), process).unwrap();
     }
     let limits = || {
         let text = fs::read_to_string(format!("/proc/{}/limits", nrid.id())).unwrap();
@@ -86,10 +90,14 @@ fn the_soft_limit_of_open_files_is_raised_for_nrid_alone() {
     perform(&node, Verb::Create, "no-pid", &runtime, None).unwrap();
     let recorded = |name: &str| fs::read_to_string(node.path(name)).unwrap_or_default();
     wait_until("the runtime's limit", || (recorded("runtime-limit") == "64\n").then_some(()));
+    // nrid launched the plugin at the start and after the restart.
     let by_plugin = recorded("plugin-limit");
     assert!(by_plugin.starts_with("64\n64\n"), "{by_plugin}");
     let problems = node.status().problems;
-    assert!(!problems.iter().any(|p| p.contains("exits")), "{problems:?}");
+    assert!(
+        !problems.iter().any(|p| p.contains("exits")),
+        "nrid cannot watch all exits: {problems:?}"
+    );
     assert_eq!(with_status(&node, "stopped"), [""; 0]);
     node.stop();
     nrid.wait_for_exit();

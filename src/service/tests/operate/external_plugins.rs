@@ -18,7 +18,7 @@ use std::{
 /// `config.json` of a container.
 const CONFIG: &str = r#"{"ociVersion":"1.0.2","process":{"args":["sh"],"cwd":"/","env":[]}}"#;
 
-/// A timeout that no test reaches: a creation that waits for a plugin in vain fails the test.
+/// A timeout longer than any test: a creation that waits for a plugin in vain fails the test.
 const NEVER: &str = "plugin_registration_timeout = '1h'\n";
 
 /// An external plugin, killed when it is dropped.
@@ -64,13 +64,13 @@ fn is_adjusted(bundle: &Path) -> bool {
 }
 
 /// Restarts `nrid`, and waits until the plugin has ended because its session was closed.
-fn restart_without(plugin: External, node: &Node) {
+fn restart_and_end_plugin(plugin: External, node: &Node) {
     restart(node, Some(Path::new(env!("CARGO_BIN_EXE_nrid")))).unwrap();
     plugin.wait_for_exit();
 }
 
 /// Requests a creation, starts the plugin while the creation waits, and returns the reply.
-fn create_before_the_plugin(node: &Node, nrid: &Nrid) -> (Reply, External) {
+fn create_then_start_plugin(node: &Node, nrid: &Nrid) -> (Reply, External) {
     let bundle = bundle_with(node, "waiting", CONFIG);
     thread::scope(|scope| {
         let creation = scope.spawn(|| create(node, "waiting", &bundle).0);
@@ -91,8 +91,8 @@ fn a_creation_after_a_restart_waits_for_an_external_plugin() {
     for config in [NEVER, &required] {
         let node = Node::new(config);
         let nrid = node.start();
-        restart_without(External::start(&node), &node);
-        let (reply, _plugin) = create_before_the_plugin(&node, &nrid);
+        restart_and_end_plugin(External::start(&node), &node);
+        let (reply, _plugin) = create_then_start_plugin(&node, &nrid);
         assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
     }
 }
@@ -111,7 +111,7 @@ fn a_creation_after_a_crash_waits_for_an_external_plugin() {
     drop(nrid);
     plugin.wait_for_exit();
     let nrid = node.start();
-    let (reply, _plugin) = create_before_the_plugin(&node, &nrid);
+    let (reply, _plugin) = create_then_start_plugin(&node, &nrid);
     assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
 }
 
@@ -120,7 +120,7 @@ fn a_creation_waits_only_once_for_a_plugin_that_does_not_return() {
     let short = "plugin_registration_timeout = '300ms'\n";
     let node = Node::new(short);
     let nrid = node.start();
-    restart_without(External::start(&node), &node);
+    restart_and_end_plugin(External::start(&node), &node);
     for id in ["first", "second"] {
         let bundle = bundle_with(&node, id, CONFIG);
         let (reply, _) = create(&node, id, &bundle);
@@ -131,13 +131,14 @@ fn a_creation_waits_only_once_for_a_plugin_that_does_not_return() {
     assert_eq!(warnings, 1, "{}", nrid.output());
     // The next nrid no longer expects the plugin.
     restart(&node, Some(Path::new(env!("CARGO_BIN_EXE_nrid")))).unwrap();
-    wait_until("nrid", || nrid.output().matches(" ready").nth(2).map(|_| ()));
+    // The third `ready`, after the start and two restarts.
+    wait_until("nrid to be ready", || nrid.output().matches(" ready").nth(2).map(|_| ()));
     node.stop();
     assert_eq!(nrid.wait_for_exit().matches("has not connected again").count(), 1);
 
     let node = Node::new(&format!("{short}[[plugin]]\nmatch = '10-a'\nrequired = true\n"));
     let _nrid = node.start();
-    restart_without(External::start(&node), &node);
+    restart_and_end_plugin(External::start(&node), &node);
     let bundle = bundle_with(&node, "refused", CONFIG);
     let (Reply::Refused { message }, _) = create(&node, "refused", &bundle) else { panic!() };
     assert!(message.contains("required plugin 10-a is not active"), "{message}");
@@ -159,7 +160,7 @@ fn a_container_that_tolerates_missing_plugins_does_not_wait() {
         "{NEVER}[default_validator]\ntolerate_missing_plugins_annotation = 'tolerates'\n"
     ));
     let _nrid = node.start();
-    restart_without(External::start(&node), &node);
+    restart_and_end_plugin(External::start(&node), &node);
     let config = CONFIG.replacen('{', r#"{"annotations":{"tolerates":"true"},"#, 1);
     let (reply, _) = create(&node, "c", &bundle_with(&node, "c", &config));
     assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");

@@ -10,6 +10,7 @@ fn nrid_is_ready_without_a_plugin_whose_configuration_has_no_end() {
         node.plugin(name);
     }
     symlink("/dev/zero", node.path("conf.d/10-zero.conf")).unwrap();
+    // A sparse file of 1 TiB.
     fs::File::create(node.path("conf.d/20-huge.conf")).unwrap().set_len(1 << 40).unwrap();
     let nrid = node.start();
     let status = node.status();
@@ -36,7 +37,7 @@ fn nrid_is_ready_without_a_plugin_whose_configuration_has_no_end() {
 }
 
 #[test]
-fn a_configuration_without_an_end_is_an_error_that_names_it() {
+fn check_names_a_configuration_file_without_an_end() {
     let node = Node::new("");
     let config = node.path("zero.toml");
     symlink("/dev/zero", &config).unwrap();

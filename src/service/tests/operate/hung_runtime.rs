@@ -1,8 +1,8 @@
-//! Tests of a low-level runtime that does not end: requests that do not need the hung call are not
-//! delayed.
+//! Tests of a low-level runtime whose calls do not end: requests that do not need such a call are
+//! not delayed.
 
 use crate::{
-    containers::{Sleep, begin, perform, run, wait_for_status},
+    containers::{Sleep, begin, create_and_start, perform, wait_for_status},
     node::{Node, wait_until},
 };
 use async_trait::async_trait;
@@ -65,8 +65,8 @@ impl Plugin for Updater {
     }
 }
 
-/// Writes a runtime whose first `update` and `state` do not end. Each writes its process id to a
-/// file with the name of the verb.
+/// Writes a runtime whose first `update` and first `state` do not end. Both calls write their
+/// process ids to files with the names of the verbs.
 fn write_runtime(node: &Node) -> String {
     let path = node.path("runtime");
     let dir = node.path("");
@@ -103,20 +103,21 @@ async fn a_runtime_that_does_not_end_delays_no_other_request() {
         let process = Sleep::new();
         perform(&node, Verb::Create, "hung", &runtime, Some(process.pid())).unwrap();
         perform(&node, Verb::Start, "hung", &runtime, None).unwrap();
-        let ended = Sleep::new();
-        run(&node, "other", &process).unwrap();
-        run(&node, "ended", &ended).unwrap();
+        let exiting = Sleep::new();
+        create_and_start(&node, "other", &process).unwrap();
+        create_and_start(&node, "exiting", &exiting).unwrap();
         // Without a pid, nrid calls `state`.
         perform(&node, Verb::Create, "no-pid", &runtime, None).unwrap();
-        let called = |verb: &str| {
+        let wait_for_call = |verb: &str| {
             let pid = || fs::read_to_string(node.path(verb)).ok()?.trim().parse::<i32>().ok();
             wait_until(verb, pid)
         };
-        called("state");
-        let updating = std::thread::scope(|scope| {
+        wait_for_call("state");
+        let hung_pid = std::thread::scope(|scope| {
             let creation = scope.spawn(|| begin(&node, Verb::Create, "updater", "/bin/false").0);
-            let pid = called("update");
+            let pid = wait_for_call("update");
             assert_eq!(node.call(&Request::Ping), Reply::Done);
+            // The four containers above, and `updater`.
             assert_eq!(node.status().containers, 5);
             perform(&node, Verb::Delete, "other", "/bin/false", None).unwrap();
             assert!(!creation.is_finished());
@@ -128,11 +129,11 @@ async fn a_runtime_that_does_not_end_delays_no_other_request() {
         // The runtime is not called again at once, so that later events do not wait for it.
         let again = begin(&node, Verb::Create, "updater", "/bin/false").0;
         let Reply::Refused { message } = again else { panic!("{again:?}") };
-        assert!(message.contains("an update by its runtime did not end"), "{message}");
-        let is_killed = || !fs::exists(format!("/proc/{updating}")).unwrap();
-        wait_until("the end of the runtime", || is_killed().then_some(()));
-        drop(ended);
-        wait_for_status(&node, "stopped", &["ended"]);
+        assert!(message.contains("last update of the container did not end"), "{message}");
+        let is_killed = || !fs::exists(format!("/proc/{hung_pid}")).unwrap();
+        wait_until("the end of the hung call", || is_killed().then_some(()));
+        drop(exiting);
+        wait_for_status(&node, "stopped", &["exiting"]);
         perform(&node, Verb::Delete, "hung", &runtime, None).unwrap();
         perform(&node, Verb::Delete, "no-pid", &runtime, None).unwrap();
         node.stop();

@@ -11,7 +11,7 @@ fn nrid_ends_after_idle_timeout_and_not_while_a_plugin_is_connected() {
     assert!(nrid.wait_for_exit().contains("idle timeout reached"));
     assert!(!node.socket().exists());
 
-    // A connected plugin prevents the end.
+    // A connected plugin prevents the end, also after five times the idle timeout.
     let nrid = node.start();
     let plugin = UnixStream::connect(node.state_dir().join("nri.sock")).unwrap();
     for _ in 0..10 {
@@ -26,6 +26,7 @@ fn nrid_ends_after_idle_timeout_and_not_while_a_plugin_is_connected() {
 fn nrid_does_not_end_without_an_idle_timeout() {
     let node = Node::new("");
     let nrid = node.start();
+    // An nrid with an idle timeout of 0 would end in this time.
     thread::sleep(Duration::from_millis(300));
     assert_eq!(node.status().pid, nrid.id());
     // A reload can set a timeout.

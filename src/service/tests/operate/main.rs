@@ -1,5 +1,5 @@
-//! Tests of a running `nrid`: reloads, restarts, the idle timeout, refused creations. The plugins
-//! are the examples of the SDK.
+//! Tests of a running `nrid`, such as reloads, restarts and refused creations, without engines and
+//! low-level runtimes. Most plugins are the examples of the SDK.
 
 #![allow(
     clippy::unwrap_used,

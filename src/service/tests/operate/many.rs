@@ -1,8 +1,8 @@
 //! Tests of `nrid` with thousands of containers: `make test-size`.
 
 use crate::{
-    containers::{Sleep, perform, run, wait_for_status, with_status},
-    descriptors::{events, restart},
+    containers::{Sleep, create_and_start, perform, wait_for_status, with_status},
+    descriptors::{event_count, restart},
     node::{Node, wait_until},
 };
 use nri_control::Verb;
@@ -22,7 +22,7 @@ fn fill(
     let [ending, lasting] = processes;
     for n in first..count {
         let process = if n < ENDING { ending } else { lasting };
-        if let Err(message) = run(node, &format!("c{n:05}"), process) {
+        if let Err(message) = create_and_start(node, &format!("c{n:05}"), process) {
             return (n, Some(message));
         }
     }
@@ -34,7 +34,7 @@ fn fill(
 fn check_none_lost(node: &Node, count: usize) {
     assert_eq!(node.status().containers, count);
     assert_eq!(with_status(node, "running").len(), count);
-    assert_eq!(events(node, "StopContainer"), 0);
+    assert_eq!(event_count(node, "StopContainer"), 0);
 }
 
 /// Ends the process of the first [`ENDING`] containers, and waits until these and no others are
@@ -43,7 +43,9 @@ fn end_first(node: &Node, ending: Sleep) -> Vec<String> {
     drop(ending);
     let ids: Vec<_> = (0..ENDING).map(|n| format!("c{n:05}")).collect();
     wait_for_status(node, "stopped", &ids.iter().map(String::as_str).collect::<Vec<_>>());
-    wait_until("the plugin's events", || (events(node, "StopContainer") == ENDING).then_some(()));
+    wait_until("the plugin's events", || {
+        (event_count(node, "StopContainer") == ENDING).then_some(())
+    });
     ids
 }
 
@@ -51,7 +53,7 @@ fn end_first(node: &Node, ending: Sleep) -> Vec<String> {
 #[ignore = "takes minutes, and needs a hard limit of 20,000 open files"]
 fn ten_thousand_containers_need_no_higher_soft_limit() {
     const COUNT: usize = 10_000;
-    // A plugin gets all containers in one event.
+    // The timeouts are long because a plugin gets all containers in one event.
     let node = Node::new("plugin_request_timeout = 60\nplugin_registration_timeout = 60\n");
     node.plugin("10-a");
     let nrid = node.start_limited("-n 20000 && ulimit -Sn 1024");
@@ -61,7 +63,7 @@ fn ten_thousand_containers_need_no_higher_soft_limit() {
     check_none_lost(&node, COUNT / 2);
     assert_eq!(fill(&node, COUNT / 2, COUNT, [&ending, &lasting]), (COUNT, None));
     check_none_lost(&node, COUNT);
-    // On cgroup v1, most containers cannot be watched for OOM kills.
+    // Problems with watches of OOM kills are ignored: on cgroup v1, most containers have no watch.
     let problems = node.status().problems;
     assert!(!problems.iter().any(|p| p.contains("exits")), "{problems:?}");
     node.stop();
@@ -84,14 +86,15 @@ fn a_creation_beyond_a_hard_limit_of_1024_is_refused_until_containers_end() {
     let (ending, lasting) = (Sleep::new(), Sleep::new());
     let (count, message) = fill(&node, 0, 1024, [&ending, &lasting]);
     let message = message.unwrap();
-    assert!(count > 500 && message.lines().count() == 1, "{count}: {message}");
+    // nrid reserves some of the 1024 descriptors, but less than half.
+    assert!(count > 512 && message.lines().count() == 1, "{count}: {message}");
     for part in ["1024 open files", &format!("{count} containers"), "LimitNOFILE"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     check_none_lost(&node, count);
     restart(&node);
     check_none_lost(&node, count);
-    assert!(run(&node, "refused", &lasting).is_err());
+    assert!(create_and_start(&node, "refused", &lasting).is_err());
 
     for id in end_first(&node, ending) {
         perform(&node, Verb::Delete, &id, "/bin/false", None).unwrap();
@@ -99,9 +102,9 @@ fn a_creation_beyond_a_hard_limit_of_1024_is_refused_until_containers_end() {
     let count = count - ENDING;
     assert_eq!(node.status().containers, count);
     for n in 0..ENDING {
-        run(&node, &format!("n{n}"), &lasting).unwrap();
+        create_and_start(&node, &format!("n{n}"), &lasting).unwrap();
     }
-    assert!(run(&node, "refused", &lasting).is_err());
+    assert!(create_and_start(&node, "refused", &lasting).is_err());
     assert_eq!(with_status(&node, "running").len(), count + ENDING);
     node.stop();
     nrid.wait_for_exit();

@@ -1,4 +1,5 @@
-//! Test fixture: a directory with configuration, plugins and state of one `nrid`.
+//! [`Node`], the fixture of these tests: a directory with configuration, plugins and state of one
+//! `nrid`.
 
 use nri_control::{Client, Reply, Request, Status};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,7 +19,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Node(TempDir);
 
 impl Node {
-    /// Creates the directory, with these lines in the configuration. Starts nothing.
+    /// Creates the directory, with these lines in the configuration. Does not start `nrid`.
     pub(crate) fn new(config: &str) -> Self {
         let node = Self(tempfile::tempdir().unwrap());
         for name in ["s", "plugins", "conf.d"] {
@@ -49,8 +50,8 @@ impl Node {
         self.state_dir().join("control.sock")
     }
 
-    /// Replaces the configuration, with these lines added to the fixture's own. There is no shared
-    /// socket, because its path belongs to the machine that runs the test.
+    /// Replaces the configuration, with these lines added to the fixture's own. `socket_path` is
+    /// empty, because its default is a path outside of the test's directory.
     pub(crate) fn configure(&self, lines: &str) {
         self.configure_with(lines, Path::new(""));
     }
@@ -79,7 +80,7 @@ impl Node {
         self.start_command(Command::new(program))
     }
 
-    /// Starts `nrid` with limits of open files, as `ulimit -n` takes them.
+    /// Starts `nrid` with limits of open files. `limits` are arguments of `ulimit`.
     pub(crate) fn start_limited(&self, limits: &str) -> Nrid {
         let mut command = Command::new("sh");
         let script = format!("ulimit {limits} && exec \"$0\" \"$@\"");
@@ -96,7 +97,7 @@ impl Node {
         let file = fs::File::create(&output).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         let nrid = Nrid { child: command.spawn().unwrap(), output };
-        wait_until("nrid", || Client::connect(&self.socket()).ok());
+        wait_until("nrid to listen", || Client::connect(&self.socket()).ok());
         nrid
     }
 

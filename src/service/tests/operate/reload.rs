@@ -58,7 +58,7 @@ fn status_shows_added_and_removed_plugins_and_a_reload_applies_them() {
     assert_eq!(changes(&reload(&node)), ["10-changed kept", "20-removed kept"]);
     node.plugin("30-new");
     fs::remove_file(node.plugins().join("20-removed")).unwrap();
-    fs::write(node.path("conf.d/10-changed.conf"), "# for another process\n").unwrap();
+    fs::write(node.path("conf.d/10-changed.conf"), "# changed\n").unwrap();
     let pending: Vec<_> =
         node.status().due.iter().map(|d| format!("{} {} {}", d.name, d.change, d.why)).collect();
     assert_eq!(
@@ -70,6 +70,7 @@ fn status_shows_added_and_removed_plugins_and_a_reload_applies_them() {
         ]
     );
     assert_eq!(node.status().mode, "apply");
+    // `30-enw` is a typing error for `30-new`, and `late` is a plugin that has not connected.
     node.configure(
         "mode = 'shadow'\n[[plugin]]\nmatch = '30-enw'\ndeny = ['env']\n[[plugin]]\n\
                     match = 'late'\nrequired = true\n",
@@ -109,7 +110,7 @@ fn a_reload_reports_keys_that_need_a_restart() {
     node.configure_with(&elsewhere, &node.path("other.sock"));
     let needs = reload(&node).needs_restart;
     let keys: Vec<_> = needs.iter().map(|n| n.split(':').next().unwrap()).collect();
-    // state_dir is not reported: the command line sets it here, and has precedence.
+    // state_dir is not reported, because the command line also sets it, and has precedence.
     assert_eq!(keys, ["socket_path", "disable_connections"]);
     assert_eq!(node.status().sockets.len(), 2, "the reload changed the sockets");
     node.stop();
@@ -163,8 +164,8 @@ fn an_ambiguous_allow_list_is_a_warning_of_check_and_a_note_of_reload() {
     nrid.wait_for_exit();
 }
 
-/// If a start refused such values, a node would fail after an upgrade: earlier releases accepted
-/// any level.
+/// Earlier releases accepted any level. If a start refused such a value, `nrid` would not start
+/// after an upgrade.
 #[test]
 fn a_start_corrects_what_check_and_reload_refuse() {
     let node = Node::new("[log]\nlevel = 'loud'\n");
@@ -177,7 +178,7 @@ fn a_start_corrects_what_check_and_reload_refuse() {
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && message.contains(what), "{message}");
     let nrid = node.start();
-    // A line of the level `info`.
+    // This line has the level `info`, which replaces `loud`.
     wait_until("the log", || nrid.output().contains(" ready ").then_some(()));
     let log = nrid.output();
     assert!(log.contains(what) && log.contains("a start uses \"info\""), "{log}");
@@ -197,18 +198,17 @@ fn a_start_corrects_what_check_and_reload_refuse() {
     nrid.wait_for_exit();
 }
 
-/// A missing path is not an error of the configuration, since a runtime, for example, may be
-/// installed later.
+/// A missing path is only a warning, since a runtime, for example, may be installed later.
 #[test]
-fn check_and_reload_name_paths_that_lead_to_nothing() {
+fn check_and_reload_name_missing_paths() {
     let node = Node::new("");
     let nrid = node.start();
     assert!(reload(&node).missing.is_empty());
     node.configure("runtime.path = '/nowhere/runc'\nblockio.config_file = '/nowhere/b.yaml'\n");
     let expected = [
         "runtime.path = \"/nowhere/runc\": not found; \
-         every verb of the wrapper that needs it fails",
-        "blockio.config_file = \"/nowhere/b.yaml\": no file; block I/O classes are refused",
+         calls of the wrapper that need this runtime fail",
+        "blockio.config_file = \"/nowhere/b.yaml\": no such file; block I/O classes are refused",
     ];
     assert_eq!(reload(&node).missing, expected);
     let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_nrid"));
@@ -219,7 +219,7 @@ fn check_and_reload_name_paths_that_lead_to_nothing() {
     fs::remove_dir_all(node.plugins()).unwrap();
     node.configure("");
     let missing = reload(&node).missing;
-    assert!(missing[0].ends_with(": no directory; no plugin is launched"), "{missing:?}");
+    assert!(missing[0].ends_with(": no such directory; no plugin is launched"), "{missing:?}");
     node.stop();
     nrid.wait_for_exit();
 }

@@ -20,8 +20,8 @@ fn inode(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().map(|meta| meta.ino())
 }
 
-/// Starts a second `nrid` for the same state directory, and returns its error.
-fn second(node: &Node) -> String {
+/// Starts a second `nrid` for the same state directory, which must fail, and returns the error.
+fn start_second(node: &Node) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nrid"));
     command.arg("--config").arg(node.config()).arg("--state-dir").arg(node.state_dir());
     let output = command.output().unwrap();
@@ -39,7 +39,7 @@ fn removed_sockets_are_created_again() {
     for path in [node.socket(), plugins, shared] {
         fs::remove_file(&path).unwrap();
         wait_until("the socket", || UnixStream::connect(&path).ok());
-        // A socket that no process listens on is replaced, too.
+        // A socket on which no process listens is replaced, too.
         fs::remove_file(&path).unwrap();
         drop(UnixListener::bind(&path).unwrap());
         wait_until("the socket", || UnixStream::connect(&path).ok());
@@ -55,9 +55,9 @@ fn removed_sockets_are_created_again() {
     assert!(!node.socket().exists() && !node.path("shared.sock").exists());
 }
 
-/// Returns what the readiness socket writes; `None` if the socket is missing, or not accessible to
-/// all users.
-fn ready(node: &Node) -> Option<String> {
+/// Returns the text that the readiness socket sends; `None` if the socket is missing, or not
+/// accessible to all users.
+fn readiness(node: &Node) -> Option<String> {
     let path = node.state_dir().join("plugins/ready.sock");
     let is_open = fs::metadata(&path).ok()?.permissions().mode() & 0o777 == 0o666;
     let mut text = String::new();
@@ -70,7 +70,8 @@ fn removed_sockets_for_containers_are_created_again_with_their_modes() {
     let node = Node::new("");
     let nrid = node.start();
     let dir = node.state_dir().join("plugins");
-    wait_until("the readiness socket", || ready(&node));
+    wait_until("the readiness socket", || readiness(&node));
+    // The last path is the state directory itself.
     for removed in ["plugins/ready.sock", "plugins", ""] {
         let path = node.state_dir().join(removed);
         if path.is_dir() {
@@ -81,7 +82,7 @@ fn removed_sockets_for_containers_are_created_again_with_their_modes() {
         wait_until("the socket for plugins", || UnixStream::connect(dir.join("nri.sock")).ok());
         let mode = fs::metadata(&dir).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o755, "{removed}");
-        assert_eq!(wait_until("the readiness socket", || ready(&node)), "ready\n");
+        assert_eq!(wait_until("the readiness socket", || readiness(&node)), "ready\n");
     }
     node.stop();
     nrid.wait_for_exit();
@@ -109,9 +110,9 @@ fn a_removed_state_directory_is_created_again_with_its_records() {
 
     fs::remove_dir_all(node.state_dir()).unwrap();
     // A second nrid must not lock the new directory before the first one has done so.
-    let error = second(&node);
+    let error = start_second(&node);
     assert!(error.contains("runs already"), "{error}");
-    wait_until("nrid", || Client::connect(&node.socket()).ok());
+    wait_until("the control socket", || Client::connect(&node.socket()).ok());
     wait_until("the records", || (records(&node, "kept") == files).then_some(()));
     wait_until("the marker for exec", || {
         fs::read_to_string(&marker).ok().filter(|text| *text == exec)
@@ -119,7 +120,7 @@ fn a_removed_state_directory_is_created_again_with_its_records() {
     assert_ne!(inode(&lock), first_lock);
     let status = node.status();
     assert_eq!((status.pid, status.plugins[0].pid), (nrid.id(), plugin));
-    assert!(second(&node).contains("runs already"));
+    assert!(start_second(&node).contains("runs already"));
     drop(in_progress);
     node.stop();
     nrid.wait_for_exit();
@@ -139,7 +140,7 @@ fn nrid_ends_when_another_one_has_locked_the_new_state_directory() {
     fs::rename(&new, node.state_dir()).unwrap();
     let output = nrid.wait_for_exit();
     assert!(output.contains("another nrid has created it again"), "{output}");
-    // It has created nothing in the directory of the other nrid.
+    // The first nrid has created nothing in the directory that the test, as another nrid, locked.
     let files: Vec<_> = fs::read_dir(node.state_dir()).unwrap().map(|e| e.unwrap()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
 }

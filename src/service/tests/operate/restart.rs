@@ -43,7 +43,7 @@ fn inode(path: impl AsRef<Path>) -> u64 {
     fs::metadata(path).unwrap().ino()
 }
 
-/// Returns the inode of the program that runs.
+/// Returns the inode of the program that `nrid` runs.
 fn exe(nrid: &Nrid) -> u64 {
     inode(format!("/proc/{}/exe", nrid.id()))
 }
@@ -111,7 +111,7 @@ fn no_connection_is_refused_during_a_requested_restart() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    assert!(replies.load(Ordering::Relaxed) > 5);
+    assert!(replies.load(Ordering::Relaxed) > 5, "fewer replies than restarts");
     assert_eq!(node.status().pid, nrid.id());
     assert_eq!(sockets(), before);
     assert_ne!(plugin_pid(&node), Some(plugin), "the plugin was not launched again");
@@ -155,7 +155,7 @@ fn a_caller_of_another_version_causes_one_restart_after_an_upgrade() {
     let status = json!({"protocol": 1, "version": "99.0.0", "message": "status"});
     let Reply::Status(reported) = call_raw(&node, &status) else { panic!() };
     assert!(!reported.program_replaced);
-    // So far nrid has not restarted, because the installed program was the running one.
+    // nrid has not restarted, because it already runs the installed program.
     install(&node, &program());
     let Reply::Status(reported) = call_raw(&node, &json!({"protocol": 1, "message": "status"}))
     else {
@@ -213,6 +213,7 @@ fn a_program_that_fails_its_check_does_not_replace_nrid() {
     check_refused("No such file");
     install_script(&node, "echo 'check failed' >&2; exit 1");
     check_refused("check failed");
+    // A program that accepts `--check`, but does not print the version of an nrid.
     install_script(&node, "exit 0");
     check_refused("--check");
     install(&node, &program());
@@ -235,6 +236,7 @@ fn nrid_continues_if_the_next_program_disappears_after_its_check() {
     node.plugin("10-a");
     let nrid = node.start_program(&install(&node, &program()));
     let (old, plugin) = (exe(&nrid), plugin_pid(&node));
+    // The script passes the check, and then removes itself.
     install_script(&node, "echo 'nrid 99'; rm \"$0\"");
     assert_eq!(restart(&node, None), Ok(()));
     wait_until("the plugin of the old program", || {
@@ -267,7 +269,7 @@ fn a_restart_moves_and_removes_plugin_sockets() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     node.configure_with("disable_connections = true\n", &second);
     restart(&node, None).unwrap();
-    wait_until("no sockets", || node.status().sockets.is_empty().then_some(()));
+    wait_until("a status without sockets", || node.status().sockets.is_empty().then_some(()));
     assert!(!second.exists() && !node.state_dir().join("nri.sock").exists());
     node.stop();
     nrid.wait_for_exit();

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "the result of the measurement")]
 
 use crate::{
-    containers::{Sleep, run},
+    containers::{Sleep, create_and_start},
     node::{Node, Nrid, example, wait_until},
 };
 use nri_host::sha256;
@@ -19,17 +19,20 @@ use std::{
 /// Number of creations whose median is shown.
 const CREATIONS: usize = 200;
 
-/// Time over which the CPU time of an idle `nrid` is measured, and the time before.
+/// Time over which the CPU time of an idle `nrid` is measured. The same time passes before the
+/// measurement, so that `nrid` is idle.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// Copies the records of container and pod `c0` for these many containers, while no `nrid` runs.
+/// Copies the records of container and pod `c0`, until `count` containers have records. No `nrid`
+/// may run meanwhile.
 pub(crate) fn multiply(node: &Node, count: usize) {
-    let only = |name: &str| {
+    let only_record = |name: &str| {
         let path = fs::read_dir(node.state_dir().join(name)).unwrap().next().unwrap().unwrap();
         let text = fs::read_to_string(path.path()).unwrap();
         (path.path(), serde_json::from_str::<Value>(&text).unwrap())
     };
-    let ((container_file, container), (pod_file, pod)) = (only("containers"), only("pods"));
+    let ((container_file, container), (pod_file, pod)) =
+        (only_record("containers"), only_record("pods"));
     for n in 1..count {
         let id = format!("c{n}");
         let (mut container, mut pod) = (container.clone(), pod.clone());
@@ -38,7 +41,7 @@ pub(crate) fn multiply(node: &Node, count: usize) {
         container["container"]["podSandboxId"] = id.clone().into();
         container["pod_id"] = id.clone().into();
         container["incarnation"] = (container["incarnation"].as_i64().unwrap() + n as i64).into();
-        // A bundle of its own, as engines make.
+        // Each container has its own bundle, as under engines.
         container["bundle"]["identity"][1] = (u64::MAX - n as u64).into();
         pod["sandbox"]["id"] = id.clone().into();
         let root = PathBuf::from(container["key"]["root"].as_str().unwrap());
@@ -52,7 +55,7 @@ pub(crate) fn multiply(node: &Node, count: usize) {
     }
 }
 
-/// Returns the CPU time of all threads.
+/// Returns the CPU time of all threads of a process.
 fn cpu_time(pid: u32) -> Duration {
     let of_thread = |task: fs::DirEntry| {
         let times = fs::read_to_string(task.path().join("schedstat")).ok()?;
@@ -62,7 +65,7 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(threads.filter_map(|task| of_thread(task.unwrap())).sum())
 }
 
-/// Returns resident memory in megabytes.
+/// Returns the resident memory of a process in megabytes.
 fn resident(pid: u32) -> f64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: f64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
@@ -74,22 +77,22 @@ fn median(times: &mut [Duration]) -> Duration {
     times[times.len() / 2]
 }
 
-/// `nrid` with the records of many containers.
+/// A measured `nrid`, which knows many containers from their records.
 struct Known {
     node: Node,
     nrid: Nrid,
     count: usize,
-    /// Time and CPU time of its start.
+    /// Elapsed time and CPU time of the start.
     start: (Duration, Duration),
     creations: Vec<Duration>,
 }
 
 impl Known {
     fn start(program: &Path, process: &Sleep, count: usize) -> Self {
-        // A plugin gets all containers in one event.
+        // The timeouts are long because a plugin gets all containers in one event.
         let node = Node::new("plugin_request_timeout = 60\nplugin_registration_timeout = 60\n");
         let nrid = node.start_program(program);
-        run(&node, "c0", process).unwrap();
+        create_and_start(&node, "c0", process).unwrap();
         node.stop();
         nrid.wait_for_exit();
         multiply(&node, count);
@@ -107,7 +110,7 @@ impl Known {
     /// Creates and starts container `n`.
     fn create(&mut self, n: usize, process: &Sleep) {
         let began = Instant::now();
-        run(&self.node, &format!("n{n}"), process).unwrap();
+        create_and_start(&self.node, &format!("n{n}"), process).unwrap();
         self.creations.push(began.elapsed());
     }
 
@@ -140,12 +143,12 @@ fn measure(program: &Path, sizes: &[usize]) -> Value {
     std::thread::sleep(IDLE);
     let idle: Vec<_> = all.iter().zip(before).map(|(known, cpu)| known.cpu_time() - cpu).collect();
     let before: Vec<_> = all.iter().map(Known::cpu_time).collect();
-    // Alternately, so that other work of the machine slows down all of them.
+    // In turn, so that other work of the machine slows down all measured processes.
     for n in 0..CREATIONS {
         all.iter_mut().for_each(|known| known.create(n, &process));
     }
     println!(
-        "containers start (ms) its CPU (ms) create+start (us) its CPU (us) \
+        "containers start (ms) start CPU (ms) create+start (us) create CPU (us) \
          synchronize (ms) RSS (MB) idle CPU %"
     );
     let mut results = Vec::new();
@@ -158,7 +161,7 @@ fn measure(program: &Path, sizes: &[usize]) -> Value {
         let (count, start, start_cpu) =
             (known.count, known.start.0.as_secs_f64() * 1e3, known.start.1.as_secs_f64() * 1e3);
         println!(
-            "{count:>10} {start:>10.0} {start_cpu:>12.0} {create:>17.0} {create_cpu:>12.0} \
+            "{count:>10} {start:>10.0} {start_cpu:>14.0} {create:>17.0} {create_cpu:>15.0} \
              {synchronized:>16.0} {memory:>8.1} {idle:>10.3}"
         );
         results.push(json!({
@@ -174,8 +177,8 @@ fn measure(program: &Path, sizes: &[usize]) -> Value {
     results.into()
 }
 
-/// `NRID` names another program to measure, `SIZES` the numbers of containers, and `RESULTS` a file
-/// that gets the result as JSON.
+/// Environment variables: `NRID` names another program to measure, `SIZES` the numbers of
+/// containers, and `RESULTS` a file for the result as JSON.
 #[test]
 #[ignore = "a measurement of some minutes"]
 fn time_and_memory_by_number_of_containers() {

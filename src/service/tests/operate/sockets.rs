@@ -1,5 +1,5 @@
-//! Tests of the sockets that may be mounted into containers, and of a foreign file at
-//! `socket_path`.
+//! Tests of the sockets that may be mounted into containers, and of a file at `socket_path` that is
+//! not a socket.
 
 use crate::node::{Node, wait_until};
 use std::{
@@ -17,7 +17,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_directory_for_containers_has_no_control_socket_and_any_user_can_probe() {
+fn the_directory_for_containers_has_no_control_socket_and_any_user_can_check_readiness() {
     let node = Node::new("");
     let nrid = node.start();
     let dir = node.state_dir().join("plugins");
@@ -32,7 +32,7 @@ fn the_directory_for_containers_has_no_control_socket_and_any_user_can_probe() {
     let mut probe = UnixStream::connect(dir.join("ready.sock")).unwrap();
     probe.read_to_string(&mut text).unwrap();
     assert_eq!(text, "ready\n");
-    // Plugins can connect at the current path, and at the path of earlier versions.
+    // Plugins can connect at the current path, and at the path that earlier versions used.
     for path in [dir.join("nri.sock"), node.state_dir().join("nri.sock")] {
         UnixStream::connect(path).unwrap();
     }
@@ -42,7 +42,7 @@ fn the_directory_for_containers_has_no_control_socket_and_any_user_can_probe() {
 }
 
 #[test]
-fn a_foreign_file_at_socket_path_is_kept_and_does_not_keep_nrid_from_starting() {
+fn a_file_at_socket_path_that_is_not_a_socket_is_kept_and_nrid_starts() {
     let node = Node::new("");
     let path = node.path("shared.sock");
     fs::write(&path, "a file of the administrator").unwrap();

@@ -1,6 +1,6 @@
-//! Tests of `nrid --background` whose caller has attributes and namespaces of its own, as engines
-//! have. `nrid` serves all engines, so it must not keep the attributes and namespaces of the engine
-//! that started it.
+//! Tests of `nrid --background` under a caller that, like an engine, has attributes and namespaces
+//! of its own. `nrid` serves all engines, so it must not keep the attributes and namespaces of the
+//! engine that started it.
 
 use crate::node::{Node, wait_until};
 use nri_control::{Client, Reply, Request};
@@ -28,21 +28,21 @@ impl Process {
         String::from_utf8_lossy(&bytes).trim().to_owned()
     }
 
-    /// Value in `/proc/PID/status`.
+    /// Returns a value in `/proc/PID/status`.
     fn status(self, name: &str) -> String {
         let text = self.file("status");
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.unwrap_or_default().trim().to_owned()
     }
 
-    /// Soft limit in `/proc/PID/limits`.
+    /// Returns a soft limit in `/proc/PID/limits`.
     fn limit(self, name: &str) -> String {
         let text = self.file("limits");
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
         line.split_whitespace().next().unwrap_or_default().to_owned()
     }
 
-    /// Nice value and scheduling policy in `/proc/PID/stat`.
+    /// Returns nice value and scheduling policy in `/proc/PID/stat`.
     fn scheduling(self) -> [String; 2] {
         let text = self.file("stat");
         let fields: Vec<_> = text.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -139,7 +139,7 @@ impl Host {
         Self { unshare, init: children[0] }
     }
 
-    /// A command that runs in new namespaces, named by options of unshare(1).
+    /// Returns a command that runs another one in new namespaces, named by options of unshare(1).
     fn unshare(&self, options: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.init.0.to_string(), "--pid", "--mount", "--"]);
@@ -170,7 +170,7 @@ fn attributes_of_the_caller_are_reset() {
     let init = Process(1);
     for process in [background.nrid, plugin] {
         assert_eq!(process.file("oom_score_adj"), init.file("oom_score_adj"));
-        assert_eq!(process.file("timerslack_ns"), "50000");
+        assert_eq!(process.file("timerslack_ns"), "50000", "expected the kernel's default");
         assert_eq!(process.file("personality"), "00000000");
         assert_eq!(process.status("Cpus_allowed_list"), init.status("Cpus_allowed_list"));
         let ignored = u64::from_str_radix(&process.status("SigIgn"), 16).unwrap();
@@ -202,6 +202,7 @@ fn restrictions_that_cannot_be_reset_are_reported_also_after_a_restart() {
         let found: Vec<_> = node.status().inherited.into_iter().map(|i| i.what).collect();
         for part in ["no_new_privs is set", "SYS_BOOT", "the hard limit of open files is 400"] {
             assert!(found.iter().any(|what| what.contains(part)), "{part}: {found:?}");
+            // `SYS_BOOT` is not at the beginning of its description.
             let message = format!("inherited from the process that started nrid: {part}");
             assert!(part == "SYS_BOOT" || log(&node).contains(&message), "{message}");
         }
@@ -237,6 +238,7 @@ fn nrid_of_a_rootless_or_containerized_engine_stays_in_the_namespaces_of_the_eng
         return;
     }
     let node = Node::new("");
+    // The caller has another root directory, in which the directories of the host are mounted.
     let other_root = format!(
         "mount -t tmpfs none '{root}' && for file in /*; do if [ -L $file ]; then \
          cp -P $file '{root}'; elif [ -d $file ]; then mkdir '{root}'$file && \

@@ -1,4 +1,4 @@
-//! The check of an adjustment against the capabilities of a runtime.
+//! Check of an adjustment against the capabilities of a runtime.
 
 use super::host::HostCapabilities;
 use super::requested::{Requested, requested};
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 pub struct Unsupported {
     /// Name of the field, with its key if it has one.
     pub field: String,
-    /// Plugins that requested it; empty if no plugin owns it.
+    /// Plugins that requested the field; empty if no plugin owns it.
     pub plugins: Vec<String>,
     /// The runtime.
     pub runtime: RuntimeVersion,
@@ -75,7 +75,7 @@ fn owners_of<'a>(
         names.clone_from(injectors);
     }
     // Several contributors are joined by commas; a leading dash marks a plugin that removed the
-    // value of another.
+    // value of another plugin.
     let names =
         names.iter().flat_map(|n| n.split(',')).map(|n| n.trim_start_matches('-').to_owned());
     names.collect::<BTreeSet<_>>().into_iter().collect()

@@ -1,8 +1,8 @@
-//! What a host provides to runtimes.
+//! Properties of a host: cgroups, resctrl and kernel.
 
 use std::collections::BTreeSet;
 
-/// Facts about a host on which capabilities of runtimes depend.
+/// Properties of a host that decide which features a runtime can support.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostCapabilities {
     /// Whether containers are in cgroup v2; in the hybrid layout they are in v1.

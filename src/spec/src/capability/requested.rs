@@ -132,7 +132,7 @@ impl<'a> Collected<'a> {
                 | "SECCOMP_FILTER_FLAG_LOG"
                 | "SECCOMP_FILTER_FLAG_SPEC_ALLOW" => Feature::SeccompFlags,
                 "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV" => Feature::SeccompWaitKillable,
-                // Runtimes refuse unknown flags.
+                // Runtimes themselves refuse flags that they do not know.
                 _ => continue,
             };
             self.push(feature, format!("seccomp flag {flag}"), &claims);
@@ -191,8 +191,8 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// Adds the resource field `group.key`. The owner of the field `also_set_by` may have set it,
-    /// too.
+    /// Adds the resource field `group.key`. The owner of the field `also_set_by`, if any, may also
+    /// be the plugin that set it.
     fn push_resource(
         &mut self,
         feature: Feature,

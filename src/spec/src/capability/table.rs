@@ -1,4 +1,4 @@
-//! The table of features and of what each runtime needs for them.
+//! Table of features, and of the conditions under which each runtime supports them.
 
 use super::host::HostCapabilities;
 use super::version::{RuntimeKind, RuntimeVersion, Version};
@@ -183,7 +183,7 @@ pub fn lack(feature: Feature, runtime: &RuntimeVersion, host: &HostCapabilities)
     exception.iter().chain(*needs).find_map(|need| need.lack(runtime, host))
 }
 
-/// A condition that only some versions of a runtime have, in addition to those of `ROWS`.
+/// A condition that only some versions of a runtime have, in addition to the conditions in `ROWS`.
 fn exception(feature: Feature, runtime: &RuntimeVersion) -> Option<Need> {
     let before = |version| runtime.version.is_some_and(|v| v < version);
     match (feature, runtime.kind) {

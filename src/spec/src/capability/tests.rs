@@ -6,6 +6,8 @@ use nri_api::proto::{CompoundFieldOwners, Field, FieldOwners};
 use protobuf::Enum;
 use serde_json::{Value, json};
 
+/// Owners of some fields. The check attributes a field without an owner to 20-b, because edits of
+/// its CDI device may have set the field.
 fn owners() -> FieldOwners {
     let mut owners = FieldOwners::new();
     for field in [Field::LinuxSched, Field::MemSwappiness, Field::MemLimit, Field::BlockioClass] {

@@ -54,7 +54,8 @@ impl Version {
     }
 }
 
-/// Number of the release candidate in a suffix such as `-rc.1`, `-rc93` or `~rc1+ds1`.
+/// Number of the release candidate in a suffix such as `-rc.1`, `-rc93` or `~rc1+ds1`; `u32::MAX`
+/// for any other suffix.
 fn candidate_of(suffix: &str) -> u32 {
     let Some(rest) = suffix.strip_prefix(['-', '~']).and_then(|s| s.strip_prefix("rc")) else {
         return u32::MAX;
@@ -129,10 +130,7 @@ mod tests {
             ("youki version 0.7.0\n", "youki 0.7.0"),
             ("youki version: 0.3.3\n", "youki 0.3.3"),
             ("runsc version release-20240212.0\n", "the runtime"),
-            (
-                "NVIDIA Container RuntimeVersion version 1.14.3\n\nrunc version 1.1.4\n",
-                "the runtime",
-            ),
+            ("NVIDIA Container Runtime version 1.14.3\n\nrunc version 1.1.4\n", "the runtime"),
             ("", "the runtime"),
             ("runc version 99999999999.1\n", "runc"),
         ] {

@@ -32,7 +32,7 @@ pub(crate) fn apply(
 }
 
 /// Entries that replace others in lists of the OCI config. They are collected from all edits and
-/// then written in one pass per list, since there may be very many devices and very many entries.
+/// then written in one pass per list: a pass per entry would be quadratic work.
 #[derive(Default)]
 struct Lists<'a> {
     env: Vec<(&'a str, String)>,
@@ -67,7 +67,7 @@ fn apply_edits<'a>(
     lists: &mut Lists<'a>,
 ) -> Result<(), ApplyError> {
     let field = in_field("CDI devices");
-    // `array` creates a missing list here, so that the keys are in the order of the edits.
+    // `array` creates a missing list here, so that new keys are in the order of the edits.
     for variable in &edits.env {
         array(spec, &env::PATH).map_err(&field)?;
         let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
@@ -105,9 +105,9 @@ fn apply_edits<'a>(
     Ok(())
 }
 
-/// Returns the entry of a device node, and adds its device rule. Type, numbers and mode that the
-/// edit omits are those of the host's device; user and group that it omits are those of the
-/// process.
+/// Returns the entry of a device node, and adds its device rule. If the edit omits the type, the
+/// numbers or the mode, the entry gets those of the host's device; if the edit omits the user or
+/// the group, the entry gets those of the process.
 fn apply_node(
     spec: &mut Value,
     node: &CdiDeviceNode,

@@ -36,7 +36,7 @@ pub struct CdiDeviceNode {
     pub path: String,
     /// Path on the host, if it differs.
     pub host_path: String,
-    /// `b`, `c`, `u`, `p`.
+    /// Type: `b`, `c`, `u` or `p`.
     pub kind: String,
     /// Major number.
     pub major: i64,
@@ -188,8 +188,8 @@ pub(super) fn read(value: &Value) -> Read<CdiEdits> {
     })
 }
 
-/// Returns an object; an error if it has a field that is not in `names`. A device would not work if
-/// one of its fields were ignored.
+/// Returns the fields of an object, or an error if a field is not in `names`. A device would not
+/// work if one of its fields were ignored.
 pub(super) fn known<'a>(value: &'a Value, names: &[&str]) -> Read<&'a Object> {
     let fields = object(value)?;
     match fields.iter().find(|(key, _)| !names.contains(&key.as_str())) {

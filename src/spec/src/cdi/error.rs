@@ -43,7 +43,7 @@ pub enum CdiError {
         /// Path on the host.
         path: String,
     },
-    /// A device node whose kind on the host is not that of the specification.
+    /// A device node whose type on the host differs from its type in the specification.
     #[error("CDI device node {path:?} is of type {found}, not {wanted}")]
     DeviceKind {
         /// Path on the host.

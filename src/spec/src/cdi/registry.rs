@@ -16,8 +16,8 @@ use std::collections::{HashMap, HashSet};
 pub struct CdiSpecFile {
     /// Path, for messages.
     pub path: String,
-    /// Position of its directory in the list of directories; `/var/run/cdi` comes after `/etc/cdi`
-    /// and overrides it.
+    /// Position of the file's directory in the list of directories. `/var/run/cdi` comes after
+    /// `/etc/cdi` and overrides it.
     pub priority: usize,
     /// The parsed content.
     pub content: Value,
@@ -47,7 +47,7 @@ struct Entry {
 }
 
 impl CdiRegistry {
-    /// Reads all files.
+    /// Parses the files.
     pub fn new(files: impl IntoIterator<Item = CdiSpecFile>) -> Self {
         let mut registry = Self::default();
         for file in files {

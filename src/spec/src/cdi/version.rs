@@ -1,7 +1,8 @@
 //! Versions of the CDI format, and the features that each introduced.
 //!
-//! A specification that uses features newer than its declared version is refused, as by every other
-//! implementation of the format, so that a file works either with all implementations or with none.
+//! A specification that uses features newer than its declared version is refused. Every other
+//! implementation of the format refuses it, too, so a file works either with all implementations or
+//! with none.
 
 use super::edits::CdiEdits;
 use super::error::InvalidCdiSpec;
@@ -9,8 +10,8 @@ use super::error::InvalidCdiSpec;
 const VERSIONS: [&str; 10] =
     ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"];
 
-/// Earliest accepted version. 0.1.0 and 0.2.0 are always refused, since the check does not know
-/// which features 0.3.0 added.
+/// Earliest accepted version. 0.1.0 and 0.2.0 are always refused, because the check does not
+/// know which features 0.3.0 added.
 const EARLIEST: &str = "0.3.0";
 
 /// Parts of a specification that decide which version of the format the specification needs.
@@ -69,7 +70,7 @@ impl VersionedFeatures<'_> {
                     || any(&|e| e.device_nodes.iter().any(|d| !d.host_path.is_empty())),
             ),
             ("type of mounts", "0.4.0", any(&|e| e.mounts.iter().any(|m| !m.kind.is_empty()))),
-            // Every specification has devices, so this refuses versions before `EARLIEST`.
+            // Every specification has devices, so this entry refuses versions before `EARLIEST`.
             ("devices", EARLIEST, true),
         ]
     }

@@ -42,6 +42,7 @@ pub(crate) fn apply_map(
 
 /// Returns the keys that a map removes and does not set.
 pub(crate) fn removed_keys<V>(changes: &HashMap<String, V>) -> HashSet<&str> {
+    // An entry `-a` removes `a`. It does not set a key `-a`, so it cannot undo the removal of `-a`.
     let marked = changes.keys().filter_map(|key| removal_key(key));
     marked.filter(|key| !(Marked::sets(key, key) && changes.contains_key(*key))).collect()
 }

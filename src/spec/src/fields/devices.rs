@@ -1,7 +1,7 @@
 //! Device nodes: `linux.devices`, identified by path.
 //!
 //! A new node also gets a device rule that allows its use, with the access of upstream NRI: `rw`,
-//! or `rwm` for a block device. A container does not need `m` (mknod), since the runtime creates
+//! or `rwm` for a block device. A container does not need `m` (mknod), because the runtime creates
 //! the node.
 
 use crate::context::ApplyContext;

@@ -8,7 +8,7 @@ use nri_api::proto::{ContainerAdjustment, IOPrioClass, LinuxIOPriority};
 use protobuf::{Enum, MessageField};
 use serde_json::{Value, json};
 
-/// Returns no message if the protocol lacks the class.
+/// Reads the priority; returns no message if the protocol lacks its class.
 pub(crate) fn read(process: &Object) -> Read<MessageField<LinuxIOPriority>> {
     let read = field(process, "ioPriority", |value| {
         let fields = object(value)?;

@@ -56,7 +56,7 @@ pub(crate) fn apply(
             }
         }
     }
-    // A namespace that the adjustment also sets keeps its position.
+    // A type that is both removed and set is set, and its namespace keeps its position.
     for (kind, _) in &set {
         kind.map(|kind| removed.remove(kind));
     }

@@ -10,7 +10,8 @@ use nri_api::proto::{
 use protobuf::{Enum, MessageField};
 use serde_json::Value;
 
-/// Returns no message if the protocol lacks the policy, and skips flags that the protocol lacks.
+/// Reads the attributes, without flags that the protocol lacks. Returns no message if the protocol
+/// lacks the policy.
 pub(crate) fn read(process: &Object) -> Read<MessageField<LinuxScheduler>> {
     let read = field(process, "scheduler", |value| {
         let fields = object(value)?;

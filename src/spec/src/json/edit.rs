@@ -71,8 +71,8 @@ pub(crate) fn remove_at(root: &mut Value, path: &[&str], key: &str) -> Result<()
     Ok(())
 }
 
-/// Removes fields of the object at a path in one pass, since each separate removal would move all
-/// later fields.
+/// Removes fields of the object at a path in one pass, because each separate removal would move
+/// all later fields.
 pub(crate) fn remove_all_at(
     root: &mut Value,
     path: &[&str],
@@ -86,8 +86,8 @@ pub(crate) fn remove_all_at(
     Ok(())
 }
 
-/// The value at a path. If it is missing or null, it is created by `make`, and so are the objects
-/// above it.
+/// The value at a path. `make` creates a missing or null value; missing or null objects above it
+/// are created empty.
 fn at<'a>(
     root: &'a mut Value,
     path: &[&str],

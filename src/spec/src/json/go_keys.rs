@@ -1,4 +1,4 @@
-//! Keys that runtimes in Go read otherwise than this crate.
+//! Keys that runtimes in Go read differently from this crate.
 //!
 //! `encoding/json` takes `"Process"` for `"process"`, and reads an object that occurs twice into
 //! the same value. If a plugin changed one of the two objects, the other would override the change.
@@ -125,7 +125,7 @@ const FIELDS: &[&str] = &[
     "weightDevice",
 ];
 
-/// Fields whose keys are data.
+/// Fields that hold maps: the keys of a map are data, not names of fields.
 const MAPS: &[&str] = &["annotations", "sysctl", "unified", "rdma", "netDevices"];
 
 /// The fields by their case-folded names.
@@ -142,8 +142,8 @@ pub(crate) fn check(bytes: &[u8]) -> Result<bool, String> {
     Ok(differs)
 }
 
-/// Fails if a field changed that its object has under several keys, which differ only in case:
-/// runtimes in Go take these keys for one field. The error names the key and the object.
+/// Fails if the adjustment changed a field that its object has under several keys that differ only
+/// in case. Runtimes in Go take these keys for one field. The error names a key and the object.
 pub(crate) fn check_change(before: &Value, after: &Value) -> Result<(), String> {
     check_values(before, after, "")
 }
@@ -192,7 +192,7 @@ fn place(path: &str) -> &str {
     if path.is_empty() { "the OCI config" } else { path }
 }
 
-/// Visits a value at a path.
+/// Visitor that checks the keys of the value at `path`.
 struct Walk<'a> {
     path: String,
     /// Set if a key differs from its field in case.
@@ -254,7 +254,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut seen = HashSet::new();
         while let Some(key) = map.next_key::<String>()? {
             let Some(field) = BY_FOLDED.get(&folded(&key)) else {
-                // The keys of other objects have no meaning for runtimes.
+                // Fields outside of `FIELDS` are not checked: this crate does not change them one
+                // by one.
                 map.next_value::<serde::de::IgnoredAny>()?;
                 continue;
             };
@@ -278,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_occur_twice_are_named() {
+    fn repeated_keys_are_errors_and_keys_in_another_case_are_found() {
         for (text, expected) in [
             (
                 r#"{"linux":{"resources":{"memory":{"limit":1,"limit":2}}}}"#,
@@ -298,7 +299,7 @@ mod tests {
             (r#"{"process":{}} {"process":{}}"#, false),
             (r#"{"process":{},"Process":{}}"#, true),
             (r#"{"linux":{"resources":{"CPU":{}}}}"#, true),
-            // Go folds the long s and the sign of Kelvin, too.
+            // Go takes the long s for an s.
             ("{\"mount\u{17f}\":[]}", true),
         ] {
             assert_eq!(check(text.as_bytes()), Ok(differs), "{text}");
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_ambiguous_fields_are_named() {
+    fn changes_of_ambiguous_fields_are_errors() {
         let change = |before: &str, after: &str| {
             let parse = |text| serde_json::from_str(text).unwrap();
             check_change(&parse(before), &parse(after)).err().unwrap_or_default()

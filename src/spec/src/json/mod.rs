@@ -1,5 +1,5 @@
-//! Untyped JSON: typed reads, edits in place, lists of named entries, numbers by value,
-//! and ambiguous keys.
+//! Functions for untyped JSON: typed reads, edits in place, lists of named entries, numbers by
+//! value, and ambiguous keys.
 
 pub(crate) mod edit;
 pub(crate) mod go_keys;

@@ -1,6 +1,6 @@
 //! Lists whose entries have names. Both an adjustment and an OCI config may have very many entries,
-//! so each function takes all entries at once: its work grows with the sum of their numbers, not
-//! with the product.
+//! so each function takes all entries at once: its work grows with the sum of the two counts,
+//! not with their product.
 
 use crate::json::number::same_value;
 use serde_json::Value;

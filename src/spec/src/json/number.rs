@@ -1,12 +1,12 @@
 //! Equality of JSON that compares numbers by value: `1`, `1.0` and `10e-1` are equal.
 //!
-//! The comparison is exact for numbers of any size, since it uses no floating point.
+//! The comparison is exact for numbers of any size, because it uses no floating point.
 
 use serde_json::Value;
 use std::hash::{Hash, Hasher};
 
-/// Whether two values are equal. Numbers are compared by value, objects without regard to the order
-/// of their keys.
+/// Whether two values are equal. Numbers are compared by value, and the order of an object's keys
+/// does not matter.
 pub fn same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || same_number(a.as_str(), b.as_str()),

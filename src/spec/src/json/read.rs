@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub(crate) type Object = Map<String, Value>;
 pub(crate) type Read<T> = Result<T, WrongType>;
 
-/// The field `key` of an object, read by `read`; `None` when it is missing.
+/// Reads the field `key` of an object with `read`; `None` if the field is missing.
 pub(crate) fn field<'a, T>(
     object: &'a Object,
     key: &str,
@@ -32,7 +32,7 @@ pub(crate) fn field_or_default<'a, T: Default>(
     Ok(field(object, key, read)?.unwrap_or_default())
 }
 
-/// Reads like [`field`], as an `Optional…` message of the protocol.
+/// Reads like [`field`], and returns an `Optional…` message of the protocol.
 pub(crate) fn optional<'a, T: Optional>(
     object: &'a Object,
     key: &str,
@@ -41,7 +41,7 @@ pub(crate) fn optional<'a, T: Optional>(
     Ok(opt(field(object, key, read)?))
 }
 
-/// Reads like [`field`], as a message.
+/// Reads like [`field`], and returns a message field.
 pub(crate) fn message<'a, T>(
     object: &'a Object,
     key: &str,

@@ -51,6 +51,7 @@ pub(crate) fn kind(value: &Value) -> String {
         Value::Null => "null".into(),
         Value::Bool(_) => "a boolean".into(),
         Value::Number(n) => {
+            // A number may have millions of digits; the first forty identify it in a message.
             format!("the number {}", n.to_string().chars().take(40).collect::<String>())
         }
         Value::String(_) => "a string".into(),

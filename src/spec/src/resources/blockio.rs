@@ -1,5 +1,5 @@
-//! Block I/O class: the definition of the class becomes `linux.resources.blockIO`, the empty name
-//! removes the object.
+//! Block I/O class: the definition of the class becomes `linux.resources.blockIO`, and the empty
+//! name removes the object.
 //!
 //! [`ApplyContext`] defines the classes; [`BlockIoClasses`](crate::BlockIoClasses) parses a
 //! configuration in goresctrl's format.

@@ -1,9 +1,9 @@
 //! Block I/O classes in goresctrl's format: `{"Classes": {NAME: [{"Devices": […], "Weight": "50",
 //! "ThrottleReadBps": "10M", …}]}}`.
 //!
-//! An invalid class is an error, where goresctrl only warns: after a warning, a container would run
-//! without some of the requested limits. Patterns of devices are matched by [`BlockDevices`] when a
-//! class is resolved, so that devices may be added and removed at any time.
+//! An invalid class is an error, although goresctrl only warns: after a warning, a container would
+//! run without some of the requested limits. Patterns of devices are matched by [`BlockDevices`]
+//! when a class is resolved, so that devices may be added and removed at any time.
 
 use crate::json::read::{Object, Read, field, list, map, object, text};
 use crate::json::wrong_type::WrongType;
@@ -49,7 +49,7 @@ pub enum InvalidBlockIoClass {
         /// Reason.
         why: String,
     },
-    /// A rate without devices that it applies to.
+    /// A rate in an entry that lists no devices.
     #[error("block I/O class {class:?} throttles, but lists no devices")]
     NoDevices {
         /// Name of the class.
@@ -92,8 +92,8 @@ impl BlockIoClasses {
         Ok(Self(classes))
     }
 
-    /// The `linux.resources.blockIO` object of a class. Later entries override earlier ones for the
-    /// same device.
+    /// The `linux.resources.blockIO` object of a class. For the same device, later entries of the
+    /// class override earlier entries.
     pub fn resolve(&self, class: &str, devices: &dyn BlockDevices) -> Option<Value> {
         let mut default_weight = None;
         let mut weights = BTreeMap::new();
@@ -152,6 +152,7 @@ fn read_part(class: &str, part: &Object) -> Result<Part, InvalidBlockIoClass> {
     }
     let mut rates = [None; 4];
     for (rate, (field, _)) in rates.iter_mut().zip(RATES) {
+        // No quantity of Kubernetes is larger than 2^63 - 1.
         *rate = quantity(class, part, field, 0, i64::MAX.unsigned_abs())?;
     }
     let devices = named(part, "Devices", list(text))?;

@@ -5,7 +5,7 @@ use crate::json::wrong_type::kind;
 use crate::resources::diff::without_nulls;
 use serde_json::Value;
 
-/// Returns the definition of a class without nulls; the definition must be an object.
+/// Returns the definition of a class without nulls, or an error if it is missing or not an object.
 pub(crate) fn resolved(
     field: &'static str,
     name: &str,

@@ -14,9 +14,9 @@ use nri_api::proto::LinuxResources;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// Converts an OCI resources object to the message of the protocol. Classes are not set, since the
-/// object has none; `blockIO`, `network`, `rdma` and newer fields are skipped, since the protocol
-/// has none of them.
+/// Converts an OCI resources object to the message of the protocol. Classes are not set, because
+/// the object has none; `blockIO`, `network`, `rdma` and newer fields are skipped, because the
+/// protocol does not have them.
 pub fn resources_to_nri(resources: &Value) -> Result<LinuxResources, WrongType> {
     read(resources)
 }
@@ -81,7 +81,7 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
 }
 
 /// Sets `blockIO` of an OCI resources object to the definition of a class; the empty name removes
-/// it.
+/// `blockIO`.
 pub fn merge_blockio_class(
     base: &mut Value,
     class: &str,

@@ -2,7 +2,7 @@
 //!
 //! In an update some engines send only the changed fields, others all resources; [`changed`]
 //! reduces all resources to the changed fields. A missing field means not set, never removed. All
-//! nulls are dropped, since runtimes crash on some of them.
+//! nulls are dropped, because runtimes crash on some of them.
 
 use crate::json::edit::set;
 use crate::json::named;
@@ -12,9 +12,8 @@ use crate::resources::hugepages;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// Returns the fields of `new` that differ from `old`: an object, empty if none does. Numbers are
-/// compared by value, huge page limits by page size; of any other list that differs, all elements
-/// are returned.
+/// Returns the fields of `new` that differ from `old`, as an object. Numbers are compared by value,
+/// huge page limits by page size. Of any other list that differs, all elements are returned.
 pub fn changed(old: &Value, new: &Value) -> Value {
     let empty = Object::new();
     let fields = new.as_object().unwrap_or(&empty);
@@ -22,7 +21,7 @@ pub fn changed(old: &Value, new: &Value) -> Value {
 }
 
 /// Sets the values of `top` in `base`: objects field by field, huge page limits by page size; any
-/// other value is replaced. A value that is equal already keeps its text.
+/// other value is replaced. A value that is already equal keeps its text.
 pub fn overlay(base: &mut Value, top: &Value) {
     drop_nulls(base);
     if !base.is_object() {

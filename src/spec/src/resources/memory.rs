@@ -43,7 +43,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// The fields that are set, and no others.
+/// Returns the fields that the message sets, and no others.
 pub(crate) fn to_oci(resources: &LinuxResources) -> Object {
     controller::to_oci("memory", resources)
 }

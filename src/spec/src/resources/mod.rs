@@ -1,5 +1,5 @@
-//! Resources: `linux.resources` of the OCI config, a file per controller; classes of block I/O and
-//! RDT; resources objects outside of an OCI config, as `update --resources` takes them.
+//! Resources: `linux.resources` of the OCI config (a file per controller), classes of block I/O and
+//! RDT, and the resources objects that `update --resources` takes.
 
 pub(crate) mod blockio;
 pub(crate) mod blockio_classes;

@@ -1,5 +1,5 @@
 //! RDT class (Resource Director Technology): the definition of the class becomes `linux.intelRdt`,
-//! the empty name removes the object.
+//! and the empty name removes the object.
 //!
 //! A class stands for the resctrl control group (`closID`) of the same name. The administrator of
 //! resctrl creates groups and their schemata. [`RdtClasses`](crate::RdtClasses) parses the names

@@ -90,7 +90,7 @@ fn propagation(value: &Value) -> Option<Propagation> {
     }
 }
 
-/// An error with all its sources.
+/// Returns the text of an error, followed by those of all its sources.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

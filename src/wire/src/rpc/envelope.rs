@@ -1,8 +1,8 @@
 //! ttrpc messages as trunk frames: a request with its service and method, a response with its
 //! status, each around the message of a call.
 //!
-//! The envelopes are written and read here and not as messages of the ttrpc library, so that the
-//! message of a call is neither copied into an envelope nor encoded again.
+//! This module writes and reads the envelopes itself. With the types of the ttrpc library, the
+//! message of a call would be encoded, copied into an envelope, and encoded again with it.
 
 use crate::error::CallError;
 use crate::rpc::message::{HEADER, MessageKind};
@@ -12,9 +12,9 @@ use protobuf::{CodedInputStream, CodedOutputStream, Message};
 use std::time::Duration;
 use ttrpc::proto::Status;
 
-/// Size of the buffer through which upstream's ttrpc reads a connection, in bytes. Its trunk fails
-/// if a frame is larger than the room for it: the buffer, or the rest of a message whose header was
-/// read and that is larger than the buffer.
+/// Size of the buffer through which upstream's ttrpc reads a connection, in bytes. Upstream's trunk
+/// fails if a frame is larger than what the connection's reader can take. The reader takes as much
+/// as the buffer holds or, after the header of a message larger than the buffer, the whole payload.
 const UPSTREAM_BUFFER: usize = 4096;
 
 /// Tags of the fields of ttrpc's `Request` and `Response`: field number and wire type.
@@ -78,8 +78,8 @@ pub(crate) fn response(conn: ConnId, stream: u32, response: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns a ttrpc message of `size` bytes as frames that upstream's multiplexer can read: one, or
-/// one for the header and one for the rest.
+/// Returns a ttrpc message of `size` bytes as frames that upstream's multiplexer can read: one
+/// frame, or one for the header and one for the rest.
 fn frames<E>(
     conn: ConnId,
     kind: MessageKind,
@@ -130,7 +130,7 @@ pub(crate) fn payload(response: &[u8]) -> Result<&[u8], CallError> {
             other => protobuf::rt::skip_field_for_tag(other, &mut input).map_err(malformed)?,
         }
     }
-    // Also a code that the library does not know.
+    // `value` also returns codes that the library does not know.
     match status.code.value() {
         0 => Ok(response.get(payload).unwrap_or_default()),
         code => Err(CallError::from_status(code, &status.message)),
@@ -157,6 +157,7 @@ mod tests {
                 let mut all = Vec::new();
                 for n in 0.. {
                     let Some(frame) = decoder.next_frame().unwrap() else { break };
+                    // At most two frames, of which the first fits the buffer.
                     assert!(n < 2 && (n > 0 || frame.payload.len() <= UPSTREAM_BUFFER));
                     all.extend_from_slice(&frame.payload);
                 }

@@ -1,14 +1,15 @@
 //! ttrpc messages in a byte stream: length (4 bytes), stream id (4 bytes), type, flags, payload;
 //! numbers are big endian.
 //!
-//! This module does no I/O, and leaves the payloads to others ([`crate::rpc::envelope`]).
+//! This module does no I/O. [`crate::rpc::envelope`] reads and writes the payloads.
 
 use nri_api::MAX_MESSAGE;
 
 /// Size of the header of a ttrpc message in bytes.
 pub(crate) const HEADER: usize = 10;
 
-/// Capacity of the buffer of payloads that is kept between messages, in bytes.
+/// Capacity of the payload buffer that is kept between messages, in bytes. A larger capacity is
+/// freed, so that a large message does not stay allocated.
 const MAX_IDLE_PAYLOAD: usize = 64 << 10;
 
 /// Type byte of a ttrpc message.
@@ -59,7 +60,7 @@ pub struct Messages {
     header_len: usize,
     /// Message whose header was read.
     message: Option<Message>,
-    /// Bytes of its payload that were read.
+    /// Bytes of the payload of `message` that were read.
     payload: Vec<u8>,
 }
 

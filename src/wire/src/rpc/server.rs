@@ -1,7 +1,7 @@
 //! Requests of the peer: reads them, has them handled, and replies.
 //!
-//! At most [`MAX_CALLS`] requests or [`MAX_CALL_BYTES`] are handled at a time. Further requests
-//! wait unread; replies on the other connection are still received meanwhile.
+//! At most [`MAX_CALLS`] requests, or [`MAX_CALL_BYTES`] in total, are handled at a time. Further
+//! requests wait unread; replies on the other connection are still received meanwhile.
 
 use crate::rpc::envelope;
 use crate::rpc::message::{Message, MessageError, MessageKind, Messages};
@@ -43,8 +43,9 @@ struct Inbound {
     messages: Messages,
     /// Received bytes that wait until fewer requests are handled.
     backlog: BytesMut,
-    /// Requests that were not replied to, and their size in bytes.
+    /// Number of requests that were not replied to.
     calls: usize,
+    /// Size of these requests in bytes.
     call_bytes: usize,
 }
 
@@ -65,7 +66,8 @@ impl Server {
         })
     }
 
-    /// Reads requests until too many are handled, and starts to handle them. Returns the rest.
+    /// Reads requests and starts to handle them, until a limit is reached. Returns the bytes that
+    /// were not read.
     fn read<'a>(
         &self,
         inbound: &mut Inbound,
@@ -89,7 +91,8 @@ impl Server {
         Ok(bytes)
     }
 
-    /// Handles a request within the deadline of the peer. After it the handler continues.
+    /// Handles a request. After the peer's deadline the reply is an error, and the handler
+    /// continues.
     async fn handle(&self, message: Message, payload: Vec<u8>) -> Response {
         let invalid = |text: &str| failure(Code::INVALID_ARGUMENT, text.to_owned());
         if message.stream.is_multiple_of(2) {
@@ -190,7 +193,7 @@ impl fmt::Debug for Server {
 
 fn expect_request(message: Message) -> Result<(), MessageError> {
     match message.kind {
-        // The reply to Data is an error, so it counts as a request.
+        // `handle` replies to Data with an error, so Data counts as a request.
         MessageKind::Request | MessageKind::Data => Ok(()),
         kind => Err(MessageError::Unexpected(kind)),
     }

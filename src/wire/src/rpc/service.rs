@@ -1,8 +1,8 @@
 //! Handlers of services, each in a separate task.
 //!
-//! A handler that changes containers must not be cancelled halfway, when the peer's deadline passes
-//! or the connection ends, so each runs to its end in its own task; a panic becomes the status
-//! `INTERNAL`.
+//! A handler that changes containers must not be cancelled halfway when the peer's deadline passes
+//! or the connection ends, so each handler runs to its end in its own task. A panic becomes the
+//! status `INTERNAL`.
 
 use nri_api::MAX_MESSAGE;
 use std::{collections::HashMap, sync::Arc};
@@ -25,9 +25,9 @@ pub fn status(code: Code, message: impl ToString) -> ttrpc::Error {
     ttrpc::Error::RpcStatus(ttrpc::get_status(code, message))
 }
 
-/// Limits of the requests of plugins that a runtime handles at the same time: one of each plugin,
-/// and four large ones of all sessions that share the value. Others wait before they are decoded,
-/// since a decoded request takes many times its size.
+/// Limits of the requests that a runtime handles at the same time: one request of each plugin, and
+/// four large requests of all sessions that share this value. Other requests wait before they are
+/// decoded, because a decoded request takes many times its encoded size.
 #[derive(Debug, Clone)]
 pub struct CallLimits(Arc<Semaphore>);
 
@@ -46,6 +46,7 @@ impl Default for CallLimits {
 /// Limits of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionLimits {
+    /// Permit of the one request of the plugin that is handled.
     one: Arc<Semaphore>,
     large: CallLimits,
 }

@@ -75,8 +75,8 @@ pub fn fits(
 /// Returns the size of the largest message that a call of this method can carry.
 pub fn max_message(service: &str, method: &str, timeout: Option<Duration>) -> usize {
     let max_field = MAX_MESSAGE.saturating_sub(envelope_size(service, method, timeout));
-    // The length of the prefix depends on the size that is sought, so sizes are tried downwards. It
-    // takes a few steps: as many as the tag and the prefix have bytes.
+    // The length of the prefix depends on the size that is sought, so sizes are tried downwards.
+    // There are at most as many steps as the tag and the prefix have bytes.
     let mut size = max_field.saturating_sub(1);
     while size > 0 && field_size(size) > max_field {
         size -= 1;
@@ -91,7 +91,7 @@ pub(crate) fn nanos(timeout: Duration) -> i64 {
 
 /// Size of the fields of ttrpc's `Request` other than the payload.
 fn envelope_size(service: &str, method: &str, timeout: Option<Duration>) -> usize {
-    // A negative number does not occur.
+    // `nanos` is never negative.
     let timeout = timeout.map_or(0, |timeout| 1 + varint_size(nanos(timeout) as u64));
     field_size(service.len()) + field_size(method.len()) + timeout
 }

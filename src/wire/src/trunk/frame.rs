@@ -5,9 +5,9 @@
 //!
 //! The workspace has two other formats with a length prefix, and no common codec. A ttrpc header
 //! ([`crate::rpc::message`]) is 10 bytes with the length first, and one message may arrive in
-//! several frames. The header of a control frame (`nri-control`) is only a length; it
-//! is sent and received by blocking system calls, because file descriptors are sent with its first
-//! byte. The formats share only the four bytes of a length; limits, errors, buffering and I/O
+//! several frames. The header of a control frame (`nri-control`) is only a length; it is
+//! sent and received by blocking system calls, because file descriptors are sent with its first
+//! byte. The formats share only the four bytes of a length. Limits, errors, buffering and I/O
 //! differ, so a common codec would be more code than reading a `u32` in three places.
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -76,7 +76,7 @@ pub enum FrameError {
 /// frame on its way from the socket to its connection is not copied.
 #[derive(Debug)]
 pub struct Decoder {
-    /// Received bytes are those from `start` to `end`; the rest is free.
+    /// Holds the received bytes from `start` to `end`; the rest is free.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -106,8 +106,8 @@ impl Decoder {
         }
     }
 
-    /// Returns free space to receive bytes into, never empty. It grows with what is received, not
-    /// with what a header announces.
+    /// Returns free space to receive bytes into, never empty. The buffer grows with the
+    /// received bytes, not with the length that a header announces.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -125,7 +125,7 @@ impl Decoder {
         &mut self.buffer[self.end..]
     }
 
-    /// Adds the first `n` bytes of [`space`](Self::space).
+    /// Records that the first `n` bytes of [`space`](Self::space) were received.
     pub(crate) fn received(&mut self, n: usize) {
         self.end += n;
     }

@@ -106,6 +106,7 @@ mod tests {
         let writer =
             tokio::spawn(async move { while write.write_all(&[1; FRAME]).await.is_ok() {} });
         let held_bytes = |t: &Trunk| t.state().held_bytes(id);
+        // Reads less than the writer writes, so that the buffers of both ends fill.
         let mut fullest = (0, 0);
         for _ in 0..2000 {
             for _ in 0..20 {

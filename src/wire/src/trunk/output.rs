@@ -39,8 +39,8 @@ impl SocketOutput {
         }
     }
 
-    /// Writes what the socket takes at once, and queues the rest. Returns whether nothing is left
-    /// for the writer task, which also gets the error if there is one. Nothing may be unsent
+    /// Writes what the socket takes at once, and queues the rest. Returns `false` if the writer
+    /// task must write the rest or report an error. The caller checks that nothing is unsent
     /// before.
     pub(crate) fn write_now(&mut self, mut bytes: &[u8]) -> bool {
         // The writer task replaces this waker when it writes the rest.

@@ -3,8 +3,8 @@
 use crate::rpc::message::MessageError;
 use std::fmt::Debug;
 
-/// Receiver of a connection's data. Called by the trunk's reader task, in place of a task of its
-/// own that would have to be woken. No method may block, or call the trunk.
+/// Receiver of a connection's data. The trunk's reader task calls it directly, because waking a
+/// separate task for each frame would take time. No method may block, or call the trunk.
 pub(crate) trait Sink: Debug + Send + Sync + 'static {
     /// Receives the next bytes, which may begin and end anywhere.
     ///
@@ -17,6 +17,6 @@ pub(crate) trait Sink: Debug + Send + Sync + 'static {
     /// [`TrunkState::room`]: crate::trunk::state::TrunkState::room
     fn is_full(&self) -> bool;
 
-    /// The trunk has ended: no more bytes are received.
+    /// Notifies the receiver that the trunk has ended, so that no more bytes follow.
     fn end(&self);
 }

@@ -1,7 +1,7 @@
 //! State of a trunk, shared by its tasks, its connections and the services over it.
 //!
-//! Whoever has data writes it to the socket at once; what the socket does not take is queued, and
-//! written by the writer task ([`crate::trunk::tasks`]).
+//! A task that has data writes it to the socket at once. What the socket does not take is queued
+//! for the writer task ([`crate::trunk::tasks`]).
 
 use crate::error::WireError;
 use crate::trunk::closed::Closed;
@@ -22,7 +22,7 @@ use tokio::{
 };
 
 /// Limit of connections that have data but are not open. NRI uses two connections; without a limit
-/// a peer could make the trunk remember four billion.
+/// a peer could make the trunk keep the state of four billion connections.
 const MAX_UNOPENED: usize = 16;
 
 /// Capacity of an empty buffer above which it is freed, so that a large message does not stay
@@ -155,8 +155,8 @@ impl TrunkState {
             .map_or((0, 0), |stream| (stream.incoming.len(), stream.outgoing.len()))
     }
 
-    /// Locks the state. It is plain data, consistent between any two statements, so that a panic of
-    /// another holder does not corrupt it.
+    /// Locks the state, even if another holder of the lock panicked: the state is consistent
+    /// between any two statements, so a panic does not corrupt it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,7 +173,8 @@ impl TrunkState {
             for stream in state.streams.values_mut() {
                 stream.outgoing = BytesMut::new();
                 wakers.extend([stream.reader.take(), stream.writer.take()]);
-                // A sink that serves holds the trunk, which would keep both forever.
+                // A server holds this state, which holds the server: without `take`, neither
+                // would be freed.
                 sinks.extend(stream.sink.take());
             }
             (wakers, sinks)
@@ -264,7 +265,7 @@ impl TrunkState {
         }
     }
 
-    /// Sends frames unless too many bytes are unsent; returns whether it did.
+    /// Sends or queues frames; returns `false` if too many bytes are unsent.
     fn try_send(&self, id: ConnId, frames: &[u8]) -> Result<bool, Closed> {
         let mut state = self.lock();
         if let Some(reason) = &state.closed {

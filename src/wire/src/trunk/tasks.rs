@@ -2,7 +2,7 @@
 //!
 //! The reader reads frames from the socket and passes them to their connection; while a connection
 //! holds more than [`Limits::incoming`](crate::Limits) unread bytes, the reader does not read the
-//! socket, so that memory is bounded and the peer is slowed down. (Upstream's multiplexer closes
+//! socket, so memory is bounded and the peer is slowed down. (Upstream's multiplexer closes
 //! the trunk when 256 frames are unread.) The writer sends what the socket did not take at once.
 
 use crate::trunk::closed::Closed;

@@ -66,6 +66,7 @@ impl Plugin for TestPlugin {
             "wait" => self.continue_wait.notified().await,
             "panic" => panic!("on purpose"),
             "refuse" => return Err(status(Code::FAILED_PRECONDITION, "not this one")),
+            // With its envelope, the reply is larger than a message may be.
             "huge" => reply.adjust.mut_or_insert_default().args = vec!["x".repeat(4 << 20)],
             "update" => {
                 let update = ContainerUpdate { container_id: "other".into(), ..Default::default() };
@@ -106,6 +107,7 @@ pub async fn session_over(a: Trunk, b: Trunk) -> Session {
     Session { runtime, end, plugin, done }
 }
 
+/// Returns the request to create a container; the id selects what [`TestPlugin`] does.
 pub fn create(id: &str) -> CreateContainerRequest {
     let container = Container { id: id.into(), args: vec![id.into()], ..Default::default() };
     CreateContainerRequest { container: Some(container).into(), ..Default::default() }
@@ -121,6 +123,7 @@ pub fn id(n: u32) -> ConnId {
     ConnId::new(n).unwrap()
 }
 
+/// Returns a ttrpc message whose payload need not be valid.
 pub fn raw(kind: u8, stream_id: u32, payload: Vec<u8>) -> GenMessage {
     let header = MessageHeader { length: payload.len() as u32, stream_id, type_: kind, flags: 0 };
     GenMessage { header, payload }

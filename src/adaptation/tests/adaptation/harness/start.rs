@@ -56,13 +56,13 @@ impl Harness {
     /// Starts with this configuration, without a plugin directory.
     pub(crate) async fn with(config: AdaptationConfig) -> Self {
         let config = AdaptationConfig { plugin_path: "/nonexistent/plugins".into(), ..config };
-        let (harness, launched) = Self::launching(config).await.unwrap();
+        let (harness, launched) = Self::start(config).await.unwrap();
         assert!(launched.is_empty());
         harness
     }
 
     /// Starts with this configuration. Returns the outcomes of its launches.
-    pub(crate) async fn launching(
+    pub(crate) async fn start(
         config: AdaptationConfig,
     ) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
         let log = Log::new();
@@ -71,7 +71,7 @@ impl Harness {
         Ok((Self { adaptation, manager, log }, launched))
     }
 
-    /// Connects a plugin that has not registered yet.
+    /// Connects a plugin that has not registered yet. Its process id is 42.
     pub(crate) async fn connect_unregistered(
         &self,
         name: &str,

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_file_and_a_changed_one_have_diffs() {
+    fn new_and_changed_files_have_diffs() {
         assert_eq!(unified("/f", None, Some(b"a\n")), "--- /dev/null\n+++ /f\n@@ -0,0 +1 @@\n+a\n");
         let changed = unified("/f", Some(b"a\nb"), Some(b"a\nc"));
         assert_eq!(

@@ -49,7 +49,7 @@ struct Lookup<'a> {
 }
 
 impl Json {
-    /// Parses a text; an empty one is an empty object, as it is for engines.
+    /// Parses a text. An empty text is an empty object, as engines read it.
     pub(super) fn parse(text: &str) -> Result<Self, EditError> {
         let text = if text.trim().is_empty() { "{}\n" } else { text };
         top(text)?;
@@ -351,6 +351,7 @@ mod tests {
                     Some(before) => drop(json.set(&path(at), &before).unwrap()),
                     None => json.remove(&path(at)[..path(at).len() - created]).unwrap(),
                 }
+                // `b` exists in every text. Its value is written again, and may get another layout.
                 if at != "b" {
                     assert_eq!(json.text(), text, "{at}");
                 }

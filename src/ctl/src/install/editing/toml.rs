@@ -21,7 +21,7 @@ const LAST: isize = isize::MAX / 2;
 pub(crate) struct Toml {
     original: String,
     document: DocumentMut,
-    /// Position of the newest table.
+    /// Position of the table that was added last; [`LAST`] if none was.
     position: isize,
 }
 
@@ -83,6 +83,7 @@ impl Toml {
         let before = self.position;
         let mut position = before + 1;
         insert(at, last, value, is_inline, &mut position);
+        // A table that now has a value needs a header, which is written after all tables.
         if !is_inline
             && let Some(table) = table_at(self.document.as_table_mut(), tables)
             && table.is_implicit()
@@ -107,6 +108,7 @@ impl Toml {
             }
         }
         at.remove(last);
+        // A header that `set` has added is removed again if the table has only tables.
         if let Some(table) = table_at(self.document.as_table_mut(), tables)
             && table.position().is_some_and(|p| p > LAST)
             && !table.is_empty()
@@ -235,7 +237,7 @@ fn insert(
     }
 }
 
-/// Returns the tables of a list that has only tables.
+/// Returns the tables of a list; `None` if the list is empty or has other elements.
 fn maps(value: &Value) -> Option<Vec<&Map<String, Value>>> {
     let items = value.as_array().filter(|items| !items.is_empty())?;
     items.iter().map(Value::as_object).collect()

@@ -1,8 +1,8 @@
-//! iSulad: its `daemon.json` has runtimes as Docker's has (`iSulad:
+//! iSulad: its `daemon.json` lists runtimes in the format of Docker's `daemon.json` (`iSulad:
 //! docs/manual/runc_config_zh.md`).
 //!
-//! Names of its built-in runtimes cannot be redirected: `runc` is always the program of that name
-//! (`iSulad: src/daemon/modules/runtime/isula/isula_rt_ops.c`).
+//! The names of built-in runtimes cannot be redirected: with `runc`, iSulad always calls the
+//! program of that name (`iSulad: src/daemon/modules/runtime/isula/isula_rt_ops.c`).
 
 use super::{
     docker,

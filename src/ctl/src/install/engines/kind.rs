@@ -1,4 +1,5 @@
-//! The engines that `nrictl install` supports, and facts about each that are not in its files.
+//! The engines that `nrictl install` supports, and facts about each engine that its files do not
+//! tell.
 
 use clap::ValueEnum;
 
@@ -27,7 +28,8 @@ pub(crate) struct EngineFacts {
     /// Whether some version of the engine has NRI of its own, so that `[engines]` has a key for the
     /// engine.
     pub(crate) has_nri: bool,
-    /// What happens to running containers of the wrapper when the engine no longer has it.
+    /// What happens to running containers of the wrapper once it is no longer in the engine's
+    /// files.
     pub(crate) orphans: &'static str,
     /// How to end these containers.
     pub(crate) remedy: &'static str,

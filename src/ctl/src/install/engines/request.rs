@@ -66,7 +66,7 @@ impl InstallRequest<'_> {
     }
 }
 
-/// Changes and hints that an engine needs.
+/// Changes that an engine needs, and hints for the administrator.
 #[derive(Debug, Default)]
 pub(crate) struct EngineNeeds {
     pub(crate) targets: Vec<FileTarget>,
@@ -89,13 +89,13 @@ pub(crate) struct FileTarget {
 }
 
 impl FileTarget {
-    /// Returns a file without any value yet.
+    /// Returns a target without any value yet.
     pub(crate) fn new(file: impl Into<PathBuf>, format: Format) -> Self {
         let (values, unset) = Default::default();
         Self { file: file.into(), format, header: String::new(), values, unset }
     }
 
-    /// Returns a file of our own for an engine.
+    /// Returns a target for a file of our own, which only this installation writes.
     pub(crate) fn drop_in(file: impl Into<PathBuf>, engine: &str) -> Self {
         let header = format!(
             "# Made by `nrictl install {engine}`; `nrictl uninstall {engine}` removes it.\n"

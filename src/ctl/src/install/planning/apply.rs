@@ -60,7 +60,8 @@ fn prepare<'a>(
         _ => root.real(&step.path),
     };
     let real = real.map_err(failed)?;
-    // A pipe is not replaced by a file, nor is `/dev/null`, since a link to it masks a file.
+    // Only regular files are replaced. A path may lead to a pipe, or to `/dev/null`: a link to
+    // `/dev/null` is how administrators mask a file.
     if real
         .symlink_metadata()
         .is_ok_and(|meta| !(meta.is_file() || meta.is_dir() || meta.is_symlink()))
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_last_step_undoes_the_earlier_ones() {
+    fn a_failing_last_step_undoes_the_earlier_steps() {
         let dir = tempfile::tempdir().unwrap();
         let root = InstallRoot::new(Some(dir.path())).unwrap();
         fs::write(dir.path().join("a"), "old").unwrap();

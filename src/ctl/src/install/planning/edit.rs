@@ -41,8 +41,8 @@ impl InstallPlan {
             let current = file.get(at)?;
             let known = changes.iter_mut().find(|change| change.is_at(&target.file, at));
             if current.as_ref().is_some_and(|current| in_effect(current, value)) {
-                // A value that two engines need is recorded for both, and removed with the last of
-                // them.
+                // A value that two engines need is recorded for both, so that it stays until both
+                // are uninstalled.
                 if known.is_none() {
                     changes.extend(self.manifest.shared(engine, &target.file, at).cloned());
                 }

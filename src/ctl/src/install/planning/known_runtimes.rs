@@ -1,5 +1,5 @@
-//! Runtimes that an engine has without ours. An engine may fail to start if its default runtime is
-//! not among its runtimes.
+//! Runtimes that an engine has apart from our runtimes. An engine may fail to start if its default
+//! runtime is not among its runtimes, so `uninstall` checks the default runtime that it restores.
 
 use super::{
     manifest::{Change, EngineRecord},
@@ -21,7 +21,8 @@ pub(super) struct KnownRuntimes {
 }
 
 impl KnownRuntimes {
-    /// Reads the names from all files of the engine, without those that a record has added.
+    /// Reads the names from all files of the engine, except the names that the installation in
+    /// `record` has added.
     pub(super) fn without(
         root: &InstallRoot,
         engine: TargetEngine,

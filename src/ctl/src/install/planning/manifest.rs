@@ -1,9 +1,9 @@
-//! The manifest: `installed.json` beside our configuration, which records every change of every
-//! file, so that it can be undone exactly.
+//! The manifest, `installed.json` beside our configuration. It records every change of every file,
+//! so that `uninstall` can undo each change exactly.
 //!
 //! Without the manifest, `uninstall` still finds our values by the wrapper's path, but knows
-//! neither the replaced values nor which files are new. All versions of nrictl have the same
-//! format, so that each can uninstall what another installed.
+//! neither the replaced values nor which files are new. All versions of nrictl use the same format,
+//! so that each can uninstall what another installed.
 
 use crate::install::{
     editing::error::FileError,
@@ -22,8 +22,8 @@ use std::{
 /// Path of the manifest.
 pub(crate) const MANIFEST: &str = "/etc/nri-container-runtime/installed.json";
 
-/// Directory of backups. They may contain secrets that only their original directory protected, so
-/// no other user may enter.
+/// Directory of backups. A backup may contain secrets that only the directory of the original file
+/// protected, so other users cannot enter this directory.
 pub(super) const BACKUPS: &str = "/etc/nri-container-runtime/backup";
 
 /// Version of the format. A manifest with a higher version is refused.
@@ -48,7 +48,7 @@ pub(crate) struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
     pub(super) format: Format,
-    /// Digest of the file without any change of ours; `None`: it did not exist.
+    /// Digest of the original file, without any change of ours; `None`: the file did not exist.
     pub(super) before: Option<String>,
     /// Digest of the content that we wrote last.
     pub(super) after: String,
@@ -75,16 +75,16 @@ pub(crate) struct Change {
     pub(super) path: Vec<String>,
     /// Our value.
     pub(super) value: Value,
-    /// The value that it replaced.
+    /// The value that ours replaced.
     #[serde(default)]
     pub(super) previous: Option<Value>,
-    /// Number of parent tables that were created for it.
+    /// Number of parent tables that were created for our value.
     #[serde(default)]
     pub(super) made: usize,
 }
 
 impl Manifest {
-    /// Reads the manifest; a missing one is empty.
+    /// Reads the manifest. A missing file is an empty manifest.
     pub(crate) fn read(root: &InstallRoot) -> Result<Self, InstallError> {
         let path = Path::new(MANIFEST);
         let Some(bytes) = root.read(path)? else { return Ok(Self::default()) };
@@ -92,7 +92,7 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))?;
         if manifest.version > VERSION {
             let version = manifest.version;
-            return Err(failed(format!("version {version} is newer than this program")));
+            return Err(failed(format!("version {version} needs a newer nrictl")));
         }
         Ok(manifest)
     }
@@ -108,7 +108,7 @@ impl Manifest {
         Some(bytes)
     }
 
-    /// Returns the record of an engine, a new one if there is none.
+    /// Returns the record of an engine, or a new record if the engine has none.
     pub(super) fn engine(&mut self, engine: &str) -> &mut EngineRecord {
         self.engines.entry(engine.to_owned()).or_default()
     }
@@ -154,9 +154,9 @@ impl Change {
         self.file == file && self.path == at
     }
 
-    /// Replaces our value by another of ours. If an administrator has replaced our earlier value,
-    /// `uninstall` restores the administrator's value. If an administrator has deleted our earlier
-    /// value, `uninstall` restores none.
+    /// Replaces our value by a new value of ours. If an administrator has replaced our earlier
+    /// value, `uninstall` restores the administrator's value. If an administrator has deleted our
+    /// earlier value, `uninstall` restores no value.
     pub(super) fn replace(&mut self, value: &Value, current: Option<Value>, created: usize) {
         if !current.as_ref().is_some_and(|current| in_effect(current, &self.value)) {
             if current.is_some() {

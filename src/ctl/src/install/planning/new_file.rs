@@ -31,7 +31,7 @@ pub(crate) enum NewFile {
 }
 
 impl NewFile {
-    /// Creates an empty file in a directory, for its owner alone.
+    /// Creates an empty file in a directory. Only its owner can read and write it.
     pub(crate) fn new(dir: &Path) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let nameless = openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR).map(File::from);
@@ -49,7 +49,7 @@ impl NewFile {
         }
     }
 
-    /// Gives the file its final name, replacing the file that has it.
+    /// Gives the file its final name, and replaces a file that has this name.
     pub(crate) fn persist(self, path: &Path) -> io::Result<()> {
         let file = match self {
             Self::Nameless(file) => file,
@@ -134,6 +134,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = InstallRoot::new(Some(dir.path())).unwrap();
         let (_, kept) = named_files().tempfile_in(dir.path()).unwrap().keep().unwrap();
+        // Each of these differs in one respect from a temporary file of ours.
         fs::create_dir(dir.path().join(".nri-folder")).unwrap();
         for name in [".nri-notes", ".nri-longer1", ".nri-a.conf", "nri-abcdef", ".nri-"] {
             fs::write(dir.path().join(name), "").unwrap();

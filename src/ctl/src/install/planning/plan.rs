@@ -90,8 +90,8 @@ impl InstallPlan {
         Ok(())
     }
 
-    /// Adds the manifest. `install` writes it before the files that it describes, `uninstall` after
-    /// them: no change is unrecorded if the command is killed in between.
+    /// Adds the manifest. `install` writes the manifest before the files that it describes, and
+    /// `uninstall` after them, so that every change is recorded even if the command is killed.
     pub(crate) fn finish(
         &mut self,
         root: &InstallRoot,

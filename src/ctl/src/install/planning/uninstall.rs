@@ -1,7 +1,7 @@
 //! Removal of the changes that `install` made, and of no others.
 //!
 //! A file that only nrictl has changed is restored byte for byte. In a file that others have edited
-//! since, only our values change.
+//! since the installation, only our values change.
 
 use super::{
     known_runtimes::KnownRuntimes,
@@ -78,7 +78,7 @@ struct Removal<'a> {
     engine: &'a str,
     path: &'a Path,
     changes: Vec<&'a Change>,
-    /// The runtimes in the file; `None`: the file is not one of the engine's.
+    /// The runtimes in the file; `None`: it is not a file of the engine, but our configuration.
     table: Option<&'a RuntimeTable>,
     known: &'a KnownRuntimes,
 }
@@ -87,7 +87,7 @@ struct Removal<'a> {
 enum Verdict {
     /// Undo the change as recorded.
     Undo,
-    /// Remove the value, for this reason, although it replaced another one.
+    /// Remove the value, for this reason, without restoring the value that it replaced.
     Remove(String),
     /// Keep the value, for this reason.
     Keep(&'static str),
@@ -218,8 +218,8 @@ impl Removal<'_> {
                     return Ok(Verdict::Keep("has keys that nrictl did not write"));
                 }
             }
-            // The engine's built-in runtime. `install` wrote it to the file, because a configured
-            // runtime replaces it.
+            // A built-in runtime of the engine (`runc` of containerd). `install` wrote it to the
+            // file, since without that our runtime would replace it.
             Some(table) if table.binary(&change.value).is_none() => {
                 let all = file.get(&table.runtimes)?;
                 if all.as_ref().and_then(Value::as_object).is_some_and(|all| all.len() > 1) {

@@ -52,9 +52,9 @@ fn a_symbolic_link_is_replaced_and_restored() {
     bundle.replace(b"new", &found).unwrap();
     assert_eq!(fs::read(&file).unwrap(), b"new");
     let meta = fs::symlink_metadata(&file).unwrap();
-    assert!(meta.is_file(), "config.json is not a regular file");
+    assert!(meta.is_file(), "expected a regular file in place of the link");
     let mode = meta.permissions().mode() & 0o7777;
-    assert_eq!(mode, 0o640, "the mode is not that of the link's target without setuid");
+    assert_eq!(mode, 0o640, "expected the mode of the link's target, without setuid");
     assert_eq!(fs::read(&other).unwrap(), b"{}");
     assert_eq!(bundle.read().unwrap().link, None);
     bundle.restore_link(&found.link.unwrap(), &bundle.read().unwrap()).unwrap();
@@ -113,7 +113,7 @@ fn a_file_outside_of_the_bundle_is_never_changed() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         replaced
     });
-    assert!(replaced > 0);
+    assert!(replaced > 0, "expected at least one replacement between two changes");
     assert_eq!(fs::read(&outside).unwrap(), b"outside");
     let after = fs::metadata(&outside).unwrap();
     assert_eq!(
@@ -160,7 +160,8 @@ fn a_config_that_the_engine_writes_meanwhile_is_not_replaced() {
     bundle.restore(b"original", None, &found, &digest(b"ours")).unwrap();
     writer.write_all(b"engine's").unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's");
-    // The engine renames its new file to the config at a random moment of the restoration.
+    // The engine renames its new file to the config at a random moment of the restoration; 300
+    // rounds cover most of its steps.
     for n in 0..300 {
         fs::write(&file, "ours").unwrap();
         let found = bundle.read().unwrap();

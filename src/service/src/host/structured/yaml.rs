@@ -156,6 +156,7 @@ mod tests {
         assert!(parse(deep.as_bytes()).unwrap_err().to_string().contains("Depth"));
         let fine = format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
         assert!(parse(fine.as_bytes()).is_ok());
+        // Nesting by indentation, far beyond the maximum depth.
         let chain: String = (1..3000).map(|i| format!("{}- \n", " ".repeat(i))).collect();
         assert!(parse(chain.as_bytes()).is_err());
     }
@@ -166,6 +167,8 @@ mod tests {
             "a", ": ", "- ", "\n", "  ", "[", "]", "{", "}", "&x ", "*x", "!", "|\n", ">", "'",
             "\"", "\\", "? ", "#", "%", "---\n", "\t", ",", "é",
         ];
+        // A linear congruential generator (Knuth's MMIX) with a fixed seed: failures are
+        // repeatable.
         let mut seed = 7_u64;
         for _ in 0..20_000 {
             let mut text = String::new();

@@ -39,7 +39,7 @@ pub(super) struct AdjustedConfig {
     pub(super) container: proto::Container,
     /// The text of the adjusted `config.json`; `None` if it equals the engine's.
     pub(super) changed: Option<Vec<u8>>,
-    /// Whether plugins have adjusted it.
+    /// Whether plugins have adjusted `config`; an injected hook does not count.
     pub(super) is_adjusted: bool,
     /// Whether our hook is injected.
     pub(super) hooked: bool,
@@ -51,12 +51,12 @@ pub(super) fn log_without_hook(draft: &Draft, error: &str) {
     tracing::warn!(
         container = draft.key.id,
         error,
-        "container runs without our hook, plugins receive its events when its runtime has ended"
+        "container runs without the hook of nrid, plugins receive events when the runtime has ended"
     );
 }
 
 impl Service {
-    /// Probes the paths that an outcome names, where the runtime will look them up. Called before
+    /// Probes the paths that an outcome names, in the mount namespace of the runtime. Called before
     /// the commit, so that only this creation waits if the file system of a path hangs.
     pub(super) async fn probe_host(&self, draft: &Draft, outcome: CreateOutcome) -> Agreed {
         let adjust = &outcome.adjust;
@@ -165,8 +165,8 @@ impl Service {
     }
 }
 
-/// Returns the text of an adjusted `config.json`. Fails if `nrid` could not read the text again,
-/// and so could not restore the engine's `config.json`.
+/// Returns the text of an adjusted `config.json`. Fails if the text exceeds the size that `nrid`
+/// reads, since `nrid` could then not recognize its `config.json` and restore the engine's.
 fn text_of(config: &OciConfig, original_length: usize) -> Result<Vec<u8>, PluginError> {
     let text = config.to_bytes();
     match text.len() {
@@ -198,6 +198,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.json");
         let bundle = Bundle::open(dir.path(), "config.json").unwrap();
+        // The second argument of `text_of` is only for the error.
         let largest = text_of(&config(MAX_CONFIG_SIZE), 100).unwrap();
         std::fs::write(&file, &largest).unwrap();
         let found = bundle.read().unwrap();

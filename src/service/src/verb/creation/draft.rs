@@ -59,7 +59,7 @@ pub struct Draft {
     pub identity: Identity,
     /// Command of our OCI hook; `None` if the wrapper has not found the hook's program.
     pub hook: Option<HookCall>,
-    /// The wrapper.
+    /// The wrapper's process.
     pub caller: Option<ProcessIdentity>,
     /// Time of the creation, which distinguishes successive containers of the same id.
     pub incarnation: i64,
@@ -96,7 +96,7 @@ impl Service {
         let pod_is_known = pod(&identity.pod.id);
         names::complete(&mut identity, &key.id, pod_is_known).await;
         if identity.role == Role::Member && !pod(&identity.pod.id) {
-            // Podman's containers may name only the sandbox of their pod.
+            // A container of Podman may name only the sandbox container of its pod.
             let sandbox = ContainerKey { root: key.root.clone(), id: identity.pod.sandbox.clone() };
             if let Some(sandbox) = self.registry.get(&sandbox) {
                 identity.pod.id.clone_from(&sandbox.record().pod_id);
@@ -175,7 +175,7 @@ impl Draft {
         (&self.bundle, &self.found)
     }
 
-    /// Text of `config.json` as the engine wrote it.
+    /// Returns the text of `config.json` as the engine wrote it.
     pub fn original_bytes(&self) -> &[u8] {
         self.original.as_ref().map_or(self.found.bytes.as_slice(), |o| o.as_bytes())
     }
@@ -242,7 +242,7 @@ impl Draft {
         (!name.is_empty()).then(|| ContainerImage { name, ..ContainerImage::default() })
     }
 
-    /// Builds the container's record. `written`: the `config.json` that replaces the engine's.
+    /// Builds the container's record. `written` is the `config.json` that replaces the engine's.
     pub fn record(&self, container: &proto::Container, written: Option<&Vec<u8>>) -> Record {
         let original = || String::from_utf8_lossy(self.original_bytes()).into_owned();
         let requested = self.config.resources().cloned().unwrap_or_else(|| serde_json::json!({}));

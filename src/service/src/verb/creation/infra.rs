@@ -16,8 +16,8 @@ use nri_host::podman::{CandidateMount, InfraCandidate, PodmanEnvironment};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Clears the sandbox role of `draft` unless the container proves it. `environment` is the
-/// wrapper's; `pod` returns a known pod by its id.
+/// Clears the sandbox role of `draft`, unless the container is proved to be an infra container.
+/// `environment` is the wrapper's; `pod` returns a known pod by its id.
 pub async fn prove(
     probe: &PathProbe,
     draft: &mut Draft,

@@ -78,7 +78,7 @@ pub async fn prepare(
     let bundle_lock = Arc::new(bounded::lock(&service.locks, &bundle).await?);
     let mut draft =
         match service.draft(&request, caller, claim.id(), (bundle, bundle_lock.clone())).await {
-            Err(error) if service.is_unreadable_without_effect(&error) => {
+            Err(error) if service.may_bypass(&error) => {
                 log_unreadable(key, &error);
                 return Ok(Creation::Bypass);
             }
@@ -99,7 +99,7 @@ pub async fn prepare(
         return Ok(Creation::Bypass);
     }
     if let Err(error) = draft.container_message().map_err(Error::from)
-        && service.is_unreadable_without_effect(&error)
+        && service.may_bypass(&error)
     {
         log_unreadable(key, &error);
         return Ok(Creation::Bypass);
@@ -139,9 +139,10 @@ fn log_unreadable(key: &ContainerKey, error: &Error) {
 }
 
 impl Service {
-    /// Whether an error is a `config.json` that plugins cannot receive, while no plugin could
-    /// refuse or change the container: the runtime may well accept it.
-    fn is_unreadable_without_effect(&self, error: &Error) -> bool {
+    /// Whether the wrapper may call the runtime in spite of the error: the error only means that
+    /// plugins cannot receive this `config.json`, and no plugin could refuse or change the
+    /// container. The runtime may accept the `config.json`.
+    fn may_bypass(&self, error: &Error) -> bool {
         let is_unreadable = matches!(
             error,
             Error::Caller(
@@ -197,7 +198,8 @@ impl Service {
         let container = draft.container_message()?;
         let record = draft.record(&container, None);
         let sandbox = draft.pod_with(&container);
-        // The removal of a previous sandbox's last container may remove the pod at the same time.
+        // Without the lock, the removal of a previous sandbox's last container could remove the pod
+        // at the same time.
         let _lock = self.locks.pod(&sandbox.id).await;
         let id = sandbox.id.clone();
         let previous = self.registry.pods.get(&id);

@@ -78,7 +78,7 @@ struct Typed<'a> {
     name: &'a str,
     /// The value, if it is in the same argument.
     inline: Option<&'a str>,
-    /// Whether the name may be an abbreviation: it follows two dashes.
+    /// Whether the name may be an abbreviation, because two dashes precede it.
     may_be_short: bool,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Typed<'a> {
         self.name == "r" || self.name == RESOURCES || is_abbreviation
     }
 
-    /// Returns the flag of this name, or the only one that it abbreviates.
+    /// Returns the flag of this name, or the flag that the name abbreviates without ambiguity.
     fn flag(&self) -> Option<&'static UpdateFlag> {
         if let Some(flag) = FLAGS.iter().find(|flag| flag.0 == self.name) {
             return Some(flag);
@@ -116,11 +116,12 @@ impl<'a> Typed<'a> {
         let mut fitting =
             FLAGS.iter().filter(|flag| self.may_be_short && flag.0.starts_with(self.name));
         let first = fitting.next()?;
+        // Two flags of the same field, such as `cpu-share` and `cpu-shares`, are not ambiguous.
         fitting.all(|flag| (flag.1, flag.2) == (first.1, first.2)).then_some(first)
     }
 }
 
-/// Parses the arguments after the verb. `notation`: how the runtime reads an integer.
+/// Parses the arguments after the verb. `notation` is the one in which the runtime reads integers.
 ///
 /// # Errors
 /// A flag has no value, or one that is not a number.
@@ -201,6 +202,7 @@ mod tests {
             json!({"memory": {"limit": 512 << 20, "swap": -1}}),
             &[],
         );
+        // The first `c1` is the flag's value, and not the id.
         check(&["--cpuset-cpus", "c1", "c1"], json!({"cpu": {"cpus": "c1"}}), &[]);
         check(
             &["--pids-limit=7", "--l3-cache-schema", "L3:0=f", "c1"],

@@ -1,5 +1,6 @@
 //! The part of an `update` after the runtime's call: completes the update if the runtime has made
-//! it, undoes the update if the runtime has refused it, or finds out which of them applies.
+//! it, and undoes it if the runtime has refused it. If the wrapper was killed, finds out first what
+//! the runtime has done.
 
 use crate::{
     error::Error,
@@ -14,8 +15,8 @@ impl Service {
     /// plugins.
     ///
     /// # Errors
-    /// The resources set by plugins cannot be made effective. The update fails then, so the
-    /// previous resources are set again.
+    /// The resources set by plugins cannot be made effective. The previous resources are then set
+    /// again.
     pub(super) async fn finish_update(&self, update: Update) -> Result<(), Error> {
         let Update { container, pending, .. } = &update;
         let notify = pending.notify;
@@ -61,8 +62,8 @@ impl Service {
     }
 
     /// Restores the effective resources, because crun does not revert the files that it wrote
-    /// before it failed. Does nothing for a container without resources of plugins: its `update` is
-    /// between the engine and the runtime.
+    /// before it failed. Does nothing for a container without resources of plugins, since the
+    /// result must then be the same as without `nrid`.
     async fn undo_update(&self, update: &Update) {
         if update.substitute.arguments.is_some() {
             let (record, tried) = (update.container.record(), &update.pending.effective);

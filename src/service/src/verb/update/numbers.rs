@@ -11,8 +11,8 @@ pub(super) enum Notation {
 }
 
 impl Notation {
-    /// Returns the notation of the runtime with this base name. A runtime with another name is most
-    /// likely written in Go.
+    /// Returns the notation of the runtime with this base name. A runtime whose name contains
+    /// neither `crun` nor `youki` is most likely written in Go.
     pub(super) fn of(runtime: &str) -> Self {
         match ["crun", "youki"].iter().any(|name| runtime.contains(name)) {
             true => Self::Decimal,
@@ -41,7 +41,7 @@ fn parse_go(text: &str) -> Option<i64> {
     let prefixes = [("0x", 16), ("0b", 2), ("0o", 8), ("0", 8)];
     let prefixed = prefixes.iter().find_map(|(p, radix)| Some((lower.strip_prefix(*p)?, *radix)));
     let (digits, radix) = match prefixed {
-        // A single zero.
+        // A single zero is decimal, and not an octal prefix without digits.
         Some(("", 8)) if lower == "0" => ("0", 10),
         Some(found) => found,
         None => (&*lower, 10),
@@ -93,7 +93,7 @@ mod tests {
             ("1k", 1024),
             ("1KiB", 1024),
             ("2Gb", 2 << 30),
-            ("1.5m", 3 << 19),
+            ("1.5m", (1 << 20) + (1 << 19)),
             ("-1", -1),
         ] {
             assert_eq!(parse_size(text), Some(bytes), "{text}");

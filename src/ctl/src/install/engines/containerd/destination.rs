@@ -12,9 +12,9 @@
 //!
 //! Where the table is replaced, `runc`, the sandbox image and the snapshotter are lost.
 //!
-//! containerd 2.1.9 applies the version of the last file that states one to all files: if that is
-//! 3, it ignores the CRI plugin's tables in files of version 2. So our drop-in, which is the last
-//! file, states the version of the last file before it.
+//! containerd 2.1.9 applies one version to all files: that of the last file with a `version` key.
+//! If this version is 3, containerd ignores the CRI plugin's tables in files of version 2. Our
+//! drop-in is the last file, so it states the version that would be effective without the drop-in.
 //!
 //! A main file of version 3 proves that containerd is 2.0 or later. With a main file of version 2,
 //! `nrictl` must know the version of containerd.

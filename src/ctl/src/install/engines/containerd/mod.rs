@@ -49,7 +49,7 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     let mut others = Vec::new();
     if request.default {
         refuse_deprecated_default(&files)?;
-        // A default runtime in a file of a newer version overrides the one in our file.
+        // A default runtime in a file of a newer version overrides the default runtime in our file.
         let newer =
             |f: &&ContainerdFile| f.version > file.version && f.get(&f.table.default).is_some();
         match files.iter().rev().find(newer) {
@@ -87,7 +87,8 @@ fn notes(
     files: &[ContainerdFile],
 ) -> Result<Vec<String>, InstallError> {
     let mut notes = Vec::new();
-    // Observed with 2.1.9: the CRI settings of a file of version 1 are lost in its migration.
+    // Observed with 2.1.9: when containerd migrates a file of version 1, the CRI settings in it are
+    // lost.
     if let Some(main) = files.first().filter(|main| main.version < 2) {
         let file = main.file.path.clone();
         if request.is_since(2) {
@@ -124,8 +125,8 @@ fn notes(
     Ok(notes)
 }
 
-/// Returns a note about our drop-in if a file of version 2 was imported after the drop-in had been
-/// written in version 3.
+/// Returns a note about our drop-in if it is of version 3, but the other files are now of version
+/// 2, since an administrator has added a file.
 fn outdated_drop_in(files: &[ContainerdFile], version: i64) -> Option<String> {
     let is_ours = |f: &&ContainerdFile| f.is_drop_in() && f.version == version;
     let own =
@@ -136,8 +137,8 @@ fn outdated_drop_in(files: &[ContainerdFile], version: i64) -> Option<String> {
     ))
 }
 
-/// Returns a note about keys that take effect with our handler: containerd 2 reads them from a
-/// file of version 2 only if the file has a handler (`containerd v2.1.9:
+/// Returns a note about keys that take effect with our handler: containerd 2 reads these keys from
+/// a configuration of version 2 only if it has a handler (`containerd v2.1.9:
 /// plugins/cri/images/plugin.go`, `migrateConfig`).
 fn activated_keys(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> Option<String> {
     let main = files.first().filter(|main| main.version == 2 && !request.is_before(2))?;
@@ -149,7 +150,10 @@ fn activated_keys(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> Opt
         return None;
     }
     let (file, keys) = (main.file.path.display(), keys.join(", "));
-    Some(format!("{file}: containerd 2 ignores {keys} until the file has a handler, such as ours"))
+    Some(format!(
+        "{file}: containerd 2 ignores {keys} if no handler is configured; with our handler it \
+         applies them"
+    ))
 }
 
 /// Whether our handler would remove runc's: before 2.0 any handler in a file replaces the built-in
