@@ -62,16 +62,15 @@ impl ResourceManager {
 async fn perform(registry: Arc<Registry>, container: Arc<Container>, grace: Duration) {
     let is_stopped = || container.status() == ContainerStatus::Stopped;
     let term_sent = container.record().eviction.as_ref().and_then(|eviction| eviction.term_sent);
-    let mut is_over = is_stopped();
-    if !is_over && term_sent.is_none() {
-        is_over = !send(&container, "TERM").await;
+    if !is_stopped() && term_sent.is_none() {
+        send(&container, "TERM").await;
         registry.change(&container, |r| {
             if let Some(eviction) = &mut r.eviction {
                 eviction.term_sent = Some(now());
             }
         });
     }
-    if !is_over {
+    if !is_stopped() {
         // The wall clock may have been set back.
         let elapsed = term_sent.map_or(0, |sent| now().saturating_sub(sent)).max(0);
         let left = grace.saturating_sub(Duration::from_nanos(elapsed.unsigned_abs()));
@@ -82,14 +81,13 @@ async fn perform(registry: Arc<Registry>, container: Arc<Container>, grace: Dura
     registry.change(&container, |r| r.eviction = None);
 }
 
-/// Sends a signal through the container's runtime. Returns whether the runtime succeeded.
-async fn send(container: &Container, signal: &str) -> bool {
+/// Sends a signal through the container's runtime. A failure is logged: SIGKILL may succeed where
+/// SIGTERM failed, and no caller waits for the result of an eviction.
+async fn send(container: &Container, signal: &str) {
     let record = container.record();
-    let sent = record.runtime.kill(&record.key.id, signal).await;
-    if let Err(error) = &sent {
-        tracing::warn!(container = record.key.id, %error, "eviction failed");
+    if let Err(error) = record.runtime.kill(&record.key.id, signal).await {
+        tracing::warn!(container = record.key.id, signal, %error, "signal of an eviction failed");
     }
-    sent.is_ok()
 }
 
 /// Waits until the container's first process has exited, at most for `limit`.
@@ -187,6 +185,18 @@ mod tests {
             // The eviction is no longer in the record.
             assert_eq!(load(dir.path()).1.record().eviction, None);
         }
+    }
+
+    #[tokio::test]
+    async fn a_process_is_killed_if_the_runtime_cannot_send_sigterm() {
+        let dir = tempfile::tempdir().unwrap();
+        store(dir.path(), None, eviction(None));
+        let runtime = dir.path().join("runtime");
+        let script = fs::read_to_string(&runtime).unwrap() + "[ \"$3\" = KILL ]\n";
+        fs::write(&runtime, script).unwrap();
+        let (registry, container) = load(dir.path());
+        perform(registry, container, Duration::from_millis(1)).await;
+        assert_eq!(signals(dir.path()), "TERM KILL ");
     }
 
     /// An earlier version sent SIGKILL immediately if it had no pidfd.
