@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
@@ -27,6 +27,8 @@ const MAX_QUEUED: usize = 512;
 const MAX_AFTER_EXIT: usize = 128 << 10;
 /// Time that the shutdown waits for queued lines: the longest delay that a hanging log may cause.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Interval at which the shutdown looks for room in a full queue.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(10);
 
 enum Entry {
     Line(PluginId, String),
@@ -92,9 +94,18 @@ impl PluginOutput {
 
     /// Waits until the queued lines are written, for at most [`FLUSH_TIMEOUT`].
     pub(crate) async fn flush(&self) {
-        let (done, waiting) = oneshot::channel();
-        self.add(Entry::Flush(done));
-        let _ = tokio::time::timeout(FLUSH_TIMEOUT, waiting).await;
+        let Some(queue) = &self.queue else { return };
+        let flushed = async {
+            let (done, waiting) = oneshot::channel();
+            let mut entry = Entry::Flush(done);
+            // A full queue has lines to wait for.
+            while let Err(TrySendError::Full(rejected)) = queue.try_send(entry) {
+                entry = rejected;
+                tokio::time::sleep(FLUSH_INTERVAL).await;
+            }
+            waiting.await
+        };
+        let _ = tokio::time::timeout(FLUSH_TIMEOUT, flushed).await;
     }
 
     fn add(&self, entry: Entry) {
@@ -164,6 +175,9 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manager::Snapshot;
+    use nri_api::proto::{ContainerEviction, ContainerUpdate};
+    use std::sync::Mutex;
 
     fn check(pieces: &[&[u8]], expected: &[&str]) {
         let (mut lines, mut found) = (Lines::default(), Vec::new());
@@ -173,6 +187,52 @@ mod tests {
         }
         lines.end(|line| found.push(line));
         assert_eq!(found, expected);
+    }
+
+    /// Manager whose log hangs until the sender of `end_of_hang` is dropped.
+    struct HangingLog {
+        end_of_hang: Mutex<Receiver<()>>,
+        lines: AtomicU64,
+    }
+
+    #[async_trait::async_trait]
+    impl ContainerManager for HangingLog {
+        async fn snapshot(&self) -> Snapshot {
+            Snapshot::default()
+        }
+
+        async fn update_containers(
+            &self,
+            _: &PluginId,
+            _: Vec<ContainerUpdate>,
+            _: Vec<ContainerEviction>,
+        ) -> Vec<ContainerUpdate> {
+            Vec::new()
+        }
+
+        fn plugin_output(&self, _: &PluginId, _: &str) {
+            let _ = self.end_of_hang.lock().unwrap().recv();
+            self.lines.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flush_waits_for_a_full_queue() {
+        let (hang, end_of_hang) = std::sync::mpsc::channel();
+        let (end_of_hang, lines) = (Mutex::new(end_of_hang), AtomicU64::new(0));
+        let manager = Arc::new(HangingLog { end_of_hang, lines });
+        let output = PluginOutput::new(manager.clone());
+        let plugin = PluginId::new("10", "a").unwrap();
+        for _ in 0..2 * MAX_QUEUED {
+            output.add(Entry::Line(plugin.clone(), "line".into()));
+        }
+        let end_hang = async {
+            tokio::time::sleep(2 * FLUSH_INTERVAL).await;
+            drop(hang);
+        };
+        tokio::join!(output.flush(), end_hang);
+        let written = manager.lines.load(Ordering::Relaxed);
+        assert!(written >= MAX_QUEUED as u64, "only {written} lines were written");
     }
 
     #[test]
