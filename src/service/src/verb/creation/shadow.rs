@@ -83,7 +83,8 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
                 let changed = list.iter().filter(|entry| !other.contains(entry));
                 changed.map(|entry| format!("{path}: {sign} {}", variable(entry))).collect()
             };
-            found.extend(missing(old, new, "-").into_iter().chain(missing(new, old, "+")));
+            let changes = missing(old, new, "-").into_iter().chain(missing(new, old, "+"));
+            found.extend(changes.take(MAX_LOGGED_CHANGES - found.len()));
         }
         (Value::Array(old), Value::Array(new)) => {
             let removed = old
@@ -95,7 +96,7 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
                 .filter(|value| !old.contains(value))
                 .map(|value| format!("{path}: + {value}"));
             let before = found.len();
-            found.extend(removed.chain(added));
+            found.extend(removed.chain(added).take(MAX_LOGGED_CHANGES - before));
             if found.len() == before {
                 found.push(format!("{path}: same values in another order or number"));
             }
@@ -119,6 +120,16 @@ fn escaped(name: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_long_list_has_no_more_differences_than_are_logged() {
+        let many: Vec<usize> = (0..MAX_LOGGED_CHANGES + 1).collect();
+        for name in ["mounts", "process/env"] {
+            let mut found = Vec::new();
+            compare(&format!("/{name}"), &json!([]), &json!(many), &mut found);
+            assert_eq!(found.len(), MAX_LOGGED_CHANGES, "{name}");
+        }
+    }
 
     #[test]
     fn differences_have_no_values_of_environment_variables() {
