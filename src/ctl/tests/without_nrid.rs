@@ -8,7 +8,7 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Command, Output, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 fn nrictl(dir: &Path, command: &str) -> Output {
@@ -75,7 +75,9 @@ impl LockHolder {
             let Ok(file) = fs::File::open(&lock) else { return false };
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
         };
+        let deadline = Instant::now() + Duration::from_secs(30);
         while !is_locked() {
+            assert!(Instant::now() < deadline, "flock did not lock {}", lock.display());
             std::thread::sleep(Duration::from_millis(5));
         }
         holder

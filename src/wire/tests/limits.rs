@@ -134,8 +134,11 @@ async fn large_requests_of_all_plugins_wait_for_one_another_and_small_ones_do_no
 #[tokio::test]
 async fn requests_that_wait_are_limited_in_bytes() {
     let (a, b) = UnixStream::pair().unwrap();
-    let _runtime = RuntimeEnd::new(a, Arc::new(Slow::default())).await.unwrap();
-    // 31 requests are fewer than the 32 that may be handled at a time, but with 3 MiB each they
-    // exceed the limit of 4 MiB. All must be replied to.
-    call(&Trunk::new(b), ConnId::RUNTIME, REGISTER, registration(3 << 20), 31).await;
+    let slow = Arc::new(Slow::default());
+    let _plugin = PluginEnd::new(a, slow.clone()).await.unwrap();
+    // 31 requests are fewer than the 32 that may be handled at a time. With 3 MiB each, the second
+    // one exceeds the limit of 4 MiB, above which no other is read.
+    let payload = registration(3 << 20);
+    call(&Trunk::new(b), ConnId::PLUGIN, (PLUGIN_SERVICE, "Shutdown"), payload, 31).await;
+    assert_eq!(slow.peak.load(SeqCst), 2);
 }
