@@ -22,7 +22,10 @@ pub struct HookCall {
 /// Failure to inject the hook.
 #[derive(Debug, thiserror::Error)]
 pub enum InjectError {
-    /// `hooks` is not an object (`*`), or one of its stages is not a list.
+    /// `hooks` is not an object.
+    #[error("hooks is not an object")]
+    NotAnObject,
+    /// A stage of `hooks` is not a list.
     #[error("hooks.{0} is not a list")]
     NotAList(&'static str),
     /// The path of the hook or of the socket cannot be written as JSON.
@@ -58,7 +61,7 @@ pub fn inject(config: &mut OciConfig, call: &HookCall) -> Result<(), InjectError
         let name = name(kind);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain([name]).collect();
         let hook = json!({"path": program, "args": arguments});
-        let hooks = hooks.as_object_mut().ok_or(InjectError::NotAList("*"))?;
+        let hooks = hooks.as_object_mut().ok_or(InjectError::NotAnObject)?;
         let list = hooks.entry(name).or_insert_with(|| json!([]));
         if list.is_null() {
             *list = json!([]);
