@@ -1,8 +1,8 @@
 //! `nri-bench-adaptation SOCKET FILE`: runs the adaptation of this repository as `nrid` does, and
 //! reads the same commands from stdin as its peer in Go, `integration/bench/go/adaptation`.
 //!
-//! The program only sends the `CreateContainer` request in FILE to external plugins. What records
-//! and bundles cost is part of the life cycles that `nri-bench` measures.
+//! The program only sends the `CreateContainer` request in FILE to external plugins. It writes no
+//! records and no bundles; their cost is in the life cycles that `nri-bench` measures.
 
 use async_trait::async_trait;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -55,7 +55,7 @@ fn main() {
     let adaptation = runtime.block_on(async {
         let config = AdaptationConfig { plugin_path: "".into(), ..AdaptationConfig::default() };
         let started = Adaptation::start(config, Arc::new(NoContainers)).await;
-        let (adaptation, _) = started.expect("no plugin is launched");
+        let (adaptation, _) = started.expect("the adaptation starts, since it launches no plugins");
         let listener = UnixListener::bind(socket).expect("the socket can be created");
         adaptation.serve(listener).expect("external plugins are enabled");
         adaptation

@@ -48,7 +48,7 @@ const RESOURCES: [(&str, &str, &str, &str); 4] = [
 /// Checks the resources that [`adjustment`] sets. `except` has the names of cgroup v1 files that
 /// are not checked.
 #[track_caller]
-pub(crate) fn check_resources(process: ContainerProcess, except: &[&str]) {
+pub(crate) fn check_resources_except(process: ContainerProcess, except: &[&str]) {
     for (controller, v1, v2, value) in RESOURCES {
         if !except.contains(&v1) {
             assert_eq!(process.limit(controller, v1, v2), value, "{v1}");

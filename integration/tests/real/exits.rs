@@ -1,8 +1,9 @@
 //! Tests of exits and deletions that no call of the wrapper reports: while no `nrid` runs, during
-//! another verb, or by a call of the bare runtime.
+//! another verb, by a call of the bare runtime, or without any call of a runtime.
 
 use nri_integration::*;
 use serde_json::json;
+use std::fs;
 
 #[test]
 fn the_next_nrid_stops_the_pod_of_a_container_that_exited() {
@@ -59,7 +60,7 @@ fn stop_container_precedes_stop_pod_sandbox_when_the_member_exited_first() {
                     (node.state(id)?["status"] == "stopped").then_some(())
                 });
             }
-            std::fs::write(&resume, "").unwrap();
+            fs::write(&resume, "").unwrap();
             // The exit code is not checked: some runtimes refuse the update of a stopped container.
             update.join().unwrap();
         });
@@ -109,7 +110,7 @@ fn a_sandbox_that_is_created_again_gets_a_new_pod() {
             // pause the removal of the first pod most likely ends. The test holds in any case.
             let pause = std::time::Duration::from_millis(300);
             std::thread::sleep(pause);
-            std::fs::write(&resume, "").unwrap();
+            fs::write(&resume, "").unwrap();
             again.join().unwrap();
             std::thread::sleep(pause);
         });
@@ -151,4 +152,40 @@ fn a_deletion_by_the_bare_runtime_is_detected() {
             (node.status()?["containers"] == 0).then_some(())
         });
     });
+}
+
+/// The runtime creates the container's directory and fails before it writes the state file; later
+/// the directory is deleted without a verb. The test uses a fake runtime, since a real runtime does
+/// not reliably fail at that point.
+#[test]
+fn the_removal_of_a_container_without_a_state_file_is_detected() {
+    let Some(go_plugin) = go_plugin("container without a state file") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(&fake_runtime(dir.path()));
+    let end = dir.path().join("end");
+    let script = json!({"state": {"exit": 1}, "run": {"until": end, "exit": 1}});
+    fs::write(dir.path().join("runc.script.json"), script.to_string()).unwrap();
+    let calls = dir.path().join("runc.calls.jsonl");
+    let states = || fs::read_to_string(&calls).unwrap_or_default().matches("\"state\"").count();
+    node.ctl(&["start"]).success();
+    let plugin = node.connect("10-observer", &go_plugin, "{}");
+    let id = node.id("c");
+    let bundle = node.bundle(&id).make();
+    std::thread::scope(|scope| {
+        let running =
+            scope.spawn(|| node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]));
+        plugin.journal.wait_for("CreateContainer", &id);
+        wait_until("the call of the runtime", || {
+            fs::read_to_string(&calls).is_ok_and(|c| c.contains("\"run\"")).then_some(())
+        });
+        fs::create_dir_all(node.root().join(&id)).unwrap();
+        let before = states();
+        fs::write(&end, "").unwrap();
+        assert_eq!(running.join().unwrap().code, Some(1));
+        wait_until("nrid to call `state`", || (states() > before).then_some(()));
+    });
+    assert_eq!(node.status().unwrap()["containers"], 1);
+    fs::remove_dir(node.root().join(&id)).unwrap();
+    plugin.journal.wait_for("RemovePodSandbox", &id);
+    assert_eq!(node.status().unwrap()["containers"], 0);
 }

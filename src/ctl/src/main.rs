@@ -100,8 +100,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
-    let own_config = arguments.config.as_deref();
-    let nrid = NridLocation::find(own_config, arguments.state_dir.as_deref());
+    let config_path = arguments.config.as_deref();
+    let nrid = NridLocation::find(config_path, arguments.state_dir.as_deref());
     match &arguments.command {
         // Doctor reports an invalid configuration as one of its findings.
         Command::Doctor { json } => {
@@ -115,11 +115,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         // Install and uninstall need neither nrid nor a valid configuration.
         Command::Install(install) => {
-            install.run(own_config)?;
+            install.run(config_path)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Uninstall(uninstall) => {
-            uninstall.run(own_config, arguments.state_dir.as_deref())?;
+            uninstall.run(config_path, arguments.state_dir.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Verify { ids, json } => {

@@ -25,7 +25,8 @@ pub struct LoadedConfig {
     pub named: Option<PathBuf>,
     /// Absolute path and text of the file that was read; `None` if it is missing or not trusted.
     pub source: Option<(PathBuf, String)>,
-    /// Values that are wrong, but have been corrected; see [`Config::parse_with_mistakes`].
+    /// Mistakes in the file for which the parser has used other values; see
+    /// [`Config::parse_with_mistakes`].
     pub mistakes: Vec<ConfigError>,
     /// Reason why the file cannot be used, if any.
     pub problem: Option<ConfigFileError>,

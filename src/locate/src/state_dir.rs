@@ -74,8 +74,8 @@ fn outer_uid(uid_map: &str, uid: u32) -> Option<u32> {
 ///
 /// crun follows `$XDG_RUNTIME_DIR` also as root of the host (`crun: src/libcrun/status.c`); runc
 /// and youki do not (`runc: rootless_linux.go`, `youki: crates/youki/src/rootpath.rs`). As root of
-/// a user namespace runc uses `/run/runc` if `$USER` is "root". This function does not read
-/// `$USER`, which is "root" only in a namespace that root has created.
+/// a user namespace runc uses `/run/runc` if `$USER` is "root". This function ignores that case,
+/// which is rare: `$USER` is normally "root" only where root itself created the user namespace.
 pub fn runtime_root(runtime: &str, owner: &NridOwner, runtime_dir: Option<&Path>) -> PathBuf {
     let name = ["crun", "youki"].into_iter().find(|n| runtime.contains(n)).unwrap_or("runc");
     let follows_variable = name == "crun" || *owner != NridOwner::Host;

@@ -6,9 +6,10 @@ use nri_api::{opt, proto::*};
 /// Adjustment of a container that is being created. The methods of [`SetResources`] set its
 /// resources.
 ///
-/// Setters return `&mut Self` and can be chained. They do not check values: the runtime reports
-/// invalid values and conflicts with other plugins. To override the value of an earlier plugin,
-/// remove it and set it again in the same adjustment:
+/// Setters return `&mut Self` and can be chained. They do not check values: the NRI runtime that
+/// the plugin is connected to (such as `nrid` or containerd) reports invalid values and conflicts
+/// with other plugins. To override the value of an earlier plugin, remove it and set it again in
+/// the same adjustment:
 ///
 /// ```
 /// let mut adjustment = nri_plugin::Adjustment::new();
@@ -149,7 +150,8 @@ impl Adjustment {
         self
     }
 
-    /// Removes a namespace, such as `network`: the container uses the runtime's namespace.
+    /// Removes a namespace, such as `network`: the container uses the namespace of the low-level
+    /// runtime.
     pub fn remove_namespace(&mut self, kind: &str) -> &mut Self {
         self.add_namespace(removal(kind), "")
     }

@@ -63,12 +63,12 @@ impl OciConfig {
         Self::from_value(first.unwrap_or_else(|| serde_json::from_slice(bytes))?)
     }
 
-    /// Checks that all runtimes would see the changes that made this OCI config from `before`.
-    /// `text` is the JSON that `before` was parsed from.
+    /// Checks that no runtime would miss a change between `before` and this OCI config because of
+    /// an ambiguous key. `text` is the JSON that `before` was parsed from.
     ///
     /// # Errors
-    /// An object has a key twice, or a field changed that runtimes in Go also read from a key that
-    /// differs only in case.
+    /// An object has the same key twice, or a changed field's object also has a key that differs
+    /// from the field only in case (runtimes in Go take both for one field).
     pub fn check_change(&self, before: &Self, text: &[u8]) -> Result<(), OciConfigError> {
         let differs = go_keys::check(text).map_err(OciConfigError::AmbiguousKey)?;
         if differs {
@@ -272,8 +272,9 @@ pub enum OciConfigError {
         /// Largest allowed number of levels.
         limit: usize,
     },
-    /// A key that occurs twice in an object, possibly with a difference in case.
-    #[error("OCI config has the key {0}")]
+    /// A key that occurs twice in an object, possibly with a difference in case. The text names the
+    /// key and its object, and also the field if the keys differ in case.
+    #[error("ambiguous key: {0}")]
     AmbiguousKey(String),
     /// JSON, but not an object.
     #[error("OCI config is {found}, not an object")]
@@ -291,7 +292,8 @@ pub enum OciConfigError {
 }
 
 impl OciConfigError {
-    /// Line and column of a syntax error, both from 1.
+    /// Line and column of a syntax error, both from 1. An error before the first character of a
+    /// line has column 0.
     pub fn position(&self) -> Option<(usize, usize)> {
         match self {
             Self::Syntax(e) => Some((e.line(), e.column())),

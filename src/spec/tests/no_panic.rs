@@ -52,8 +52,9 @@ fn junk() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Replaces one value with junk. Each of `steps` selects a child of the value before, so together
-/// they are the path of the replaced value.
+/// Replaces one value with junk. The first of `steps` selects a child of `value`, each further one
+/// a child of the value selected before; the last selected value is replaced. A value without
+/// children ends the selection.
 fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *value = junk;
@@ -73,7 +74,8 @@ fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
 }
 
 /// Calls all functions of the crate with an OCI config, an adjustment and a CDI specification. The
-/// specification is also the definition of every class, and the base of the merged resources.
+/// CDI specification also serves as the definition of every block I/O and RDT class, and as the
+/// resources that `merge_resources` and `overlay` change.
 fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
     let Ok(mut config) = OciConfig::parse(spec.to_string().as_bytes()) else { return };
     let _ = to_container(&config, &ContainerInfo::default());

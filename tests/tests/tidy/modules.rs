@@ -77,7 +77,7 @@ struct Reader<'a> {
     module: usize,
     /// Folder with the files of child modules.
     folder: String,
-    /// Whether the module is inside an inline module.
+    /// Whether the module is an inline module.
     is_inline: bool,
     text: &'a dyn Fn(&str) -> Option<String>,
 }
@@ -195,8 +195,8 @@ impl<'ast> Visit<'ast> for Reader<'_> {
             Some(value) => {
                 let from = if is_inline { &self.folder } else { folder(&file) };
                 let path = normalized(&format!("{from}/{value}"));
-                let own = folder(&path).to_owned();
-                vec![(path, own)]
+                let children_folder = folder(&path).to_owned();
+                vec![(path, children_folder)]
             }
             None => {
                 vec![
@@ -206,9 +206,9 @@ impl<'ast> Visit<'ast> for Reader<'_> {
             }
         };
         let text = self.text;
-        let found = candidates
-            .iter()
-            .find_map(|(path, own)| self.modules.read_file(path, Some(parent), own, text));
+        let found = candidates.iter().find_map(|(path, children_folder)| {
+            self.modules.read_file(path, Some(parent), children_folder, text)
+        });
         if let Some(module) = found {
             self.current().children.insert(name, module);
         }

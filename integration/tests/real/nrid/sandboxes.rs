@@ -387,7 +387,10 @@ fn a_caller_with_a_private_state_directory_is_refused_in_one_line() {
         let hide = format!("mount -t tmpfs -o mode=700 none {}", node.state_dir().display());
         let hidden = host.command(UNSHARE, &hide, &create(&node, &bundle, &id));
         let refusal = node.run(hidden).refusal();
-        assert!(refusal.contains("is another directory in the mount namespace"), "{refusal}");
+        assert!(
+            refusal.contains("does not lead to the state directory of the engine"),
+            "{refusal}"
+        );
         create_adjusted(&node, &host, "second", HERE, "true");
     });
 }

@@ -131,7 +131,7 @@ fn the_next_nrid_restores_a_running_pod_whose_record_was_not_written() {
 }
 
 #[test]
-fn the_next_nrid_synchronizes_no_stopped_pod_whose_record_was_not_written() {
+fn a_stopped_pod_is_not_synchronized_even_if_its_record_is_older_than_the_stop() {
     let Some(go_plugin) = go_plugin("no room for a pod that stopped") else { return };
     for_each_runtime("no room for a pod that stopped", |runtime| {
         let node = Node::new(runtime);

@@ -48,7 +48,7 @@ impl Image {
         image
     }
 
-    /// Returns the path of a file outside the image.
+    /// Returns the path on the host of a file in the image.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.dir.path().join(path.trim_start_matches('/'))
     }

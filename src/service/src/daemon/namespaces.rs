@@ -51,16 +51,19 @@ enum Kept {
     Root,
     #[error("the namespaces of process 1 cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    #[error("the state directory {0} is another directory in the mount namespace of process 1")]
+    #[error(
+        "on the host (mount namespace of process 1), the path {0} does not lead to the state \
+         directory that nrid uses"
+    )]
     StateDir(PathBuf),
 }
 
 /// A state directory that the process that started `nrid` does not share with the host.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "state directory {0} is another directory in the mount namespace of process 1, where nrid \
-     runs: give the engine the host's directory (in a systemd unit: no private /run or /tmp), or \
-     set state_dir to a directory that both see"
+    "on the host (mount namespace of process 1), where nrid runs, the path {0} does not lead to \
+     the state directory of the engine: let the engine use the host's directory (in a systemd \
+     unit: no private /run or /tmp), or set state_dir to a directory that engine and host share"
 )]
 pub struct HiddenStateDir(PathBuf);
 
@@ -87,9 +90,9 @@ pub fn check_proc() -> Result<(), WrongProc> {
 /// namespaces that differ afterwards. No second thread may exist yet.
 ///
 /// # Errors
-/// `state_dir` is another directory on the host, so the process that started `nrid` would not find
-/// the sockets. In a restart (`is_restart`), the sockets exist already, so the namespaces are kept
-/// instead.
+/// On the host, the path `state_dir` does not lead to the same directory, so the process that
+/// started `nrid` would not find the sockets. In a restart (`is_restart`), the sockets exist
+/// already, so the namespaces are kept instead.
 pub fn enter_host(
     state_dir: Option<&Path>,
     is_restart: bool,

@@ -42,8 +42,9 @@ pub fn runtime_part(resources: &Value) -> Value {
     Value::Object(part)
 }
 
-/// Returns the fields that no runtime's `update` sets, without device rules: only the runtime can
-/// set device rules, since in cgroup v2 they are a BPF program.
+/// Returns the fields that `nrid` must write to cgroups itself, since no runtime's `update` sets
+/// them. Device rules are left out: `nrid` cannot write them, because in cgroup v2 they are a BPF
+/// program of the runtime.
 pub fn cgroup_part(resources: &Value) -> Value {
     let by_runtime = runtime_part(resources);
     let mut rest = resources.clone();
@@ -61,9 +62,10 @@ pub fn cgroup_part(resources: &Value) -> Value {
     rest
 }
 
-/// Sets `memory.swap` (the limit of memory and swap together) to the new memory limit, unless the
-/// request sets swap. Does so only if both limits were equal before, or memory becomes unlimited,
-/// or the new memory limit is above the old swap limit: the runtime would refuse that.
+/// If the memory limit changes and the request does not set swap, sets `memory.swap` (the limit of
+/// memory and swap together) to the new memory limit in three cases: both limits were equal before;
+/// memory becomes unlimited; or the new memory limit is above the swap limit, which the runtime
+/// would refuse. A missing or unlimited `memory.swap` stays.
 pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) {
     let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
     let (old, new) = (number(before, "/memory/limit"), number(after, "/memory/limit"));

@@ -19,7 +19,8 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: Option<String>,
-    /// Wrong values that have been corrected.
+    /// Mistakes in the file that do not prevent a start (see [`Config::parse_with_mistakes`]);
+    /// `config` has replacement values for them.
     mistakes: Vec<ConfigError>,
     command_line: CommandLine,
 }
@@ -54,7 +55,8 @@ impl Settings {
         Ok(Self { config, file, state_dir, digest, mistakes, command_line })
     }
 
-    /// Returns the wrong values that have been corrected. A check and a reload refuse them.
+    /// Returns the mistakes in the file for which the parser has used other values. A start accepts
+    /// them; `nrid --check` and a reload refuse the file because of them.
     pub fn mistakes(&self) -> impl Iterator<Item = ConfigFileError> {
         let file = self.file.iter();
         file.flat_map(|file| self.mistakes.iter().map(|m| (file.clone(), m.clone())))

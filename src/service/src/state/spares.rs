@@ -56,8 +56,8 @@ impl Spares {
         let temporary = match self.take() {
             Some(spare) if refill(&spare, bytes).is_ok() => spare,
             unusable => {
-                // Removed before the new file is created: if the disk is full, a partly written
-                // record would take the space.
+                // The spare file is removed first: on a full disk, what `refill` has already
+                // written to it takes the space that the new file needs.
                 if let Some(spare) = unusable {
                     let _ = fs::remove_file(spare);
                 }
@@ -87,7 +87,7 @@ impl Spares {
         }
     }
 
-    /// Removes a file.
+    /// Removes a record's file, and keeps it as a spare file if there is room for it.
     pub(super) fn remove(&self, path: &Path) {
         if self.names().free.len() < MAX_SPARES {
             let spare = self.name();
@@ -183,7 +183,8 @@ mod tests {
         spares.remove(&b);
         assert!(!a.exists() && !b.exists());
         assert_eq!(sizes(), [1, 1]);
-        // A removed directory is created again, and the record in `path` gets a new file.
+        // The removed directory is created again, and the record is written to `a` through a new
+        // file, since no spare file is left.
         fs::remove_dir_all(&spare_dir).unwrap();
         spares.write(&a, b"third", WriteTarget::Existing).unwrap();
         assert_eq!(fs::read(&a).unwrap(), b"third");

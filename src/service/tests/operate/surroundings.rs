@@ -291,7 +291,7 @@ fn a_start_fails_if_the_state_directory_is_hidden_from_the_host() {
     let lines: Vec<_> = output.lines().map(Result::unwrap).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
-        lines[0].contains("is another directory in the mount namespace of process 1")
+        lines[0].contains("does not lead to the state directory of the engine")
             && lines[0].contains(&*state_dir.to_string_lossy()),
         "{lines:?}"
     );

@@ -121,8 +121,9 @@ fn destination(mount: &Value) -> &str {
     mount.get("destination").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Checks that the mount which holds the source allows the last propagation option of `mount`, and
-/// sets the propagation of the root file system that the option needs.
+/// Checks that the host's mount on which the source of `mount` lies has the propagation that the
+/// last propagation option of `mount` needs. Then sets `linux.rootfsPropagation` to what that
+/// option needs, unless its value suffices.
 fn apply_propagation(
     spec: &mut Value,
     mount: &Mount,

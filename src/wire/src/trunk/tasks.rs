@@ -11,8 +11,8 @@ use crate::trunk::state::{Delivery, TrunkState};
 use std::{future::poll_fn, io, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Time limit for the reader to read the remaining data of a peer that has closed the socket, after
-/// a write failed.
+/// After a write has failed because the peer closed the socket, the reader has this long to read
+/// what the peer sent before.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn read_task<R: AsyncRead + Unpin>(trunk: Arc<TrunkState>, mut read: R) {
