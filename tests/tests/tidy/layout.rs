@@ -15,7 +15,8 @@ const MAX_FILES: usize = 25;
 const LARGE: &[(&str, &str)] = &[];
 
 /// Paths of files that may have wider lines, with the reason.
-const WIDE: &[(&str, &str)] = &[("/generated/", "generated")];
+const WIDE: &[(&str, &str)] =
+    &[("/generated/", "generated"), ("integration/bench/results/", "written by `make bench`")];
 
 /// Returns the module folders below the sources of the programs.
 fn folders<'a>(paths: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
