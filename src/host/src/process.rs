@@ -165,7 +165,7 @@ mod tests {
             return;
         }
         let file = create_program(dir.path(), 0o755);
-        // 65534 is `nobody`.
+        // 65534 is the overflow user ID, which owns no file here.
         let of_another_user = run(Command::new(&file).uid(65534).gid(65534));
         assert!(!is_found(), "found a process of another user");
         drop(of_another_user);
