@@ -70,6 +70,35 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
     });
 }
 
+/// A `poststop` hook gets the path of the bundle and may read `config.json` there: it must find the
+/// file that the hooks of earlier stages found.
+#[test]
+fn poststop_hooks_find_the_adjusted_config_json_in_the_bundle() {
+    for_each_runtime("config.json for poststop hooks", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let (config, copy) = (bundle.config(), node.path("copy"));
+        let command = format!("cp '{}' '{}'", config.display(), copy.display());
+        bundle.edit(|config| {
+            let hook = json!({"path": "/bin/sh", "args": ["sh", "-c", command],
+                "env": ["PATH=/bin:/usr/bin"]});
+            config["hooks"] = json!({"poststop": [hook]});
+        });
+        let original = bundle.bytes();
+        node.create(&bundle, &id).success();
+        let adjusted = bundle.bytes();
+        assert_ne!(adjusted, original);
+        node.call(&["start", &id]).success();
+        node.call(&["kill", &id, "KILL"]).success();
+        journal.wait_for("StopContainer", &id);
+        node.call(&["delete", &id]).success();
+        assert!(fs::read(&copy).unwrap() == adjusted, "the hook has read another config.json");
+        assert_eq!(bundle.bytes(), original);
+    });
+}
+
 #[test]
 fn another_directory_at_the_bundles_path_is_not_touched() {
     for_each_runtime("another bundle", |runtime| {

@@ -107,6 +107,8 @@ fn single_fields_are_read_without_decoding_the_message() {
     assert_eq!(packed.text(&["id"]), container.id);
     assert_eq!(packed.text(&["linux", "cgroups_path"]), container.linux.cgroups_path);
     assert_eq!((packed.text(&["none"]), packed.text(&["id", "none"])), ("", ""));
+    assert!(packed.has(&["hooks", "poststop"]) && !packed.has(&["none"]));
+    assert!(!Packed::<Container>::default().has(&["hooks", "poststop"]));
     assert_eq!(packed.number("created_at"), container.created_at);
     assert_eq!(
         (packed.number("exit_code"), packed.number("none")),

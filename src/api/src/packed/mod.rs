@@ -80,18 +80,26 @@ impl<M: Packable> Packed<M> {
     /// Returns a text field without decoding the rest; empty if the field is missing. `path` has
     /// the names of the enclosing fields and of the field in the protocol.
     pub fn text(&self, path: &[&str]) -> &str {
+        self.last(path).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+
+    /// Whether a field of texts or messages has a value, by a path as that of [`Packed::text`].
+    pub fn has(&self, path: &[&str]) -> bool {
+        self.last(path).is_some()
+    }
+
+    /// Returns the last value of a field of texts or messages.
+    fn last(&self, path: &[&str]) -> Option<&[u8]> {
         let (mut fields, mut bytes) = (M::fields().0, &*self.bytes);
         for name in path {
-            let Some(field) = fields.iter().find(|field| field.original == *name) else {
-                return "";
-            };
-            bytes = wire::last(bytes, field.number).unwrap_or_default();
+            let field = fields.iter().find(|field| field.original == *name)?;
+            bytes = wire::last(bytes, field.number)?;
             fields = match field.kind {
                 Kind::Message(inner) => inner,
                 _ => &[],
             };
         }
-        std::str::from_utf8(bytes).unwrap_or_default()
+        Some(bytes)
     }
 
     /// Returns a number, by the name of the field in the protocol; zero if the field is missing.

@@ -43,11 +43,13 @@ pub async fn serve(
     // `nrid` does not reply after a followed runtime, so the engine may reuse the bundle when the
     // runtime has ended. Therefore `config.json` is restored before the call of such a runtime.
     // That would be too early while the container runs, since the runtime may refuse to delete it,
-    // or while another container needs the adjusted `config.json`. The wrapper then reports the end
-    // of the runtime, and `config.json` is restored before the reply.
+    // while another container needs the adjusted `config.json`, or if the runtime calls hooks of
+    // the stage `poststop`, which may read `config.json` as hooks of earlier stages did. The
+    // wrapper then reports the end of the runtime, and `config.json` is restored before the reply.
     let is_bundle_free = record.bundle.written.is_none()
         || (lock.is_some()
             && record.status == ContainerStatus::Stopped
+            && !record.container.has(&["hooks", "poststop"])
             && !service.registry.shares_config(&record));
     let follower = service.follow(channel, request, &record).filter(|_| is_bundle_free);
     let is_followed = follower.is_some();
