@@ -24,7 +24,9 @@ impl PausedRuntime {
     /// runtime, `pause` waits for [`PausedRuntime::resume`].
     pub fn with_cases(node: &Node, cases: &str) -> Self {
         let name = node.runtime().name;
-        let [path, paused, resumed] = ["pausing", "paused", "resumed"].map(|file| node.path(file));
+        // `nrid` follows calls of runtimes with these names.
+        let path = node.path(&format!("pausing-{name}"));
+        let [paused, resumed] = ["paused", "resumed"].map(|file| node.path(file));
         let text = format!(
             r#"#!/bin/sh
 real='{real}'

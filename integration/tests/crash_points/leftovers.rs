@@ -46,6 +46,7 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
         "nrid.lock",
         "start.lock",
         "external-plugins.json",
+        "followed",
     ];
     let left: Vec<_> = names(&host.node.state_dir())
         .into_iter()

@@ -11,7 +11,7 @@ use crate::{
     },
     resources::manager::ResourceManager,
     settings::load::Settings,
-    state::{claims::Claims, locks::Locks, registry::Registry},
+    state::{claims::Claims, followed::FollowedRuntimes, locks::Locks, registry::Registry},
 };
 use nri_adaptation::Adaptation;
 use nri_control::Inherited;
@@ -39,6 +39,8 @@ pub struct Service {
     pub locks: Locks,
     /// The ids of creations in progress.
     pub claims: Claims,
+    /// The runtimes that wrappers have become.
+    pub followed: FollowedRuntimes,
     /// Lookup of engines that have their own NRI enabled.
     pub engine_nri: EngineNri,
     /// Whether an engine launches the plugins of the default plugin directory, so that `nrid` does

@@ -2,6 +2,7 @@
 //! `nrid` after it was killed, records that cannot be written, many concurrent requests.
 
 mod flood;
+mod followed;
 mod host;
 mod next_nrid;
 mod nrid_process;

@@ -34,6 +34,7 @@ use crate::{
     state::{
         claims::Claims,
         external_plugins::ExternalPlugins,
+        followed::FollowedRuntimes,
         locks::Locks,
         registry::Registry,
         store::{Store, StoreError},
@@ -155,7 +156,8 @@ pub async fn start(
     let registry = Arc::new(registry);
     let namespaces = MountNamespaces::default();
     reopen_namespaces(&namespaces, &registry);
-    let unchecked = recover(&registry, &dir).await;
+    let followed = FollowedRuntimes::open(&dir);
+    let unchecked = recover(&registry, &followed, &dir).await;
     let external_plugins = Arc::new(ExternalPlugins::load(&dir));
     let resource_manager = Arc::new(ResourceManager::new(
         registry.clone(),
@@ -189,6 +191,7 @@ pub async fn start(
         registry,
         locks: Locks::default(),
         claims: Claims::default(),
+        followed,
         engine_nri: EngineNri::default(),
         shared_plugins,
         namespaces,
@@ -211,6 +214,7 @@ pub async fn start(
         service.follow_caller(&container);
         service.follow_update(&container);
     }
+    service.follow_of_previous();
     service.resource_manager.resume_evictions();
     tokio::spawn(retry_failed_writes(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());

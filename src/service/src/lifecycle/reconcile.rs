@@ -2,6 +2,7 @@
 //! reported.
 
 use crate::{
+    host::runtime::State,
     lifecycle::transition::IfNotEffective,
     service::Service,
     state::{container::Container, status::ContainerStatus},
@@ -22,6 +23,13 @@ impl Service {
         // The container outlives its `run` (`--detach`, `--keep`): hooks may have missed
         // transitions.
         let Ok(state) = record.runtime.state(&record.key.id).await else { return };
+        self.apply_state(container, &state).await;
+    }
+
+    /// Performs the transitions to this state that were not reported. The caller holds the
+    /// container lock.
+    pub async fn apply_state(self: &Arc<Self>, container: &Arc<Container>, state: &State) {
+        let record = container.record();
         let old_status = record.status;
         if old_status == ContainerStatus::Creating {
             let pid = (state.pid > 0).then_some(state.pid);

@@ -6,6 +6,7 @@ use crate::{
     host::process::{ProcessIdentity, zombie_status},
     lifecycle::{
         config_restore,
+        missed_start::{may_have_started, waits_at_fifo},
         transition::IfNotEffective,
         update::{Leftover, reconcile_update, set_pod_resources},
     },
@@ -13,6 +14,7 @@ use crate::{
     state::{
         container::Container,
         exec_marker,
+        followed::{FollowedRuntimes, FollowedVerb},
         pod::{PodKind, PodStatus},
         record::Record,
         registry::Registry,
@@ -31,8 +33,13 @@ pub struct Unchecked {
 
 /// Updates the records with what has happened while no `nrid` ran. Plugins are not connected yet:
 /// they receive the result by `Synchronize`.
-pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
+pub async fn recover(
+    registry: &Registry,
+    followed: &FollowedRuntimes,
+    state_dir: &Path,
+) -> Vec<Unchecked> {
     let mut unchecked = Vec::new();
+    set_started(registry, followed).await;
     for container in registry.by_age() {
         let mut record = container.record();
         if !container.exists().await {
@@ -67,7 +74,16 @@ pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
         }
         // For a running container with a known process, `state` of the runtime is not called: one
         // call per container would take longer than wrappers wait for the start of nrid.
-        let is_up_to_date = record.status == ContainerStatus::Running && record.pid.is_some();
+        // Neither for a created one that still waits for its start, or that a followed runtime is
+        // starting or deleting.
+        let is_up_to_date = record.pid.is_some()
+            && match record.status {
+                ContainerStatus::Running => true,
+                ContainerStatus::Created => {
+                    followed.has(&container) || waits_at_fifo(&record).await
+                }
+                _ => false,
+            };
         if record.status != ContainerStatus::Stopped
             && !is_up_to_date
             && let Ok(state) = record.runtime.state(&record.key.id).await
@@ -88,6 +104,25 @@ pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
     }
     registry.remove_empty_pods();
     unchecked
+}
+
+/// Records the containers whose start the previous `nrid` followed, if the runtime has ended since.
+/// Such a start is followed only if the container waits at the runtime's FIFO: where that is gone,
+/// the container was started.
+async fn set_started(registry: &Registry, followed: &FollowedRuntimes) {
+    for (entry, runtime) in followed.all() {
+        let Some(container) = registry.by_hook_name(runtime.container()) else {
+            followed.remove(entry);
+            continue;
+        };
+        if runtime.process.is_alive() {
+            continue;
+        }
+        if runtime.verb == FollowedVerb::Start && may_have_started(&container).await {
+            registry.change_if(&container, Record::set_running);
+        }
+        followed.remove(entry);
+    }
 }
 
 fn set_stopped(registry: &Registry, container: &Container) {

@@ -72,7 +72,7 @@ impl Service {
     }
 
     /// Waits until a process has ended. A process that cannot be opened is checked in intervals.
-    pub(super) async fn wait_for_end(&self, process: ProcessIdentity) {
+    pub async fn wait_for_end(&self, process: ProcessIdentity) {
         loop {
             let Ok(_permit) = self.descriptors.pidfd() else {
                 if process.has_ended().unwrap_or(false) {

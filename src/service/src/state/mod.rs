@@ -4,6 +4,7 @@ pub mod claims;
 pub mod container;
 pub mod exec_marker;
 pub mod external_plugins;
+pub mod followed;
 mod index;
 mod json;
 pub mod key;

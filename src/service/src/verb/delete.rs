@@ -6,6 +6,7 @@ use crate::{
     service::Service,
     state::{
         container::Container,
+        followed::FollowedVerb,
         locks::LockGuard,
         status::{ContainerStatus, RuntimeProgress},
     },
@@ -56,7 +57,11 @@ pub async fn serve(
     let succeeded = match follower {
         Some(follower) => {
             service.restore_config(&record).await;
-            follower.run(channel).await == Outcome::Succeeded
+            let (outcome, entry) =
+                service.run_followed(follower, FollowedVerb::Delete, &record, channel).await;
+            // If nrid ends from now on, the next one finds that the container is gone.
+            service.followed.remove(entry);
+            outcome == Outcome::Succeeded
         }
         None => {
             let finished = channel.proceed(Substitute::default()).await;

@@ -1,23 +1,32 @@
 //! Following of wrappers that become the runtime by `exec`: `nrid` watches the process by a pidfd,
 //! instead of waiting for a report of the wrapper. The engine gets the runtime's own exit status.
+//! If `nrid` ends meanwhile, the next one follows the process.
 
 use crate::{
     channel::Channel,
     host::{
         descriptors::DescriptorPermit,
         process::{Process, ProcessIdentity},
+        runtime::State,
     },
-    lifecycle::missed_start,
+    lifecycle::missed_start::{self, may_have_started},
     service::Service,
-    state::record::Record,
+    state::{
+        container::Container,
+        followed::{Entry, FollowedRuntime, FollowedVerb},
+        record::Record,
+        status::ContainerStatus,
+    },
     verb::request::VerbRequest,
 };
 use nri_control::{Reply, Substitute};
+use std::sync::Arc;
 
 /// The process of a wrapper that is to become the runtime.
 #[derive(Debug)]
 pub struct Follower {
     process: Process,
+    identity: ProcessIdentity,
     _permit: DescriptorPermit,
 }
 
@@ -40,6 +49,15 @@ impl Outcome {
             _ => Self::Unknown,
         }
     }
+
+    /// Whether a `start` with this outcome has started the container.
+    pub async fn has_started(self, container: &Arc<Container>) -> bool {
+        match self {
+            Self::Succeeded => true,
+            Self::Failed => false,
+            Self::Unknown => may_have_started(container).await,
+        }
+    }
 }
 
 impl Service {
@@ -57,21 +75,97 @@ impl Service {
         if !request.begin.follow || !shows_outcome {
             return None;
         }
-        let ProcessIdentity { pid, start_time } = channel.peer().ok()??;
+        self.follower(channel.peer().ok()??)
+    }
+
+    /// Opens a process; `None` if it has ended and was reaped, or cannot be opened.
+    fn follower(&self, identity: ProcessIdentity) -> Option<Follower> {
         let permit = self.descriptors.pidfd().ok()?;
-        let process = Process::open(pid).ok()??;
+        let process = Process::open(identity.pid).ok()??;
         // The pid may have been reused before the pidfd was open.
-        let is_wrapper = process.start_time() == Some(start_time);
-        is_wrapper.then_some(Follower { process, _permit: permit })
+        let is_same = process.start_time() == Some(identity.start_time);
+        is_same.then_some(Follower { process, identity, _permit: permit })
+    }
+
+    /// Lets the wrapper become the runtime, and waits for the end of the process. The caller has to
+    /// remove the entry when the outcome is recorded.
+    pub async fn run_followed(
+        &self,
+        follower: Follower,
+        verb: FollowedVerb,
+        record: &Record,
+        channel: &mut Channel,
+    ) -> (Outcome, Entry) {
+        // Before the reply: if this nrid is killed right after the reply, the next one follows.
+        let entry = self.followed.add(FollowedRuntime::new(verb, follower.identity, record));
+        // A wrapper that does not get the reply ends without calling the runtime, or sends its
+        // request to the next nrid.
+        let substitute = Substitute { exec: true, ..Default::default() };
+        let _ = channel.send(&Reply::Proceed(substitute)).await;
+        (follower.outcome().await, entry)
+    }
+
+    /// Follows the runtimes that the previous `nrid` followed and that still run.
+    pub fn follow_of_previous(self: &Arc<Self>) {
+        for (entry, runtime) in self.followed.all() {
+            let Some(container) = self.registry.by_hook_name(runtime.container()) else {
+                self.followed.remove(entry);
+                continue;
+            };
+            let service = self.clone();
+            tokio::spawn(async move {
+                match runtime.verb {
+                    FollowedVerb::Start => service.follow_start(&container, runtime.process).await,
+                    FollowedVerb::Delete => {
+                        service.follow_delete(&container, runtime.process).await;
+                    }
+                }
+                service.followed.remove(entry);
+            });
+        }
+    }
+
+    async fn follow_start(self: &Arc<Self>, container: &Arc<Container>, runtime: ProcessIdentity) {
+        let outcome = self.outcome_of(runtime).await;
+        let _lock = self.locks.container(container.key()).await;
+        // If the wrapper did not get the reply of the previous nrid, it has sent its request again,
+        // and that request may have been served.
+        if self.registry.contains(container)
+            && container.status() < ContainerStatus::Running
+            && outcome.has_started(container).await
+        {
+            let pid = container.record().pid.unwrap_or_default();
+            self.apply_state(container, &State { status: "running".to_owned(), pid }).await;
+        }
+    }
+
+    async fn follow_delete(self: &Arc<Self>, container: &Arc<Container>, runtime: ProcessIdentity) {
+        let _deleting = container.start_delete();
+        let outcome = self.outcome_of(runtime).await;
+        let _lock = self.locks.container(container.key()).await;
+        if self.registry.contains(container)
+            && (outcome == Outcome::Succeeded || !container.exists().await)
+        {
+            self.on_removed(container).await;
+        }
+    }
+
+    /// Waits for the end of a process. The container lock must not be held: the process may still
+    /// be the wrapper, which sends its request again and waits for the lock.
+    async fn outcome_of(&self, process: ProcessIdentity) -> Outcome {
+        match self.follower(process) {
+            Some(follower) => follower.outcome().await,
+            None => {
+                self.wait_for_end(process).await;
+                Outcome::Unknown
+            }
+        }
     }
 }
 
 impl Follower {
-    /// Lets the wrapper become the runtime, and waits for the end of the process.
-    pub async fn run(self, channel: &mut Channel) -> Outcome {
-        // A wrapper that does not get the reply ends without calling the runtime.
-        let _ =
-            channel.send(&Reply::Proceed(Substitute { exec: true, ..Default::default() })).await;
+    /// Waits for the end of the process.
+    async fn outcome(self) -> Outcome {
         self.process.wait_for_exit().await;
         if self.process.wait_status().is_none() {
             self.process.wait_until_reaped().await;

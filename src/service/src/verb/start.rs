@@ -4,13 +4,10 @@
 use crate::{
     channel::Channel,
     error::{Error, HostError},
-    lifecycle::{
-        missed_start::{may_have_started, waits_at_fifo},
-        transition::IfNotEffective,
-    },
+    lifecycle::{missed_start::waits_at_fifo, transition::IfNotEffective},
     service::Service,
-    state::{container::Container, status::ContainerStatus},
-    verb::{follow::Outcome, request::VerbRequest},
+    state::{container::Container, followed::FollowedVerb, status::ContainerStatus},
+    verb::request::VerbRequest,
 };
 use nri_control::{FrameError, Reply, Substitute};
 use std::sync::Arc;
@@ -39,14 +36,12 @@ pub async fn serve(
     let shows_start = request.begin.follow && waits_at_fifo(&record).await;
     let follower = service.follow(channel, request, &record).filter(|_| shows_start);
     if let Some(follower) = follower {
-        let started = match follower.run(channel).await {
-            Outcome::Succeeded => true,
-            Outcome::Failed => false,
-            Outcome::Unknown => may_have_started(&container).await,
-        };
-        if started {
+        let (outcome, entry) =
+            service.run_followed(follower, FollowedVerb::Start, &record, channel).await;
+        if outcome.has_started(&container).await {
             service.on_running(&container);
         }
+        service.followed.remove(entry);
         return Ok(());
     }
     let started = match channel.proceed(Substitute::default()).await {
