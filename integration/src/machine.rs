@@ -30,8 +30,11 @@ pub fn has_cpusets() -> bool {
 }
 
 /// Whether the kernel reports the exit code of a process to processes other than its parent:
-/// through a pidfd, since Linux 6.15.
+/// through a pidfd, since Linux 6.15, unless the program `before-6-15` runs this test.
 pub fn kernel_reports_exit_codes() -> bool {
+    if std::env::var_os("NRI_BEFORE_6_15").is_some() {
+        return false;
+    }
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers =
         release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());

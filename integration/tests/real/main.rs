@@ -2,6 +2,7 @@
 //! are one program, which is linked once and probes the properties of the machine once.
 
 mod bare;
+mod before_6_15;
 mod broken;
 mod bundles;
 mod collisions;
