@@ -111,10 +111,12 @@ chaos: setup ## SECONDS=600, SEED=N: life cycles of containers with random failu
 		$(INTEGRATION_TEST) chaos -- --nocapture
 
 # POINTS='nrid 17' tests one crash point, POINTS='wrapper create' those of one victim and verb.
+# BEFORE_6_15=1 tests as on Linux before 6.15.
 crash-points: setup ## kill nrid and the wrapper before each of their changes (POINTS=)
 	integration/plugins/build.sh target/integration gostub
 	$(CARGO) build --workspace --bins --examples
-	NRI_CRASH_POINTS='$(or $(POINTS),all)' $(INTEGRATION_TEST) crash_points -- --nocapture
+	NRI_CRASH_POINTS='$(or $(POINTS),all)' $(if $(BEFORE_6_15),target/debug/before-6-15) \
+		$(INTEGRATION_TEST) crash_points -- --nocapture
 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)
@@ -131,6 +133,7 @@ fuzz-short: ## SECONDS=20: as fuzz
 bench: export CARGO_INCREMENTAL = 0
 bench: setup release ## compare with bare runtimes and upstream's NRI (ROWS=, QUICK=1, OUT=, BUILD=)
 	$(CARGO) build --release -p nri-bench
+	$(CARGO) build --release -p nri-integration --bin before-6-15
 	$(CARGO) test --release -p nrid --test operate --no-run
 	$${CARGO_TARGET_DIR:-target}/release/nri-bench $(if $(QUICK),--quick) \
 		$(if $(OUT),--out '$(OUT)') $(if $(BUILD),--build '$(BUILD)') $(ROWS)

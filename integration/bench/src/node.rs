@@ -90,6 +90,15 @@ impl Node {
         run(&mut self.ctl(&["start"]));
     }
 
+    /// Starts `nrid` as on Linux before 6.15, where pidfds do not report exit codes.
+    pub(crate) fn start_before_6_15(&self) {
+        let ctl = self.ctl(&["start"]);
+        // Beside the harness: the programs under test may be those of another directory.
+        let launcher = nri_integration::program_dir().join("before-6-15");
+        let mut command = self.command(&launcher);
+        run(command.arg(ctl.get_program()).args(ctl.get_args()));
+    }
+
     /// Stops `nrid` and waits for its end.
     pub(crate) fn stop(&self) {
         let pid = self.nrid_pid();

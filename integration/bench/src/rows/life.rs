@@ -12,11 +12,13 @@ use crate::{
 };
 
 /// Names of the series with a program in front of the runtime, and their targets.
-const SERIES: [(&str, Option<f64>); 4] = [
+const SERIES: [(&str, Option<f64>); 6] = [
     ("C program", None),
     ("no plugin", Some(2.0)),
     ("one launched plugin", Some(2.5)),
     ("four external Go plugins", Some(4.0)),
+    ("no plugin, way before Linux 6.15", None),
+    ("one launched plugin, way before Linux 6.15", None),
 ];
 
 /// Calls of the C program in each round: several, because a call takes little time.
@@ -33,22 +35,28 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
     rows
 }
 
-/// Starts three nodes with `nrid`: without plugins, with one launched plugin, and with four
-/// external plugins.
-pub(crate) fn nodes(bench: &Bench, runtime: &Runtime) -> [Node; 3] {
-    let [none, launched, mut external] = [(); 3].map(|()| Node::new(bench, &runtime.path));
+/// Starts nodes with `nrid`: without plugins, with one launched plugin, with four external plugins,
+/// and the first two again as on Linux before 6.15.
+pub(crate) fn nodes(bench: &Bench, runtime: &Runtime) -> [Node; 5] {
+    let [none, launched, mut external, old_none, old_launched] =
+        [(); 5].map(|()| Node::new(bench, &runtime.path));
     let adjust = bench.options.programs.join("examples/adjust");
-    launched.launch("10-adjust", &adjust, "[create.resources]\npids = 77\n");
+    for node in [&launched, &old_launched] {
+        node.launch("10-adjust", &adjust, "[create.resources]\npids = 77\n");
+    }
     for node in [&none, &launched, &external] {
         node.start();
     }
+    for node in [&old_none, &old_launched] {
+        node.start_before_6_15();
+    }
     external.connect(&bench.peers.plugin, 4);
-    [none, launched, external]
+    [none, launched, external, old_none, old_launched]
 }
 
 fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
     let nodes = nodes(bench, runtime);
-    let [none, launched, external] = &nodes;
+    let [none, launched, external, old_none, old_launched] = &nodes;
     let wrapper = none.wrapper();
     let cgroup = bench.cgroup.containers();
     let container = |node, program, id| Container::new(node, program, "root", id, &cgroup);
@@ -58,6 +66,8 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
         container(none, &wrapper, "none"),
         container(launched, &wrapper, "launched"),
         container(external, &wrapper, "external"),
+        container(old_none, &wrapper, "none-old"),
+        container(old_launched, &wrapper, "launched-old"),
     ];
     let rounds = bench.options.rounds(200);
     let mut series: Vec<Measured<'_, Times>> = Vec::new();
@@ -69,8 +79,8 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
         series.push(Box::new(move || [(); CALLS].map(|()| timed(&mut command))));
     }
     let samples = interleaved(rounds, series);
-    // These two series follow the five series of `lives`.
-    let (exit, execv) = (&samples[5], &samples[6]);
+    // These two series follow those of `lives`.
+    let (exit, execv) = (&samples[lives.len()], &samples[lives.len() + 1]);
     // A life cycle has four verbs.
     let floor = 4.0 * median(&added(&execv.concat(), &exit.concat()));
     let bare = &samples[0];

@@ -36,9 +36,9 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
 
 fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
     let nodes = nodes(bench, runtime);
-    let [none, launched, _] = &nodes;
+    let [none, launched, _, old_none, old_launched] = &nodes;
     let accounting = Accounting::start(&bench.cgroup);
-    for node in [none, launched] {
+    for node in [none, launched, old_none, old_launched] {
         accounting.enter_with_children(node.nrid_pid());
     }
     let wrapper = none.wrapper();
@@ -55,6 +55,8 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
         Box::new(|| block(none, &runtime.path, "bare")),
         Box::new(|| block(none, &wrapper, "none")),
         Box::new(|| block(launched, &wrapper, "launched")),
+        Box::new(|| block(old_none, &wrapper, "none-old")),
+        Box::new(|| block(old_launched, &wrapper, "launched-old")),
     ];
     // Fewer rounds than in other groups, because each has many life cycles.
     let samples = interleaved(if bench.options.is_quick { 3 } else { 10 }, series);
@@ -64,7 +66,14 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
     let (rate, cpu) = (|block: &Block| block.0, |block: &Block| block.1);
     let count = AT_ONCE * LIVES * samples[0].len();
     let mut rows = Vec::new();
-    for (which, name, has_target) in [(1, "no plugin", false), (2, "one launched plugin", true)] {
+    let here = [
+        ("no plugin", false),
+        ("one launched plugin", true),
+        ("no plugin, way before Linux 6.15", false),
+        ("one launched plugin, way before Linux 6.15", false),
+    ];
+    // The first series is that of the bare runtime.
+    for (which, (name, has_target)) in (1..).zip(here) {
         let what = format!("{AT_ONCE} lives of {} at a time, {name}", runtime.name);
         let (bare, here) = (of(0, &rate), of(which, &rate));
         rows.push(Row {
