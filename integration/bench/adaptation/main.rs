@@ -1,23 +1,29 @@
-//! `nri-bench-adaptation SOCKET FILE`: runs the adaptation of this repository as `nrid` does, and
-//! reads the same commands from stdin as its peer in Go, `integration/bench/go/adaptation`.
+//! `nri-bench-adaptation serve SOCKET FILE`: runs the adaptation of this repository as `nrid` does,
+//! and reads the same commands from stdin as its peer in Go, `integration/bench/go/adaptation`.
+//! With `floor` in place of `serve`, the same plugins are called without an adaptation ([`floor`]).
 //!
 //! The program only sends the `CreateContainer` request in FILE to external plugins. It writes no
 //! records and no bundles; their cost is in the life cycles that `nri-bench` measures.
 
+mod floor;
+mod reply;
+
 use async_trait::async_trait;
-use nix::sys::resource::{UsageWho, getrusage};
+use floor::Floor;
 use nri_adaptation::{Adaptation, AdaptationConfig, ContainerManager, RequestContext, Snapshot};
 use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, CreateContainerRequest},
 };
 use protobuf::Message;
+use reply::Reply;
 use std::{
+    ffi::OsStr,
     io::BufRead,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::net::UnixListener;
+use tokio::{net::UnixListener, runtime::Runtime};
 
 /// Container manager that has no containers.
 struct NoContainers;
@@ -40,12 +46,22 @@ impl ContainerManager for NoContainers {
 
 fn main() {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let [socket, file] = &arguments[..] else {
-        eprintln!("usage: nri-bench-adaptation SOCKET FILE");
-        std::process::exit(2);
-    };
+    let [mode, socket, file] = &arguments[..] else { usage() };
     let text = std::fs::read(file).expect("the request is readable");
     let request = CreateContainerRequest::parse_from_bytes(&text).expect("FILE is a request");
+    match mode.to_str() {
+        Some("serve") => serve(socket, &request),
+        Some("floor") => serve_floor(socket, request),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ! {
+    eprintln!("usage: nri-bench-adaptation serve|floor SOCKET FILE");
+    std::process::exit(2);
+}
+
+fn serve(socket: &OsStr, request: &CreateContainerRequest) {
     // The same runtime as in the main function of nrid.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -60,20 +76,57 @@ fn main() {
         adaptation.serve(listener).expect("external plugins are enabled");
         adaptation
     });
+    answer_commands(|command| match command {
+        Command::Plugins(count) => {
+            runtime.block_on(wait_for_plugins(&adaptation, request, count));
+            None
+        }
+        Command::Run { count, in_flight } => {
+            Some(create_all(&runtime, &adaptation, request, count, in_flight))
+        }
+    });
+}
+
+fn serve_floor(socket: &OsStr, request: CreateContainerRequest) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the runtime needs no threads");
+    let listener = runtime.block_on(async { UnixListener::bind(socket) });
+    let mut floor = Floor::new(listener.expect("the socket can be created"), request);
+    answer_commands(|command| match command {
+        Command::Plugins(count) => {
+            runtime.block_on(floor.accept(count));
+            None
+        }
+        Command::Run { count, .. } => Some(floor.create_all(count)),
+    });
+}
+
+/// A command of the harness.
+enum Command {
+    /// Wait for the plugins.
+    Plugins(usize),
+    /// Create containers.
+    Run { count: usize, in_flight: usize },
+}
+
+/// Reads commands, and prints the reply to each: measured times, or `ready`.
+fn answer_commands(mut execute: impl FnMut(Command) -> Option<Reply>) {
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("stdin is text");
         let words: Vec<_> = line.split(' ').collect();
-        let number = |text: &str| text.parse::<usize>().expect("a number");
-        match words[..] {
-            ["plugins", count] => {
-                runtime.block_on(wait_for_plugins(&adaptation, &request, number(count)));
-                println!("ready");
-            }
+        let number = |text: &str| text.parse().expect("a number");
+        let command = match words[..] {
+            ["plugins", count] => Command::Plugins(number(count)),
             ["run", count, in_flight] => {
-                let run = create_all(&adaptation, &request, number(count), number(in_flight));
-                println!("{}", runtime.block_on(run));
+                Command::Run { count: number(count), in_flight: number(in_flight) }
             }
             _ => panic!("unknown command {line:?}"),
+        };
+        match execute(command) {
+            Some(reply) => println!("{}", reply.0),
+            None => println!("ready"),
         }
     }
 }
@@ -93,48 +146,35 @@ async fn wait_for_plugins(adaptation: &Adaptation, request: &CreateContainerRequ
     }
 }
 
-/// Creates `count` containers, `in_flight` of them at the same time; returns the reply of the
-/// command. As in `nrid`, which has a task for each connection, requests in flight are in different
-/// tasks.
-async fn create_all(
+/// Creates `count` containers, `in_flight` of them at the same time. As in `nrid`, which has a task
+/// for each connection, requests in flight are in different tasks.
+fn create_all(
+    runtime: &Runtime,
     adaptation: &Adaptation,
     request: &CreateContainerRequest,
     count: usize,
     in_flight: usize,
-) -> serde_json::Value {
+) -> Reply {
     let share = |worker: usize| (worker..count).step_by(in_flight).count();
     let work: Vec<Vec<_>> = (0..in_flight).map(|w| vec![request.clone(); share(w)]).collect();
-    let (cpu_before, start) = (cpu(), Instant::now());
-    let workers: Vec<_> = work
-        .into_iter()
-        .map(|requests| {
-            let adaptation = adaptation.clone();
-            tokio::spawn(async move {
-                let mut took = Vec::with_capacity(requests.len());
-                for request in requests {
-                    let began = Instant::now();
-                    create(&adaptation, request).await;
-                    took.push(microseconds(began.elapsed()));
-                }
-                took
+    Reply::measure(|took| {
+        let workers: Vec<_> = work
+            .into_iter()
+            .map(|requests| {
+                let adaptation = adaptation.clone();
+                runtime.spawn(async move {
+                    let mut took = Vec::with_capacity(requests.len());
+                    for request in requests {
+                        let began = Instant::now();
+                        create(&adaptation, request).await;
+                        took.push(began.elapsed());
+                    }
+                    took
+                })
             })
-        })
-        .collect();
-    let mut took = Vec::with_capacity(count);
-    for worker in workers {
-        took.extend(worker.await.expect("no creation fails"));
-    }
-    let (elapsed, used) = (microseconds(start.elapsed()), cpu() - cpu_before);
-    serde_json::json!({ "took": took, "elapsed": elapsed, "cpu": used })
-}
-
-fn microseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
-}
-
-/// CPU time of this process in microseconds.
-fn cpu() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the call has no error");
-    let of = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64;
-    of(usage.user_time()) + of(usage.system_time())
+            .collect();
+        for worker in workers {
+            took.extend(runtime.block_on(worker).expect("no creation fails"));
+        }
+    })
 }
