@@ -15,8 +15,12 @@
 
 #[cfg(early_entry)]
 mod early {
-    use nri_passthrough::{BorrowedCall, PathBuffer, runtime_of};
-    use std::ffi::{CStr, c_char};
+    use nri_passthrough::{BorrowedCall, Decision, PathBuffer, Sent, decide};
+    use std::{
+        ffi::{CStr, c_char},
+        os::fd::{AsRawFd, FromRawFd, OwnedFd},
+        sync::atomic::{AtomicI32, Ordering::Relaxed},
+    };
 
     // The kernel jumps here, with argc, argv and the environment on the stack, and a value for the
     // C library's `_start` in rdx. `_start` must find the stack and rdx unchanged.
@@ -97,8 +101,25 @@ mod early {
     /// after the C library's start.
     const MAX_ARGUMENTS: usize = 64;
 
-    /// Replaces this process by the real runtime if the call is passed through. Returns if the call
-    /// is not passed through, or if execve(2) fails: after the C library's start, the wrapper fails
+    /// Descriptor of the connection to `nrid` on which a request was sent; -1: none.
+    static SENT: AtomicI32 = AtomicI32::new(-1);
+
+    /// Keeps the connection for [`take_sent`].
+    fn keep(sent: Option<Sent>) {
+        if let Some(sent) = sent {
+            SENT.store(sent.as_raw_fd(), Relaxed);
+        }
+    }
+
+    /// Returns the connection to `nrid` on which the request of this call was sent already, once.
+    pub(super) fn take_sent() -> Option<OwnedFd> {
+        let fd = SENT.swap(-1, Relaxed);
+        // SAFETY: `early` opened the descriptor, and nothing else knows it.
+        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Replaces this process by the real runtime if `nri-passthrough` decides so. Returns if the
+    /// wrapper must decide, or if execve(2) fails: after the C library's start, the wrapper fails
     /// in the same way and reports the error.
     ///
     /// Only `nri_entry` calls this function, with the stack pointer of the kernel. There the kernel
@@ -127,7 +148,7 @@ mod early {
             return;
         };
         let mut next = environment;
-        let entries = std::iter::from_fn(|| {
+        let entries = std::iter::from_fn(move || {
             // SAFETY: `next` points to an entry or to the final NULL, and never moves past the
             // NULL.
             let entry = unsafe { *next };
@@ -141,7 +162,16 @@ mod early {
         });
         let mut path = PathBuffer::default();
         let call = BorrowedCall { name, arguments, environment: entries, close };
-        let Some(path) = runtime_of(call, &mut path) else { return };
+        let path = match decide(call, &mut path) {
+            Decision::Runtime(path, sent) => {
+                keep(sent);
+                path
+            }
+            Decision::Later(sent) => {
+                keep(sent);
+                return;
+            }
+        };
         // SAFETY: argv belongs to this process, and nothing else uses its first pointer.
         let name = unsafe { argv.replace(path.as_ptr()) };
         // SAFETY: the kernel made the strings and arrays, except `path`, which is a NUL-terminated
@@ -198,7 +228,11 @@ extern "C" fn main(
     // SAFETY: the C library passes a NULL-terminated array of pointers to NUL-terminated strings,
     // all valid as long as the process lives.
     let envp = unsafe { copy(envp, usize::MAX) };
-    crate::wrapper::run(&crate::call::Call::new(argv, envp))
+    #[cfg(early_entry)]
+    let sent = early::take_sent();
+    #[cfg(not(early_entry))]
+    let sent = None;
+    crate::wrapper::run(&crate::call::Call::new(argv, envp), sent)
 }
 
 /// Copies the strings of an array that ends after `limit` pointers or at NULL, whichever is first.

@@ -11,14 +11,15 @@ use crate::{
     runtime::{Target, stdio},
 };
 use nri_locate::{LoadedConfig, find_runtime};
-use std::{io::Write, path::Path};
+use std::{io::Write, os::fd::OwnedFd, path::Path};
 
-/// Handles the call. Returns the exit code, unless the real runtime replaces this process.
-pub(crate) fn run(call: &Call) -> i32 {
+/// Handles the call. Returns the exit code, unless the real runtime replaces this process. `sent`
+/// is the connection to `nrid` if `nri-passthrough` has sent the request of this call.
+pub(crate) fn run(call: &Call, sent: Option<OwnedFd>) -> i32 {
     stdio::reserve();
     let command_line = CommandLine::scan(&call.arguments);
     let log = LogLine::new(&command_line);
-    match attempt(call, &command_line, &log) {
+    match attempt(call, &command_line, &log, sent) {
         Ok(code) => code,
         Err(e) => {
             log.error(&e.to_string());
@@ -27,7 +28,12 @@ pub(crate) fn run(call: &Call) -> i32 {
     }
 }
 
-fn attempt(call: &Call, command_line: &CommandLine, log: &LogLine) -> Result<i32, Error> {
+fn attempt(
+    call: &Call,
+    command_line: &CommandLine,
+    log: &LogLine,
+    sent: Option<OwnedFd>,
+) -> Result<i32, Error> {
     let own = &command_line.own;
     if let Some(flag) = own.without_value {
         return Err(Error::OwnFlag(flag));
@@ -42,7 +48,7 @@ fn attempt(call: &Call, command_line: &CommandLine, log: &LogLine) -> Result<i32
     let invocation = Invocation { call, command_line, loaded: &loaded, log };
     match command_line.event_verb() {
         Some(verb) if !bypass::is_set(&invocation) => {
-            event::handle(invocation, verb, problem.map(Error::Config), target)
+            event::handle(invocation, verb, problem.map(Error::Config), target, sent)
         }
         _ => {
             if command_line.is_exec() {
@@ -66,7 +72,7 @@ fn locate(call: &Call, command_line: &CommandLine) -> Result<(LoadedConfig, Targ
 mod tests {
     use super::*;
     use nri_locate::{CONFIG_ENV, RUNTIME_ENV};
-    use nri_passthrough::{PathBuffer, runtime_of};
+    use nri_passthrough::{Decision, PathBuffer, decide};
     use proptest::{
         prelude::*,
         sample::{select, subsequence},
@@ -204,7 +210,8 @@ allow = ['env']
                 environment,
                 close,
             };
-            let Some(early) = runtime_of(call, &mut path) else { return Ok(()) };
+            // No nrid listens, so no request is sent.
+            let Decision::Runtime(early, None) = decide(call, &mut path) else { return Ok(()) };
             decided.set(decided.get() + 1);
             let argv = [name].into_iter().chain(arguments).map(OsString::from).collect();
             let call = Call::new(argv, entries.iter().map(OsString::from).collect());
@@ -260,7 +267,10 @@ allow = ['env']
                 environment: [entry.as_bytes()].into_iter(),
                 close,
             };
-            let early = runtime_of(call, &mut path).map(|path| path.to_str().unwrap().to_owned());
+            let early = match decide(call, &mut path) {
+                Decision::Runtime(path, None) => Some(path.to_str().unwrap().to_owned()),
+                _ => None,
+            };
             assert_eq!(early, expected.then(|| text("a/runc")), "{line}");
         }
     }

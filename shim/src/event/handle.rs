@@ -48,12 +48,14 @@ enum Decision {
 }
 
 /// Handles the verb and returns the exit code. `problem` is the reason why the configuration cannot
-/// be used, `target` the call of the real runtime without substitutes.
+/// be used, `target` the call of the real runtime without substitutes, `sent` the connection on
+/// which `nri-passthrough` has sent the request.
 pub(crate) fn handle(
     invocation: Invocation<'_>,
     verb: Verb,
     problem: Option<Error>,
     mut target: Target,
+    sent: Option<OwnedFd>,
 ) -> Result<i32, Error> {
     let call = invocation.call;
     let args = verb_args::read(verb, &invocation.command_line.rest);
@@ -79,7 +81,7 @@ pub(crate) fn handle(
         return Err(target.exec(call));
     }
     let event = Event { invocation, verb };
-    match event.request(id, &args, &mut target)? {
+    match event.request(id, &args, &mut target, sent)? {
         Decision::Bypass => Err(target.exec(call)),
         Decision::Proceed(substitute, mut client) => {
             let becomes_runtime = verb.execs() || substitute.exec;
@@ -93,11 +95,22 @@ pub(crate) fn handle(
 }
 
 impl Event<'_> {
-    /// Requests the decision of `nrid`.
-    fn request(&self, id: &str, args: &VerbArgs, target: &mut Target) -> Result<Decision, Error> {
+    /// Requests the decision of `nrid`, or reads its reply if the request was sent before.
+    fn request(
+        &self,
+        id: &str,
+        args: &VerbArgs,
+        target: &mut Target,
+        sent: Option<OwnedFd>,
+    ) -> Result<Decision, Error> {
         let bundle = OpenBundle::open(self.verb, args)?;
         let bundle = bundle.as_ref();
-        let Some(mut client) = self.connect()? else { return Ok(Decision::Bypass) };
+        let is_sent = sent.is_some();
+        let connected = match sent {
+            Some(sent) => Some(Client::from(sent)),
+            None => self.connect()?,
+        };
+        let Some(mut client) = connected else { return Ok(Decision::Bypass) };
         let resources = self.resources(args, target)?;
         let begin = begin::message(
             &self.invocation,
@@ -109,7 +122,7 @@ impl Event<'_> {
             resources,
         );
         let request = Request::Begin(Box::new(begin));
-        let mut reply = self.begin(&mut client, &request, bundle);
+        let mut reply = self.begin(&mut client, &request, bundle, is_sent);
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
             // An nrid that exits closes connections without a reply, and the next nrid undoes the
             // requests that were in progress. The request is therefore sent again, but only once: a
@@ -118,7 +131,7 @@ impl Event<'_> {
             client.wait_exited();
             let Some(next) = self.connect()? else { return Ok(Decision::Bypass) };
             client = next;
-            reply = self.begin(&mut client, &request, bundle);
+            reply = self.begin(&mut client, &request, bundle, false);
         }
         match reply {
             Ok(Reply::Proceed(substitute)) => Ok(Decision::Proceed(substitute, client)),
@@ -138,12 +151,13 @@ impl Event<'_> {
         client: &mut Client,
         request: &Request,
         bundle: Option<&OpenBundle>,
+        is_sent: bool,
     ) -> Result<Reply, ClientError> {
         let config = &self.invocation.loaded.config;
         let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
         let silence = timeouts::silence(self.verb, config);
         client.set_timeouts(timeouts::begin(self.verb, config), silence)?;
-        client.first_call(request, &fds)
+        if is_sent { client.first_reply(request, &fds) } else { client.first_call(request, &fds) }
     }
 
     /// Connects to `nrid`, and starts it if the verb needs it. Returns `None` if the verb proceeds

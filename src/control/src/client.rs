@@ -20,7 +20,10 @@ use rustix::{
 };
 use std::{
     io,
-    os::{fd::BorrowedFd, unix::net::UnixStream},
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -131,9 +134,23 @@ impl Client {
         request: &Request,
         fds: &[BorrowedFd<'_>],
     ) -> Result<Reply, ClientError> {
+        self.send(request, fds)?;
+        self.first_reply(request, fds)
+    }
+
+    /// Waits for the reply to the first request of a connection, which was sent already. Sends it
+    /// again as [`Client::first_call`] does.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn first_reply(
+        &mut self,
+        request: &Request,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Reply, ClientError> {
         let mut attempts_left = RECONNECTS;
         loop {
-            match self.call_once(request, fds)? {
+            match self.reply()? {
                 Reply::OtherVersion { restarting: true, .. } if attempts_left > 0 => {}
                 Reply::OtherVersion { version, .. } => {
                     return Err(ClientError::OtherVersion(version));
@@ -143,6 +160,7 @@ impl Client {
             attempts_left -= 1;
             std::thread::sleep(RECONNECT_PAUSE);
             self.connect_again()?;
+            self.send(request, fds)?;
         }
     }
 
@@ -196,8 +214,16 @@ impl Client {
     }
 
     fn call_once(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<Reply, ClientError> {
-        let message = Versioned::ours(request);
-        frame::send(&self.stream, &serde_json::to_vec(&message).map_err(FrameError::from)?, fds)?;
+        self.send(request, fds)?;
+        self.reply()
+    }
+
+    fn send(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<(), ClientError> {
+        let message = serde_json::to_vec(&Versioned::ours(request)).map_err(FrameError::from)?;
+        Ok(frame::send(&self.stream, &message, fds)?)
+    }
+
+    fn reply(&self) -> Result<Reply, ClientError> {
         if let (Some(silence), Some(total)) =
             (self.silence, self.stream.read_timeout().map_err(FrameError::from)?)
         {
@@ -253,6 +279,13 @@ impl Client {
                 Err(_) => return true,
             }
         }
+    }
+}
+
+/// A connection that was made, and whose peer was checked, elsewhere.
+impl From<OwnedFd> for Client {
+    fn from(socket: OwnedFd) -> Self {
+        Self { stream: socket.into(), silence: None }
     }
 }
 

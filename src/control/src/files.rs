@@ -1,7 +1,7 @@
 //! Names of files in the state directory that more than one program uses.
 
-/// Control socket of `nrid`.
-pub const CONTROL_SOCKET: &str = "control.sock";
+pub use nri_passthrough::names::CONTROL_SOCKET;
+
 /// Lock that a process holds while it starts `nrid`.
 pub const START_LOCK: &str = "start.lock";
 /// Directory of the records of containers, one file per container that `nrid` knows.

@@ -1,8 +1,11 @@
-//! Decides whether one call is passed through, and to which runtime.
+//! Decides whether one call becomes the runtime, and which one.
 
 use crate::{
     args::{globals, verbs},
-    configuration, exec_marker,
+    configuration,
+    connection::{EarlyReply, Sent},
+    event::Event,
+    exec_marker,
     path_buffer::PathBuffer,
     runtime,
     variables::Variables,
@@ -23,24 +26,52 @@ pub struct BorrowedCall<'a, E> {
     pub close: fn(RawFd),
 }
 
-/// Returns the path of the real runtime if the call is passed through with its arguments and
-/// environment unchanged. Returns `None` if the wrapper must decide after the C library's start; it
-/// may still pass the call through.
-pub fn runtime_of<'a, 'p, E>(
-    call: BorrowedCall<'a, E>,
-    path: &'p mut PathBuffer,
-) -> Option<&'p CStr>
+/// What becomes of a call.
+#[derive(Debug)]
+pub enum Decision<'p> {
+    /// The real runtime at this path replaces the process, with arguments and environment
+    /// unchanged. If a request was sent, its reply is still in the connection.
+    Runtime(&'p CStr, Option<Sent>),
+    /// The wrapper decides after the C library's start, and reads the reply from this connection if
+    /// a request was sent. It may still pass the call through.
+    Later(Option<Sent>),
+}
+
+/// Decides on a call. The path of the runtime is put into `path`.
+pub fn decide<'a, 'p, E>(call: BorrowedCall<'a, E>, path: &'p mut PathBuffer) -> Decision<'p>
 where
-    E: Iterator<Item = &'a [u8]>,
+    E: Iterator<Item = &'a [u8]> + Clone,
+{
+    let connection = match outcome(call, path) {
+        None => return Decision::Later(None),
+        Some(Some(EarlyReply::Unknown(connection))) => return Decision::Later(Some(connection)),
+        Some(Some(EarlyReply::Expected(connection))) => Some(connection),
+        Some(None) => None,
+    };
+    match path.as_c_str() {
+        Some(path) => Decision::Runtime(path, connection),
+        None => Decision::Later(connection),
+    }
+}
+
+/// Finds the runtime, and sends a request if the verb has an event. Returns `None` if the wrapper
+/// must do so.
+fn outcome<'a, E>(call: BorrowedCall<'a, E>, path: &mut PathBuffer) -> Option<Option<EarlyReply>>
+where
+    E: Iterator<Item = &'a [u8]> + Clone,
 {
     let BorrowedCall { name, arguments, environment, close } = call;
     let globals = globals::scan(arguments, |_| {});
     let verb = globals.verb.and_then(|at| arguments.get(at)).filter(|_| !globals.is_help);
-    if globals.has_own || verb.is_some_and(|verb| verbs::carries_event(verb)) {
+    if globals.has_own {
         return None;
     }
+    let event = match globals.verb.filter(|_| verb.is_some_and(|verb| verbs::carries_event(verb))) {
+        Some(at) => Some(Event::read(arguments, at, globals.root)?),
+        None => None,
+    };
     let called_as = file_name(name)?;
-    let variables = Variables::read(environment);
+    let variables = Variables::read(environment.clone());
     let mut buffer = [MaybeUninit::uninit(); _];
     let settings = configuration::read(&variables, called_as, &mut buffer, close)?;
     if verb.is_some_and(|verb| *verb == b"exec") {
@@ -50,7 +81,8 @@ where
         }
     }
     runtime::find(called_as, &settings, &variables, path)?;
-    path.as_c_str()
+    let Some(event) = event else { return Some(None) };
+    event.ask(&settings, environment, path.as_c_str()?, close).map(Some)
 }
 
 /// Returns the file name in `argv[0]`.

@@ -2,19 +2,9 @@
 //! that `exec` starts in a container.
 
 use crate::{
-    args::exec_args,
-    names::{EXEC_DIR, STATE_DIR},
-    path_buffer::PathBuffer,
-    settings::CallSettings,
+    args::exec_args, names::EXEC_DIR, path_buffer::PathBuffer, settings::CallSettings, state_dir,
 };
-use rustix::{
-    fs::{lstat, stat},
-    io::Errno,
-    process::geteuid,
-};
-
-/// Inode of the initial user namespace (`PROC_USER_INIT_INO`).
-const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+use rustix::{fs::lstat, io::Errno};
 
 /// Longest id that is decided here. The marker of a longer id may have a shortened file name
 /// (`nri_control::ExecMarker::path`).
@@ -30,18 +20,9 @@ pub(crate) fn is_absent(arguments: &[&[u8]], settings: &CallSettings<'_>) -> boo
     if !fits || !exec.id.iter().all(is_plain) || matches!(exec.id, b"." | b"..") {
         return false;
     }
-    let Some(state_dir) = settings.state_dir.or_else(default_state_dir) else {
-        return false;
-    };
+    let Some(state_dir) = state_dir::of(settings) else { return false };
     let mut path = PathBuffer::default();
     let parts = [state_dir, b"/", EXEC_DIR.as_bytes(), b"/", exec.id, b".json"];
     let Some(path) = path.set(&parts) else { return false };
     matches!(lstat(path), Err(Errno::NOENT | Errno::NOTDIR))
-}
-
-/// Returns the default state directory, if this process belongs to root of the host.
-fn default_state_dir<'a>() -> Option<&'a [u8]> {
-    let is_host = geteuid().is_root()
-        && stat(c"/proc/self/ns/user").is_ok_and(|found| found.st_ino == INITIAL_USER_NAMESPACE);
-    is_host.then_some(STATE_DIR.as_bytes())
 }

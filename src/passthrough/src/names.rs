@@ -1,4 +1,4 @@
-//! Names by which the wrapper finds its configuration and the real runtime.
+//! Names by which the wrapper finds its configuration, `nrid` and the real runtime.
 
 /// Default configuration file.
 pub const CONFIG_FILE: &str = "/etc/nri-container-runtime/config.toml";
@@ -19,3 +19,10 @@ pub const OWN_NAME: &str = "container-runtime";
 pub const STATE_DIR: &str = "/run/nri-container-runtime";
 /// Directory of the exec markers in the state directory.
 pub const EXEC_DIR: &str = "exec";
+/// Control socket of `nrid`, in the state directory.
+pub const CONTROL_SOCKET: &str = "control.sock";
+/// Variable that disables NRI: every verb is a plain call of the real runtime, unless the variable
+/// is empty or 0.
+pub const BYPASS_ENV: &str = "NRI_CONTAINER_RUNTIME_BYPASS";
+/// File that disables NRI if it exists: every verb is a plain call of the real runtime.
+pub const BYPASS_FILE: &str = "/etc/nri-container-runtime/bypass";

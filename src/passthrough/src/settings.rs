@@ -14,6 +14,9 @@ pub(crate) struct CallSettings<'a> {
     pub(crate) runtime: Option<&'a [u8]>,
     /// `path` of `[runtime.names.NAME]`, where NAME is the name that the wrapper is called as.
     pub(crate) named: Option<&'a [u8]>,
+    /// Whether there are tables or keys that are not checked here: the configuration may be
+    /// invalid, or disable NRI, on which a verb with an event depends.
+    pub(crate) has_others: bool,
 }
 
 /// Table to which the keys of a line belong.
@@ -42,6 +45,7 @@ pub(crate) fn read<'a>(text: &'a [u8], called_as: &[u8]) -> Option<CallSettings<
     }
     let mut settings = CallSettings::default();
     let (mut table, mut has_runtime, mut has_named) = (Table::Top, false, false);
+    let mut directories = [false; 2];
     for line in text.split(|byte| *byte == b'\n') {
         let line = line.trim_ascii_start();
         if is_end(line) {
@@ -49,6 +53,7 @@ pub(crate) fn read<'a>(text: &'a [u8], called_as: &[u8]) -> Option<CallSettings<
         }
         if line.starts_with(b"[") {
             table = header(line, called_as)?;
+            settings.has_others |= table != Table::Runtime;
             let seen = match table {
                 Table::Runtime => &mut has_runtime,
                 Table::Named(true) => &mut has_named,
@@ -69,8 +74,19 @@ pub(crate) fn read<'a>(text: &'a [u8], called_as: &[u8]) -> Option<CallSettings<
             (Table::Top, b"state_dir" | b"state-dir") => &mut settings.state_dir,
             (Table::Runtime, b"path") => &mut settings.runtime,
             (Table::Named(true), b"path") => &mut settings.named,
+            // No call needs these two, but many configurations have them.
+            (Table::Top, b"plugin_path" | b"plugin_config_path") => {
+                let is_first =
+                    !core::mem::replace(&mut directories[usize::from(key == b"plugin_path")], true);
+                let is_valid = matches!(value, Value::Text(path) if path.starts_with(b"/"));
+                settings.has_others |= !(is_first && is_valid);
+                continue;
+            }
             (Table::Named(false), b"path") | (Table::Other, _) => continue,
-            (Table::Top, key) if !is_in_runtime(key) => continue,
+            (Table::Top, key) if !is_in_runtime(key) => {
+                settings.has_others = true;
+                continue;
+            }
             _ => return None,
         };
         match value {
