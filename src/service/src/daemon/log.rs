@@ -11,7 +11,13 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt as lines,
+    layer::SubscriberExt,
+    registry, reload,
+    util::SubscriberInitExt,
+};
 
 /// Maximum size of the log file in bytes, enough for some ten thousand events. Before the file
 /// grows beyond this size it is renamed to `nrid.log.1`.
@@ -31,7 +37,7 @@ pub enum DefaultLog {
 pub struct Log {
     output: Arc<Mutex<Output>>,
     default: DefaultLog,
-    filter: Arc<dyn Fn(EnvFilter) + Send + Sync>,
+    filter: Arc<dyn Fn(Targets) + Send + Sync>,
 }
 
 enum Output {
@@ -58,15 +64,13 @@ impl Output {
 pub fn open(settings: &Settings, default: DefaultLog) -> Log {
     let output = Arc::new(Mutex::new(Output::of(settings, default)));
     let shared = SharedOutput(output.clone());
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter(settings))
+    let lines = lines::layer()
         .with_ansi(false)
         .with_target(false)
-        .with_writer(move || LineWriter(shared.clone()))
-        .with_filter_reloading();
-    let handle = builder.reload_handle();
+        .with_writer(move || LineWriter(shared.clone()));
+    let (filter, handle) = reload::Layer::new(filter(&settings.config.log.level));
     // Fails only in a test that has set another subscriber.
-    let _ = builder.try_init();
+    let _ = registry().with(lines).with(filter).try_init();
     let filter = move |filter| {
         // Fails only if there is no subscriber.
         let _ = handle.reload(filter);
@@ -74,8 +78,10 @@ pub fn open(settings: &Settings, default: DefaultLog) -> Log {
     Log { output, default, filter: Arc::new(filter) }
 }
 
-fn filter(settings: &Settings) -> EnvFilter {
-    EnvFilter::try_new(&settings.config.log.level).unwrap_or_else(|_| EnvFilter::new("info"))
+/// Returns the filter of a level, or of a list of levels. `EnvFilter` could also select spans, of
+/// which `nrid` has none, and brings a library of regular expressions.
+fn filter(level: &str) -> Targets {
+    level.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
 }
 
 impl Log {
@@ -84,7 +90,7 @@ impl Log {
     pub fn reopen(&self, settings: &Settings) {
         let output = Output::of(settings, self.default);
         *lock(&self.output) = output;
-        (self.filter)(filter(settings));
+        (self.filter)(filter(&settings.config.log.level));
     }
 }
 
@@ -204,6 +210,19 @@ fn open_file(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+    use tracing::Level;
+
+    #[test]
+    fn levels_apply_to_all_parts_or_to_the_named_ones() {
+        for level in ["debug", "DEBUG", "info,nri_wire=debug", "debug,h2=info", "nri_wire=Trace"] {
+            assert!(filter(level).would_enable("nri_wire::trunk", &Level::DEBUG), "{level}");
+        }
+        for level in ["info", "debug,nri_wire=warn", "off", "warn", "h2=trace", "info,h2=x=y"] {
+            assert!(!filter(level).would_enable("nri_wire::trunk", &Level::DEBUG), "{level}");
+        }
+        assert!(filter("off").default_level().is_some_and(|level| level == LevelFilter::OFF));
+        assert!(filter("nri wire[=]").would_enable("nrid", &Level::INFO));
+    }
 
     #[test]
     fn a_log_event_is_one_line() {
