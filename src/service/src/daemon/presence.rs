@@ -143,6 +143,7 @@ impl Presence {
             exec_marker::restore(dir, container.record()).await;
         }
         service.resource_manager.external_plugins.save_again();
+        service.followed.save_again(dir);
         Ok(Ok(()))
     }
 

@@ -68,42 +68,46 @@ pub struct Entry {
 /// The followed processes, in memory and in the file.
 #[derive(Debug, Default)]
 pub struct FollowedRuntimes {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
     /// `None` if the file cannot be opened.
     file: Option<File>,
     /// What each line has; `None` for a free one.
-    lines: Mutex<Vec<Option<FollowedRuntime>>>,
+    lines: Vec<Option<FollowedRuntime>>,
 }
 
 impl FollowedRuntimes {
     /// Opens the file, and reads the entries of the previous `nrid`.
     pub fn open(state_dir: &Path) -> Self {
-        let path = state_dir.join(FILE);
-        let open = || {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(&path)
-        };
-        let read = |file: &File| -> io::Result<Vec<u8>> {
+        let read = |file: File| -> io::Result<Table> {
             let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or_default()];
             file.read_exact_at(&mut bytes, 0)?;
-            Ok(bytes)
+            let lines = bytes.chunks(LINE).map(|line| serde_json::from_slice(line).ok()).collect();
+            Ok(Table { file: Some(file), lines })
         };
-        match open().and_then(|file| Ok((read(&file)?, file))) {
-            Ok((bytes, file)) => {
-                let lines = bytes.chunks(LINE).map(|line| serde_json::from_slice(line).ok());
-                Self { file: Some(file), lines: Mutex::new(lines.collect()) }
-            }
-            Err(error) => {
-                tracing::error!(path = %path.display(), %error, "followed runtimes not recorded");
-                Self::default()
-            }
+        let table = open_file(state_dir).and_then(read).unwrap_or_else(|error| {
+            log_unusable(state_dir, &error);
+            Table::default()
+        });
+        Self { table: Mutex::new(table) }
+    }
+
+    /// Writes the file again, after the state directory was removed.
+    pub fn save_again(&self, state_dir: &Path) {
+        let mut table = self.table();
+        table.file = open_file(state_dir).inspect_err(|e| log_unusable(state_dir, e)).ok();
+        for line in 0..table.lines.len() {
+            table.write(line);
         }
     }
 
     /// Returns the entries.
     pub fn all(&self) -> Vec<(Entry, FollowedRuntime)> {
-        let lines = self.lines();
-        let used = lines.iter().enumerate();
+        let table = self.table();
+        let used = table.lines.iter().enumerate();
         used.filter_map(|(line, used)| Some((Entry { line }, used.clone()?))).collect()
     }
 
@@ -111,46 +115,63 @@ impl FollowedRuntimes {
     pub fn has(&self, container: &Container) -> bool {
         let record = container.record();
         let name = record.key.hook_name(record.incarnation);
-        self.lines().iter().flatten().any(|followed| followed.container == name)
+        self.table().lines.iter().flatten().any(|followed| followed.container == name)
     }
 
     /// Adds an entry. Without it, the next `nrid` finds out what happened as it does for verbs that
     /// no one reported; so a failure is no reason not to follow.
     pub fn add(&self, followed: FollowedRuntime) -> Entry {
-        let mut lines = self.lines();
+        let mut table = self.table();
+        let lines = &mut table.lines;
         let free = lines.iter().position(Option::is_none);
         let line = free.unwrap_or(lines.len());
-        let mut bytes = serde_json::to_vec(&followed).unwrap_or_default();
         match lines.get_mut(line) {
             Some(free) => *free = Some(followed),
             None => lines.push(Some(followed)),
         }
-        // Written under the lock, as the lines of other threads are not free before.
-        self.write(line, &mut bytes);
+        table.write(line);
         Entry { line }
     }
 
     /// Removes an entry, whose outcome is in the record.
     pub fn remove(&self, entry: Entry) {
-        let mut lines = self.lines();
-        if let Some(line) = lines.get_mut(entry.line) {
+        let mut table = self.table();
+        if let Some(line) = table.lines.get_mut(entry.line) {
             *line = None;
         }
-        self.write(entry.line, &mut Vec::new());
+        table.write(entry.line);
     }
 
-    fn write(&self, line: usize, bytes: &mut Vec<u8>) {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Writes a line to the file.
+    fn write(&self, line: usize) {
         let Some(file) = &self.file else { return };
+        let followed = self.lines.get(line).and_then(Option::as_ref);
+        let mut bytes = followed
+            .map(|followed| serde_json::to_vec(followed).unwrap_or_default())
+            .unwrap_or_default();
         bytes.resize(LINE - 1, b' ');
         bytes.push(b'\n');
-        if let Err(error) = file.write_all_at(bytes, (line * LINE) as u64) {
+        if let Err(error) = file.write_all_at(&bytes, (line * LINE) as u64) {
             tracing::error!(%error, "followed runtime not recorded");
         }
     }
+}
 
-    fn lines(&self) -> MutexGuard<'_, Vec<Option<FollowedRuntime>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn open_file(state_dir: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(state_dir.join(FILE))
+}
+
+fn log_unusable(state_dir: &Path, error: &io::Error) {
+    let path = state_dir.join(FILE);
+    tracing::error!(path = %path.display(), %error, "followed runtimes not recorded");
 }
 
 #[cfg(test)]
@@ -184,6 +205,20 @@ mod tests {
         let _ = next.add(followed(5));
         assert_eq!(pids(&next), [i32::MIN, 5, 3]);
         assert_eq!(fs::read(dir.path().join(FILE)).unwrap().len(), 3 * LINE);
+    }
+
+    #[test]
+    fn the_file_is_written_again_after_it_was_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = FollowedRuntimes::open(dir.path());
+        let [a, _b] = [1, 2].map(|pid| table.add(followed(pid)));
+        table.remove(a);
+        fs::remove_file(dir.path().join(FILE)).unwrap();
+        table.save_again(dir.path());
+        let _ = table.add(followed(3));
+        let next = FollowedRuntimes::open(dir.path()).all();
+        let pids: Vec<i32> = next.iter().map(|(_, followed)| followed.process.pid).collect();
+        assert_eq!(pids, [3, 2]);
     }
 
     #[test]
