@@ -62,7 +62,9 @@ pub(crate) fn message(
     let Invocation { call, command_line, .. } = invocation;
     let texts = |list: &[OsString]| list.iter().map(OsText::from).collect();
     let root = command_line.root.as_deref().filter(|root| !root.is_empty());
-    let hook = bundle.and_then(|_| find_own_program(HOOK, &call.environment));
+    // `create` needs no hook: the wrapper reports its end.
+    let needs_hook = matches!(verb, Verb::Run | Verb::Restore);
+    let hook = needs_hook.then(|| find_own_program(HOOK, &call.environment)).flatten();
     Begin {
         verb,
         id: id.to_owned(),
@@ -103,7 +105,7 @@ mod tests {
         call::Call,
         log_line::LogLine,
     };
-    use nri_control::{CONTROL_SOCKET, Client, Reply, Request, Substitute, Versioned};
+    use nri_control::{CONTROL_SOCKET, Client, Reply, Request, Substitute, Versioned, receive};
     use nri_locate::{BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, LoadedConfig};
     use nri_passthrough::{BorrowedCall, Decision, PathBuffer, decide};
     use std::{
@@ -112,6 +114,7 @@ mod tests {
         mem::ManuallyDrop,
         os::unix::{
             ffi::OsStrExt,
+            fs::MetadataExt,
             net::{UnixListener, UnixStream},
         },
         thread::{scope, sleep},
@@ -134,6 +137,7 @@ mod tests {
             listener.set_nonblocking(true).unwrap();
             let this = Self { dir, listener };
             this.configure("");
+            fs::write(this.dir.path().join(CONFIG_JSON), "{}").unwrap();
             this
         }
 
@@ -178,15 +182,28 @@ mod tests {
                     }
                 };
                 let request = connection.as_mut().map(|connection| {
-                    let request = frame(connection);
+                    let (request, fds) = receive(connection).unwrap();
+                    self.check(&fds, call);
                     let length = u32::try_from(reply.len()).unwrap().to_be_bytes();
                     connection.write_all(&[&length, reply].concat()).unwrap();
                     request
                 });
                 (early.join().unwrap(), request)
             });
-            let left = sent.map(|sent| frame(&mut ManuallyDrop::into_inner(sent).into()));
+            let left = sent.map(|sent| receive(&ManuallyDrop::into_inner(sent).into()).unwrap().0);
             (request, becomes_runtime, left)
+        }
+
+        /// Checks that exactly `create` sends its bundle.
+        fn check(&self, fds: &[OwnedFd], call: &Call) {
+            let file_id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+            let sent: Vec<_> = fds
+                .iter()
+                .map(|fd| fs::File::from(fd.try_clone().unwrap()).metadata().map(file_id).unwrap())
+                .collect();
+            let is_create = call.arguments.iter().any(|argument| argument == "create");
+            let bundle = fs::metadata(self.dir.path()).map(file_id).unwrap();
+            assert_eq!(sent, if is_create { vec![bundle] } else { Vec::new() });
         }
 
         /// Returns the request that the wrapper sends after the C library's start.
@@ -201,18 +218,11 @@ mod tests {
             let invocation =
                 Invocation { call, command_line: &command_line, loaded: &loaded, log: &log };
             let id = args.id.as_ref().unwrap().to_str().unwrap();
-            let begin = message(&invocation, verb, id, &args, Path::new(RUNTIME), None, None);
+            let bundle = OpenBundle::open(verb, &args).unwrap();
+            let bundle = bundle.as_ref();
+            let begin = message(&invocation, verb, id, &args, Path::new(RUNTIME), bundle, None);
             serde_json::to_vec(&Versioned::ours(Request::Begin(Box::new(begin)))).unwrap()
         }
-    }
-
-    /// Reads a length and the bytes after it.
-    fn frame(connection: &mut UnixStream) -> Vec<u8> {
-        let mut length = [0; 4];
-        connection.read_exact(&mut length).unwrap();
-        let mut payload = vec![0; u32::from_be_bytes(length) as usize];
-        connection.read_exact(&mut payload).unwrap();
-        payload
     }
 
     fn encoded(reply: Reply) -> Vec<u8> {
@@ -255,6 +265,41 @@ mod tests {
         }
         node.configure("plugin_path = '/p' # x\nplugin_config_path = \"/c\"");
         assert!(node.early(&node.call("start id", &[]), &proceed(true)).1);
+    }
+
+    #[test]
+    fn the_early_request_of_create_equals_that_of_the_wrapper() {
+        if is_bypassed() {
+            return;
+        }
+        let node = Node::new();
+        let bundle = node.dir.path().display().to_string();
+        for line in [
+            "--root /r --log /l create --bundle BUNDLE --pid-file p --console-socket /c id",
+            "create -b BUNDLE/ --no-pivot -- id",
+            "--systemd-cgroup create id --bundle=BUNDLE --preserve-fds 3",
+        ] {
+            let call = node.call(&line.replace("BUNDLE", &bundle), &["A=1"]);
+            let (request, becomes_runtime, left) = node.early(&call, &proceed(false));
+            let text = |bytes| String::from_utf8(bytes).unwrap();
+            assert_eq!(request.map(text), Some(text(node.late(&call))), "{line}");
+            assert!(!becomes_runtime, "{line}");
+            assert_eq!(left, Some(proceed(false)), "{line}");
+        }
+        for line in [
+            "create id",
+            "create --bundle bundle id",
+            "create --bundle BUNDLE",
+            "create --bundle BUNDLE id other",
+            "create --bundle BUNDLE --config config id",
+            "create --bundle BUNDLE --help id",
+            "create --bundle BUNDLE --unknown id",
+            "create --bundle BUNDLE/none id",
+            "create --bundle BUNDLE --bundle= id",
+        ] {
+            let call = node.call(&line.replace("BUNDLE", &bundle), &[]);
+            assert_eq!(node.early(&call, &proceed(false)), (None, false, None), "{line}");
+        }
     }
 
     #[test]
@@ -306,7 +351,6 @@ mod tests {
             "delete --regex id",
             "delete id --force",
             "delete --force=false id",
-            "create id",
             "run id",
             "update id",
         ] {

@@ -1,12 +1,17 @@
 //! A connection to `nrid`, without a C library: one request, and a look at its reply.
 
-use core::{ffi::CStr, mem::ManuallyDrop, time::Duration};
+use core::{
+    ffi::CStr,
+    mem::{ManuallyDrop, MaybeUninit},
+    time::Duration,
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fd::{AsRawFd, OwnedFd, RawFd},
+    fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    io::IoSlice,
     net::{
-        AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect,
-        recv, send, socket_with,
+        AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+        SocketAddrUnix, SocketFlags, SocketType, connect, recv, sendmsg, socket_with,
         sockopt::{Timeout, set_socket_timeout, socket_peercred},
     },
     process::geteuid,
@@ -74,7 +79,7 @@ impl EarlyConnection {
     /// socket. Returns `None` if the request was not sent as a whole; the connection is then
     /// closed, so that `nrid` drops it.
     pub(crate) fn ask(self, request: &[u8], expected: &[u8]) -> Option<EarlyReply> {
-        if self.send(request).is_none() {
+        if !self.send(request, &[]) {
             self.close();
             return None;
         }
@@ -82,9 +87,25 @@ impl EarlyConnection {
         Some(if is_expected { EarlyReply::Expected } else { EarlyReply::Unknown }(self.socket))
     }
 
-    fn send(&self, request: &[u8]) -> Option<()> {
-        let sent = send(&*self.socket, request, SendFlags::NOSIGNAL).ok()?;
-        (sent == request.len()).then_some(())
+    /// As [`EarlyConnection::ask`], with a descriptor, and does not wait for the reply.
+    pub(crate) fn send_with(self, request: &[u8], fd: BorrowedFd<'_>) -> Option<EarlyReply> {
+        if self.send(request, &[fd]) {
+            return Some(EarlyReply::Unknown(self.socket));
+        }
+        self.close();
+        None
+    }
+
+    /// Returns whether the request was sent as a whole.
+    fn send(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+            return false;
+        }
+        let message = [IoSlice::new(request)];
+        let sent = sendmsg(&*self.socket, &message, &mut ancillary, SendFlags::NOSIGNAL);
+        sent == Ok(request.len())
     }
 
     /// Whether the reply is the expected one.

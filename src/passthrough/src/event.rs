@@ -1,10 +1,16 @@
-//! The request of a usual `start` or `delete` to `nrid`, without a C library.
+//! The request of a usual `create`, `start` or `delete` to `nrid`, without a C library.
 //!
-//! Where `nrid` replies that the wrapper becomes the runtime, nothing else is left to do. The reply
-//! stays in the socket until then: whatever else it says, the wrapper reads it after the C
-//! library's start, as if it had sent the request itself.
+//! If `nrid` replies to `start` or `delete` that the wrapper becomes the runtime, nothing else is
+//! left to do. The reply stays in the socket until then: whatever else it says, the wrapper reads
+//! it after the C library's start, as if it had sent the request itself. The reply to `create` is
+//! always read there: the C library starts while `nrid` works.
 
 use crate::{
+    args::{
+        flags::CREATE,
+        options::{Item, Options},
+    },
+    bundle::EarlyBundle,
     connection::{EarlyConnection, EarlyReply, MESSAGE_SIZE},
     json::JsonBuffer,
     names::{BYPASS_ENV, BYPASS_FILE, CONTROL_SOCKET},
@@ -44,9 +50,11 @@ const LONGEST_ID: usize = 200;
 /// A verb whose request is sent from here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event<'a> {
-    /// `start` or `delete`
+    /// `create`, `start` or `delete`
     verb: &'a [u8],
     id: &'a [u8],
+    /// `--bundle` of `create`, absolute.
+    bundle: Option<&'a [u8]>,
     /// `--force`
     is_forced: bool,
     /// `--root`
@@ -58,8 +66,9 @@ pub(crate) struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Reads a usual command line: the verb, an absolute or no root, an id, and for `delete`
-    /// perhaps `--force`. `at` is the index of the verb.
+    /// Reads a usual command line: the verb, an absolute or no root, an id, for `create` an
+    /// absolute bundle and flags that `nrid` does not need, and for `delete` perhaps `--force`.
+    /// `at` is the index of the verb.
     pub(crate) fn read(
         arguments: &'a [&'a [u8]],
         at: usize,
@@ -67,9 +76,13 @@ impl<'a> Event<'a> {
     ) -> Option<Self> {
         let (globals, rest) = (arguments.get(..at)?, arguments.get(at + 1..)?);
         let verb = *arguments.get(at)?;
-        let (id, is_forced) = match (verb, rest) {
-            (b"start" | b"delete", [id]) => (*id, false),
-            (b"delete", [b"--force" | b"-f", id]) => (*id, true),
+        let (id, bundle, is_forced) = match (verb, rest) {
+            (b"create", _) => {
+                let (id, bundle) = read_create(rest)?;
+                (id, Some(bundle), false)
+            }
+            (b"start" | b"delete", [id]) => (*id, None, false),
+            (b"delete", [b"--force" | b"-f", id]) => (*id, None, true),
             _ => return None,
         };
         let is_plain = |byte: &u8| byte.is_ascii_graphic() && *byte != b'/';
@@ -82,7 +95,7 @@ impl<'a> Event<'a> {
         if root.is_some_and(|root| !root.starts_with(b"/")) {
             return None;
         }
-        Some(Self { verb, id, is_forced, root, globals, rest })
+        Some(Self { verb, id, bundle, is_forced, root, globals, rest })
     }
 
     /// Asks `nrid`. Returns `None` if nothing was sent, or if the connection is closed again.
@@ -109,7 +122,14 @@ impl<'a> Event<'a> {
         let length = message.as_bytes().len();
         *header = u32::try_from(length).ok()?.to_be_bytes();
         let request = buffer.get(..size_of::<u32>() + length)?;
-        EarlyConnection::open(socket, close)?.ask(request, PROCEED)
+        let Some(bundle) = self.bundle else {
+            return EarlyConnection::open(socket, close)?.ask(request, PROCEED);
+        };
+        let bundle = EarlyBundle::open(bundle, close)?;
+        let sent = EarlyConnection::open(socket, close)
+            .and_then(|connection| connection.send_with(request, bundle.fd()));
+        bundle.close();
+        sent
     }
 
     /// Writes the request as `nri-control` encodes it.
@@ -134,14 +154,46 @@ impl<'a> Event<'a> {
         json.list(self.globals.iter().copied())?;
         json.raw(br#","arguments":"#)?;
         json.list(self.rest.iter().copied())?;
-        json.raw(br#","bundle":null,"config":null,"cwd":"#)?;
+        json.raw(br#","bundle":"#)?;
+        match self.bundle {
+            Some(bundle) => {
+                json.text(bundle)?;
+                json.raw(br#","config":"config.json""#)?;
+            }
+            None => json.raw(br#"null,"config":null"#)?,
+        }
+        json.raw(br#","cwd":"#)?;
         write_working_dir(json)?;
         json.raw(br#","environment":"#)?;
         json.list(environment)?;
         json.raw(br#","resources":null,"flag":"#)?;
         json.raw(if self.is_forced { b"true" } else { b"false" })?;
-        json.raw(br#","hook":null,"follow":true}}}"#)
+        json.raw(br#","hook":null"#)?;
+        if self.bundle.is_none() {
+            json.raw(br#","follow":true"#)?;
+        }
+        json.raw(b"}}}")
     }
+}
+
+/// Reads the id and the bundle from the arguments of `create`.
+fn read_create<'a>(arguments: &'a [&'a [u8]]) -> Option<(&'a [u8], &'a [u8])> {
+    let (mut id, mut bundle) = (None, None);
+    for item in Options::new(arguments, CREATE) {
+        match item {
+            Item::Known { name: "config" | "help" | "usage", .. } | Item::Unknown(_) => {
+                return None;
+            }
+            Item::Known { name: "bundle", value, .. } => bundle = value,
+            Item::Word(index) => {
+                if id.replace(*arguments.get(index)?).is_some() {
+                    return None;
+                }
+            }
+            Item::Known { .. } | Item::End => {}
+        }
+    }
+    Some((id?, bundle.filter(|bundle| bundle.starts_with(b"/"))?))
 }
 
 /// Whether break-glass may be on; the wrapper decides after the C library's start.

@@ -7,8 +7,8 @@
 //!
 //! The crate decides only usual calls. It leaves to the wrapper, after the C library's start: our
 //! own flags, errors of any kind, links in the path of the configuration, uncommon forms of TOML,
-//! and verbs with an event, except that [`decide`] sends the request of a usual `start` or
-//! `delete`.
+//! and verbs with an event, except that [`decide`] sends the request of a usual `create`, `start`
+//! or `delete`.
 //! Where this crate decides, the wrapper would decide the same, which tests of the wrapper check.
 //! The wrapper reads all command lines with [`args`], and uses [`names`].
 
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+mod bundle;
 mod configuration;
 mod connection;
 mod decision;
