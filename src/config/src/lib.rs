@@ -30,5 +30,6 @@ pub use plugin::{
     ValidationFailure,
 };
 pub use reference::{
-    DefaultValue, KeyDescription, KeyKind, SectionDescription, key_reference, sections, wrapped,
+    DefaultValue, KeyDescription, KeyKind, SectionDescription, commented_configuration,
+    key_reference, sections, wrapped,
 };
