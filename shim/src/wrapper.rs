@@ -47,7 +47,8 @@ fn attempt(
     let problem = loaded.problem.take();
     let invocation = Invocation { call, command_line, loaded: &loaded, log };
     match command_line.event_verb() {
-        Some(verb) if !bypass::is_set(&invocation) => {
+        // A request that was sent is not abandoned: plugins have been called.
+        Some(verb) if sent.is_some() || !bypass::is_set(&invocation) => {
             event::handle(invocation, verb, problem.map(Error::Config), target, sent)
         }
         _ => {

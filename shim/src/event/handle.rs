@@ -76,8 +76,8 @@ pub(crate) fn handle(
         None => {}
     }
     // Without a bundle no container is created, so there is no event. The real runtime reports the
-    // missing bundle.
-    if begin::is_bundle_missing(verb, &args) {
+    // missing bundle. A request that was sent is not abandoned.
+    if sent.is_none() && begin::is_bundle_missing(verb, &args) {
         return Err(target.exec(call));
     }
     let event = Event { invocation, verb };

@@ -8,7 +8,7 @@ use core::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
-    io::IoSlice,
+    io::{IoSlice, fcntl_dupfd_cloexec},
     net::{
         AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
         SocketAddrUnix, SocketFlags, SocketType, connect, recv, sendmsg, socket_with,
@@ -70,9 +70,17 @@ impl EarlyConnection {
         let socket = &*self.socket;
         // Stdio that the caller has closed must not become the socket.
         self.socket.as_raw_fd() > 2
+            && self.is_another_free()
             && set_socket_timeout(socket, Timeout::Send, Some(SEND_TIMEOUT)).is_ok()
             && connect(socket, address).is_ok()
             && socket_peercred(socket).is_ok_and(|peer| peer.uid.is_root() || peer.uid == geteuid())
+    }
+
+    /// Whether this process may open another descriptor: without one, the wrapper could not read
+    /// the configuration later.
+    fn is_another_free(&self) -> bool {
+        let opened = fcntl_dupfd_cloexec(&*self.socket, 0).map(ManuallyDrop::new);
+        opened.map(|fd| (self.close)(fd.as_raw_fd())).is_ok()
     }
 
     /// Sends a request, with its length before it, and waits for its reply, which stays in the

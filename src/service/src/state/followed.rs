@@ -98,7 +98,9 @@ impl FollowedRuntimes {
     /// Writes the file again, after the state directory was removed.
     pub fn save_again(&self, state_dir: &Path) {
         let mut table = self.table();
-        table.file = open_file(state_dir).inspect_err(|e| log_unusable(state_dir, e)).ok();
+        // A file that was put there instead may be longer.
+        let opened = open_file(state_dir).and_then(|file| file.set_len(0).map(|()| file));
+        table.file = opened.inspect_err(|e| log_unusable(state_dir, e)).ok();
         for line in 0..table.lines.len() {
             table.write(line);
         }
