@@ -17,7 +17,10 @@ use crate::session::synchronize::TooLarge;
 #[derive(Debug, thiserror::Error)]
 pub enum AdaptError {
     /// The plugin replied with an error.
-    #[error("plugin {plugin} failed {event:?} of {subject}: {message} (status {code})")]
+    #[error(
+        "plugin {plugin} failed {event:?} of {subject}: {}",
+        if message.is_empty() { "without a message" } else { message }
+    )]
     Refused {
         /// Plugin that failed the request.
         plugin: PluginId,

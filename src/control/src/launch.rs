@@ -65,8 +65,11 @@ pub enum LaunchError {
     #[error("nrid did not start: {0}")]
     Refused(String),
     /// `nrid` did not become ready in time.
-    #[error("nrid was not ready within {0:?}")]
-    Timeout(Duration),
+    #[error(
+        "nrid was not ready within {0:?}; its log is {path}, unless [log] names another",
+        path = .1.join("nrid.log").display()
+    )]
+    Timeout(Duration, PathBuf),
 }
 
 impl Launcher {
@@ -120,7 +123,7 @@ impl Launcher {
         });
         locked.map_err(|e| dir_error(e.into()))?;
         if !is_locked {
-            return Err(LaunchError::Timeout(self.timeout));
+            return Err(LaunchError::Timeout(self.timeout, self.state_dir.clone()));
         }
         // Another process may have started nrid while this one waited for the lock.
         match self.connect() {
@@ -168,7 +171,9 @@ impl Launcher {
                     Err(LaunchError::Refused(line))
                 }
             }
-            Some(Ok(None)) | None => Err(LaunchError::Timeout(self.timeout)),
+            Some(Ok(None)) | None => {
+                Err(LaunchError::Timeout(self.timeout, self.state_dir.clone()))
+            }
             Some(Err(e)) => Err(LaunchError::Spawn(program.clone(), e)),
         }
     }
@@ -299,7 +304,7 @@ mod tests {
         let lock = fs::File::create(state.join(START_LOCK)).unwrap();
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
         let (e, took) = start(dir.path(), "echo it was started", SHORT);
-        assert!(matches!(e, LaunchError::Timeout(SHORT)), "{e}");
+        assert!(matches!(e, LaunchError::Timeout(SHORT, _)), "{e}");
         assert!(took >= SHORT && took < START_LIMIT, "{took:?}");
     }
 }

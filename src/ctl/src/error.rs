@@ -1,7 +1,7 @@
 //! Reasons why a command failed.
 
 use crate::install::InstallError;
-use nri_control::{ClientError, LaunchError, Reply};
+use nri_control::{ClientError, LaunchError};
 use nri_locate::ConfigFileError;
 use std::{path::PathBuf, process::ExitCode};
 
@@ -19,8 +19,8 @@ pub(crate) enum CtlError {
     Client(#[from] ClientError),
     #[error("nrid: {0}")]
     Refused(String),
-    #[error("nrid sent an unexpected reply: {0:?}")]
-    UnexpectedReply(Box<Reply>),
+    #[error("nrid sent a reply of the wrong type; `nrictl restart` replaces it by this release")]
+    UnexpectedReply,
     #[error(
         "nrid is not running (socket {0}), so its containers are unknown; `nrictl start` starts it"
     )]

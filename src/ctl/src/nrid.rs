@@ -200,6 +200,6 @@ pub(crate) fn reload(nrid: NridLocation) -> Result<Option<Box<Reloaded>>, CtlErr
 fn unexpected(reply: Reply) -> CtlError {
     match reply {
         Reply::Refused { message } => CtlError::Refused(message),
-        other => CtlError::UnexpectedReply(Box::new(other)),
+        _ => CtlError::UnexpectedReply,
     }
 }

@@ -174,7 +174,20 @@ impl Plugin for Logger {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Failure> {
+async fn main() {
+    if let Err(e) = run().await {
+        let mut text = format!("logger: {e}");
+        let mut source = e.source();
+        while let Some(e) = source {
+            text += &format!(": {e}");
+            source = e.source();
+        }
+        eprintln!("{text}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<(), Failure> {
     let mut stub = Stub::builder(Logger).name("logger").index("00");
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {

@@ -245,7 +245,7 @@ async fn updates_are_refused_before_the_plugin_is_synchronized() {
         .update_containers(None, &UpdateContainersRequest::new())
         .await
         .unwrap_err();
-    let text = "updates are accepted once the plugin is being synchronized (status 9)";
+    let text = "updates are accepted once the plugin is being synchronized";
     assert_eq!(error.to_string(), text);
     peer.register().await.unwrap();
     connecting.await.unwrap().unwrap();

@@ -29,7 +29,10 @@ pub enum GrpcError {
     #[error("cannot build the request: {0}")]
     Request(#[from] http::Error),
     /// The peer returned an error status.
-    #[error("{method}: {message} (status {status})")]
+    #[error(
+        "{method}: {}",
+        if message.is_empty() { format!("gRPC status {status}") } else { message.clone() }
+    )]
     Status {
         /// The called method.
         method: &'static str,

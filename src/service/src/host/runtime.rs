@@ -343,13 +343,10 @@ impl LowLevelRuntime {
             return Ok(output.stdout);
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let message = stderr
-            .lines()
-            .rev()
-            .find(|l| !l.trim().is_empty())
-            .unwrap_or("no message")
-            .trim()
-            .to_owned();
+        let message = match stderr.lines().rev().find(|l| !l.trim().is_empty()) {
+            Some(line) => line.trim().to_owned(),
+            None => format!("{}, without a message", output.status),
+        };
         Err(RuntimeError::Failed { path: self.path().to_owned(), verb, message })
     }
 

@@ -183,6 +183,6 @@ mod tests {
         response.mut_status().code = protobuf::EnumOrUnknown::from_i32(99);
         response.mut_status().message = "odd".into();
         let error = payload(&response.write_to_bytes().unwrap()).unwrap_err();
-        assert_eq!(error.to_string(), "odd (status 99)");
+        assert_eq!(error.to_string(), "odd");
     }
 }
