@@ -126,7 +126,7 @@ fn cases() -> Vec<Case> {
         .prints("set -- $(cat /proc/self/stat); shift 18; echo $1; shift 22; echo $1", "5\n3"),
         case(
             "io priority",
-            "io priority",
+            "io_priority",
             json!({"linux": {"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 7}}}),
             &["process", "ioPriority"],
             json!({"class": "IOPRIO_CLASS_BE", "priority": 7}),
@@ -136,7 +136,7 @@ fn cases() -> Vec<Case> {
         with_seccomp("seccomp wait", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"),
         case(
             "unified",
-            "unified \"memory.high\"",
+            "unified[memory.high]",
             resources(json!({"unified": {"memory.high": "61440000"}})),
             &["linux", "resources", "unified"],
             json!({"memory.high": "61440000"}),
@@ -144,7 +144,7 @@ fn cases() -> Vec<Case> {
         .prints(cgroup!("memory.high"), "61440000"),
         case(
             "hugepages",
-            "hugepage limit \"2MB\"",
+            "hugepageLimits[2MB]",
             resources(json!({"hugepageLimits": [{"pageSize": "2MB", "limit": "4194304"}]})),
             &["linux", "resources", "hugepageLimits"],
             json!([{"pageSize": "2MB", "limit": 4_194_304}]),
@@ -204,7 +204,7 @@ fn cases() -> Vec<Case> {
         .prints(cgroup!("cpu.rt_period_us"), "900000"),
         case(
             "recursive read-only",
-            "mount \"/m\" option \"rro\"",
+            "mounts[/m] option \"rro\"",
             json!({"mounts": [mount("rro")]}),
             &["mounts"],
             mount("rro"),
@@ -212,7 +212,7 @@ fn cases() -> Vec<Case> {
         .probe(mount_options, |out| out.starts_with("ro,")),
         case(
             "nosymfollow",
-            "mount \"/m\" option \"nosymfollow\"",
+            "mounts[/m] option \"nosymfollow\"",
             json!({"mounts": [mount("nosymfollow")]}),
             &["mounts"],
             mount("nosymfollow"),
@@ -221,7 +221,7 @@ fn cases() -> Vec<Case> {
         // Without the option, the empty tmpfs hides the shell, and the container does not run.
         case(
             "copy up",
-            "mount \"/bin\" option \"tmpcopyup\"",
+            "mounts[/bin] option \"tmpcopyup\"",
             json!({"mounts": [copied]}),
             &["mounts"],
             copied.clone(),
@@ -231,7 +231,7 @@ fn cases() -> Vec<Case> {
         let time = json!({"type": "time"});
         let case = case(
             "time namespace",
-            "namespace \"time\"",
+            "namespaces[time]",
             json!({"linux": {"namespaces": [time]}}),
             &["linux", "namespaces"],
             time.clone(),
@@ -244,7 +244,7 @@ fn cases() -> Vec<Case> {
         let policy = json!({"mode": "MPOL_BIND", "nodes": "0"});
         let case = case(
             "memory policy",
-            "memory policy",
+            "memory_policy",
             json!({"linux": {"memoryPolicy": policy}}),
             &["linux", "memoryPolicy"],
             policy.clone(),
@@ -259,7 +259,7 @@ fn cases() -> Vec<Case> {
         let rdt = json!({"closId": {"value": "gold"}});
         let case = case(
             "rdt",
-            "RDT closID",
+            "rdt.closID",
             json!({"linux": {"rdt": rdt}}),
             &["linux", "intelRdt"],
             json!({"closID": "gold"}),
@@ -329,7 +329,7 @@ fn check_all(runtime: &Runtime, go_plugin: &Program, cases: Vec<Case>) -> Vec<St
         let err = adjusted.err();
         let refused = adjusted.code == Some(1)
             && err.contains(&format!(
-                "{}, set by plugin \"{PLUGIN}\", is not supported by",
+                "{} (set by plugin \"{PLUGIN}\") is not supported by",
                 case.field
             ));
         println!(

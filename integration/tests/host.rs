@@ -88,8 +88,10 @@ fn cdi_devices_are_injected() {
         assert!(env.contains(&json!("DEVICE=zero")), "{env:?}");
 
         let line = run(&node, "missing", "true").refusal();
+        let id = node.id("missing");
+        let plugin = format!("set by plugin \"{PLUGIN}\"");
         for word in
-            ["example.org/thing=none", "broken.yaml", "line 2, column 1", &node.id("missing")]
+            ["example.org/thing=none", &plugin, "broken.yaml", "line 2, column 1", id.as_str()]
         {
             assert!(line.contains(word), "the error does not contain {word:?}: {line}");
         }
@@ -117,13 +119,15 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
         let journal = node.launch(PLUGIN, &go_plugin, &json!({"rules": rules}).to_string());
         let missing = run(&node, "missing", "true").refusal();
         assert!(
-            missing.contains("block I/O class \"none\"") && missing.contains("blockio.yaml"),
+            missing.contains(&format!("blockio_class \"none\" (set by plugin \"{PLUGIN}\")"))
+                && missing.contains("blockio.yaml"),
             "{missing}"
         );
         fs::write(node.path("rdt.yaml"), "partitions: {p: {classes: {gold: {}}}}\n").unwrap();
         let missing = run(&node, "rdt", "true").refusal();
         assert!(
-            missing.contains("unknown RDT class \"none\"") && missing.contains("gold"),
+            missing.contains(&format!("rdt_class \"none\" (set by plugin \"{PLUGIN}\")"))
+                && missing.contains("gold"),
             "{missing}"
         );
 

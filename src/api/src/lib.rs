@@ -30,7 +30,7 @@ pub mod proto {
 }
 
 pub use event::{EventMask, UnknownEvents};
-pub use field::{FieldKind, field_kind};
+pub use field::{FieldKind, entry_name, field_kind, field_name, full_name, set_by};
 pub use optional::{Optional, opt};
 pub use packed::{Packable, Packed};
 pub use plugin::{InvalidPlugin, PluginId, PluginIndex, PluginName};

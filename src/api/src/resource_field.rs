@@ -11,8 +11,8 @@ use crate::proto::{Field, LinuxResources};
 /// A resource field of the protocol, or a field that only the OCI config has.
 #[derive(Debug)]
 pub struct ResourceField {
-    /// Name in messages: the keys of `path`, joined by dots. For an entry of
-    /// `hugepageLimits` or `unified`, a dot and the key of the entry follow.
+    /// Name in messages: the keys of `path`, joined by dots, with few exceptions. An entry of
+    /// `hugepageLimits` or `unified` has the name that [`entry_name`](crate::entry_name) returns.
     pub name: &'static str,
     /// Path in `linux.resources` of the OCI config; empty for the RDT class, which is in
     /// `linux.intelRdt`.
@@ -239,7 +239,10 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
         ["hugetlb.{}.max", "hugetlb.{}.rsvd.max"],
         Access::Entries(|r| !r.hugepage_limits.is_empty())),
     // A block I/O class sets the fields that follow.
-    row!("blockIO", BLOCKIO, File, [], [], class!(blockio_class)),
+    ResourceField {
+        name: "blockio_class", path: &["blockIO"], owner: BLOCKIO, update: Update::File,
+        v1: &[], v2: &[], access: class!(blockio_class),
+    },
     // The I/O scheduler BFQ has files of its own.
     row!("blockIO"."weight", BLOCKIO, Runtime, ["blkio.bfq.weight", "blkio.weight"],
         ["io.bfq.weight", "io.weight"], Access::OciOnly),
@@ -257,14 +260,17 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
         ["blkio.throttle.write_iops_device"], ["io.max"], Access::OciOnly),
     // A rule cannot be changed on its own: the rules of the engine and of all plugins are one
     // ordered list, which in cgroup v2 is an eBPF program that the runtime loads.
-    row!("devices", None, Never, ["devices.list"], [],
-        Access::Entries(|r| !r.devices.is_empty())),
+    // `devices` is the name of the device nodes.
+    ResourceField {
+        name: "resources.devices", path: &["devices"], owner: None, update: Update::Never,
+        v1: &["devices.list"], v2: &[], access: Access::Entries(|r| !r.devices.is_empty()),
+    },
     row!("unified", Some(Field::CgroupsUnified), Runtime, [], ["{}"],
         Access::Entries(|r| !r.unified.is_empty())),
     // In `linux.intelRdt`. A container changes its class when its thread ids are written to the
     // file `tasks` of the class in resctrl.
     ResourceField {
-        name: "RDT class", path: &[], owner: Some(Field::RdtClass), update: Update::File,
+        name: "rdt_class", path: &[], owner: Some(Field::RdtClass), update: Update::File,
         v1: &[], v2: &[], access: class!(rdt_class),
     },
 ];

@@ -5,7 +5,7 @@ use crate::{effective::EffectiveValue, write::CgroupWrite};
 use nri_api::{ResourceField, resource_field};
 use std::path::Path;
 
-const CLASS: &ResourceField = resource_field("RDT class");
+const CLASS: &ResourceField = resource_field("rdt_class");
 
 /// Returns the writes that move threads to the class `closid`; `None` means the root class.
 ///

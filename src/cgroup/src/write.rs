@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// A write to a control file. It is omitted if the value is already effective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupWrite {
-    /// Name of the resource field, such as `memory.limit` or `hugepageLimits.2MB`.
+    /// Name of the resource field, such as `memory.limit` or `hugepageLimits[2MB]`.
     pub field: String,
     /// Alternative files; the first that exists is used.
     pub files: Vec<PathBuf>,

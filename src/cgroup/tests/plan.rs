@@ -158,14 +158,14 @@ fn pids_and_hugepage_limits_are_planned() {
             {"pageSize": "../x", "limit": 1}]}),
         &[
             "pids.limit /pids/c/pids.max <- max = max",
-            "hugepageLimits.2MB unsupported",
-            "hugepageLimits.../x unsupported",
+            "hugepageLimits[2MB] unsupported",
+            "hugepageLimits[../x] unsupported",
         ],
         &[
             "pids.limit /2/c/pids.max <- max = max",
-            "hugepageLimits.2MB /2/c/hugetlb.2MB.max <- 4194304 = 4194304",
-            "hugepageLimits.2MB /2/c/hugetlb.2MB.rsvd.max? <- 4194304 = 4194304",
-            "hugepageLimits.../x unsupported",
+            "hugepageLimits[2MB] /2/c/hugetlb.2MB.max <- 4194304 = 4194304",
+            "hugepageLimits[2MB] /2/c/hugetlb.2MB.rsvd.max? <- 4194304 = 4194304",
+            "hugepageLimits[../x] unsupported",
         ],
     );
     // In this hybrid layout only cgroup v2 has hugetlb. The limit of 3 MiB is not a multiple of the
@@ -177,8 +177,8 @@ fn pids_and_hugepage_limits_are_planned() {
         shown(&hybrid, &resources),
         [
             "pids.limit /pids/c/pids.max <- 9 = 9",
-            "hugepageLimits.2MB /2/c/hugetlb.2MB.max <- 3145728 = 2097152 or 3145728",
-            "hugepageLimits.2MB /2/c/hugetlb.2MB.rsvd.max? <- 3145728 = 2097152 or 3145728",
+            "hugepageLimits[2MB] /2/c/hugetlb.2MB.max <- 3145728 = 2097152 or 3145728",
+            "hugepageLimits[2MB] /2/c/hugetlb.2MB.rsvd.max? <- 3145728 = 2097152 or 3145728",
         ]
     );
 }
@@ -218,19 +218,19 @@ fn unified_and_device_resources_are_planned() {
         json!({"unified": {"memory.high": "4096", "cpu.max": "10 100\n", "../x": "1",
             "io.max": "8:0 rbps=5 wbps=6", "cgroup.kill": "1"}}),
         &[
-            "unified.memory.high unsupported",
-            "unified.cpu.max unsupported",
-            "unified.../x unsupported",
-            "unified.io.max unsupported",
-            "unified.cgroup.kill unsupported",
+            "unified[memory.high] unsupported",
+            "unified[cpu.max] unsupported",
+            "unified[../x] unsupported",
+            "unified[io.max] unsupported",
+            "unified[cgroup.kill] unsupported",
         ],
         &[
-            "unified.memory.high /2/c/memory.high <- 4096 = 4096",
-            "unified.cpu.max /2/c/cpu.max <- 10 100 = 10 100",
-            "unified.io.max /2/c/io.max <- 8:0 rbps=5 wbps=6 = 8:0 rbps=5",
-            "unified.io.max /2/c/io.max <-  = 8:0 wbps=6",
-            "unified.../x unsupported",
-            "unified.cgroup.kill unsupported",
+            "unified[memory.high] /2/c/memory.high <- 4096 = 4096",
+            "unified[cpu.max] /2/c/cpu.max <- 10 100 = 10 100",
+            "unified[io.max] /2/c/io.max <- 8:0 rbps=5 wbps=6 = 8:0 rbps=5",
+            "unified[io.max] /2/c/io.max <-  = 8:0 wbps=6",
+            "unified[../x] unsupported",
+            "unified[cgroup.kill] unsupported",
         ],
     );
     // Rules for all devices are not checked; of several rules for one device the last counts.
@@ -243,8 +243,8 @@ fn unified_and_device_resources_are_planned() {
             {"allow": true, "type": "b", "major": 8, "access": "m"}
         ]}),
         &[
-            "devices /devices/c/devices.list <-  = c 1:3 rw",
-            "devices /devices/c/devices.list <-  = b 8:* m",
+            "resources.devices /devices/c/devices.list <-  = c 1:3 rw",
+            "resources.devices /devices/c/devices.list <-  = b 8:* m",
         ],
         &[],
     );

@@ -1,16 +1,16 @@
 //! Errors of a merge. All of them are caused by a plugin's reply.
 
-use nri_api::PluginId;
 use nri_api::proto::Field;
+use nri_api::{PluginId, full_name};
 
 /// Reason why a plugin's reply was refused as a whole. Nothing of it was merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// Two plugins, or one plugin twice, set a field that has one owner. The text is the same as in
-    /// upstream NRI.
+    /// Two plugins, or one plugin twice, set a field that has one owner. The text is that of
+    /// upstream NRI, except for the name of the field.
     #[error(
-        "plugins \"{plugin}\" and \"{owner}\" both tried to set {field:?}{}",
-        key.as_deref().map(|k| format!(" {k}")).unwrap_or_default()
+        "plugins \"{plugin}\" and \"{owner}\" both tried to set {}",
+        full_name(*field, key.as_deref())
     )]
     Conflict {
         /// Plugin whose reply was refused.

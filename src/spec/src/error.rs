@@ -3,6 +3,8 @@
 use crate::cdi::error::CdiError;
 use crate::context::Propagation;
 use crate::json::wrong_type::WrongType;
+use nri_api::field_name;
+use nri_api::proto::Field;
 
 /// An adjustment that cannot be applied; the OCI config is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -17,44 +19,46 @@ pub enum ApplyError {
         source: WrongType,
     },
     /// A block I/O or RDT class that is not defined.
-    #[error("unknown {field} {name:?}")]
+    #[error("unknown {} {name:?}", field_name(*field))]
     UnknownClass {
-        /// `block I/O class` or `RDT class`.
-        field: &'static str,
+        /// The block I/O class or the RDT class.
+        field: Field,
         /// Its name.
         name: String,
     },
     /// A class whose definition is not a JSON object.
-    #[error("definition of {field} {name:?} is {found}, not an object")]
+    #[error("definition of {} {name:?} is {found}, not an object", field_name(*field))]
     BrokenClass {
-        /// `block I/O class` or `RDT class`.
-        field: &'static str,
+        /// The block I/O class or the RDT class.
+        field: Field,
         /// Its name.
         name: String,
         /// Type of the definition.
         found: String,
     },
     /// A value that no runtime accepts.
-    #[error("{field} {value:?} {why}")]
+    #[error("{} {value:?} {why}", field_name(*field))]
     Invalid {
         /// Field of the adjustment.
-        field: &'static str,
-        /// Value of the plugin.
+        field: Field,
+        /// Key of the entry that the plugin set.
         value: String,
         /// Reason.
         why: &'static str,
     },
     /// A value that an enumeration of this version of the protocol lacks.
-    #[error("{field} has the unknown value {value}")]
+    #[error("{} {part} has the unknown value {value}", field_name(*field))]
     UnknownValue {
         /// Field of the adjustment.
-        field: &'static str,
+        field: Field,
+        /// Part of the field.
+        part: &'static str,
         /// Number on the wire.
         value: i32,
     },
     /// A mount option needs a propagation that the source of the mount does not have.
     #[error(
-        "mount {destination:?}: propagation of {mount_source:?} is {found}, but {wanted} needs \
+        "mounts[{destination}]: propagation of {mount_source:?} is {found}, but {wanted} needs \
          {needed}"
     )]
     Propagation {
@@ -71,7 +75,7 @@ pub enum ApplyError {
     },
     /// The propagation of the source of a mount is unknown.
     #[error(
-        "mount {destination:?}: propagation of {mount_source:?} is unknown, but {wanted} depends \
+        "mounts[{destination}]: propagation of {mount_source:?} is unknown, but {wanted} depends \
          on it"
     )]
     UnknownPropagation {
@@ -83,8 +87,29 @@ pub enum ApplyError {
         wanted: &'static str,
     },
     /// CDI devices that cannot be injected.
-    #[error("cannot inject CDI devices")]
+    #[error("cannot inject cdi_devices")]
     Cdi(#[from] CdiError),
+}
+
+impl ApplyError {
+    /// Returns the fields in question, each with the key of the entry if its field has keys. Empty
+    /// if the OCI config of the engine is at fault.
+    pub fn fields(&self) -> Vec<(Field, Option<&str>)> {
+        match self {
+            Self::OciConfig { .. } => Vec::new(),
+            Self::UnknownClass { field, .. }
+            | Self::BrokenClass { field, .. }
+            | Self::UnknownValue { field, .. } => vec![(*field, None)],
+            Self::Invalid { field, value, .. } => vec![(*field, Some(value))],
+            Self::Propagation { destination, .. }
+            | Self::UnknownPropagation { destination, .. } => {
+                vec![(Field::Mounts, Some(destination))]
+            }
+            Self::Cdi(error) => {
+                error.devices().into_iter().map(|name| (Field::CdiDevices, Some(name))).collect()
+            }
+        }
+    }
 }
 
 /// Returns the conversion of a [`WrongType`] to an error that names the adjusted `field`.

@@ -26,14 +26,14 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Compares this error with the text and stage of upstream's error. The text of a conflict,
-    /// which names both plugins, the field and the key, must be equal. For other errors, the stage
+    /// Compares this error with the text and stage of upstream's error. For a conflict, both
+    /// plugins, the field and the key must be those of the text. For other errors, the stage
     /// and the subject must be equal; a rejection by the validator may have the stage `merge`,
     /// because upstream runs validators inside its merge.
     pub(super) fn compare(&self, expected: &str, stage: &str) -> Result<(), Difference> {
         let is_same = match self {
             // Upstream writes a space after the field even if no key follows.
-            Self::Merge(error) => stage == "merge" && error.to_string() == expected.trim_end(),
+            Self::Merge(error) => stage == "merge" && upstream_text(error) == expected.trim_end(),
             Self::Validate(rejection) => {
                 ["merge", "validate"].contains(&stage)
                     && expected.starts_with("validator \"00-default-validator\" rejected")
@@ -50,6 +50,17 @@ impl Refusal {
         } else {
             Err(difference(&format!("{expected} ({stage})"), &self.to_string()))
         }
+    }
+}
+
+/// Returns upstream's text of an error. Upstream names a field as the enum of the protocol does.
+fn upstream_text(error: &MergeError) -> String {
+    match error {
+        MergeError::Conflict { plugin, owner, field, key, .. } => {
+            let key = key.as_deref().map(|key| format!(" {key}")).unwrap_or_default();
+            format!("plugins \"{plugin}\" and \"{owner}\" both tried to set {field:?}{key}")
+        }
+        other => other.to_string(),
     }
 }
 

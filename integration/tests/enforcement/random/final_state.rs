@@ -128,7 +128,7 @@ fn owners(node: &Node) -> HashMap<(String, String), Option<String>> {
     for container in report["containers"].as_array().expect("containers is a list") {
         for field_report in container["settings"].as_array().expect("settings is a list") {
             let field =
-                text(&field_report["field"]).replace("hugepageLimits.2MB", "hugepageLimits");
+                text(&field_report["field"]).replace("hugepageLimits[2MB]", "hugepageLimits");
             owners.insert(
                 (text(&container["id"]), field),
                 field_report["owner"].as_str().map(str::to_owned),

@@ -54,7 +54,11 @@ pub(crate) fn check_refusals<E: Engine>(adjusted: &Adjusted<E>, go_plugin: &Prog
             json!({"error": "no more seats today"}),
             ["plugin 20-refuses", "no more seats today"],
         ),
-        ("20-conflicts", json!({"adjust": limit}), ["\"20-conflicts\" and \"10-go\"", "PidsLimit"]),
+        (
+            "20-conflicts",
+            json!({"adjust": limit}),
+            ["\"20-conflicts\" and \"10-go\"", "pids.limit"],
+        ),
         (
             "20-late",
             json!({"event": "StartContainer", "error": "not now"}),

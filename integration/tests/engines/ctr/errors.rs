@@ -54,7 +54,7 @@ fn a_conflict_names_both_plugins_and_the_field() {
         let id = containerd.id("c");
         let refused = run(&containerd, &["--detach"], &id, &["/bin/sleep", "1000"]);
         assert_eq!(refused.code, Some(1));
-        for part in ["one", "other", "MemLimit"] {
+        for part in ["one", "other", "memory.limit"] {
             assert!(refused.err().contains(part), "{part:?} is not in: {}", refused.err());
         }
         assert_eq!(containerd.ctr(&["tasks", "ls", "--quiet"]).out(), "");

@@ -3,6 +3,8 @@
 //! The fields that a reply sets are found by the protocol's descriptors. A field that is missing in
 //! this table is therefore refused to plugins with restricted permissions, not silently permitted.
 
+use nri_api::proto::Field;
+use nri_api::{RESOURCE_FIELDS, field_name};
 use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
 use std::collections::BTreeSet;
@@ -59,6 +61,9 @@ const SAME_EFFECT: &[(&str, &str)] = &[
     ("linux.rdt.remove", "resources.rdt_class"),
 ];
 
+/// Fields below the group `rdt`.
+const RDT_FIELDS: [Field; 3] = [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring];
+
 /// Messages that only group other fields. Every other message is a value, even if it is empty.
 const GROUPING_MESSAGES: &[&str] =
     &["Hooks", "LinuxContainerAdjustment", "LinuxResources", "LinuxMemory", "LinuxCPU", "LinuxRdt"];
@@ -75,6 +80,27 @@ pub fn field_groups() -> BTreeSet<&'static str> {
 /// Returns the group of a field, given by its path in `ContainerAdjustment`.
 pub(crate) fn group_of(path: &str) -> Option<&'static str> {
     FIELDS.iter().find(|(field, _)| is_below(path, field)).map(|(_, group)| *group)
+}
+
+/// Returns the name of a field for messages, given by its path in `ContainerAdjustment`. Where the
+/// name of the field is not known, that is the name of its group or its path.
+pub(crate) fn name_of(path: &str) -> &str {
+    let equal = |a: &str, b: &str| {
+        let letters = |text: &str| text.replace('_', "").to_lowercase();
+        letters(a) == letters(b)
+    };
+    let short = path.strip_prefix("linux.").unwrap_or(path);
+    let resource = short.strip_prefix("resources.");
+    let mut names: Vec<&'static str> = match resource {
+        Some(_) => RESOURCE_FIELDS.iter().map(|row| row.name).collect(),
+        None => RDT_FIELDS.iter().map(|field| field_name(*field)).collect(),
+    };
+    names.retain(|name| equal(name, resource.unwrap_or(short)));
+    match (names.as_slice(), short) {
+        ([name], _) => name,
+        (_, "resources.pids") => field_name(Field::PidsLimit),
+        _ => group_of(path).unwrap_or(path),
+    }
 }
 
 /// Returns the other groups that have the effect of a field.
@@ -121,10 +147,10 @@ pub(crate) fn fields_set(message: &dyn MessageDyn, prefix: &str) -> Vec<String> 
 pub(crate) mod tests {
     use super::*;
     use nri_api::proto::{ContainerAdjustment, ContainerUpdate, CreateContainerResponse};
-    use protobuf::MessageFull;
     use protobuf::reflect::{
         FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType,
     };
+    use protobuf::{Enum, MessageFull};
 
     /// Calls `check` once for each field of the protocol, with its path and an adjustment in which
     /// only this field is set.
@@ -202,6 +228,35 @@ pub(crate) mod tests {
         assert!(count > 40, "only {count} fields were checked");
         groups.extend([RESOURCES, RUNTIME_ANNOTATIONS, UPDATE, EVICT]);
         assert_eq!(groups, field_groups());
+    }
+
+    #[test]
+    fn every_field_has_the_name_that_other_messages_use() {
+        for (path, name) in [
+            ("env", "env"),
+            ("CDI_devices", "cdi_devices"),
+            ("hooks.poststop", "hooks"),
+            ("linux.resources.memory.kernel_tcp", "memory.kernelTCP"),
+            ("linux.resources.memory.disable_oom_killer", "memory.disableOOMKiller"),
+            ("linux.resources.cpu.cpus", "cpu.cpus"),
+            ("linux.resources.hugepage_limits", "hugepageLimits"),
+            ("linux.resources.blockio_class", "blockio_class"),
+            ("linux.resources.devices", "resources.devices"),
+            ("linux.resources.pids", "pids.limit"),
+            ("linux.resources.unified", "unified"),
+            ("linux.rdt.clos_id", "rdt.closID"),
+            ("linux.rdt.remove", "rdt"),
+            ("linux.oom_score_adj", "oom_score_adj"),
+            ("new_field", "new_field"),
+        ] {
+            assert_eq!(name_of(path), name);
+        }
+        let names: Vec<_> = Field::VALUES.iter().map(|field| field_name(*field)).collect();
+        each_field(&mut |path, _| {
+            let name = name_of(path);
+            let known = ["resources.devices", "rdt"].contains(&name) || names.contains(&name);
+            assert!(known, "{path}: {name}");
+        });
     }
 
     #[test]

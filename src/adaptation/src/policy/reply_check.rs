@@ -4,13 +4,13 @@
 //! must not depend on the requests of other plugins.
 
 use crate::policy::fields::{
-    EVICT, RUNTIME_ANNOTATIONS, UPDATE, fields_set, group_of, groups_of_effect,
+    EVICT, RUNTIME_ANNOTATIONS, UPDATE, fields_set, group_of, groups_of_effect, name_of,
 };
 use crate::policy::permissions::{DenialReason, PermissionDenied};
 use crate::policy::plugin_policy::PluginPolicy;
 use crate::policy::runtime_keys::{group_of_unified, is_runtime_annotation};
-use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, CreateContainerResponse, LinuxResources};
+use nri_api::{PluginId, entry_name};
 use std::sync::Arc;
 
 /// Path of the resources in `ContainerAdjustment`; an update has the same fields below it.
@@ -37,7 +37,7 @@ impl ReplyCheck<'_> {
             self.check_fields("adjust", container, &fields_set(adjust, ""))?;
             for key in adjust.annotations.keys().filter(|key| is_runtime_annotation(key)) {
                 self.check_group(RUNTIME_ANNOTATIONS, container, || {
-                    format!("adjust annotation {key:?} of {container}")
+                    format!("adjust {} of {container}", entry_name("annotations", key))
                 })?;
             }
             self.check_unified("adjust", container, &adjust.linux.resources)?;
@@ -81,7 +81,7 @@ impl ReplyCheck<'_> {
     ) -> Result<(), PermissionDenied> {
         for path in paths {
             let group = group_of(path);
-            let name = group.unwrap_or(path);
+            let name = name_of(path);
             let what = || format!("{verb} {name} of {container}");
             self.check_optional_group(group, container, what)?;
             for other in groups_of_effect(path) {
@@ -104,7 +104,7 @@ impl ReplyCheck<'_> {
             let group = group_of_unified(key);
             if let Some(group) = group.filter(|group| self.policy.permissions.denies(group)) {
                 self.check_group(group, container, || {
-                    format!("{verb} unified {key:?} of {container}")
+                    format!("{verb} {} of {container}", entry_name("unified", key))
                 })?;
             }
         }
@@ -184,7 +184,8 @@ mod tests {
             };
             let text = |why: &str| {
                 let hint = if why.starts_with("does not") { hint } else { "" };
-                format!("plugin 10-a may not adjust {group} of c: the policy \"a\" {why}{hint}")
+                let name = name_of(path);
+                format!("plugin 10-a may not adjust {name} of c: the policy \"a\" {why}{hint}")
             };
             check(None, &[], &reply, Ok(()));
             check(None, &[group], &reply, Err(&text(&format!("denies {group}"))));
@@ -225,7 +226,7 @@ mod tests {
         ] {
             let text = |why: &str| {
                 format!(
-                    "plugin 10-a may not adjust annotation {key:?} of c: the policy \"a\" {why}"
+                    "plugin 10-a may not adjust annotations[{key}] of c: the policy \"a\" {why}"
                 )
             };
             let reply = with(key);
@@ -256,29 +257,19 @@ mod tests {
         let text = |what: &str| {
             format!("plugin 10-a may not {what}: the policy \"a\" denies resources.memory")
         };
-        check(
-            None,
-            &["resources.memory"],
-            &reply,
-            Err(&text("adjust unified \"memory.max\" of c")),
-        );
+        check(None, &["resources.memory"], &reply, Err(&text("adjust unified[memory.max] of c")));
         check(None, &["resources.cpu"], &reply, Ok(()));
         check(Some(&["resources.unified"]), &[], &reply, Ok(()));
         check(
             Some(&["resources"]),
             &["resources.memory"],
             &reply,
-            Err(&text("adjust unified \"memory.max\" of c")),
+            Err(&text("adjust unified[memory.max] of c")),
         );
         let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
         unified(update.linux.mut_or_insert_default().resources.mut_or_insert_default());
         let reply = CreateContainerResponse { update: vec![update], ..Default::default() };
-        check(
-            None,
-            &["resources.memory"],
-            &reply,
-            Err(&text("update unified \"memory.max\" of x")),
-        );
+        check(None, &["resources.memory"], &reply, Err(&text("update unified[memory.max] of x")));
     }
 
     #[test]
@@ -300,7 +291,7 @@ mod tests {
             None,
             &["resources.pids"],
             &reply,
-            Err("plugin 10-a may not update resources.pids of x: \
+            Err("plugin 10-a may not update pids.limit of x: \
                  the policy \"a\" denies resources.pids"),
         );
         let evict = ContainerEviction { container_id: "y".into(), ..Default::default() };

@@ -272,5 +272,5 @@ async fn contradicting_updates_in_the_reply_to_synchronize_close_the_session() {
     peer.register().await.unwrap();
     let error = connecting.await.unwrap().unwrap_err();
     assert!(matches!(error, SessionError::Updates(_)), "{error}");
-    assert!(error.to_string().ends_with("both tried to set CPUShares"), "{error}");
+    assert!(error.to_string().ends_with("both tried to set cpu.shares"), "{error}");
 }

@@ -225,7 +225,7 @@ async fn a_conflict_names_both_plugins_and_the_key() {
     let error = harness.create("c").await.unwrap_err();
     assert_eq!(
         error,
-        "CREATE_CONTAINER of c: plugins \"10-b\" and \"00-a\" both tried to set Env PATH"
+        "CREATE_CONTAINER of c: plugins \"10-b\" and \"00-a\" both tried to set env[PATH]"
     );
     assert_eq!(harness.log.of("commit"), [""; 0]);
 }
@@ -275,7 +275,8 @@ async fn a_stop_succeeds_whatever_plugins_reply() {
     let updates: Vec<_> = outcome.updates.updates.iter().map(|u| u.container_id.as_str()).collect();
     assert_eq!(updates, ["x", "y"]);
     let failures: Vec<_> = outcome.failures.iter().map(ToString::to_string).collect();
-    let conflict = "STOP_CONTAINER of c: plugins \"30-c\" and \"10-a\" both tried to set CPUShares";
+    let conflict =
+        "STOP_CONTAINER of c: plugins \"30-c\" and \"10-a\" both tried to set cpu.shares";
     assert_eq!(failures, ["plugin 20-b failed STOP_CONTAINER of c: no", conflict]);
 }
 

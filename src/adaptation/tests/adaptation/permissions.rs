@@ -173,7 +173,7 @@ async fn updates_need_the_groups_of_their_fields_and_for_other_containers_the_gr
             "c",
             None,
             &["resources.cpu"][..],
-            Some("update resources.cpu of c: the policy \"a\" denies resources.cpu"),
+            Some("update cpu.shares of c: the policy \"a\" denies resources.cpu"),
         ),
         ("c", None, &["update"], None),
         ("c", Some(&["resources"][..]), &[], None),
@@ -181,7 +181,7 @@ async fn updates_need_the_groups_of_their_fields_and_for_other_containers_the_gr
             "c",
             Some(&["mounts"]),
             &[],
-            Some("update resources.cpu of c: the policy \"a\" does not allow resources.cpu"),
+            Some("update cpu.shares of c: the policy \"a\" does not allow resources.cpu"),
         ),
         (
             "x",
@@ -251,7 +251,7 @@ async fn an_unsolicited_request_is_refused_as_a_whole_with_the_reason() {
         update
     };
     let update = vec![pids("x"), shares("y", 5)];
-    let why = "plugin 10-a may not update resources.cpu of y: \
+    let why = "plugin 10-a may not update cpu.shares of y: \
                the policy \"a\" denies resources.cpu";
     let refused = request_updates(UpdateContainersRequest { update, ..Default::default() }).await;
     assert_eq!(refused, Err(why.into()));

@@ -27,7 +27,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     let dir = ControllerDir::of(dirs, Controller::Blkio);
     if let ControllerDir::Missing = dir {
         if resources.get("blockIO").is_some_and(Value::is_object) {
-            plan.add_unsupported(resource_field("blockIO").name);
+            plan.add_unsupported(resource_field("blockio_class").name);
         }
         return;
     }

@@ -14,7 +14,7 @@ use crate::{
 use nri_api::{ResourceField, resource_field};
 use serde_json::Value;
 
-const RULES: &ResourceField = resource_field("devices");
+const RULES: &ResourceField = resource_field("resources.devices");
 
 pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     let dir = ControllerDir::of(dirs, Controller::Devices);

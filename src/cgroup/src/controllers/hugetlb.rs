@@ -8,7 +8,7 @@ use crate::{
     plan::{ControllerDir, Plan, list},
     write::CgroupWrite,
 };
-use nri_api::{ResourceField, resource_field};
+use nri_api::{ResourceField, entry_name, resource_field};
 use serde_json::Value;
 
 const LIMITS: &ResourceField = resource_field("hugepageLimits");
@@ -18,7 +18,7 @@ pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     for limit in list(resources, LIMITS) {
         let size = limit.get("pageSize").and_then(Value::as_str).unwrap_or_default();
         let Some(bytes) = limit.get("limit").and_then(Value::as_u64) else { continue };
-        let field = format!("{}.{size}", LIMITS.name);
+        let field = entry_name(LIMITS.name, size);
         // The size becomes part of a file name, so it must not contain a slash.
         let is_size = size.ends_with('B') && size.bytes().all(|b| b.is_ascii_alphanumeric());
         let Some((dir, [limit, reservations @ ..])) = dir.files(LIMITS).filter(|_| is_size) else {

@@ -6,14 +6,14 @@ use crate::{
     plan::{Plan, at},
     write::CgroupWrite,
 };
-use nri_api::{ResourceField, resource_field};
+use nri_api::{ResourceField, entry_name, resource_field};
 use serde_json::Value;
 
 const FILES: &ResourceField = resource_field("unified");
 
 pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
     for (name, value) in at(resources, FILES).and_then(Value::as_object).into_iter().flatten() {
-        let field = format!("{}.{name}", FILES.name);
+        let field = entry_name(FILES.name, name);
         // Only files of controllers (not `cgroup.*`) in the container's own cgroup are accepted.
         let is_file = !name.is_empty() && !name.contains('/') && !name.starts_with("cgroup.");
         let (Some(dir), Some(value), true) = (dirs.unified(), value.as_str(), is_file) else {

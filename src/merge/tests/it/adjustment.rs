@@ -112,24 +112,24 @@ fn only_the_first_of_several_conflicts_is_reported() {
         "linux": {"resources": {"unified": {"u": "1", "t": "1"}, "pids": {"limit": 1},
         "rdtClass": {}}, "rdt": {"schemata": {}}}}"#;
     let order = [
-        (r#"{"annotations": {"z": "", "c": ""}}"#, "Annotations c"),
-        (r#"{"CDIDevices": [{"name": "v/c=d"}], "env": [{"key": "E"}]}"#, "Env E"),
+        (r#"{"annotations": {"z": "", "c": ""}}"#, "annotations[c]"),
+        (r#"{"CDIDevices": [{"name": "v/c=d"}], "env": [{"key": "E"}]}"#, "env[E]"),
         (
             r#"{"linux": {"resources": {"pids": {}, "rdtClass": {}, "unified": {"u": "",
                 "t": ""}}}}"#,
-            "CgroupsUnified t",
+            "unified[t]",
         ),
-        (r#"{"linux": {"resources": {"pids": {}, "rdtClass": {"value": "x"}}}}"#, "RdtClass"),
+        (r#"{"linux": {"resources": {"pids": {}, "rdtClass": {"value": "x"}}}}"#, "rdt_class"),
         (
             r#"{"CDIDevices": [{"name": "v/c=d"}], "linux": {"rdt": {"schemata": {}},
                 "resources": {"pids": {}}}}"#,
-            "PidsLimit",
+            "pids.limit",
         ),
         (
             r#"{"CDIDevices": [{"name": "v/c=d"}], "linux": {"rdt": {"schemata": {}}}}"#,
-            "RdtSchemata",
+            "rdt.schemata",
         ),
-        (r#"{"CDIDevices": [{"name": "v/c=d"}]}"#, "CdiDevices v/c=d"),
+        (r#"{"CDIDevices": [{"name": "v/c=d"}]}"#, "cdi_devices[v/c=d]"),
     ];
     for (second, what) in order {
         refuse(

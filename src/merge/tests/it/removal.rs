@@ -16,42 +16,42 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         field: "1",
-        name: "Annotations",
+        name: "annotations",
         set: r#"{"annotations": {"K": "V"}}"#,
         remove: r#"{"annotations": {"-K": ""}}"#,
         both: r#"{"annotations": {"K": "V", "-K": ""}}"#,
     },
     Group {
         field: "2",
-        name: "Mounts",
+        name: "mounts",
         set: r#"{"mounts": [{"destination": "K", "source": "V"}]}"#,
         remove: r#"{"mounts": [{"destination": "-K"}]}"#,
         both: r#"{"mounts": [{"destination": "K", "source": "V"}, {"destination": "-K"}]}"#,
     },
     Group {
         field: "6",
-        name: "Env",
+        name: "env",
         set: r#"{"env": [{"key": "K", "value": "V"}]}"#,
         remove: r#"{"env": [{"key": "-K"}]}"#,
         both: r#"{"env": [{"key": "-K"}, {"key": "K", "value": "V"}]}"#,
     },
     Group {
         field: "4",
-        name: "Devices",
+        name: "devices",
         set: r#"{"linux": {"devices": [{"path": "K", "type": "V"}]}}"#,
         remove: r#"{"linux": {"devices": [{"path": "-K"}]}}"#,
         both: r#"{"linux": {"devices": [{"path": "-K"}, {"path": "K", "type": "V"}]}}"#,
     },
     Group {
         field: "34",
-        name: "Sysctl",
+        name: "sysctl",
         set: r#"{"linux": {"sysctl": {"K": "V"}}}"#,
         remove: r#"{"linux": {"sysctl": {"-K": ""}}}"#,
         both: r#"{"linux": {"sysctl": {"-K": "", "K": "V"}}}"#,
     },
     Group {
         field: "35",
-        name: "LinuxNetDevices",
+        name: "net_devices",
         set: r#"{"linux": {"netDevices": {"K": {"name": "V"}}}}"#,
         remove: r#"{"linux": {"netDevices": {"-K": {}}}}"#,
         both: r#"{"linux": {"netDevices": {"-K": {}, "K": {"name": "V"}}}}"#,
@@ -85,17 +85,17 @@ fn the_plugin_that_removes_a_key_takes_over_its_claim() {
         for third in [set, both] {
             refuse(
                 &[(A, set), (B, remove), (C, third)],
-                &format!("plugins \"20-c\" and \"10-b\" both tried to set {name} K"),
+                &format!("plugins \"20-c\" and \"10-b\" both tried to set {name}[K]"),
             );
         }
         // Without a removal a second claim is a conflict, even by the same plugin.
         refuse(
             &[(A, set), (B, set)],
-            &format!("plugins \"10-b\" and \"00-a\" both tried to set {name} K"),
+            &format!("plugins \"10-b\" and \"00-a\" both tried to set {name}[K]"),
         );
         refuse(
             &[(A, set), (A, set)],
-            &format!("plugins \"00-a\" and \"00-a\" both tried to set {name} K"),
+            &format!("plugins \"00-a\" and \"00-a\" both tried to set {name}[K]"),
         );
     }
 }
@@ -172,7 +172,7 @@ fn removing_a_namespace_is_a_claim() {
     let owner = |id| format!(r#"{{"compound": {{"33": {{"owners": {{"K": "{id}"}}}}}}}}"#);
     check(&[(A, set)], set, &owner(A));
     check(&[(A, remove)], remove, &owner(A));
-    let conflict = "plugins \"10-b\" and \"00-a\" both tried to set Namespace K";
+    let conflict = "plugins \"10-b\" and \"00-a\" both tried to set namespaces[K]";
     refuse(&[(A, set), (B, remove)], conflict);
     refuse(&[(A, remove), (B, set)], conflict);
     refuse(&[(A, remove), (B, remove)], conflict);
@@ -184,7 +184,7 @@ fn args_with_a_leading_empty_string_replace_those_of_an_earlier_plugin() {
     check(&[(A, a)], a, r#"{"simple": {"7": "00-a"}}"#);
     check(&[(A, a), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     check(&[(A, b), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
-    refuse(&[(A, a), (B, a)], "plugins \"10-b\" and \"00-a\" both tried to set Args");
+    refuse(&[(A, a), (B, a)], "plugins \"10-b\" and \"00-a\" both tried to set args");
     // Without further arguments the empty string restores the arguments of the engine.
     check(&[(A, a), (B, restore)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
     assert_eq!(create(&[(A, a), (B, restore)]).unwrap().container.args, ["sh"]);
@@ -195,7 +195,7 @@ fn args_with_a_leading_empty_string_replace_those_of_an_earlier_plugin() {
         r#"{"simple": {"7": "10-b"}}"#,
     );
     assert_eq!(create(&[(A, r#"{"args": ["", ""]}"#)]).unwrap().container.args, ["sh"]);
-    refuse(&[(A, a), (B, restore), (C, a)], "plugins \"20-c\" and \"10-b\" both tried to set Args");
+    refuse(&[(A, a), (B, restore), (C, a)], "plugins \"20-c\" and \"10-b\" both tried to set args");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn the_removal_of_rdt_takes_over_all_three_claims() {
         r#"{"linux": {"rdt": {"schemata": {"value": ["L3:0=f"]}}}}"#,
         r#"{"simple": {"37": "-10-b", "38": "10-b", "39": "-10-b"}}"#,
     );
-    refuse(&[(A, remove), (B, set)], "plugins \"10-b\" and \"00-a\" both tried to set RdtClosID");
+    refuse(&[(A, remove), (B, set)], "plugins \"10-b\" and \"00-a\" both tried to set rdt.closID");
     // Later plugins see the container's values, overlaid with the values that plugins set.
     let seen = create(&[(A, set), (B, both)]).unwrap().container;
     assert_eq!(

@@ -155,7 +155,7 @@ fn a_failed_update_with_ignore_failure_leaves_no_claims_and_no_values() {
     assert_eq!((failed.plugin.clone(), failed.update.container_id.as_str()), (plugin(B), "c1"));
     assert_eq!(
         failed.error.to_string(),
-        "plugins \"10-b\" and \"00-a\" both tried to set PidsLimit"
+        "plugins \"10-b\" and \"00-a\" both tried to set pids.limit"
     );
 }
 

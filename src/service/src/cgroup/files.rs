@@ -4,6 +4,7 @@
 //! not block. A write may take seconds: a smaller `memory.max` reclaims memory first.
 
 use crate::host::file_access::blocking;
+use nri_api::set_by;
 use nri_cgroup::CgroupWrite;
 use std::{
     fs, io,
@@ -16,10 +17,12 @@ const WRITE_ATTEMPTS: usize = 3;
 
 /// A file that does not hold the effective value.
 #[derive(Debug, thiserror::Error)]
-#[error("{field}: {} {found}, expected {wanted}", file.display())]
+#[error("{field}{}: {} {found}, expected {wanted}", set_by(owner.as_deref()), file.display())]
 pub struct Drift {
     /// The field of the resources.
     pub field: String,
+    /// The plugin that set the field, if known.
+    pub owner: Option<String>,
     /// The file that holds the field's value.
     pub file: PathBuf,
     /// The content that the file must have.
@@ -74,7 +77,7 @@ fn drift(write: &CgroupWrite, page: u64) -> Option<Drift> {
         Err(e) => ActualContent::Unreadable(e),
     };
     let wanted = write.effective.to_string();
-    Some(Drift { field: write.field.clone(), file: file.to_owned(), wanted, found })
+    Some(Drift { field: write.field.clone(), owner: None, file: file.to_owned(), wanted, found })
 }
 
 /// Writes the files that do not hold the expected values, and returns the files that still do not

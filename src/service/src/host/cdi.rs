@@ -5,10 +5,12 @@
 //! and is named in the log and in errors about unresolvable devices. Start from [`Devices::read`].
 
 use crate::host::{error_chain::chain, file_access::FileSystemHangs, structured};
+use nri_api::set_by;
 use nri_spec::cdi::{CdiDeviceNode, CdiEdits, CdiError, CdiRegistry, CdiSpecFile};
 use nri_spec::{ApplyError, CdiResolver};
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
 };
@@ -19,11 +21,13 @@ const MAX_FILES: usize = 1000;
 
 /// An adjustment that cannot be applied to the OCI config.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{}", chain(error), skipped_files(skipped))]
+#[error("{}{}{}", chain(error), set_by(plugins.iter().map(String::as_str)), skipped_files(skipped))]
 pub struct AdjustmentError {
     /// The cause.
     #[source]
     error: ApplyError,
+    /// Plugins that set the fields in question.
+    plugins: BTreeSet<String>,
     /// Unusable specifications with the cause. They may define the device that was not found.
     skipped: Vec<String>,
 }
@@ -92,14 +96,14 @@ impl Devices {
         &self.broken
     }
 
-    /// Adds the unusable files to an error about an unresolvable device: one of these files may
-    /// define the device.
-    pub fn explain(&self, error: ApplyError) -> AdjustmentError {
+    /// Adds to an error the plugins that set the fields in question. To an error about an
+    /// unresolvable device, adds the unusable files: one of them may define the device.
+    pub fn explain(&self, error: ApplyError, plugins: BTreeSet<String>) -> AdjustmentError {
         let skipped = match &error {
             ApplyError::Cdi(CdiError::Unresolvable { .. }) => self.broken.clone(),
             _ => Vec::new(),
         };
-        AdjustmentError { error, skipped }
+        AdjustmentError { error, plugins, skipped }
     }
 }
 
@@ -156,7 +160,9 @@ mod tests {
     }
 
     fn variables(devices: &Devices, name: &str) -> Result<Vec<String>, String> {
-        let edits = devices.resolve(&[name]).map_err(|e| devices.explain(e.into()).to_string())?;
+        let edits = devices
+            .resolve(&[name])
+            .map_err(|e| devices.explain(e.into(), ["10-a".to_owned()].into()).to_string())?;
         Ok(edits.into_iter().flat_map(|e| e.env).collect())
     }
 
@@ -194,8 +200,8 @@ mod tests {
         assert_eq!(
             variables(&devices, "example.org/thing=bad").unwrap_err(),
             format!(
-                "cannot inject CDI devices: no CDI specification defines example.org/thing=bad; \
-                 skipped: \
+                "cannot inject cdi_devices: no CDI specification defines example.org/thing=bad \
+                 (set by plugin \"10-a\"); skipped: \
                  {d}/b.yaml: not valid YAML: duplicate mapping key `a` is not allowed here at line \
                  2, column 1, \
                  {d}/d.json: No such file or directory (os error 2), \

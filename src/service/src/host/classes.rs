@@ -9,9 +9,14 @@ mod devices;
 pub use devices::{Disks, InvalidPattern};
 
 use crate::host::structured::{self, FileError};
-use nri_api::proto::LinuxResources;
+use nri_api::{
+    field_name,
+    proto::{Field, FieldOwners, LinuxResources},
+    set_by,
+};
 use nri_config::ClassSettings;
 use nri_spec::{BlockIoClasses, RdtClasses};
+use protobuf::Enum;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -23,54 +28,57 @@ const RESERVED_DIRS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
 /// A class that cannot be resolved.
 #[derive(Debug, thiserror::Error)]
-pub enum ClassError {
+#[error("{} {name:?}{}{problem}", field_name(*field), set_by(plugin.as_deref()))]
+pub struct ClassError {
+    /// The field that holds the class.
+    field: Field,
+    /// Name of the class.
+    name: String,
+    /// The plugin that set the class, if known.
+    plugin: Option<String>,
+    /// Why the class cannot be resolved.
+    #[source]
+    problem: ClassProblem,
+}
+
+/// Reason why a class cannot be resolved; the text follows the name of the class.
+#[derive(Debug, thiserror::Error)]
+pub enum ClassProblem {
     /// No file is configured that defines classes.
-    #[error("{field} {name:?}: no classes are configured ([{section}] config_file)")]
-    NotConfigured {
-        /// Kind of class: `block I/O class` or `RDT class`.
-        field: &'static str,
-        /// Name of the class.
-        name: String,
-        /// Section of the configuration.
-        section: &'static str,
-    },
+    #[error(": no classes are configured ([{0}] config_file)")]
+    NotConfigured(&'static str),
     /// The class is not defined.
-    #[error("unknown {field} {name:?}: {} has {}", file.display(),
-        if known.is_empty() { "none" } else { known })]
+    #[error(
+        " is not defined: {} has {}",
+        file.display(),
+        if known.is_empty() { "none" } else { known }
+    )]
     Unknown {
-        /// Kind of class: `block I/O class` or `RDT class`.
-        field: &'static str,
-        /// Name of the class.
-        name: String,
         /// File or resctrl directory that was searched.
         file: PathBuf,
         /// The defined classes, separated by commas.
         known: String,
     },
     /// The configured file cannot be read.
-    #[error("{field} {name:?}: {source}")]
-    File {
-        /// Kind of class: `block I/O class` or `RDT class`.
-        field: &'static str,
-        /// Name of the class.
-        name: String,
-        /// The file and the cause.
-        #[source]
-        source: FileError,
-    },
+    #[error(": {0}")]
+    File(#[source] FileError),
     /// The file is not a valid configuration of classes.
-    #[error("{field} {name:?}: {}: {}", file.display(), crate::host::error_chain::chain(&**source))]
+    #[error(": {}: {}", file.display(), crate::host::error_chain::chain(&**source))]
     Content {
-        /// Kind of class: `block I/O class` or `RDT class`.
-        field: &'static str,
-        /// Name of the class.
-        name: String,
         /// Path of the file.
         file: PathBuf,
         /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl ClassError {
+    /// Adds the plugin that set the class.
+    pub fn with_owner(self, owners: &FieldOwners) -> Self {
+        let plugin = owners.simple.get(&self.field.value()).cloned();
+        Self { plugin, ..self }
+    }
 }
 
 /// Sources of class definitions.
@@ -114,7 +122,7 @@ impl Resolved {
 }
 
 fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
-    let lookup = Lookup { field: "block I/O class", section: "blockio", name };
+    let lookup = Lookup { field: Field::BlockioClass, section: "blockio", name };
     let (file, config) = lookup.read(sources.blockio)?;
     let classes = BlockIoClasses::parse(&config).map_err(|e| lookup.content(file, e))?;
     let disks = Disks::default();
@@ -126,7 +134,7 @@ fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassErro
 }
 
 fn resolve_rdt(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
-    let lookup = Lookup { field: "RDT class", section: "rdt", name };
+    let lookup = Lookup { field: Field::RdtClass, section: "rdt", name };
     let groups;
     let (file, config) = if sources.rdt.config_file.is_some() {
         lookup.read(sources.rdt)?
@@ -159,7 +167,7 @@ fn control_groups(resctrl: &Path) -> Option<Value> {
 /// Lookup of a class name; builds the errors of the lookup.
 #[derive(Clone, Copy)]
 struct Lookup<'a> {
-    field: &'static str,
+    field: Field,
     section: &'static str,
     name: &'a str,
 }
@@ -167,18 +175,16 @@ struct Lookup<'a> {
 impl Lookup<'_> {
     fn read<'s>(&self, settings: &'s ClassSettings) -> Result<(&'s Path, Value), ClassError> {
         let file = settings.config_file.as_deref().ok_or_else(|| self.not_configured())?;
-        let (field, name) = (self.field, self.name.to_owned());
-        let config =
-            structured::read(file).map_err(|source| ClassError::File { field, name, source })?;
+        let config = structured::read(file).map_err(|e| self.error(ClassProblem::File(e)))?;
         Ok((file, config))
     }
 
+    fn error(&self, problem: ClassProblem) -> ClassError {
+        ClassError { field: self.field, name: self.name.to_owned(), plugin: None, problem }
+    }
+
     fn not_configured(&self) -> ClassError {
-        ClassError::NotConfigured {
-            field: self.field,
-            name: self.name.to_owned(),
-            section: self.section,
-        }
+        self.error(ClassProblem::NotConfigured(self.section))
     }
 
     fn content(
@@ -186,18 +192,13 @@ impl Lookup<'_> {
         file: &Path,
         source: impl std::error::Error + Send + Sync + 'static,
     ) -> ClassError {
-        let (field, name) = (self.field, self.name.to_owned());
-        ClassError::Content { field, name, file: file.to_owned(), source: Box::new(source) }
+        let (file, source) = (file.to_owned(), Box::new(source));
+        self.error(ClassProblem::Content { file, source })
     }
 
     fn unknown<'n>(&self, file: &Path, known: impl Iterator<Item = &'n str>) -> ClassError {
         let known = known.collect::<Vec<_>>().join(", ");
-        ClassError::Unknown {
-            field: self.field,
-            name: self.name.to_owned(),
-            file: file.to_owned(),
-            known,
-        }
+        self.error(ClassProblem::Unknown { file: file.to_owned(), known })
     }
 }
 
@@ -256,19 +257,27 @@ mod tests {
         check(
             Some("fast"),
             None,
-            Err(r#"unknown block I/O class "fast": b.yaml has bad, none, slow"#),
+            Err(r#"blockio_class "fast" is not defined: b.yaml has bad, none, slow"#),
         );
-        check(None, Some("silver"), Err(r#"unknown RDT class "silver": r.yaml has gold"#));
-        check(None, Some("/info"), Err(r#"unknown RDT class "info": resctrl has silver"#));
+        check(None, Some("silver"), Err(r#"rdt_class "silver" is not defined: r.yaml has gold"#));
+        check(None, Some("/info"), Err(r#"rdt_class "info" is not defined: resctrl has silver"#));
         let resources = LinuxResources {
             blockio_class: nri_api::opt(Some("slow".to_owned())),
             ..LinuxResources::default()
         };
         let unset = ClassSettings::default();
         let sources = Sources { blockio: &unset, rdt: &unset, resctrl: Path::new("/nowhere") };
+        let error = Resolved::of(&resources, &sources).unwrap_err();
         assert_eq!(
-            Resolved::of(&resources, &sources).unwrap_err().to_string(),
-            r#"block I/O class "slow": no classes are configured ([blockio] config_file)"#
+            error.to_string(),
+            r#"blockio_class "slow": no classes are configured ([blockio] config_file)"#
+        );
+        let mut owners = FieldOwners::default();
+        owners.simple.insert(Field::BlockioClass.value(), "10-a".to_owned());
+        assert_eq!(
+            error.with_owner(&owners).to_string(),
+            "blockio_class \"slow\" (set by plugin \"10-a\"): no classes are configured \
+             ([blockio] config_file)"
         );
     }
 
@@ -277,7 +286,7 @@ mod tests {
         check(
             Some("bad"),
             None,
-            Err("block I/O class \"bad\": b.yaml: device pattern \"/dev/[\" is not valid: \
+            Err("blockio_class \"bad\": b.yaml: device pattern \"/dev/[\" is not valid: \
                  invalid range pattern"),
         );
         let dir = tempfile::tempdir().unwrap();
@@ -295,15 +304,18 @@ mod tests {
         };
         assert_eq!(
             error_text(None),
-            r#"block I/O class "a": FILE: No such file or directory (os error 2)"#
+            r#"blockio_class "a": FILE: No such file or directory (os error 2)"#
         );
         assert_eq!(
             error_text(Some("Classes: {a: {}}")),
-            "block I/O class \"a\": FILE: block I/O configuration does not have the expected form: \
+            "blockio_class \"a\": FILE: block I/O configuration does not have the expected form: \
              Classes.a is an object, not an array"
         );
         assert!(
-            resolve_rdt("a", &sources).unwrap_err().to_string().starts_with("unknown RDT class")
+            resolve_rdt("a", &sources)
+                .unwrap_err()
+                .to_string()
+                .starts_with("rdt_class \"a\" is not")
         );
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     error::PluginError,
     host::{error_chain::chain, runtime::RuntimeError},
     resources::{
+        description::described,
         enforce::write_fields,
         error::ResourceError,
         manager::ResourceManager,
@@ -130,7 +131,8 @@ impl ResourceManager {
         if self.policy().shadow {
             if container.is_some() {
                 let container = &update.container_id;
-                tracing::info!(container, %source, ?update, "shadow: would be updated");
+                let fields = described(update);
+                tracing::info!(container, %source, fields, "shadow: would be updated");
             }
             // The plugin of an unsolicited update gets an error. Updates in replies to an event are
             // only logged, because an error would refuse the event.
@@ -143,7 +145,14 @@ impl ResourceManager {
         let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else {
             return Ok(());
         };
-        check_updatable(resources)?;
+        let no_owners = FieldOwners::default();
+        // The plugin of an unsolicited update receives its errors, which need no owners.
+        let new_owners = match source {
+            UpdateSource::Plugin(_) => None,
+            UpdateSource::Merged(all) => all.owners.get(&update.container_id),
+        };
+        let new_owners = new_owners.unwrap_or(&no_owners);
+        check_updatable(resources, new_owners)?;
         let lock = tokio::time::timeout(LOCK_TIMEOUT, lock_for_update(&container)).await;
         let _lock = lock.map_err(|_| ResourceError::Busy)?;
         if container.runtime_hung_at().is_some_and(|at| at.elapsed() < HUNG_INTERVAL) {
@@ -153,10 +162,9 @@ impl ResourceManager {
         if record.status == ContainerStatus::Creating || record.status == ContainerStatus::Stopped {
             return Err(ResourceError::Status(record.status));
         }
-        let mut wanted = self.overlay(&record.effective, resources)?;
+        let mut wanted = self.overlay(&record.effective, resources, new_owners)?;
         adapt_swap(&record.effective, resources.memory.swap.is_some(), &mut wanted.resources);
-        // The error needs no owners, since the plugin that sent the request receives it.
-        self.check_supported(&record, &wanted, &FieldOwners::default()).await?;
+        self.check_supported(&record, &wanted, new_owners).await?;
         let mut owners = record.owners.clone();
         source.set_owners(
             &mut owners,
@@ -211,7 +219,7 @@ impl ResourceManager {
     ) -> Result<(), ResourceError> {
         let (before, after) = (runtime_part(&record.effective), runtime_part(&wanted.resources));
         self.check_resources(&record.runtime, &before, &after, owners).await?;
-        self.check_cgroup_files(record, wanted)
+        self.check_cgroup_files(record, wanted, owners)
     }
 
     /// Sets the resources: by the runtime's `update`, by control groups, and by resctrl.

@@ -14,7 +14,10 @@ use crate::{
     resources::{error::ResourceError, manager::ResourceManager, owners, updatable::cgroup_part},
     state::record::{EffectiveResources, Record},
 };
-use nri_api::proto::LinuxResources;
+use nri_api::{
+    field_name,
+    proto::{Field, FieldOwners, LinuxResources},
+};
 use nri_cgroup::{CgroupWrite, Plan, plan, resctrl_writes};
 use nri_config::Enforce;
 use nri_spec::{changed, merge_resources};
@@ -39,6 +42,7 @@ const BY_DEVICE: [(&str, &str); 5] = [
 
 impl ResourceManager {
     /// Returns `base` with the requested resources merged over it and class names resolved.
+    /// `owners` is for errors.
     ///
     /// # Errors
     /// A class cannot be resolved.
@@ -46,11 +50,13 @@ impl ResourceManager {
         &self,
         base: &Value,
         requested: &LinuxResources,
+        owners: &FieldOwners,
     ) -> Result<EffectiveResources, ClassError> {
         let mut resources = base.clone();
         merge_resources(&mut resources, requested);
         let policy = self.policy();
-        let classes = blocking(|| classes::Resolved::of(requested, &policy.classes.sources()))?;
+        let classes = blocking(|| classes::Resolved::of(requested, &policy.classes.sources()))
+            .map_err(|error| error.with_owner(owners))?;
         let blockio_class = requested.blockio_class.as_ref().map(|c| c.value.clone());
         if blockio_class.is_some() {
             let class = classes.blockio.unwrap_or_else(|| json!({}));
@@ -69,7 +75,7 @@ impl ResourceManager {
     }
 
     /// Checks that this host has the group of the RDT class, and a file for each changed field that
-    /// no runtime's `update` sets.
+    /// no runtime's `update` sets. `owners` is for errors.
     ///
     /// # Errors
     /// A controller, a file or the group of an RDT class does not exist; the error names it.
@@ -77,13 +83,15 @@ impl ResourceManager {
         &self,
         record: &Record,
         wanted: &EffectiveResources,
+        owners: &FieldOwners,
     ) -> Result<(), ResourceError> {
         if let Some((class, group)) =
             wanted.rdt_class.as_ref().filter(|(_, group)| !group.is_empty())
         {
             let (class, group) = (class.clone(), self.policy().classes.resctrl.join(group));
             if !group.is_dir() {
-                return Err(ResourceError::NoRdtGroup { class, group });
+                let field = owners::with_owner(owners, field_name(Field::RdtClass));
+                return Err(ResourceError::NoRdtGroup { field, class, group });
             }
         }
         let by_cgroups = cgroup_part(&changed(&record.effective, &wanted.resources));
@@ -93,14 +101,16 @@ impl ResourceManager {
         let dirs = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
         let Plan { writes, unsupported } = plan(&by_cgroups, &dirs);
         if !unsupported.is_empty() {
-            return Err(ResourceError::NoController(unsupported));
+            let named = unsupported.iter().map(|field| owners::with_owner(owners, field));
+            return Err(ResourceError::NoController(named.collect()));
         }
         let missing =
             |s: &&CgroupWrite| !s.is_optional && !s.files.iter().any(|file| file.exists());
         match writes.iter().find(missing) {
             Some(setting) => {
                 let file = files::file(setting).unwrap_or(Path::new("")).to_owned();
-                Err(ResourceError::NoControlFile { field: setting.field.clone(), file })
+                let field = owners::with_owner(owners, &setting.field);
+                Err(ResourceError::NoControlFile { field, file })
             }
             None => Ok(()),
         }
@@ -140,8 +150,9 @@ impl ResourceManager {
         plan.retain(|s| {
             fields.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
         });
-        let drift = files::enforce(&plan);
-        for drift in &drift {
+        let mut drift = files::enforce(&plan);
+        for drift in &mut drift {
+            drift.owner = owners::owner(&record.owners, &drift.field);
             tracing::error!(container = record.key.id, %drift, "resource not effective");
         }
         drift
@@ -279,12 +290,14 @@ mod tests {
             rdt_class: opt(Some(class.to_owned())),
             ..Default::default()
         };
-        let gold = manager.overlay(&json!({}), &requested("gold")).unwrap();
+        let owners = FieldOwners::default();
+        let gold = manager.overlay(&json!({}), &requested("gold"), &owners).unwrap();
         assert_eq!(gold.rdt_class, Some(("gold".to_owned(), "gold".to_owned())));
-        let no_class = manager.overlay(&json!({}), &requested("")).unwrap();
+        let no_class = manager.overlay(&json!({}), &requested(""), &owners).unwrap();
         assert_eq!(no_class.rdt_class, Some((String::new(), String::new())));
-        let unknown = manager.overlay(&json!({}), &requested("lead")).unwrap_err().to_string();
-        assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
+        let unknown =
+            manager.overlay(&json!({}), &requested("lead"), &owners).unwrap_err().to_string();
+        assert!(unknown.contains("rdt_class \"lead\" is not defined"), "{unknown}");
         // Moving a thread, here 4711, writes its id to the `tasks` file of the group.
         let moved = resctrl_writes(&resctrl, Some("gold"), &[4711]);
         assert!(files::enforce(&moved).is_empty());

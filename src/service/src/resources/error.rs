@@ -17,9 +17,10 @@ pub enum ResourceError {
     /// The container cannot be updated in this status.
     #[error("the container is {}", .0.name())]
     Status(ContainerStatus),
-    /// Fields of an existing container that neither a runtime nor control groups can change.
+    /// Fields of an existing container that neither a runtime nor control groups can change, each
+    /// with the plugin that set it.
     #[error("cannot update {} of an existing container", .0.join(", "))]
-    NotUpdatable(Vec<&'static str>),
+    NotUpdatable(Vec<String>),
     /// Shadow mode is on, in which no container is changed.
     #[error("shadow mode is on, the container was not updated")]
     Shadow,
@@ -30,8 +31,10 @@ pub enum ResourceError {
     #[error(transparent)]
     Class(#[from] ClassError),
     /// The RDT class is defined, but resctrl has no control group for the class.
-    #[error("RDT class {class:?}: {} does not exist", group.display())]
+    #[error("{field} {class:?}: {} does not exist", group.display())]
     NoRdtGroup {
+        /// Name of the field, with the plugin that set it.
+        field: String,
         /// Name of the class.
         class: String,
         /// Directory of the control group.
@@ -40,13 +43,13 @@ pub enum ResourceError {
     /// The low-level runtime or the kernel does not support requested fields.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedFields),
-    /// Controllers are missing on this host.
-    #[error("the cgroups of this host lack controllers: {}", .0.join(", "))]
+    /// Fields whose controllers are missing on this host, each with the plugin that set it.
+    #[error("the cgroups of this host have no controller for {}", .0.join(", "))]
     NoController(Vec<String>),
     /// A control file is missing on this host.
     #[error("{field}: this host has no {}", file.display())]
     NoControlFile {
-        /// Field of the resources that needs the file.
+        /// Field of the resources that needs the file, with the plugin that set it.
         field: String,
         /// Path of the file.
         file: PathBuf,
@@ -71,7 +74,7 @@ pub enum ResourceError {
     #[error("not effective: {}", listed(.0))]
     NotEffective(Vec<Drift>),
     /// Threads of the container cannot be moved to the control group of the RDT class.
-    #[error("RDT class: threads of {container:?} cannot be moved")]
+    #[error("rdt_class: threads of {container:?} cannot be moved")]
     RdtThreads {
         /// Id of the container.
         container: String,

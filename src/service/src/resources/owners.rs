@@ -4,9 +4,11 @@
 use nri_api::{
     RESOURCE_FIELDS, ResourceField,
     proto::{Field, FieldOwners},
+    set_by,
 };
 use protobuf::Enum;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Fields with an owner for each key (page size, file name) instead of one owner.
 const KEYED: [Field; 2] = [Field::HugepageLimits, Field::CgroupsUnified];
@@ -15,17 +17,34 @@ const KEYED: [Field; 2] = [Field::HugepageLimits, Field::CgroupsUnified];
 pub fn owner(owners: &FieldOwners, name: &str) -> Option<String> {
     let simple = |f: Field| owners.simple.get(&f.value()).cloned();
     let has_name = |field: &&ResourceField| {
-        name == field.name || name.strip_prefix(field.name).is_some_and(|key| key.starts_with('.'))
+        name == field.name || name.strip_prefix(field.name).is_some_and(|key| key.starts_with('['))
     };
     let field = RESOURCE_FIELDS.iter().find(has_name)?;
     let owned = field.owner?;
     if KEYED.contains(&owned) {
-        let key = name.get(field.name.len() + 1..)?;
+        let key = name.get(field.name.len() + 1..)?.strip_suffix(']')?;
         return owners.compound.get(&owned.value())?.owners.get(key).cloned();
     }
     // In cgroup v2 one file holds quota and period, so the owner of the period also owns a quota
     // without an owner.
     simple(owned).or_else(|| if name == "cpu.quota" { simple(Field::CPUPeriod) } else { None })
+}
+
+/// Returns the name of a field, and the plugin that owns it, for messages.
+pub fn with_owner(owners: &FieldOwners, name: &str) -> String {
+    format!("{name}{}", set_by(owner(owners, name).as_deref()))
+}
+
+/// Returns the plugins that own any of these fields or entries, each once.
+pub fn plugins_of(owners: &FieldOwners, fields: &[(Field, Option<&str>)]) -> BTreeSet<String> {
+    let owner = |(field, key): &(Field, Option<&str>)| match key {
+        None => owners.simple.get(&field.value()),
+        Some(key) => owners.compound.get(&field.value())?.owners.get(*key),
+    };
+    // Several contributors are joined by commas; a leading dash marks a plugin that removed the
+    // value of another plugin.
+    let names = fields.iter().filter_map(owner).flat_map(|names| names.split(','));
+    names.map(|name| name.trim_start_matches('-').to_owned()).collect()
 }
 
 /// Assigns all fields of `changed`, a part of `linux.resources`, to a plugin. `None` stands for the
@@ -95,9 +114,9 @@ mod tests {
             ("cpu.quota", Some("10-a")),
             ("cpu.shares", None),
             ("blockIO.throttleReadBpsDevice", Some("20-b")),
-            ("hugepageLimits.2MB", Some("30-c")),
-            ("hugepageLimits.1GB", None),
-            ("devices", None),
+            ("hugepageLimits[2MB]", Some("30-c")),
+            ("hugepageLimits[1GB]", None),
+            ("resources.devices", None),
         ] {
             assert_eq!(owner(&owners, field).as_deref(), expected, "{field}");
         }
@@ -113,7 +132,7 @@ mod tests {
         });
         assign(&mut owners, &all, Some("10-a"));
         let of = |owners: &FieldOwners, field: &str| owner(owners, field);
-        for field in ["memory.limit", "cpu.cpus", "unified.memory.high", "hugepageLimits.2MB"] {
+        for field in ["memory.limit", "cpu.cpus", "unified[memory.high]", "hugepageLimits[2MB]"] {
             assert_eq!(of(&owners, field).as_deref(), Some("10-a"), "{field}");
         }
         assert_eq!(of(&owners, "memory.swap"), None);
@@ -123,7 +142,7 @@ mod tests {
             None,
         );
         assert_eq!(of(&owners, "memory.limit"), None);
-        assert_eq!(of(&owners, "unified.memory.high"), None);
+        assert_eq!(of(&owners, "unified[memory.high]"), None);
         assert_eq!(of(&owners, "cpu.cpus").as_deref(), Some("10-a"));
     }
 }

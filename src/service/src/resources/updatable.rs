@@ -2,19 +2,25 @@
 //! runtime's `update`, by writing to control groups, or not at all. The table
 //! [`RESOURCE_FIELDS`] assigns each field to one of the three.
 
-use crate::resources::error::ResourceError;
-use nri_api::{RESOURCE_FIELDS, Update, proto::LinuxResources};
+use crate::resources::{error::ResourceError, owners};
+use nri_api::{
+    RESOURCE_FIELDS, Update,
+    proto::{FieldOwners, LinuxResources},
+};
 use serde_json::{Map, Value};
 
-/// Checks that a request sets no field that cannot be updated.
+/// Checks that a request sets no field that cannot be updated. `owners` is for errors.
 ///
 /// # Errors
 /// The request sets fields that cannot be updated; the error names them.
-pub fn check_updatable(requested: &LinuxResources) -> Result<(), ResourceError> {
+pub fn check_updatable(
+    requested: &LinuxResources,
+    owners: &FieldOwners,
+) -> Result<(), ResourceError> {
     let names: Vec<_> = RESOURCE_FIELDS
         .iter()
         .filter(|field| field.update == Update::Never && field.is_set(requested))
-        .map(|field| field.name)
+        .map(|field| owners::with_owner(owners, field.name))
         .collect();
     if names.is_empty() { Ok(()) } else { Err(ResourceError::NotUpdatable(names)) }
 }
@@ -131,14 +137,14 @@ mod tests {
     #[test]
     fn fields_that_cannot_be_updated_are_named() {
         let mut resources = LinuxResources::new();
-        assert!(check_updatable(&resources).is_ok());
+        assert!(check_updatable(&resources, &FieldOwners::default()).is_ok());
         let memory = resources.memory.mut_or_insert_default();
         memory.swappiness = opt(Some(0));
-        assert!(check_updatable(&resources).is_ok());
+        assert!(check_updatable(&resources, &FieldOwners::default()).is_ok());
         let memory = resources.memory.mut_or_insert_default();
         (memory.kernel, memory.use_hierarchy) = (opt(Some(1)), opt(Some(true)));
         assert_eq!(
-            check_updatable(&resources).unwrap_err().to_string(),
+            check_updatable(&resources, &FieldOwners::default()).unwrap_err().to_string(),
             "cannot update memory.kernel, memory.useHierarchy of an existing container"
         );
     }

@@ -6,14 +6,17 @@ use super::table::{Lack, lack};
 use super::version::RuntimeVersion;
 use crate::oci_config::OciConfig;
 use nri_api::proto::{Field, FieldOwners};
+use nri_api::set_by;
 use protobuf::Enum;
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 /// A field that plugins requested and the runtime does not support on this host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}{} is not supported by {runtime}: {lack}", set_by(plugins))]
+#[error(
+    "{field}{} is not supported by {runtime}: {lack}",
+    set_by(plugins.iter().map(String::as_str))
+)]
 pub struct Unsupported {
     /// Name of the field, with its key if it has one.
     pub field: String,
@@ -79,21 +82,6 @@ fn owners_of<'a>(
     let names =
         names.iter().flat_map(|n| n.split(',')).map(|n| n.trim_start_matches('-').to_owned());
     names.collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-fn set_by(plugins: &[String]) -> String {
-    match plugins {
-        [] => String::new(),
-        [one] => format!(", set by plugin {one:?},"),
-        many => {
-            let mut text = ", set by plugins".to_owned();
-            for (i, plugin) in many.iter().enumerate() {
-                // writing to a string cannot fail
-                let _ = write!(text, "{}{plugin:?}", if i == 0 { " " } else { " and " });
-            }
-            text + ","
-        }
-    }
 }
 
 fn listed(all: &[Unsupported]) -> String {

@@ -2,7 +2,7 @@
 
 use super::table::Feature;
 use crate::json::number::{ByValue, same_value};
-use nri_api::{fields_of, proto::Field};
+use nri_api::{field_name, fields_of, full_name, proto::Field};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -75,13 +75,13 @@ impl<'a> Collected<'a> {
 
     fn process(&mut self) {
         use Feature::{IoPriority, MemoryPolicy, Scheduler};
-        for (path, feature, field, claim) in [
-            (["process", "scheduler"], Scheduler, "scheduler", Field::LinuxSched),
-            (["process", "ioPriority"], IoPriority, "io priority", Field::IoPriority),
-            (["linux", "memoryPolicy"], MemoryPolicy, "memory policy", Field::MemoryPolicy),
+        for (path, feature, claim) in [
+            (["process", "scheduler"], Scheduler, Field::LinuxSched),
+            (["process", "ioPriority"], IoPriority, Field::IoPriority),
+            (["linux", "memoryPolicy"], MemoryPolicy, Field::MemoryPolicy),
         ] {
             if self.changed(&path).is_some() {
-                self.push(feature, field, &[(claim, None)]);
+                self.push(feature, field_name(claim), &[(claim, None)]);
             }
         }
     }
@@ -91,7 +91,7 @@ impl<'a> Collected<'a> {
         if new.iter().any(|n| text(n, "type") == "time") {
             self.push(
                 Feature::TimeNamespace,
-                "namespace \"time\"",
+                "namespaces[time]",
                 &[(Field::Namespace, Some("time"))],
             );
         }
@@ -99,7 +99,7 @@ impl<'a> Collected<'a> {
 
     fn net_devices(&mut self) {
         for (name, _) in self.new_entries(&["linux", "netDevices"]) {
-            let field = format!("net device {name:?}");
+            let field = full_name(Field::LinuxNetDevices, Some(name));
             self.push(Feature::NetDevices, field, &[(Field::LinuxNetDevices, Some(name))]);
         }
     }
@@ -115,10 +115,10 @@ impl<'a> Collected<'a> {
             // The plugin that set the class is the owner of a closID that the class defines.
             let claims = [(claim, None), (Field::RdtClass, None)];
             let claims = if claim == Field::RdtClosID { &claims[..] } else { &claims[..1] };
-            self.push(feature, format!("RDT {key}"), claims);
+            self.push(feature, format!("rdt.{key}"), claims);
             if feature != Feature::Rdt {
                 // Schemata and monitoring also need what RDT itself needs.
-                self.push(Feature::Rdt, format!("RDT {key}"), claims);
+                self.push(Feature::Rdt, format!("rdt.{key}"), claims);
             }
         }
     }
@@ -151,7 +151,8 @@ impl<'a> Collected<'a> {
                 if let Some(feature) = feature_of_option(option)
                     && seen.insert(option)
                 {
-                    let field = format!("mount {destination:?} option {option:?}");
+                    let mount = full_name(Field::Mounts, Some(destination));
+                    let field = format!("{mount} option {option:?}");
                     self.push(feature, field, &[(Field::Mounts, Some(destination))]);
                 }
             }
@@ -218,11 +219,11 @@ impl<'a> Collected<'a> {
         }
         for limit in self.new_elements(&["linux", "resources", "hugepageLimits"]) {
             let size = text(limit, "pageSize");
-            let field = format!("hugepage limit {size:?}");
+            let field = full_name(Field::HugepageLimits, Some(size));
             self.push(Feature::Hugepages, field, &[(Field::HugepageLimits, Some(size))]);
         }
         for (file, _) in self.new_entries(&["linux", "resources", "unified"]) {
-            let field = format!("unified {file:?}");
+            let field = full_name(Field::CgroupsUnified, Some(file));
             self.push(Feature::Unified, field, &[(Field::CgroupsUnified, Some(file))]);
         }
     }

@@ -67,7 +67,7 @@ fn check_new(after: Value, runtime: &str, host: &HostCapabilities, expected: &st
 #[test]
 fn support_depends_on_the_version() {
     let scheduler = json!({"process": {"scheduler": {"policy": "SCHED_BATCH"}}});
-    let expected = "scheduler, set by plugin \"10-a\", \
+    let expected = "scheduler (set by plugin \"10-a\") \
         is not supported by runc 1.1.5: supported since 1.2.0-rc.1";
     check_new(scheduler.clone(), "runc 1.1.5+ds1", &v1(), expected);
     for supported in [
@@ -88,7 +88,7 @@ fn support_depends_on_the_version() {
         time,
         "crun 1.8.1",
         &v2(),
-        "namespace \"time\", set by plugin \"20-b\", \
+        "namespaces[time] (set by plugin \"20-b\") \
          is not supported by crun 1.8.1: supported since 1.8.4",
     );
 }
@@ -97,19 +97,19 @@ fn support_depends_on_the_version() {
 fn support_depends_on_the_version_of_cgroups() {
     let swappiness = json!({"linux": {"resources": {"memory": {"swappiness": 0, "limit": 1}}}});
     check_new(swappiness.clone(), "runc 1.1.5", &v1(), "");
-    let expected = "memory.swappiness, set by plugin \"10-a\", \
+    let expected = "memory.swappiness (set by plugin \"10-a\") \
         is not supported by runc 1.1.5: not available on cgroup v2";
     check_new(swappiness.clone(), "runc 1.1.5", &v2(), expected);
     check_change(swappiness.clone(), swappiness, "runc 1.1.5", &v2(), "");
     let unified = json!({"linux": {"resources": {"unified": {"memory.high": "1"}}}});
     check_new(unified.clone(), "crun 1.28", &v2(), "");
-    let expected = "unified \"memory.high\", set by plugin \"30-c\", \
+    let expected = "unified[memory.high] (set by plugin \"30-c\") \
         is not supported by crun 1.28.0: not available on cgroup v1";
     check_new(unified, "crun 1.28", &v1(), expected);
     let hierarchy =
         |flag: bool| json!({"linux": {"resources": {"memory": {"useHierarchy": flag}}}});
     check_new(hierarchy(true), "runc 1.3.6", &v2(), "");
-    let expected = "memory.useHierarchy, set by plugin \"20-b\", \
+    let expected = "memory.useHierarchy (set by plugin \"20-b\") \
         is not supported by runc 1.3.6: no version supports it";
     check_new(hierarchy(false), "runc 1.3.6", &v1(), expected);
     let oom = |flag: bool| json!({"linux": {"resources": {"memory": {"disableOOMKiller": flag}}}});
@@ -120,20 +120,20 @@ fn support_depends_on_the_version_of_cgroups() {
 fn support_depends_on_the_host() {
     let huge =
         json!({"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 0}]}}});
-    let expected = "hugepage limit \"2MB\", set by plugin \"30-c\", \
+    let expected = "hugepageLimits[2MB] (set by plugin \"30-c\") \
         is not supported by runc 1.1.5: host has no cgroup controller hugetlb";
     check_new(huge.clone(), "runc 1.1.5", &v1(), expected);
     let mut host = v1();
     host.controllers.insert("hugetlb".to_owned());
     check_new(huge, "runc 1.1.5", &host, "");
     let class = json!({"linux": {"intelRdt": {"closID": "gold", "enableMonitoring": false}}});
-    let expected = "RDT closID, set by plugin \"20-b\", \
+    let expected = "rdt.closID (set by plugin \"20-b\") \
         is not supported by runc 1.1.5: resctrl is not mounted";
     check_new(class.clone(), "runc 1.1.5", &v1(), expected);
     host.resctrl = true;
     check_new(class, "runc 1.1.5", &host, "");
     let kernel = json!({"linux": {"resources": {"memory": {"kernel": 1}}}});
-    let expected = "memory.kernel, set by plugin \"20-b\", \
+    let expected = "memory.kernel (set by plugin \"20-b\") \
         is not supported by crun 1.8.1: ignored by Linux since 5.16";
     check_new(kernel.clone(), "crun 1.8.1", &v1(), expected);
     check_new(kernel, "crun 1.8.1", &HostCapabilities { kernel: (4, 18), ..v1() }, "");
@@ -145,12 +145,12 @@ fn weights_need_their_files() {
     check_new(weight.clone(), "runc 1.1.5", &v1(), "");
     check_new(weight.clone(), "runc 1.1.5", &v2(), "");
     check_new(weight.clone(), "crun 1.8.2", &v1(), "");
-    let expected = "blockIO.weight, set by plugin \"10-a\", \
+    let expected = "blockIO.weight (set by plugin \"10-a\") \
         is not supported by crun 1.8.1: host has no cgroup file blkio.weight";
     check_new(weight, "crun 1.8.1", &v1(), expected);
     let device = json!({"linux": {"resources": {"blockIO": {"weightDevice": [{"major": 8,
         "minor": 0, "weight": 80}]}}}});
-    let expected = "blockIO.weightDevice, set by plugin \"10-a\", \
+    let expected = "blockIO.weightDevice (set by plugin \"10-a\") \
         is not supported by runc 1.3.6: host has no cgroup file io.bfq.weight";
     check_new(device, "runc 1.3.6", &v2(), expected);
 }
@@ -159,11 +159,11 @@ fn weights_need_their_files() {
 fn mount_options_are_features() {
     let mount = |options: &[&str]| json!({"mounts": [{"destination": "/m", "options": options}]});
     check_new(mount(&["rbind", "rro", "ro", "nosymfollow", "tmpcopyup"]), "runc 1.1.5", &v1(), "");
-    let expected = "mount \"/m\" option \"idmap\", set by plugin \"10-a\", \
+    let expected = "mounts[/m] option \"idmap\" (set by plugin \"10-a\") \
         is not supported by runc 1.1.5: supported since 1.2.0-rc.1";
     check_new(mount(&["idmap"]), "runc 1.1.5", &v1(), expected);
     check_change(mount(&["idmap"]), mount(&["idmap"]), "runc 1.1.5", &v1(), "");
-    let expected = "mount \"/m\" option \"nosymfollow\", set by plugin \"10-a\", \
+    let expected = "mounts[/m] option \"nosymfollow\" (set by plugin \"10-a\") \
         is not supported by crun 1.28.0: no version supports it";
     check_new(mount(&["nosymfollow"]), "crun 1.28", &v1(), expected);
 }
@@ -175,7 +175,7 @@ fn seccomp_flags_are_features() {
         "flags": ["SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV",
             "SECCOMP_FILTER_FLAG_NEW"]}}});
     check_new(policy.clone(), "crun 1.28", &v1(), "");
-    let expected = "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, set by plugin \"20-b\", \
+    let expected = "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (set by plugin \"20-b\") \
         is not supported by runc 1.3.6: supported since 1.5.0-rc.2";
     check_new(policy, "runc 1.3.6", &v1(), expected);
 }

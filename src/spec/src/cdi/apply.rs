@@ -43,7 +43,7 @@ struct Lists<'a> {
 
 impl Lists<'_> {
     fn write_to(self, spec: &mut Value) -> Result<(), ApplyError> {
-        let field = in_field("CDI devices");
+        let field = in_field("cdi_devices");
         if !self.env.is_empty() {
             env::set_all(array(spec, &env::PATH).map_err(&field)?, self.env);
         }
@@ -66,7 +66,7 @@ fn apply_edits<'a>(
     ctx: &ApplyContext<'_>,
     lists: &mut Lists<'a>,
 ) -> Result<(), ApplyError> {
-    let field = in_field("CDI devices");
+    let field = in_field("cdi_devices");
     // `array` creates a missing list here, so that new keys are in the order of the edits.
     for variable in &edits.env {
         array(spec, &env::PATH).map_err(&field)?;

@@ -55,6 +55,17 @@ pub enum CdiError {
     },
 }
 
+impl CdiError {
+    /// Returns the names of the devices in question, as far as the error knows them.
+    pub fn devices(&self) -> Vec<&str> {
+        match self {
+            Self::InvalidName { name, .. } | Self::Conflict { name, .. } => vec![name],
+            Self::Unresolvable { names } => names.iter().map(String::as_str).collect(),
+            Self::Spec { .. } | Self::UnknownDevice { .. } | Self::DeviceKind { .. } => Vec::new(),
+        }
+    }
+}
+
 /// Error in a CDI specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCdiSpec {

@@ -20,5 +20,5 @@ pub(crate) fn apply(
     if path.is_empty() {
         return Ok(());
     }
-    set_at(spec, &["linux"], "cgroupsPath", path).map_err(in_field("cgroups path"))
+    set_at(spec, &["linux"], "cgroupsPath", path).map_err(in_field("cgroups_path"))
 }

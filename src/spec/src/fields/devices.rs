@@ -12,7 +12,7 @@ use crate::json::read::{Object, Read, field_or_default, integer, list, object, o
 use crate::resources::device_rules;
 use nri_api::{
     Marked,
-    proto::{ContainerAdjustment, LinuxDevice},
+    proto::{ContainerAdjustment, Field, LinuxDevice},
 };
 use serde_json::Value;
 use std::collections::HashSet;
@@ -46,7 +46,7 @@ pub(crate) fn apply(
     let paths: HashSet<&str> = devices.iter().map(|d| Marked::parse(&d.path).key()).collect();
     if paths.contains("") {
         return Err(ApplyError::Invalid {
-            field: "device",
+            field: Field::Devices,
             value: String::new(),
             why: "has no path",
         });

@@ -10,7 +10,7 @@ use crate::json::named;
 use crate::json::read::{Object, Read, field_or_default, list, text};
 use nri_api::{
     Marked,
-    proto::{ContainerAdjustment, KeyValue},
+    proto::{ContainerAdjustment, Field, KeyValue},
     removal_key,
 };
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(crate) fn apply(
         let key = Marked::parse(&entry.key).key();
         if key.is_empty() || key.contains(['=', '\0']) {
             return Err(ApplyError::Invalid {
-                field: "env",
+                field: Field::Env,
                 value: key.into(),
                 why: "is not a variable name",
             });

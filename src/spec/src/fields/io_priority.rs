@@ -4,7 +4,7 @@ use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
 use crate::json::edit::{remove_at, set_at};
 use crate::json::read::{Object, Read, field, field_or_default, integer, object, text};
-use nri_api::proto::{ContainerAdjustment, IOPrioClass, LinuxIOPriority};
+use nri_api::proto::{ContainerAdjustment, Field, IOPrioClass, LinuxIOPriority};
 use protobuf::{Enum, MessageField};
 use serde_json::{Value, json};
 
@@ -30,13 +30,16 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     let Some(priority) = adjust.linux.io_priority.as_ref() else { return Ok(()) };
     let class = priority.class.enum_value();
-    let class =
-        class.map_err(|value| ApplyError::UnknownValue { field: "io priority class", value })?;
+    let class = class.map_err(|value| ApplyError::UnknownValue {
+        field: Field::IoPriority,
+        part: "class",
+        value,
+    })?;
     let result = if class == IOPrioClass::IOPRIO_CLASS_NONE {
         remove_at(spec, &["process"], "ioPriority")
     } else {
         let value = json!({ "class": format!("{class:?}"), "priority": priority.priority });
         set_at(spec, &["process"], "ioPriority", value)
     };
-    result.map_err(in_field("io priority"))
+    result.map_err(in_field("io_priority"))
 }

@@ -5,7 +5,7 @@ use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
 use crate::json::edit::{put_text, set_at};
 use crate::json::read::Object;
-use nri_api::proto::ContainerAdjustment;
+use nri_api::proto::{ContainerAdjustment, Field};
 use serde_json::Value;
 
 pub(crate) fn apply(
@@ -15,13 +15,18 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     let Some(policy) = adjust.linux.memory_policy.as_ref() else { return Ok(()) };
     let mode = policy.mode.enum_value();
-    let mode =
-        mode.map_err(|value| ApplyError::UnknownValue { field: "memory policy mode", value })?;
+    let mode = mode.map_err(|value| ApplyError::UnknownValue {
+        field: Field::MemoryPolicy,
+        part: "mode",
+        value,
+    })?;
     let mut flags = Vec::new();
     for flag in &policy.flags {
-        let flag = flag
-            .enum_value()
-            .map_err(|value| ApplyError::UnknownValue { field: "memory policy flag", value })?;
+        let flag = flag.enum_value().map_err(|value| ApplyError::UnknownValue {
+            field: Field::MemoryPolicy,
+            part: "flag",
+            value,
+        })?;
         flags.push(Value::from(format!("{flag:?}")));
     }
     let mut fields = Object::new();
@@ -30,5 +35,5 @@ pub(crate) fn apply(
     if !flags.is_empty() {
         fields.insert("flags".into(), flags.into());
     }
-    set_at(spec, &["linux"], "memoryPolicy", fields).map_err(in_field("memory policy"))
+    set_at(spec, &["linux"], "memoryPolicy", fields).map_err(in_field("memory_policy"))
 }

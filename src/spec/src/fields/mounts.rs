@@ -11,7 +11,7 @@ use crate::json::named;
 use crate::json::read::{Object, Read, field_or_default, list, object, text};
 use nri_api::{
     Marked,
-    proto::{ContainerAdjustment, Mount},
+    proto::{ContainerAdjustment, Field, Mount},
 };
 use serde_json::Value;
 use std::collections::HashSet;
@@ -44,7 +44,7 @@ pub(crate) fn apply(
         adjust.mounts.iter().map(|m| Marked::parse(&m.destination).key()).collect();
     if destinations.contains("") {
         return Err(ApplyError::Invalid {
-            field: "mount",
+            field: Field::Mounts,
             value: String::new(),
             why: "has no destination",
         });

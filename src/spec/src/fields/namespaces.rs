@@ -7,7 +7,7 @@ use crate::json::named;
 use crate::json::read::{Object, Read, field_or_default, list, object, text};
 use nri_api::{
     Marked,
-    proto::{ContainerAdjustment, LinuxNamespace},
+    proto::{ContainerAdjustment, Field, LinuxNamespace},
 };
 use serde_json::Value;
 use std::collections::HashSet;
@@ -38,7 +38,7 @@ pub(crate) fn apply(
         if !TYPES.contains(&kind) {
             let value = kind.to_owned();
             return Err(ApplyError::Invalid {
-                field: "namespace",
+                field: Field::Namespace,
                 value,
                 why: "is not a namespace type",
             });

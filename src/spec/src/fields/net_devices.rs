@@ -32,10 +32,10 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     let sorted: BTreeMap<_, _> = adjust.linux.net_devices.iter().collect();
     remove_all_at(spec, &PATH, &removed_keys(&adjust.linux.net_devices))
-        .map_err(in_field("net devices"))?;
+        .map_err(in_field("net_devices"))?;
     for (name, device) in sorted {
         if let Marked::Set(name) = Marked::parse(name) {
-            set_at(spec, &PATH, name, to_oci(&device.name)).map_err(in_field("net devices"))?;
+            set_at(spec, &PATH, name, to_oci(&device.name)).map_err(in_field("net_devices"))?;
         }
     }
     Ok(())

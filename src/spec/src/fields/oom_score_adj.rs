@@ -20,6 +20,6 @@ pub(crate) fn apply(
     match adjust.linux.oom_score_adj.as_ref() {
         None => Ok(()),
         Some(score) => set_at(spec, &["process"], "oomScoreAdj", score.value)
-            .map_err(in_field("oom score adj")),
+            .map_err(in_field("oom_score_adj")),
     }
 }

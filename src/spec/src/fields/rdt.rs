@@ -29,7 +29,7 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     let Some(rdt) = adjust.linux.rdt.as_ref() else { return Ok(()) };
     if rdt.remove {
-        remove_at(spec, &["linux"], "intelRdt").map_err(in_field("RDT"))?;
+        remove_at(spec, &["linux"], "intelRdt").map_err(in_field("rdt"))?;
     }
     let fields: [(&str, Option<Option<Value>>); 3] = [
         (
@@ -48,7 +48,7 @@ pub(crate) fn apply(
             Some(None) => remove_at(spec, &PATH, key),
             Some(Some(value)) => set_at(spec, &PATH, key, value),
         }
-        .map_err(in_field("RDT"))?;
+        .map_err(in_field("rdt"))?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::error::{ApplyError, in_field};
 use crate::json::edit::array;
 use crate::json::named;
 use crate::json::read::{Object, Read, field_or_default, integer, list, object, text};
-use nri_api::proto::{ContainerAdjustment, POSIXRlimit};
+use nri_api::proto::{ContainerAdjustment, Field, POSIXRlimit};
 use serde_json::{Value, json};
 
 pub(crate) fn read(process: &Object) -> Read<Vec<POSIXRlimit>> {
@@ -32,7 +32,7 @@ pub(crate) fn apply(
         // The protocol cannot remove a limit, so a removal marker is an error of the plugin.
         let value = wrong.type_.clone();
         return Err(ApplyError::Invalid {
-            field: "rlimit",
+            field: Field::Rlimits,
             value,
             why: "is not a resource limit type",
         });

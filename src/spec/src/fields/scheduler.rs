@@ -5,7 +5,7 @@ use crate::error::{ApplyError, in_field};
 use crate::json::edit::{remove_at, set_at};
 use crate::json::read::{Object, Read, field, field_or_default, integer, list, object, text};
 use nri_api::proto::{
-    ContainerAdjustment, LinuxScheduler, LinuxSchedulerFlag, LinuxSchedulerPolicy,
+    ContainerAdjustment, Field, LinuxScheduler, LinuxSchedulerFlag, LinuxSchedulerPolicy,
 };
 use protobuf::{Enum, MessageField};
 use serde_json::Value;
@@ -43,16 +43,21 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     let Some(scheduler) = adjust.linux.scheduler.as_ref() else { return Ok(()) };
     let policy = scheduler.policy.enum_value();
-    let policy =
-        policy.map_err(|value| ApplyError::UnknownValue { field: "scheduler policy", value })?;
+    let policy = policy.map_err(|value| ApplyError::UnknownValue {
+        field: Field::LinuxSched,
+        part: "policy",
+        value,
+    })?;
     if policy == LinuxSchedulerPolicy::SCHED_NONE {
         return remove_at(spec, &["process"], "scheduler").map_err(in_field("scheduler"));
     }
     let mut flags = Vec::new();
     for flag in &scheduler.flags {
-        let flag = flag
-            .enum_value()
-            .map_err(|value| ApplyError::UnknownValue { field: "scheduler flag", value })?;
+        let flag = flag.enum_value().map_err(|value| ApplyError::UnknownValue {
+            field: Field::LinuxSched,
+            part: "flag",
+            value,
+        })?;
         flags.push(Value::from(format!("{flag:?}")));
     }
     let mut fields = Object::new();

@@ -53,7 +53,7 @@ pub(crate) fn apply(
     match adjust.linux.seccomp_policy.as_ref() {
         None => Ok(()),
         Some(policy) => {
-            set_at(spec, &["linux"], "seccomp", to_oci(policy)).map_err(in_field("seccomp policy"))
+            set_at(spec, &["linux"], "seccomp", to_oci(policy)).map_err(in_field("seccomp"))
         }
     }
 }

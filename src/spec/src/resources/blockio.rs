@@ -8,10 +8,11 @@ use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
 use crate::json::edit::{remove_at, set_at};
 use crate::resources::class::resolved;
-use nri_api::proto::ContainerAdjustment;
+use nri_api::field_name;
+use nri_api::proto::{ContainerAdjustment, Field};
 use serde_json::Value;
 
-const FIELD: &str = "block I/O class";
+const FIELD: Field = Field::BlockioClass;
 
 pub(crate) fn apply(
     spec: &mut Value,
@@ -32,8 +33,8 @@ pub(crate) fn set_class(
     ctx: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
     if class.is_empty() {
-        return remove_at(root, path, "blockIO").map_err(in_field(FIELD));
+        return remove_at(root, path, "blockIO").map_err(in_field(field_name(FIELD)));
     }
     let value = resolved(FIELD, class, (ctx.blockio)(class))?;
-    set_at(root, path, "blockIO", value).map_err(in_field(FIELD))
+    set_at(root, path, "blockIO", value).map_err(in_field(field_name(FIELD)))
 }

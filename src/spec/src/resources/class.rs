@@ -3,11 +3,12 @@
 use crate::error::ApplyError;
 use crate::json::wrong_type::kind;
 use crate::resources::diff::without_nulls;
+use nri_api::proto::Field;
 use serde_json::Value;
 
 /// Returns the definition of a class without nulls, or an error if it is missing or not an object.
 pub(crate) fn resolved(
-    field: &'static str,
+    field: Field,
     name: &str,
     definition: Option<Value>,
 ) -> Result<Value, ApplyError> {

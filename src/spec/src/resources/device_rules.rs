@@ -45,7 +45,7 @@ pub(crate) fn message_to_oci(rule: &LinuxDeviceCgroup) -> Value {
 
 /// Appends a rule.
 pub(crate) fn add(spec: &mut Value, rule: Value) -> Result<(), ApplyError> {
-    array(spec, &PATH).map_err(in_field("device rules"))?.push(rule);
+    array(spec, &PATH).map_err(in_field("resources.devices"))?.push(rule);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use crate::error::{ApplyError, in_field};
 use crate::json::edit::array;
 use crate::json::named;
 use crate::json::read::{Object, Read, field_or_default, integer, list, object, text};
-use nri_api::proto::{ContainerAdjustment, HugepageLimit};
+use nri_api::proto::{ContainerAdjustment, Field, HugepageLimit};
 use serde_json::{Value, json};
 
 /// Key of an entry of the list.
@@ -34,7 +34,7 @@ pub(crate) fn apply(
     let limits = &adjust.linux.resources.hugepage_limits;
     if limits.iter().any(|l| l.page_size.is_empty()) {
         return Err(ApplyError::Invalid {
-            field: "hugepage limit",
+            field: Field::HugepageLimits,
             value: String::new(),
             why: "has no page size",
         });
@@ -43,7 +43,7 @@ pub(crate) fn apply(
         return Ok(());
     }
     let entries = limits.iter().map(|l| (Some(l.page_size.as_str()), to_oci(l))).collect();
-    let list = array(spec, &["linux", "resources", FIELD]).map_err(in_field("hugepage limits"))?;
+    let list = array(spec, &["linux", "resources", FIELD]).map_err(in_field(FIELD))?;
     named::replace_or_push(list, named::name_field(KEY), entries);
     Ok(())
 }

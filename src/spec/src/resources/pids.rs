@@ -25,7 +25,7 @@ pub(crate) fn apply(
     match adjust.linux.resources.pids.as_ref() {
         None => Ok(()),
         Some(pids) => set_at(spec, &["linux", "resources", "pids"], "limit", to_oci(pids))
-            .map_err(in_field("pids")),
+            .map_err(in_field("pids.limit")),
     }
 }
 

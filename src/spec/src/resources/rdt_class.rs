@@ -9,10 +9,11 @@ use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
 use crate::json::edit::{remove_at, set_at};
 use crate::resources::class::resolved;
-use nri_api::proto::ContainerAdjustment;
+use nri_api::field_name;
+use nri_api::proto::{ContainerAdjustment, Field};
 use serde_json::Value;
 
-const FIELD: &str = "RDT class";
+const FIELD: Field = Field::RdtClass;
 
 /// Replaces `linux.intelRdt` by the class.
 pub(crate) fn apply(
@@ -29,5 +30,5 @@ pub(crate) fn apply(
         let value = resolved(FIELD, class, (ctx.rdt)(class))?;
         set_at(spec, &["linux"], "intelRdt", value)
     };
-    result.map_err(in_field(FIELD))
+    result.map_err(in_field(field_name(FIELD)))
 }

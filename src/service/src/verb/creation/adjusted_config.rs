@@ -9,6 +9,7 @@ use crate::{
         cdi, classes,
         file_access::{self, FileSystem, FileSystemHangs, blocking},
     },
+    resources::owners::plugins_of,
     service::Service,
     verb::creation::{agreed_container::agreed_container, draft::Draft},
 };
@@ -91,8 +92,8 @@ impl Service {
         outcome: &CreateOutcome,
         host: &HostView,
     ) -> Result<AdjustedConfig, Error> {
-        let adjusted = self.adjust_config(draft, outcome, host)?;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
+        let adjusted = self.adjust_config(draft, outcome, &owners, host)?;
         let supported = self
             .resource_manager
             .check(&draft.runtime, &draft.config, &adjusted.config, &owners)
@@ -106,6 +107,7 @@ impl Service {
         &self,
         draft: &Draft,
         outcome: &CreateOutcome,
+        owners: &proto::FieldOwners,
         HostView { devices, paths }: &HostView,
     ) -> Result<AdjustedConfig, Error> {
         let adjust = &outcome.adjust;
@@ -113,7 +115,8 @@ impl Service {
         let sources = policy.classes.sources();
         let resources = &adjust.linux.resources;
         let classes = match resources.blockio_class.is_some() || resources.rdt_class.is_some() {
-            true => blocking(|| classes::Resolved::of(resources, &sources))?,
+            true => blocking(|| classes::Resolved::of(resources, &sources))
+                .map_err(|error| error.with_owner(owners))?,
             false => classes::Resolved::default(),
         };
         for broken in devices.broken() {
@@ -127,8 +130,10 @@ impl Service {
             propagation: &|path| paths.propagation(path),
             device: &|path| paths.device(path),
         };
-        let applied = nri_spec::apply(&mut config, adjust, &context)
-            .map_err(|e| PluginError::from(devices.explain(e)))?;
+        let applied = nri_spec::apply(&mut config, adjust, &context).map_err(|error| {
+            let plugins = plugins_of(owners, &error.fields());
+            PluginError::from(devices.explain(error, plugins))
+        })?;
         let container = agreed_container(&outcome.container, &adjust.CDI_devices, &config)
             .map_err(PluginError::AdjustedField)?;
         let hook = draft.hook.as_ref().filter(|_| draft.wants_hooks());

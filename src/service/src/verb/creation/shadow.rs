@@ -1,10 +1,14 @@
 //! Creations in `mode = "shadow"`: logs the changes that would have been made.
 
 use crate::{
+    resources::description::described,
     service::Service,
     verb::creation::{adjusted_config::Agreed, draft::Draft},
 };
-use nri_api::proto::{Container, OwningPlugins};
+use nri_api::{
+    Access, RESOURCE_FIELDS, entry_name, field_name,
+    proto::{Container, Field, OwningPlugins},
+};
 use nri_merge::CreateOutcome;
 use serde_json::Value;
 
@@ -32,7 +36,8 @@ impl Service {
             }
         }
         for update in &outcome.updates {
-            tracing::info!(container = update.container_id, ?update, "shadow: would be updated");
+            let fields = described(update);
+            tracing::info!(container = update.container_id, fields, "shadow: would be updated");
         }
         for eviction in &outcome.evictions {
             tracing::info!(
@@ -57,7 +62,58 @@ pub(super) fn unadjusted(container: Container) -> CreateOutcome {
     outcome
 }
 
-/// Returns the differences of two OCI configs, each as text: JSON pointer, old value, new value.
+/// Fields that are not resources, and their places in an OCI config. The rest of a place is a key
+/// if the field has keys there.
+const PLACES: &[(&str, Field, bool)] = &[
+    ("/annotations", Field::Annotations, true),
+    ("/mounts", Field::Mounts, false),
+    ("/hooks", Field::OciHooks, false),
+    ("/process/env", Field::Env, false),
+    ("/process/args", Field::Args, false),
+    ("/process/rlimits", Field::Rlimits, false),
+    ("/process/oomScoreAdj", Field::OomScoreAdj, false),
+    ("/process/ioPriority", Field::IoPriority, false),
+    ("/process/scheduler", Field::LinuxSched, false),
+    ("/linux/devices", Field::Devices, false),
+    ("/linux/namespaces", Field::Namespace, false),
+    ("/linux/netDevices", Field::LinuxNetDevices, true),
+    ("/linux/sysctl", Field::Sysctl, true),
+    ("/linux/seccomp", Field::SeccompPolicy, false),
+    ("/linux/cgroupsPath", Field::CgroupsPath, false),
+    ("/linux/memoryPolicy", Field::MemoryPolicy, false),
+];
+
+/// Returns the name of the field at a JSON pointer; the pointer itself if it is of no field.
+fn name_at(pointer: &str) -> String {
+    let below = |place: &str| {
+        let rest = pointer.strip_prefix(place)?;
+        if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
+    };
+    for row in RESOURCE_FIELDS.iter().filter(|row| !row.path.is_empty()) {
+        match below(&format!("/linux/resources/{}", row.path.join("/"))) {
+            Some("") => return row.name.to_owned(),
+            Some(key) if matches!(row.access, Access::Entries(_)) => {
+                return entry_name(row.name, &unescaped(key));
+            }
+            _ => {}
+        }
+    }
+    for (place, field, has_keys) in PLACES {
+        let name = field_name(*field);
+        match below(place) {
+            Some("") => return name.to_owned(),
+            Some(key) if *has_keys => return entry_name(name, &unescaped(key)),
+            Some(rest) => return format!("{name}.{}", rest.replace('/', ".")),
+            None => {}
+        }
+    }
+    match below("/linux/intelRdt") {
+        Some(key) if !key.is_empty() => format!("rdt.{key}"),
+        _ => pointer.to_owned(),
+    }
+}
+
+/// Returns the differences of two OCI configs, each as text: field, old value, new value.
 fn differences(before: &Value, after: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", before, after, &mut found);
@@ -68,6 +124,10 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
     if before == after || found.len() >= MAX_LOGGED_CHANGES {
         return;
     }
+    let empty = Value::Object(Default::default());
+    let is_new_object = before.is_null() && after.as_object().is_some_and(|new| !new.is_empty());
+    let before = if is_new_object { &empty } else { before };
+    let name = name_at(path);
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
             let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
@@ -81,7 +141,7 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
         (Value::Array(old), Value::Array(new)) if path == "/process/env" => {
             let missing = |list: &[Value], other: &[Value], sign: &str| -> Vec<String> {
                 let changed = list.iter().filter(|entry| !other.contains(entry));
-                changed.map(|entry| format!("{path}: {sign} {}", variable(entry))).collect()
+                changed.map(|entry| format!("{name}: {sign} {}", variable(entry))).collect()
             };
             let changes = missing(old, new, "-").into_iter().chain(missing(new, old, "+"));
             found.extend(changes.take(MAX_LOGGED_CHANGES - found.len()));
@@ -90,18 +150,18 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
             let removed = old
                 .iter()
                 .filter(|value| !new.contains(value))
-                .map(|value| format!("{path}: - {value}"));
+                .map(|value| format!("{name}: - {value}"));
             let added = new
                 .iter()
                 .filter(|value| !old.contains(value))
-                .map(|value| format!("{path}: + {value}"));
+                .map(|value| format!("{name}: + {value}"));
             let before = found.len();
             found.extend(removed.chain(added).take(MAX_LOGGED_CHANGES - before));
             if found.len() == before {
-                found.push(format!("{path}: same values in another order or number"));
+                found.push(format!("{name}: same values in another order or number"));
             }
         }
-        _ => found.push(format!("{path}: {before} -> {after}")),
+        _ => found.push(format!("{name}: {before} -> {after}")),
     }
 }
 
@@ -109,6 +169,11 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
 /// people than a container's `config.json`.
 fn variable(entry: &Value) -> &str {
     entry.as_str().and_then(|entry| entry.split('=').next()).unwrap_or("(not a string)")
+}
+
+/// Reverses [`escaped`].
+fn unescaped(name: &str) -> String {
+    name.replace("~1", "/").replace("~0", "~")
 }
 
 /// Escapes a name for a JSON pointer (RFC 6901).
@@ -132,7 +197,32 @@ mod tests {
     }
 
     #[test]
-    fn differences_have_no_values_of_environment_variables() {
+    fn differences_have_the_names_of_fields() {
+        let after = json!({"linux": {
+            "resources": {
+                "memory": {"limit": 1}, "unified": {"memory.high": "1"}, "blockIO": {"weight": 9},
+                "hugepageLimits": [{"pageSize": "2MB"}]
+            },
+            "intelRdt": {"closID": "gold"}, "sysctl": {"net.a": "1"}, "cgroupsPath": "/c"
+        }, "hooks": {"poststop": [1]}, "hostname": "h"});
+        assert_eq!(
+            differences(&json!({}), &after),
+            [
+                "memory.limit: null -> 1",
+                "unified[memory.high]: null -> \"1\"",
+                "blockIO.weight: null -> 9",
+                "hugepageLimits: null -> [{\"pageSize\":\"2MB\"}]",
+                "rdt.closID: null -> \"gold\"",
+                "sysctl[net.a]: null -> \"1\"",
+                "cgroups_path: null -> \"/c\"",
+                "hooks.poststop: null -> [1]",
+                "/hostname: null -> \"h\""
+            ]
+        );
+    }
+
+    #[test]
+    fn differences_have_no_no_values_of_environment_variables() {
         let before =
             json!({"a": {"b": 1, "same": 1}, "env": ["A=1", "B=2"], "annotations": {"x/y": "1"}});
         let after = json!({
@@ -147,7 +237,7 @@ mod tests {
                 "/a/b: 1 -> 2",
                 r#"/env: - "A=1""#,
                 r#"/env: + "C=3""#,
-                r#"/annotations/x~1y: "1" -> null"#,
+                r#"annotations[x/y]: "1" -> null"#,
                 "/new: null -> true"
             ]
         );
@@ -157,7 +247,7 @@ mod tests {
                 &process(json!(["A=secret", "B=2"])),
                 &process(json!(["A=other", "B=2", "C=secret"]))
             ),
-            ["/process/env: - A", "/process/env: + A", "/process/env: + C"],
+            ["env: - A", "env: + A", "env: + C"],
             "values of variables must not be logged"
         );
         assert_eq!(

@@ -8,6 +8,7 @@ use crate::{
     lifecycle::shadow::log_refusals,
     resources::{
         apply::{UpdateSource, check_required},
+        description::described,
         owners,
         updatable::{adapt_swap, check_updatable, runtime_part},
     },
@@ -82,8 +83,9 @@ impl Service {
         // Read again: other updates of this container may have been made during the request.
         let record = container.record();
         let base = merged(&record.effective, &requested.fields);
+        let new_owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
         let mut effective = match outcome.touched {
-            true => self.resource_manager.overlay(&base, &outcome.resources)?,
+            true => self.resource_manager.overlay(&base, &outcome.resources, &new_owners)?,
             false => EffectiveResources::of(base),
         };
         let swap_given = requested.sets_swap() || outcome.resources.memory.swap.is_some();
@@ -91,9 +93,7 @@ impl Service {
         let mut owners = record.owners.clone();
         // The engine owns the fields that it requested, unless a plugin replied with them.
         owners::assign(&mut owners, &requested.fields, None);
-        if let Some(new) = outcome.owners.owners.get(record.nri_id()) {
-            owners::merge(&mut owners, new);
-        }
+        owners::merge(&mut owners, &new_owners);
         let substitute = match outcome.touched || record.has_plugin_resources() {
             true => requested.substitute(&effective.resources, &record.key.id),
             false => Substitute::default(),
@@ -176,7 +176,8 @@ impl Service {
         let guard = match agreed {
             Ok((outcome, guard)) => {
                 if let Some(update) = outcome.merged_update {
-                    tracing::info!(container = id, reply = ?update, "shadow: would be updated");
+                    let fields = described(&update);
+                    tracing::info!(container = id, fields, "shadow: would be updated");
                 }
                 guard
             }
@@ -222,11 +223,11 @@ impl Service {
             .and_then(|a| a.linux.as_ref())
             .and_then(|l| l.resources.as_ref());
         if let Some(own) = own {
-            check_updatable(own)?;
             let record = container.record();
-            let before = merged(&record.effective, fields);
-            let after = self.resource_manager.overlay(&before, own)?;
             let owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
+            check_updatable(own, &owners)?;
+            let before = merged(&record.effective, fields);
+            let after = self.resource_manager.overlay(&before, own, &owners)?;
             let record = Record { effective: before.into(), ..Record::clone(&record) };
             self.resource_manager.check_supported(&record, &after, &owners).await?;
         }
