@@ -4,7 +4,7 @@
 //! `error`. With a line that is not JSON they would not find the message. A line that cannot be
 //! written is dropped: a failing log must not stop a container.
 
-use crate::args::CommandLine;
+use crate::{args::CommandLine, runtime_error};
 use humantime::format_rfc3339_seconds;
 use nri_control::printable;
 use nri_locate::working_dir;
@@ -16,6 +16,9 @@ use std::{
     path::PathBuf,
     time::SystemTime,
 };
+
+/// Beginning of our lines, which stand between those of the real runtime.
+const NAME: &str = "nri-container-runtime";
 
 /// Destination of log lines.
 #[derive(Debug)]
@@ -41,6 +44,28 @@ impl LogLine {
         Self { file, json: command_line.log_format.as_deref().is_some_and(|f| f == "json") }
     }
 
+    /// Returns the size of the file, for [`LogLine::error_of_runtime`]; `None` if there is no file.
+    pub(crate) fn size(&self) -> Option<u64> {
+        runtime_error::size(self.file.as_deref()?)
+    }
+
+    /// Returns the last error that the real runtime wrote after the first `before` bytes of the
+    /// file.
+    pub(crate) fn error_of_runtime(&self, before: Option<u64>) -> Option<String> {
+        runtime_error::last(self.file.as_deref()?, before?, self.json)
+    }
+
+    /// Adds a text to an error of the real runtime. Engines show the last error of the file, so the
+    /// file gets a line with both. If the runtime wrote no error to the file, engines look for it
+    /// on stderr, and only stderr gets the text.
+    pub(crate) fn add_to_error(&self, error: Option<&str>, addition: &str) {
+        let addition = printable(addition.trim_end());
+        if let Some(error) = error {
+            self.write_file("error", &format!("{}; {addition}", printable(error)));
+        }
+        write_stderr(&format!("{NAME}: {addition}"));
+    }
+
     /// Writes the error with which the verb fails.
     pub(crate) fn error(&self, message: &str) {
         self.write_line("error", message);
@@ -52,23 +77,31 @@ impl LogLine {
     }
 
     fn write_line(&self, level: &str, message: &str) {
-        let message = format!("nri-container-runtime: {}", printable(message.trim_end()));
+        let message = format!("{NAME}: {}", printable(message.trim_end()));
+        self.write_file(level, &message);
+        write_stderr(&message);
+    }
+
+    fn write_file(&self, level: &str, message: &str) {
         if let Some(path) = &self.file {
             // Flags and mode of runc.
             if let Ok(mut file) =
                 OpenOptions::new().append(true).create(true).mode(0o644).open(path)
             {
                 let time = format_rfc3339_seconds(SystemTime::now()).to_string();
-                let text = format(self.json, level, &message, &time);
+                let text = format(self.json, level, message, &time);
                 if has_reader(&file) {
                     let _ = file.write_all(text.as_bytes());
                 }
             }
         }
-        let stderr = std::io::stderr();
-        if has_reader(&stderr) {
-            let _ = stderr.lock().write_all(format!("{message}\n").as_bytes());
-        }
+    }
+}
+
+fn write_stderr(message: &str) {
+    let stderr = std::io::stderr();
+    if has_reader(&stderr) {
+        let _ = stderr.lock().write_all(format!("{message}\n").as_bytes());
     }
 }
 

@@ -25,4 +25,5 @@ mod exec;
 mod invocation;
 mod log_line;
 mod runtime;
+mod runtime_error;
 mod wrapper;

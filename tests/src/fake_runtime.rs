@@ -16,6 +16,7 @@
 //! | `exec` | `{"argv": [..], "env": [..]}` | executes another program, with any environment |
 //! | `until` | path | waits until this file exists |
 //! | `end_process` | true | kills the process of the container that argv names |
+//! | `log` | text | appends this text to the file of `--log` |
 //! | `stdout`, `stderr` | text | writes this text |
 //! | `signal` | number | sends itself this signal |
 //! | `exit` | number | exits with this code (default 0) |

@@ -20,6 +20,7 @@ mod policies;
 mod privileges;
 mod refusals;
 mod run;
+mod runtime_failures;
 mod shadow;
 mod stopped;
 mod terminal;

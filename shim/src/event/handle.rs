@@ -242,13 +242,19 @@ impl Event<'_> {
         client: &mut Client,
     ) -> Result<i32, Error> {
         let Invocation { call, loaded, log, .. } = self.invocation;
+        let log_size = log.size();
         let (exit, failed) = match spawn_and_wait(target, call) {
             Ok(exit) => (exit, None),
             Err(e) => (Exit::NotStarted, Some(e)),
         };
         let pid_file = args.pid_file.as_deref();
         let pid_file = pid_file.filter(|_| self.verb == Verb::Create && exit.success());
-        let finished = Finished { exit, pid: pid_file.and_then(|file| read_pid(file, args)) };
+        let pid = pid_file.and_then(|file| read_pid(file, args));
+        let error = match exit {
+            Exit::Code(code) if code != 0 => log.error_of_runtime(log_size),
+            _ => None,
+        };
+        let finished = Finished { exit, pid, error: error.clone() };
         let silence = timeouts::silence_after(&loaded.config);
         let reply = client
             .set_timeouts(timeouts::finish(&loaded.config), silence)
@@ -259,6 +265,10 @@ impl Event<'_> {
         match reply {
             Ok(Reply::Refused { message }) if exit.success() && !self.verb.ignores_refusal() => {
                 return Err(Error::Refused(message));
+            }
+            // The plugins and fields at which the real runtime may have failed.
+            Ok(Reply::Refused { message }) if !exit.success() => {
+                log.add_to_error(error.as_deref(), &message);
             }
             Ok(_) => {}
             // The real runtime has performed the verb, so its exit code is returned.

@@ -35,8 +35,9 @@ pub enum Request {
     /// is sent with the message.
     /// Replies: proceed, bypass, refused.
     Begin(Box<Begin>),
-    /// The verb of [`Request::Begin`] has ended; sent on the same connection. Replies:
-    /// done, or refused (the wrapper then reports the verb as failed).
+    /// The verb of [`Request::Begin`] has ended; sent on the same connection. Replies: done, or
+    /// refused: the wrapper then reports the verb as failed, or, if the runtime has failed, adds
+    /// the message to the error of the runtime.
     Finished(Finished),
     /// An OCI hook runs. Replies: done, refused.
     Hook(Box<Hook>),
@@ -171,6 +172,9 @@ pub struct Finished {
     pub exit: Exit,
     /// Content of the `--pid-file` after a `create`.
     pub pid: Option<i32>,
+    /// Last error that the runtime wrote to the file of `--log`, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// Exit status of a process.

@@ -160,6 +160,9 @@ fn perform_step(
     if step["end_process"] == true {
         end_process(files, argv)?;
     }
+    if let (Some(text), Some(log)) = (step["log"].as_str(), option(argv, &["--log"])) {
+        fs::File::options().append(true).create(true).open(log)?.write_all(text.as_bytes())?;
+    }
     io::stdout().write_all(step["stdout"].as_str().unwrap_or_default().as_bytes())?;
     io::stdout().flush()?;
     io::stderr().write_all(step["stderr"].as_str().unwrap_or_default().as_bytes())?;

@@ -14,6 +14,7 @@ mod fake_runtime;
 mod harness;
 mod hook;
 mod logging;
+mod runtime_error;
 mod runtime_search;
 mod signals;
 mod transparent;

@@ -11,6 +11,7 @@ pub mod reconcile;
 pub mod recovery;
 pub mod request;
 pub mod run_watch;
+pub mod runtime_failure;
 pub mod shadow;
 pub mod transition;
 pub mod update;

@@ -3,6 +3,7 @@
 
 use crate::{
     host::process::{Process, ProcessIdentity},
+    lifecycle::runtime_failure,
     service::Service,
     state::{
         container::Container,
@@ -57,6 +58,9 @@ impl Service {
             }
             let _lock = service.locks.container(container.key()).await;
             if service.registry.contains(&container) {
+                if container.status() == ContainerStatus::Creating && !container.exists().await {
+                    runtime_failure::log_unreported(&container.record(), "create");
+                }
                 Box::pin(service.reconcile(&container)).await;
             }
         });

@@ -3,7 +3,10 @@
 
 use crate::{
     channel::Channel,
-    lifecycle::transition::IfNotEffective,
+    lifecycle::{
+        runtime_failure::{self, RuntimeInput},
+        transition::IfNotEffective,
+    },
     service::Service,
     state::container::Container,
     verb::{
@@ -41,9 +44,11 @@ pub async fn serve(
     };
     drop(bundle_lock);
     if !created {
+        let requested = RuntimeInput::of(&record);
+        let text = finished.and_then(|f| runtime_failure::report(&record, "create", &f, requested));
         // Removed before the reply, because after it the engine may reuse the bundle.
         service.on_removed(&container).await;
-        return channel.send(&Reply::Done).await;
+        return channel.send(&runtime_failure::reply(text)).await;
     }
     let mut pid = finished.and_then(|f| f.pid);
     if pid.is_none() && record.has_plugin_resources() {

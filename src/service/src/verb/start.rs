@@ -4,10 +4,14 @@
 use crate::{
     channel::Channel,
     error::{Error, HostError},
-    lifecycle::{missed_start::waits_at_fifo, transition::IfNotEffective},
+    lifecycle::{
+        missed_start::waits_at_fifo,
+        runtime_failure::{self, RuntimeInput},
+        transition::IfNotEffective,
+    },
     service::Service,
     state::{container::Container, followed::FollowedVerb, status::ContainerStatus},
-    verb::request::VerbRequest,
+    verb::{follow::Outcome, request::VerbRequest},
 };
 use nri_control::{FrameError, Reply, Substitute};
 use std::sync::Arc;
@@ -32,19 +36,25 @@ pub async fn serve(
     }
     let record = container.record();
     // A start is followed only if the container now waits at the runtime's FIFO. If the runtime is
-    // killed, no exit code shows whether the container started, but the FIFO does.
-    let shows_start = request.begin.follow && waits_at_fifo(&record).await;
+    // killed, no exit code shows whether the container started, but the FIFO does. A start that may
+    // fail at what plugins set is not followed, because only a wrapper can add to the error.
+    let shows_start = request.begin.follow
+        && !runtime_failure::may_fail_at_start(&record)
+        && waits_at_fifo(&record).await;
     let follower = service.follow(channel, request, &record).filter(|_| shows_start);
     if let Some(follower) = follower {
         let (outcome, entry) =
             service.run_followed(follower, FollowedVerb::Start, &record, channel).await;
         if outcome.has_started(&container).await {
             service.on_running(&container);
+        } else if outcome == Outcome::Failed {
+            runtime_failure::log_unreported(&record, "start");
         }
         service.followed.remove(entry);
         return Ok(());
     }
-    let started = match channel.proceed(Substitute::default()).await {
+    let finished = channel.proceed(Substitute::default()).await;
+    let started = match &finished {
         Some(finished) => finished.exit.success(),
         // The wrapper was killed, and its runtime with it: `state` shows whether the container
         // started.
@@ -56,7 +66,11 @@ pub async fn serve(
     if started {
         service.confirm_running(&container);
     }
-    let replied = channel.send(&Reply::Done).await;
+    let failed = finished.filter(|_| !started);
+    let text = failed.and_then(|finished| {
+        runtime_failure::report(&record, "start", &finished, RuntimeInput::of(&record))
+    });
+    let replied = channel.send(&runtime_failure::reply(text)).await;
     if started {
         service.on_running(&container);
     }

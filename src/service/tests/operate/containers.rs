@@ -84,7 +84,7 @@ pub(crate) fn perform(
         Verb::Delete => fs::remove_dir(dir).unwrap(),
         _ => {}
     }
-    let finished = Finished { exit: Exit::Code(0), pid };
+    let finished = Finished { exit: Exit::Code(0), pid, error: None };
     match client.call(&Request::Finished(finished), &[]).unwrap() {
         Reply::Done => Ok(()),
         other => panic!("{other:?}"),

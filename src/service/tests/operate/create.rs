@@ -133,7 +133,7 @@ fn a_creation_is_refused_if_the_cgroup_of_its_container_cannot_be_found() {
         let (reply, client) = create_with(&node, "unseen", &dir, &runtime);
         assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
         // No process has this pid.
-        let finished = Finished { exit: Exit::Code(0), pid: Some(i32::MAX) };
+        let finished = Finished { exit: Exit::Code(0), pid: Some(i32::MAX), error: None };
         match client.call(&Request::Finished(finished), &[]).unwrap() {
             Reply::Refused { message } if is_refused => {
                 assert!(message.contains("container cgroup unknown"), "{message}");

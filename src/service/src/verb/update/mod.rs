@@ -10,8 +10,12 @@ mod numbers;
 mod prepare;
 
 use crate::{
-    channel::Channel, host::process::ProcessIdentity, service::Service,
-    state::status::ContainerStatus, verb::request::VerbRequest,
+    channel::Channel,
+    host::process::ProcessIdentity,
+    lifecycle::runtime_failure::{self, RuntimeInput},
+    service::Service,
+    state::status::ContainerStatus,
+    verb::request::VerbRequest,
 };
 use nri_control::{FrameError, Reply};
 
@@ -49,9 +53,17 @@ pub async fn serve(
             };
             channel.send(&reply).await
         }
-        Some(_) => {
+        Some(finished) => {
+            let pending = &update.pending;
+            let requested = RuntimeInput {
+                owners: &pending.owners,
+                resources: &pending.effective.resources,
+                only_resources: true,
+            };
+            let record = update.container.record();
+            let text = runtime_failure::report(&record, "update", &finished, requested);
             service.cancel_update(&update).await;
-            channel.send(&Reply::Done).await
+            channel.send(&runtime_failure::reply(text)).await
         }
         // The wrapper was killed, and its runtime with it: the control groups show the result.
         None => {
