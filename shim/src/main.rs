@@ -22,6 +22,7 @@ mod entry;
 mod error;
 mod event;
 mod exec;
+mod help;
 mod invocation;
 mod log_line;
 mod runtime;

@@ -6,6 +6,7 @@ use crate::{
     call::Call,
     error::Error,
     event, exec,
+    help::HELP,
     invocation::Invocation,
     log_line::LogLine,
     runtime::{Target, stdio},
@@ -37,6 +38,11 @@ fn attempt(
     let own = &command_line.own;
     if let Some(flag) = own.without_value {
         return Err(Error::OwnFlag(flag));
+    }
+    if own.help {
+        // A failed write cannot be reported better than by the missing text.
+        let _ = std::io::stdout().write_all(HELP.as_bytes());
+        return Ok(0);
     }
     if own.version {
         let version = env!("CARGO_PKG_VERSION");
@@ -134,7 +140,7 @@ allow = ['env']
 
     /// Arguments of calls. A word that is listed several times is chosen more often.
     const ARGUMENTS: &str = "--root /r --root=/r -r --log --log=/l --log-format json --debug \
-        --systemd-cgroup --nri-runtime --nri-config= --nri-version --nri -- - --version -h --x \
+        --systemd-cgroup --nri-runtime --nri-config= --nri-version --nri-help --nri -- - --version -h --x \
         state kill exec exec exec create run delete list features id id other ../id --process \
         --process=p -p -tp p -d --pid-file --env A=1 --help sh";
 

@@ -1,8 +1,8 @@
 //! The command line up to the verb: global flags, including our own, and the verb.
 //!
 //! The scanner never changes an argument and never fails. Arguments that it does not understand
-//! are passed to the real runtime unchanged; only our own flags (`--nri-runtime`, `--nri-config`,
-//! `--nri-version`, before the verb only) are removed.
+//! are passed to the real runtime unchanged; only our own flags (those that begin with `--nri-`,
+//! before the verb only) are removed.
 
 use super::{
     replaced::{bytes, text},
@@ -40,6 +40,8 @@ pub(crate) struct OwnFlags {
     pub(crate) runtime: Option<OsString>,
     /// `--nri-config`
     pub(crate) config: Option<OsString>,
+    /// `--nri-help`
+    pub(crate) help: bool,
     /// `--nri-version`
     pub(crate) version: bool,
     /// Name of an own flag without the value that it needs.
@@ -55,6 +57,7 @@ impl CommandLine {
         let own = OwnFlags {
             runtime: text(found.nri_runtime),
             config: text(found.nri_config),
+            help: found.nri_help,
             version: found.nri_version,
             without_value: found.without_value,
         };
@@ -173,6 +176,7 @@ mod tests {
         );
         assert_eq!(check("--nri-config", "", "", "").own.without_value, Some("nri-config"));
         assert!(check("--nri-version", "", "", "").own.version);
+        assert!(check("--nri-help create x", "", "create", "x").own.help);
         check("--nri create x", "--nri", "create", "x");
     }
 

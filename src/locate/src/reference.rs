@@ -110,7 +110,7 @@ fn runtime_search() -> String {
     let mut out = paragraphs(&["## How the real runtime is found", "The first of these counts:"]);
     for (number, text) in [
         "`--nri-runtime PATH` before the verb. The real runtime does not receive this flag; \
-         `--nri-config PATH` and `--nri-version` are the other flags of the wrapper."
+         `--nri-config PATH`, `--nri-version` and `--nri-help` are the other flags of the wrapper."
             .to_owned(),
         format!("The variable `{RUNTIME_ENV}`."),
         "The table `[runtime.names.NAME]`, if the wrapper is called as `NAME`.".to_owned(),

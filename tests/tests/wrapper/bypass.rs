@@ -187,6 +187,17 @@ fn flags_of_the_wrapper_without_a_value_are_refused() {
 }
 
 #[test]
+fn nri_help_prints_the_options_of_the_wrapper() {
+    let harness = WrapperHarness::new();
+    let output = harness.run(&["--nri-help", "create", "--help"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let help = String::from_utf8(output.stdout).unwrap();
+    assert!(help.starts_with("Usage: nri-container-runtime "), "{help}");
+    assert!(help.contains("\n  --nri-runtime PATH "), "{help}");
+    harness.check_not_called();
+}
+
+#[test]
 fn only_nri_version_prints_the_version_of_the_wrapper() {
     let harness = WrapperHarness::new();
     let output = harness.run(&["--nri-version"]);

@@ -50,6 +50,7 @@ const fn flag(name: &'static str, short: u8, takes_value: bool, verbs: Verbs) ->
 /// All flags, our own first. Old releases of runc have `console` and `no-subreaper` for `exec`.
 const FLAGS: &[Flag] = &[
     flag("nri-config", NO_SHORT, VALUE, GLOBAL),
+    flag("nri-help", NO_SHORT, SWITCH, GLOBAL),
     flag("nri-runtime", NO_SHORT, VALUE, GLOBAL),
     flag("nri-version", NO_SHORT, SWITCH, GLOBAL),
     flag("additional-gids", b'g', VALUE, EXEC),
@@ -125,6 +126,11 @@ const FLAGS: &[Flag] = &[
     flag("version", b'V', SWITCH, GLOBAL),
     flag("work-path", NO_SHORT, VALUE, RESTORE),
 ];
+
+/// Returns the names of our own flags.
+pub fn own_names() -> impl Iterator<Item = &'static str> {
+    FLAGS.iter().map(|flag| flag.name).filter(|name| name.starts_with(OWN_PREFIX))
+}
 
 fn flags_of(verbs: Verbs) -> impl Iterator<Item = &'static Flag> {
     FLAGS.iter().filter(move |flag| flag.verbs & verbs != 0)

@@ -14,6 +14,8 @@ pub struct Globals<'a> {
     pub nri_runtime: Option<&'a [u8]>,
     /// `--nri-config`
     pub nri_config: Option<&'a [u8]>,
+    /// `--nri-help`
+    pub nri_help: bool,
     /// `--nri-version`
     pub nri_version: bool,
     /// Name of an own flag without the value that it needs.
@@ -76,6 +78,7 @@ impl<'a> Globals<'a> {
             self.without_value = Some(name);
         }
         match name {
+            "nri-help" => self.nri_help = true,
             "nri-version" => self.nri_version = true,
             "nri-runtime" => self.nri_runtime = value,
             "nri-config" => self.nri_config = value,
