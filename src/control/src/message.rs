@@ -48,7 +48,8 @@ pub enum Request {
     Status,
     /// Compare the resources of containers with their cgroups. Reply: verified.
     Verify {
-        /// Ids or prefixes of ids. If empty, all containers that have a process.
+        /// Ids, names, or prefixes of ids; old releases know ids only. If empty, all containers
+        /// that have a process.
         ids: Vec<String>,
     },
     /// End cleanly. Reply: done. The connection stays open until the process has ended.
@@ -347,9 +348,13 @@ pub struct VerifiedResource {
     /// and accepts several forms of others.
     #[serde(rename = "in_force")]
     pub effective: bool,
-    /// The plugin that set the field; `None` if the engine did.
+    /// The plugin that set the field, or the field in `follows`; `None` if the engine did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// The field from which the value follows, if no one has set this one: a limit of swap follows
+    /// a limit of memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<String>,
 }
 
 /// Status of a plugin.

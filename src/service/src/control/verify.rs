@@ -5,8 +5,10 @@ use crate::{
     cgroup::files,
     resources::owners,
     service::Service,
-    state::{container::Container, record::Record, status::ContainerStatus},
+    state::{container::Container, status::ContainerStatus},
 };
+use nri_api::{ResourceField, proto::FieldOwners, resource_field};
+use nri_cgroup::CgroupWrite;
 use nri_control::{Verified, VerifiedResource};
 use std::{sync::Arc, time::Duration};
 
@@ -14,9 +16,12 @@ use std::{sync::Arc, time::Duration};
 /// effective.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 
+const LIMIT: &ResourceField = resource_field("memory.limit");
+const SWAP: &ResourceField = resource_field("memory.swap");
+
 impl Service {
-    /// Verifies the containers with these ids; without ids, all containers that are not stopped. An
-    /// id is the runtime's or the one that plugins see, or a prefix of either.
+    /// Verifies the containers with these ids or names; without any, all containers that are not
+    /// stopped. An id is the runtime's or the one that plugins see, or a prefix of either.
     pub async fn verify(&self, ids: &[String]) -> Vec<Verified> {
         let mut verified = Vec::new();
         if ids.is_empty() {
@@ -27,12 +32,12 @@ impl Service {
             }
         }
         for id in ids {
-            match self.find_by_id(id) {
+            match only(id, self.registry.find(id)) {
                 Ok(container) => verified.push(verify(&container).await),
                 Err(error) => {
                     verified.push(Verified {
                         id: id.clone(),
-                        error: Some(error.to_owned()),
+                        error: Some(error.to_string()),
                         ..Verified::default()
                     });
                 }
@@ -40,15 +45,30 @@ impl Service {
         }
         verified
     }
+}
 
-    /// Returns the container with this id, or else the only container whose id begins with it.
-    fn find_by_id(&self, id: &str) -> Result<Arc<Container>, &'static str> {
-        let found = self.registry.by_id_or_prefix(id);
-        match <[Arc<Container>; 1]>::try_from(found) {
-            Ok([container]) => Ok(container),
-            Err(found) if found.is_empty() => Err("no such container"),
-            Err(_) => Err("several containers have ids with this prefix"),
-        }
+/// Reason why no container is meant.
+#[derive(Debug, thiserror::Error)]
+enum UnclearContainer {
+    #[error("no such container")]
+    Unknown,
+    #[error("several containers have this name, use an id: {0}")]
+    Name(String),
+    #[error("several containers have ids with this prefix")]
+    Prefix,
+}
+
+/// Returns the container that `wanted` means, of those that were found.
+fn only(wanted: &str, found: Vec<Arc<Container>>) -> Result<Arc<Container>, UnclearContainer> {
+    let found = match <[Arc<Container>; 1]>::try_from(found) {
+        Ok([container]) => return Ok(container),
+        Err(found) => found,
+    };
+    let ids: Vec<&str> = found.iter().map(|container| &*container.key().id).collect();
+    match ids.first() {
+        None => Err(UnclearContainer::Unknown),
+        Some(id) if id.starts_with(wanted) => Err(UnclearContainer::Prefix),
+        Some(_) => Err(UnclearContainer::Name(ids.join(", "))),
     }
 }
 
@@ -67,8 +87,9 @@ async fn verify(container: &Container) -> Verified {
         verified.error = Some("the container's process has ended".to_owned());
     } else if let Some(dirs) = record.cgroup() {
         let plan = nri_cgroup::plan(&record.effective, &dirs);
-        verified.settings =
-            plan.writes.iter().filter_map(|write| verify_file(write, &record)).collect();
+        let requested = nri_cgroup::plan(&record.requested, &dirs).writes;
+        let compare = |write| verify_file(write, &record.owners, &requested);
+        verified.settings = plan.writes.iter().filter_map(compare).collect();
         verified.nowhere = plan.unsupported;
     } else {
         verified.error = Some("container cgroup unknown".to_owned());
@@ -76,14 +97,20 @@ async fn verify(container: &Container) -> Verified {
     verified
 }
 
-fn verify_file(write: &nri_cgroup::CgroupWrite, record: &Record) -> Option<VerifiedResource> {
+/// Compares a file. `requested` has the writes for what the engine requested.
+fn verify_file(
+    write: &CgroupWrite,
+    owners: &FieldOwners,
+    requested: &[CgroupWrite],
+) -> Option<VerifiedResource> {
     let file = files::file(write)?;
     let found = files::found(write);
-    let owner = owners::owner(&record.owners, &write.field);
+    let (owner, follows) = attribute(write, owners, requested);
+    let is_of_plugin = owner.is_some() && follows.is_none();
     let effective = files::compare(std::slice::from_ref(write)).is_empty();
     // Older runtimes do not write an optional file (reservations of huge pages), and nrid writes it
     // for plugins only.
-    if write.is_optional && (found.is_err() || (owner.is_none() && !effective)) {
+    if write.is_optional && (found.is_err() || !(is_of_plugin || effective)) {
         return None;
     }
     Some(VerifiedResource {
@@ -93,5 +120,89 @@ fn verify_file(write: &nri_cgroup::CgroupWrite, record: &Record) -> Option<Verif
         effective,
         found: found.map_err(|e| e.to_string()),
         owner,
+        follows: follows.map(str::to_owned),
     })
+}
+
+/// Returns the plugin that set a field, or else the plugin from whose value of another field this
+/// value follows, and that field. A limit of swap follows the limit of memory, unless it is what
+/// the engine requested.
+fn attribute(
+    write: &CgroupWrite,
+    owners: &FieldOwners,
+    requested: &[CgroupWrite],
+) -> (Option<String>, Option<&'static str>) {
+    let owner = owners::owner(owners, &write.field);
+    let is_requested =
+        || requested.iter().any(|r| r.files == write.files && r.effective == write.effective);
+    if owner.is_some() || write.field != SWAP.name || is_requested() {
+        return (owner, None);
+    }
+    let owner = owners::owner(owners, LIMIT.name);
+    let follows = owner.is_some().then_some(LIMIT.name);
+    (owner, follows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{
+        key::ContainerKey,
+        record::{EXAMPLE, Record},
+    };
+    use nri_api::proto::Field;
+    use nri_cgroup::EffectiveValue;
+    use protobuf::Enum;
+
+    fn write(field: &str, bytes: u64) -> CgroupWrite {
+        CgroupWrite {
+            field: field.to_owned(),
+            files: vec![format!("/cgroup/{field}").into()],
+            texts: vec![bytes.to_string()],
+            effective: EffectiveValue::Bytes(Some(bytes)),
+            is_optional: false,
+        }
+    }
+
+    #[test]
+    fn a_limit_of_swap_belongs_to_the_plugin_whose_limit_it_follows() {
+        let of = |fields: &[(Field, &str)]| {
+            let mut owners = FieldOwners::default();
+            let simple = fields.iter().map(|(field, owner)| (field.value(), (*owner).to_owned()));
+            owners.simple.extend(simple);
+            owners
+        };
+        let limit = (Field::MemLimit, "10-a");
+        let both = of(&[limit, (Field::MemSwapLimit, "20-b")]);
+        let requested = [write("memory.limit", 1), write("memory.swap", 5)];
+        for (owners, bytes, owner, follows) in [
+            (of(&[limit]), 2, Some("10-a"), Some("memory.limit")),
+            // The engine requested this limit, and the plugin has not changed it.
+            (of(&[limit]), 5, None, None),
+            (both, 2, Some("20-b"), None),
+            (of(&[]), 2, None, None),
+        ] {
+            let found = attribute(&write("memory.swap", bytes), &owners, &requested);
+            assert_eq!((found.0.as_deref(), found.1), (owner, follows), "{owners:?} {bytes}");
+        }
+        let pids = attribute(&write("pids.limit", 2), &of(&[limit]), &[]);
+        assert_eq!(pids, (None, None));
+    }
+
+    #[test]
+    fn an_unclear_name_is_an_error_with_the_ids() {
+        let container = |id: &str| {
+            let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+            record.key = ContainerKey { root: "/r".into(), id: id.to_owned() };
+            Container::new(record)
+        };
+        let error = |wanted: &str, ids: &[&str]| {
+            only(wanted, ids.iter().map(|id| container(id)).collect()).unwrap_err().to_string()
+        };
+        assert_eq!(error("web", &[]), "no such container");
+        let several = "several containers have this name, use an id: c1, c2";
+        assert_eq!(error("web", &["c1", "c2"]), several);
+        assert_eq!(error("c", &["c1", "c2"]), "several containers have ids with this prefix");
+        assert_eq!(only("web", vec![container("c1")]).unwrap().key().id, "c1");
+    }
 }

@@ -163,7 +163,8 @@ impl ResourceManager {
             return Err(ResourceError::Status(record.status));
         }
         let mut wanted = self.overlay(&record.effective, resources, new_owners)?;
-        adapt_swap(&record.effective, resources.memory.swap.is_some(), &mut wanted.resources);
+        let swap_given = resources.memory.swap.is_some();
+        let swap_follows = adapt_swap(&record.effective, swap_given, &mut wanted.resources);
         self.check_supported(&record, &wanted, new_owners).await?;
         let mut owners = record.owners.clone();
         source.set_owners(
@@ -171,6 +172,9 @@ impl ResourceManager {
             &update.container_id,
             &changed(&record.effective, &wanted.resources),
         );
+        if swap_follows {
+            owners::follow_memory_limit(&mut owners);
+        }
         let pending = PendingUpdate {
             requested: Value::clone(&record.requested),
             effective: wanted.clone(),

@@ -78,6 +78,12 @@ pub fn assign(owners: &mut FieldOwners, changed: &Value, plugin: Option<&str>) {
     }
 }
 
+/// Removes the owner of `memory.swap`, whose value now follows from that of `memory.limit`: the
+/// owner of the limit is the owner of both.
+pub fn follow_memory_limit(owners: &mut FieldOwners) {
+    owners.simple.remove(&Field::MemSwapLimit.value());
+}
+
 /// Returns the names in `unified`, or the page sizes in `hugepageLimits`.
 fn keys(value: &Value) -> Vec<String> {
     match value {
@@ -144,5 +150,8 @@ mod tests {
         assert_eq!(of(&owners, "memory.limit"), None);
         assert_eq!(of(&owners, "unified[memory.high]"), None);
         assert_eq!(of(&owners, "cpu.cpus").as_deref(), Some("10-a"));
+        assign(&mut owners, &serde_json::json!({"memory": {"swap": 2}}), Some("10-a"));
+        follow_memory_limit(&mut owners);
+        assert_eq!(of(&owners, "memory.swap"), None);
     }
 }

@@ -71,12 +71,13 @@ pub fn cgroup_part(resources: &Value) -> Value {
 /// If the memory limit changes and the request does not set swap, sets `memory.swap` (the limit of
 /// memory and swap together) to the new memory limit in three cases: both limits were equal before;
 /// memory becomes unlimited; or the new memory limit is above the swap limit, which the runtime
-/// would refuse. A missing or unlimited `memory.swap` stays.
-pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) {
+/// would refuse. A missing or unlimited `memory.swap` stays. Returns whether it was set.
+#[must_use = "a value that follows from another field has no owner"]
+pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) -> bool {
     let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
     let (old, new) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
     let (Some(swap), Some(limit)) = (number(before, "/memory/swap").filter(|s| *s > 0), new) else {
-        return;
+        return false;
     };
     let is_coupled = old == Some(swap) || limit > swap || limit < 0;
     if !swap_requested
@@ -85,7 +86,9 @@ pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) {
         && let Some(memory) = after.get_mut("memory").and_then(Value::as_object_mut)
     {
         memory.insert("swap".to_owned(), limit.into());
+        return true;
     }
+    false
 }
 
 #[cfg(test)]
@@ -125,7 +128,8 @@ mod tests {
             (memory(10, None), memory(20, None), false, None),
         ] {
             let mut result = after.clone();
-            adapt_swap(&before, swap_requested, &mut result);
+            let is_set = adapt_swap(&before, swap_requested, &mut result);
+            assert_eq!(is_set, result != after, "{before} {after}");
             assert_eq!(
                 result.pointer("/memory/swap").and_then(Value::as_i64),
                 swap,

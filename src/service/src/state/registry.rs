@@ -71,13 +71,22 @@ impl Registry {
         lock(&self.containers).by_nri_id(id).cloned()
     }
 
-    /// Returns the containers with this id (the runtime's, or the one that plugins know). If there
-    /// are none, returns at most two containers whose ids begin with `id`: two show that a prefix
-    /// is ambiguous.
-    pub fn by_id_or_prefix(&self, id: &str) -> Vec<Arc<Container>> {
-        let containers = lock(&self.containers);
-        let exact = containers.with_id(id);
-        if exact.is_empty() { containers.with_prefix(id) } else { exact }
+    /// Returns the containers that a person means: those with this id (the runtime's, or the one
+    /// that plugins know), else those with this name, else at most two whose ids begin with it: two
+    /// show that a prefix is ambiguous. A name may be that of containers which have ended, too:
+    /// they count if no other one has it.
+    pub fn find(&self, id_or_name: &str) -> Vec<Arc<Container>> {
+        let exact = lock(&self.containers).with_id(id_or_name);
+        if !exact.is_empty() || id_or_name.is_empty() {
+            return exact;
+        }
+        let mut named = self.all();
+        named.retain(|container| container.record().container.text(&["name"]) == id_or_name);
+        let has_ended = |c: &Arc<Container>| c.status() == ContainerStatus::Stopped;
+        if !named.iter().all(has_ended) {
+            named.retain(|container| !has_ended(container));
+        }
+        if named.is_empty() { lock(&self.containers).with_prefix(id_or_name) } else { named }
     }
 
     /// Returns the container that a hook names by `--record`.
@@ -294,4 +303,49 @@ impl Registry {
 /// their lock could panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::record::EXAMPLE;
+
+    #[test]
+    fn a_container_is_found_by_id_then_by_name_then_by_prefix() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        for (id, name, status) in [
+            ("1a", "web", ContainerStatus::Running),
+            ("1b", "web", ContainerStatus::Stopped),
+            ("2a", "db", ContainerStatus::Stopped),
+            ("2b", "1a", ContainerStatus::Running),
+            ("3a", "x", ContainerStatus::Running),
+            ("3b", "x", ContainerStatus::Running),
+            ("web-1", "", ContainerStatus::Running),
+        ] {
+            let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+            record.key = ContainerKey { root: "/r".into(), id: id.to_owned() };
+            record.status = status;
+            record.container.change(|container| {
+                container.id = id.to_owned();
+                container.name = name.to_owned();
+            });
+            registry.insert(record).unwrap();
+        }
+        for (wanted, ids) in [
+            ("1a", &["1a"][..]),
+            ("web", &["1a"]),
+            ("db", &["2a"]),
+            ("x", &["3a", "3b"]),
+            ("1", &["1a", "1b"]),
+            ("web-", &["web-1"]),
+            ("none", &[]),
+            ("", &[]),
+        ] {
+            let mut found: Vec<_> =
+                registry.find(wanted).iter().map(|c| c.key().id.clone()).collect();
+            found.sort();
+            assert_eq!(found, ids, "{wanted:?}");
+        }
+    }
 }

@@ -89,11 +89,14 @@ impl Service {
             false => EffectiveResources::of(base),
         };
         let swap_given = requested.sets_swap() || outcome.resources.memory.swap.is_some();
-        adapt_swap(&record.effective, swap_given, &mut effective.resources);
+        let swap_follows = adapt_swap(&record.effective, swap_given, &mut effective.resources);
         let mut owners = record.owners.clone();
         // The engine owns the fields that it requested, unless a plugin replied with them.
         owners::assign(&mut owners, &requested.fields, None);
         owners::merge(&mut owners, &new_owners);
+        if swap_follows {
+            owners::follow_memory_limit(&mut owners);
+        }
         let substitute = match outcome.touched || record.has_plugin_resources() {
             true => requested.substitute(&effective.resources, &record.key.id),
             false => Substitute::default(),
@@ -114,13 +117,16 @@ impl Service {
         let guard = container.update_lock.clone().lock_owned().await;
         let record = container.record();
         let mut effective = merged(&record.effective, &requested.fields);
-        adapt_swap(&record.effective, requested.sets_swap(), &mut effective);
+        let swap_follows = adapt_swap(&record.effective, requested.sets_swap(), &mut effective);
         let substitute = match record.has_plugin_resources() {
             true => requested.substitute(&effective, &record.key.id),
             false => Substitute::default(),
         };
         let mut owners = record.owners.clone();
         owners::assign(&mut owners, &requested.fields, None);
+        if swap_follows {
+            owners::follow_memory_limit(&mut owners);
+        }
         let pending = PendingUpdate {
             requested: requested.all,
             effective: EffectiveResources::of(effective),
