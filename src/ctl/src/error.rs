@@ -1,12 +1,12 @@
 //! Reasons why a command failed.
 
-use crate::install::InstallError;
+use crate::{
+    exit_code::{FAILURE, NEEDS_ROOT, NOT_RUNNING},
+    install::InstallError,
+};
 use nri_control::{ClientError, LaunchError};
 use nri_locate::ConfigFileError;
 use std::{path::PathBuf, process::ExitCode};
-
-/// Exit code if no nrid is running.
-pub(crate) const NOT_RUNNING: u8 = 3;
 
 /// Failure of a command.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,8 @@ pub(crate) enum CtlError {
         .socket.display()
     )]
     NotListening { pid: i32, socket: PathBuf },
+    #[error("{0}: run nrictl as root")]
+    NeedsRoot(String),
     #[error("cannot end nrid (pid {0}): {1}")]
     Signal(i32, #[source] std::io::Error),
     #[error("nrid did not stop in time")]
@@ -48,7 +50,8 @@ impl CtlError {
         match self {
             Self::Install(error) => error.code(),
             Self::NotRunning(_) => ExitCode::from(NOT_RUNNING),
-            _ => ExitCode::FAILURE,
+            Self::NeedsRoot(_) => ExitCode::from(NEEDS_ROOT),
+            _ => ExitCode::from(FAILURE),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod bypass;
 mod doctor;
 mod error;
+mod exit_code;
 mod install;
 mod nrid;
 mod nrid_location;
@@ -12,7 +13,8 @@ mod status;
 mod verify;
 
 use clap::{Parser, Subcommand};
-use error::{CtlError, NOT_RUNNING};
+use error::CtlError;
+use exit_code::{NOT_RUNNING, PROBLEM};
 use nrid_location::NridLocation;
 use std::{
     io::{self, Write},
@@ -20,12 +22,9 @@ use std::{
     process::ExitCode,
 };
 
-/// Exit code if a check found a problem.
-const PROBLEM: u8 = 4;
-
 /// Administers nri-container-runtime.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_long_help = exit_code::help())]
 struct Arguments {
     /// State directory of nrid.
     #[arg(long, global = true, value_name = "DIR")]
@@ -107,6 +106,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Doctor { json } => {
             let status = nrid::connect(&nrid)
                 .and_then(|client| client.as_ref().map(nrid::status).transpose());
+            // Without root, most checks would say what this user cannot see.
+            if let Err(error @ CtlError::NeedsRoot(_)) = status {
+                return Err(error);
+            }
             let failure = status.as_ref().err().map(ToString::to_string);
             let status = status.ok().flatten();
             let report = doctor::examine(&nrid, status.as_deref(), failure.as_deref());

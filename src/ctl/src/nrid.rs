@@ -4,15 +4,16 @@ use crate::{error::CtlError, nrid_location::NridLocation, output::output};
 use nri_control::{
     Client, ClientError, FrameError, LIFE_LOCK, OsText, Reloaded, Reply, Request, Status, Verified,
 };
-use nri_locate::NRID;
+use nri_locate::{ConfigFileError, NRID};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fs::Access,
     io::{Errno, retry_on_intr},
-    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+    process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal},
 };
 use std::{
     io::{
-        ErrorKind::{ConnectionRefused, NotFound},
+        ErrorKind::{ConnectionRefused, NotFound, PermissionDenied},
         Write,
     },
     time::{Duration, Instant},
@@ -39,6 +40,9 @@ const START_PAUSE: Duration = Duration::from_millis(20);
 
 /// Connects to the running `nrid`; `None` if none runs. Waits for an `nrid` whose socket was
 /// removed, since it creates the socket again.
+///
+/// # Errors
+/// The connection fails; or, without root, only root can know whether `nrid` runs.
 pub(crate) fn connect(nrid: &NridLocation) -> Result<Option<Client>, CtlError> {
     let deadline = Instant::now() + SOCKET_TIMEOUT;
     loop {
@@ -48,13 +52,43 @@ pub(crate) fn connect(nrid: &NridLocation) -> Result<Option<Client>, CtlError> {
                 return Ok(Some(client));
             }
             Err(ClientError::Connect(e)) if matches!(e.kind(), NotFound | ConnectionRefused) => {}
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(unreadable(nrid).unwrap_or_else(|| e.into())),
         }
-        let Some(pid) = lock_holder(nrid) else { return Ok(None) };
+        let Some(pid) = lock_holder(nrid) else { return not_running(nrid).map(|()| None) };
         if Instant::now() >= deadline {
             return Err(CtlError::NotListening { pid, socket: nrid.launcher.socket() });
         }
         std::thread::sleep(SOCKET_PAUSE);
+    }
+}
+
+/// Returns the error if only root can connect to the socket of `nrid`.
+fn unreadable(nrid: &NridLocation) -> Option<CtlError> {
+    let socket = nrid.launcher.socket();
+    let is_denied = rustix::fs::access(&socket, Access::WRITE_OK) == Err(Errno::ACCESS);
+    (is_denied && !geteuid().is_root())
+        .then(|| CtlError::NeedsRoot(format!("cannot connect to {}", socket.display())))
+}
+
+/// Checks that no `nrid` runs that only root can see.
+fn not_running(nrid: &NridLocation) -> Result<(), CtlError> {
+    if let Some(ConfigFileError::Read(file, error)) = &nrid.problem
+        && error.kind() == PermissionDenied
+    {
+        let file = file.display();
+        let why = format!("{file}, which names the state directory, cannot be read");
+        return Err(CtlError::NeedsRoot(why));
+    }
+    match nrid.state_dir_of_root.as_deref().filter(|dir| dir.exists()) {
+        None => Ok(()),
+        Some(dir) => {
+            let (dir, socket) = (dir.display(), nrid.launcher.socket());
+            let socket = socket.display();
+            Err(CtlError::NeedsRoot(format!(
+                "no nrid of this user is running ({socket}), and only root can reach that of root \
+                 ({dir})"
+            )))
+        }
     }
 }
 
@@ -114,7 +148,8 @@ pub(crate) fn start(nrid: &NridLocation) -> Result<(), CtlError> {
     let mut attempts_left = START_ATTEMPTS;
     loop {
         attempts_left -= 1;
-        let mut client = nrid.launcher.connect_or_start()?;
+        let connected = nrid.launcher.connect_or_start();
+        let mut client = connected.map_err(|e| unreadable(nrid).unwrap_or_else(|| e.into()))?;
         client.set_timeout(Some(REPLY_TIMEOUT))?;
         match client.ping() {
             Ok(()) => return Ok(()),

@@ -5,7 +5,7 @@ use nri_config::{Config, ConfigError};
 use nri_control::Launcher;
 use nri_host::sha256;
 use nri_locate::{
-    ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, find_own_program,
+    ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, NridOwner, find_own_program,
     read_regular_text,
 };
 use std::{
@@ -18,6 +18,9 @@ use std::{
 pub(crate) struct NridLocation {
     /// Program, state directory and socket.
     pub(crate) launcher: Launcher,
+    /// State directory of root's `nrid`, if this process belongs to another user and nothing names
+    /// the directory.
+    pub(crate) state_dir_of_root: Option<PathBuf>,
     pub(crate) config: Config,
     /// Configuration file that was read; `None` if none exists.
     pub(crate) file: Option<PathBuf>,
@@ -43,6 +46,9 @@ impl NridLocation {
         {
             loaded.config.state_dir = Config::of_broken(&text).state_dir;
         }
+        let is_default = state_dir.is_none() && loaded.config.state_dir.is_none();
+        let is_root = NridOwner::of_this_process(&environment) == NridOwner::Host;
+        let state_dir_of_root = (is_default && !is_root).then(|| NridOwner::Host.state_dir());
         let launcher = Launcher {
             program: find_own_program(NRID, &environment),
             state_dir: state_dir.map_or_else(|| loaded.state_dir(&environment), Path::to_owned),
@@ -52,7 +58,7 @@ impl NridLocation {
         let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
         let file = loaded.source.take().map(|(file, _)| file);
         let LoadedConfig { config, mistakes, problem, .. } = loaded;
-        Self { launcher, config, file, digest, mistakes, problem }
+        Self { launcher, state_dir_of_root, config, file, digest, mistakes, problem }
     }
 
     /// Returns `self` if the configuration can be used.

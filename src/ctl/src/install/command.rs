@@ -33,7 +33,7 @@ use std::{
 const EXIT_CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed, and nothing has changed, \
                           unless the message names files that could not be restored, or says that \
                           standard output failed; 2 wrong command line; 4 refused, and nothing \
-                          has changed.\n\
+                          has changed; 5 needs root, and nothing has changed.\n\
                           No engine is restarted; the command that reloads or restarts the \
                           engine, if one is needed, is printed.";
 

@@ -1,6 +1,8 @@
 //! Reasons why nothing was installed or uninstalled.
 
 use super::{containers::RunningContainers, editing::error::FileError};
+use crate::exit_code::{FAILURE, NEEDS_ROOT, PROBLEM};
+use rustix::process::geteuid;
 use std::{io, path::PathBuf, process::ExitCode};
 
 /// Failure of a command. Nothing has changed then, and files already written were restored, except
@@ -87,15 +89,27 @@ pub(crate) enum InstallError {
 }
 
 impl InstallError {
-    /// Returns the exit code: 1 if the machine failed, 4 if the command was refused.
+    /// Whether the command failed for lack of permissions.
+    fn is_denied(&self) -> bool {
+        match self {
+            Self::File(FileError::Read { source, .. }) | Self::Write { source, .. } => {
+                source.kind() == io::ErrorKind::PermissionDenied
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the exit code: that root is needed, that the machine failed, or that the command was
+    /// refused.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
+            _ if self.is_denied() && !geteuid().is_root() => ExitCode::from(NEEDS_ROOT),
             Self::File(FileError::Read { .. })
             | Self::Write { .. }
             | Self::HalfWritten { .. }
             | Self::Raced(_)
-            | Self::Output(_) => ExitCode::FAILURE,
-            _ => ExitCode::from(4),
+            | Self::Output(_) => ExitCode::from(FAILURE),
+            _ => ExitCode::from(PROBLEM),
         }
     }
 }
