@@ -40,6 +40,8 @@ pub(crate) enum CtlError {
     NotRestarted(String),
     #[error(transparent)]
     Install(#[from] InstallError),
+    #[error("man pages: {0}")]
+    ManPages(#[source] std::io::Error),
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! The exit codes: one table for the program, its help and its documentation.
+//! The exit codes: one table for the program, its help, its man pages and its documentation.
 
 use std::fmt::Write;
 

@@ -1,10 +1,12 @@
 //! `nrictl`: administration of nri-container-runtime.
 
 mod bypass;
+mod completions;
 mod doctor;
 mod error;
 mod exit_code;
 mod install;
+mod man_pages;
 mod nrid;
 mod nrid_location;
 mod output;
@@ -12,7 +14,8 @@ mod reload;
 mod status;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, ValueHint};
+use completions::CompletionShell;
 use error::CtlError;
 use exit_code::{NOT_RUNNING, PROBLEM};
 use nrid_location::NridLocation;
@@ -24,68 +27,103 @@ use std::{
 
 /// Administers nri-container-runtime.
 #[derive(Parser)]
-#[command(version, about, after_long_help = exit_code::help())]
+#[command(version, about, after_long_help = exit_code::help(), max_term_width = 100)]
 struct Arguments {
     /// State directory of nrid.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     state_dir: Option<PathBuf>,
     /// Configuration file.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
+/// The subcommands. The first paragraph of each is its line in `nrictl --help`, of at most 80
+/// columns; all paragraphs are in its own `--help` and man page.
 #[derive(Subcommand)]
 enum Command {
-    /// Start nrid if it does not run. The first container starts it as well; external plugins can
-    /// connect only once it runs.
+    /// Start nrid, if it does not run.
+    ///
+    /// The first container starts it as well. External plugins can connect only once it runs.
     Start,
-    /// Stop nrid and the plugins that it launched. Containers and external plugins keep running.
+    /// Stop nrid and the plugins that it launched.
+    ///
+    /// Containers and external plugins keep running.
     Stop,
-    /// Have nrid read its configuration again, and launch, relaunch and stop plugins as the
+    /// Apply changes of the configuration and of the plugin directory.
+    ///
+    /// nrid reads its configuration again, and launches, relaunches and stops plugins as the
     /// configuration and the plugin directory require. Other plugins and all containers stay as
-    /// they are. An invalid configuration changes nothing. Exit code 3 if nrid does not run, 4 if a
-    /// plugin could not be launched or a path in the configuration does not exist.
+    /// they are. An invalid configuration changes nothing.
+    ///
+    /// Exit code 3 if nrid does not run, 4 if a plugin could not be launched or a path in the
+    /// configuration does not exist.
     Reload {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Replace the running nrid by the installed one, in the same process: requests in progress are
-    /// finished, callers wait, records and containers stay. Launched plugins are launched again,
-    /// and other plugins have to reconnect. If the installed nrid cannot run, the running nrid
-    /// continues. Starts nrid if it does not run.
+    /// Replace the running nrid by the installed program.
+    ///
+    /// The process stays the same: requests in progress are finished, callers wait, records and
+    /// containers stay. Launched plugins are launched again, and other plugins have to reconnect.
+    /// If the installed nrid cannot run, the running nrid continues. Starts nrid if it does not
+    /// run.
     Restart,
-    /// Check the installation: configuration, programs, plugin sockets and their processes, and
-    /// for each engine whether its own NRI or ours adapts its containers. Exit code 4 if there is
-    /// a problem.
+    /// Check the installation, and say what is wrong with it.
+    ///
+    /// Checks configuration, programs, plugin sockets and their processes, and for each engine
+    /// whether its own NRI or ours adapts its containers.
+    ///
+    /// Exit code 4 if there is a problem.
     Doctor {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Put the wrapper into an engine's configuration. Everything else in the configuration stays,
-    /// and `uninstall` restores what was changed.
+    /// Put the wrapper into an engine's configuration.
+    ///
+    /// Everything else in the configuration stays, and `uninstall` restores what was changed.
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
-    /// Compare the requested resources of containers with their cgroups, file by file, and show
-    /// which plugin, or the engine, set each. Exit code 3 if nrid does not run, 4 if a value
-    /// differs.
+    /// Compare the resources of containers with their cgroups.
+    ///
+    /// Compares the requested resources of containers with their cgroups, file by file, and shows
+    /// which plugin, or the engine, set each.
+    ///
+    /// Exit code 3 if nrid does not run, 4 if a value differs.
     Verify {
-        /// Ids of containers, or prefixes of ids. Without any: all containers that have a process.
-        ids: Vec<String>,
+        /// Names or ids of containers, or prefixes of ids. Without any: all containers that have a
+        /// process.
+        #[arg(value_name = "CONTAINER")]
+        containers: Vec<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show the state of nrid, its plugins, and the number of its containers. Exit code 3 if nrid
-    /// does not run.
+    /// Show nrid, its plugins, and the number of its containers.
+    ///
+    /// Exit code 3 if nrid does not run.
     Status {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Print the completion script for a shell.
+    ///
+    /// For bash: `nrictl completions bash >/etc/bash_completion.d/nrictl`.
+    Completions {
+        /// The shell.
+        shell: CompletionShell,
+    },
+    /// Write the man pages, for packages.
+    #[command(hide = true)]
+    ManPages {
+        /// An existing directory.
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
     },
 }
 
@@ -116,6 +154,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             report.print(*json)?;
             Ok(problem_unless(!report.has_problem()))
         }
+        Command::Completions { shell } => {
+            completions::print(Arguments::command(), *shell)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::ManPages { dir } => {
+            man_pages::write(Arguments::command(), dir).map_err(CtlError::ManPages)?;
+            Ok(ExitCode::SUCCESS)
+        }
         // Install and uninstall need neither nrid nor a valid configuration.
         Command::Install(install) => {
             install.run(config_path)?;
@@ -125,9 +171,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             uninstall.run(config_path, arguments.state_dir.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Verify { ids, json } => {
-            let containers = nrid::verify(&nrid.print_warning(), ids)?;
-            Ok(problem_unless(verify::print(&containers, *json)?))
+        Command::Verify { containers, json } => {
+            let verified = nrid::verify(&nrid.print_warning(), containers)?;
+            Ok(problem_unless(verify::print(&verified, *json)?))
         }
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
@@ -150,4 +196,33 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
 
 fn problem_unless(is_fine: bool) -> ExitCode {
     if is_fine { ExitCode::SUCCESS } else { ExitCode::from(PROBLEM) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Usual width of a terminal.
+    const COLUMNS: usize = 80;
+
+    #[test]
+    fn the_help_has_a_line_for_each_subcommand_and_fits_80_columns() {
+        let mut command = Arguments::command().term_width(0);
+        command.build();
+        for (form, help) in [("-h", command.render_help()), ("--help", command.render_long_help())]
+        {
+            for line in help.to_string().lines() {
+                assert!(line.chars().count() <= COLUMNS, "nrictl {form}: {line}");
+            }
+        }
+        for subcommand in command.get_subcommands() {
+            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.is_empty() && !about.contains('\n'), "{}", subcommand.get_name());
+        }
+    }
+
+    #[test]
+    fn the_definitions_of_the_command_line_are_valid() {
+        Arguments::command().debug_assert();
+    }
 }
