@@ -194,7 +194,7 @@ impl Field {
             "{} {when}: {found:?} instead of {expected:?} ({}, {id})\n{}",
             self.name,
             node.runtime().name,
-            node.ctl(&["verify", id]).out()
+            node.ctl(&["verify", "--all", id]).out()
         );
     }
 }

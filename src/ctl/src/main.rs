@@ -12,6 +12,7 @@ mod nrid_location;
 mod output;
 mod reload;
 mod status;
+mod table;
 mod verify;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueHint};
@@ -24,6 +25,8 @@ use std::{
     path::PathBuf,
     process::ExitCode,
 };
+use table::TableForm;
+use verify::VerifyReport;
 
 /// Administers nri-container-runtime.
 #[derive(Parser)]
@@ -88,10 +91,10 @@ enum Command {
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
-    /// Compare the resources of containers with their cgroups.
+    /// Compare what plugins set with the cgroups of containers.
     ///
     /// Compares the requested resources of containers with their cgroups, file by file, and shows
-    /// which plugin, or the engine, set each.
+    /// those that a plugin set or that differ, with the plugin.
     ///
     /// Exit code 3 if nrid does not run, 4 if a value differs.
     Verify {
@@ -99,6 +102,9 @@ enum Command {
         /// process.
         #[arg(value_name = "CONTAINER")]
         containers: Vec<String>,
+        /// Show the values that engines set, too.
+        #[arg(long)]
+        all: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -110,6 +116,9 @@ enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        /// Show more: `wide` adds the events of each plugin.
+        #[arg(short, long, value_name = "FORM", conflicts_with = "json")]
+        output: Option<TableForm>,
     },
     /// Print the completion script for a shell.
     ///
@@ -171,9 +180,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             uninstall.run(config_path, arguments.state_dir.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Verify { containers, json } => {
+        Command::Verify { containers, all, json } => {
             let verified = nrid::verify(&nrid.print_warning(), containers)?;
-            Ok(problem_unless(verify::print(&verified, *json)?))
+            let report = VerifyReport::new(&verified, *all, !containers.is_empty());
+            report.print(*json)?;
+            Ok(problem_unless(report.is_effective()))
         }
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
@@ -185,10 +196,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
                 Ok(ExitCode::from(NOT_RUNNING))
             }
         },
-        Command::Status { json } => {
+        Command::Status { json, output } => {
             let nrid = nrid.print_warning();
             let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
-            status::print(&nrid, status.as_deref(), *json)?;
+            status::print(&nrid, status.as_deref(), *json, *output)?;
             Ok(status.map_or(ExitCode::from(NOT_RUNNING), |_| ExitCode::SUCCESS))
         }
     }

@@ -1,15 +1,25 @@
 //! The output of `nrictl status`.
 
-use crate::{bypass, nrid_location::NridLocation, output::output};
+use crate::{
+    bypass,
+    nrid_location::NridLocation,
+    output::output,
+    table::{TableForm, TextTable},
+};
 use nri_control::{Inherited, Status, printable};
 use nri_locate::{BreakGlass, break_glass_file};
 use std::io::{self, Write};
 
-/// Prints the status as text or as JSON.
+/// Prints the status as text or as JSON. The wide form of the text has the events of each plugin.
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub(crate) fn print(nrid: &NridLocation, status: Option<&Status>, json: bool) -> io::Result<()> {
+pub(crate) fn print(
+    nrid: &NridLocation,
+    status: Option<&Status>,
+    json: bool,
+    form: Option<TableForm>,
+) -> io::Result<()> {
     let mut out = output();
     let break_glass = break_glass_file();
     let bypassed = matches!(break_glass, BreakGlass::On);
@@ -55,7 +65,7 @@ pub(crate) fn print(nrid: &NridLocation, status: Option<&Status>, json: bool) ->
     for problem in &status.problems {
         writeln!(out, "problem          {}", printable(problem))?;
     }
-    plugins(&mut out, status)?;
+    plugins(&mut out, status, form)?;
     if let (Some(dir), Some(error)) = (&status.plugin_dir, &status.plugin_dir_error) {
         let dir = dir.0.to_string_lossy();
         writeln!(out, "plugin directory {}: {}", printable(&dir), printable(error))?;
@@ -72,19 +82,27 @@ pub(crate) fn print(nrid: &NridLocation, status: Option<&Status>, json: bool) ->
     Ok(())
 }
 
-fn plugins(out: &mut impl Write, status: &Status) -> io::Result<()> {
+fn plugins(out: &mut impl Write, status: &Status, form: Option<TableForm>) -> io::Result<()> {
     if status.plugins.is_empty() {
         return writeln!(out, "plugins          none");
     }
-    writeln!(out, "\n{:<24} {:<9} {:>8}  {:<12} EVENTS", "PLUGIN", "ORIGIN", "PID", "STATE")?;
+    let wide = form == Some(TableForm::Wide);
+    let mut table = TextTable::new(0);
+    table.row(["PLUGIN", "ORIGIN", "PID", "STATE"].into_iter().chain(wide.then_some("EVENTS")));
     for plugin in &status.plugins {
         let origin = if plugin.launched { "launched" } else { "external" };
         let pid = plugin.pid.map_or("-".to_owned(), |p| p.to_string());
         let name = if plugin.name.is_empty() { "-" } else { &plugin.name };
-        let state = &plugin.state;
-        writeln!(out, "{name:<24} {origin:<9} {pid:>8}  {state:<12} {}", plugin.events.join(" "))?;
+        let events = wide.then(|| plugin.events.join(" "));
+        let cells = [name.to_owned(), origin.to_owned(), pid, plugin.state.clone()];
+        table.row(cells.into_iter().chain(events));
+    }
+    table.align_right(2);
+    writeln!(out)?;
+    table.write(out)?;
+    for plugin in &status.plugins {
         if let Some(error) = &plugin.last_error {
-            writeln!(out, "{:<24} {}", "", printable(error))?;
+            writeln!(out, "{}: {}", printable(&plugin.name), printable(error))?;
         }
     }
     Ok(())

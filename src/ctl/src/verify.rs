@@ -1,64 +1,287 @@
-//! The output of `nrictl verify`.
+//! The output of `nrictl verify`: the values of plugins and those that differ; with `--all`, the
+//! values of engines, too.
 
-use crate::output::output;
+use crate::{output::output, table::TextTable};
 use nri_control::{Verified, VerifiedResource, printable};
-use std::io::{self, Write};
+use serde::Serialize;
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
 
-/// Prints the comparison as text or as JSON. Returns whether all cgroups have the requested values.
-///
-/// # Errors
-/// Standard output cannot be written to.
-pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
-    let count_differing = |c: &Verified| c.settings.iter().filter(|s| !s.effective).count();
-    let differing: usize = containers.iter().map(count_differing).sum();
-    let failed = containers.iter().filter(|c| c.error.is_some()).count();
-    let is_effective = differing == 0 && failed == 0;
-    let mut out = output();
-    if json {
+/// The comparison of resources with cgroups. Its JSON is described in `docs/nrictl.md`.
+#[derive(Debug, Serialize)]
+pub(crate) struct VerifyReport<'a> {
+    effective: bool,
+    containers: Vec<ContainerReport<'a>>,
+    #[serde(skip)]
+    counts: SettingCounts,
+}
+
+/// Number of settings, including those that are not shown.
+#[derive(Debug, Default)]
+struct SettingCounts {
+    of_plugins: usize,
+    of_engines: usize,
+    differing: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct ContainerReport<'a> {
+    id: &'a str,
+    name: &'a str,
+    engine: &'a str,
+    /// Reason why nothing was compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    settings: Vec<SettingReport<'a>>,
+    unsupported: &'a [String],
+    /// Whether the container is shown although nothing of it is.
+    #[serde(skip)]
+    requested: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct SettingReport<'a> {
+    field: &'a str,
+    owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follows: Option<&'a str>,
+    wanted: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<&'a str>,
+    /// Reason why the file cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    effective: bool,
+    file: Cow<'a, str>,
+}
+
+impl<'a> VerifyReport<'a> {
+    /// Selects what is shown: the settings of plugins and those that differ, or `all`. Without
+    /// any, a container is shown if the command line names it (`requested`).
+    pub(crate) fn new(verified: &'a [Verified], all: bool, requested: bool) -> Self {
+        let mut counts = SettingCounts::default();
+        let containers: Vec<_> = verified
+            .iter()
+            .map(|container| {
+                counts.add(&container.settings);
+                ContainerReport::new(container, all, requested || all)
+            })
+            .collect();
+        let failed = containers.iter().any(|container| container.error.is_some());
+        Self { effective: counts.differing == 0 && !failed, containers, counts }
+    }
+
+    /// Whether all containers were compared, and have the requested values.
+    pub(crate) fn is_effective(&self) -> bool {
+        self.effective
+    }
+
+    /// Prints the report as text or as JSON.
+    ///
+    /// # Errors
+    /// Standard output cannot be written to.
+    pub(crate) fn print(&self, json: bool) -> io::Result<()> {
+        let mut out = output();
+        if json {
+            return writeln!(out, "{}", serde_json::to_string(self)?);
+        }
+        for container in &self.containers {
+            container.print(&mut out)?;
+        }
+        let SettingCounts { of_plugins, of_engines, differing } = self.counts;
+        let containers = self.containers.len();
         writeln!(
             out,
-            "{}",
-            serde_json::json!({"in_force": is_effective, "containers": containers})
-        )?;
-        return Ok(is_effective);
+            "{containers} containers, {of_plugins} settings of plugins, {of_engines} of engines, \
+             {differing} differ"
+        )
     }
-    for container in containers {
-        write!(out, "{}", printable(&container.id))?;
-        for label in [&container.name, &container.engine] {
-            if !label.is_empty() && *label != container.id {
+}
+
+impl SettingCounts {
+    fn add(&mut self, settings: &[VerifiedResource]) {
+        let count = |has: fn(&&VerifiedResource) -> bool| settings.iter().filter(has).count();
+        self.of_plugins += count(|setting| setting.owner.is_some());
+        self.of_engines += count(|setting| setting.owner.is_none());
+        self.differing += count(|setting| !setting.effective);
+    }
+}
+
+impl<'a> ContainerReport<'a> {
+    fn new(container: &'a Verified, all: bool, requested: bool) -> Self {
+        let is_shown =
+            |setting: &&VerifiedResource| all || setting.owner.is_some() || !setting.effective;
+        let shown = container.settings.iter().filter(is_shown);
+        Self {
+            id: &container.id,
+            name: &container.name,
+            engine: &container.engine,
+            error: container.error.as_deref(),
+            settings: shown.map(SettingReport::new).collect(),
+            unsupported: &container.nowhere,
+            requested,
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let is_empty =
+            self.settings.is_empty() && self.unsupported.is_empty() && self.error.is_none();
+        if is_empty && !self.requested {
+            return Ok(());
+        }
+        write!(out, "{}", printable(self.id))?;
+        for label in [self.name, self.engine] {
+            if !label.is_empty() && label != self.id {
                 write!(out, "  {}", printable(label))?;
             }
         }
         writeln!(out)?;
-        if let Some(error) = &container.error {
+        if let Some(error) = self.error {
             writeln!(out, "  not verified: {}", printable(error))?;
         }
-        for setting in &container.settings {
-            print_resource(&mut out, setting)?;
+        let mut table = TextTable::new(2);
+        for setting in &self.settings {
+            table.row(setting.cells());
         }
-        for field in &container.nowhere {
-            writeln!(out, "  -      {:<30} no cgroup file of this host has it", printable(field))?;
+        table.write(out)?;
+        for field in self.unsupported {
+            writeln!(out, "  -  {}  no cgroup file of this host has it", printable(field))?;
         }
+        Ok(())
     }
-    let settings: usize = containers.iter().map(|c| c.settings.len()).sum();
-    writeln!(out, "{} containers, {settings} settings, {differing} differ", containers.len())?;
-    Ok(is_effective)
 }
 
-fn print_resource(out: &mut impl Write, setting: &VerifiedResource) -> io::Result<()> {
-    let mark = if setting.effective { "ok" } else { "DRIFT" };
-    let owner = setting.owner.as_deref().unwrap_or("engine");
-    write!(
-        out,
-        "  {mark:<6} {:<30} {:<16} wanted {}",
-        printable(&setting.field),
-        printable(owner),
-        printable(&setting.wanted)
-    )?;
-    match &setting.found {
-        Ok(found) if !setting.effective => write!(out, ", found {found:?}")?,
-        Ok(_) => {}
-        Err(error) => write!(out, ", cannot be read: {}", printable(error))?,
+impl<'a> SettingReport<'a> {
+    fn new(setting: &'a VerifiedResource) -> Self {
+        Self {
+            field: &setting.field,
+            owner: setting.owner.as_deref(),
+            follows: setting.follows.as_deref(),
+            wanted: &setting.wanted,
+            found: setting.found.as_deref().ok(),
+            error: setting.found.as_ref().err().map(String::as_str),
+            effective: setting.effective,
+            file: setting.file.0.to_string_lossy(),
+        }
     }
-    writeln!(out, "  ({})", printable(&setting.file.0.to_string_lossy()))
+
+    fn cells(&self) -> [String; 5] {
+        let mark = if self.effective { "ok" } else { "DRIFT" };
+        let owner = match (self.owner, self.follows) {
+            (None, _) => "engine".to_owned(),
+            (Some(plugin), None) => plugin.to_owned(),
+            (Some(plugin), Some(field)) => format!("{plugin} ({field})"),
+        };
+        let wanted = match (self.found, self.error) {
+            (_, Some(error)) => format!("wanted {}, cannot be read: {error}", self.wanted),
+            (Some(found), None) if !self.effective => {
+                format!("wanted {}, found {found:?}", self.wanted)
+            }
+            _ => format!("wanted {}", self.wanted),
+        };
+        [mark.to_owned(), self.field.to_owned(), owner, wanted, format!("({})", self.file)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn setting(field: &str, owner: Option<&str>, found: Result<&str, &str>) -> VerifiedResource {
+        VerifiedResource {
+            field: field.to_owned(),
+            file: "/cgroup/file".into(),
+            wanted: "7".to_owned(),
+            found: found.map(str::to_owned).map_err(str::to_owned),
+            effective: found == Ok("7"),
+            owner: owner.map(str::to_owned),
+            follows: owner.filter(|_| field == "memory.swap").map(|_| "memory.limit".to_owned()),
+        }
+    }
+
+    fn containers() -> [Verified; 2] {
+        let settings = vec![
+            setting("pids.limit", None, Ok("7")),
+            setting("memory.limit", Some("10-a"), Ok("7")),
+            setting("memory.swap", Some("10-a"), Ok("8")),
+            setting("cpu.shares", None, Err("no such file")),
+        ];
+        let id = |id: &str| Verified { id: id.to_owned(), ..Verified::default() };
+        let nowhere = vec!["memory.kernel".to_owned()];
+        [
+            Verified { name: "web".into(), engine: "docker".into(), settings, nowhere, ..id("c1") },
+            Verified { settings: vec![setting("pids.limit", None, Ok("7"))], ..id("c2") },
+        ]
+    }
+
+    fn fields(report: &VerifyReport<'_>, container: usize) -> Vec<String> {
+        report.containers[container].settings.iter().map(|s| s.field.to_owned()).collect()
+    }
+
+    #[test]
+    fn values_of_engines_are_shown_if_they_differ_or_on_request() {
+        let verified = containers();
+        let report = VerifyReport::new(&verified, false, false);
+        assert!(!report.is_effective());
+        assert_eq!(fields(&report, 0), ["memory.limit", "memory.swap", "cpu.shares"]);
+        let mut text = Vec::new();
+        report.containers.iter().for_each(|c| c.print(&mut text).unwrap());
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "c1  web  docker\n\
+             \u{20} ok     memory.limit  10-a                 wanted 7                                \
+             (/cgroup/file)\n\
+             \u{20} DRIFT  memory.swap   10-a (memory.limit)  wanted 7, found \"8\"                     \
+             (/cgroup/file)\n\
+             \u{20} DRIFT  cpu.shares    engine               wanted 7, cannot be read: no such file  \
+             (/cgroup/file)\n\
+             \u{20} -  memory.kernel  no cgroup file of this host has it\n"
+        );
+        let all = VerifyReport::new(&verified, true, false);
+        assert_eq!((fields(&all, 0).len(), fields(&all, 1).len()), (4, 1));
+        let mut text = Vec::new();
+        VerifyReport::new(&verified, false, true).containers[1].print(&mut text).unwrap();
+        assert_eq!(text, b"c2\n");
+    }
+
+    #[test]
+    fn the_json_has_the_documented_names() {
+        let [mut first, _] = containers();
+        first.settings.drain(..2);
+        let mut failed = Verified { id: "c3".to_owned(), ..Verified::default() };
+        failed.error = Some("no such container".to_owned());
+        let verified = [first, failed];
+        let report = VerifyReport::new(&verified, false, false);
+        assert_eq!(
+            serde_json::to_value(&report).unwrap(),
+            json!({
+                "effective": false,
+                "containers": [
+                    {
+                        "id": "c1", "name": "web", "engine": "docker",
+                        "settings": [
+                            {
+                                "field": "memory.swap", "owner": "10-a",
+                                "follows": "memory.limit", "wanted": "7", "found": "8",
+                                "effective": false, "file": "/cgroup/file"
+                            },
+                            {
+                                "field": "cpu.shares", "owner": null, "wanted": "7",
+                                "error": "no such file", "effective": false,
+                                "file": "/cgroup/file"
+                            }
+                        ],
+                        "unsupported": ["memory.kernel"]
+                    },
+                    {
+                        "id": "c3", "name": "", "engine": "", "error": "no such container",
+                        "settings": [], "unsupported": []
+                    }
+                ]
+            })
+        );
+    }
 }

@@ -81,7 +81,8 @@ fn each_subcommand_has_a_man_page_with_the_exit_codes() {
         }
     }
     let verify = fs::read_to_string(dir.path().join("nrictl-verify.8")).unwrap();
-    assert!(verify.contains("nrictl\\-verify \\- Compare the resources"), "{verify}");
+    assert!(verify.contains("nrictl\\-verify \\- Compare what plugins set"), "{verify}");
+    assert!(verify.contains("\\-\\-all"), "{verify}");
 
     let first = fs::read(dir.path().join("nrictl.8")).unwrap();
     text(&["man-pages", path]);

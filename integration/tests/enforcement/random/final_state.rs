@@ -121,8 +121,8 @@ fn runc_state(node: &Node, id: &str) -> Value {
 
 /// Reads the owner of each field from `nrictl verify`, by container id and field name.
 fn owners(node: &Node) -> HashMap<(String, String), Option<String>> {
-    let report: Value =
-        serde_json::from_str(&node.ctl(&["verify", "--json"]).out()).expect("nrictl prints JSON");
+    let report: Value = serde_json::from_str(&node.ctl(&["verify", "--all", "--json"]).out())
+        .expect("nrictl prints JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut owners = HashMap::new();
     for container in report["containers"].as_array().expect("containers is a list") {

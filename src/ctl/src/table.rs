@@ -1,0 +1,111 @@
+//! Tables for people: columns as wide as their content, wrapped to the width of a terminal. What is
+//! not a terminal gets one line per row, for tools that read lines.
+//!
+//! Tables have no colour. The help of clap has, on a terminal, unless `NO_COLOR` is set.
+
+use clap::ValueEnum;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets::NOTHING};
+use nri_control::printable;
+use std::io::{self, IsTerminal, Write};
+
+/// Columns between two cells of a row.
+const GAP: u16 = 2;
+
+/// Form of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableForm {
+    /// All columns
+    Wide,
+}
+
+/// A table without lines between its cells.
+pub(crate) struct TextTable {
+    table: Table,
+    /// Columns on the left that stay free.
+    indent: u16,
+}
+
+impl TextTable {
+    /// Creates a table for standard output; `indent` columns on its left stay free.
+    pub(crate) fn new(indent: u16) -> Self {
+        Self::with_width(indent, terminal_width())
+    }
+
+    fn with_width(indent: u16, width: Option<u16>) -> Self {
+        let mut table = Table::new();
+        table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        if let Some(width) = width {
+            // The last column also has a gap, which is not printed.
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(width.saturating_sub(indent).saturating_add(GAP));
+        }
+        Self { table, indent }
+    }
+
+    /// Adds a row. Characters that control terminals are replaced.
+    pub(crate) fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells = cells.into_iter().map(|cell| printable(cell.as_ref()).into_owned());
+        self.table.add_row(cells.collect::<Vec<_>>());
+    }
+
+    /// Aligns a column to the right, for numbers.
+    pub(crate) fn align_right(&mut self, column: usize) {
+        if let Some(column) = self.table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+
+    /// Writes the table.
+    ///
+    /// # Errors
+    /// `out` cannot be written to.
+    pub(crate) fn write(mut self, out: &mut impl Write) -> io::Result<()> {
+        for column in self.table.column_iter_mut() {
+            column.set_padding((0, GAP));
+        }
+        let indent = usize::from(self.indent);
+        for line in self.table.lines() {
+            writeln!(out, "{:indent$}{}", "", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the width of the terminal; `None` if standard output is not a terminal.
+fn terminal_width() -> Option<u16> {
+    let stdout = io::stdout();
+    let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| stdout.is_terminal())?;
+    Some(size.ws_col).filter(|width| *width > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(width: Option<u16>) -> String {
+        let mut table = TextTable::with_width(2, width);
+        table.row(["FIELD", "N", "FILE"]);
+        table.row(["pids.limit", "100", "/sys/fs/cgroup/a/b/c/d/pids.max"]);
+        table.row(["memory.limit", "7", "\x1b[2J"]);
+        table.align_right(1);
+        let mut out = Vec::new();
+        table.write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_row_is_one_line_unless_a_terminal_is_narrower() {
+        let expected = "  FIELD           N  FILE\n\
+                        \u{20} pids.limit    100  /sys/fs/cgroup/a/b/c/d/pids.max\n\
+                        \u{20} memory.limit    7  \u{fffd}[2J\n";
+        assert_eq!(text(None), expected);
+        assert_eq!(text(Some(200)), expected);
+        let narrow = text(Some(40));
+        assert!(narrow.lines().count() > 3, "{narrow}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+        let file: String =
+            narrow.lines().skip(1).map(|line| line.rsplit(' ').next().unwrap()).collect();
+        assert!(file.contains("/sys/fs/cgroup/a/b/c/d/pids.max"), "{narrow}");
+    }
+}
