@@ -377,7 +377,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 default: Value("\"info\""),
                 example: "\"debug\"",
                 text: "Minimum level of what is logged. A list such as `info,nri_wire=debug` sets \
-                       other levels for parts of the program. `warning` means `warn`.",
+                       other levels for parts of the program. Libraries log warnings and errors, \
+                       unless the list names them: `debug,h2=debug`. `warning` means `warn`.",
             },
             KeyDescription {
                 name: "file",

@@ -78,13 +78,32 @@ pub fn open(settings: &Settings, default: DefaultLog) -> Log {
     Log { output, default, filter: Arc::new(filter) }
 }
 
-/// Returns the filter of a level, or of a list of levels. `EnvFilter` could also select spans, of
-/// which `nrid` has none, and brings a library of regular expressions.
+/// Prefix of the modules of this project in a filter: `nrid` and `nri_adaptation`, for example.
+const OWN_MODULES: &str = "nri";
+
+/// Returns the filter of a level, or of a list of levels. A level without a module applies to the
+/// modules of this project. Dependencies log warnings and errors, unless the list names them: at
+/// `debug` they would log each frame of HTTP/2. `EnvFilter` could also select spans, of which
+/// `nrid` has none, and brings a library of regular expressions.
 fn filter(level: &str) -> Targets {
-    level.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
+    let named = level.parse::<Targets>();
+    let named = named.unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
+    let Some(level) = named.default_level() else { return named };
+    let filter =
+        Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(OWN_MODULES, level);
+    filter.with_targets(named)
 }
 
 impl Log {
+    /// Returns the path of the log file; `None` if the log is written to standard error, or
+    /// discarded.
+    pub fn file(&self) -> Option<PathBuf> {
+        match &*lock(&self.output) {
+            Output::File(file) => Some(file.path.clone()),
+            Output::Discarded | Output::Stderr => None,
+        }
+    }
+
     /// Opens the log file again, because it may have been renamed or its path changed, and applies
     /// the level of the settings.
     pub fn reopen(&self, settings: &Settings) {
@@ -220,6 +239,12 @@ mod tests {
         for level in ["info", "debug,nri_wire=warn", "off", "warn", "h2=trace", "info,h2=x=y"] {
             assert!(!filter(level).would_enable("nri_wire::trunk", &Level::DEBUG), "{level}");
         }
+        let frames = |level| filter(level).would_enable("h2::codec", &Level::DEBUG);
+        assert!(!frames("debug") && !frames("trace") && !frames("info,nri_wire=debug"));
+        assert!(frames("info,h2=debug") && frames("h2=debug"));
+        assert!(filter("info").would_enable("h2", &Level::WARN));
+        assert!(!filter("error").would_enable("h2", &Level::WARN));
+        assert!(filter("debug").would_enable("nrid::verb", &Level::DEBUG));
         assert!(filter("off").default_level().is_some_and(|level| level == LevelFilter::OFF));
         assert!(filter("nri wire[=]").would_enable("nrid", &Level::INFO));
     }
