@@ -4,15 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
-use tracing::debug;
 
 use crate::config::AdaptationConfig;
 use crate::manager::ContainerManager;
 use crate::order::pipeline::Pipeline;
 use crate::plugin::registry::PluginRegistry;
-use crate::plugin::status::{PluginState, PluginStatus};
+use crate::plugin::status::PluginStatus;
 use crate::policy::peers::PeerRefusal;
-use nri_api::PluginId;
 use nri_wire::CallLimits;
 
 /// Shared state of an adaptation.
@@ -63,23 +61,6 @@ impl Core {
 
     /// Notifies the manager of a plugin's new status.
     pub(crate) fn notify_changed(&self, status: PluginStatus) {
-        let name = status.id.as_ref().map_or_else(
-            || {
-                let pid = status.pid.map_or("unknown".into(), |pid| pid.to_string());
-                format!("(unregistered, pid {pid})")
-            },
-            PluginId::to_string,
-        );
-        match status.state {
-            PluginState::Closed => {
-                let why = status.last_error.as_deref().unwrap_or_default();
-                debug!(plugin = name, "plugin closed: {why}");
-            }
-            state => {
-                let (version, events) = (&status.version, &status.events);
-                debug!(plugin = name, version, ?events, "plugin {state:?}");
-            }
-        }
         self.manager.plugin_changed(&status);
     }
 

@@ -19,7 +19,7 @@ pub enum AdaptError {
     /// The plugin replied with an error.
     #[error(
         "plugin {plugin} failed {event:?} of {subject}: {}",
-        if message.is_empty() { "without a message" } else { message }
+        CallError::Status { code: *code, message: message.clone() }
     )]
     Refused {
         /// Plugin that failed the request.
@@ -42,8 +42,8 @@ pub enum AdaptError {
         event: Event,
         /// Id of the container or pod.
         subject: String,
-        /// Timeout, closed connection or broken protocol.
-        source: CallError,
+        /// Timeout, end of the session or broken protocol.
+        source: NoReply,
     },
     /// The validator did not reply, and `validation_failure` of its policy refuses the container.
     #[error(
@@ -57,8 +57,8 @@ pub enum AdaptError {
         plugin: PluginId,
         /// Id of the container.
         container: String,
-        /// Timeout, closed connection or broken protocol.
-        source: CallError,
+        /// Timeout, end of the session or broken protocol.
+        source: NoReply,
     },
     /// The request exceeds the size limit of the protocol.
     #[error(
@@ -129,6 +129,17 @@ pub enum AdaptError {
     /// The configuration disables external plugins.
     #[error("external plugins are disabled by configuration")]
     ConnectionsDisabled,
+}
+
+/// Reason why a plugin did not reply.
+#[derive(Debug, thiserror::Error)]
+pub enum NoReply {
+    /// The plugin's session ended; says how the plugin's program ended, if it was launched.
+    #[error("{0}")]
+    Exited(String),
+    /// Timeout, closed connection or broken protocol.
+    #[error(transparent)]
+    Call(#[from] CallError),
 }
 
 /// Party that has to act on an error.

@@ -39,7 +39,7 @@ mod session;
 
 pub use adaptation::Adaptation;
 pub use config::AdaptationConfig;
-pub use error::{AdaptError, Fault, SessionError};
+pub use error::{AdaptError, Fault, NoReply, SessionError};
 pub use events::notify::Delivery;
 pub use events::update::StopOutcome;
 pub use launch::discovery::SkipReason;
@@ -49,7 +49,7 @@ pub use launch::reload::{PendingReload, ReloadOutcome, ReloadedPlugin};
 pub use launch::supervisor::LaunchOutcome;
 pub use manager::{ContainerManager, Snapshot};
 pub use order::context::RequestContext;
-pub use plugin::status::{PluginOrigin, PluginState, PluginStatus};
+pub use plugin::status::{AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus};
 pub use policy::fields::field_groups;
 pub use policy::peers::{PeerPolicy, PeerRefusal};
 pub use policy::permissions::{

@@ -24,8 +24,9 @@ pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
-    Begin, Exit, Finished, Hook, HookKind, Inherited, PROTOCOL, PluginChange, PluginStatus,
-    Reloaded, Reply, Request, Status, Substitute, Verb, Verified, VerifiedResource, Versioned,
+    Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, MissedPlugin, PROTOCOL,
+    PluginChange, PluginStatus, Reloaded, Reply, Request, Status, Substitute, Verb, Verified,
+    VerifiedResource, Versioned,
 };
 pub use printable::printable;
 pub use root::resolved_root;

@@ -272,6 +272,33 @@ pub struct Status {
     /// What `nrid` has inherited from the process that started it, and cannot reset.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherited: Vec<Inherited>,
+    /// Plugins without which existing containers were created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<MissedContainers>,
+    /// The log file; `None` if the log is written to standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<OsText>,
+}
+
+/// Number of containers that were created without a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MissedContainers {
+    /// Name of the plugin: `NN-name`.
+    pub plugin: String,
+    /// Number of existing containers that were created without the plugin.
+    pub containers: usize,
+}
+
+/// A plugin without which a container was created: the plugin was absent, or did not reply. A
+/// plugin that returns is synchronized with the container, but has had no part in its creation.
+/// Records of containers have the same form.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MissedPlugin {
+    /// Name of the plugin: `NN-name`.
+    pub plugin: String,
+    /// Why the plugin was not called, or did not reply.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 /// A restriction that a process inherits from its parent, and that cannot be reset.
@@ -324,6 +351,12 @@ pub struct Verified {
     pub name: String,
     /// Engine of the container.
     pub engine: String,
+    /// Id of the container's pod; empty from old releases.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pod: String,
+    /// Plugins without which the container was created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<MissedPlugin>,
     /// Reason why nothing was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -373,4 +406,21 @@ pub struct PluginStatus {
     pub last_error: Option<String>,
     /// Names of the events that the plugin has subscribed to.
     pub events: Vec<String>,
+    /// Whether the plugin's session ended by a failure, and not because a reload or `nrid` ended
+    /// it, or because an external plugin disconnected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// Number of times that the plugin was launched again, or connected again, after its end.
+    #[serde(default)]
+    pub restarts: u32,
+    /// Why the plugin's last session ended: exit status or signal of a launched plugin. Kept while
+    /// the next session lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_exit: Option<String>,
+    /// Last line that the program of that session wrote to standard output or error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_output: Option<String>,
+    /// Time of the next launch in seconds since the epoch, if the plugin is to be launched again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_launch: Option<u64>,
 }

@@ -6,9 +6,12 @@ use crate::{
     output::output,
     table::{TableForm, TextTable},
 };
-use nri_control::{Inherited, Status, printable};
+use nri_control::{Inherited, MissedContainers, PluginStatus, Status, printable};
 use nri_locate::{BreakGlass, break_glass_file};
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    time::SystemTime,
+};
 
 /// Prints the status as text or as JSON. The wide form of the text has the events of each plugin.
 ///
@@ -56,6 +59,12 @@ pub(crate) fn print(
     }
     writeln!(out, "pods             {}", status.pods)?;
     writeln!(out, "containers       {}", status.containers)?;
+    for missed in &status.missed {
+        writeln!(out, "missed           {}", printable(&describe_missed(missed)))?;
+    }
+    if let Some(log) = &status.log {
+        writeln!(out, "log              {}", printable(&log.0.to_string_lossy()))?;
+    }
     if status.program_replaced {
         writeln!(out, "program          was replaced since nrid started: nrictl restart")?;
     }
@@ -101,11 +110,41 @@ fn plugins(out: &mut impl Write, status: &Status, form: Option<TableForm>) -> io
     writeln!(out)?;
     table.write(out)?;
     for plugin in &status.plugins {
-        if let Some(error) = &plugin.last_error {
-            writeln!(out, "{}: {}", printable(&plugin.name), printable(error))?;
+        for line in failures(plugin, SystemTime::now()) {
+            writeln!(out, "{}: {}", printable(&plugin.name), printable(&line))?;
         }
     }
     Ok(())
+}
+
+/// Describes the containers that were created without a plugin.
+fn describe_missed(missed: &MissedContainers) -> String {
+    let plugin = &missed.plugin;
+    match missed.containers {
+        1 => format!("{plugin}: 1 container was created without it"),
+        n => format!("{plugin}: {n} containers were created without it"),
+    }
+}
+
+/// Describes the failures of a plugin, one line each.
+fn failures(plugin: &PluginStatus, now: SystemTime) -> Vec<String> {
+    let mut lines: Vec<String> = plugin.last_error.iter().cloned().collect();
+    let restarts = match plugin.restarts {
+        0 => None,
+        1 => Some("restarted once".to_owned()),
+        n => Some(format!("restarted {n} times")),
+    };
+    let next = plugin.next_launch.map(|next| {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        format!("next launch in {}", duration(next.saturating_sub(now)))
+    });
+    // The end of the last session is also the last error, until the plugin is active again.
+    let exit = plugin.last_exit.as_ref().filter(|exit| plugin.last_error.as_ref() != Some(exit));
+    let exit = exit.map(|exit| format!("last end: {exit}"));
+    let history: Vec<String> = [restarts, exit, next].into_iter().flatten().collect();
+    lines.extend((!history.is_empty()).then(|| history.join("; ")));
+    lines.extend(plugin.last_output.iter().map(|line| format!("last output: {line}")));
+    lines
 }
 
 /// Formats a duration in seconds, in at most two units.
@@ -115,5 +154,46 @@ pub(crate) fn duration(seconds: u64) -> String {
         60..3600 => format!("{} min", seconds / 60),
         3600..86400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
         _ => format!("{} d {} h", seconds / 86400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_containers_that_missed_a_plugin_are_counted() {
+        let of = |containers| MissedContainers { plugin: "10-a".to_owned(), containers };
+        assert_eq!(describe_missed(&of(1)), "10-a: 1 container was created without it");
+        assert_eq!(describe_missed(&of(2)), "10-a: 2 containers were created without it");
+    }
+
+    #[test]
+    fn the_failures_of_a_plugin_are_its_last_end_its_restarts_and_its_last_output() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        let healthy = PluginStatus { state: "active".to_owned(), ..PluginStatus::default() };
+        assert_eq!(failures(&healthy, now), [""; 0]);
+        let exit = Some("the program exited with code 5".to_owned());
+        let restarting = PluginStatus {
+            state: "restarting".to_owned(),
+            last_error: exit.clone(),
+            last_exit: exit.clone(),
+            restarts: 3,
+            last_output: Some("cannot open /x".to_owned()),
+            next_launch: Some(1012),
+            ..PluginStatus::default()
+        };
+        assert_eq!(
+            failures(&restarting, now),
+            [
+                "the program exited with code 5",
+                "restarted 3 times; next launch in 12 s",
+                "last output: cannot open /x"
+            ]
+        );
+        let active = PluginStatus { last_exit: exit, restarts: 1, ..healthy };
+        let line = "restarted once; last end: the program exited with code 5";
+        assert_eq!(failures(&active, now), [line]);
     }
 }

@@ -14,7 +14,7 @@ const MAX_PEER_MESSAGE: usize = 4096;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WireError {
     /// The trunk has ended.
-    #[error("the trunk has ended: {0}")]
+    #[error("the connection has ended: {0}")]
     Closed(#[source] Closed),
     /// The connection is already open.
     #[error("connection {0} is already open")]
@@ -25,16 +25,13 @@ pub enum WireError {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CallError {
     /// The connection was closed before the reply arrived, or before the call.
-    #[error("connection closed{}", .0.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
+    #[error("{}", .0.as_ref().map_or("the connection is closed".into(), ToString::to_string))]
     Closed(#[source] Option<Closed>),
     /// The peer did not reply in time. It may still handle the call; a late reply is dropped.
     #[error("no reply within {0:?}")]
     Timeout(Duration),
     /// The peer replied with an error.
-    #[error(
-        "{}",
-        if message.is_empty() { format!("ttrpc status {code}") } else { message.clone() }
-    )]
+    #[error("{}", status_text(*code, message))]
     Status {
         /// ttrpc status code, possibly unknown to this library.
         code: i32,
@@ -74,6 +71,14 @@ impl CallError {
     }
 }
 
+/// Returns the message of the peer; names the status code only if there is no message.
+fn status_text(code: i32, message: &str) -> String {
+    match message.trim() {
+        "" => format!("error without a message, ttrpc status {code}"),
+        _ => message.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,10 +86,11 @@ mod tests {
     #[test]
     fn long_messages_of_the_peer_are_cut() {
         let long = CallError::from_status(5, &"é".repeat(1 << 20)).to_string();
-        // The mark of the cut takes less than 32 bytes.
+        // The mark of the cut and the status take less than 32 bytes.
         assert!(long.len() < MAX_PEER_MESSAGE + 32 && long.ends_with("é… (cut)"), "{}", long.len());
-        assert_eq!(CallError::from_status(5, "").to_string(), "ttrpc status 5");
-        assert!(CallError::from_status(12, "").is_unimplemented());
+        let empty = CallError::from_status(12, "");
+        assert_eq!(empty.to_string(), "error without a message, ttrpc status 12");
+        assert!(empty.is_unimplemented());
         assert!(!CallError::from_status(5, "").is_unimplemented());
     }
 }

@@ -1,12 +1,13 @@
 //! `CreateContainer`: adjustment by one plugin after the other, validation, commit.
 
-use nri_api::HOOK_ENVIRONMENT;
 use nri_api::proto::{ContainerAdjustment, CreateContainerRequest, Event, Hooks};
+use nri_api::{HOOK_ENVIRONMENT, PluginId};
 use nri_merge::{CreateMerge, CreateOutcome, validator};
 use std::sync::Arc;
 
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
+use crate::events::reply_log::log_creation;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::{PluginTicket, RequestTickets};
 use crate::plugin::handle::Plugin;
@@ -51,6 +52,8 @@ impl Adaptation {
         let mut requests = CreateRequests::new(&merge);
         let plugins: Vec<_> = entries.iter().map(|entry| entry.plugin.clone()).collect();
         self.check_required(&plugins, &id).or_else(|e| context.refuse(e))?;
+        let is_called = |id: &PluginId| plugins.iter().any(|plugin| plugin.id == *id);
+        context.record_missed(self.core.registry.absent(is_called));
         for PluginTicket { plugin, ticket } in entries {
             let Some(ticket) = ticket else {
                 merge.consulted(&plugin.id);
@@ -58,7 +61,11 @@ impl Adaptation {
             };
             let permit = ticket.permit().await;
             let reply = plugin.call(permit, &requests.next(&merge)).await;
+            if matches!(reply, Ok(None)) {
+                context.record_skipped(&plugin);
+            }
             if let Some(mut reply) = context.record_reply(&plugin, reply)? {
+                log_creation(&plugin.id, (&id, &merge.pod().id), &reply);
                 if let Some(adjust) = reply.adjust.as_mut() {
                     requests.adjusted();
                     set_hook_environments(adjust);
@@ -148,6 +155,9 @@ impl Adaptation {
         }
         for (reply, plugin) in verdicts.iter().flatten() {
             context.record_reached(plugin, reply);
+            if matches!(reply, Ok(None)) {
+                context.record_skipped(plugin);
+            }
         }
         for verdict in verdicts {
             let (reply, plugin) = verdict?;

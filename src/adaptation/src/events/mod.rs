@@ -5,9 +5,11 @@
 //! | `create` | `CreateContainer`, with validation: plugins adjust the container |
 //! | `update` | `UpdateContainer` and `StopContainer`: plugins update containers |
 //! | `notify` | all other events: plugins are notified, and can refuse some of them |
+//! | `reply_log` | log lines for what plugins request in their replies |
 //! | `rollback` | stop and removal after a refused creation, or a refused start of a pod |
 
 mod create;
 pub(crate) mod notify;
+pub(crate) mod reply_log;
 mod rollback;
 pub(crate) mod update;

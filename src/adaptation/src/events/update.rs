@@ -6,6 +6,7 @@ use tracing::warn;
 
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
+use crate::events::reply_log::log_updates;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::{PluginTicket, RequestTickets};
 use crate::plugin::request::{EncodedRequest, UpdateRequests};
@@ -43,6 +44,7 @@ impl Adaptation {
             let permit = ticket.permit().await;
             let reply = plugin.call(permit, &requests.next(&merge)).await;
             if let Some(reply) = context.record_reply(&plugin, reply)? {
+                log_updates(&plugin.id, &reply.update, &reply.evict);
                 let check = plugin.reply_check();
                 let permitted = check.check_updates(Some(&id), &reply.update, &reply.evict);
                 let merged = permitted
@@ -89,6 +91,7 @@ impl Adaptation {
             let permit = ticket.permit().await;
             let merged = match plugin.call(permit, &request).await {
                 Ok(Some(reply)) => {
+                    log_updates(&plugin.id, &reply.update, &[]);
                     match plugin.reply_check().check_updates(None, &reply.update, &[]) {
                         Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
                             let subject = request.subject().to_owned();

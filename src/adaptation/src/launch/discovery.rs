@@ -62,6 +62,15 @@ pub enum SkipReason {
     },
 }
 
+impl SkipReason {
+    /// Whether the launch is tried again after a pause: the file system may reply again, or the
+    /// plugin's configuration file may be repaired. A program that is not trusted is not launched
+    /// before a reload.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Hangs(_) | Self::ConfigUntrusted(_) | Self::Config { .. })
+    }
+}
+
 /// A file that cannot be launched, and why.
 #[derive(Debug)]
 pub(crate) struct SkippedFile {

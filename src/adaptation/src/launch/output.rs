@@ -8,9 +8,9 @@
 use nri_api::PluginId;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
@@ -29,6 +29,24 @@ const MAX_AFTER_EXIT: usize = 128 << 10;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval at which the shutdown looks for room in a full queue.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Limit of the last line in characters: it is shown in the status, in one line of a terminal.
+const MAX_LAST_LINE: usize = 256;
+
+/// Last line that a program has written. Clones are the same line.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastLine(Arc<Mutex<Option<String>>>);
+
+impl LastLine {
+    pub(crate) fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, line: &str) {
+        let line = line.trim().chars().take(MAX_LAST_LINE).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+    }
+}
 
 enum Entry {
     Line(PluginId, String),
@@ -57,12 +75,18 @@ impl PluginOutput {
     }
 
     /// Reads a plugin's pipe until it is closed, or the program has exited and the pipe is empty.
+    /// Keeps the last line in `last`.
     pub(crate) async fn read(
         self,
         plugin: PluginId,
         pipe: OwnedFd,
         mut exited: watch::Receiver<bool>,
+        last: LastLine,
     ) -> io::Result<()> {
+        let each = |line: String| {
+            last.set(&line);
+            self.add(Entry::Line(plugin.clone(), line));
+        };
         let pipe = pipe::Receiver::from_owned_fd(pipe)?;
         let (mut lines, mut buffer) = (Lines::default(), vec![0; 8 << 10]);
         let (mut has_exited, mut remaining) = (false, MAX_AFTER_EXIT);
@@ -80,15 +104,13 @@ impl PluginOutput {
             }
             match pipe.try_read(&mut buffer) {
                 Ok(0) => break,
-                Ok(n) => {
-                    lines.add(&buffer[..n], |line| self.add(Entry::Line(plugin.clone(), line)))
-                }
+                Ok(n) => lines.add(&buffer[..n], each),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && has_exited => break,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
             }
         }
-        lines.end(|line| self.add(Entry::Line(plugin.clone(), line)));
+        lines.end(each);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::config::AdaptationConfig;
 use crate::launch::cgroup::PluginCgroup;
 use crate::launch::discovery::PluginFile;
 use crate::launch::launcher;
-use crate::launch::output::PluginOutput;
+use crate::launch::output::{LastLine, PluginOutput};
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -35,6 +35,7 @@ pub(crate) struct Process {
     pub(crate) pid: Option<u32>,
     stop: watch::Sender<bool>,
     exit: watch::Receiver<Option<String>>,
+    last_line: LastLine,
 }
 
 impl Process {
@@ -42,6 +43,11 @@ impl Process {
     /// its process group gets SIGKILL.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
+    }
+
+    /// Returns the last line that the program has written.
+    pub(crate) fn last_output(&self) -> Option<String> {
+        self.last_line.get()
     }
 
     /// Waits until the process is reaped, and returns how it ended, such as "exited with code 1".
@@ -103,7 +109,10 @@ pub(crate) async fn launch(
     drop(command);
     let stream = UnixStream::from_std(ours)?;
     let (exited, has_exited) = watch::channel(false);
-    let reading = tokio::spawn(output.read(plugin.id.clone(), output_reader.into(), has_exited));
+    let last_line = LastLine::default();
+    let reading =
+        output.read(plugin.id.clone(), output_reader.into(), has_exited, last_line.clone());
+    let reading = tokio::spawn(reading);
     let grace = config.stop_grace;
 
     let (stop, stopped) = watch::channel(false);
@@ -124,7 +133,7 @@ pub(crate) async fn launch(
         let _ = reading.await;
         ended.send_replace(Some(how));
     });
-    let process = Process { pid, stop, exit };
+    let process = Process { pid, stop, exit, last_line };
     if let Some(reader) = launcher_error {
         let reading = read_launcher_error(reader.into());
         let failure = tokio::time::timeout(config.registration_timeout, reading).await;
@@ -197,7 +206,11 @@ fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, Some(signal)) => {
+            let name = Signal::try_from(signal).map_or(String::new(), |s| format!(" ({s})"));
+            let core = if status.core_dumped() { ", core dumped" } else { "" };
+            format!("was killed by signal {signal}{name}{core}")
+        }
         (None, None) => "ended".to_owned(),
     }
 }
@@ -234,9 +247,9 @@ mod tests {
         let how = supervised("sleep 600 & echo started; exit 3", false).await;
         assert_eq!(how, "exited with code 3");
         let how = supervised("sleep 600 & echo started; kill -9 $$", false).await;
-        assert_eq!(how, "was killed by signal 9");
+        assert_eq!(how, "was killed by signal 9 (SIGKILL)");
         // The shell ends at SIGTERM; its child ignores the signal.
         let how = supervised("(trap '' TERM; exec sleep 600) & echo started; wait", true).await;
-        assert_eq!(how, "was killed by signal 15");
+        assert_eq!(how, "was killed by signal 15 (SIGTERM)");
     }
 }

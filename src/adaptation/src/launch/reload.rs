@@ -176,6 +176,7 @@ impl LaunchSupervisor {
         let is_moved = new_files.iter().any(|f| to_end.iter().any(|(p, _)| p.id == f.id));
         let plugins =
             |all: &Retired| all.iter().map(|(plugin, _)| plugin.clone()).collect::<Vec<_>>();
+        to_end.iter().for_each(|(plugin, _)| plugin.record.set_removed());
         let gate = core.pipeline.remove_and_close(&plugins(&to_end));
         let gate = is_moved.then_some(gate);
         self.retire(to_end).await;

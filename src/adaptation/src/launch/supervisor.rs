@@ -7,10 +7,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nri_api::PluginId;
-use tracing::debug;
 
 use crate::config::AdaptationConfig;
 use crate::core::Core;
@@ -21,7 +20,7 @@ use crate::launch::discovery::{PluginFile, SkipReason, discover, examine};
 use crate::launch::output::PluginOutput;
 use crate::launch::plan::LaunchInputs;
 use crate::launch::process::launch;
-use crate::plugin::status::PluginOrigin;
+use crate::plugin::status::{PluginOrigin, SessionEnd};
 use crate::policy::plugin_policy::PluginPolicy;
 use crate::session::handshake::{ConfiguredPlugin, Connection, OnEnd};
 
@@ -67,17 +66,20 @@ impl LaunchSupervisor {
         let config = self.core.config();
         let (files, skipped) = self.directory.read(move || Ok(discover(&config))).await?;
         let registry = &self.core.registry;
+        // A plugin whose failure makes the start of the adaptation fail is not restarted.
+        let should_restart = |path: &Path| !self.is_required_at_start(path);
         let mut outcomes: Vec<_> = skipped
             .into_iter()
             .map(|s| {
-                let origin = PluginOrigin::Launched(s.path.clone());
-                let record = registry.add(registry.next_serial(), id_of(&s.path), origin, None);
-                registry.close(&record, s.reason.to_string());
+                let (id, origin) = (id_of(&s.path), PluginOrigin::Launched(s.path.clone()));
+                let record = registry.add(registry.next_serial(), id.clone(), origin, None);
+                registry.close(&record, SessionEnd::failure(&s.reason));
+                if let Some(id) = id.filter(|_| s.reason.may_pass() && should_restart(&s.path)) {
+                    self.restart(id, s.path.clone(), Duration::ZERO);
+                }
                 LaunchOutcome { path: s.path, result: Err(s.reason.into()) }
             })
             .collect();
-        // A plugin whose failure makes the start of the adaptation fail is not restarted.
-        let should_restart = |file: &PluginFile| !self.is_required_at_start(&file.path);
         outcomes.extend(self.launch_each(files, should_restart).await);
         outcomes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(outcomes)
@@ -89,7 +91,7 @@ impl LaunchSupervisor {
     pub(crate) async fn launch_each(
         self: &Arc<Self>,
         files: Vec<PluginFile>,
-        should_restart: impl Fn(&PluginFile) -> bool,
+        should_restart: impl Fn(&Path) -> bool,
     ) -> Vec<LaunchOutcome> {
         let mut launches = Vec::new();
         for file in files {
@@ -101,8 +103,8 @@ impl LaunchSupervisor {
         for (file, launch) in launches {
             let result =
                 launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
-            if result.is_err() && should_restart(&file) {
-                self.restart(&file, Duration::ZERO);
+            if result.is_err() && should_restart(&file.path) {
+                self.restart(file.id, file.path.clone(), Duration::ZERO);
             }
             configured.push((file.path, result));
         }
@@ -128,7 +130,7 @@ impl LaunchSupervisor {
         match self.clone().launch_one(file.clone(), serial).await {
             Ok(plugin) => self.core.admit(plugin).await,
             Err(e) => {
-                self.restart(&file, Duration::ZERO);
+                self.restart(file.id, file.path, Duration::ZERO);
                 Err(e)
             }
         }
@@ -142,53 +144,54 @@ impl LaunchSupervisor {
     ) -> Result<ConfiguredPlugin, SessionError> {
         let core = &self.core;
         self.backoff.start_launch(&file.path);
-        core.registry.remove_closed_file(&file.path);
+        let history = core.registry.remove_closed_file(&file.path);
         let origin = PluginOrigin::Launched(file.path.clone());
         let record = core.registry.add(serial, Some(file.id.clone()), origin, None);
+        record.set(|s| s.history = history);
         let config = core.config();
         self.inputs.record(&file, &config);
         let (stream, process) = match launch(&file, &config, self.output.clone()).await {
             Ok(launched) => launched,
             Err(e) => {
                 let e = SessionError::Launch(e);
-                core.notify_changed(core.registry.close(&record, e.to_string()));
+                core.notify_changed(core.registry.close(&record, SessionEnd::failure(&e)));
                 return Err(e);
             }
         };
         record.set(|s| s.pid = process.pid);
         let (config, process) = (file.config.clone(), Some(process));
         let supervisor = self.clone();
-        let on_end: OnEnd = Box::new(move |active| supervisor.restart(&file, active));
+        let on_end: OnEnd = Box::new(move |active| supervisor.restart(file.id, file.path, active));
         let on_end = Some(on_end);
         let other_uid = None;
         core.configure(Connection { stream, record, config, process, on_end, other_uid }).await
     }
 
     /// Restarts a plugin that was active for `active` and ended, if its policy permits restarts.
-    fn restart(self: &Arc<Self>, file: &PluginFile, active: Duration) {
-        let policy = self.core.config().policy(&file.id);
+    fn restart(self: &Arc<Self>, id: PluginId, path: PathBuf, active: Duration) {
+        let policy = self.core.config().policy(&id);
         if !policy.restart || self.core.is_shutting_down() {
             return;
         }
-        let (supervisor, file) = (self.clone(), file.clone());
+        let supervisor = self.clone();
         self.core
-            .spawn(async move { supervisor.restart_until_active(&file, &policy, active).await });
+            .spawn(async move { supervisor.restart_until_active(&path, &policy, active).await });
     }
 
-    /// Launches the plugin after a pause, and repeats this until a launch succeeds. If the plugin's
-    /// session ends later, that end starts the next restart.
+    /// Launches the plugin after a pause, and repeats this until a launch succeeds. Each launch
+    /// reads the plugin's configuration file again. If the plugin's session ends later, that end
+    /// starts the next restart.
     async fn restart_until_active(
         self: Arc<Self>,
-        file: &PluginFile,
+        path: &Path,
         policy: &PluginPolicy,
         mut active: Duration,
     ) {
-        let (core, path) = (&self.core, &file.path);
+        let core = &self.core;
         loop {
             let (pause, generation) = self.backoff.record_end(path, active, policy, &core.config());
             active = Duration::ZERO;
-            if let Some(status) = core.registry.set_restarting(path) {
-                debug!(plugin = %file.id, "restart in {pause:?}");
+            if let Some(status) = core.registry.set_restarting(path, SystemTime::now() + pause) {
                 core.notify_changed(status);
             }
             tokio::select! {
@@ -202,8 +205,8 @@ impl LaunchSupervisor {
             }
             let found = match self.examine_again(path).await {
                 Ok(found) => found,
-                Err(SessionError::Skipped(e @ SkipReason::Hangs(_))) => {
-                    debug!(plugin = %file.id, "restart failed: {e}");
+                Err(SessionError::Skipped(e)) if e.may_pass() => {
+                    core.registry.set_restart_error(path, &e.to_string());
                     continue;
                 }
                 Err(e) => {
@@ -214,14 +217,11 @@ impl LaunchSupervisor {
                 }
             };
             let serial = core.registry.next_serial();
-            match self.clone().launch_one(found, serial).await {
-                Ok(plugin) => {
-                    // A failure ends the session, whose end starts the next restart.
-                    let _ = core.admit(plugin).await;
-                    return;
-                }
-                // Only logged: the container manager was already notified of the failure.
-                Err(e) => debug!(plugin = %file.id, "restart failed: {e}"),
+            // The container manager is notified of a failure by the launch itself.
+            if let Ok(plugin) = self.clone().launch_one(found, serial).await {
+                // A failure ends the session, whose end starts the next restart.
+                let _ = core.admit(plugin).await;
+                return;
             }
         }
     }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::AdaptError;
 use crate::plugin::handle::Plugin;
+use crate::plugin::status::AbsentPlugin;
 
 /// Context of one request that plugins can refuse. The default ends the request at the first
 /// refusal.
@@ -22,6 +23,7 @@ pub struct RequestContext {
 struct Progress {
     /// Serial numbers of the plugins that received the request.
     reached: Vec<u64>,
+    missed: Vec<AbsentPlugin>,
     refusals: Vec<AdaptError>,
 }
 
@@ -40,6 +42,30 @@ impl RequestContext {
     /// Returns the refusals that were collected.
     pub fn into_refusals(self) -> Vec<AdaptError> {
         self.progress.into_inner().unwrap_or_else(PoisonError::into_inner).refusals
+    }
+
+    /// Returns the plugins without which the container is created: launched plugins that were
+    /// absent, and plugins that did not reply and were skipped.
+    pub fn missed(&self) -> Vec<AbsentPlugin> {
+        self.lock().missed.clone()
+    }
+
+    /// Records plugins without which the container is created.
+    pub(crate) fn record_missed(&self, missed: impl IntoIterator<Item = AbsentPlugin>) {
+        let mut progress = self.lock();
+        for plugin in missed {
+            // A plugin may miss both the creation and the validation.
+            if !progress.missed.iter().any(|known| known.plugin == plugin.plugin) {
+                progress.missed.push(plugin);
+            }
+        }
+    }
+
+    /// Records that the plugin did not reply, and that its policy is to continue without it.
+    pub(crate) fn record_skipped(&self, plugin: &Plugin) {
+        let why = plugin.record.read(|status| status.last_error.clone());
+        let why = why.unwrap_or_else(|| "it did not reply".to_owned());
+        self.record_missed([AbsentPlugin { plugin: plugin.id.clone(), why }]);
     }
 
     /// Whether the plugin has received the request.

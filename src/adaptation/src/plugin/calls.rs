@@ -19,8 +19,14 @@ pub(crate) trait EventRequest: MessageFull {
     /// never had this form.
     fn state_change(&self) -> Option<StateChangeEvent>;
 
+    /// Whether the event is about a pod, and not about one of its containers.
+    const ABOUT_POD: bool;
+
     /// Returns the id of the container, or of the pod for an event of a pod.
     fn subject(&self) -> &str;
+
+    /// Returns the id of the pod.
+    fn pod_id(&self) -> &str;
 }
 
 macro_rules! events {
@@ -29,6 +35,7 @@ macro_rules! events {
             type Reply = $reply;
             const EVENT: Event = Event::$event;
             const METHOD: &'static str = $call;
+            const ABOUT_POD: bool = events!(@about_pod $about);
 
             fn state_change(&self) -> Option<StateChangeEvent> {
                 events!(@form $form self.pod, events!(@container $about self))
@@ -38,8 +45,14 @@ macro_rules! events {
             fn subject(&self) -> &str {
                 &self.$about.id
             }
+
+            fn pod_id(&self) -> &str {
+                &self.pod.id
+            }
         })*
     };
+    (@about_pod pod) => { true };
+    (@about_pod container) => { false };
     (@container pod $self:ident) => { MessageField::none() };
     (@container container $self:ident) => { $self.container.clone() };
     (@form new $pod:expr, $container:expr) => {

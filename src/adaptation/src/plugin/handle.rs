@@ -11,15 +11,15 @@ use nri_wire::{CallError, PluginClient};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use protobuf::MessageFull;
 
-use crate::error::AdaptError;
+use crate::error::{AdaptError, NoReply};
 use crate::plugin::calls::EventRequest;
 use crate::plugin::queue::{PluginQueue, QueuePermit};
 use crate::plugin::request::EncodedRequest;
-use crate::plugin::status::StatusRecord;
+use crate::plugin::status::{PluginOrigin, StatusRecord};
 use crate::plugin::uncancelled::Uncancelled;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
 use crate::policy::reply_check::ReplyCheck;
@@ -27,6 +27,11 @@ use crate::policy::reply_check::ReplyCheck;
 /// Limit of the delay of a timer; a longer delay means that this process itself was stopped or got
 /// no CPU time. Far more than scheduling delays on a busy node, and less than a usual timeout.
 const MAX_TIMER_DELAY: Duration = Duration::from_secs(1);
+
+/// Time that a request whose plugin has ended, and that fails because of it, waits for the exit
+/// status of the plugin's program, which explains more than the closed connection. Usually the
+/// program is reaped within milliseconds.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A configured plugin.
 pub(crate) struct Plugin {
@@ -94,7 +99,7 @@ impl Plugin {
             Ok(reply) => Ok(Some(reply)),
             Err(e) => {
                 let subject = request.subject().to_owned();
-                self.failure(Q::EVENT, subject, e).map_or(Ok(None), Err)
+                self.failure(Q::EVENT, subject, e).await.map_or(Ok(None), Err)
             }
         }
     }
@@ -117,9 +122,10 @@ impl Plugin {
                     warn!(%plugin, ?event, %container, "validator skipped: {error}");
                     return Ok(None);
                 }
-                Err(AdaptError::NoVerdict { plugin, container, source: error })
+                let source = self.no_reply(error).await;
+                Err(AdaptError::NoVerdict { plugin, container, source })
             }
-            error => Err(self.error(event, container, error)),
+            error => Err(self.error(event, container, error).await),
         }
     }
 
@@ -198,6 +204,11 @@ impl Plugin {
         let start = tokio::time::Instant::now();
         let result = self.send(request, start).await.and_then(check_types);
         let took = start.elapsed();
+        debug!(
+            plugin = %self.id, container = request.container(), pod = request.pod(),
+            event = Q::METHOD, ?took, error = result.as_ref().err().map(tracing::field::display),
+            "event"
+        );
         if matches!(result, Err(CallError::Timeout(_))) && took > self.timeout + MAX_TIMER_DELAY {
             // The reply may have arrived while this process could not read it, so the timeout does
             // not count against the plugin.
@@ -273,7 +284,7 @@ impl Plugin {
     }
 
     /// Returns the error of the request, unless the policy is to continue without the plugin.
-    fn failure(&self, event: Event, subject: String, error: CallError) -> Option<AdaptError> {
+    async fn failure(&self, event: Event, subject: String, error: CallError) -> Option<AdaptError> {
         match error {
             CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)
                 if self.policy.get().on_failure == OnFailure::Ignore =>
@@ -281,20 +292,39 @@ impl Plugin {
                 warn!(plugin = %self.id, ?event, %subject, "plugin skipped: {error}");
                 None
             }
-            error => Some(self.error(event, subject, error)),
+            error => Some(self.error(event, subject, error).await),
         }
     }
 
-    fn error(&self, event: Event, subject: String, error: CallError) -> AdaptError {
+    async fn error(&self, event: Event, subject: String, error: CallError) -> AdaptError {
         let plugin = self.id.clone();
         match error {
             CallError::Status { code, message } => {
                 AdaptError::Refused { plugin, event, subject, code, message }
             }
             CallError::TooLarge { size } => AdaptError::TooLarge { plugin, event, subject, size },
-            source @ (CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)) => {
+            error @ (CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)) => {
+                let source = self.no_reply(error).await;
                 AdaptError::Unavailable { plugin, event, subject, source }
             }
+        }
+    }
+
+    /// Returns the reason why the plugin did not reply: if its connection was closed, the reason
+    /// for the end of its session.
+    async fn no_reply(&self, error: CallError) -> NoReply {
+        if !matches!(error, CallError::Closed(_)) {
+            return error.into();
+        }
+        let mut cleaned_up = self.cleaned_up.subscribe();
+        let ended = tokio::time::timeout(EXIT_TIMEOUT, cleaned_up.wait_for(|done| *done)).await;
+        let (why, origin) = self.record.read(|s| (s.last_error.clone(), s.origin.clone()));
+        match (why, origin) {
+            (Some(why), PluginOrigin::Launched(_)) if ended.is_ok() => {
+                NoReply::Exited(format!("{why}; its output is in the log of nrid"))
+            }
+            (Some(why), PluginOrigin::External) if ended.is_ok() => NoReply::Exited(why),
+            _ => error.into(),
         }
     }
 

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use crate::plugin::status::{PluginOrigin, PluginState, PluginStatus, StatusRecord};
+use crate::plugin::status::{
+    AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus, SessionEnd, StatusRecord,
+};
 use crate::policy::peers::{PeerPolicy, PeerRefusal};
 
 /// Time that a closed or refused external plugin stays listed: long enough for an operator to find
@@ -82,7 +84,7 @@ impl PluginRegistry {
             self.lock().remove(&serial);
         }
         let record = self.add(self.next_serial(), None, PluginOrigin::External, pid);
-        let status = self.close(&record, why.to_owned());
+        let status = self.close(&record, SessionEnd::failure(why));
         listed.is_none().then_some(status)
     }
 
@@ -94,39 +96,49 @@ impl PluginRegistry {
     /// Closes a record. The record stays listed, so that an operator sees why the plugin is not
     /// active: a launched plugin until its file is launched again, other plugins for
     /// [`CLOSED_RETENTION`].
-    pub(crate) fn close(&self, record: &StatusRecord, why: String) -> PluginStatus {
-        let status = record.close(why);
+    pub(crate) fn close(&self, record: &StatusRecord, end: SessionEnd) -> PluginStatus {
+        let status = record.close(end);
         self.remove_expired();
         status
     }
 
-    /// Marks the closed plugin of this file as about to be launched again.
-    pub(crate) fn set_restarting(&self, file: &Path) -> Option<PluginStatus> {
-        self.change_if(file, PluginState::Closed, |status| {
+    /// Marks the plugin of this file, whose session has ended, as about to be launched again at
+    /// this time.
+    pub(crate) fn set_restarting(&self, file: &Path, next: SystemTime) -> Option<PluginStatus> {
+        self.change_if(file, PluginState::has_ended, |status| {
             status.state = PluginState::Restarting;
+            status.next_launch = Some(next);
         })
+    }
+
+    /// Records why the plugin of this file could not be launched again; it is tried again later.
+    pub(crate) fn set_restart_error(&self, file: &Path, why: &str) {
+        self.change_if(file, PluginState::has_ended, |status| {
+            status.last_error = Some(why.to_owned());
+        });
     }
 
     /// Marks the plugin of this file as closed instead of restarting: it is not launched again.
     pub(crate) fn abandon_restart(&self, file: &Path, why: &str) -> Option<PluginStatus> {
-        self.change_if(file, PluginState::Restarting, |status| {
+        let is_restarting = |state| state == PluginState::Restarting;
+        self.change_if(file, is_restarting, |status| {
             status.state = PluginState::Closed;
+            status.next_launch = None;
             let last = status.last_error.take().unwrap_or_default();
             status.last_error = Some(format!("{last}; not launched again: {why}"));
         })
     }
 
-    /// Changes the first record of this file that is in `state`, and returns its new status.
+    /// Changes the first record of this file whose state matches, and returns its new status.
     fn change_if(
         &self,
         file: &Path,
-        state: PluginState,
+        matches: impl Fn(PluginState) -> bool,
         change: impl Fn(&mut PluginStatus),
     ) -> Option<PluginStatus> {
         self.lock().values().find_map(|record| {
             record.set(|status| {
-                let matches = status.state == state && status.origin.is_file(file);
-                matches.then(|| {
+                (matches(status.state) && status.origin.is_file(file)).then(|| {
                     change(status);
                     status.clone()
                 })
@@ -152,15 +164,14 @@ impl PluginRegistry {
         }
     }
 
-    /// Removes the closed records of an external plugin that has registered again.
-    pub(crate) fn remove_closed(&self, id: &PluginId) {
-        self.lock().retain(|_, record| {
-            record.read(|status| {
-                status.state != PluginState::Closed
-                    || status.origin != PluginOrigin::External
-                    || status.id.as_ref() != Some(id)
-            })
-        });
+    /// Removes the closed records of an external plugin that has registered again. Returns the
+    /// plugin's history.
+    pub(crate) fn remove_closed(&self, id: &PluginId) -> PluginHistory {
+        self.remove_if(|status| {
+            status.state == PluginState::Closed
+                && status.origin == PluginOrigin::External
+                && status.id.as_ref() == Some(id)
+        })
     }
 
     /// Whether a plugin of this file is active or becoming active, or its program still runs.
@@ -168,11 +179,39 @@ impl PluginRegistry {
         self.any(|status| !status.state.has_ended() && status.origin.is_file(file))
     }
 
-    /// Removes the closed records of this file.
-    pub(crate) fn remove_closed_file(&self, file: &Path) {
+    /// Removes the closed records of this file. Returns the history of a plugin that is launched
+    /// again; empty if a reload or the shutdown ended the plugin.
+    pub(crate) fn remove_closed_file(&self, file: &Path) -> PluginHistory {
+        self.remove_if(|status| status.state.has_ended() && status.origin.is_file(file))
+    }
+
+    /// Removes the records that match. Returns the history of the next session of their plugin.
+    fn remove_if(&self, matches: impl Fn(&PluginStatus) -> bool) -> PluginHistory {
+        let mut history = PluginHistory::default();
         self.lock().retain(|_, record| {
-            record.read(|status| !(status.state.has_ended() && status.origin.is_file(file)))
+            record.read(|status| {
+                let is_removed = matches(status);
+                if is_removed && (status.failed || status.origin == PluginOrigin::External) {
+                    history = status.history.clone();
+                    history.restarts = history.restarts.saturating_add(1);
+                }
+                !is_removed
+            })
         });
+        history
+    }
+
+    /// Returns the launched plugins that are not among the plugins that a creation calls, and the
+    /// reason for each.
+    pub(crate) fn absent(&self, is_called: impl Fn(&PluginId) -> bool) -> Vec<AbsentPlugin> {
+        let is_removed = |record: &&Arc<StatusRecord>| record.is_removed();
+        let absent = |status: &PluginStatus| {
+            let plugin = status.id.clone().filter(|id| !is_called(id))?;
+            let is_launched = matches!(status.origin, PluginOrigin::Launched(_));
+            is_launched.then(|| AbsentPlugin { plugin, why: reason_of_absence(status) })
+        };
+        let records = self.lock();
+        records.values().filter(|r| !is_removed(r)).filter_map(|r| r.read(absent)).collect()
     }
 
     /// Returns all plugins in the order in which they are called; those without a name last.
@@ -209,6 +248,21 @@ impl PluginRegistry {
     }
 }
 
+/// Describes why a launched plugin receives no requests.
+fn reason_of_absence(status: &PluginStatus) -> String {
+    let state = match status.state {
+        PluginState::Connecting => "it was launched and has not registered yet",
+        PluginState::Configuring => "it has not replied to Configure yet",
+        PluginState::Synchronizing | PluginState::Active => "its session begins or ends",
+        PluginState::Restarting => "it is about to be launched again",
+        PluginState::Closed => "it does not run",
+    };
+    match status.last_error.as_ref().or(status.history.last_exit.as_ref()) {
+        Some(why) => format!("{state}: {why}"),
+        None => state.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,7 +282,7 @@ mod tests {
         });
         assert!(may_subscribe(Event::CREATE_CONTAINER));
         assert!(!may_subscribe(Event::STOP_CONTAINER));
-        registry.close(&record, "exited".into());
+        registry.close(&record, SessionEnd::failure("exited"));
         assert!(!may_subscribe(Event::CREATE_CONTAINER));
         assert!(!registry.has_plugins());
     }
@@ -238,7 +292,7 @@ mod tests {
         let registry = PluginRegistry::default();
         let close_new = |why: &str| {
             let record = registry.add(registry.next_serial(), None, PluginOrigin::External, None);
-            registry.close(&record, why.into());
+            registry.close(&record, SessionEnd::failure(why));
         };
         // Eight more than the limit, so that the records 0 to 7 are removed.
         for i in 0..MAX_CLOSED + 8 {
@@ -261,9 +315,10 @@ mod tests {
         let id = PluginId::from_file_name("10-a").unwrap();
         let record =
             registry.add(registry.next_serial(), Some(id.clone()), PluginOrigin::External, None);
-        registry.close(&record, "exited".into());
+        registry.close(&record, SessionEnd::failure("exited"));
         assert_eq!(listed().len(), 3);
-        registry.remove_closed(&id);
+        let history = registry.remove_closed(&id);
+        assert_eq!((history.restarts, history.last_exit.as_deref()), (1, Some("exited")));
         assert_eq!(listed(), ["late", "no"]);
     }
 
@@ -280,7 +335,7 @@ mod tests {
             |registry: &PluginRegistry| registry.all().iter().map(|s| s.serial).collect::<Vec<_>>();
         assert_eq!(serials(&registry), [1, 2, 0, 3]);
         let record = registry.lock()[&1].clone();
-        registry.close(&record, "exited".into());
+        registry.close(&record, SessionEnd::failure("exited"));
         assert_eq!(serials(&registry), [1, 2, 0, 3]);
         registry.remove_closed_file("10-z".as_ref());
         assert_eq!(serials(&registry), [2, 0, 3]);

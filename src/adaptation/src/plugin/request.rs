@@ -20,6 +20,7 @@ pub(crate) type Part = Arc<[u8]>;
 #[derive(Debug, Clone)]
 pub(crate) struct EncodedRequest<Q> {
     subject: Arc<str>,
+    pod: Arc<str>,
     parts: [Part; 2],
     /// The request itself, if old plugins may need it in another form.
     message: Option<Arc<Q>>,
@@ -32,6 +33,7 @@ impl<Q: EventRequest> EncodedRequest<Q> {
         let encoded = message.write_to_bytes().unwrap_or_default();
         Self {
             subject: message.subject().into(),
+            pod: message.pod_id().into(),
             parts: [encoded.into(), Part::default()],
             message: Some(Arc::new(message)),
         }
@@ -40,6 +42,16 @@ impl<Q: EventRequest> EncodedRequest<Q> {
     /// Returns the id of the container, or of the pod for an event of a pod.
     pub(crate) fn subject(&self) -> &str {
         &self.subject
+    }
+
+    /// Returns the id of the container; `None` for an event of a pod.
+    pub(crate) fn container(&self) -> Option<&str> {
+        (!Q::ABOUT_POD).then_some(&*self.subject)
+    }
+
+    /// Returns the id of the pod.
+    pub(crate) fn pod(&self) -> &str {
+        &self.pod
     }
 
     /// Returns the parts of the encoded request.
@@ -56,6 +68,7 @@ impl<Q: EventRequest> EncodedRequest<Q> {
 /// Requests of one creation.
 pub(crate) struct CreateRequests {
     subject: Arc<str>,
+    pod_id: Arc<str>,
     pod: Part,
     /// The container as adjusted so far; `None` after a further adjustment.
     container: Option<Part>,
@@ -65,6 +78,7 @@ impl CreateRequests {
     pub(crate) fn new(merge: &CreateMerge) -> Self {
         Self {
             subject: merge.container().id.as_str().into(),
+            pod_id: merge.pod().id.as_str().into(),
             pod: field(POD, merge.pod()),
             container: None,
         }
@@ -75,7 +89,8 @@ impl CreateRequests {
         let container =
             self.container.get_or_insert_with(|| field(CONTAINER, merge.container())).clone();
         let parts = [self.pod.clone(), container];
-        EncodedRequest { subject: self.subject.clone(), parts, message: None }
+        let (subject, pod) = (self.subject.clone(), self.pod_id.clone());
+        EncodedRequest { subject, pod, parts, message: None }
     }
 
     /// Records that the container was adjusted: the next request encodes it again.
@@ -87,6 +102,7 @@ impl CreateRequests {
 /// Requests of one update.
 pub(crate) struct UpdateRequests {
     subject: Arc<str>,
+    pod_id: Arc<str>,
     /// Pod and container.
     about: Part,
 }
@@ -94,13 +110,18 @@ pub(crate) struct UpdateRequests {
 impl UpdateRequests {
     pub(crate) fn new(merge: &UpdateMerge) -> Self {
         let about = [field(POD, merge.pod()), field(CONTAINER, merge.container())];
-        Self { subject: merge.container().id.as_str().into(), about: about.concat().into() }
+        Self {
+            subject: merge.container().id.as_str().into(),
+            pod_id: merge.pod().id.as_str().into(),
+            about: about.concat().into(),
+        }
     }
 
     /// Returns the request for the next plugin.
     pub(crate) fn next(&self, merge: &UpdateMerge) -> EncodedRequest<UpdateContainerRequest> {
         let parts = [self.about.clone(), field(LINUX_RESOURCES, merge.resources())];
-        EncodedRequest { subject: self.subject.clone(), parts, message: None }
+        let (subject, pod) = (self.subject.clone(), self.pod_id.clone());
+        EncodedRequest { subject, pod, parts, message: None }
     }
 }
 
@@ -134,6 +155,7 @@ mod tests {
         let plugin = PluginId::new("10", "a").unwrap();
         // With 2000 variables the length of the container takes three bytes, otherwise one.
         for (pod, env) in [("", 0), ("p", 1), ("pod", 2000)] {
+            let pod_id = pod;
             let pod = PodSandbox { id: pod.into(), ..Default::default() };
             let env = (0..env).map(|n| format!("A{n}=1")).collect();
             let container = Container { id: "c".into(), env, ..Default::default() };
@@ -148,7 +170,8 @@ mod tests {
             let next = requests.next(&merge);
             assert_eq!(decoded(&next), merge.request());
             assert_eq!(decoded(&next).container.args, ["sh"]);
-            assert_eq!(next.subject(), "c");
+            assert_eq!((next.subject(), next.container()), ("c", Some("c")));
+            assert_eq!(next.pod(), pod_id);
 
             let mut merge = UpdateMerge::new(pod, container, LinuxResources::default());
             let requests = UpdateRequests::new(&merge);

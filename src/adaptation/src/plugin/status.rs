@@ -5,7 +5,9 @@
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 use tokio::time::Instant;
 
 /// Status of a plugin at one point in time.
@@ -30,6 +32,50 @@ pub struct PluginStatus {
     pub timeouts: u32,
     /// Last failure of a call, or the reason why the plugin was closed.
     pub last_error: Option<String>,
+    /// Whether the session ended by a failure, and not because a reload or the shutdown ended it,
+    /// or because an external plugin disconnected.
+    pub failed: bool,
+    /// Time of the next launch, while the state is `Restarting`.
+    pub next_launch: Option<SystemTime>,
+    /// Earlier sessions of the same plugin, and how the last one ended.
+    pub history: PluginHistory,
+}
+
+/// Earlier sessions of a plugin that was launched again, or connected again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PluginHistory {
+    /// Number of launches or connections after a session had ended.
+    pub restarts: u32,
+    /// Reason for the end of the last session that has ended.
+    pub last_exit: Option<String>,
+    /// Last line that the program of that session wrote to its standard output or error.
+    pub last_output: Option<String>,
+}
+
+/// A plugin without which a container is created: it was expected, and was absent or did not reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbsentPlugin {
+    /// The plugin.
+    pub plugin: PluginId,
+    /// Why the plugin was not called, or did not reply.
+    pub why: String,
+}
+
+/// End of a session.
+#[derive(Debug, Default)]
+pub(crate) struct SessionEnd {
+    pub(crate) why: String,
+    /// See [`PluginStatus::failed`].
+    pub(crate) failed: bool,
+    /// Last line of output of a launched program.
+    pub(crate) last_output: Option<String>,
+}
+
+impl SessionEnd {
+    /// The end of a session by a failure, for this reason.
+    pub(crate) fn failure(why: impl ToString) -> Self {
+        Self { why: why.to_string(), failed: true, last_output: None }
+    }
 }
 
 /// Origin of a plugin's session.
@@ -77,6 +123,8 @@ impl PluginState {
 pub(crate) struct StatusRecord {
     status: Mutex<PluginStatus>,
     closed_at: Mutex<Option<Instant>>,
+    /// Whether a reload ends the plugin for good.
+    removed: AtomicBool,
 }
 
 impl StatusRecord {
@@ -97,8 +145,12 @@ impl StatusRecord {
             state: PluginState::Connecting,
             timeouts: 0,
             last_error: None,
+            failed: false,
+            next_launch: None,
+            history: PluginHistory::default(),
         };
-        Self { status: Mutex::new(status), closed_at: Mutex::default() }
+        let (closed_at, removed) = (Mutex::default(), AtomicBool::new(false));
+        Self { status: Mutex::new(status), closed_at, removed }
     }
 
     /// Returns a copy of the status.
@@ -117,13 +169,27 @@ impl StatusRecord {
     }
 
     /// Marks the plugin as closed, and returns its status.
-    pub(crate) fn close(&self, why: String) -> PluginStatus {
+    pub(crate) fn close(&self, end: SessionEnd) -> PluginStatus {
+        let SessionEnd { why, failed, last_output } = end;
         *self.closed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.set(|status| {
             status.state = PluginState::Closed;
+            status.failed = failed;
+            status.history.last_exit = Some(why.clone());
+            status.history.last_output = last_output;
             status.last_error = Some(why);
             status.clone()
         })
+    }
+
+    /// Records that a reload ends the plugin for good.
+    pub(crate) fn set_removed(&self) {
+        self.removed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a reload ends the plugin for good.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Relaxed)
     }
 
     /// Time at which the plugin was closed.

@@ -63,6 +63,8 @@ const SAME_EFFECT: &[(&str, &str)] = &[
 
 /// Fields below the group `rdt`.
 const RDT_FIELDS: [Field; 3] = [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring];
+/// Path of the resources in `ContainerAdjustment`; an update has the same fields below it.
+pub(crate) const RESOURCES_PREFIX: &str = "linux.resources.";
 
 /// Messages that only group other fields. Every other message is a value, even if it is empty.
 const GROUPING_MESSAGES: &[&str] =

@@ -4,7 +4,8 @@
 //! must not depend on the requests of other plugins.
 
 use crate::policy::fields::{
-    EVICT, RUNTIME_ANNOTATIONS, UPDATE, fields_set, group_of, groups_of_effect, name_of,
+    EVICT, RESOURCES_PREFIX, RUNTIME_ANNOTATIONS, UPDATE, fields_set, group_of, groups_of_effect,
+    name_of,
 };
 use crate::policy::permissions::{DenialReason, PermissionDenied};
 use crate::policy::plugin_policy::PluginPolicy;
@@ -12,9 +13,6 @@ use crate::policy::runtime_keys::{group_of_unified, is_runtime_annotation};
 use nri_api::proto::{ContainerEviction, ContainerUpdate, CreateContainerResponse, LinuxResources};
 use nri_api::{PluginId, entry_name};
 use std::sync::Arc;
-
-/// Path of the resources in `ContainerAdjustment`; an update has the same fields below it.
-const RESOURCES_PREFIX: &str = "linux.resources.";
 
 /// The permissions of one plugin, applied to its replies.
 #[derive(Debug, Clone)]

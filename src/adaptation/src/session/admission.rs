@@ -5,15 +5,16 @@ use nri_api::PluginId;
 use nri_merge::UpdatesMerge;
 use nri_wire::{PLUGIN_SERVICE, RuntimeEnd, max_message};
 use std::sync::Arc;
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 use crate::core::Core;
 use crate::error::SessionError;
+use crate::events::reply_log::log_updates;
 use crate::launch::process::Process;
 use crate::manager::Snapshot;
 use crate::order::pipeline::AdmissionTickets;
 use crate::plugin::handle::Plugin;
-use crate::plugin::status::PluginState;
+use crate::plugin::status::{PluginState, SessionEnd};
 use crate::session::handshake::{ConfiguredPlugin, OnEnd, wait_disconnected};
 use crate::session::synchronize;
 
@@ -96,6 +97,7 @@ impl Core {
         if updates.is_empty() {
             return Ok(());
         }
+        log_updates(&plugin.id, &updates, &[]);
         plugin.reply_check().check_updates(None, &updates, &[]).map_err(SessionError::Denied)?;
         let mut merge = UpdatesMerge::new();
         merge.reply(&plugin.id, updates).map_err(SessionError::Updates)?;
@@ -123,6 +125,10 @@ impl Core {
         let start = tokio::time::Instant::now();
         let core = self.clone();
         self.spawn(async move {
+            // An external plugin that disconnects may have been stopped on purpose.
+            let is_external = process.is_none();
+            let has_left =
+                || is_external && end.trunk().close_reason().is_some_and(|c| c.is_clean());
             let why = tokio::select! {
                 biased;
                 why = plugin.closed() => match end.trunk().close_reason() {
@@ -132,17 +138,21 @@ impl Core {
                 },
                 why = wait_disconnected(&end, process.as_ref()) => why,
             };
+            let failed = plugin.retired().is_none() && !core.is_shutting_down() && !has_left();
             let why = plugin.retired().map_or(why, str::to_owned);
             plugin.close(why.clone());
             end.close();
             core.pipeline.remove(&plugin);
+            let mut last_output = None;
             if let Some(process) = process {
                 process.stop();
                 let how = process.exited().await;
-                info!(plugin = %plugin.id, "the program {how}");
+                debug!(plugin = %plugin.id, "the program {how}");
+                last_output = process.last_output();
             }
             let active = start.elapsed();
-            core.notify_changed(core.registry.close(&plugin.record, why));
+            let end = SessionEnd { why, failed, last_output };
+            core.notify_changed(core.registry.close(&plugin.record, end));
             if let Some(on_end) = on_end.filter(|_| plugin.retired().is_none()) {
                 on_end(active);
             }

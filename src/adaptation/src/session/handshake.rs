@@ -4,7 +4,7 @@
 
 use nri_api::proto::ConfigureRequest;
 use nri_api::{EventMask, NRI_VERSION};
-use nri_wire::{RuntimeEnd, Trunk, WireError};
+use nri_wire::{Closed, RuntimeEnd, Trunk, WireError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::error::SessionError;
 use crate::launch::process::Process;
 use crate::plugin::handle::Plugin;
-use crate::plugin::status::{PluginOrigin, PluginState, StatusRecord};
+use crate::plugin::status::{PluginOrigin, PluginState, SessionEnd, StatusRecord};
 use crate::session::service::RuntimeService;
 
 /// Time that a refused plugin has to read the error before its connection is closed. Also the time
@@ -69,11 +69,14 @@ impl Core {
                 Ok(ConfiguredPlugin { plugin: Arc::new(plugin), end, service, process, on_end })
             }
             Err(e) => {
+                let mut end = SessionEnd::failure(&e);
+                end.failed = !self.is_shutting_down();
                 if let Some(process) = process {
                     process.stop();
                     process.exited().await;
+                    end.last_output = process.last_output();
                 }
-                let status = self.registry.close(&record, e.to_string());
+                let status = self.registry.close(&record, end);
                 let is_external = status.origin == PluginOrigin::External;
                 if matches!(e, SessionError::Unregistered(_)) && is_external {
                     // Not listed: such a connection is a probe of the socket, not a plugin.
@@ -124,8 +127,11 @@ impl Core {
         {
             return Err(SessionError::Name { plugin: id, uid });
         }
-        self.registry.remove_closed(&id);
+        let history = self.registry.remove_closed(&id);
         record.set(|s| {
+            if s.origin == PluginOrigin::External {
+                s.history = history;
+            }
             s.id = Some(id.clone());
             s.version = version;
             s.state = PluginState::Configuring;
@@ -158,7 +164,7 @@ impl Core {
 /// the exit status explains the failure better than the error of the connection.
 async fn connect_error(error: WireError, process: Option<&Process>) -> SessionError {
     match (process, error) {
-        (None, WireError::Closed(why)) => SessionError::Unregistered(why.to_string()),
+        (None, WireError::Closed(why)) => SessionError::Unregistered(describe(&why)),
         (None, error) => error.into(),
         (Some(process), error) => match timeout(CLOSE_GRACE, process.exited()).await {
             Ok(how) => SessionError::Unregistered(format!("the program {how}")),
@@ -173,7 +179,7 @@ async fn connect_error(error: WireError, process: Option<&Process>) -> SessionEr
 /// Usually the connection closes first; if the program then exits within [`CLOSE_GRACE`], its exit
 /// status is returned, since that explains more.
 pub(crate) async fn wait_disconnected(end: &RuntimeEnd, process: Option<&Process>) -> String {
-    let Some(process) = process else { return end.closed().await.to_string() };
+    let Some(process) = process else { return describe(&end.closed().await) };
     let closed = tokio::select! {
         biased;
         how = process.exited() => return format!("the program {how}"),
@@ -181,7 +187,27 @@ pub(crate) async fn wait_disconnected(end: &RuntimeEnd, process: Option<&Process
     };
     match timeout(CLOSE_GRACE, process.exited()).await {
         Ok(how) => format!("the program {how}"),
-        Err(_) => closed.to_string(),
+        Err(_) => describe(&closed),
+    }
+}
+
+/// Describes the end of a connection, of which the plugin is the peer.
+fn describe(closed: &Closed) -> String {
+    let text = match closed {
+        Closed::Local => "the runtime closed the connection",
+        Closed::Peer => "the plugin closed the connection",
+        Closed::Truncated(_) => "the plugin closed the connection in the middle of a message",
+        Closed::Io(_) => "the connection to the plugin failed",
+        Closed::Frame(_) | Closed::Message { .. } | Closed::Unopened { .. } => {
+            "the plugin violated the protocol"
+        }
+    };
+    match closed {
+        Closed::Local | Closed::Peer | Closed::Truncated(_) => text.to_owned(),
+        Closed::Io(source) => format!("{text}: {source}"),
+        Closed::Frame(source) => format!("{text}: {source}"),
+        Closed::Message { source, .. } => format!("{text}: {source}"),
+        Closed::Unopened { .. } => format!("{text}: {closed}"),
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
+use crate::events::reply_log::log_updates;
 use crate::manager::ContainerManager;
 use crate::policy::plugin_policy::SharedPolicy;
 use crate::policy::reply_check::ReplyCheck;
@@ -111,6 +112,7 @@ impl Runtime for RuntimeService {
             warn!("{denied}");
             return Err(status(Code::PERMISSION_DENIED, denied));
         }
+        log_updates(id, &request.update, &request.evict);
         // The manager logs the updates that failed.
         let failed = self.manager.update_containers(id, request.update, request.evict).await;
         Ok(UpdateContainersResponse { failed, ..Default::default() })

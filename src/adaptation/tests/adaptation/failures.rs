@@ -85,7 +85,7 @@ const OTHERS: &[&str] = &["10-a", "30-c"];
 const REFUSED: &str = "plugin 20-b failed CREATE_CONTAINER of refuse: no room";
 const LATE: &str = "plugin 20-b could not handle CREATE_CONTAINER of hang: no reply within 2s";
 const DEAD: &str =
-    "plugin 20-b could not handle CREATE_CONTAINER of die: connection closed: closed by the peer";
+    "plugin 20-b could not handle CREATE_CONTAINER of die: the plugin closed the connection";
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_plugin_does_not_fail_create() {

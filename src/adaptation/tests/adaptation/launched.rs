@@ -147,9 +147,9 @@ async fn a_plugin_that_fails_to_start_is_reported_and_others_start() {
     let (harness, outcomes) = dirs.start().await;
     let expected = [
         ("10-exits", "ended before it registered: the program exited with code 7"),
-        ("20-killed", "ended before it registered: the program was killed by signal 9"),
+        ("20-killed", "ended before it registered: the program was killed by signal 9 (SIGKILL)"),
         ("30-never", "did not register within 2s"),
-        ("35-mute", "ended before it registered: closed by the peer"),
+        ("35-mute", "ended before it registered: the plugin closed the connection"),
         ("40-good", "ok 40-good"),
         ("50-noshell", "cannot be executed: No such file or directory (os error 2)"),
         ("badname", "plugin file name \"badname\" is not of the form NN-name"),

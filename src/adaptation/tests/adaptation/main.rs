@@ -11,6 +11,7 @@ mod failures;
 mod faults;
 mod harness;
 mod launched;
+mod missed;
 mod order;
 mod outputs;
 mod peers;

@@ -2,11 +2,11 @@
 
 use crate::harness::*;
 use crate::launched::{Dirs, exists, results};
-use nri_adaptation::{PluginPolicy, PluginState};
+use nri_adaptation::{OnFailure, PluginPolicy, PluginState};
 use nri_api::proto::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Sends a `StopContainer`, at which the fixture exits.
 async fn stop(harness: &Harness) {
@@ -132,5 +132,103 @@ async fn an_explicit_launch_replaces_the_restart_pause() {
     harness.log.wait("manager 10-dies Restarting").await;
     harness.adaptation.launch(&path).await.unwrap();
     assert_eq!(state_and_error(&harness).0, PluginState::Active);
+    harness.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_status_has_the_end_of_the_last_session_and_the_time_of_the_next_launch() {
+    let mut dirs = Dirs::new();
+    dirs.policy(restart_after(1));
+    let marker = dirs.file("marker");
+    // Ends twice, then runs.
+    let script = format!(
+        "echo first\necho 'cannot open /x' >&2\necho x >> {0}\n\
+         [ $(/bin/grep -c x {0}) -gt 2 ] || exit 5\n{1}",
+        marker.display(),
+        dirs.fixture()
+    );
+    dirs.plugin("10-bad", &script);
+    let (harness, _) = dirs.start().await;
+    harness.log.wait("manager 10-bad Active").await;
+    let status = harness.adaptation.plugins().remove(0);
+    assert_eq!((status.last_error, status.next_launch, status.failed), (None, None, false));
+    assert_eq!(status.history.restarts, 2);
+    let exit = status.history.last_exit.as_deref();
+    assert_eq!(exit, Some("ended before it registered: the program exited with code 5"));
+    assert_eq!(status.history.last_output.as_deref(), Some("cannot open /x"));
+    harness.adaptation.shutdown().await;
+    let status = harness.adaptation.plugins().remove(0);
+    assert!(!status.failed, "the shutdown counts as a failure");
+
+    let mut dirs = Dirs::new();
+    dirs.policy(restart_after(600_000));
+    dirs.plugin("10-bad", "kill -9 $$");
+    let before = SystemTime::now();
+    let (harness, _) = dirs.start().await;
+    harness.log.wait("manager 10-bad Restarting").await;
+    let status = harness.adaptation.plugins().remove(0);
+    let pause = status.next_launch.unwrap().duration_since(before).unwrap();
+    assert!((600..700).contains(&pause.as_secs()), "{pause:?}");
+    let why = "ended before it registered: the program was killed by signal 9 (SIGKILL)";
+    assert_eq!((status.failed, status.last_error.as_deref()), (true, Some(why)));
+    harness.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_automatic_launch_reads_a_repaired_configuration() {
+    let mut dirs = Dirs::new();
+    dirs.policy(restart_after(20));
+    dirs.plugin("10-a", &dirs.fixture());
+    let conf = dirs.config.plugin_config_path.join("10-a.conf");
+    // Replaced in one step, so that no launch reads a part of the file.
+    let repair = |text: &str| {
+        let new = dirs.file("new.conf");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, &conf).unwrap();
+    };
+    // Not UTF-8, which cannot be sent to a plugin.
+    fs::write(&conf, b"\xff").unwrap();
+    let (harness, outcomes) = dirs.start().await;
+    let why = results(&outcomes).remove(0).1;
+    assert!(why.contains("10-a.conf cannot be read"), "{why}");
+    // Tried again while the file is broken, with a growing pause.
+    harness.log.wait_times("manager 10-a Restarting", 3).await;
+    assert_eq!(state_and_error(&harness), (PluginState::Restarting, why));
+    repair("repaired");
+    harness.log.wait("manager 10-a Active").await;
+    let config = async || harness.create("c").await.unwrap().adjust.annotations["config"].clone();
+    assert_eq!(config().await, "repaired");
+
+    // The same after the plugin has run: broken, then repaired.
+    fs::set_permissions(&conf, fs::Permissions::from_mode(0o666)).unwrap();
+    stop(&harness).await;
+    harness.log.wait_times("manager 10-a Closed", 1).await;
+    let untrusted = || state_and_error(&harness).1.contains("configuration not trusted");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !untrusted() {
+        assert!(Instant::now() < deadline, "{:?}", state_and_error(&harness));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    repair("again");
+    harness.log.wait_times("manager 10-a Active", 2).await;
+    assert_eq!(config().await, "again");
+    harness.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_request_that_fails_with_its_plugin_names_the_exit_status() {
+    let mut dirs = Dirs::new();
+    dirs.policy(PluginPolicy { on_failure: OnFailure::Fail, ..restart_after(600_000) });
+    dirs.plugin("10-dies", &dirs.fixture());
+    let (harness, _) = dirs.start().await;
+    let request =
+        StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let failures =
+        harness.adaptation.stop_container(request, async |outcome| outcome.failures).await;
+    assert_eq!(
+        failures[0].to_string(),
+        "plugin 10-dies could not handle STOP_CONTAINER of c: the program exited with code 3; its \
+         output is in the log of nrid"
+    );
     harness.adaptation.shutdown().await;
 }

@@ -6,7 +6,11 @@ use crate::{
 };
 use nri_adaptation::PluginOrigin;
 use nri_config::Mode;
-use nri_control::{OsText, PluginStatus, Status};
+use nri_control::{MissedContainers, MissedPlugin, OsText, PluginStatus, Status};
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 impl Service {
     /// Returns the current status.
@@ -23,6 +27,11 @@ impl Service {
             pid: plugin.pid,
             state: format!("{:?}", plugin.state).to_lowercase(),
             last_error: plugin.last_error,
+            failed: plugin.failed,
+            restarts: plugin.history.restarts,
+            last_exit: plugin.history.last_exit,
+            last_output: plugin.history.last_output,
+            next_launch: plugin.next_launch.and_then(seconds_since_epoch),
             events: plugin.events.iter().map(|e| format!("{e:?}")).collect(),
         });
         Status {
@@ -49,6 +58,24 @@ impl Service {
             idle_policies,
             plugin_dir_error,
             inherited: self.inherited.clone(),
+            missed: self.missed_containers(),
+            log: self.log.file().map(|file| OsText::from(file.as_os_str())),
         }
     }
+
+    /// Returns the plugins without which existing containers were created.
+    fn missed_containers(&self) -> Vec<MissedContainers> {
+        let mut counts = BTreeMap::<String, usize>::new();
+        for container in self.registry.all().iter().filter(|container| !container.is_deleted()) {
+            for MissedPlugin { plugin, .. } in &container.record().missed {
+                *counts.entry(plugin.clone()).or_default() += 1;
+            }
+        }
+        let count = |(plugin, containers)| MissedContainers { plugin, containers };
+        counts.into_iter().map(count).collect()
+    }
+}
+
+fn seconds_since_epoch(time: SystemTime) -> Option<u64> {
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }

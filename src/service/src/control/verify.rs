@@ -79,6 +79,8 @@ async fn verify(container: &Container) -> Verified {
         id: record.key.id.clone(),
         name: record.container.text(&["name"]).to_owned(),
         engine: record.engine.name.clone(),
+        pod: record.pod_id.clone(),
+        missed: record.missed.clone(),
         ..Verified::default()
     };
     if lock.is_err() {

@@ -23,6 +23,7 @@ impl Service {
         let request = pod_request!(RunPodSandboxRequest, sandbox.clone());
         let context = self.request_context();
         let commit = async || self.registry.pods.set(pod);
+        tracing::debug!(pod = sandbox.id, "pod starts");
         let result = self.adaptation.run_pod_sandbox(request, &context, commit).await;
         if result.is_err() {
             self.adaptation.roll_back_pod(&context, sandbox).await;
@@ -49,6 +50,7 @@ impl Service {
         else {
             return;
         };
+        tracing::debug!(pod = id, "pod stops");
         let request = pod_request!(StopPodSandboxRequest, pod.sandbox.get());
         let commit = async || {
             self.registry.pods.change(id, |pod| pod.status = PodStatus::Stopped);
@@ -84,6 +86,7 @@ impl Service {
         if pod.status == PodStatus::New {
             return self.registry.pods.remove(id);
         }
+        tracing::debug!(pod = id, "pod is removed");
         let request = pod_request!(RemovePodSandboxRequest, pod.sandbox.get());
         self.adaptation.remove_pod_sandbox(request, async || self.registry.pods.remove(id)).await;
     }

@@ -108,6 +108,8 @@ impl Service {
         container.exists().await;
         self.watch(container);
         self.set_pod_process(&record);
+        let (id, pod) = (&record.key.id, &record.pod_id);
+        tracing::debug!(container = id, pod, pid = record.pid, "container created");
         if record.sandbox {
             return;
         }
@@ -160,7 +162,8 @@ impl Service {
 
     /// The first part of [`Service::on_running`]. Afterwards the wrapper can get its reply.
     pub fn confirm_running(&self, container: &Container) {
-        self.registry.change_if(container, Record::set_running);
+        let record = self.registry.change_if(container, Record::set_running);
+        tracing::debug!(container = record.key.id, pod = record.pod_id, "container started");
     }
 
     /// Any -> Stopped: notifies plugins that the first process has ended.
@@ -173,6 +176,14 @@ impl Service {
         let oom_killed = container.was_oom_killed(status).await;
         let set_stopped = || {
             self.registry.change(container, |r| r.set_stopped(status, oom_killed));
+            let (id, pod) = (&record.key.id, &record.pod_id);
+            tracing::debug!(
+                container = id,
+                pod,
+                wait_status = status,
+                oom_killed,
+                "container stopped"
+            );
             container.release_process();
         };
         if record.sandbox {
@@ -208,6 +219,7 @@ impl Service {
         let record = container.record();
         let _claim = self.claims.claim_existing(record.nri_id(), &record.key);
         container.set_runtime_progress(RuntimeProgress::Deleted);
+        tracing::debug!(container = record.key.id, pod = record.pod_id, "container removed");
         self.restore_config(&record).await;
         if record.sandbox {
             self.forget(&record.key);

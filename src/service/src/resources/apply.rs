@@ -193,6 +193,8 @@ impl ResourceManager {
             self.registry.change(&container, |r| r.pending_update = None);
         } else {
             self.registry.change(&container, |r| r.complete(pending));
+            let (id, pod) = (&record.key.id, &record.pod_id);
+            tracing::debug!(container = id, pod, plugin = %source, "container updated by plugin");
         }
         updated
     }

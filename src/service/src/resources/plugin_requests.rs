@@ -6,12 +6,12 @@ use crate::{
     state::{container::Container, pod::PodStatus, record::Record, status::ContainerStatus},
 };
 use async_trait::async_trait;
-use nri_adaptation::{ContainerManager, PluginStatus, Snapshot};
+use nri_adaptation::{ContainerManager, PluginState, PluginStatus, Snapshot};
 use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
 };
-use std::collections::HashSet;
+use std::{collections::HashSet, time::SystemTime};
 
 #[async_trait]
 impl ContainerManager for ResourceManager {
@@ -58,8 +58,27 @@ impl ContainerManager for ResourceManager {
     fn plugin_changed(&self, status: &PluginStatus) {
         let name =
             status.id.as_ref().map_or_else(|| "(not registered)".to_owned(), ToString::to_string);
-        let (state, pid, error) = (status.state, status.pid, status.last_error.as_ref());
-        tracing::info!(plugin = name, ?state, pid, error, "plugin state changed");
+        let PluginStatus { state, pid, last_error: error, history, .. } = status;
+        let (restarts, last_output) = (history.restarts, history.last_output.as_ref());
+        let error = error.as_ref();
+        match state {
+            PluginState::Closed if status.failed => {
+                tracing::warn!(plugin = name, pid, error, last_output, restarts, "plugin ended");
+            }
+            PluginState::Restarting => {
+                let now = SystemTime::now();
+                let pause = status.next_launch.and_then(|next| next.duration_since(now).ok());
+                let pause = pause.map(|pause| format!("{:.1} s", pause.as_secs_f64()));
+                tracing::warn!(
+                    plugin = name,
+                    error,
+                    restarts,
+                    pause,
+                    "plugin is launched again after a pause"
+                );
+            }
+            _ => tracing::info!(plugin = name, ?state, pid, error, "plugin state changed"),
+        }
         self.external_plugins.update(status);
     }
 }

@@ -6,7 +6,7 @@
 //! change, so that it is complete after a restart, an upgrade or a crash.
 
 use crate::state::store::write_json;
-use nri_adaptation::{PluginOrigin, PluginState, PluginStatus};
+use nri_adaptation::{AbsentPlugin, PluginOrigin, PluginState, PluginStatus};
 use nri_api::PluginId;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -14,12 +14,21 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::watch;
 
 /// Name of the file in the state directory.
 const FILE: &str = "external-plugins.json";
+
+/// Time for which a plugin that has left is expected to return, so that containers that are created
+/// meanwhile are recorded as created without it. Longer than a plugin of Kubernetes is kept from
+/// restarting after crashes (five minutes), or needs for an upgrade. A plugin that stays away
+/// longer was removed on purpose.
+const ABSENCE_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Maximum number of plugins that have left: bounds the list while clients connect in a loop.
+const MAX_LEFT: usize = 32;
 
 /// The external plugins of this `nrid`, and the missing plugins.
 #[derive(Debug)]
@@ -36,8 +45,17 @@ struct Plugins {
     active: BTreeMap<u64, PluginId>,
     /// Plugins of the previous `nrid` that are not active yet.
     missing: BTreeSet<PluginId>,
+    /// Plugins that were active and have left, or that were missing until the deadline.
+    left: BTreeMap<PluginId, Left>,
     /// Whether this `nrid` ends, so that disconnections no longer count.
     ending: bool,
+}
+
+/// Why and when a plugin has left.
+#[derive(Debug)]
+struct Left {
+    why: String,
+    at: Instant,
 }
 
 /// Content of the file.
@@ -73,8 +91,13 @@ impl ExternalPlugins {
             PluginState::Active => {
                 plugins.active.insert(status.serial, id.clone());
                 plugins.missing.remove(id);
+                plugins.left.remove(id);
             }
-            state if state.has_ended() => drop(plugins.active.remove(&status.serial)),
+            state if state.has_ended() => {
+                if plugins.active.remove(&status.serial).is_some() {
+                    plugins.set_left(id, status.last_error.clone().unwrap_or_default());
+                }
+            }
             _ => return,
         }
         if plugins.names() != before {
@@ -83,6 +106,18 @@ impl ExternalPlugins {
         if plugins.missing.is_empty() {
             self.complete.send_replace(true);
         }
+    }
+
+    /// Returns the plugins that have left within [`ABSENCE_TIMEOUT`] or are missing, and the reason
+    /// for each.
+    pub fn absent(&self) -> Vec<AbsentPlugin> {
+        let plugins = self.lock();
+        let left = plugins.left.iter().filter(|(_, left)| left.at.elapsed() < ABSENCE_TIMEOUT);
+        let left = left.map(|(id, left)| (id, left.why.clone()));
+        let missing = plugins.missing.iter().map(|id| (id, NOT_RETURNED.to_owned()));
+        let is_active = |id: &PluginId| plugins.active.values().any(|active| active == id);
+        let absent = left.chain(missing).filter(|(id, _)| !is_active(id));
+        absent.map(|(id, why)| AbsentPlugin { plugin: id.clone(), why }).collect()
     }
 
     /// Whether no plugin is missing any more, or the deadline has passed: creations need not wait.
@@ -114,6 +149,7 @@ impl ExternalPlugins {
             self.save(&plugins);
         }
         for plugin in missing {
+            plugins.set_left(&plugin, NOT_RETURNED.to_owned());
             tracing::warn!(
                 %plugin,
                 "plugin was connected to the previous nrid and has not connected again within \
@@ -150,7 +186,18 @@ impl ExternalPlugins {
     }
 }
 
+/// Why a plugin of the previous `nrid` is absent.
+const NOT_RETURNED: &str = "it was connected to the previous nrid and has not returned";
+
 impl Plugins {
+    /// Records that a plugin has left.
+    fn set_left(&mut self, id: &PluginId, why: String) {
+        self.left.retain(|_, left| left.at.elapsed() < ABSENCE_TIMEOUT);
+        if self.left.len() < MAX_LEFT {
+            self.left.insert(id.clone(), Left { why, at: Instant::now() });
+        }
+    }
+
     /// Returns the names for the file. Missing plugins stay in the file until the deadline: if
     /// `nrid` restarts before, the next `nrid` waits for them, too.
     fn names(&self) -> BTreeSet<String> {
@@ -161,6 +208,7 @@ impl Plugins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nri_adaptation::PluginHistory;
     use nri_api::EventMask;
 
     fn status(serial: u64, name: &str, state: PluginState) -> PluginStatus {
@@ -174,7 +222,51 @@ mod tests {
             state,
             timeouts: 0,
             last_error: None,
+            failed: false,
+            next_launch: None,
+            history: PluginHistory::default(),
         }
+    }
+
+    fn absent(plugins: &ExternalPlugins) -> Vec<String> {
+        plugins.absent().into_iter().map(|p| format!("{}: {}", p.plugin, p.why)).collect()
+    }
+
+    #[test]
+    fn a_plugin_that_has_left_or_is_missing_is_absent_until_it_returns() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = ExternalPlugins::load(dir.path());
+        // A plugin that never became active is not expected.
+        first.update(&status(1, "10-refused", PluginState::Closed));
+        first.update(&status(2, "20-a", PluginState::Active));
+        first.update(&status(3, "30-b", PluginState::Active));
+        assert_eq!(absent(&first), [""; 0]);
+        let last_error = Some("the plugin closed the connection".to_owned());
+        first.update(&PluginStatus { last_error, ..status(2, "20-a", PluginState::Closed) });
+        assert_eq!(absent(&first), ["20-a: the plugin closed the connection"]);
+        first.update(&status(4, "20-a", PluginState::Synchronizing));
+        assert_eq!(absent(&first).len(), 1);
+        first.update(&status(4, "20-a", PluginState::Active));
+        assert_eq!(absent(&first), [""; 0]);
+        first.keep_for_next();
+
+        let second = ExternalPlugins::load(dir.path());
+        let [a, b] = ["20-a", "30-b"].map(|name| format!("{name}: {NOT_RETURNED}"));
+        assert_eq!(absent(&second), [a.clone(), b]);
+        second.update(&status(1, "30-b", PluginState::Active));
+        assert_eq!(absent(&second), [a]);
+    }
+
+    #[test]
+    fn plugins_that_come_and_go_do_not_fill_the_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let plugins = ExternalPlugins::load(dir.path());
+        for serial in 0..2 * MAX_LEFT as u64 {
+            let name = format!("10-p{serial}");
+            plugins.update(&status(serial, &name, PluginState::Active));
+            plugins.update(&status(serial, &name, PluginState::Closed));
+        }
+        assert_eq!(absent(&plugins).len(), MAX_LEFT);
     }
 
     fn saved(dir: &Path) -> Vec<String> {
@@ -228,5 +320,6 @@ mod tests {
         assert!(!next.is_complete());
         tokio::join!(next.give_up_after(Duration::from_millis(20)), next.complete());
         assert_eq!(saved(dir.path()), Vec::<String>::new());
+        assert_eq!(absent(&next), [format!("10-a: {NOT_RETURNED}")]);
     }
 }

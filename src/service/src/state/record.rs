@@ -14,6 +14,7 @@ use crate::{
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};
 use nri_cgroup::CgroupDirs;
+use nri_control::MissedPlugin;
 use nri_host::sha256 as digest;
 use protobuf::{Enum, MessageField};
 use serde::{Deserialize, Serialize};
@@ -144,6 +145,9 @@ pub struct Record {
     pub incarnation: i64,
     /// Whether our hook is in the container's `config.json`.
     pub hooked: bool,
+    /// Plugins without which the container was created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<MissedPlugin>,
 }
 
 /// An eviction, which the next `nrid` continues.

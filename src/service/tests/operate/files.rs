@@ -27,8 +27,8 @@ fn nrid_is_ready_without_a_plugin_whose_configuration_has_no_end() {
     assert_eq!(
         found,
         [
-            ("10-zero", "closed", error("10-zero.conf", "not a regular file")),
-            ("20-huge", "closed", error("20-huge.conf", too_large)),
+            ("10-zero", "restarting", error("10-zero.conf", "not a regular file")),
+            ("20-huge", "restarting", error("20-huge.conf", too_large)),
             ("30-good", "active", String::new()),
         ]
     );

@@ -16,6 +16,7 @@ mod flood;
 mod hung_runtime;
 mod idle;
 mod many;
+mod missed;
 mod node;
 mod reload;
 mod removed_files;

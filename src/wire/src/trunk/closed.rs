@@ -8,13 +8,13 @@ use std::{io, sync::Arc};
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Closed {
     /// This end closed the trunk, or dropped all handles of it.
-    #[error("closed by this end")]
+    #[error("this end closed the connection")]
     Local,
     /// The peer closed its end, between two frames.
-    #[error("closed by the peer")]
+    #[error("the peer closed the connection")]
     Peer,
     /// The peer closed its end within a frame.
-    #[error("closed by the peer within a frame, {0} bytes into it")]
+    #[error("the peer closed the connection in the middle of a message")]
     Truncated(usize),
     /// Reading or writing the socket failed.
     #[error("socket error")]

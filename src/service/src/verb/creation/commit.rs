@@ -13,9 +13,11 @@ use crate::{
     verb::creation::{
         adjusted_config::{AdjustedConfig, Agreed, log_without_hook},
         draft::Draft,
+        missed::log_creation,
         shadow,
     },
 };
+use nri_adaptation::RequestContext;
 use nri_api::proto::CreateContainerRequest;
 use nri_merge::CreateOutcome;
 use std::sync::Arc;
@@ -41,10 +43,13 @@ impl Service {
                 request,
                 &context,
                 |outcome: CreateOutcome| self.probe_host(&draft, outcome),
-                |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, shadow),
+                |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, shadow, &context),
             )
             .await;
         let created = result.map_err(Error::from).and_then(|created| created);
+        if let Ok(container) = &created {
+            log_creation(&container.record());
+        }
         if created.is_err() {
             // Plugins that received the request may have allocated something for the container.
             self.on_creation_failed(&context, pod, container).await;
@@ -61,7 +66,9 @@ impl Service {
         pod_id: String,
         mut agreed: Agreed,
         shadow: bool,
+        context: &RequestContext,
     ) -> Result<Arc<Container>, Error> {
+        let missed = self.missed(context, &agreed.outcome.consulted);
         if shadow {
             self.log_shadow(&draft, agreed).await;
             let unadjusted = shadow::unadjusted(draft.container_message()?);
@@ -80,6 +87,7 @@ impl Service {
         let mut record = draft.record(&adjusted.container, adjusted.changed.as_ref());
         record.pod_id = pod_id;
         record.hooked = adjusted.hooked;
+        record.missed = missed;
         let owners = &outcome.owners.owners;
         record.owners = owners.get(&outcome.container.id).cloned().unwrap_or_default();
         let effective = adjusted.config.resources().cloned();

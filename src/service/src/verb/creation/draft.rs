@@ -275,6 +275,7 @@ impl Draft {
             incarnation: self.incarnation,
             by_run: self.wants_hooks(),
             hooked: false,
+            missed: Vec::new(),
         }
     }
 }

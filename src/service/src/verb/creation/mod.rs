@@ -6,5 +6,6 @@ pub mod agreed_container;
 pub mod commit;
 pub mod draft;
 pub mod infra;
+pub mod missed;
 pub mod prepare;
 pub mod shadow;

@@ -34,6 +34,7 @@ impl Service {
             return Err(error.into());
         }
         let record = self.registry.change(container, |r| r.complete(pending.clone()));
+        tracing::debug!(container = record.key.id, pod = record.pod_id, "container updated");
         if notify {
             self.on_updated(container);
         } else {
