@@ -1,11 +1,13 @@
 //! Running engines and the state of their own NRI.
 
 use crate::{
+    command_line::{absolute, option_values},
     containerd::{NriConfig, OwnNri, on_by_default},
     docker::NriOptions,
     listening, process, version_of,
 };
 use nri_locate::{PLUGIN_DIR, PLUGIN_SOCKET};
+use procfs::process::Process;
 use std::path::{Path, PathBuf};
 
 /// Programs of engines that can have NRI of their own.
@@ -37,6 +39,11 @@ pub struct RunningEngine {
     pub version: Option<String>,
     /// State of the engine's own NRI.
     pub nri: NriState,
+    /// Configuration file that its command line names, as the engine sees it.
+    pub config_file: Option<PathBuf>,
+    /// Whether its mount namespace is not that of this process, so that the engine may see other
+    /// files at the same paths.
+    pub has_own_mounts: bool,
 }
 
 /// Returns the running engines, in the order of their process ids. Runs their programs with
@@ -44,7 +51,14 @@ pub struct RunningEngine {
 pub fn running_engines() -> Vec<RunningEngine> {
     let engines = processes().map(|(pid, name)| {
         let nri = nri_of(pid, &name);
-        RunningEngine { version: version_of(pid), name, pid, nri }
+        RunningEngine {
+            version: version_of(pid),
+            config_file: config_file(pid, &name),
+            has_own_mounts: !process::has_our_mounts(pid),
+            name,
+            pid,
+            nri,
+        }
     });
     let mut engines: Vec<_> = engines.collect();
     engines.sort_by_key(|e| e.pid);
@@ -67,6 +81,14 @@ pub fn launcher_of(plugin_path: &Path) -> Option<i32> {
 
 fn processes() -> impl Iterator<Item = (i32, String)> {
     process::named(&NAMES)
+}
+
+/// Returns the configuration file that the command line of an engine names.
+fn config_file(pid: i32, name: &str) -> Option<PathBuf> {
+    let options: &[&str] = if name == DOCKERD { &["config-file"] } else { &["config", "c"] };
+    let arguments = Process::new(pid).and_then(|p| p.cmdline()).ok()?;
+    let file = option_values(&arguments, options).first().copied()?;
+    Some(absolute(pid, file.as_ref()))
 }
 
 fn nri_of(pid: i32, name: &str) -> NriState {
@@ -127,8 +149,9 @@ mod tests {
         let program = dir.path().join(DOCKERD);
         fs::copy("/bin/sh", &program).unwrap();
         let flag = format!("--nri-opts=enable,plugin-path={}", dir.path().display());
+        let file = dir.path().join("daemon.json");
         let mut command = Command::new(program);
-        command.args(["-c", "echo ready; read line", DOCKERD, &flag]);
+        command.args(["-c", "echo ready; read line", DOCKERD, &flag, "--config-file"]).arg(&file);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         // The kernel sets the process's name and command line after `spawn` may have returned.
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -136,6 +159,7 @@ mod tests {
         let pid = child.id() as i32;
         let nri = processes().find(|(other, _)| *other == pid).map(|(_, name)| nri_of(pid, &name));
         let launcher = launcher_of(dir.path());
+        let engine = running_engines().into_iter().find(|engine| engine.pid == pid);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(
@@ -143,5 +167,7 @@ mod tests {
             Some(NriState::On { socket: None, plugin_path: Some(dir.path().to_owned()) })
         );
         assert_eq!(launcher, None);
+        let engine = engine.map(|engine| (engine.config_file, engine.has_own_mounts));
+        assert_eq!(engine, Some((Some(file), false)));
     }
 }

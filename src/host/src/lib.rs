@@ -16,9 +16,11 @@ pub mod mountinfo;
 pub mod podman;
 mod process;
 mod socket;
+mod writable;
 
 pub use digest::sha256;
 pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
 pub use lock::lock_holder;
 pub use process::{command_name, describe, is_running, version_of};
-pub use socket::{listener, listening};
+pub use socket::{listener, listener_unnoticed, listening};
+pub use writable::check_writable;

@@ -58,7 +58,7 @@ fn is_of_host(pid: i32) -> bool {
 }
 
 /// Whether a process is in our mount namespace.
-fn has_our_mounts(pid: i32) -> bool {
+pub(crate) fn has_our_mounts(pid: i32) -> bool {
     let mounts =
         |of: &str| fs::metadata(format!("/proc/{of}/ns/mnt")).ok().map(|m| (m.dev(), m.ino()));
     let ours = mounts("self");
