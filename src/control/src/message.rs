@@ -278,6 +278,16 @@ pub struct Status {
     /// The log file; `None` if the log is written to standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<OsText>,
+    /// Reason why `nrid` cannot write records to the state directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_dir_error: Option<String>,
+    /// Values of `match` of the policies with `required` that no active plugin matches: creations
+    /// are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_required: Vec<String>,
+    /// Files of the plugin directory that are named like plugins, and that a reload ignores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<PluginChange>,
 }
 
 /// Number of containers that were created without a plugin.
@@ -335,7 +345,7 @@ pub struct Reloaded {
 pub struct PluginChange {
     /// Name of the plugin: `NN-name`.
     pub name: String,
-    /// One of kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable.
+    /// One of kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable, ignored.
     pub change: String,
     /// The reason for the change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -423,4 +433,11 @@ pub struct PluginStatus {
     /// Time of the next launch in seconds since the epoch, if the plugin is to be launched again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_launch: Option<u64>,
+}
+
+impl PluginStatus {
+    /// Whether the session has ended, or no session came about.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state.as_str(), "closed" | "restarting")
+    }
 }

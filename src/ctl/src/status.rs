@@ -6,7 +6,9 @@ use crate::{
     output::output,
     table::{TableForm, TextTable},
 };
-use nri_control::{Inherited, MissedContainers, PluginStatus, Status, printable};
+use nri_control::{
+    Inherited, MissedContainers, PluginChange, PluginStatus, Status, printable,
+};
 use nri_locate::{BreakGlass, break_glass_file};
 use std::{
     io::{self, Write},
@@ -74,19 +76,36 @@ pub(crate) fn print(
     for problem in &status.problems {
         writeln!(out, "problem          {}", printable(problem))?;
     }
+    if let Some(error) = &status.state_dir_error {
+        writeln!(out, "problem          cannot write a record: {}", printable(error))?;
+    }
+    for name in &status.missing_required {
+        writeln!(out, "problem          required plugin {name:?} is not active")?;
+    }
     plugins(&mut out, status, form)?;
     if let (Some(dir), Some(error)) = (&status.plugin_dir, &status.plugin_dir_error) {
         let dir = dir.0.to_string_lossy();
         writeln!(out, "plugin directory {}: {}", printable(&dir), printable(error))?;
     }
-    for due in &status.due {
-        let (name, why) = (printable(&due.name), printable(&due.why));
-        let state = if matches!(due.change.as_str(), "launch" | "unusable") {
-            "not launched: "
-        } else {
-            ""
+    due(&mut out, status)?;
+    Ok(())
+}
+
+/// Prints what a reload would do with files of the plugin directory.
+fn due(out: &mut impl Write, status: &Status) -> io::Result<()> {
+    for PluginChange { name, change, why } in &status.due {
+        let runs = status.plugins.iter().any(|p| p.launched && p.name == *name && !p.has_ended());
+        let state = match change.as_str() {
+            "unusable" if runs => "runs, but its file is refused: ",
+            "launch" | "unusable" => "not launched: ",
+            _ => "",
         };
-        writeln!(out, "{name:<24} {state}{why}; nrictl reload")?;
+        let remedy =
+            if change == "unusable" { "correct it, then nrictl reload" } else { "nrictl reload" };
+        writeln!(out, "{:<24} {state}{}; {remedy}", printable(name), printable(why))?;
+    }
+    for PluginChange { name, why, .. } in &status.ignored {
+        writeln!(out, "{:<24} not launched: {}", printable(name), printable(why))?;
     }
     Ok(())
 }

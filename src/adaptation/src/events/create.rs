@@ -6,6 +6,7 @@ use nri_merge::{CreateMerge, CreateOutcome, validator};
 use std::sync::Arc;
 
 use crate::adaptation::Adaptation;
+use crate::config::AdaptationConfig;
 use crate::error::AdaptError;
 use crate::events::reply_log::log_creation;
 use crate::order::context::RequestContext;
@@ -94,17 +95,21 @@ impl Adaptation {
 
     /// Fails if a policy requires a plugin and no connected plugin matches the policy.
     fn check_required(&self, plugins: &[Arc<Plugin>], container: &str) -> Result<(), AdaptError> {
-        let config = self.core.config();
-        let is_missing = |policy: &&PluginPolicy| {
-            policy.required && !plugins.iter().any(|p| !p.is_closed() && policy.matches(&p.id))
-        };
-        match config.policies.iter().find(is_missing) {
+        match missing_required(&self.core.config(), plugins).next() {
             Some(policy) => Err(AdaptError::RequiredMissing {
                 plugin: policy.plugin.clone(),
                 container: container.to_owned(),
             }),
             None => Ok(()),
         }
+    }
+
+    /// Returns the names of the policies that require a plugin while no connected plugin matches
+    /// them: a creation fails because of the first of them.
+    pub fn missing_required(&self) -> Vec<String> {
+        let config = self.core.config();
+        let plugins = self.core.pipeline.plugins();
+        missing_required(&config, &plugins).map(|policy| policy.plugin.clone()).collect()
     }
 
     /// Calls all validators in parallel. Of several rejections the first in call order is returned.
@@ -171,6 +176,16 @@ impl Adaptation {
         }
         Ok(())
     }
+}
+
+/// Returns the policies that require a plugin while none of `plugins` matches them.
+fn missing_required<'a>(
+    config: &'a AdaptationConfig,
+    plugins: &[Arc<Plugin>],
+) -> impl Iterator<Item = &'a PluginPolicy> {
+    config.policies.iter().filter(|policy| {
+        policy.required && !plugins.iter().any(|p| !p.is_closed() && policy.matches(&p.id))
+    })
 }
 
 /// Gives [`HOOK_ENVIRONMENT`] to the hooks for which the plugin names no variable.

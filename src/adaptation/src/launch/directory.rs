@@ -2,7 +2,7 @@
 //! hangs blocks only one thread, however many callers wait.
 
 use crate::config::AdaptationConfig;
-use crate::launch::discovery::{PluginFile, SkipReason, SkippedFile, discover};
+use crate::launch::discovery::{PluginFiles, SkipReason, discover};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,8 +17,7 @@ pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Content of the plugin directory.
 #[derive(Debug)]
 pub(crate) struct Discovered {
-    pub(crate) files: Vec<PluginFile>,
-    pub(crate) skipped: Vec<SkippedFile>,
+    pub(crate) found: PluginFiles,
     /// The files of earlier launches that still exist.
     pub(crate) existing: BTreeSet<PathBuf>,
     config: Arc<AdaptationConfig>,
@@ -52,9 +51,9 @@ impl DirectoryReader {
             // The thread keeps the lock if the caller stops waiting.
             let read = spawn_blocking(move || {
                 let begin = Instant::now();
-                let (files, skipped) = discover(&config);
+                let found = discover(&config);
                 let existing = launched.into_iter().filter(|path| path.exists()).collect();
-                let discovered = Arc::new(Discovered { files, skipped, existing, config, begin });
+                let discovered = Arc::new(Discovered { found, existing, config, begin });
                 *last = Some(discovered.clone());
                 discovered
             });

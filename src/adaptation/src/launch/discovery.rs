@@ -78,17 +78,32 @@ pub(crate) struct SkippedFile {
     pub(crate) reason: SkipReason,
 }
 
+/// The files of the plugin directory.
+#[derive(Debug, Default)]
+pub(crate) struct PluginFiles {
+    /// Files that can be launched.
+    pub(crate) files: Vec<PluginFile>,
+    /// Files that cannot be launched.
+    pub(crate) skipped: Vec<SkippedFile>,
+    /// Files that are named like plugins and are not executable: plugins that an administrator has
+    /// switched off, or has forgotten to make executable.
+    pub(crate) not_executable: Vec<PathBuf>,
+}
+
 /// Examines the files of the plugin directory in the order of their names. A missing directory
 /// counts as empty.
-pub(crate) fn discover(config: &AdaptationConfig) -> (Vec<PluginFile>, Vec<SkippedFile>) {
+pub(crate) fn discover(config: &AdaptationConfig) -> PluginFiles {
     let dir = &config.plugin_path;
     let unreadable =
         |path: &Path, e| SkippedFile { path: path.to_owned(), reason: SkipReason::Unreadable(e) };
-    let (mut files, mut skipped) = (Vec::new(), Vec::new());
+    let PluginFiles { mut files, mut skipped, mut not_executable } = PluginFiles::default();
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return (files, skipped),
-        Err(e) => return (files, vec![unreadable(dir, e)]),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return PluginFiles::default(),
+        Err(e) => {
+            let skipped = vec![unreadable(dir, e)];
+            return PluginFiles { skipped, ..PluginFiles::default() };
+        }
     };
     let mut paths = Vec::new();
     for entry in entries {
@@ -101,11 +116,18 @@ pub(crate) fn discover(config: &AdaptationConfig) -> (Vec<PluginFile>, Vec<Skipp
     for path in paths {
         match examine(&path, config) {
             Ok(Some(plugin)) => files.push(plugin),
+            Ok(None) if is_named_like_a_plugin(&path) => not_executable.push(path),
             Ok(None) => {}
             Err(reason) => skipped.push(SkippedFile { path, reason }),
         }
     }
-    (files, skipped)
+    PluginFiles { files, skipped, not_executable }
+}
+
+/// Whether the path is a regular file whose name is of the form `NN-name`.
+fn is_named_like_a_plugin(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| PluginId::from_file_name(name).is_ok()) && path.is_file()
 }
 
 /// Examines one file. Returns `None` if it is not an executable file and so not a plugin.
@@ -194,8 +216,10 @@ mod tests {
         }
 
         /// Discovers plugins. `found` has names and configurations, `skipped` names and reasons.
-        fn check(&self, found: &[(&str, &str)], skipped: &[(&str, &str)]) {
-            let (files, skipped_files) = discover(&self.config);
+        /// Returns the names of files that are not executable.
+        fn check(&self, found: &[(&str, &str)], skipped: &[(&str, &str)]) -> Vec<String> {
+            let PluginFiles { files, skipped: skipped_files, not_executable } =
+                discover(&self.config);
             let prefix = format!("{}/", self.dir.path().display());
             let files: Vec<_> =
                 files.iter().map(|f| (f.id.to_string(), f.config.clone())).collect();
@@ -218,6 +242,8 @@ mod tests {
             };
             assert_eq!(files, owned(found));
             assert_eq!(skipped_files, owned(skipped));
+            let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+            not_executable.iter().map(name).collect()
         }
     }
 
@@ -258,7 +284,7 @@ mod tests {
         symlink(dirs.file("program", 0o755, b""), dirs.config.plugin_path.join("60-link")).unwrap();
         symlink(dirs.file("data", 0o644, b""), dirs.config.plugin_path.join("61-todata")).unwrap();
         symlink("/nonexistent/program", dirs.config.plugin_path.join("62-dangling")).unwrap();
-        dirs.check(
+        let not_executable = dirs.check(
             &[("10-a", ""), ("20-b", ""), ("31-nearly", ""), ("60-link", "")],
             &[
                 ("30-wasm", "webassembly plugins are not supported"),
@@ -269,6 +295,7 @@ mod tests {
                 ("nonumber", "plugin file name \"nonumber\" is not of the form NN-name"),
             ],
         );
+        assert_eq!(not_executable, ["15-readme", "61-todata"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::config::AdaptationConfig;
 use crate::launch::directory::Discovered;
-use crate::launch::discovery::{PluginFile, SkipReason, SkippedFile};
+use crate::launch::discovery::{PluginFile, PluginFiles, SkipReason, SkippedFile};
 use crate::policy::privileges::Privileges;
 
 /// Inputs of the last launch, by file.
@@ -86,6 +86,8 @@ pub enum ReloadAction {
     End(&'static str),
     /// Keep the running plugin, if any; the file cannot be launched, for this reason.
     Unusable(String),
+    /// Do nothing; the file is named like a plugin, but is none, for this reason.
+    Ignore(&'static str),
 }
 
 /// Action for each file; `None` keeps the plugin as it is.
@@ -99,7 +101,8 @@ pub(crate) fn plan(
     config: &AdaptationConfig,
     is_running: impl Fn(&Path) -> bool,
 ) -> ReloadPlan {
-    let Discovered { files, skipped, existing, .. } = discovered;
+    let Discovered { found: PluginFiles { files, skipped, not_executable }, existing, .. } =
+        discovered;
     let mut plan = ReloadPlan::new();
     for file in files {
         let before = launched.get(&file.path);
@@ -131,6 +134,9 @@ pub(crate) fn plan(
             false => "file outside plugin_path",
         };
         plan.entry(path.clone()).or_insert(Some(ReloadAction::End(why)));
+    }
+    for path in not_executable {
+        plan.entry(path.clone()).or_insert(Some(ReloadAction::Ignore("not executable")));
     }
     plan
 }

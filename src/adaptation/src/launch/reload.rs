@@ -61,6 +61,8 @@ pub enum ReloadOutcome {
     Failed(String),
     /// The file cannot be launched, for this reason; a running plugin of the file is kept.
     Unusable(String),
+    /// The file is named like a plugin, but is none, for this reason.
+    Ignored(&'static str),
 }
 
 impl LaunchSupervisor {
@@ -77,7 +79,7 @@ impl LaunchSupervisor {
         let paths = launched.keys().cloned().collect();
         let discovered = self.directory.discover(config.clone(), paths, limit).await?;
         let plan = plan(&discovered, &launched, &config, |path| self.runs_or_restarts(path));
-        Ok((plan, discovered.files.clone()))
+        Ok((plan, discovered.found.files.clone()))
     }
 
     /// Whether a plugin of this file runs, or is about to be restarted.
@@ -126,6 +128,7 @@ impl LaunchSupervisor {
                 (None, Some(ReloadAction::Relaunch(why))) => ReloadOutcome::Relaunched(why),
                 (None, Some(ReloadAction::End(why))) => ReloadOutcome::Ended(why),
                 (None, Some(ReloadAction::Unusable(why))) => ReloadOutcome::Unusable(why),
+                (None, Some(ReloadAction::Ignore(why))) => ReloadOutcome::Ignored(why),
             };
             ReloadedPlugin { path, outcome }
         };

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::error::SessionError;
 use crate::launch::backoff::Backoff;
 use crate::launch::directory::DirectoryReader;
-use crate::launch::discovery::{PluginFile, SkipReason, discover, examine};
+use crate::launch::discovery::{PluginFile, PluginFiles, SkipReason, discover, examine};
 use crate::launch::output::PluginOutput;
 use crate::launch::plan::LaunchInputs;
 use crate::launch::process::launch;
@@ -64,7 +64,8 @@ impl LaunchSupervisor {
     /// The plugin directory cannot be read in time.
     pub(crate) async fn launch_all(self: &Arc<Self>) -> Result<Vec<LaunchOutcome>, SkipReason> {
         let config = self.core.config();
-        let (files, skipped) = self.directory.read(move || Ok(discover(&config))).await?;
+        let found = self.directory.read(move || Ok(discover(&config))).await?;
+        let PluginFiles { files, skipped, .. } = found;
         let registry = &self.core.registry;
         // A plugin whose failure makes the start of the adaptation fail is not restarted.
         let should_restart = |path: &Path| !self.is_required_at_start(path);

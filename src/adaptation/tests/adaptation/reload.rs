@@ -19,6 +19,7 @@ fn outcomes(reloaded: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
             ReloadOutcome::Ended(why) => format!("ended: {why}"),
             ReloadOutcome::Failed(why) => format!("failed: {why}"),
             ReloadOutcome::Unusable(why) => format!("unusable: {why}"),
+            ReloadOutcome::Ignored(why) => format!("ignored: {why}"),
         };
         (name, text)
     };
@@ -114,11 +115,16 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
         harness.adaptation.plugins().iter().all(|p| p.state == PluginState::Active),
         "an ended plugin is listed"
     );
+    let off = dirs.config.plugin_path.join("50-off");
     assert_eq!(
-        pending(&harness).await.actions.len(),
-        1,
-        "more than the file with the invalid name is pending"
+        pending(&harness).await.actions,
+        [
+            (off, ReloadAction::Ignore("not executable")),
+            (dirs.config.plugin_path.join("badname"), ReloadAction::Unusable(bad.to_owned())),
+        ]
     );
+    let again = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
+    assert!(again.contains(&("50-off".to_owned(), "ignored: not executable".to_owned())));
     // Two plugins were relaunched and two ended.
     assert_eq!(fs::read_to_string(dirs.file("shutdown")).unwrap(), "shutdown".repeat(4));
     harness.adaptation.shutdown().await;

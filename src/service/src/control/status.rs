@@ -1,7 +1,10 @@
 //! The status that `nrictl status` shows.
 
 use crate::{
-    daemon::{program::Program, reload::PLUGIN_DIR_TIMEOUT},
+    daemon::{
+        program::Program,
+        reload::{PLUGIN_DIR_TIMEOUT, PendingChanges},
+    },
     service::Service,
 };
 use nri_adaptation::PluginOrigin;
@@ -20,6 +23,7 @@ impl Service {
         let plugin_dir_error = pending.as_ref().err().map(ToString::to_string);
         let mut pending = pending.unwrap_or_default();
         let idle_policies = std::mem::take(&mut pending.unmatched_policies);
+        let PendingChanges { due, ignored } = self.pending_changes(pending);
         let (pods, containers) = self.registry.counts();
         let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
             name: plugin.id.as_ref().map_or_else(String::new, ToString::to_string),
@@ -50,7 +54,8 @@ impl Service {
                 Mode::Shadow => "shadow",
             }
             .to_owned(),
-            due: self.pending_changes(pending),
+            due,
+            ignored,
             program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
             program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),
             restart_error: self.program.as_ref().and_then(Program::error),
@@ -60,6 +65,8 @@ impl Service {
             inherited: self.inherited.clone(),
             missed: self.missed_containers(),
             log: self.log.file().map(|file| OsText::from(file.as_os_str())),
+            state_dir_error: self.registry.check_writable().err().map(|e| e.to_string()),
+            missing_required: self.adaptation.missing_required(),
         }
     }
 

@@ -15,7 +15,9 @@ use crate::{
         plugins::{adaptation_config, ambiguities},
     },
 };
-use nri_adaptation::{PendingReload, PluginOrigin, ReloadAction, ReloadOutcome, ReloadedPlugin};
+use nri_adaptation::{
+    PendingReload, PluginOrigin, PluginStatus, ReloadAction, ReloadOutcome, ReloadedPlugin,
+};
 use nri_config::Config;
 use nri_control::{OsText, PluginChange, Reloaded};
 use nri_locate::PLUGIN_SOCKET;
@@ -27,6 +29,15 @@ const FILE_ADDED: &str = "file added after the start";
 /// Time that a status waits for the plugin directory. Shorter than the 2.5 s that older programs
 /// wait for a status before they assume that `nrid` hangs.
 pub const PLUGIN_DIR_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a reload would do with the files of the plugin directory.
+#[derive(Debug, Default)]
+pub struct PendingChanges {
+    /// Changes.
+    pub due: Vec<PluginChange>,
+    /// Files that are named like plugins, and are ignored.
+    pub ignored: Vec<PluginChange>,
+}
 
 impl Service {
     /// Reloads the configuration, and launches, relaunches and ends plugins accordingly.
@@ -67,25 +78,33 @@ impl Service {
         Ok(reloaded)
     }
 
-    /// Returns the changes that a reload would make because of the plugin directory. Files that
-    /// could not be launched at the start are not included: the status lists them as plugins.
-    pub fn pending_changes(&self, pending: PendingReload) -> Vec<PluginChange> {
+    /// Returns the changes that a reload would make because of the plugin directory, and the files
+    /// that it would ignore.
+    pub fn pending_changes(&self, pending: PendingReload) -> PendingChanges {
         let plugins = self.adaptation.plugins();
-        let known = |path: &Path| {
-            plugins.iter().any(|p| matches!(&p.origin, PluginOrigin::Launched(f) if f == path))
+        let has_ended = |path: &Path| {
+            let of_file =
+                |p: &&PluginStatus| matches!(&p.origin, PluginOrigin::Launched(f) if f == path);
+            plugins.iter().any(|p| of_file(&p) && p.state.has_ended())
         };
-        let changes = pending.actions.into_iter().filter_map(|(path, action)| {
+        let mut changes = PendingChanges::default();
+        for (path, action) in pending.actions {
             let (change, why) = match action {
-                ReloadAction::Launch { new: true } => ("launch", FILE_ADDED.to_owned()),
-                ReloadAction::Launch { new: false } => return None,
+                ReloadAction::Launch { .. } if has_ended(&path) => {
+                    ("launch", "the plugin has ended, or could not be launched".to_owned())
+                }
+                ReloadAction::Launch { .. } => ("launch", FILE_ADDED.to_owned()),
                 ReloadAction::Relaunch(why) => ("relaunch", why.to_owned()),
                 ReloadAction::End(why) => ("end", why.to_owned()),
-                ReloadAction::Unusable(_) if known(&path) => return None,
                 ReloadAction::Unusable(why) => ("unusable", why),
+                ReloadAction::Ignore(why) => {
+                    changes.ignored.push(plugin_change(&path, "ignored", why.to_owned()));
+                    continue;
+                }
             };
-            Some(plugin_change(&path, change, why))
-        });
-        changes.collect()
+            changes.due.push(plugin_change(&path, change, why));
+        }
+        changes
     }
 
     /// Logs the policies that match no plugin, because their pattern may be wrong, and those that
@@ -153,6 +172,7 @@ fn outcome(change: ReloadedPlugin) -> PluginChange {
         ReloadOutcome::Ended(why) => ("ended", why.to_owned()),
         ReloadOutcome::Failed(why) => ("failed", why),
         ReloadOutcome::Unusable(why) => ("unusable", why),
+        ReloadOutcome::Ignored(why) => ("ignored", why.to_owned()),
     };
     plugin_change(&change.path, name, why)
 }

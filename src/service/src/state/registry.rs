@@ -56,6 +56,14 @@ impl Registry {
         (registry, broken)
     }
 
+    /// Checks that records can be written, by writing files of their size.
+    ///
+    /// # Errors
+    /// The state directory is full or not writable.
+    pub fn check_writable(&self) -> Result<(), StoreError> {
+        self.store.check_writable()
+    }
+
     /// Returns the container with this key.
     pub fn get(&self, key: &ContainerKey) -> Option<Arc<Container>> {
         lock(&self.containers).get(key).cloned()

@@ -48,6 +48,11 @@ impl Spares {
         Self { dir, names: Mutex::default() }
     }
 
+    /// Returns the directory.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Writes a file atomically.
     ///
     /// # Errors

@@ -79,6 +79,18 @@ impl Store {
         Ok(())
     }
 
+    /// Checks that records can be written: each is written as a spare file, and then renamed.
+    ///
+    /// # Errors
+    /// A directory is full or not writable.
+    pub(super) fn check_writable(&self) -> Result<(), StoreError> {
+        for path in [self.spares.dir(), &self.containers] {
+            let checked = nri_host::check_writable(path);
+            checked.map_err(|source| StoreError { path: path.to_owned(), source })?;
+        }
+        Ok(())
+    }
+
     /// Writes the record of a container.
     ///
     /// # Errors
