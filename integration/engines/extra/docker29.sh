@@ -42,7 +42,7 @@ stop_docker() {
 }
 # run: runs a container that prints the variables that plugins have set
 run() { private_docker run --rm --network none localhost/busybox:local sh -c 'echo $OURS $THEIRS'; }
-# in_charge LEVEL TEXT: whether doctor has this finding about dockerd
+# in_charge SEVERITY TEXT: whether doctor has this finding about dockerd
 in_charge() {
   contains "$(ctl doctor | grep "in charge .*dockerd .*(process $docker_pid)")" "$1 " &&
     contains "$(ctl doctor | grep "(process $docker_pid)")" "$2"
@@ -77,7 +77,7 @@ clear_records
 start_docker "\"nri-opts\": {\"enable\": true, \"socket-path\": \"$socket\", $paths}"
 check 'with that NRI on, a container is adjusted by both' equal 'ours theirs' "$(run)"
 check 'the plugin is still called once for each event' has_events 10 "$life $end"
-check 'doctor notes that both adapt' in_charge note 'both ours and its own NRI adapt'
+check 'doctor notes that both adapt' in_charge warning 'both ours and its own NRI adapt'
 check 'doctor names the socket and the directory of Docker' contains "$(ctl doctor)" \
   "Plugins connected to $socket or launched from $WORK/docker-plugins are called by Docker itself"
 
@@ -86,5 +86,5 @@ printf '[engines]\ndocker = "engine"\n' >>"$WORK/config.toml"
 check 'the configuration is reloaded' quiet ctl reload
 check 'the configuration can leave the containers to Docker' equal theirs "$(run)"
 check 'the plugin is not called for them' equal '' "$(events)"
-check 'doctor says that Docker adapts' in_charge note 'its own NRI adapts its containers'
+check 'doctor says that Docker adapts' in_charge info 'its own NRI adapts its containers'
 stop_docker

@@ -173,13 +173,13 @@ fn configure_with_tables(node: &Node, tables: &str) {
     fs::write(node.config(), paths + tables).unwrap();
 }
 
-/// Returns the findings of `nrictl doctor` on a subject, except findings of level `ok`.
+/// Returns the findings of `nrictl doctor` on a subject, except those that are `ok`.
 fn findings(node: &Node, subject: &str) -> Vec<String> {
     let output = node.ctl(&["doctor", "--json"]).out();
     let report: serde_json::Value = serde_json::from_str(&output).unwrap();
     let all = report["findings"].as_array().unwrap().iter();
-    let of = all.filter(|f| f["about"] == subject && f["level"] != "ok");
-    of.map(|f| format!("{} {}", f["level"].as_str().unwrap(), f["text"].as_str().unwrap()))
+    let of = all.filter(|f| f["about"] == subject && f["severity"] != "ok");
+    of.map(|f| format!("{} {}", f["severity"].as_str().unwrap(), f["text"].as_str().unwrap()))
         .collect()
 }
 
@@ -212,7 +212,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         configure_with_tables(&node, "[[plugin]]\nmatch = '10-adjsut'\n");
         check_finding("configuration", "differs from the configuration that nrid has read");
         node.launch("20-new", &Program::Adjust, "");
-        check_finding("plugin", "note 20-new: not launched: file added after the start");
+        check_finding("plugin", "warning 20-new: not launched: file added after the start");
         assert!(
             node.ctl(&["status"])
                 .out()
@@ -220,7 +220,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         );
         node.ctl(&["reload"]).success();
         assert_eq!((findings(&node, "configuration"), findings(&node, "plugin")), (vec![], vec![]));
-        check_finding("policy", "note [[plugin]] match = \"10-adjsut\": there is no such plugin");
+        check_finding("policy", "info [[plugin]] match = \"10-adjsut\": there is no such plugin");
         assert!(
             node.log().contains("10-adjsut"),
             "the log of nrid lacks the unknown plugin: {}",

@@ -15,6 +15,7 @@
 mod cycles;
 mod documents;
 mod edges;
+mod findings;
 mod layout;
 mod manifests;
 mod mirror;

@@ -53,7 +53,7 @@ fn doctor_and_status_report_break_glass() {
             assert!(status.out().contains(reported), "{}", status.out());
             let doctor = ctl(installation, &["doctor"]);
             assert!(
-                doctor.out().contains(&format!("note    bypass         {reported}")),
+                doctor.out().contains(&format!("warning bypass           {reported}")),
                 "{}",
                 doctor.out()
             );

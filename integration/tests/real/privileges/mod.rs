@@ -85,7 +85,7 @@ fn plugins_of_a_new_installation_run_without_capabilities() {
         let findings = report["findings"].as_array().unwrap();
         let found: Vec<_> = findings.iter().filter(|f| f["about"] == "privileges").collect();
         assert_eq!(found.len(), 1, "{report}");
-        assert_eq!(found[0]["level"], "note");
+        assert_eq!(found[0]["code"], "plugin-unlimited");
         assert_eq!(found[0]["text"], "30-all: launched with all capabilities of nrid");
     });
 }

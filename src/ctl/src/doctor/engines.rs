@@ -1,109 +1,190 @@
-//! Checks which process launches plugins, and whether the containers of each running engine are
-//! adapted by its own NRI or by ours.
+//! Checks which engines have the wrapper in their files, under which name, whether it is the
+//! default runtime, and whether the engine that runs sees the same files as this process.
+//!
+//! An engine without the wrapper in its files has no findings: nothing is installed there, or its
+//! clients name the wrapper by its path (nerdctl, `ctr`, BuildKit).
 
-use super::finding::DoctorReport;
-use crate::nrid_location::NridLocation;
-use nri_config::{AdaptedBy, Config};
-use nri_control::Status;
-use nri_host::{NriState, RunningEngine};
-use nri_locate::PLUGIN_DIR;
-use std::path::Path;
+use super::{
+    finding::DoctorReport,
+    kinds::{
+        ENGINE_NONE, ENGINE_OTHER_FILES, ENGINE_OWN_MOUNTS, ENGINE_PROGRAM_MISSING, ENGINE_RUNTIME,
+        ENGINE_RUNTIME_DEFAULT, ENGINE_STATE_DIR, ENGINE_UNINSTALLED, ENGINE_UNREADABLE,
+    },
+};
+use crate::{
+    install::{ConfiguredEngine, TargetEngine, configured, recorded_engines},
+    nrid_location::NridLocation,
+};
+use nri_host::RunningEngine;
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
-/// Checks which process launches the plugins of the plugin directory.
-pub(super) fn plugins(
+/// The engines that have files with runtimes.
+const ENGINES: [TargetEngine; 5] = [
+    TargetEngine::Docker,
+    TargetEngine::Containerd,
+    TargetEngine::Podman,
+    TargetEngine::Crio,
+    TargetEngine::Isulad,
+];
+
+/// Checks all engines. Returns the processes of those that have the wrapper in their files.
+pub(super) fn engines(
     report: &mut DoctorReport,
     nrid: &NridLocation,
-    status: Option<&Status>,
-    engines: &[RunningEngine],
-) {
-    let nrid_launches = status.is_some_and(|status| status.plugin_dir.is_some());
-    let dir = nrid.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
-    let shown = dir.display();
-    let is_launcher = |engine: &&RunningEngine| match &engine.nri {
-        NriState::On { plugin_path, .. } => {
-            plugin_path.as_deref().unwrap_or(Path::new(PLUGIN_DIR)) == dir
+    running: &[RunningEngine],
+) -> BTreeSet<i32> {
+    let recorded = recorded_engines().unwrap_or_else(|error| {
+        report.add(ENGINE_UNREADABLE, error.to_string());
+        Vec::new()
+    });
+    let mut found = false;
+    let mut pids = BTreeSet::new();
+    for engine in ENGINES {
+        let is_recorded = recorded.iter().any(|name| name == engine.name());
+        let processes = || running.iter().filter(|r| r.name == engine.facts().program);
+        let unreadable = |report: &mut DoctorReport, error: String| {
+            // Without a record of an installation, the file is none of our business.
+            if is_recorded {
+                report.add(ENGINE_UNREADABLE, format!("{}: {error}", engine.name()));
+            }
+        };
+        let mut readers = 0;
+        for process in processes() {
+            let pid = process.has_own_mounts.then_some(process.pid);
+            // CRI-O reads drop-ins besides the file that it is told.
+            let file = process.config_file.as_deref().filter(|_| engine != TargetEngine::Crio);
+            match configured(engine, pid, file) {
+                Ok(Some(configured)) => {
+                    let shown = format!("{} (process {})", engine.name(), process.pid);
+                    runtimes(report, &shown, &configured);
+                    own_mounts(report, nrid, &shown, process);
+                    pids.insert(process.pid);
+                    readers += 1;
+                }
+                Ok(None) => {}
+                Err(error) => unreadable(report, error.to_string()),
+            }
         }
-        NriState::Off => false,
-    };
-    match engines.iter().find(is_launcher).map(|e| format!("{} (process {})", e.name, e.pid)) {
-        None if status.is_some() && !nrid_launches => report.note(
-            "plugins",
-            format!(
-                "{shown}: no engine launches them any more; nrid will launch them before the next \
-                 container is created"
-            ),
-        ),
-        None => report.ok("plugins", format!("{shown}: launched by nrid")),
-        Some(engine) if nrid.config.plugin_path.is_none() && !nrid_launches => {
-            report.note("plugins", format!("{shown}: launched by {engine}, not by nrid"));
+        // The usual files of this machine, which an engine reads at its next start.
+        match configured(engine, None, None) {
+            _ if readers > 0 => {}
+            Ok(Some(configured)) => {
+                runtimes(report, engine.name(), &configured);
+                processes().for_each(|process| other_files(report, engine, process, &configured));
+                readers += 1;
+            }
+            Ok(None) if is_recorded && engine != TargetEngine::Nerdctl => {
+                report.add(
+                    ENGINE_UNINSTALLED,
+                    format!(
+                        "{0}: installed.json has an installation, but no file of {0} has our \
+                         runtime any more",
+                        engine.name()
+                    ),
+                );
+                report.advise(format!(
+                    "`nrictl install {0}` adds it again, `nrictl uninstall {0}` removes the \
+                     record.",
+                    engine.name()
+                ));
+            }
+            Ok(None) => {}
+            Err(error) => unreadable(report, error.to_string()),
+        }
+        found |= readers > 0;
+    }
+    if !found {
+        report.add(ENGINE_NONE, "no engine has nri-container-runtime among its runtimes");
+        report.advise(
+            "`nrictl install ENGINE` adds it. nerdctl, ctr and BuildKit need no installation: they \
+             name its path.",
+        );
+    }
+    pids
+}
+
+/// Reports the runtimes of one engine.
+fn runtimes(report: &mut DoctorReport, shown: &str, configured: &ConfiguredEngine) {
+    let default = configured.default_runtime();
+    for runtime in &configured.runtimes {
+        let (name, (binary, is_program)) = (&runtime.name, &runtime.binary);
+        let (binary, file) = (binary.display(), runtime.file.display());
+        let text = format!("{shown}: runtime {name} in {file} calls {binary}");
+        if !is_program {
+            report.add(ENGINE_PROGRAM_MISSING, format!("{text}, which is not a program there"));
             report.advise(
-                "Set plugin_path in the configuration to have nrid launch plugins of its own, for \
-                 containers of other engines.",
+                "The engine cannot create containers with this runtime: install the program again, \
+                 or uninstall the runtime.",
             );
+        } else if default.is_some_and(|default| default.name == *name) {
+            report.add(ENGINE_RUNTIME_DEFAULT, format!("{text}; it is the default runtime"));
+        } else {
+            report.add(ENGINE_RUNTIME, format!("{text}; it is not the default runtime"));
         }
-        Some(engine) => report
-            .note("plugins", format!("{shown}: launched by nrid and by {engine}, once by each")),
     }
 }
 
-/// Checks whether an engine's own NRI or ours adapts its containers.
-pub(super) fn in_charge(report: &mut DoctorReport, config: &Config, engine: &RunningEngine) {
-    const ABOUT: &str = "in charge";
-    let choice = match engine.name.as_str() {
-        "containerd" => config.engines.containerd,
-        "crio" => config.engines.crio,
-        _ => config.engines.docker,
-    };
-    let version = engine.version.as_deref().unwrap_or("of unknown version");
-    let engine_shown = format!("{} {version} (process {})", engine.name, engine.pid);
-    let kind = if engine.name == "containerd" { "CRI containers" } else { "containers" };
-    if let ("dockerd", NriState::On { socket, plugin_path }) = (&*engine.name, &engine.nri)
-        && choice != AdaptedBy::Engine
-    {
-        report.note(ABOUT, format!("{engine_shown}: both ours and its own NRI adapt its {kind}"));
-        report.advise(docker_advice(socket.as_deref(), plugin_path.as_deref()));
+/// Reports an engine with mounts of its own, and whether it has another state directory.
+fn own_mounts(
+    report: &mut DoctorReport,
+    nrid: &NridLocation,
+    shown: &str,
+    process: &RunningEngine,
+) {
+    if !process.has_own_mounts {
         return;
     }
-    match (choice, engine.nri != NriState::Off) {
-        (AdaptedBy::Nrid, true) => {
-            report.problem(
-                ABOUT,
-                format!("{engine_shown}: both its own NRI and ours adapt its {kind}"),
-            );
-            report.advise(
-                "Switch the engine's NRI off (`nrictl install --nri ours` does), or remove the \
-                 engine from [engines].",
-            );
-        }
-        (AdaptedBy::Engine, false) => report.problem(
-            ABOUT,
-            format!(
-                "{engine_shown}: no NRI adapts its {kind}: its own is off, and [engines] \
-                 excludes ours"
-            ),
+    report.add(
+        ENGINE_OWN_MOUNTS,
+        format!(
+            "{shown}: has a mount namespace of its own: files may differ from those at the same \
+             paths here"
         ),
-        (_, true) => report
-            .note(ABOUT, format!("{engine_shown}: its own NRI adapts its {kind}; ours does not")),
-        (_, false) => {
-            report.ok(
-                ABOUT,
-                format!(
-                    "{engine_shown}: ours adapts the containers that it runs through the wrapper"
-                ),
-            );
-        }
+    );
+    report.advise(format!(
+        "`nsenter --target {} --mount` shows what it sees. Its configuration, our programs and the \
+         state directory must be visible there.",
+        process.pid
+    ));
+    let identity = |path: &Path| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    let dir = &nrid.launcher.state_dir;
+    let Some(ours) = identity(dir) else { return };
+    let in_engine = Path::new("/proc")
+        .join(process.pid.to_string())
+        .join("root")
+        .join(dir.strip_prefix("/").unwrap_or(dir));
+    if identity(&in_engine) != Some(ours) {
+        let dir = dir.display();
+        report.add(
+            ENGINE_STATE_DIR,
+            format!("{shown}: {dir} is another directory there: it cannot reach nrid"),
+        );
+        report.advise(format!("Make {dir} visible to the engine, for example by a bind mount."));
     }
 }
 
-/// Returns the advice for a Docker whose own NRI is on beside ours.
-fn docker_advice(socket: Option<&Path>, plugin_path: Option<&Path>) -> String {
-    let socket = socket.map(|path| format!("connected to {}", path.display()));
-    let dir = plugin_path.map(|path| format!("launched from {}", path.display()));
-    let theirs: Vec<String> = socket.into_iter().chain(dir).collect();
-    format!(
-        "Plugins {} are called by Docker itself, which applies only a part of their adjustments. \
-         Switch Docker's NRI off (`nrictl install docker --nri ours`, then restart Docker), or \
-         leave its containers to it with docker = \"engine\" in [engines].",
-        theirs.join(" or ")
-    )
+/// Reports an engine that runs with other files than those that have our runtime.
+fn other_files(
+    report: &mut DoctorReport,
+    engine: TargetEngine,
+    process: &RunningEngine,
+    configured: &ConfiguredEngine,
+) {
+    let Some(runtime) = configured.runtimes.first() else { return };
+    let (name, pid, file) = (engine.name(), process.pid, runtime.file.display());
+    let read = process.config_file.as_ref().map(|file| format!("reads {}", file.display()));
+    let mounts = process.has_own_mounts.then(|| "has a mount namespace of its own".to_owned());
+    let why: Vec<_> = read.into_iter().chain(mounts).collect();
+    // Without any of these it reads the usual files, which were changed a moment ago.
+    if !why.is_empty() {
+        let text = format!(
+            "{name} (process {pid}): {}, and does not see our runtime in {file}",
+            why.join(" and ")
+        );
+        report.add(ENGINE_OTHER_FILES, text);
+        report.advise(format!(
+            "`nrictl install {name} --engine-config FILE` writes to another file. In the mount \
+             namespace of the engine: `nsenter --target {pid} --mount nrictl install {name}`."
+        ));
+    }
 }

@@ -1,23 +1,16 @@
 //! Findings of `nrictl doctor`, and how they are printed.
 
+use super::kinds::{FindingKind, Severity};
 use crate::output::output;
 use nri_control::printable;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Severity {
-    Ok,
-    Note,
-    Problem,
-}
-
-/// Result of one check.
+/// Result of one check. Its members are an interface of `nrictl doctor --json`.
 #[derive(Debug, Serialize)]
 struct Finding {
-    level: Severity,
+    code: &'static str,
+    severity: Severity,
     /// Subject of the check.
     about: &'static str,
     text: String,
@@ -30,28 +23,10 @@ struct Finding {
 pub(crate) struct DoctorReport(Vec<Finding>);
 
 impl DoctorReport {
-    /// Adds a check that passed.
-    pub(super) fn ok(&mut self, about: &'static str, text: impl Into<String>) {
-        self.add(Severity::Ok, about, text.into());
-    }
-
-    /// Adds a note for the administrator.
-    pub(super) fn note(&mut self, about: &'static str, text: impl Into<String>) {
-        self.add(Severity::Note, about, text.into());
-    }
-
-    /// Adds a problem.
-    pub(super) fn problem(&mut self, about: &'static str, text: impl Into<String>) {
-        self.add(Severity::Problem, about, text.into());
-    }
-
-    /// Adds a problem or a note.
-    pub(super) fn problem_if(&mut self, is_problem: bool, about: &'static str, text: String) {
-        self.add(if is_problem { Severity::Problem } else { Severity::Note }, about, text);
-    }
-
-    fn add(&mut self, level: Severity, about: &'static str, text: String) {
-        self.0.push(Finding { level, about, text, advice: None });
+    /// Adds a finding.
+    pub(super) fn add(&mut self, kind: FindingKind, text: impl Into<String>) {
+        let FindingKind { code, about, severity } = kind;
+        self.0.push(Finding { code, severity, about, text: text.into(), advice: None });
     }
 
     /// Adds advice to the last finding.
@@ -63,7 +38,7 @@ impl DoctorReport {
 
     /// Whether any finding is a problem.
     pub(crate) fn has_problem(&self) -> bool {
-        self.0.iter().any(|finding| finding.level == Severity::Problem)
+        self.0.iter().any(|finding| finding.severity == Severity::Problem)
     }
 
     /// Prints the findings as text or as JSON.
@@ -77,15 +52,21 @@ impl DoctorReport {
             return writeln!(out, "{report}");
         }
         for finding in &self.0 {
-            let mark = match finding.level {
+            let mark = match finding.severity {
                 Severity::Ok => "ok",
-                Severity::Note => "note",
+                Severity::Info => "info",
+                Severity::Warning => "warning",
                 Severity::Problem => "PROBLEM",
             };
-            writeln!(out, "{mark:<8}{:<15}{}", finding.about, printable(&finding.text))?;
+            write!(out, "{mark:<8}{:<17}{}", finding.about, printable(&finding.text))?;
+            // The code is what the reader searches for in docs/troubleshooting.md.
+            match finding.severity {
+                Severity::Ok => writeln!(out)?,
+                _ => writeln!(out, "  [{}]", finding.code)?,
+            }
             if let Some(advice) = &finding.advice {
-                // The advice is below the text: 23 = 8 + 15 columns.
-                writeln!(out, "{:<23}{advice}", "")?;
+                // The advice is below the text: 25 = 8 + 17 columns.
+                writeln!(out, "{:<25}{}", "", printable(advice))?;
             }
         }
         Ok(())

@@ -1,6 +1,12 @@
 //! Checks of the configuration, of the break-glass file, and of programs.
 
-use super::finding::DoctorReport;
+use super::{
+    finding::DoctorReport,
+    kinds::{
+        BYPASS_ON, BYPASS_UNTRUSTED, CONFIG_DISABLED, CONFIG_INVALID, CONFIG_MISTAKE, CONFIG_READ,
+        HOOK_NOT_FOUND, NRID_FOUND, NRID_NOT_FOUND, PATH_MISSING, RUNTIME_FOUND, RUNTIME_NOT_FOUND,
+    },
+};
 use crate::{bypass, nrid_location::NridLocation};
 use nri_locate::{
     BreakGlass, Environment, HOOK, LIBEXEC_DIR, break_glass_file, missing_paths,
@@ -12,13 +18,24 @@ use std::path::{Path, PathBuf};
 pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
     let break_glass = break_glass_file();
     if let Some(text) = bypass::describe(&break_glass) {
-        report.problem_if(!matches!(break_glass, BreakGlass::On), "bypass", text);
-        report.advise("Remove the file when it is no longer needed.");
+        match break_glass {
+            BreakGlass::On => {
+                report.add(BYPASS_ON, text);
+                report.advise("Remove the file when it is no longer needed.");
+            }
+            _ => {
+                report.add(BYPASS_UNTRUSTED, text);
+                report.advise(
+                    "It has no effect. Create it again as root, in a directory that only root can \
+                     write to, or remove it.",
+                );
+            }
+        }
     }
     if let Some(problem) = &nrid.problem {
         let text = problem.to_string();
         // The column says `configuration` already.
-        report.problem("configuration", text.strip_prefix("configuration ").unwrap_or(&text));
+        report.add(CONFIG_INVALID, text.strip_prefix("configuration ").unwrap_or(&text));
         report.advise(
             "Until the file is valid, no container can be created, and nrid does not start.",
         );
@@ -27,31 +44,31 @@ pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
     let file = nrid.file.as_ref().map(|file| file.display().to_string());
     let file = file.unwrap_or_else(|| "none: defaults".to_owned());
     for mistake in &nrid.mistakes {
-        report.problem("configuration", format!("{file}: {mistake}"));
+        report.add(CONFIG_MISTAKE, format!("{file}: {mistake}"));
         report.advise("Until it is corrected, reload and restart are refused.");
     }
-    report.ok("configuration", file);
+    report.add(CONFIG_READ, file);
     // Missing runtimes are reported by `programs`.
     let missing = missing_paths(&nrid.config, &Environment::of_this_process());
     for missing in missing.iter().filter(|missing| !missing.key.starts_with("runtime")) {
-        report.problem("configuration", missing.to_string());
+        report.add(PATH_MISSING, missing.to_string());
     }
     if nrid.config.disable {
         let text = "disable = true: every verb is a plain call of the real runtime";
-        report.note("configuration", text);
+        report.add(CONFIG_DISABLED, text);
     }
 }
 
 /// Checks that our programs and the real runtimes are found.
 pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     match &nrid.launcher.program {
-        Some(program) => report.ok("nrid", program.display().to_string()),
-        None => report.problem("nrid", "the program is not found: no container can be created"),
+        Some(program) => report.add(NRID_FOUND, program.display().to_string()),
+        None => report.add(NRID_NOT_FOUND, "the program is not found: no container can be created"),
     }
     let nrid_dir = nrid.launcher.program.as_deref().and_then(Path::parent);
     let mut dirs = nrid_dir.into_iter().chain([Path::new(LIBEXEC_DIR)]);
     if !dirs.any(|dir| dir.join(HOOK).is_file()) {
-        report.problem(HOOK, format!("it is neither beside nrid nor in {LIBEXEC_DIR}"));
+        report.add(HOOK_NOT_FOUND, format!("it is neither beside nrid nor in {LIBEXEC_DIR}"));
         report.advise(
             "Without the hook, plugins are not notified of containers that are created with `run`, \
              as BuildKit does.",
@@ -60,16 +77,17 @@ pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     let settings = &nrid.config.runtime;
     for path in settings.names.values().map(|named| &named.path).chain(&settings.path) {
         match find(path) {
-            Some(found) => report.ok("runtime", found.display().to_string()),
-            None => report.problem("runtime", format!("{} is not found", path.display())),
+            Some(found) => report.add(RUNTIME_FOUND, found.display().to_string()),
+            None => report.add(RUNTIME_NOT_FOUND, format!("{} is not found", path.display())),
         }
     }
     if settings.path.is_none() {
         match runtime_candidates(settings).iter().find_map(|name| find(name)) {
             Some(found) => {
-                report.ok("runtime", format!("{}, the first of the candidates", found.display()));
+                let text = format!("{}, the first of the candidates", found.display());
+                report.add(RUNTIME_FOUND, text);
             }
-            None => report.problem("runtime", "none of the candidates is found"),
+            None => report.add(RUNTIME_NOT_FOUND, "none of the candidates is found"),
         }
     }
 }

@@ -1,11 +1,18 @@
-//! `nrictl doctor`: checks of the configuration, the programs, the plugin sockets, and for each
-//! engine whether its own NRI or ours adapts its containers.
+//! `nrictl doctor`: checks of the configuration, the programs, the state directory, plugins and
+//! their sockets, and of each engine that has the wrapper in its files: whether that is effective,
+//! and whether its own NRI or ours adapts its containers.
+//!
+//! `kinds` lists all findings. Checks change nothing, and leave no line in the log of `nrid`.
 
 mod engines;
 mod finding;
+mod in_charge;
 mod installation;
+mod kinds;
 mod plugin_sockets;
+mod plugins;
 mod running;
+mod state_dir;
 
 pub(crate) use finding::DoctorReport;
 
@@ -25,14 +32,22 @@ pub(crate) fn examine(
     installation::programs(&mut report, nrid);
     match (failure, status) {
         (Some(why), _) => running::unresponsive(&mut report, nrid, why),
-        (None, Some(status)) => running::running(&mut report, nrid, status),
-        (None, None) => running::not_running(&mut report, nrid),
+        (None, Some(status)) => {
+            running::running(&mut report, nrid, status);
+            plugins::plugins(&mut report, nrid, status);
+        }
+        (None, None) => {
+            running::not_running(&mut report, nrid);
+            plugins::policies_without_nrid(&mut report, nrid);
+        }
     }
+    state_dir::state_dir(&mut report, nrid, status);
     let engines = running_engines();
     plugin_sockets::sockets(&mut report, nrid, status, &engines);
-    engines::plugins(&mut report, nrid, status, &engines);
+    in_charge::plugins(&mut report, nrid, status, &engines);
+    let installed = engines::engines(&mut report, nrid, &engines);
     for engine in &engines {
-        engines::in_charge(&mut report, &nrid.config, engine);
+        in_charge::containers(&mut report, &nrid.config, engine, installed.contains(&engine.pid));
     }
     report
 }

@@ -1,9 +1,12 @@
 //! Checks which process listens on the sockets that plugins connect to.
 
-use super::finding::DoctorReport;
+use super::{
+    finding::DoctorReport,
+    kinds::{SOCKET_OF_OTHER, SOCKET_OURS, SOCKET_REMOVED, SOCKET_REPLACED, SOCKET_UNUSED},
+};
 use crate::nrid_location::NridLocation;
 use nri_control::Status;
-use nri_host::{NriState, RunningEngine, describe, listener};
+use nri_host::{NriState, RunningEngine, describe, listener_unnoticed};
 use nri_locate::PLUGIN_SOCKET;
 use std::path::{Path, PathBuf};
 
@@ -48,10 +51,12 @@ fn socket(
     };
     let is_listed = status.is_some_and(is_ours);
     let nrid_pid = status.and_then(|status| i32::try_from(status.pid).ok());
-    match listener(path) {
+    // The processes that usually have the socket are looked at before all others.
+    let likely: Vec<i32> = nrid_pid.into_iter().chain(engines.iter().map(|e| e.pid)).collect();
+    match listener_unnoticed(path, &likely) {
         // systemd (process 1) holds a socket that it opened for nrid.
-        Some(pid) if Some(pid) == nrid_pid || (pid == 1 && is_listed) => report.ok(
-            "socket",
+        Some(pid) if Some(pid) == nrid_pid || (pid == 1 && is_listed) => report.add(
+            SOCKET_OURS,
             format!("{shown}: ours; plugins that connect there see every engine's containers"),
         ),
         Some(pid) => {
@@ -62,7 +67,7 @@ fn socket(
                 "{shown}: {owner} listens, not nrid; plugins that connect there do not see our \
                  containers"
             );
-            report.problem_if(is_listed, "socket", text);
+            report.add(if is_listed { SOCKET_REPLACED } else { SOCKET_OF_OTHER }, text);
             if is_listed {
                 report.advise(
                     "That process replaced the socket after nrid had started: `nrictl stop`, and \
@@ -71,8 +76,8 @@ fn socket(
             }
         }
         None if is_listed => {
-            report.problem(
-                "socket",
+            report.add(
+                SOCKET_REMOVED,
                 format!("{shown}: nrid's socket was removed (containerd does so when it starts)"),
             );
             report.advise(
@@ -80,7 +85,7 @@ fn socket(
                  state directory.",
             );
         }
-        None if path.exists() => report.note("socket", format!("{shown}: has no listener")),
-        None => report.note("socket", format!("{shown}: does not exist")),
+        None if path.exists() => report.add(SOCKET_UNUSED, format!("{shown}: has no listener")),
+        None => report.add(SOCKET_UNUSED, format!("{shown}: does not exist")),
     }
 }

@@ -1,21 +1,27 @@
-//! Checks of the running `nrid`: its plugins, and whether its program and its configuration are
-//! the installed ones. If no `nrid` runs, the report says why.
+//! Checks of the running `nrid`: whether its program and its configuration are the installed ones,
+//! and what limits it. If no `nrid` runs, the report says why. `plugins` checks its plugins.
 
-use super::finding::DoctorReport;
+use super::{
+    finding::DoctorReport,
+    kinds::{
+        CONFIG_OTHER_FILE, CONFIG_OUTDATED, INHERITED, NRID_LIMITED, NRID_NOT_RUNNING,
+        NRID_OTHER_PROGRAM, NRID_OTHER_VERSION, NRID_REPLACED, NRID_RESTART_FAILED, NRID_RUNNING,
+        NRID_START_FAILED, NRID_UNRESPONSIVE, SHADOW_MODE,
+    },
+};
 use crate::{nrid_location::NridLocation, status::duration};
-use nri_control::{Inherited, START_FAILURE, Status, printable};
-use nri_host::{describe, listener};
-use nri_locate::{MAX_CONFIG_FILE, PLUGIN_DIR, read_regular_text};
-use rustix::{process::Pid, thread::capabilities};
+use nri_control::{Inherited, START_FAILURE, Status};
+use nri_host::{describe, listener_unnoticed};
+use nri_locate::{MAX_CONFIG_FILE, read_regular_text};
 use std::path::{Path, PathBuf};
 
 /// Checks an `nrid` that runs.
 pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     let (pid, version, containers) = (status.pid, &status.version, status.containers);
-    report.ok("nrid", format!("process {pid}, version {version}, {containers} containers"));
+    report.add(NRID_RUNNING, format!("process {pid}, version {version}, {containers} containers"));
     if status.mode == "shadow" {
-        report.note(
-            "mode",
+        report.add(
+            SHADOW_MODE,
             "shadow: plugins are called, what they would change is logged, and nothing changes",
         );
         report.advise("Set mode = \"apply\", and `nrictl reload`, to apply changes.");
@@ -23,71 +29,20 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     program(report, nrid, status);
     configuration(report, nrid, status);
     for Inherited { what, effect, remedy } in &status.inherited {
-        report.note("inherited", format!("{what}; {effect}"));
-        report.advise(printable(remedy));
-    }
-    for plugin in &status.plugins {
-        let name = if plugin.name.is_empty() { "(not registered yet)" } else { &plugin.name };
-        match &plugin.last_error {
-            Some(error) if plugin.state != "active" => {
-                report.problem("plugin", format!("{name}: {} ({error})", plugin.state));
-            }
-            Some(error) => report.ok("plugin", format!("{name}: {} ({error})", plugin.state)),
-            None => report.ok("plugin", format!("{name}: {}", plugin.state)),
-        }
-    }
-    unlimited_plugins(report, status);
-    if let (Some(dir), Some(error)) = (&status.plugin_dir, &status.plugin_dir_error) {
-        report.problem("plugin directory", format!("{}: {error}", dir.as_path().display()));
-        report.advise("Until it can be read, plugins that end are not restarted.");
-    }
-    for due in &status.due {
-        let state = match due.change.as_str() {
-            "launch" | "unusable" => "not launched",
-            "relaunch" => "runs with an outdated configuration",
-            _ => "still runs",
-        };
-        let text = format!("{}: {state}: {}", due.name, due.why);
-        report.problem_if(due.change == "unusable", "plugin", text);
-        report.advise("`nrictl reload`");
+        report.add(INHERITED, format!("{what}; {effect}"));
+        report.advise(remedy);
     }
     for problem in &status.problems {
-        report.problem("nrid", problem.clone());
+        report.add(NRID_LIMITED, problem.clone());
     }
-    policies(report, nrid, &status.idle_policies);
-}
-
-/// Reports launched plugins that have all capabilities of `nrid`, since no policy limits them.
-fn unlimited_plugins(report: &mut DoctorReport, status: &Status) {
-    let permitted = |pid: u32| {
-        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-        Some(capabilities(Some(pid)).ok()?.permitted)
-    };
-    let Some(all) = permitted(status.pid).filter(|all| !all.is_empty()) else { return };
-    let launched = status.plugins.iter().filter(|plugin| plugin.launched);
-    let names: Vec<&str> = launched
-        .filter(|plugin| plugin.pid.and_then(permitted).is_some_and(|own| own.contains(all)))
-        .map(|plugin| &*plugin.name)
-        .collect();
-    if names.is_empty() {
-        return;
-    }
-    report.note(
-        "privileges",
-        format!("{}: launched with all capabilities of nrid", names.join(", ")),
-    );
-    report.advise(
-        "No policy limits them: set `capabilities` in their policies. docs/security.md says which \
-         capabilities plugins need.",
-    );
 }
 
 /// Reports an `nrid` that listens but does not reply.
 pub(super) fn unresponsive(report: &mut DoctorReport, nrid: &NridLocation, why: &str) {
     let socket = nrid.launcher.socket();
-    report.problem("nrid", format!("{why} ({})", socket.display()));
+    report.add(NRID_UNRESPONSIVE, format!("{why} ({})", socket.display()));
     // systemd (process 1) holds the socket of an nrid that it starts on the first connection.
-    let process = match listener(&socket) {
+    let process = match listener_unnoticed(&socket, &[]) {
         Some(pid) if pid > 1 => describe(pid),
         _ => "the process that listens".to_owned(),
     };
@@ -101,8 +56,8 @@ pub(super) fn unresponsive(report: &mut DoctorReport, nrid: &NridLocation, why: 
 fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     let own_version = env!("CARGO_PKG_VERSION");
     if let Some(error) = &status.restart_error {
-        report.problem(
-            "nrid",
+        report.add(
+            NRID_RESTART_FAILED,
             format!("the last restart failed, and the previous nrid keeps running: {error}"),
         );
         report.advise("`nrictl restart` tries again.");
@@ -110,11 +65,11 @@ fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     let running = status.program.as_ref().map(|program| program.as_path().to_owned());
     let shown = running.as_deref().unwrap_or(Path::new("its program")).display();
     if status.program_replaced {
-        report.problem("nrid", format!("{shown} was replaced or removed since nrid started"));
+        report.add(NRID_REPLACED, format!("{shown} was replaced or removed since nrid started"));
         report.advise("`nrictl restart`: containers keep running, records stay.");
     } else if status.version != own_version {
-        report.problem(
-            "nrid",
+        report.add(
+            NRID_OTHER_VERSION,
             format!("its version differs from that of this nrictl, {own_version}"),
         );
         report.advise(
@@ -127,7 +82,10 @@ fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
         && real(running) != real(found)
     {
         let found = found.display();
-        report.note("nrid", format!("it runs from {shown}, but this nrictl would start {found}"));
+        report.add(
+            NRID_OTHER_PROGRAM,
+            format!("it runs from {shown}, but this nrictl would start {found}"),
+        );
     }
 }
 
@@ -144,19 +102,19 @@ fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status
     if file != nrid.file {
         let text =
             format!("nrid has read {}, but this nrictl has read {}", name(&file), name(&nrid.file));
-        report.problem("configuration", text);
+        report.add(CONFIG_OTHER_FILE, text);
         report.advise(
             "`nrictl reload` if a file was added or removed; else the environment or a unit names \
              another file.",
         );
     } else if status.config_digest != nrid.digest {
         let text = format!("{} differs from the configuration that nrid has read", name(&file));
-        report.problem("configuration", text);
+        report.add(CONFIG_OUTDATED, text);
         report.advise("`nrictl reload`");
     }
 }
 
-/// Reports why no `nrid` runs, and policies that match no file of the plugin directory.
+/// Reports why no `nrid` runs.
 pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
     let failure = nrid.launcher.state_dir.join(START_FAILURE);
     match read_regular_text(&failure, MAX_CONFIG_FILE) {
@@ -165,45 +123,19 @@ pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
             let age = time.and_then(|time| time.elapsed().ok());
             let ago = age.map_or(String::new(), |age| format!(" {} ago", duration(age.as_secs())));
             let why = why.trim_end();
-            report.problem("nrid", format!("it is not running: its last start failed{ago}: {why}"));
+            report.add(
+                NRID_START_FAILED,
+                format!("it is not running: its last start failed{ago}: {why}"),
+            );
             report.advise("`nrictl start` tries again; until then no container can be created.");
         }
         Err(_) => {
             let socket = nrid.launcher.socket();
-            report.note("nrid", format!("it is not running ({})", socket.display()));
+            report.add(NRID_NOT_RUNNING, format!("it is not running ({})", socket.display()));
             report.advise(
                 "The first container starts it. For external plugins, `nrictl start` starts it \
                  earlier.",
             );
         }
-    }
-    if nrid.problem.is_none() {
-        let dir = nrid.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
-        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        let names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
-        let matches = |pattern: &str, file: &String| {
-            file == pattern || file.split_once('-').is_some_and(|(_, name)| name == pattern)
-        };
-        let is_idle =
-            |pattern: &String| pattern != "*" && !names.iter().any(|file| matches(pattern, file));
-        let patterns = nrid.config.plugin.iter().map(|policy| policy.pattern.clone());
-        policies(report, nrid, &patterns.filter(is_idle).collect::<Vec<_>>());
-    }
-}
-
-/// Reports policies that match no plugin.
-fn policies(report: &mut DoctorReport, nrid: &NridLocation, idle: &[String]) {
-    for name in idle {
-        let is_required = nrid.config.plugin.iter().any(|p| p.pattern == *name && p.required);
-        let effect = match is_required {
-            true => "it is required: no container is created",
-            false => "the policy has no effect",
-        };
-        let text = format!("[[plugin]] match = {name:?}: there is no such plugin; {effect}");
-        report.problem_if(is_required, "policy", text);
-        report.advise(
-            "Correct the name (`nrictl status` lists plugins), unless the plugin has not connected \
-             yet.",
-        );
     }
 }

@@ -33,6 +33,16 @@ impl InstallRoot {
         Ok(Self(dir.filter(|dir| dir != Path::new("/"))))
     }
 
+    /// Returns the root directory of a process in another mount namespace.
+    pub(crate) fn of_process(pid: i32) -> Self {
+        Self(Some(format!("/proc/{pid}/root").into()))
+    }
+
+    /// Returns the machine's root.
+    pub(crate) fn machine() -> Self {
+        Self(None)
+    }
+
     /// Whether this is the machine's root. Programs of engines are run only there, to get their
     /// versions.
     pub(crate) fn is_machine(&self) -> bool {

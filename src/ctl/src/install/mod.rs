@@ -6,6 +6,7 @@
 //! and then writes the files. Start from `command`.
 
 mod command;
+mod configured;
 mod containers;
 mod editing;
 mod engines;
@@ -17,4 +18,6 @@ mod runtimes;
 mod version;
 
 pub(crate) use command::{Install, Uninstall};
+pub(crate) use configured::{ConfiguredEngine, configured, recorded_engines};
+pub(crate) use engines::kind::TargetEngine;
 pub(crate) use error::InstallError;

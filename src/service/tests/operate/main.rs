@@ -10,6 +10,7 @@
 mod containers;
 mod create;
 mod descriptors;
+mod doctor;
 mod external_plugins;
 mod files;
 mod flood;

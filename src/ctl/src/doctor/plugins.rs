@@ -1,0 +1,223 @@
+//! Checks of plugins: sessions, files of the plugin directory, policies.
+//!
+//! `nrid` decides what a reload would do with each file; this module only reports it, so that
+//! `doctor` and `reload` agree.
+
+use super::{
+    finding::DoctorReport,
+    kinds::{
+        PLUGIN_ACTIVE, PLUGIN_DIR_UNREADABLE, PLUGIN_FAILED, PLUGIN_IGNORED, PLUGIN_LEFT,
+        PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING,
+        PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE, PLUGIN_UNLIMITED, PLUGIN_UNUSABLE,
+        POLICY_UNMATCHED,
+    },
+};
+use crate::nrid_location::NridLocation;
+use nri_control::{PluginChange, PluginStatus, Status};
+use nri_locate::PLUGIN_DIR;
+use rustix::{process::Pid, thread::capabilities};
+
+/// Checks the plugins of an `nrid` that runs.
+pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
+    for plugin in &status.plugins {
+        // What a reload does with the file of a plugin that has ended says why, and what to do.
+        if !(plugin.launched && plugin.has_ended() && due(status, plugin).is_some()) {
+            session(report, plugin);
+        }
+    }
+    twice(report, status);
+    unlimited(report, status);
+    if let (Some(dir), Some(error)) = (&status.plugin_dir, &status.plugin_dir_error) {
+        report.add(PLUGIN_DIR_UNREADABLE, format!("{}: {error}", dir.as_path().display()));
+        report.advise("Until it can be read, plugins that end are not restarted.");
+    }
+    for change in &status.due {
+        file(report, status, change);
+    }
+    for PluginChange { name, why, .. } in &status.ignored {
+        report.add(PLUGIN_IGNORED, format!("{name}: not launched: {why}"));
+        report.advise("If it is to run: `chmod +x`, then `nrictl reload`.");
+    }
+    for name in &status.missing_required {
+        required(report, status, name);
+    }
+    let is_reported = |name: &&String| !status.missing_required.contains(*name);
+    unmatched(report, nrid, status.idle_policies.iter().filter(is_reported));
+}
+
+/// Reports one session, or a connection without a session.
+fn session(report: &mut DoctorReport, plugin: &PluginStatus) {
+    let PluginStatus { name, state, last_error, .. } = plugin;
+    let error = last_error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
+    let about_process = plugin.pid.map_or(String::new(), |pid| format!(" (process {pid})"));
+    if plugin.has_ended() {
+        if plugin.launched {
+            report.add(PLUGIN_NOT_ACTIVE, format!("{name}: {state}{error}"));
+            report.advise(
+                "Containers are created without it, or refused if it is required. nrid.log has its \
+                 output; `nrictl reload` launches it again.",
+            );
+        } else if name.is_empty() {
+            let text = format!("a connection{about_process} did not become a plugin{error}");
+            report.add(PLUGIN_REFUSED, text);
+        } else {
+            report.add(PLUGIN_LEFT, format!("{name}: has left{error}"));
+        }
+    } else if state != "active" {
+        let name = if name.is_empty() { "(not registered yet)" } else { name };
+        report.add(PLUGIN_STARTING, format!("{name}: {state}{error}"));
+    } else if last_error.is_some() {
+        report.add(PLUGIN_FAILED, format!("{name}: active, but a call has failed{error}"));
+        report.advise("nrid.log says which container was created without it, or was refused.");
+    } else {
+        report.add(PLUGIN_ACTIVE, format!("{name}: active"));
+    }
+}
+
+/// Reports a file of the plugin directory with which a reload would do something.
+fn file(report: &mut DoctorReport, status: &Status, due: &PluginChange) {
+    let PluginChange { name, change, why } = due;
+    let of_file = |plugin: &&PluginStatus| plugin.launched && plugin.name == *name;
+    let plugin = status.plugins.iter().find(of_file);
+    let runs = plugin.is_some_and(|plugin| !plugin.has_ended());
+    let last_error = plugin.and_then(|plugin| plugin.last_error.as_deref());
+    let ended = last_error.filter(|error| !runs && !why.contains(*error));
+    let ended = ended.map_or(String::new(), |error| format!(" ({error})"));
+    match change.as_str() {
+        "unusable" if runs => {
+            report
+                .add(PLUGIN_RUNS_UNUSABLE, format!("{name}: runs, but its file is refused: {why}"));
+            report.advise(
+                "Once it ends, it is not launched again. Correct the file, then `nrictl reload`.",
+            );
+        }
+        "unusable" => {
+            report.add(PLUGIN_UNUSABLE, format!("{name}: not launched: {why}{ended}"));
+            report.advise("Correct the file, then `nrictl reload`.");
+        }
+        "launch" if plugin.is_some() => {
+            report.add(PLUGIN_NOT_ACTIVE, format!("{name}: not active: {why}{ended}"));
+            report.advise("`nrictl reload` launches it.");
+        }
+        change => {
+            let state = match change {
+                "launch" => "not launched",
+                "relaunch" => "runs with an outdated configuration",
+                _ if runs => "still runs",
+                _ => "does not run any more",
+            };
+            report.add(PLUGIN_RELOAD_DUE, format!("{name}: {state}: {why}{ended}"));
+            report.advise("`nrictl reload`");
+        }
+    }
+}
+
+/// Returns what a reload would do with the file of a launched plugin.
+fn due<'a>(status: &'a Status, plugin: &PluginStatus) -> Option<&'a PluginChange> {
+    status.due.iter().find(|due| due.name == plugin.name)
+}
+
+/// Reports names under which more than one plugin is connected.
+fn twice(report: &mut DoctorReport, status: &Status) {
+    let connected = || status.plugins.iter().filter(|p| !p.has_ended() && !p.name.is_empty());
+    let mut reported: Vec<&str> = Vec::new();
+    for PluginStatus { name, .. } in connected() {
+        let pids: Vec<String> = connected()
+            .filter(|plugin| plugin.name == *name)
+            .map(|plugin| plugin.pid.map_or("unknown".into(), |pid| pid.to_string()))
+            .collect();
+        if pids.len() > 1 && !reported.contains(&name.as_str()) {
+            reported.push(name);
+            let (count, pids) = (pids.len(), pids.join(", "));
+            report.add(
+                PLUGIN_TWICE,
+                format!("{name}: {count} sessions with this index and name (processes {pids})"),
+            );
+            report.advise(
+                "Each of them is called for each container. End all but one, or start them with \
+                 other names or indices.",
+            );
+        }
+    }
+}
+
+/// Reports a policy with `required` that no active plugin matches.
+fn required(report: &mut DoctorReport, status: &Status, name: &str) {
+    let plugin = match name {
+        "*" => "any plugin".to_owned(),
+        name => format!("the plugin {name:?}"),
+    };
+    if status.mode == "shadow" {
+        let text = format!("{plugin} is required and not active: ignored in shadow mode");
+        return report.add(POLICY_UNMATCHED, text);
+    }
+    report.add(
+        PLUGIN_REQUIRED_MISSING,
+        format!("{plugin} is required and not active: creations of containers are refused"),
+    );
+    report.advise(
+        "Start the plugin, or correct the name in its [[plugin]] (`nrictl status` lists plugins), \
+         or remove `required` there, and `nrictl reload`.",
+    );
+}
+
+/// Reports policies that match no file of the plugin directory, while no `nrid` runs.
+pub(super) fn policies_without_nrid(report: &mut DoctorReport, nrid: &NridLocation) {
+    if nrid.problem.is_some() {
+        return;
+    }
+    let dir = nrid.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
+    let matches = |pattern: &str, file: &String| {
+        file == pattern || file.split_once('-').is_some_and(|(_, name)| name == pattern)
+    };
+    let is_idle =
+        |pattern: &&String| *pattern != "*" && !names.iter().any(|file| matches(pattern, file));
+    let patterns = nrid.config.plugin.iter().map(|policy| &policy.pattern);
+    unmatched(report, nrid, patterns.filter(is_idle));
+}
+
+/// Reports policies that match no plugin.
+fn unmatched<'a>(
+    report: &mut DoctorReport,
+    nrid: &NridLocation,
+    names: impl Iterator<Item = &'a String>,
+) {
+    for name in names {
+        let is_required = nrid.config.plugin.iter().any(|p| p.pattern == *name && p.required);
+        let effect = match is_required {
+            true => "it is required: creations are refused until such a plugin is active",
+            false => "the policy has no effect",
+        };
+        let text = format!("[[plugin]] match = {name:?}: there is no such plugin; {effect}");
+        report.add(POLICY_UNMATCHED, text);
+        report.advise(
+            "Correct the name (`nrictl status` lists plugins), unless the plugin has not connected \
+             yet.",
+        );
+    }
+}
+
+/// Reports launched plugins that have all capabilities of `nrid`, since no policy limits them.
+fn unlimited(report: &mut DoctorReport, status: &Status) {
+    let permitted = |pid: u32| {
+        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        Some(capabilities(Some(pid)).ok()?.permitted)
+    };
+    let Some(all) = permitted(status.pid).filter(|all| !all.is_empty()) else { return };
+    let launched = status.plugins.iter().filter(|plugin| plugin.launched);
+    let names: Vec<&str> = launched
+        .filter(|plugin| plugin.pid.and_then(permitted).is_some_and(|own| own.contains(all)))
+        .map(|plugin| &*plugin.name)
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    let text = format!("{}: launched with all capabilities of nrid", names.join(", "));
+    report.add(PLUGIN_UNLIMITED, text);
+    report.advise(
+        "No policy limits them: set `capabilities` in their policies. docs/security.md says which \
+         capabilities plugins need.",
+    );
+}

@@ -1,0 +1,98 @@
+//! The wrapper in the files of an engine, for `nrictl doctor`: under which names it is configured,
+//! and whether one of them is the engine's default runtime.
+
+use super::{
+    engines::{kind::TargetEngine, tables},
+    error::InstallError,
+    install_root::{InstallRoot, WRAPPER},
+    planning::manifest::Manifest,
+};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The runtimes of an engine that call the wrapper.
+#[derive(Debug)]
+pub(crate) struct ConfiguredEngine {
+    pub(crate) runtimes: Vec<ConfiguredRuntime>,
+    /// The default runtime in the engine's files; `None`: the engine's built-in default.
+    pub(crate) default: Option<String>,
+}
+
+/// A runtime of an engine that calls the wrapper.
+#[derive(Debug)]
+pub(crate) struct ConfiguredRuntime {
+    pub(crate) name: String,
+    /// The program that the engine calls, and whether it is one, as the engine sees it.
+    pub(crate) binary: (PathBuf, bool),
+    /// The file that has the runtime.
+    pub(crate) file: PathBuf,
+}
+
+impl ConfiguredEngine {
+    /// Returns the wrapper's runtime that is the default one.
+    pub(crate) fn default_runtime(&self) -> Option<&ConfiguredRuntime> {
+        let default = self.default.as_deref()?;
+        let is_default =
+            |r: &&ConfiguredRuntime| r.name == default || r.binary.0 == Path::new(default);
+        self.runtimes.iter().find(is_default)
+    }
+}
+
+/// Reads the files of an engine: as the process `pid` sees them, if it is in another mount
+/// namespace. `file` is its main file, if not the usual one. Returns `None` if nothing in them
+/// calls the wrapper.
+///
+/// # Errors
+/// A file cannot be read or parsed.
+pub(crate) fn configured(
+    engine: TargetEngine,
+    pid: Option<i32>,
+    file: Option<&Path>,
+) -> Result<Option<ConfiguredEngine>, InstallError> {
+    let root = pid.map_or_else(InstallRoot::machine, InstallRoot::of_process);
+    let mut configured = ConfiguredEngine { runtimes: Vec::new(), default: None };
+    for table in tables(engine, &root, file)? {
+        for (name, value) in table.all(&root)? {
+            let Some(path) = table.binary(&value).filter(|path| calls_wrapper(&root, path)) else {
+                continue;
+            };
+            let binary = (PathBuf::from(path), root.is_program(Path::new(path)));
+            // A later file replaces the runtime of an earlier one.
+            configured.runtimes.retain(|earlier| earlier.name != name);
+            configured.runtimes.push(ConfiguredRuntime { name, binary, file: table.file.clone() });
+        }
+        if let Some(Value::String(default)) =
+            table.read(&root)?.map(|file| file.get(&table.default)).transpose()?.flatten()
+        {
+            // Podman's default runtime may be a path.
+            let path = PathBuf::from(&default);
+            if calls_wrapper(&root, &default)
+                && !configured.runtimes.iter().any(|r| r.binary.0 == path)
+            {
+                let (name, binary) = (default.clone(), (path.clone(), root.is_program(&path)));
+                let file = table.file.clone();
+                configured.runtimes.push(ConfiguredRuntime { name, binary, file });
+            }
+            configured.default = Some(default);
+        }
+    }
+    Ok((!configured.runtimes.is_empty()).then_some(configured))
+}
+
+/// Whether a runtime's path names the wrapper, a link to it, or a script that has its name.
+fn calls_wrapper(root: &InstallRoot, path: &str) -> bool {
+    let is_script = || {
+        let text = root.read(Path::new(path)).ok().flatten().unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        text.starts_with("#!") && text.contains(WRAPPER)
+    };
+    root.is_ours(path) || (path.starts_with('/') && is_script())
+}
+
+/// Returns the names of the engines that `nrictl install` has configured on this machine.
+///
+/// # Errors
+/// The manifest cannot be read.
+pub(crate) fn recorded_engines() -> Result<Vec<String>, InstallError> {
+    Ok(Manifest::read(&InstallRoot::machine())?.engines.into_keys().collect())
+}

@@ -1,0 +1,153 @@
+//! Findings about engines.
+
+use crate::site::{FakeDockerd, Site, daemon_json, make_executable};
+
+#[test]
+fn an_engine_without_our_runtime_has_no_findings() {
+    let site = Site::new("");
+    site.write_etc("docker/daemon.json", r#"{"runtimes": {"kata": {"path": "/usr/bin/kata"}}}"#);
+    site.write_etc("containerd/config.toml", "this is not TOML");
+    if let Some(command) = site.with_etc() {
+        let findings = site.doctor_by(command);
+        findings.check("engine-none", "info", "no engine has nri-container-runtime");
+        for code in ["engine-runtime", "engine-unreadable", "engine-uninstalled"] {
+            assert!(findings.texts(code).is_empty(), "{code}");
+        }
+    }
+    let dockerd = FakeDockerd::start(&site, "{}");
+    let findings = site.doctor();
+    for code in ["adapted-by-nrid", "adapted-by-engine", "engine-runtime"] {
+        let texts = findings.texts(code);
+        assert!(!texts.iter().any(|text| text.contains(&dockerd.shown())), "{texts:?}");
+    }
+}
+
+#[test]
+fn each_engine_with_our_runtime_is_named_with_its_file_and_default() {
+    let site = Site::new("");
+    let wrapper = site.path("nri-container-runtime");
+    site.write_etc("docker/daemon.json", &daemon_json(&site, r#""default-runtime": "nri","#));
+    site.write_etc(
+        "containers/containers.conf",
+        &format!("[engine]\nruntime = 'crun'\n[engine.runtimes]\nnri = [{wrapper:?}]\n"),
+    );
+    site.write_etc(
+        "containerd/config.toml",
+        &format!(
+            "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.nri.options]\n\
+             BinaryName = {wrapper:?}\n"
+        ),
+    );
+    site.write_etc(
+        "crio/crio.conf.d/10-ours.conf",
+        "[crio.runtime.runtimes.nri]\nruntime_path = '/nowhere/nri-container-runtime'\n",
+    );
+    site.write_etc("isulad/daemon.json", "{");
+    site.write_etc(
+        "nri-container-runtime/installed.json",
+        r#"{"version": 1, "engines": {"isulad": {}}}"#,
+    );
+    // A script around the wrapper counts.
+    let script = site.path("script");
+    std::fs::write(&script, format!("#!/bin/sh\nexec {} \"$@\"\n", wrapper.display())).unwrap();
+    make_executable(&script);
+    let scripted = format!("[engine.runtimes]\nscripted = [{script:?}]\n");
+    site.write_etc("containers/containers.conf.d/10.conf", &scripted);
+    let Some(command) = site.with_etc() else { return };
+    let findings = site.doctor_by(command);
+    findings.check("engine-runtime", "ok", "podman: runtime scripted in");
+    let docker = "docker: runtime nri in /etc/docker/daemon.json calls";
+    findings.check("engine-runtime-default", "ok", docker);
+    findings.check(
+        "engine-runtime",
+        "ok",
+        "podman: runtime nri in /etc/containers/containers.conf",
+    );
+    findings.check(
+        "engine-runtime",
+        "ok",
+        "containerd: runtime nri in /etc/containerd/config.toml",
+    );
+    let crio = "crio: runtime nri in /etc/crio/crio.conf.d/10-ours.conf";
+    findings.check("engine-program-missing", "problem", crio);
+    findings.check("engine-unreadable", "warning", "isulad: ");
+
+    site.write_etc("isulad/daemon.json", "{}");
+    let Some(command) = site.with_etc() else { return };
+    let findings = site.doctor_by(command);
+    findings.check("engine-uninstalled", "warning", "isulad: installed.json has an installation");
+}
+
+#[test]
+fn an_engine_in_a_mount_namespace_of_its_own_is_reported_with_what_it_cannot_see() {
+    let site = Site::new("");
+    let dockerd = FakeDockerd::start(&site, &daemon_json(&site, ""));
+    let text = format!("docker {}", dockerd.shown());
+    // Here `nrictl` is in the other namespace, which makes no difference.
+    let Some(command) = site.unshared("true") else { return };
+    let findings = site.doctor_by(command);
+    findings.check("engine-own-mounts", "info", &text);
+    findings.check("engine-runtime", "ok", &text);
+    assert!(findings.texts("engine-state-dir-hidden").is_empty());
+    let hidden = format!("mount -t tmpfs none '{}'", site.path("s").display());
+    let Some(command) = site.unshared(&hidden) else { return };
+    let findings = site.doctor_by(command);
+    findings.check("engine-state-dir-hidden", "problem", &text);
+}
+
+#[test]
+fn an_engine_that_reads_another_file_than_the_one_with_our_runtime_is_reported() {
+    let site = Site::new("");
+    site.write_etc("docker/daemon.json", &daemon_json(&site, ""));
+    std::fs::copy("/bin/sh", site.path("dockerd")).unwrap();
+    std::fs::write(site.path("daemon.json"), "{}").unwrap();
+    // In a pid namespace, since the engines of other tests must not be found.
+    let script = format!(
+        "cd '{}' && {{ ./dockerd -c 'touch ready; sleep 1000; :' x --config-file daemon.json & }}; \
+         until [ -e ready ]; do sleep 0.01; done; ",
+        site.path("").display()
+    );
+    let Some(command) = site.with_etc_after(&script) else { return };
+    let text = format!("reads {}", site.path("daemon.json").display());
+    let found = site.doctor_by(command).check("engine-other-files", "warning", &text);
+    assert!(found.contains("does not see our runtime in /etc/docker/daemon.json"), "{found}");
+}
+
+#[test]
+fn docker_whose_own_nri_is_on_is_reported() {
+    let on = r#""nri-opts": {"enable": true, "socket-path": "/run/docker-nri.sock"},"#;
+    let (by_engine, by_us) = ("[engines]\ndocker = 'engine'\n", "");
+    for (config, members, code, severity, text) in [
+        (by_us, on, "adapted-by-docker-too", "warning", "both ours and its own NRI adapt"),
+        (by_engine, on, "adapted-by-engine", "info", "its own NRI adapts its containers"),
+        (by_engine, "", "adapted-by-none", "problem", "no NRI adapts its containers"),
+        (by_us, "", "adapted-by-nrid", "ok", "ours adapts the containers"),
+    ] {
+        let site = Site::new(config);
+        let dockerd = FakeDockerd::start(&site, &daemon_json(&site, members));
+        let text = format!("{}: {text}", dockerd.shown());
+        let found = site.doctor().check(code, severity, &text);
+        let advice = "Plugins connected to /run/docker-nri.sock or launched from \
+                      /usr/libexec/docker/nri-plugins";
+        assert_eq!(found.contains(advice), code == "adapted-by-docker-too", "{found}");
+    }
+}
+
+#[test]
+fn an_engine_that_adapts_containers_besides_nrid_is_a_problem() {
+    let site = Site::new("[engines]\ncontainerd = 'ours'\n");
+    let program = site.path("containerd");
+    std::fs::copy("/bin/sh", &program).unwrap();
+    let file = site.path("containerd.toml");
+    let nri = "version = 2\n[plugins.'io.containerd.nri.v1.nri']\ndisable = false\n\
+               disable_connections = true\nplugin_path = '/nowhere'\n";
+    std::fs::write(&file, nri).unwrap();
+    let mut command = std::process::Command::new(program);
+    // A script in a file, since `-c` names the configuration of containerd.
+    let script = site.path("script");
+    std::fs::write(&script, "echo ready; read line").unwrap();
+    command.arg(script).arg("--config").arg(file);
+    let containerd = FakeDockerd::of(command);
+    let text = format!("{}: both its own NRI and ours adapt", containerd.shown());
+    site.doctor().check("adapted-by-both", "problem", &text);
+}

@@ -1,0 +1,68 @@
+//! [`FakeNrid`], which listens on the control socket and replies to each request with a given
+//! status.
+
+use crate::site::{Findings, Site};
+use nri_control::{CONTROL_SOCKET, OsText, Reply, Status, Versioned, receive, send};
+use std::{
+    fs,
+    os::unix::net::UnixListener,
+    process::{Child, Command},
+};
+
+/// The control socket of a site. It stays there until the test ends.
+pub(crate) struct FakeNrid;
+
+impl FakeNrid {
+    /// Starts the thread that replies.
+    pub(crate) fn start(site: &Site, status: Status) {
+        let socket = site.path("s").join(CONTROL_SOCKET);
+        let _ = fs::remove_file(&socket);
+        let listener = UnixListener::bind(socket).unwrap();
+        let reply = Versioned::ours(Reply::Status(Box::new(status)));
+        let reply = serde_json::to_vec(&reply).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                while receive(&stream).is_ok() && send(&stream, &reply, &[]).is_ok() {}
+            }
+        });
+    }
+}
+
+/// Returns the status of an `nrid` that has read the configuration of this site.
+pub(crate) fn healthy(site: &Site) -> Status {
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        config: Some(OsText::from(site.path("config.toml").as_os_str())),
+        plugin_dir: Some(OsText::from(site.path("plugins").as_os_str())),
+        mode: "apply".to_owned(),
+        ..Status::default()
+    }
+}
+
+/// Returns the findings of a site whose `nrid` has this status.
+pub(crate) fn doctor(site: &Site, status: Status) -> Findings {
+    FakeNrid::start(site, status);
+    site.doctor()
+}
+
+/// A process that does nothing, killed when it is dropped.
+pub(crate) struct Sleeper(Child);
+
+impl Sleeper {
+    pub(crate) fn start() -> Self {
+        Self(Command::new("sleep").arg("1000").spawn().unwrap())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

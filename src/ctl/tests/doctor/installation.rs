@@ -1,0 +1,102 @@
+//! Findings about the configuration, programs and the state directory.
+
+use crate::site::{Site, make_executable, nrictl};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+#[test]
+fn an_invalid_configuration_is_one_problem() {
+    let site = Site::new("nonsense = 1\n");
+    let findings = site.doctor();
+    let expected = format!("{}: line 1", site.path("config.toml").display());
+    findings.check("configuration-invalid", "problem", &expected);
+    let output = site.run(nrictl(), &["doctor"]);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = stdout.lines().filter(|l| l.contains("nonsense")).collect();
+    let [line] = *lines else { panic!("{stdout}") };
+    assert!(line.starts_with(&format!("PROBLEM configuration    {expected}")), "{stdout}");
+    assert!(line.ends_with("  [configuration-invalid]"), "{stdout}");
+}
+
+#[test]
+fn values_that_a_start_corrects_are_problems() {
+    let site = Site::new("[log]\nlevel = 'loud'\nfile = 'nrid.log'\n");
+    let findings = site.doctor();
+    for mistake in
+        ["line 2, column 9: \"loud\" is not a level", "line 3, column 8: \"nrid.log\" is not an"]
+    {
+        let text = format!("{}: {mistake}", site.path("config.toml").display());
+        findings.check("configuration-mistake", "problem", &text);
+    }
+    assert_eq!(findings.texts("configuration-mistake").len(), 2);
+    findings.check("configuration-read", "ok", "config.toml");
+}
+
+#[test]
+fn runtimes_and_paths_that_do_not_exist_are_problems() {
+    let site = Site::new(
+        "disable = true\nblockio.config_file = '/nowhere/b.yaml'\n\
+         [runtime.names.nri-other]\npath = '/nowhere/runc'\n\
+         [runtime.names.nri-sh]\npath = '/bin/sh'\n",
+    );
+    let findings = site.doctor();
+    findings.check("configuration-disabled", "warning", "disable = true");
+    findings.check("path-missing", "problem", "blockio.config_file = \"/nowhere/b.yaml\"");
+    findings.check("runtime-not-found", "problem", "/nowhere/runc is not found");
+    findings.check("runtime-found", "ok", "/bin/sh");
+}
+
+/// Runs a copy of `nrictl`, since programs of this project are found beside it.
+#[test]
+fn missing_programs_are_problems() {
+    if nri_locate::standard_dirs().any(|dir| dir.join("nrid").exists())
+        || Path::new(nri_locate::LIBEXEC_DIR).exists()
+    {
+        return println!("skipped: the programs are installed here");
+    }
+    let site = Site::new("");
+    let copy = site.path("nrictl");
+    fs::hard_link(env!("CARGO_BIN_EXE_nrictl"), &copy)
+        .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_nrictl"), &copy).map(drop))
+        .unwrap();
+    let doctor = || {
+        let mut command = Command::new(&copy);
+        command.env_remove("PATH");
+        site.doctor_by(command)
+    };
+    let findings = doctor();
+    findings.check("nrid-not-found", "problem", "no container can be created");
+    findings.check("hook-not-found", "problem", "neither beside nrid nor in");
+    for name in ["nrid", "nri-oci-hook"] {
+        fs::write(site.path(name), "").unwrap();
+        make_executable(&site.path(name));
+    }
+    let findings = doctor();
+    findings.check("nrid-found", "ok", &site.path("nrid").to_string_lossy());
+    assert!(findings.texts("hook-not-found").is_empty());
+}
+
+#[test]
+fn a_bypass_file_is_a_warning_and_a_problem_if_it_is_not_trusted() {
+    let site = Site::new("");
+    site.write_etc("nri-container-runtime/bypass", "");
+    let Some(command) = site.with_etc() else { return };
+    site.doctor_by(command).check("bypass-on", "warning", "containers run without NRI");
+    let file = site.path("etc/nri-container-runtime/bypass");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
+    let Some(command) = site.with_etc() else { return };
+    let text = site.doctor_by(command).check("bypass-untrusted", "problem", "is not trusted");
+    assert!(text.contains("It has no effect"), "{text}");
+}
+
+#[test]
+fn a_full_state_directory_is_a_problem() {
+    let site = Site::new("");
+    let findings = site.doctor();
+    findings.check("state-dir-writable", "ok", &site.path("s").to_string_lossy());
+    assert_eq!(fs::read_dir(site.path("s")).unwrap().count(), 0, "the probe left a file");
+    let full = format!("mount -t tmpfs -o size=16k none '{}'", site.path("s").display());
+    let Some(command) = site.unshared(&full) else { return };
+    let findings = site.doctor_by(command);
+    let text = findings.check("state-dir-not-writable", "problem", "No space left");
+    assert!(text.contains("df -i"), "{text}");
+}

@@ -1,0 +1,160 @@
+//! Findings about plugins, from the status of `nrid`.
+
+use crate::{
+    fake_nrid::{Sleeper, doctor, healthy},
+    site::{FakeDockerd, Site},
+};
+use nri_control::{OsText, PluginChange, PluginStatus, Status};
+
+fn plugin(name: &str, launched: bool, state: &str, error: &str) -> PluginStatus {
+    PluginStatus {
+        name: name.to_owned(),
+        launched,
+        state: state.to_owned(),
+        last_error: Some(error.to_owned()).filter(|error| !error.is_empty()),
+        ..PluginStatus::default()
+    }
+}
+
+fn change(name: &str, change: &str, why: &str) -> PluginChange {
+    PluginChange { name: name.to_owned(), change: change.to_owned(), why: why.to_owned() }
+}
+
+#[test]
+fn a_session_is_a_problem_only_if_a_launched_plugin_is_not_active() {
+    let site = Site::new("");
+    let plugins = vec![
+        plugin("10-a", true, "active", ""),
+        plugin("11-b", false, "active", "no reply within 2s"),
+        plugin("12-c", true, "synchronizing", ""),
+        plugin("", false, "connecting", ""),
+        plugin("13-d", false, "closed", "closed by the peer"),
+        plugin("", false, "closed", "user 65534 may not connect"),
+    ];
+    let findings = doctor(&site, Status { plugins: plugins.clone(), ..healthy(&site) });
+    findings.check("plugin-active", "ok", "10-a: active");
+    findings.check("plugin-failed", "warning", "11-b: active, but a call has failed (no reply");
+    findings.check("plugin-starting", "info", "12-c: synchronizing");
+    findings.check("plugin-starting", "info", "(not registered yet): connecting");
+    findings.check("plugin-left", "info", "13-d: has left (closed by the peer)");
+    findings.check("plugin-refused", "warning", "(user 65534 may not connect)");
+    assert!(findings.texts("plugin-not-active").is_empty());
+
+    let mut plugins = plugins;
+    plugins.push(plugin("14-e", true, "restarting", "exit status 1"));
+    let findings = doctor(&site, Status { plugins, ..healthy(&site) });
+    findings.check("plugin-not-active", "problem", "14-e: restarting (exit status 1)");
+}
+
+#[test]
+fn what_a_reload_would_do_with_each_file_is_reported_once() {
+    let site = Site::new("");
+    let status = Status {
+        plugins: vec![
+            plugin("10-runs", true, "active", ""),
+            plugin("11-bad", true, "closed", "writable by everybody"),
+            plugin("12-ended", true, "closed", "exit status 1"),
+        ],
+        due: vec![
+            change("10-runs", "unusable", "writable by everybody"),
+            change("11-bad", "unusable", "/p/11-bad: writable by everybody"),
+            change("12-ended", "launch", "the plugin has ended"),
+            change("13-new", "launch", "file added after the start"),
+            change("14-gone", "end", "file removed"),
+        ],
+        ignored: vec![change("15-off", "ignored", "not executable")],
+        plugin_dir_error: Some("it hangs".to_owned()),
+        ..healthy(&site)
+    };
+    let findings = doctor(&site, status);
+    let why = "writable by everybody";
+    findings.check(
+        "plugin-runs-unusable",
+        "problem",
+        &format!("runs, but its file is refused: {why}"),
+    );
+    let unusable = findings.check("plugin-unusable", "problem", "11-bad: not launched: /p/11-bad");
+    assert_eq!(unusable.matches(why).count(), 1, "{unusable}");
+    let ended = "12-ended: not active: the plugin has ended (exit status 1)";
+    findings.check("plugin-not-active", "problem", ended);
+    assert_eq!(findings.texts("plugin-not-active").len(), 1);
+    findings.check("plugin-reload-due", "warning", "13-new: not launched: file added after");
+    findings.check("plugin-reload-due", "warning", "14-gone: does not run any more: file removed");
+    findings.check("plugin-ignored", "info", "15-off: not launched: not executable");
+    findings.check("plugin-directory-unreadable", "problem", "it hangs");
+}
+
+#[test]
+fn two_sessions_of_one_name_are_a_warning() {
+    let site = Site::new("");
+    let of = |pid| PluginStatus { pid: Some(pid), ..plugin("10-a", false, "active", "") };
+    let left = plugin("10-b", false, "closed", "left");
+    let plugins = vec![of(1001), of(1002), left.clone(), plugin("10-b", false, "active", ""), left];
+    let findings = doctor(&site, Status { plugins, ..healthy(&site) });
+    findings.check(
+        "plugin-twice",
+        "warning",
+        "10-a: 2 sessions with this index and name (processes 1001, 1002)",
+    );
+    assert_eq!(findings.texts("plugin-twice").len(), 1);
+}
+
+#[test]
+fn a_missing_required_plugin_is_a_problem_and_an_unmatched_policy_is_not() {
+    let config = "[[plugin]]\nmatch = '10-must'\nrequired = true\n\
+                  [[plugin]]\nmatch = 'misspelled'\ndeny = ['env']\n";
+    let site = Site::new(config);
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let status = Status {
+        idle_policies: names(&["10-must", "misspelled"]),
+        missing_required: names(&["10-must"]),
+        ..healthy(&site)
+    };
+    let findings = doctor(&site, status.clone());
+    findings.check("plugin-required-missing", "problem", "\"10-must\" is required and not active");
+    findings.check("policy-unmatched", "info", "\"misspelled\": there is no such plugin");
+    assert_eq!(findings.texts("policy-unmatched").len(), 1);
+    // Nothing is refused in shadow mode.
+    let findings = doctor(&site, Status { mode: "shadow".to_owned(), ..status });
+    assert!(findings.texts("plugin-required-missing").is_empty());
+    // Without nrid, an external plugin cannot be connected.
+    std::fs::remove_file(site.path("s/control.sock")).unwrap();
+    let text = "creations are refused until such a plugin is active";
+    site.doctor().check("policy-unmatched", "info", text);
+}
+
+#[test]
+fn plugins_with_all_capabilities_are_a_warning() {
+    let permitted = rustix::thread::capabilities(None).unwrap().permitted;
+    if permitted.is_empty() {
+        return println!("skipped: this process has no capabilities");
+    }
+    let site = Site::new("");
+    let child = Sleeper::start();
+    let of_child = PluginStatus { pid: Some(child.pid()), ..plugin("10-a", true, "active", "") };
+    let findings = doctor(&site, Status { plugins: vec![of_child], ..healthy(&site) });
+    findings.check("plugin-unlimited", "warning", "10-a: launched with all capabilities of nrid");
+}
+
+#[test]
+fn the_process_that_launches_plugins_is_named() {
+    let dir = |site: &Site| site.path("plugins");
+    let site = Site::new("");
+    site.configure(&format!("plugin_path = {:?}\n", dir(&site)));
+    site.doctor().check("plugins-launched-by-nrid", "ok", &dir(&site).to_string_lossy());
+    let findings = doctor(&site, Status { plugin_dir: None, ..healthy(&site) });
+    findings.check("plugins-launched-later", "info", "nrid will launch them");
+    let own_nri =
+        |dir: &str| format!(r#"{{"nri-opts": {{"enable": true, "plugin-path": {dir:?}}}}}"#);
+    let dockerd = FakeDockerd::start(&site, &own_nri(&dir(&site).to_string_lossy()));
+    let plugin_dir = Some(OsText::from(dir(&site).as_os_str()));
+    let findings = doctor(&site, Status { plugin_dir, ..healthy(&site) });
+    let text = format!("launched by nrid and by dockerd {}", dockerd.shown());
+    findings.check("plugins-launched-by-both", "warning", &text);
+    drop(dockerd);
+    let site = Site::new("");
+    let dockerd = FakeDockerd::start(&site, &own_nri(nri_locate::PLUGIN_DIR));
+    let findings = site.doctor();
+    let text = format!("launched by dockerd {}, not by nrid", dockerd.shown());
+    findings.check("plugins-launched-by-engine", "info", &text);
+}

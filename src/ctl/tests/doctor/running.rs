@@ -1,0 +1,93 @@
+//! Findings about a running `nrid`, or one that does not run.
+
+use crate::{
+    fake_nrid::{doctor, healthy},
+    site::Site,
+};
+use nri_control::{CONTROL_SOCKET, Inherited, OsText, START_FAILURE, Status};
+use std::{fs, os::unix::net::UnixListener};
+
+#[test]
+fn a_healthy_nrid_is_no_problem() {
+    let site = Site::new("");
+    let mut status = healthy(&site);
+    status.config_digest = digest(&site);
+    let findings = doctor(&site, status);
+    findings.check("nrid-running", "ok", &format!("process {}", std::process::id()));
+    for code in ["configuration-outdated", "nrid-other-version", "plugin-not-active"] {
+        assert!(findings.texts(code).is_empty(), "{code}");
+    }
+}
+
+/// Returns the digest of the configuration, which `sha256sum` computes.
+fn digest(site: &Site) -> Option<String> {
+    let mut command = std::process::Command::new("sha256sum");
+    let output = command.arg(site.path("config.toml")).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().split(' ').next().map(str::to_owned)
+}
+
+#[test]
+fn each_restriction_and_difference_of_an_nrid_is_a_finding() {
+    let site = Site::new("");
+    let status = Status {
+        version: "0.0.1".to_owned(),
+        mode: "shadow".to_owned(),
+        program: Some(OsText::from("/elsewhere/nrid")),
+        restart_error: Some("the new program does not start".to_owned()),
+        config_digest: Some("0".repeat(64)),
+        problems: vec!["too few descriptors".to_owned()],
+        inherited: vec![Inherited {
+            what: "no_new_privs is set".to_owned(),
+            effect: "plugins cannot gain privileges".to_owned(),
+            remedy: "start it from a root shell".to_owned(),
+        }],
+        ..healthy(&site)
+    };
+    let findings = doctor(&site, status.clone());
+    findings.check("nrid-other-version", "problem", "version differs");
+    findings.check("shadow-mode", "info", "nothing changes");
+    findings.check("nrid-restart-failed", "problem", "the new program does not start");
+    findings.check("configuration-outdated", "problem", "config.toml differs");
+    findings.check("nrid-limited", "problem", "too few descriptors");
+    let inherited = findings.check("inherited-restriction", "info", "no_new_privs is set");
+    assert!(inherited.ends_with("start it from a root shell"), "{inherited}");
+    let replaced = Status { program_replaced: true, ..status.clone() };
+    let findings = doctor(&site, replaced);
+    findings.check("nrid-program-replaced", "problem", "/elsewhere/nrid was replaced");
+    let other = Status { config: Some(OsText::from("/other.toml")), ..status };
+    let findings = doctor(&site, other);
+    findings.check("configuration-other-file", "problem", "nrid has read /other.toml");
+}
+
+/// The program beside `nrictl` is the one that it would start.
+#[test]
+fn an_nrid_that_runs_from_elsewhere_is_an_information() {
+    let site = Site::new("");
+    let beside = std::path::Path::new(env!("CARGO_BIN_EXE_nrictl")).with_file_name("nrid");
+    if !beside.exists() {
+        return println!("skipped: there is no nrid beside nrictl");
+    }
+    let program = Some(OsText::from("/elsewhere/nrid"));
+    let findings = doctor(&site, Status { program, ..healthy(&site) });
+    let text = format!("would start {}", beside.display());
+    findings.check("nrid-other-program", "info", &text);
+}
+
+#[test]
+fn an_nrid_that_does_not_run_is_a_problem_only_if_its_start_failed() {
+    let site = Site::new("");
+    site.doctor().check("nrid-not-running", "info", "it is not running");
+    fs::write(site.path("s").join(START_FAILURE), "no room for the log\n").unwrap();
+    let findings = site.doctor();
+    findings.check("nrid-start-failed", "problem", "no room for the log");
+}
+
+#[test]
+fn an_nrid_that_does_not_reply_is_a_problem() {
+    let site = Site::new("");
+    let listener = UnixListener::bind(site.path("s").join(CONTROL_SOCKET)).unwrap();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let text = site.doctor().check("nrid-unresponsive", "problem", CONTROL_SOCKET);
+    // It is found without a connection.
+    assert!(text.contains(&format!("end process {}", std::process::id())), "{text}");
+}
