@@ -7,7 +7,7 @@ CARGO ?= cargo
 .PHONY: help build clean release setup demo test test-one test-engines test-engines-extra \
 	test-installed test-packaging test-cgroup2 test-updates test-takeover runc-suite chaos \
 	crash-points vectors fuzz fuzz-short bench instructions test-size soak lint sanitize \
-	deny
+	deny packages test-packages test-reproducible
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -69,6 +69,20 @@ test-engines-extra: setup ## BuildKit, nerdctl, CRI-O, cri-dockerd, Docker 29 of
 test-packaging: ## units, Kubernetes manifests, the node installer
 	$(CARGO) build $(PROGRAMS:%=-p %)
 	packaging/test.sh
+
+# Needs dpkg-dev and git. The tools are installed below target/, see packaging/packages/tools.sh.
+packages: ## .deb and .rpm, bills of materials and checksums in target/packages
+	CARGO='$(CARGO)' packaging/packages/build.sh
+
+# Needs rpm besides. FROM=target/debug packages these programs: a release build takes minutes.
+test-packages: setup ## FROM=DIR: install, upgrade and remove the packages, and run a container
+	$(if $(FROM),$(CARGO) build --workspace --bins --examples)
+	CARGO='$(CARGO)' packaging/packages/build.sh $(FROM)
+	packaging/packages/test.sh $${CARGO_TARGET_DIR:-target}/packages $(FROM)
+
+# Takes as long as two release builds.
+test-reproducible: setup ## build the packages of the last commit twice, and compare their bytes
+	CARGO='$(CARGO)' packaging/packages/reproducible.sh
 
 # GUESTS='uml' limits the tests to these guests (default: uml, uml510, systemd, qemu); see
 # integration/guests.

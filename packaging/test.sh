@@ -52,7 +52,8 @@ units() {
 
 step() { echo "-- $1"; shift; "$@"; }
 if have shellcheck; then
-  step 'scripts' find "$here" -name '*.sh' -exec shellcheck {} +
+  step 'scripts' find "$here" \( -name '*.sh' -o -path '*/packages/scripts/*' \) \
+    -exec shellcheck {} +
 else
   skip 'scripts' 'no shellcheck'
 fi
