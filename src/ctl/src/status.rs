@@ -6,9 +6,7 @@ use crate::{
     output::output,
     table::{TableForm, TextTable},
 };
-use nri_control::{
-    Inherited, MissedContainers, PluginChange, PluginStatus, Status, printable,
-};
+use nri_control::{Inherited, MissedContainers, PluginChange, PluginStatus, Status, printable};
 use nri_locate::{BreakGlass, break_glass_file};
 use std::{
     io::{self, Write},
