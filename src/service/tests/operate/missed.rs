@@ -71,7 +71,7 @@ fn a_container_that_misses_a_plugin_is_recorded_logged_and_counted() {
     create_and_start(&node, "c1", &process).unwrap();
 
     let count = MissedContainers { plugin: "10-crashes".to_owned(), containers: 1 };
-    assert_eq!(node.status().missed, [count.clone()]);
+    assert_eq!(node.status().missed, std::slice::from_ref(&count));
     let found = verified(&node, "c1");
     assert_eq!((names(&found.missed), &*found.pod), (vec!["10-crashes"], "c1"));
     assert!(found.missed[0].why.contains("exited with code 3"), "{found:?}");
