@@ -190,7 +190,7 @@ fn all_unsupported_fields_are_named_even_if_no_plugin_owns_them() {
     let error = check(&before, &config, &FieldOwners::new(), &runtime, &v2()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "scheduler is not supported by crun 1.8.1: supported since 1.8.5; io priority is not \
+        "scheduler is not supported by crun 1.8.1: supported since 1.8.5; io_priority is not \
          supported by crun 1.8.1: supported since 1.8.6"
     );
 }
