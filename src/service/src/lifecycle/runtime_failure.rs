@@ -72,13 +72,6 @@ impl<'a> RuntimeInput<'a> {
     }
 }
 
-/// Whether plugins have set hooks, so that not only the creation but also the start may fail at
-/// them. Devices of CDI may have hooks.
-pub fn may_fail_at_start(record: &Record) -> bool {
-    record.owners.simple.contains_key(&Field::OciHooks.value())
-        || record.owners.compound.contains_key(&Field::CdiDevices.value())
-}
-
 /// Logs that the runtime failed. Returns the text that the wrapper adds to the runtime's error:
 /// the plugins and fields in question, if any.
 pub fn report(

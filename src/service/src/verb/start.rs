@@ -36,11 +36,8 @@ pub async fn serve(
     }
     let record = container.record();
     // A start is followed only if the container now waits at the runtime's FIFO. If the runtime is
-    // killed, no exit code shows whether the container started, but the FIFO does. A start that may
-    // fail at what plugins set is not followed, because only a wrapper can add to the error.
-    let shows_start = request.begin.follow
-        && !runtime_failure::may_fail_at_start(&record)
-        && waits_at_fifo(&record).await;
+    // killed, no exit code shows whether the container started, but the FIFO does.
+    let shows_start = request.begin.follow && waits_at_fifo(&record).await;
     let follower = service.follow(channel, request, &record).filter(|_| shows_start);
     if let Some(follower) = follower {
         let (outcome, entry) =
