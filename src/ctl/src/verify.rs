@@ -2,7 +2,7 @@
 //! values of engines, too.
 
 use crate::{output::output, table::TextTable};
-use nri_control::{Verified, VerifiedResource, printable};
+use nri_control::{MissedPlugin, Verified, VerifiedResource, printable};
 use serde::Serialize;
 use std::{
     borrow::Cow,
@@ -31,6 +31,9 @@ struct ContainerReport<'a> {
     id: &'a str,
     name: &'a str,
     engine: &'a str,
+    pod: &'a str,
+    /// Plugins without which the container was created.
+    missed: &'a [MissedPlugin],
     /// Reason why nothing was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
@@ -118,6 +121,8 @@ impl<'a> ContainerReport<'a> {
             id: &container.id,
             name: &container.name,
             engine: &container.engine,
+            pod: &container.pod,
+            missed: &container.missed,
             error: container.error.as_deref(),
             settings: shown.map(SettingReport::new).collect(),
             unsupported: &container.nowhere,
@@ -126,9 +131,9 @@ impl<'a> ContainerReport<'a> {
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let is_empty =
-            self.settings.is_empty() && self.unsupported.is_empty() && self.error.is_none();
-        if is_empty && !self.requested {
+        let has_settings = !self.settings.is_empty() || !self.unsupported.is_empty();
+        let is_shown = has_settings || !self.missed.is_empty() || self.error.is_some();
+        if !is_shown && !self.requested {
             return Ok(());
         }
         write!(out, "{}", printable(self.id))?;
@@ -140,6 +145,9 @@ impl<'a> ContainerReport<'a> {
         writeln!(out)?;
         if let Some(error) = self.error {
             writeln!(out, "  not verified: {}", printable(error))?;
+        }
+        for MissedPlugin { plugin, why } in self.missed {
+            writeln!(out, "  missed {}: {}", printable(plugin), printable(why))?;
         }
         let mut table = TextTable::new(2);
         for setting in &self.settings {
@@ -212,7 +220,15 @@ mod tests {
         let id = |id: &str| Verified { id: id.to_owned(), ..Verified::default() };
         let nowhere = vec!["memory.kernel".to_owned()];
         [
-            Verified { name: "web".into(), engine: "docker".into(), settings, nowhere, ..id("c1") },
+            Verified {
+                name: "web".into(),
+                engine: "docker".into(),
+                pod: "p1".into(),
+                missed: vec![MissedPlugin { plugin: "20-b".into(), why: "it hangs".into() }],
+                settings,
+                nowhere,
+                ..id("c1")
+            },
             Verified { settings: vec![setting("pids.limit", None, Ok("7"))], ..id("c2") },
         ]
     }
@@ -232,6 +248,7 @@ mod tests {
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "c1  web  docker\n\
+             \u{20} missed 20-b: it hangs\n\
              \u{20} ok     memory.limit  10-a                 wanted 7                                \
              (/cgroup/file)\n\
              \u{20} DRIFT  memory.swap   10-a (memory.limit)  wanted 7, found \"8\"                     \
@@ -261,7 +278,8 @@ mod tests {
                 "effective": false,
                 "containers": [
                     {
-                        "id": "c1", "name": "web", "engine": "docker",
+                        "id": "c1", "name": "web", "engine": "docker", "pod": "p1",
+                        "missed": [{"plugin": "20-b", "why": "it hangs"}],
                         "settings": [
                             {
                                 "field": "memory.swap", "owner": "10-a",
@@ -277,8 +295,8 @@ mod tests {
                         "unsupported": ["memory.kernel"]
                     },
                     {
-                        "id": "c3", "name": "", "engine": "", "error": "no such container",
-                        "settings": [], "unsupported": []
+                        "id": "c3", "name": "", "engine": "", "pod": "", "missed": [],
+                        "error": "no such container", "settings": [], "unsupported": []
                     }
                 ]
             })
