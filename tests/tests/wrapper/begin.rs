@@ -238,8 +238,9 @@ fn a_start_fails_if_nrid_refuses_the_finished_message() {
         Request::Begin(_) => Reply::Proceed(Substitute::default()),
         _ => Reply::Refused { message: "plugin 10-a: no".to_owned() },
     };
+    // After a failure of the runtime, the message is added to its error.
     for (verb, exit, code, is_reported) in
-        [("start", 0, 1, true), ("start", 5, 5, false), ("delete", 0, 0, false)]
+        [("start", 0, 1, true), ("start", 5, 5, true), ("delete", 0, 0, false)]
     {
         let _server = Server::start(&harness, script);
         harness.fake.script(&always(json!({"exit": exit}))).unwrap();
