@@ -49,7 +49,7 @@ CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}")
 export CARGO_ENCODED_RUSTFLAGS CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target/package-build
 deb_options=() rpm_options=()
 if [ -n "$programs" ]; then
-  deb_options=(--fast) rpm_options=(--payload-compress gzip)
+  deb_options=(--fast) rpm_options=(--payload-compress none)
 else
   "${cargo[@]}" build --release --locked -p $name -p nri-oci-hook -p nrid -p nrictl
   "${cargo[@]}" build --release --locked -p nri-plugin --examples
@@ -83,16 +83,13 @@ completions() { # SHELL FILE...
     "$programs/nrictl" completions "$shell" >"$files/$file"
   done
 }
-# Of a program that has none, nothing is packaged.
-if "$programs/nrictl" man-pages --help >/dev/null 2>&1; then
-  completions bash usr/share/bash-completion/completions/nrictl
-  completions fish usr/share/fish/vendor_completions.d/nrictl.fish
-  # The directories of Debian and of Fedora.
-  completions zsh usr/share/zsh/vendor-completions/_nrictl usr/share/zsh/site-functions/_nrictl
-  mkdir -p "$files/usr/share/man/man8"
-  "$programs/nrictl" man-pages "$files/usr/share/man/man8"
-  gzip -9n "$files"/usr/share/man/man8/*
-fi
+completions bash usr/share/bash-completion/completions/nrictl
+completions fish usr/share/fish/vendor_completions.d/nrictl.fish
+# The directories of Debian and of Fedora.
+completions zsh usr/share/zsh/vendor-completions/_nrictl usr/share/zsh/site-functions/_nrictl
+mkdir -p "$files/usr/share/man/man8"
+"$programs/nrictl" man-pages "$files/usr/share/man/man8"
+gzip -9n "$files"/usr/share/man/man8/*
 
 "$tools/bin/cargo-deb" deb --quiet --no-build --no-strip --locked -p $name -o "$out" \
   "${deb_options[@]}"

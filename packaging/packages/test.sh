@@ -35,13 +35,11 @@ if [ "$1" != --inside ]; then
     grep -qx "755 $file" "$work/deb.list" || fail "$file is missing or not executable"
   done
   share=(lib/systemd/system/"$name".{service,socket} "lib/tmpfiles.d/$name.conf"
-    "share/$name/config.toml" share/doc/"$name"/{README.md,docs/operations.md,examples/logger.rs})
-  if "$work/deb/usr/bin/nrictl" man-pages --help >/dev/null 2>&1; then
-    share+=(share/man/man8/{nrictl,nrictl-status}.8.gz share/bash-completion/completions/nrictl
-      share/zsh/{vendor-completions,site-functions}/_nrictl
-      share/fish/vendor_completions.d/nrictl.fish)
-    bash -n "$work/deb/usr/share/bash-completion/completions/nrictl"
-  fi
+    "share/$name/config.toml" share/doc/"$name"/{README.md,docs/operations.md,examples/logger.rs}
+    share/man/man8/{nrictl,nrictl-status}.8.gz share/bash-completion/completions/nrictl
+    share/zsh/{vendor-completions,site-functions}/_nrictl
+    share/fish/vendor_completions.d/nrictl.fish)
+  bash -n "$work/deb/usr/share/bash-completion/completions/nrictl"
   for file in "${share[@]}"; do
     grep -qx "644 usr/$file" "$work/deb.list" || fail "usr/$file is missing, or its mode is not 644"
   done
