@@ -108,7 +108,7 @@ impl ExternalPlugins {
         }
     }
 
-    /// Returns the plugins that have left within [`ABSENCE_TIMEOUT`] or are missing, and the reason
+    /// Returns the plugins that have left within `ABSENCE_TIMEOUT` or are missing, and the reason
     /// for each.
     pub fn absent(&self) -> Vec<AbsentPlugin> {
         let plugins = self.lock();
