@@ -73,7 +73,8 @@ impl<'a> RuntimeInput<'a> {
 }
 
 /// Logs that the runtime failed. Returns the text that the wrapper adds to the runtime's error:
-/// the plugins and fields in question, if any.
+/// the plugins and fields in question, if any. If the error is not known, the wrapper adds nothing:
+/// the engine's own values may be at fault.
 pub fn report(
     record: &Record,
     verb: &str,
@@ -85,7 +86,7 @@ pub fn report(
     let error = finished.error.as_deref().map(printable).unwrap_or_default();
     let text = attribution(record, requested, &error);
     log(record, verb, &format!("exit code {code}"), &error, text.as_deref());
-    text
+    text.filter(|_| finished.error.is_some())
 }
 
 /// Returns the reply after a failure of the runtime, with the text that the wrapper adds to the
