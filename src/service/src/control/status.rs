@@ -65,7 +65,7 @@ impl Service {
             inherited: self.inherited.clone(),
             missed: self.missed_containers(),
             log: self.log.file().map(|file| OsText::from(file.as_os_str())),
-            state_dir_error: self.registry.check_writable().err().map(|e| e.to_string()),
+            state_dir_error: self.registry.write_error(),
             missing_required: self.adaptation.missing_required(),
         }
     }

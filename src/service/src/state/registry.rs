@@ -56,12 +56,9 @@ impl Registry {
         (registry, broken)
     }
 
-    /// Checks that records can be written, by writing files of their size.
-    ///
-    /// # Errors
-    /// The state directory is full or not writable.
-    pub fn check_writable(&self) -> Result<(), StoreError> {
-        self.store.check_writable()
+    /// Returns why records cannot be written, found by writing files of their size.
+    pub fn write_error(&self) -> Option<String> {
+        self.store.write_error()
     }
 
     /// Returns the container with this key.

@@ -15,7 +15,8 @@ use std::{
     fs, io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// Maximum number of threads that read records.
@@ -23,6 +24,9 @@ const MAX_READERS: usize = 4;
 
 /// Minimum number of records per thread: fewer are read faster than a thread is started.
 const MIN_SHARE: usize = 200;
+
+/// Time for which a check is valid: many statuses at once must not write many files.
+const CHECK_VALIDITY: Duration = Duration::from_millis(100);
 
 /// Directory of the records of pods.
 const PODS_DIR: &str = "pods";
@@ -36,6 +40,14 @@ pub struct Store {
     containers: PathBuf,
     pods: PathBuf,
     spares: Arc<Spares>,
+    last_check: Arc<Mutex<Option<WriteCheck>>>,
+}
+
+/// Result of a check whether records can be written.
+#[derive(Debug)]
+struct WriteCheck {
+    at: Instant,
+    error: Option<String>,
 }
 
 /// Failure to read or write a record.
@@ -62,7 +74,7 @@ impl Store {
         let spares = Arc::new(Spares::new(state_dir.join(SPARE_DIR)));
         let (containers, pods) =
             (state_dir.join(nri_control::RECORDS_DIR), state_dir.join(PODS_DIR));
-        Ok(Self { containers, pods, spares })
+        Ok(Self { containers, pods, spares, last_check: Arc::default() })
     }
 
     /// Creates the directories that are missing, without changing files in existing ones.
@@ -79,16 +91,21 @@ impl Store {
         Ok(())
     }
 
-    /// Checks that records can be written: each is written as a spare file, and then renamed.
-    ///
-    /// # Errors
-    /// A directory is full or not writable.
-    pub(super) fn check_writable(&self) -> Result<(), StoreError> {
-        for path in [self.spares.dir(), &self.containers] {
-            let checked = nri_host::check_writable(path);
-            checked.map_err(|source| StoreError { path: path.to_owned(), source })?;
+    /// Returns why records cannot be written: each is written as a spare file, and then renamed.
+    pub(super) fn write_error(&self) -> Option<String> {
+        let mut last = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(WriteCheck { at, error }) = &*last
+            && at.elapsed() < CHECK_VALIDITY
+        {
+            return error.clone();
         }
-        Ok(())
+        let check = |path: &Path| {
+            let checked = nri_host::check_writable(path);
+            checked.err().map(|source| StoreError { path: path.to_owned(), source }.to_string())
+        };
+        let error = [self.spares.dir(), &self.containers].into_iter().find_map(check);
+        *last = Some(WriteCheck { at: Instant::now(), error: error.clone() });
+        error
     }
 
     /// Writes the record of a container.
