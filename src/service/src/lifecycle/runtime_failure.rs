@@ -73,8 +73,8 @@ impl<'a> RuntimeInput<'a> {
 }
 
 /// Logs that the runtime failed. Returns the text that the wrapper adds to the runtime's error:
-/// the plugins and fields in question, if any. If the error is not known, the wrapper adds nothing:
-/// the engine's own values may be at fault.
+/// the plugins and fields in question, if any. If the error does not show its subject, the wrapper
+/// adds nothing: the engine's own values may be at fault.
 pub fn report(
     record: &Record,
     verb: &str,
@@ -84,9 +84,10 @@ pub fn report(
     // A runtime that did not start, or was killed, has not failed at a field.
     let Exit::Code(code) = finished.exit else { return None };
     let error = finished.error.as_deref().map(printable).unwrap_or_default();
-    let text = attribution(record, requested, &error);
-    log(record, verb, &format!("exit code {code}"), &error, text.as_deref());
-    text.filter(|_| finished.error.is_some())
+    let found = attribution(record, requested, &error);
+    let text = found.as_ref().map(|found| &*found.text);
+    log(record, verb, &format!("exit code {code}"), &error, text);
+    found.filter(|found| found.is_certain).map(|found| found.text)
 }
 
 /// Returns the reply after a failure of the runtime, with the text that the wrapper adds to the
@@ -97,8 +98,9 @@ pub fn reply(text: Option<String>) -> Reply {
 
 /// Logs that a runtime failed that no wrapper waited for; its message is not known.
 pub fn log_unreported(record: &Record, verb: &str) {
-    let text = attribution(record, RuntimeInput::of(record), "");
-    log(record, verb, "reported to the engine only", "", text.as_deref());
+    let found = attribution(record, RuntimeInput::of(record), "");
+    let text = found.as_ref().map(|found| &*found.text);
+    log(record, verb, "reported to the engine only", "", text);
 }
 
 fn log(record: &Record, verb: &str, exit: &str, error: &str, text: Option<&str>) {
@@ -121,9 +123,17 @@ struct SetField {
     is_removed: bool,
 }
 
+/// The plugins and fields that may have caused an error of the runtime.
+#[derive(Debug, PartialEq, Eq)]
+struct Attribution {
+    text: String,
+    /// Whether the error shows its subject. Otherwise all fields are named.
+    is_certain: bool,
+}
+
 /// Describes the plugins and fields that may have caused the runtime's `error`; an empty error
 /// stands for an unknown one. `None` if no plugin has set such a field.
-fn attribution(record: &Record, requested: RuntimeInput<'_>, error: &str) -> Option<String> {
+fn attribution(record: &Record, requested: RuntimeInput<'_>, error: &str) -> Option<Attribution> {
     let mut fields = fields_set(requested.owners);
     fields.retain(|set| !requested.only_resources || is_resource(set.field));
     if fields.is_empty() {
@@ -134,7 +144,8 @@ fn attribution(record: &Record, requested: RuntimeInput<'_>, error: &str) -> Opt
         container.mounts.iter().map(|m| (m.destination.as_str(), m.source.as_str())).collect();
     let error = error.to_lowercase();
     let in_question = |set: &SetField| set.is_in_question(&error, &sources);
-    if names_a_subject(&error) || fields.iter().any(in_question) {
+    let is_certain = names_a_subject(&error) || fields.iter().any(in_question);
+    if is_certain {
         fields.retain(in_question);
     }
     let more = fields.len().saturating_sub(MAX_FIELDS);
@@ -150,7 +161,7 @@ fn attribution(record: &Record, requested: RuntimeInput<'_>, error: &str) -> Opt
     if more > 0 {
         text += &format!("; and {more} more fields");
     }
-    Some(printable(&text).into_owned())
+    Some(Attribution { text: printable(&text).into_owned(), is_certain })
 }
 
 fn fields_set(owners: &FieldOwners) -> Vec<SetField> {
@@ -290,7 +301,13 @@ mod tests {
         owners
     }
 
-    fn check(owners: &FieldOwners, only_resources: bool, error: &str, expected: Option<&str>) {
+    /// Checks the text for an error, and that it is certain or not.
+    fn check(
+        owners: &FieldOwners,
+        only_resources: bool,
+        error: &str,
+        expected: Option<(&str, bool)>,
+    ) {
         let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
         record.container.change(|container| {
             container.mounts = vec![Mount {
@@ -303,7 +320,9 @@ mod tests {
             "cpu": {"cpus": "99", "quota": 1000}, "unified": {"memory.high": "1"}, "blockIO": {}
         });
         let requested = RuntimeInput { owners, resources: &resources, only_resources };
-        assert_eq!(attribution(&record, requested, error).as_deref(), expected, "{error}");
+        let expected =
+            expected.map(|(text, is_certain)| Attribution { text: text.to_owned(), is_certain });
+        assert_eq!(attribution(&record, requested, error), expected, "{error}");
     }
 
     #[test]
@@ -325,7 +344,7 @@ mod tests {
             ("seccomp: unknown action", None),
         ] {
             let expected = expected.map(|text| format!("set by plugins: {text}"));
-            check(&owners(), false, error, expected.as_deref());
+            check(&owners(), false, error, expected.as_deref().map(|text| (text, true)));
         }
     }
 
@@ -336,10 +355,10 @@ mod tests {
             "set by plugins: 10-a: hooks, env[SECRET], {resources}; 20-b: mounts[/data], hooks, \
              env[PATH] (removed), blockio_class"
         );
-        check(&owners(), false, "it did not work", Some(&all));
-        check(&owners(), false, "", Some(&all));
+        check(&owners(), false, "it did not work", Some((&all, false)));
+        check(&owners(), false, "", Some((&all, false)));
         let updated = format!("set by plugins: 10-a: {resources}; 20-b: blockio_class");
-        check(&owners(), true, "it did not work", Some(&updated));
+        check(&owners(), true, "it did not work", Some((&updated, false)));
         check(&FieldOwners::default(), false, "it did not work", None);
     }
 
@@ -353,7 +372,7 @@ mod tests {
         let record: Record = serde_json::from_str(EXAMPLE).unwrap();
         let requested =
             RuntimeInput { owners: &owners, resources: &Value::Null, only_resources: false };
-        let text = attribution(&record, requested, "").unwrap();
+        let text = attribution(&record, requested, "").unwrap().text;
         assert!(text.len() < 4000 && text.ends_with("; and 30 more fields"), "{text}");
     }
 }

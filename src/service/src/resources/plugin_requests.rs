@@ -6,7 +6,7 @@ use crate::{
     state::{container::Container, pod::PodStatus, record::Record, status::ContainerStatus},
 };
 use async_trait::async_trait;
-use nri_adaptation::{ContainerManager, PluginState, PluginStatus, Snapshot};
+use nri_adaptation::{ContainerManager, PluginOrigin, PluginState, PluginStatus, Snapshot};
 use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
@@ -61,8 +61,10 @@ impl ContainerManager for ResourceManager {
         let PluginStatus { state, pid, last_error: error, history, .. } = status;
         let (restarts, last_output) = (history.restarts, history.last_output.as_ref());
         let error = error.as_ref();
+        // A connection that ends without a registration may be a probe of the socket.
+        let is_plugin = status.id.is_some() || matches!(status.origin, PluginOrigin::Launched(_));
         match state {
-            PluginState::Closed if status.failed => {
+            PluginState::Closed if status.failed && is_plugin => {
                 tracing::warn!(plugin = name, pid, error, last_output, restarts, "plugin ended");
             }
             PluginState::Restarting => {

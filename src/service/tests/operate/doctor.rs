@@ -147,14 +147,14 @@ fn doctor_is_red_while_no_record_can_be_written() {
     fs::write(&spare, "").unwrap();
     let message = refusal(&node, "refused");
     assert!(message.contains("record"), "{message}");
-    let found = findings(&node, "state-dir-not-writable");
-    let [found] = &*found else { panic!("{found:?}") };
+    // nrid checks at most every 100 ms.
+    let found = wait_until("the finding", || findings(&node, "state-dir-not-writable").pop());
     assert!(found.starts_with("problem nrid cannot write a record"), "{found}");
     let status = nrictl(&node, &["status"]);
     assert!(String::from_utf8(status.stdout).unwrap().contains("cannot write a record"));
     fs::remove_file(&spare).unwrap();
     fs::create_dir(&spare).unwrap();
-    assert!(findings(&node, "state-dir-not-writable").is_empty());
+    wait_until("no finding", || findings(&node, "state-dir-not-writable").is_empty().then_some(()));
     node.stop();
     nrid.wait_for_exit();
 }
