@@ -1,8 +1,8 @@
 #!/bin/bash
 # build.sh [PROGRAMS]
 #   Builds the .deb and .rpm packages into target/packages, with a software bill of materials
-#   (CycloneDX) per program, and SHA256SUMS. Two builds of a commit give the same bytes, wherever
-#   the checkout is, with the same versions of Rust, of the C compiler and of the C library.
+#   (CycloneDX) per program, and SHA256SUMS. Two builds of a commit should give the same bytes,
+#   wherever the checkout is, with the same versions of Rust, the C compiler and the C library.
 #   PROGRAMS packages the programs of this directory instead of a release build, compressed less:
 #   with target/debug, packages for tests.
 # Environment:

@@ -51,7 +51,7 @@ pub(super) fn engines(
         let mut readers = 0;
         for process in processes() {
             let pid = process.has_own_mounts.then_some(process.pid);
-            // CRI-O reads drop-ins besides the file that it is told.
+            // CRI-O reads drop-ins besides the file of its `--config`.
             let file = process.config_file.as_deref().filter(|_| engine != TargetEngine::Crio);
             match configured(engine, pid, file) {
                 Ok(Some(configured)) => {
