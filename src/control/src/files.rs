@@ -8,5 +8,7 @@ pub const START_LOCK: &str = "start.lock";
 pub const RECORDS_DIR: &str = "containers";
 /// Lock that `nrid` holds while it runs.
 pub const LIFE_LOCK: &str = "nrid.lock";
+/// Socket in the state directory that answers `ready` to whoever connects, while `nrid` serves.
+pub const READY_SOCKET: &str = "plugins/ready.sock";
 /// File with the reason why the last start of `nrid` failed. A start that succeeds removes it.
 pub const START_FAILURE: &str = "start-failed";

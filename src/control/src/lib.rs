@@ -19,7 +19,7 @@ mod root;
 mod text;
 
 pub use client::{Client, ClientError};
-pub use files::{CONTROL_SOCKET, LIFE_LOCK, RECORDS_DIR, START_FAILURE, START_LOCK};
+pub use files::{CONTROL_SOCKET, LIFE_LOCK, READY_SOCKET, RECORDS_DIR, START_FAILURE, START_LOCK};
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};

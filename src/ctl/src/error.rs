@@ -30,6 +30,10 @@ pub(crate) enum CtlError {
         .socket.display()
     )]
     NotListening { pid: i32, socket: PathBuf },
+    #[error("no nrid serves {0}")]
+    NotServing(PathBuf),
+    #[error("nrid does not answer on {0}: {1}")]
+    NotReady(PathBuf, #[source] std::io::Error),
     #[error("{0}: run nrictl as root")]
     NeedsRoot(String),
     #[error("cannot end nrid (pid {0}): {1}")]
@@ -51,7 +55,7 @@ impl CtlError {
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Install(error) => error.code(),
-            Self::NotRunning(_) => ExitCode::from(NOT_RUNNING),
+            Self::NotRunning(_) | Self::NotServing(_) => ExitCode::from(NOT_RUNNING),
             Self::NeedsRoot(_) => ExitCode::from(NEEDS_ROOT),
             _ => ExitCode::from(FAILURE),
         }

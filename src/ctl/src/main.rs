@@ -10,6 +10,7 @@ mod man_pages;
 mod nrid;
 mod nrid_location;
 mod output;
+mod ready;
 mod reload;
 mod status;
 mod table;
@@ -54,6 +55,14 @@ enum Command {
     ///
     /// Containers and external plugins keep running.
     Stop,
+    /// Say whether nrid serves: for probes, without root.
+    ///
+    /// Asks `plugins/ready.sock` in the state directory, which needs neither root nor the control
+    /// socket. A container mounts the directory `plugins` of the host, and names the state
+    /// directory with `--state-dir`. Waits for at most 2 seconds.
+    ///
+    /// Exit code 1 if nrid does not answer, 3 if it does not run.
+    Ready,
     /// Apply changes of the configuration and of the plugin directory.
     ///
     /// nrid reads its configuration again, and launches, relaunches and stops plugins as the
@@ -189,6 +198,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Ready => ready::ask(&nrid.launcher.state_dir).map(|()| ExitCode::SUCCESS),
         Command::Reload { json } => match nrid::reload(nrid)? {
             Some(reloaded) => Ok(problem_unless(reload::print(&reloaded, *json)?)),
             None => {

@@ -1,7 +1,7 @@
 //! The readiness socket, for probes that must not reach the control socket. `nrid` writes `ready`
 //! to each peer, whoever it is, and reads nothing. The socket exists while `nrid` serves requests.
 
-use crate::daemon::sockets::{self, PLUGIN_DIR, Socket, SocketError};
+use crate::daemon::sockets::{self, Socket, SocketError};
 use std::{
     fs::{Permissions, set_permissions},
     os::unix::fs::PermissionsExt,
@@ -9,9 +9,6 @@ use std::{
     time::Duration,
 };
 use tokio::net::UnixListener;
-
-/// Name of the socket, in the directory of the sockets for plugins.
-pub const READY_SOCKET: &str = "ready.sock";
 
 /// What each peer receives.
 const READY: &[u8] = b"ready\n";
@@ -21,7 +18,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Path of the socket in a state directory.
 pub fn path(state_dir: &Path) -> PathBuf {
-    state_dir.join(PLUGIN_DIR).join(READY_SOCKET)
+    state_dir.join(nri_control::READY_SOCKET)
 }
 
 /// Creates the socket. Any user may connect; the state directory keeps other users of the host out.

@@ -18,7 +18,7 @@ use std::{
 const CONFIG: &str = r#"{"ociVersion":"1.0.2","process":{"args":["sh"],"cwd":"/","env":[]}}"#;
 
 /// Calls `nrictl`, which cargo puts beside `nrid`.
-fn nrictl(node: &Node, arguments: &[&str]) -> Output {
+pub(crate) fn nrictl(node: &Node, arguments: &[&str]) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_nrid")).with_file_name("nrictl");
     assert!(program.is_file(), "{} is missing: `cargo build -p nrictl`", program.display());
     let mut command = Command::new(program);

@@ -1,7 +1,10 @@
 //! Tests of the sockets that may be mounted into containers, and of a file at `socket_path` that is
 //! not a socket.
 
-use crate::node::{Node, wait_until};
+use crate::{
+    doctor::nrictl,
+    node::{Node, wait_until},
+};
 use std::{
     fs,
     io::Read,
@@ -32,6 +35,7 @@ fn the_directory_for_containers_has_no_control_socket_and_any_user_can_check_rea
     let mut probe = UnixStream::connect(dir.join("ready.sock")).unwrap();
     probe.read_to_string(&mut text).unwrap();
     assert_eq!(text, "ready\n");
+    assert!(nrictl(&node, &["ready"]).status.success());
     // Plugins can connect at the current path, and at the path that earlier versions used.
     for path in [dir.join("nri.sock"), node.state_dir().join("nri.sock")] {
         UnixStream::connect(path).unwrap();
@@ -39,6 +43,7 @@ fn the_directory_for_containers_has_no_control_socket_and_any_user_can_check_rea
     node.stop();
     nrid.wait_for_exit();
     assert_eq!(names(&dir), Vec::<String>::new());
+    assert_eq!(nrictl(&node, &["ready"]).status.code(), Some(3));
 }
 
 #[test]
