@@ -5,9 +5,9 @@
 CARGO ?= cargo
 
 .PHONY: help build clean release setup demo test test-one test-engines test-engines-extra \
-	test-installed test-packaging test-cgroup2 test-updates test-takeover runc-suite chaos \
-	crash-points vectors fuzz fuzz-short bench instructions test-size soak lint sanitize \
-	deny packages test-packages test-reproducible
+	test-quick-starts test-installed test-packaging test-cgroup2 test-updates test-takeover \
+	runc-suite chaos crash-points vectors fuzz fuzz-short bench instructions test-size soak \
+	lint sanitize deny packages test-packages test-reproducible
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -53,6 +53,12 @@ test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES
 	$(CARGO) build --workspace --bins --examples
 	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
 		integration/run-tests.sh $(INTEGRATION_TEST) engines --no-fail-fast
+
+# FROM=target/debug follows them with these programs in place of a release build.
+test-quick-starts: setup ## FROM=DIR: docs/quick-start.md and README.md, as they are written
+	integration/engines/setup.sh --suites trixie
+	$(if $(FROM),$(CARGO) build --workspace --bins --examples)
+	integration/quick-start.sh $(if $(FROM),--programs $(FROM))
 
 # NAMES='crio ...' limits the tests to these engines. Their containerd, dockerd and conmon are those
 # of Debian 12, from integration/engines/setup.sh; docker29 needs the newer ones of sid.

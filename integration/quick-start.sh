@@ -1,0 +1,177 @@
+#!/bin/bash
+# quick-start.sh [--programs DIR] [--suite SUITE] [docker|containerd|podman|readme]...
+#   Follows docs/quick-start.md (README.md for `readme`) as a new user would: runs each block marked
+#   `sh` as it is written, and compares its output with the block `text` after it, whose lines must
+#   be in the output in this order; `…` stands for any text. Each engine gets namespaces in which
+#   /etc, /opt, /run, /usr and /var are private, and an engine of a Debian suite is installed
+#   (integration/engines/setup.sh; default trixie). What differs from such a machine: `systemctl` is
+#   a script that restarts the engine or sends it SIGHUP, the image busybox (for ctr, $IMAGE) is
+#   there already, and the engines' firewall rules are switched off, since not every kernel has
+#   them.
+#   --programs DIR (target/debug): `make` does nothing, and DIR stands in for target/release.
+set -euo pipefail
+# shellcheck source=engines/lib.sh
+. "$(dirname "$0")/engines/lib.sh"
+root=$(cd "$HERE/../.." && pwd -P)
+
+if [ "${1:-}" != --inside ]; then
+  programs='' suite=trixie
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --programs) [ $# -ge 2 ] || usage; programs=$(cd "$2" && pwd -P); shift 2 ;;
+      --suite) [ $# -ge 2 ] || usage; suite=$2; shift 2 ;;
+      -*) usage ;;
+      *) break ;;
+    esac
+  done
+  suite "$suite"
+  [ $# -gt 0 ] || set -- docker readme containerd podman
+  for quick_start; do
+    work=$(mktemp -d)
+    # All processes end with process 1 of the namespace.
+    "$root/integration/cgroups.sh" unshare --mount --pid --net --uts --ipc --fork --kill-child \
+      --mount-proc --propagation private \
+      "$(realpath "$0")" --inside "$work" "$suite" "$quick_start" "$programs" &&
+      status=0 || status=$?
+    rm -rf "$work"
+    [ "$status" = 0 ] || exit "$status"
+  done
+  exit
+fi
+
+work=$2 suite=$3 quick_start=$4 programs=$5
+engine=$quick_start file=docs/quick-start.md sections=('Install' 'A first plugin')
+case $quick_start in
+  docker) sections+=('Docker') ;;
+  containerd) sections+=('containerd') ;;
+  podman) sections+=('Podman') ;;
+  readme) engine=docker file=README.md sections=('Install it for Docker' 'A first plugin') ;;
+  *) usage ;;
+esac
+
+# A machine with the engine
+mount -t tmpfs quick-start "$work"
+mkdir "$work/engines"
+mount --bind "$NRI_ENGINES" "$work/engines"
+for dir in etc opt usr var; do
+  mkdir "$work/$dir.upper" "$work/$dir.work"
+  mount -t overlay quick-start "/$dir" \
+    -o "lowerdir=/$dir,upperdir=$work/$dir.upper,workdir=$work/$dir.work"
+done
+mkdir -p "$NRI_ENGINES"
+mount --bind "$work/engines" "$NRI_ENGINES"
+mount -t tmpfs run /run
+mount -t tmpfs shm /dev/shm # has locks of Podman
+# Engines cannot make overlays whose upper directories are on an overlay.
+for dir in docker containerd containers; do
+  mkdir -p "/var/lib/$dir"
+  mount -t tmpfs "$dir" "/var/lib/$dir"
+done
+rm -rf /etc/{nri,docker,containerd,nri-container-runtime} /etc/containers/containers.conf* \
+  /usr/local/bin/{nri-container-runtime,nrictl} /usr/{libexec,lib}/nri-container-runtime \
+  /opt/nri /usr/bin/{runc,crun}
+for program in "$BIN/$suite"/*; do ln -sfn "$program" "/usr/sbin/${program##*/}"; done
+mkdir -p /etc/containers
+cat >/etc/containers/containers.conf <<END
+[network]
+firewall_driver = "none"
+[engine]
+helper_binaries_dir = ["/usr/sbin"]
+runtime = "runc"
+END
+ip link set lo up
+unset NRI_CONTAINER_RUNTIME_CONFIG NRI_CONTAINER_RUNTIME_PATH NRI_CONTAINER_RUNTIME_BYPASS
+export HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+systemctl() { # restart|reload docker|containerd
+  local pid=$work/$2.pid
+  case $1 in
+    reload) kill -HUP "$(cat "$pid")"; sleep 1 ;;
+    restart)
+      stop_pid "$pid"
+      start "$2"
+      ;;
+    *) die "systemctl $1" ;;
+  esac
+}
+start() { # docker|containerd
+  local command=(containerd) client=ctr
+  [ "$1" = containerd ] || command=(dockerd --iptables=false --ip6tables=false) client=docker
+  setsid "${command[@]}" >>"$work/$1.log" 2>&1 </dev/null &
+  echo $! >"$work/$1.pid"
+  wait_for 30 $client version || die "no $1: $(tail -3 "$work/$1.log")"
+}
+export work
+export -f systemctl start die wait_for stop_pid has_ended
+case $engine in
+  docker)
+    start docker
+    docker load -q -i "$IMAGES/docker-archive.tar" >/dev/null
+    docker tag localhost/busybox:local busybox
+    ;;
+  containerd)
+    start containerd
+    ctr images import "$IMAGES/oci.tar" >/dev/null
+    export IMAGE=localhost/busybox:local
+    ;;
+  podman)
+    rm -rf /etc/containers/registries.conf.d # has a registry for the name busybox
+    podman load -q -i "$IMAGES/docker-archive.tar" >/dev/null
+    podman tag localhost/busybox:local busybox
+    ;;
+esac
+if [ -n "$programs" ]; then
+  mkdir -p "$work/checkout/target"
+  ln -s "$programs" "$work/checkout/target/release"
+  cd "$work/checkout"
+  make() { :; }
+  export -f make
+else
+  cd "$root"
+fi
+
+# Writes the blocks of the sections, in this order, to NN.sh and NN.text.
+mkdir "$work/blocks"
+n=0
+for section in "${sections[@]}"; do
+  n=$(awk -v heading="## $section" -v n="$n" -v dir="$work/blocks" '
+    /^## / { inside = $0 == heading; found = found || inside }
+    !inside { next }
+    /^```(sh|text)$/ {
+      kind = substr($0, 4)
+      if (kind == "sh") n++
+      file = sprintf("%s/%02d.%s", dir, n, kind)
+      next
+    }
+    /^```/ { file = ""; next }
+    file { print >file }
+    END { print n; exit !found }' "$root/$file") || die "$file has no section '$section'"
+done
+[ "$n" -gt 0 ] || die "$file has no commands"
+
+# missing OUTPUT TEXT: prints the first line of TEXT that is not in OUTPUT after the lines before it
+missing() {
+  awk -v output="$1" '
+    {
+      pattern = $0
+      gsub(/[][\\.^$*+?(){}|]/, "\\\\&", pattern)
+      gsub(/…/, ".*", pattern)
+      gsub(/ +/, " +", pattern)
+      found = 0
+      while (!found && (getline line <output) > 0) found = line ~ "^" pattern "$"
+      if (!found) { print; exit }
+    }' "$2"
+}
+
+for block in "$work/blocks"/*.sh; do
+  echo "-- $quick_start:"
+  sed 's/^/   /' "$block"
+  set +e
+  timeout 300 bash -e "$block" >"$work/output" 2>&1 </dev/null
+  status=$?
+  set -e
+  sed 's/^/   | /' "$work/output"
+  [ $status = 0 ] || die "the commands above failed with status $status"
+  [ ! -e "${block%.sh}.text" ] || line=$(missing "$work/output" "${block%.sh}.text")
+  [ -z "${line:-}" ] || die "$file: the output above has no line '$line'"
+done
