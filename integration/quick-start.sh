@@ -1,6 +1,7 @@
 #!/bin/bash
-# quick-start.sh [--programs DIR] [--suite SUITE] [docker|containerd|podman|readme]...
-#   Follows docs/quick-start.md (README.md for `readme`) as a new user would: runs each block marked
+# quick-start.sh [--programs DIR] [--suite SUITE] [docker|containerd|podman|readme|migrating]...
+#   Follows docs/quick-start.md (README.md for `readme`, docs/migrating.md for `migrating`) as a new
+#   user would: runs each block marked
 #   `sh` as it is written, and compares its output with the block `text` after it, whose lines must
 #   be in the output in this order; `…` stands for any text. Each engine gets namespaces in which
 #   /etc, /opt, /run, /usr and /var are private, and an engine of a Debian suite is installed
@@ -25,7 +26,7 @@ if [ "${1:-}" != --inside ]; then
     esac
   done
   suite "$suite"
-  [ $# -gt 0 ] || set -- docker readme containerd podman
+  [ $# -gt 0 ] || set -- docker readme containerd podman migrating
   for quick_start; do
     work=$(mktemp -d)
     # All processes end with process 1 of the namespace.
@@ -40,12 +41,14 @@ if [ "${1:-}" != --inside ]; then
 fi
 
 work=$2 suite=$3 quick_start=$4 programs=$5
-engine=$quick_start file=docs/quick-start.md sections=('Install' 'A first plugin')
+page=docs/quick-start.md engine=$quick_start
+sections=("$page:Install" "$page:A first plugin")
 case $quick_start in
-  docker) sections+=('Docker') ;;
-  containerd) sections+=('containerd') ;;
-  podman) sections+=('Podman') ;;
-  readme) engine=docker file=README.md sections=('Install it for Docker' 'A first plugin') ;;
+  docker) sections+=("$page:Docker") ;;
+  containerd) sections+=("$page:containerd") ;;
+  podman) sections+=("$page:Podman") ;;
+  readme) engine=docker sections=('README.md:Install it for Docker' 'README.md:A first plugin') ;;
+  migrating) engine=containerd sections+=('docs/migrating.md:Steps for containerd') ;;
   *) usage ;;
 esac
 
@@ -106,10 +109,16 @@ export -f systemctl start die wait_for stop_pid has_ended
 case $engine in
   docker)
     start docker
+    # shellcheck disable=SC2153 # IMAGES is of lib.sh
     docker load -q -i "$IMAGES/docker-archive.tar" >/dev/null
     docker tag localhost/busybox:local busybox
     ;;
   containerd)
+    if [ "$quick_start" = migrating ]; then # NRI is on since containerd 2.0
+      mkdir /etc/containerd
+      printf 'version = 2\n[plugins."io.containerd.nri.v1.nri"]\n  disable = false\n' \
+        >/etc/containerd/config.toml
+    fi
     start containerd
     ctr images import "$IMAGES/oci.tar" >/dev/null
     export IMAGE=localhost/busybox:local
@@ -134,7 +143,7 @@ fi
 mkdir "$work/blocks"
 n=0
 for section in "${sections[@]}"; do
-  n=$(awk -v heading="## $section" -v n="$n" -v dir="$work/blocks" '
+  n=$(awk -v heading="## ${section#*:}" -v n="$n" -v dir="$work/blocks" '
     /^## / { inside = $0 == heading; found = found || inside }
     !inside { next }
     /^```(sh|text)$/ {
@@ -145,9 +154,9 @@ for section in "${sections[@]}"; do
     }
     /^```/ { file = ""; next }
     file { print >file }
-    END { print n; exit !found }' "$root/$file") || die "$file has no section '$section'"
+    END { print n; exit !found }' "$root/${section%:*}") || die "no section $section"
 done
-[ "$n" -gt 0 ] || die "$file has no commands"
+[ "$n" -gt 0 ] || die "no commands in ${sections[*]}"
 
 # missing OUTPUT TEXT: prints the first line of TEXT that is not in OUTPUT after the lines before it
 missing() {
@@ -173,5 +182,5 @@ for block in "$work/blocks"/*.sh; do
   sed 's/^/   | /' "$work/output"
   [ $status = 0 ] || die "the commands above failed with status $status"
   [ ! -e "${block%.sh}.text" ] || line=$(missing "$work/output" "${block%.sh}.text")
-  [ -z "${line:-}" ] || die "$file: the output above has no line '$line'"
+  [ -z "${line:-}" ] || die "$quick_start: the output above has no line '$line'"
 done
