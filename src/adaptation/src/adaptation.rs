@@ -19,6 +19,8 @@ use crate::launch::discovery::SkipReason;
 use crate::launch::reload::{PendingReload, ReloadedPlugin};
 use crate::launch::supervisor::{LaunchOutcome, LaunchSupervisor, id_of};
 use crate::manager::ContainerManager;
+use crate::plugin::histogram::DurationHistogram;
+use crate::plugin::statistics::PluginStatistics;
 use crate::plugin::status::{PluginOrigin, PluginStatus, StatusRecord, involved_events};
 use crate::policy::peers::{Peer, PeerRefusal};
 use crate::session::handshake::Connection;
@@ -193,6 +195,17 @@ impl Adaptation {
     /// have ended, and for a limited time external plugins that closed, failed or were refused.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         self.core.registry.all()
+    }
+
+    /// Returns the statistics of all plugins by name, ordered by index. They count since the start
+    /// of this adaptation, and include plugins that have ended.
+    pub fn statistics(&self) -> Vec<(PluginId, PluginStatistics)> {
+        self.core.statistics.all()
+    }
+
+    /// Returns the times that requests waited for the commits of earlier requests.
+    pub fn commit_queue(&self) -> DurationHistogram {
+        self.core.commit_queue.get()
     }
 
     /// Returns what a reload with the current configuration would do.

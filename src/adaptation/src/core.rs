@@ -8,7 +8,10 @@ use tokio::task::{AbortHandle, JoinHandle};
 use crate::config::AdaptationConfig;
 use crate::manager::ContainerManager;
 use crate::order::pipeline::Pipeline;
+use crate::plugin::histogram::DurationRecorder;
+use crate::plugin::queue::{QueuePermit, Ticket};
 use crate::plugin::registry::PluginRegistry;
+use crate::plugin::statistics::StatisticsTable;
 use crate::plugin::status::PluginStatus;
 use crate::policy::peers::PeerRefusal;
 use nri_wire::CallLimits;
@@ -19,6 +22,9 @@ pub(crate) struct Core {
     pub(crate) manager: Arc<dyn ContainerManager>,
     pub(crate) pipeline: Pipeline,
     pub(crate) registry: PluginRegistry,
+    pub(crate) statistics: StatisticsTable,
+    /// Times that requests waited for the commits of earlier requests.
+    pub(crate) commit_queue: DurationRecorder,
     /// Limits of the plugins' requests, shared by all sessions.
     pub(crate) call_limits: CallLimits,
     pub(crate) runtime: Handle,
@@ -34,6 +40,8 @@ impl Core {
             manager,
             pipeline: Pipeline::default(),
             registry: PluginRegistry::default(),
+            statistics: StatisticsTable::default(),
+            commit_queue: DurationRecorder::default(),
             call_limits: CallLimits::default(),
             runtime: Handle::current(),
             shutdown: watch::Sender::new(false),
@@ -49,6 +57,13 @@ impl Core {
     /// Replaces the configuration.
     pub(crate) fn set_config(&self, config: Arc<AdaptationConfig>) {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Waits for the permit of the commit queue, and records the time.
+    pub(crate) async fn permit_to_commit(&self, ticket: Ticket) -> QueuePermit {
+        let permit = ticket.permit().await;
+        self.commit_queue.record(permit.waited());
+        permit
     }
 
     /// Adds a refused connection to the registry, and notifies the manager unless a connection

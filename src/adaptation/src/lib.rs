@@ -49,6 +49,8 @@ pub use launch::reload::{PendingReload, ReloadOutcome, ReloadedPlugin};
 pub use launch::supervisor::LaunchOutcome;
 pub use manager::{ContainerManager, Snapshot};
 pub use order::context::RequestContext;
+pub use plugin::histogram::{BUCKET_BOUNDS, DurationHistogram};
+pub use plugin::statistics::{CallFailures, EventStatistics, PluginStatistics};
 pub use plugin::status::{AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus};
 pub use policy::fields::field_groups;
 pub use policy::peers::{PeerPolicy, PeerRefusal};

@@ -14,6 +14,7 @@ mod frame;
 mod launch;
 mod marker;
 mod message;
+mod plugin_status;
 mod printable;
 mod root;
 mod text;
@@ -25,9 +26,10 @@ pub use launch::{LaunchError, Launcher, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
     Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, MissedPlugin, PROTOCOL,
-    PluginChange, PluginStatus, Reloaded, Reply, Request, Status, Substitute, Verb, Verified,
-    VerifiedResource, Versioned,
+    PluginChange, Reloaded, Reply, Request, Status, Substitute, Verb, Verified, VerifiedResource,
+    Versioned,
 };
+pub use plugin_status::{CallCounts, EventCalls, PluginCalls, PluginStatus};
 pub use printable::printable;
 pub use root::resolved_root;
 pub use text::OsText;

@@ -1,7 +1,7 @@
 //! The messages: JSON objects. Unknown fields are ignored, so a field may be added without a new
 //! [`PROTOCOL`]; any other change needs a new version.
 
-use crate::text::OsText;
+use crate::{plugin_status::PluginStatus, text::OsText};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this file.
@@ -398,46 +398,4 @@ pub struct VerifiedResource {
     /// a limit of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<String>,
-}
-
-/// Status of a plugin.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct PluginStatus {
-    /// `NN-name`
-    pub name: String,
-    /// Whether `nrid` launched the plugin.
-    pub launched: bool,
-    /// Process id, if known.
-    pub pid: Option<u32>,
-    /// State of the plugin, one word.
-    pub state: String,
-    /// Last error of the plugin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
-    /// Names of the events that the plugin has subscribed to.
-    pub events: Vec<String>,
-    /// Whether the plugin's session ended by a failure, and not because a reload or `nrid` ended
-    /// it, or because an external plugin disconnected.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub failed: bool,
-    /// Number of times that the plugin was launched again, or connected again, after its end.
-    #[serde(default)]
-    pub restarts: u32,
-    /// Why the plugin's last session ended: exit status or signal of a launched plugin. Kept while
-    /// the next session lasts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_exit: Option<String>,
-    /// Last line that the program of that session wrote to standard output or error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_output: Option<String>,
-    /// Time of the next launch in seconds since the epoch, if the plugin is to be launched again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_launch: Option<u64>,
-}
-
-impl PluginStatus {
-    /// Whether the session has ended, or no session came about.
-    pub fn has_ended(&self) -> bool {
-        matches!(self.state.as_str(), "closed" | "restarting")
-    }
 }

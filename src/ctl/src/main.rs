@@ -10,6 +10,7 @@ mod man_pages;
 mod nrid;
 mod nrid_location;
 mod output;
+mod plugins;
 mod ready;
 mod reload;
 mod status;
@@ -20,6 +21,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use completions::CompletionShell;
 use error::CtlError;
 use exit_code::{NOT_RUNNING, PROBLEM};
+use nri_control::Status;
 use nrid_location::NridLocation;
 use std::{
     io::{self, Write},
@@ -129,6 +131,20 @@ enum Command {
         #[arg(short, long, value_name = "FORM", conflicts_with = "json")]
         output: Option<TableForm>,
     },
+    /// Show the plugins: processes, calls, failures, times and memory.
+    ///
+    /// Calls are counted since nrid started, by the name of the plugin. P50 and P99 are the times
+    /// that half and 99 % of the calls do not exceed, as estimated from a histogram.
+    ///
+    /// Exit code 3 if nrid does not run.
+    Plugins {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Show more: `wide` adds timeouts, waiting times, restarts and the subscribed events.
+        #[arg(short, long, value_name = "FORM", conflicts_with = "json")]
+        output: Option<TableForm>,
+    },
     /// Print the completion script for a shell.
     ///
     /// For bash: `nrictl completions bash >/etc/bash_completion.d/nrictl`.
@@ -210,9 +226,20 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             let nrid = nrid.print_warning();
             let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
             status::print(&nrid, status.as_deref(), *json, *output)?;
-            Ok(status.map_or(ExitCode::from(NOT_RUNNING), |_| ExitCode::SUCCESS))
+            Ok(running_or_not(status.as_deref()))
+        }
+        Command::Plugins { json, output } => {
+            let nrid = nrid.print_warning();
+            let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
+            plugins::print(status.as_deref(), &nrid.launcher.socket(), *json, *output)?;
+            Ok(running_or_not(status.as_deref()))
         }
     }
+}
+
+/// Returns the exit code of a command that shows the status of an `nrid` that may not run.
+fn running_or_not(status: Option<&Status>) -> ExitCode {
+    status.map_or(ExitCode::from(NOT_RUNNING), |_| ExitCode::SUCCESS)
 }
 
 fn problem_unless(is_fine: bool) -> ExitCode {

@@ -4,7 +4,9 @@
 //! Tables have no colour. The help of clap has, on a terminal, unless `NO_COLOR` is set.
 
 use clap::ValueEnum;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets::NOTHING};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets::NOTHING,
+};
 use nri_control::printable;
 use std::io::{self, IsTerminal, Write};
 
@@ -53,6 +55,18 @@ impl TextTable {
     pub(crate) fn align_right(&mut self, column: usize) {
         if let Some(column) = self.table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+
+    /// Wraps the cells of one column only, to `at_least` columns of the terminal. A narrower
+    /// terminal wraps the lines.
+    pub(crate) fn wrap_only(&mut self, column: usize, at_least: u16) {
+        for (index, found) in self.table.column_iter_mut().enumerate() {
+            found.set_constraint(if index == column {
+                ColumnConstraint::LowerBoundary(Width::Fixed(at_least.saturating_add(GAP)))
+            } else {
+                ColumnConstraint::ContentWidth
+            });
         }
     }
 
@@ -107,5 +121,19 @@ mod tests {
         let file: String =
             narrow.lines().skip(1).map(|line| line.rsplit(' ').next().unwrap()).collect();
         assert!(file.contains("/sys/fs/cgroup/a/b/c/d/pids.max"), "{narrow}");
+    }
+
+    #[test]
+    fn a_table_may_wrap_one_column_only() {
+        let mut table = TextTable::with_width(0, Some(20));
+        table.row(["NAME", "STATE", "EVENTS"]);
+        table.row(["logger", "active", "CREATE START STOP"]);
+        table.wrap_only(2, 12);
+        let mut out = Vec::new();
+        table.write(&mut out).unwrap();
+        let expected = "NAME    STATE   EVENTS\n\
+                        logger  active  CREATE START\n\
+                        \u{20}               STOP\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

@@ -24,7 +24,7 @@ fn nrictl(dir: &Path, command: &str) -> Output {
 fn commands_that_need_a_running_nrid_exit_with_code_3() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.toml"), "").unwrap();
-    for command in ["status", "ready", "reload", "verify"] {
+    for command in ["status", "plugins", "ready", "reload", "verify"] {
         let output = nrictl(dir.path(), command);
         assert_eq!(output.status.code(), Some(3), "{command}: {output:?}");
     }

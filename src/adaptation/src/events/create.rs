@@ -66,6 +66,7 @@ impl Adaptation {
                 context.record_skipped(&plugin);
             }
             if let Some(mut reply) = context.record_reply(&plugin, reply)? {
+                plugin.counters.record_requests(reply.update.len(), reply.evict.len());
                 log_creation(&plugin.id, (&id, &merge.pod().id), &reply);
                 if let Some(adjust) = reply.adjust.as_mut() {
                     requests.adjusted();
@@ -81,7 +82,10 @@ impl Adaptation {
                             source,
                         })
                     });
-                merged.or_else(|e| context.refuse(e))?;
+                merged.or_else(|e| {
+                    plugin.counters.record_refusal(&e);
+                    context.refuse(e)
+                })?;
             }
         }
         // Checked again, since a plugin may have closed meanwhile.
@@ -89,7 +93,7 @@ impl Adaptation {
         let outcome = merge.finish();
         self.validate(&plugins, &outcome, context, validation).await?;
         let prepared = prepare(outcome).await;
-        let _permit = commit_ticket.permit().await;
+        let _permit = self.core.permit_to_commit(commit_ticket).await;
         Ok(commit(prepared).await)
     }
 

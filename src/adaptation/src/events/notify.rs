@@ -74,7 +74,7 @@ impl Adaptation {
                 context.record_reply(&plugin, reply)?;
             }
         }
-        let _permit = tickets.commit.permit().await;
+        let _permit = self.core.permit_to_commit(tickets.commit).await;
         Ok(commit().await)
     }
 }
@@ -128,7 +128,7 @@ impl Adaptation {
         let subscribed =
             plugins.into_iter().filter_map(|entry| Some((entry.plugin, entry.ticket?)));
         self.deliver(subscribed.collect(), request).await;
-        let _permit = commit_ticket.permit().await;
+        let _permit = self.core.permit_to_commit(commit_ticket).await;
         commit().await
     }
 }

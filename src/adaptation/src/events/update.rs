@@ -44,6 +44,7 @@ impl Adaptation {
             let permit = ticket.permit().await;
             let reply = plugin.call(permit, &requests.next(&merge)).await;
             if let Some(reply) = context.record_reply(&plugin, reply)? {
+                plugin.counters.record_requests(reply.update.len(), reply.evict.len());
                 log_updates(&plugin.id, &reply.update, &reply.evict);
                 let check = plugin.reply_check();
                 let permitted = check.check_updates(Some(&id), &reply.update, &reply.evict);
@@ -56,10 +57,13 @@ impl Adaptation {
                             source,
                         })
                     });
-                merged.or_else(|e| context.refuse(e))?;
+                merged.or_else(|e| {
+                    plugin.counters.record_refusal(&e);
+                    context.refuse(e)
+                })?;
             }
         }
-        let _permit = tickets.commit.permit().await;
+        let _permit = self.core.permit_to_commit(tickets.commit).await;
         Ok(commit(merge.finish()).await)
     }
 
@@ -91,6 +95,7 @@ impl Adaptation {
             let permit = ticket.permit().await;
             let merged = match plugin.call(permit, &request).await {
                 Ok(Some(reply)) => {
+                    plugin.counters.record_requests(reply.update.len(), 0);
                     log_updates(&plugin.id, &reply.update, &[]);
                     match plugin.reply_check().check_updates(None, &reply.update, &[]) {
                         Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
@@ -104,11 +109,12 @@ impl Adaptation {
                 Err(e) => Err(e),
             };
             if let Err(e) = merged {
+                plugin.counters.record_refusal(&e);
                 warn!("{e}");
                 failures.push(e);
             }
         }
-        let _permit = tickets.commit.permit().await;
+        let _permit = self.core.permit_to_commit(tickets.commit).await;
         commit(StopOutcome { updates: merge.finish(), failures }).await
     }
 }

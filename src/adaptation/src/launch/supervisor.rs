@@ -149,6 +149,7 @@ impl LaunchSupervisor {
         let origin = PluginOrigin::Launched(file.path.clone());
         let record = core.registry.add(serial, Some(file.id.clone()), origin, None);
         record.set(|s| s.history = history);
+        core.statistics.start_session(&file.id);
         let config = core.config();
         self.inputs.record(&file, &config);
         let (stream, process) = match launch(&file, &config, self.output.clone()).await {

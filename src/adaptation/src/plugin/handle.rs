@@ -19,6 +19,7 @@ use crate::error::{AdaptError, NoReply};
 use crate::plugin::calls::EventRequest;
 use crate::plugin::queue::{PluginQueue, QueuePermit};
 use crate::plugin::request::EncodedRequest;
+use crate::plugin::statistics::PluginCounters;
 use crate::plugin::status::{PluginOrigin, StatusRecord};
 use crate::plugin::uncancelled::Uncancelled;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
@@ -44,6 +45,7 @@ pub(crate) struct Plugin {
     pub(crate) timeout: Duration,
     pub(crate) session: PluginClient,
     pub(crate) record: Arc<StatusRecord>,
+    pub(crate) counters: Arc<PluginCounters>,
     pub(crate) queue: PluginQueue,
     /// Lock that is held during a call, so that a plugin gets one call at a time although
     /// validations bypass its queue. The holder waits for the plugin only, never for another lock.
@@ -66,7 +68,7 @@ impl Plugin {
         policy: PluginPolicy,
         timeout: Duration,
         session: PluginClient,
-        record: Arc<StatusRecord>,
+        (record, counters): (Arc<StatusRecord>, Arc<PluginCounters>),
     ) -> Self {
         Self {
             id,
@@ -76,6 +78,7 @@ impl Plugin {
             timeout,
             session,
             record,
+            counters,
             queue: PluginQueue::default(),
             call_lock: tokio::sync::Mutex::default(),
             state_change_only: Mutex::default(),
@@ -186,11 +189,23 @@ impl Plugin {
     ) -> Result<Q::Reply, CallError> {
         let (plugin, request) = (self.clone(), request.clone());
         let call = Uncancelled::new(async move {
-            let _permit = permit;
-            let _one_call = plugin.call_lock.lock().await;
+            let (_one_call, waited) = plugin.lock_call().await;
+            // The permit is moved into this future, and dropped with it.
+            let in_queue = permit.as_ref().map_or(Duration::ZERO, QueuePermit::waited);
+            plugin.counters.record_queue(in_queue + waited);
             plugin.call_timed(&request).await
         });
         call.await.unwrap_or_else(|_| Err(CallError::Malformed("the call panicked".into())))
+    }
+
+    /// Waits until no other call is in progress, and returns the time.
+    async fn lock_call(&self) -> (tokio::sync::MutexGuard<'_, ()>, Duration) {
+        if let Ok(guard) = self.call_lock.try_lock() {
+            return (guard, Duration::ZERO);
+        }
+        let start = tokio::time::Instant::now();
+        let guard = self.call_lock.lock().await;
+        (guard, start.elapsed())
     }
 
     /// Sends the request, waits for the reply within the timeout, and counts a timeout.
@@ -217,6 +232,7 @@ impl Plugin {
                 "nrid was stopped during the call, timeout not counted"
             );
         } else {
+            self.counters.record_call(Q::EVENT, took, result.as_ref().err());
             self.record_result(Q::EVENT, result.as_ref().err());
         }
         result

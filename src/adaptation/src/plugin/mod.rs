@@ -5,8 +5,10 @@
 
 pub(crate) mod calls;
 pub(crate) mod handle;
+pub(crate) mod histogram;
 pub(crate) mod queue;
 pub(crate) mod registry;
 pub(crate) mod request;
+pub(crate) mod statistics;
 pub(crate) mod status;
 mod uncancelled;

@@ -6,7 +6,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A queue of requests of which one at a time holds the permit. Clones are the same queue.
 #[derive(Clone, Default)]
@@ -27,7 +29,10 @@ pub(crate) enum Ticket {
 }
 
 /// The permit of a queue. Dropping it passes the permit to the next ticket.
-pub(crate) struct QueuePermit(Option<PluginQueue>);
+pub(crate) struct QueuePermit {
+    queue: Option<PluginQueue>,
+    waited: Duration,
+}
 
 impl PluginQueue {
     /// Takes the next position, without waiting.
@@ -39,8 +44,12 @@ impl PluginQueue {
             Ticket::Waiting(receiver)
         } else {
             queue.permit_taken = true;
-            Ticket::Granted(QueuePermit(Some(self.clone())))
+            Ticket::Granted(self.new_permit())
         }
+    }
+
+    fn new_permit(&self) -> QueuePermit {
+        QueuePermit { queue: Some(self.clone()), waited: Duration::ZERO }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, QueueState> {
@@ -60,11 +69,11 @@ impl PluginQueue {
                     }
                 }
             };
-            match next.send(QueuePermit(Some(self.clone()))) {
+            match next.send(self.new_permit()) {
                 Ok(()) => return,
                 // The ticket was dropped. An empty permit does not call `pass_on` when it is
                 // dropped: with many dropped tickets in a row that recursion would be deep.
-                Err(mut permit) => permit.0 = None,
+                Err(mut permit) => permit.queue = None,
             }
         }
     }
@@ -76,14 +85,28 @@ impl Ticket {
         match self {
             Self::Granted(permit) => permit,
             // A sender is removed from the queue only to send, so the error does not occur.
-            Self::Waiting(receiver) => receiver.await.unwrap_or(QueuePermit(None)),
+            Self::Waiting(receiver) => {
+                let start = Instant::now();
+                let permit = receiver.await;
+                let mut permit =
+                    permit.unwrap_or(QueuePermit { queue: None, waited: Duration::ZERO });
+                permit.waited = start.elapsed();
+                permit
+            }
         }
+    }
+}
+
+impl QueuePermit {
+    /// Returns the time that [`Ticket::permit`] took.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
     }
 }
 
 impl Drop for QueuePermit {
     fn drop(&mut self) {
-        if let Some(queue) = self.0.take() {
+        if let Some(queue) = self.queue.take() {
             queue.pass_on();
         }
     }

@@ -60,7 +60,7 @@ impl Core {
             if self.is_shutting_down() {
                 return Err(SessionError::ShuttingDown);
             }
-            service.accept_updates(plugin.id.clone(), plugin.policy.clone());
+            service.accept_updates(&plugin);
             self.synchronize(&plugin, snapshot).await
         };
         match result.await {
@@ -98,7 +98,11 @@ impl Core {
             return Ok(());
         }
         log_updates(&plugin.id, &updates, &[]);
-        plugin.reply_check().check_updates(None, &updates, &[]).map_err(SessionError::Denied)?;
+        plugin.counters.record_requests(updates.len(), 0);
+        plugin.reply_check().check_updates(None, &updates, &[]).map_err(|denied| {
+            plugin.counters.record_denial();
+            SessionError::Denied(denied)
+        })?;
         let mut merge = UpdatesMerge::new();
         merge.reply(&plugin.id, updates).map_err(SessionError::Updates)?;
         let outcome = merge.finish();

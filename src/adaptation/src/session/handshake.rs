@@ -128,6 +128,11 @@ impl Core {
             return Err(SessionError::Name { plugin: id, uid });
         }
         let history = self.registry.remove_closed(&id);
+        // A launch was counted before its program could register.
+        let counters = match process {
+            Some(_) => self.statistics.counters(&id),
+            None => self.statistics.start_session(&id),
+        };
         record.set(|s| {
             if s.origin == PluginOrigin::External {
                 s.history = history;
@@ -156,7 +161,8 @@ impl Core {
             s.state = PluginState::Synchronizing;
             s.serial
         });
-        Ok((Plugin::new(id, serial, mask, policy, limit, session, record.clone()), end, service))
+        let state = (record.clone(), counters);
+        Ok((Plugin::new(id, serial, mask, policy, limit, session, state), end, service))
     }
 }
 

@@ -14,6 +14,8 @@ use tracing::{debug, warn};
 
 use crate::events::reply_log::log_updates;
 use crate::manager::ContainerManager;
+use crate::plugin::handle::Plugin;
+use crate::plugin::statistics::PluginCounters;
 use crate::policy::plugin_policy::SharedPolicy;
 use crate::policy::reply_check::ReplyCheck;
 
@@ -25,7 +27,7 @@ pub(crate) struct RuntimeService {
     launched_as: Option<PluginId>,
     registration: Mutex<Option<oneshot::Sender<Registration>>>,
     /// Set once the plugin may request updates.
-    accepts_updates: OnceLock<(PluginId, SharedPolicy)>,
+    accepts_updates: OnceLock<Requester>,
 }
 
 /// Limit of updates and evictions in one request: far more than a node has containers. A message
@@ -34,6 +36,13 @@ const MAX_UPDATES: usize = 16384;
 
 /// Limit of a plugin's NRI version in characters, since it is stored and logged; the rest is cut.
 const MAX_VERSION: usize = 64;
+
+/// A plugin that may request updates.
+struct Requester {
+    id: PluginId,
+    policy: SharedPolicy,
+    counters: Arc<PluginCounters>,
+}
 
 /// Identity and NRI version that a plugin registered with.
 pub(crate) type Registration = Result<(PluginId, String), InvalidPlugin>;
@@ -52,8 +61,12 @@ impl RuntimeService {
 
     /// Accepts `UpdateContainers` from now on. Called before `Synchronize` is sent, since the
     /// plugin may request updates while it handles that call.
-    pub(crate) fn accept_updates(&self, id: PluginId, policy: SharedPolicy) {
-        self.accepts_updates.get_or_init(|| (id, policy));
+    pub(crate) fn accept_updates(&self, plugin: &Plugin) {
+        self.accepts_updates.get_or_init(|| Requester {
+            id: plugin.id.clone(),
+            policy: plugin.policy.clone(),
+            counters: plugin.counters.clone(),
+        });
     }
 }
 
@@ -94,7 +107,7 @@ impl Runtime for RuntimeService {
         _: &Context,
         request: UpdateContainersRequest,
     ) -> ttrpc::Result<UpdateContainersResponse> {
-        let Some((id, policy)) = self.accepts_updates.get() else {
+        let Some(Requester { id, policy, counters }) = self.accepts_updates.get() else {
             return Err(status(
                 Code::FAILED_PRECONDITION,
                 "updates are accepted once the plugin is being synchronized",
@@ -109,9 +122,11 @@ impl Runtime for RuntimeService {
         }
         let check = ReplyCheck { plugin: id, policy: policy.get() };
         if let Err(denied) = check.check_updates(None, &request.update, &request.evict) {
+            counters.record_denial();
             warn!("{denied}");
             return Err(status(Code::PERMISSION_DENIED, denied));
         }
+        counters.record_requests(request.update.len(), request.evict.len());
         log_updates(id, &request.update, &request.evict);
         // The manager logs the updates that failed.
         let failed = self.manager.update_containers(id, request.update, request.evict).await;

@@ -22,5 +22,6 @@ mod reload;
 mod restarts;
 mod rollback;
 mod sessions;
+mod statistics;
 mod subscriptions;
 mod validators;

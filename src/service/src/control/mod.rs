@@ -1,6 +1,7 @@
 //! The control socket, and the requests that only read: status and verification.
 
 pub mod peer;
+mod plugin_calls;
 pub mod server;
 pub mod status;
 pub mod verify;

@@ -1,10 +1,12 @@
 //! The status that `nrictl status` shows.
 
 use crate::{
+    control::plugin_calls,
     daemon::{
         program::Program,
         reload::{PLUGIN_DIR_TIMEOUT, PendingChanges},
     },
+    host::process::resident_memory,
     service::Service,
 };
 use nri_adaptation::PluginOrigin;
@@ -25,7 +27,11 @@ impl Service {
         let idle_policies = std::mem::take(&mut pending.unmatched_policies);
         let PendingChanges { due, ignored } = self.pending_changes(pending);
         let (pods, containers) = self.registry.counts();
+        let calls = plugin_calls::of_all(&self.adaptation);
         let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
+            calls: plugin.id.as_ref().and_then(|id| calls.get(id).cloned()),
+            memory: plugin.pid.filter(|_| !plugin.state.has_ended()).and_then(resident_memory),
+            nri_version: plugin.version,
             name: plugin.id.as_ref().map_or_else(String::new, ToString::to_string),
             launched: matches!(plugin.origin, PluginOrigin::Launched(_)),
             pid: plugin.pid,

@@ -80,6 +80,12 @@ impl ProcessStat {
     }
 }
 
+/// Returns the resident memory of a process in bytes; `None` if it is unknown.
+pub fn resident_memory(pid: u32) -> Option<u64> {
+    let stat = read_stat(i32::try_from(pid).ok()?).ok()??;
+    stat.rss.checked_mul(rustix::param::page_size() as u64)
+}
+
 fn read_stat(pid: i32) -> io::Result<Option<Stat>> {
     let Some(id) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Ok(None) };
     match read_at_once(&format!("/proc/{pid}/stat")) {

@@ -19,6 +19,7 @@ mod idle;
 mod many;
 mod missed;
 mod node;
+mod plugins;
 mod reload;
 mod removed_files;
 mod restart;

@@ -1,0 +1,110 @@
+//! The status of a plugin, which is part of that of `nrid`.
+
+use serde::{Deserialize, Serialize};
+
+/// Status of a plugin.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PluginStatus {
+    /// `NN-name`
+    pub name: String,
+    /// Whether `nrid` launched the plugin.
+    pub launched: bool,
+    /// Process id, if known.
+    pub pid: Option<u32>,
+    /// State of the plugin, one word.
+    pub state: String,
+    /// Last error of the plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Names of the events that the plugin has subscribed to.
+    pub events: Vec<String>,
+    /// Whether the plugin's session ended by a failure, and not because a reload or `nrid` ended
+    /// it, or because an external plugin disconnected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// Number of times that the plugin was launched again, or connected again, after its end.
+    #[serde(default)]
+    pub restarts: u32,
+    /// Why the plugin's last session ended: exit status or signal of a launched plugin. Kept while
+    /// the next session lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_exit: Option<String>,
+    /// Last line that the program of that session wrote to standard output or error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_output: Option<String>,
+    /// Time of the next launch in seconds since the epoch, if the plugin is to be launched again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_launch: Option<u64>,
+    /// NRI version that the plugin registered with; empty if it named none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub nri_version: String,
+    /// Resident memory of the plugin's process in bytes, if the process is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Calls of the plugin since `nrid` started, by all plugins of this name; `None` from old
+    /// releases, and for a plugin without a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Box<PluginCalls>>,
+}
+
+impl PluginStatus {
+    /// Whether the session has ended, or no session came about.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state.as_str(), "closed" | "restarting")
+    }
+}
+
+/// Calls of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PluginCalls {
+    /// The calls for all events.
+    pub total: CallCounts,
+    /// The calls per event, for the events for which the plugin was called.
+    #[serde(default)]
+    pub events: Vec<EventCalls>,
+    /// Median of the times that requests waited because the plugin was busy, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_p50_us: Option<u64>,
+    /// 99th percentile of these times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_p99_us: Option<u64>,
+    /// Number of updates of containers that the plugin requested.
+    #[serde(default)]
+    pub updates: u64,
+    /// Number of evictions that the plugin requested.
+    #[serde(default)]
+    pub evictions: u64,
+    /// Number of replies that were refused because another plugin had set the same field.
+    #[serde(default)]
+    pub conflicts: u64,
+    /// Number of replies and requests that the plugin's policy did not permit.
+    #[serde(default)]
+    pub denials: u64,
+}
+
+/// Calls of a plugin for one event.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EventCalls {
+    /// Name of the event, as in [`PluginStatus::events`].
+    pub event: String,
+    /// The calls.
+    pub counts: CallCounts,
+}
+
+/// Numbers and times of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CallCounts {
+    /// Number of calls.
+    pub calls: u64,
+    /// Number of calls without a usable reply, timeouts included.
+    pub failures: u64,
+    /// Number of calls without a reply in time.
+    pub timeouts: u64,
+    /// Median of the times from the request to the reply, in microseconds: an estimate from a
+    /// histogram. `None` without calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_us: Option<u64>,
+    /// 99th percentile of these times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_us: Option<u64>,
+}

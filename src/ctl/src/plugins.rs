@@ -1,0 +1,285 @@
+//! The output of `nrictl plugins`.
+
+use crate::{
+    output::output,
+    table::{TableForm, TextTable},
+};
+use nri_control::{CallCounts, EventCalls, PluginCalls, PluginStatus, Status};
+use serde::Serialize;
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+/// Columns of the table; those after the first [`NARROW`] are in its wide form only.
+const COLUMNS: [&str; 15] = [
+    "INDEX",
+    "NAME",
+    "KIND",
+    "PID",
+    "VERSION",
+    "STATE",
+    "CALLS",
+    "FAILED",
+    "P50",
+    "P99",
+    "MEMORY",
+    "TIMEOUTS",
+    "QUEUE P99",
+    "RESTARTS",
+    "EVENTS",
+];
+
+const NARROW: usize = 11;
+
+/// Columns with numbers.
+const NUMBERS: [usize; 9] = [3, 6, 7, 8, 9, 10, 11, 12, 13];
+
+/// Width that a name has in any case. With the other columns it fits a terminal of 80 columns.
+const NAME_WIDTH: u16 = 6;
+
+/// Width that the events have in any case: the longest name of an event.
+const EVENT_WIDTH: u16 = 29;
+
+/// Units of memory, each 1024 times the one before.
+const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// Prints the plugins as a table, or as JSON. `socket` is that of an `nrid` that does not run.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub(crate) fn print(
+    status: Option<&Status>,
+    socket: &Path,
+    json: bool,
+    form: Option<TableForm>,
+) -> io::Result<()> {
+    let mut out = output();
+    if json {
+        let plugins = status.map_or(&[][..], |status| &status.plugins);
+        let plugins: Vec<_> = plugins.iter().map(PluginEntry::of).collect();
+        let value = serde_json::json!({"running": status.is_some(), "plugins": plugins});
+        return writeln!(out, "{value}");
+    }
+    let Some(status) = status else {
+        return writeln!(out, "nrid is not running ({})", socket.display());
+    };
+    if status.plugins.is_empty() {
+        return writeln!(out, "no plugins");
+    }
+    let columns = if form == Some(TableForm::Wide) { COLUMNS.len() } else { NARROW };
+    let mut table = TextTable::new(0);
+    table.row(COLUMNS.into_iter().take(columns));
+    for plugin in &status.plugins {
+        table.row(cells(plugin).into_iter().take(columns));
+    }
+    NUMBERS.into_iter().filter(|n| *n < columns).for_each(|column| table.align_right(column));
+    match form {
+        Some(TableForm::Wide) => table.wrap_only(columns - 1, EVENT_WIDTH),
+        None => table.wrap_only(1, NAME_WIDTH),
+    }
+    table.write(&mut out)?;
+    if is_older(status) {
+        let version = &status.version;
+        writeln!(
+            out,
+            "the nrid that runs ({version}) counts no calls; `nrictl restart` replaces it"
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether the status is that of an `nrid` that does not count calls.
+fn is_older(status: &Status) -> bool {
+    let mut named = status.plugins.iter().filter(|plugin| !plugin.name.is_empty()).peekable();
+    named.peek().is_some() && named.all(|plugin| plugin.calls.is_none())
+}
+
+/// Returns the cells of a plugin; what is unknown is a dash.
+fn cells(plugin: &PluginStatus) -> [String; COLUMNS.len()] {
+    let unknown = || "-".to_owned();
+    let or_unknown = |text: &str| if text.is_empty() { unknown() } else { text.to_owned() };
+    let (index, name) = index_and_name(plugin);
+    let number = |number: Option<u64>| number.map_or_else(unknown, |n| n.to_string());
+    let time = |micros: Option<u64>| micros.map_or_else(unknown, time);
+    let calls = plugin.calls.as_deref();
+    let total = calls.map(|calls| calls.total);
+    [
+        or_unknown(index),
+        or_unknown(name),
+        kind(plugin).to_owned(),
+        number(plugin.pid.map(u64::from)),
+        or_unknown(&plugin.nri_version),
+        plugin.state.clone(),
+        number(total.map(|total| total.calls)),
+        number(total.map(|total| total.failures)),
+        time(total.and_then(|total| total.p50_us)),
+        time(total.and_then(|total| total.p99_us)),
+        plugin.memory.map_or_else(unknown, memory),
+        number(total.map(|total| total.timeouts)),
+        time(calls.and_then(|calls| calls.queue_p99_us)),
+        number(Some(plugin.restarts.into())),
+        or_unknown(&plugin.events.join(" ")),
+    ]
+}
+
+/// Returns index and name, which are empty before the plugin has registered.
+fn index_and_name(plugin: &PluginStatus) -> (&str, &str) {
+    plugin.name.split_once('-').unwrap_or_default()
+}
+
+fn kind(plugin: &PluginStatus) -> &'static str {
+    if plugin.launched { "launched" } else { "external" }
+}
+
+/// Formats a time in microseconds.
+fn time(micros: u64) -> String {
+    match micros {
+        0..1000 => format!("{micros} µs"),
+        1000..1_000_000 => format!("{} ms", rounded(micros as f64 / 1e3)),
+        _ => format!("{} s", rounded(micros as f64 / 1e6)),
+    }
+}
+
+/// Formats a size in bytes.
+fn memory(bytes: u64) -> String {
+    let (mut size, mut unit) = (bytes as f64, 0);
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        (size, unit) = (size / 1024.0, unit + 1);
+    }
+    format!("{} {}", rounded(size), UNITS[unit])
+}
+
+/// Formats a number with one decimal if it has one digit before it.
+fn rounded(number: f64) -> String {
+    if number < 9.95 && number.fract() > 0.0 {
+        format!("{number:.1}")
+    } else {
+        format!("{number:.0}")
+    }
+}
+
+/// A plugin in the JSON.
+#[derive(Serialize)]
+struct PluginEntry<'a> {
+    index: &'a str,
+    name: &'a str,
+    kind: &'a str,
+    pid: Option<u32>,
+    nri_version: &'a str,
+    state: &'a str,
+    restarts: u32,
+    events: &'a [String],
+    memory_bytes: Option<u64>,
+    last_error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<CallsEntry<'a>>,
+}
+
+/// The calls of a plugin in the JSON.
+#[derive(Serialize)]
+struct CallsEntry<'a> {
+    total: CountsEntry,
+    by_event: Vec<EventEntry<'a>>,
+    queue_p50_us: Option<u64>,
+    queue_p99_us: Option<u64>,
+    updates: u64,
+    evictions: u64,
+    conflicts: u64,
+    denials: u64,
+}
+
+/// Numbers and times of calls in the JSON.
+#[derive(Serialize)]
+struct CountsEntry {
+    calls: u64,
+    failures: u64,
+    timeouts: u64,
+    p50_us: Option<u64>,
+    p99_us: Option<u64>,
+}
+
+/// The calls for an event in the JSON.
+#[derive(Serialize)]
+struct EventEntry<'a> {
+    event: &'a str,
+    counts: CountsEntry,
+}
+
+impl<'a> PluginEntry<'a> {
+    fn of(plugin: &'a PluginStatus) -> Self {
+        let (index, name) = index_and_name(plugin);
+        Self {
+            index,
+            name,
+            kind: kind(plugin),
+            pid: plugin.pid,
+            nri_version: &plugin.nri_version,
+            state: &plugin.state,
+            restarts: plugin.restarts,
+            events: &plugin.events,
+            memory_bytes: plugin.memory,
+            last_error: plugin.last_error.as_deref(),
+            calls: plugin.calls.as_deref().map(CallsEntry::of),
+        }
+    }
+}
+
+impl<'a> CallsEntry<'a> {
+    fn of(calls: &'a PluginCalls) -> Self {
+        let of_event = |event: &'a EventCalls| EventEntry {
+            event: &event.event,
+            counts: CountsEntry::of(event.counts),
+        };
+        Self {
+            total: CountsEntry::of(calls.total),
+            by_event: calls.events.iter().map(of_event).collect(),
+            queue_p50_us: calls.queue_p50_us,
+            queue_p99_us: calls.queue_p99_us,
+            updates: calls.updates,
+            evictions: calls.evictions,
+            conflicts: calls.conflicts,
+            denials: calls.denials,
+        }
+    }
+}
+
+impl CountsEntry {
+    fn of(counts: CallCounts) -> Self {
+        let CallCounts { calls, failures, timeouts, p50_us, p99_us } = counts;
+        Self { calls, failures, timeouts, p50_us, p99_us }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_have_two_digits_or_more() {
+        let times = [0, 51, 999, 1000, 1750, 9949, 9950, 250_000, 2_000_000, 9_960_000];
+        let expected = [
+            "0 µs", "51 µs", "999 µs", "1 ms", "1.8 ms", "9.9 ms", "10 ms", "250 ms", "2 s", "10 s",
+        ];
+        assert_eq!(times.map(time), expected);
+        let sizes = [0, 1023, 1024, 4_404_019, 20 << 20, 3 << 30];
+        assert_eq!(sizes.map(memory), ["0 B", "1023 B", "1 KiB", "4.2 MiB", "20 MiB", "3 GiB"]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_a_dash() {
+        let unregistered = PluginStatus { state: "connecting".to_owned(), ..Default::default() };
+        let found = cells(&unregistered);
+        assert_eq!(found.join(" "), "- - external - - connecting - - - - - - - 0 -");
+        let status = |plugin: &PluginStatus| Status {
+            plugins: vec![unregistered.clone(), plugin.clone()],
+            ..Default::default()
+        };
+        assert!(!is_older(&status(&unregistered)));
+        let mut plugin = PluginStatus { name: "10-a-b".to_owned(), ..unregistered.clone() };
+        assert!(is_older(&status(&plugin)));
+        plugin.calls = Some(Box::default());
+        assert!(!is_older(&status(&plugin)));
+        assert_eq!(cells(&plugin)[..2], ["10", "a-b"]);
+    }
+}
