@@ -64,7 +64,7 @@ fn is_required(kind: HookKind) -> bool {
 /// Whether the operator has switched NRI off (break-glass), by the file or by the environment
 /// variable. The hook has the environment that `config.json` sets for it, else the runtime's.
 fn is_bypassed() -> bool {
-    matches!(break_glass(&Environment::of_this_process()), BreakGlass::On)
+    matches!(break_glass(&Environment::of_this_process()), BreakGlass::On(_))
 }
 
 /// Reports the event to `nrid`.

@@ -1,17 +1,17 @@
 //! Decides whether NRI is bypassed, by break-glass or by the configuration key `disable`.
 
 use crate::invocation::Invocation;
-use nri_locate::{BYPASS_FILE, BreakGlass, break_glass};
+use nri_locate::{BreakGlass, break_glass};
 
 /// Whether NRI is bypassed, so that every verb is a plain call of the real runtime. Logs a warning
 /// if the break-glass file is not trusted, and ignores the file.
 pub(crate) fn is_set(invocation: &Invocation<'_>) -> bool {
     invocation.loaded.config.disable
         || match break_glass(&invocation.call.environment) {
-            BreakGlass::On => true,
+            BreakGlass::On(_) => true,
             BreakGlass::Off => false,
-            BreakGlass::Ignored(why) => {
-                let warning = format!("{BYPASS_FILE} is not trusted, ignored: {why}");
+            BreakGlass::Ignored(file, why) => {
+                let warning = format!("{} is not trusted, ignored: {why}", file.display());
                 invocation.log.warning(&warning);
                 false
             }

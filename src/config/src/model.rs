@@ -15,12 +15,13 @@ pub struct Config {
     #[serde(alias = "disable-connections")]
     pub disable_connections: bool,
     /// Directory of the plugins that are launched. Default: `/opt/nri/plugins`, unless the NRI of
-    /// an engine is on and launches the plugins of that directory.
+    /// an engine is on and launches the plugins of that directory; for users a directory of theirs.
     #[serde(alias = "plugin-path", deserialize_with = "paths::absolute_or_empty")]
     pub plugin_path: Option<PathBuf>,
-    /// Directory of the configuration of launched plugins.
-    #[serde(alias = "plugin-config-path", deserialize_with = "paths::absolute")]
-    pub plugin_config_path: PathBuf,
+    /// Directory of the configuration of launched plugins. Default: `/etc/nri/conf.d`, for users a
+    /// directory of theirs.
+    #[serde(alias = "plugin-config-path", deserialize_with = "paths::absolute_option")]
+    pub plugin_config_path: Option<PathBuf>,
     /// Time in which a plugin has to register.
     #[serde(alias = "plugin-registration-timeout", deserialize_with = "duration::deserialize")]
     pub plugin_registration_timeout: Duration,
@@ -284,7 +285,7 @@ impl Default for Config {
             disable: false,
             disable_connections: false,
             plugin_path: None,
-            plugin_config_path: "/etc/nri/conf.d".into(),
+            plugin_config_path: None,
             plugin_registration_timeout: Duration::from_secs(5),
             plugin_request_timeout: Duration::from_secs(2),
             plugin_restart_backoff: Duration::from_secs(1),

@@ -5,8 +5,8 @@ use nri_config::{Config, ConfigError};
 use nri_control::Launcher;
 use nri_host::sha256;
 use nri_locate::{
-    ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, NridOwner, find_own_program,
-    read_regular_text,
+    ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, NridOwner, PluginDirs,
+    UserDirs, find_own_program, read_regular_text,
 };
 use std::{
     io::{self, Write},
@@ -18,10 +18,12 @@ use std::{
 pub(crate) struct NridLocation {
     /// Program, state directory and socket.
     pub(crate) launcher: Launcher,
-    /// State directory of root's `nrid`, if this process belongs to another user and nothing names
-    /// the directory.
+    /// State directory of root's `nrid`, if this process belongs to another user, who has neither
+    /// configuration nor installation, and nothing names the directory.
     pub(crate) state_dir_of_root: Option<PathBuf>,
     pub(crate) config: Config,
+    /// Directory of the plugins that nrid launches, unless an engine launches them.
+    pub(crate) plugin_dir: PathBuf,
     /// Configuration file that was read; `None` if none exists.
     pub(crate) file: Option<PathBuf>,
     /// SHA-256 of the file, in hexadecimal.
@@ -48,7 +50,11 @@ impl NridLocation {
         }
         let is_default = state_dir.is_none() && loaded.config.state_dir.is_none();
         let is_root = NridOwner::of_this_process(&environment) == NridOwner::Host;
-        let state_dir_of_root = (is_default && !is_root).then(|| NridOwner::Host.state_dir());
+        // A user with a configuration or an installation means the own nrid.
+        let has_own = UserDirs::of_this_process(&environment)
+            .is_some_and(|user| user.own_config_dir().exists());
+        let state_dir_of_root =
+            (is_default && !is_root && !has_own).then(|| NridOwner::Host.state_dir());
         let launcher = Launcher {
             program: find_own_program(NRID, &environment),
             state_dir: state_dir.map_or_else(|| loaded.state_dir(&environment), Path::to_owned),
@@ -58,7 +64,8 @@ impl NridLocation {
         let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
         let file = loaded.source.take().map(|(file, _)| file);
         let LoadedConfig { config, mistakes, problem, .. } = loaded;
-        Self { launcher, state_dir_of_root, config, file, digest, mistakes, problem }
+        let plugin_dir = PluginDirs::of(&config, &environment).programs;
+        Self { launcher, state_dir_of_root, config, plugin_dir, file, digest, mistakes, problem }
     }
 
     /// Returns `self` if the configuration can be used.

@@ -7,7 +7,7 @@ use crate::{
     table::{TableForm, TextTable},
 };
 use nri_control::{Inherited, MissedContainers, PluginChange, PluginStatus, Status, printable};
-use nri_locate::{BreakGlass, break_glass_file};
+use nri_locate::{BreakGlass, Environment, break_glass_file};
 use std::{
     io::{self, Write},
     time::SystemTime,
@@ -24,8 +24,8 @@ pub(crate) fn print(
     form: Option<TableForm>,
 ) -> io::Result<()> {
     let mut out = output();
-    let break_glass = break_glass_file();
-    let bypassed = matches!(break_glass, BreakGlass::On);
+    let break_glass = break_glass_file(&Environment::of_this_process());
+    let bypassed = matches!(break_glass, BreakGlass::On(_));
     if json {
         let value = match status {
             Some(status) => {

@@ -4,39 +4,55 @@
 use crate::{
     environment::Environment,
     paths::{BYPASS_ENV, BYPASS_FILE},
+    user_dirs::UserDirs,
 };
 use nri_trust::{Owners, Untrusted};
-use std::{fmt, path::Path};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// State of break-glass.
 #[derive(Debug)]
 pub enum BreakGlass {
-    /// The variable is unset, empty or 0, and the file does not exist.
+    /// The variable is unset, empty or 0, and no file exists.
     Off,
-    /// NRI is disabled.
-    On,
-    /// The file exists, but users other than root could have created it to bypass plugins. NRI
-    /// stays enabled.
-    Ignored(Untrusted),
+    /// NRI is disabled: by this file, or by the variable.
+    On(Option<PathBuf>),
+    /// The file exists, but other users could have created it to bypass plugins. NRI stays enabled.
+    Ignored(PathBuf, Untrusted),
 }
 
-/// Checks the variable, then the file.
+/// Checks the variable, then the files.
 pub fn break_glass(environment: &Environment) -> BreakGlass {
     if environment.var(BYPASS_ENV).is_some_and(|value| value != "0") {
-        return BreakGlass::On;
+        return BreakGlass::On(None);
     }
-    break_glass_file()
+    break_glass_file(environment)
 }
 
-/// Checks only the file, for programs that do not run in the environment of an engine.
-pub fn break_glass_file() -> BreakGlass {
-    let file = Path::new(BYPASS_FILE);
+/// Checks only the files, for programs that do not run in the environment of an engine: the
+/// system's, then that of the user.
+pub fn break_glass_file(environment: &Environment) -> BreakGlass {
+    match state_of(Path::new(BYPASS_FILE)) {
+        BreakGlass::On(file) => BreakGlass::On(file),
+        of_system => {
+            let user = UserDirs::of_this_process(environment).map(|user| user.bypass_file());
+            match user.as_deref().map_or(BreakGlass::Off, state_of) {
+                BreakGlass::Off => of_system,
+                of_user => of_user,
+            }
+        }
+    }
+}
+
+fn state_of(file: &Path) -> BreakGlass {
     if !file.exists() {
         return BreakGlass::Off;
     }
     match Owners::of_this_process().check(file) {
-        Ok(()) => BreakGlass::On,
-        Err(why) => BreakGlass::Ignored(why),
+        Ok(()) => BreakGlass::On(Some(file.to_owned())),
+        Err(why) => BreakGlass::Ignored(file.to_owned(), why),
     }
 }
 
@@ -46,6 +62,9 @@ pub struct BreakGlassHint;
 
 impl fmt::Display for BreakGlassHint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "to run containers without NRI set {BYPASS_ENV}=1 or create {BYPASS_FILE}")
+        let user = UserDirs::of_this_process(&Environment::of_this_process());
+        let file = user.map_or_else(|| BYPASS_FILE.into(), |user| user.bypass_file());
+        let file = file.display();
+        write!(f, "to run containers without NRI set {BYPASS_ENV}=1 or create {file}")
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     environment::{Environment, absolute},
     paths::{CONFIG_ENV, CONFIG_FILE},
     state_dir::NridOwner,
+    user_dirs::UserDirs,
 };
 use nri_config::{Config, ConfigError};
 use nri_trust::{MAX_CONFIG_FILE, Owners, Untrusted, read_regular_text};
@@ -48,17 +49,17 @@ pub enum ConfigFileError {
 
 impl LoadedConfig {
     /// Reads the file named by the command line (`option`), else by the environment variable, else
-    /// the default file, which may be missing.
+    /// the default file, which may be missing: that of the user, if it exists, or of the system.
     pub fn read(option: Option<&Path>, environment: &Environment) -> Self {
         let named = option.or_else(|| environment.var(CONFIG_ENV).map(Path::new)).map(absolute);
-        let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
-        let text = match read_trusted(&path) {
-            Ok(text) => text,
-            Err(ConfigFileError::Read(_, e))
-                if named.is_none() && e.kind() == ErrorKind::NotFound =>
-            {
-                return Self::without_file(named, None);
-            }
+        let user = || UserDirs::of_this_process(environment).map(|user| user.config_file());
+        let found = match &named {
+            Some(path) => read_trusted(path).map(|text| Some((path.clone(), text))),
+            None => read_first(user().into_iter().chain([CONFIG_FILE.into()])),
+        };
+        let (path, text) = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return Self::without_file(named, None),
             Err(e) => return Self::without_file(named, Some(e)),
         };
         let (config, mistakes, problem) = match Config::parse_with_mistakes(&text) {
@@ -84,6 +85,20 @@ impl LoadedConfig {
             None => NridOwner::of_this_process(environment).state_dir(),
         }
     }
+}
+
+/// Reads the first file that exists; `None` if none does.
+fn read_first(
+    paths: impl Iterator<Item = PathBuf>,
+) -> Result<Option<(PathBuf, String)>, ConfigFileError> {
+    for path in paths {
+        match read_trusted(&path) {
+            Ok(text) => return Ok(Some((path, text))),
+            Err(ConfigFileError::Read(_, e)) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(None)
 }
 
 /// Checks the path, then reads the file. Other users cannot replace the file in between, since they
@@ -130,6 +145,21 @@ mod tests {
         assert_eq!(loaded.mistakes.len(), 2, "the relative path and the unknown log level");
         assert_eq!(loaded.config.runtime.path, Some("/r".into()));
         assert_eq!(loaded.state_dir(&Environment::default()), Path::new("/s"));
+    }
+
+    #[test]
+    fn the_first_file_that_exists_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().canonicalize().unwrap().join(name);
+        let read = || read_first([path("none/a"), path("b"), path("c")].into_iter());
+        assert!(matches!(read(), Ok(None)));
+        fs::write(path("c"), "of c").unwrap();
+        assert_eq!(read().unwrap().unwrap(), (path("c"), "of c".to_owned()));
+        // A file that exists is not skipped because of its contents or its mode.
+        fs::write(path("b"), "").unwrap();
+        assert_eq!(read().unwrap().unwrap(), (path("b"), String::new()));
+        fs::set_permissions(path("b"), fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(read(), Err(ConfigFileError::Untrusted(..))));
     }
 
     #[test]

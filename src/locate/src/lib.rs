@@ -12,10 +12,12 @@ mod environment;
 mod missing;
 mod own_programs;
 mod paths;
+mod plugin_dirs;
 mod reference;
 mod runtime;
 mod search;
 mod state_dir;
+mod user_dirs;
 
 pub use break_glass::{BreakGlass, BreakGlassHint, break_glass, break_glass_file};
 /// Bounded reads, for programs that do not depend on `nri-trust`.
@@ -26,10 +28,12 @@ pub use environment::{Environment, absolute, working_dir};
 pub use missing::{MissingPath, missing_paths};
 pub use own_programs::{HOOK, NRID, find_own_program, own_program_dirs};
 pub use paths::{
-    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, PLUGIN_DIR,
-    PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH,
+    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR,
+    PLUGIN_CONFIG_DIR, PLUGIN_DIR, PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH,
 };
+pub use plugin_dirs::PluginDirs;
 pub use reference::configuration_reference;
 pub use runtime::{RuntimeNotFound, UnusableProgram, find_runtime, runtime_candidates};
 pub use search::{can_run, search_dirs, standard_dirs};
 pub use state_dir::{NridOwner, runtime_root};
+pub use user_dirs::UserDirs;

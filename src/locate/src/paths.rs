@@ -8,5 +8,7 @@ pub use nri_passthrough::names::{
 pub const LIBEXEC_DIR: &str = "/usr/libexec/nri-container-runtime";
 /// Default plugin directory of all NRI implementations, engines included.
 pub const PLUGIN_DIR: &str = "/opt/nri/plugins";
+/// Default directory of the configuration of launched plugins.
+pub const PLUGIN_CONFIG_DIR: &str = "/etc/nri/conf.d";
 /// Socket that external NRI plugins connect to by default.
 pub const PLUGIN_SOCKET: &str = "/var/run/nri/nri.sock";

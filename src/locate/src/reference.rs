@@ -32,6 +32,10 @@ fn the_file() -> String {
              `{CONFIG_ENV}` names. It is TOML. All keys are optional, and a missing file means \
              the defaults; a file that is named must exist."
         ),
+        "For users (rootless engines), `$XDG_CONFIG_HOME/nri-container-runtime/config.toml` comes \
+         first, with `~/.config` as the default of `$XDG_CONFIG_HOME`; the system's file counts \
+         only if the user has none. See [rootless](rootless.md)."
+            .to_owned(),
         "Keys may be written with dashes in place of underscores. A duration is a text in Go's \
          notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a bare number means seconds."
             .to_owned(),
@@ -89,8 +93,19 @@ fn variables() -> String {
             format!(
                 "Break-glass: `1` turns every verb into a plain call of the real runtime, without \
                  NRI; `0` does not. The file `{BYPASS_FILE}`, if it exists, does the same for the \
-                 whole host."
+                 whole host, and `$XDG_CONFIG_HOME/nri-container-runtime/bypass` for a user."
             ),
+        ),
+        (
+            "XDG_CONFIG_HOME",
+            "Holds the configuration of users, of `nrid` and of its plugins; by default \
+             `$HOME/.config`. Without both, and without `XDG_DATA_HOME`, the directories count \
+             that `nrid` recorded when it started."
+                .to_owned(),
+        ),
+        (
+            "XDG_DATA_HOME",
+            "Holds the plugin directory of users; by default `$HOME/.local/share`.".to_owned(),
         ),
         (
             "XDG_RUNTIME_DIR",

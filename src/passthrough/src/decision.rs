@@ -11,7 +11,7 @@ use crate::{
     variables::Variables,
 };
 use core::{ffi::CStr, mem::MaybeUninit};
-use rustix::fd::RawFd;
+use rustix::{fd::RawFd, process::geteuid};
 
 /// A call of the wrapper.
 #[derive(Debug)]
@@ -63,7 +63,9 @@ where
     let BorrowedCall { name, arguments, environment, close } = call;
     let globals = globals::scan(arguments, |_| {});
     let verb = globals.verb.and_then(|at| arguments.get(at)).filter(|_| !globals.is_help);
-    if globals.has_own {
+    // A user's configuration is found by the wrapper. Root of a user namespace comes to the same
+    // end where root of the host, whom such a namespace does not map, owns `/` (`files`).
+    if globals.has_own || !geteuid().is_root() {
         return None;
     }
     let event = match globals.verb.filter(|_| verb.is_some_and(|verb| verbs::carries_event(verb))) {

@@ -6,9 +6,9 @@
 //! before the C library starts. This crate is therefore `no_std`, and makes system calls only.
 //!
 //! The crate decides only usual calls. It leaves to the wrapper, after the C library's start: our
-//! own flags, errors of any kind, links in the path of the configuration, uncommon forms of TOML,
-//! and verbs with an event, except that [`decide`] sends the request of a usual `create`, `start`
-//! or `delete`.
+//! own flags, errors of any kind, calls by users other than root, links in the path of the
+//! configuration, uncommon forms of TOML, and verbs with an event, except that [`decide`] sends the
+//! request of a usual `create`, `start` or `delete`.
 //! Where this crate decides, the wrapper would decide the same, which tests of the wrapper check.
 //! The wrapper reads all command lines with [`args`], and uses [`names`].
 

@@ -20,3 +20,4 @@ mod signals;
 mod transparent;
 mod unreachable;
 mod update;
+mod users;

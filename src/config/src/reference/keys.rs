@@ -95,7 +95,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 kind: Path,
                 default: Derived(
                     "`/opt/nri/plugins`, unless the NRI of an engine is on and launches the \
-                     plugins of that directory.",
+                     plugins of that directory; for users `$XDG_DATA_HOME/nri/plugins`.",
                 ),
                 example: "\"/opt/nri/plugins\"",
                 text: "Directory of the plugins that `nrid` launches.",
@@ -103,7 +103,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
             KeyDescription {
                 name: "plugin_config_path",
                 kind: Path,
-                default: Value("\"/etc/nri/conf.d\""),
+                default: Derived("`/etc/nri/conf.d`; for users `$XDG_CONFIG_HOME/nri/conf.d`."),
                 example: "\"/etc/nri/conf.d\"",
                 text: "Directory of the configuration of launched plugins: `NN-name.conf`, else \
                        `name.conf`.",

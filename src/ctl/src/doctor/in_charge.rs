@@ -23,7 +23,7 @@ pub(super) fn plugins(
     engines: &[RunningEngine],
 ) {
     let nrid_launches = status.is_some_and(|status| status.plugin_dir.is_some());
-    let dir = nrid.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
+    let dir = &nrid.plugin_dir;
     let shown = dir.display();
     let is_launcher = |engine: &&RunningEngine| match &engine.nri {
         NriState::On { plugin_path, .. } => {

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 /// Checks the break-glass file and the configuration.
 pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
-    let break_glass = break_glass_file();
+    let break_glass = break_glass_file(&Environment::of_this_process());
     if let Some(text) = bypass::describe(&break_glass) {
         match break_glass {
-            BreakGlass::On => {
+            BreakGlass::On(_) => {
                 report.add(BYPASS_ON, text);
                 report.advise("Remove the file when it is no longer needed.");
             }

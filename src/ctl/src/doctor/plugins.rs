@@ -14,7 +14,7 @@ use super::{
 };
 use crate::nrid_location::NridLocation;
 use nri_control::{PluginChange, PluginStatus, Status};
-use nri_locate::PLUGIN_DIR;
+use nri_locate::{Environment, UserDirs};
 use rustix::{process::Pid, thread::capabilities};
 
 /// Checks the plugins of an `nrid` that runs.
@@ -166,8 +166,7 @@ pub(super) fn policies_without_nrid(report: &mut DoctorReport, nrid: &NridLocati
     if nrid.problem.is_some() {
         return;
     }
-    let dir = nrid.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(&nrid.plugin_dir).into_iter().flatten().flatten();
     let names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
     let matches = |pattern: &str, file: &String| {
         file == pattern || file.split_once('-').is_some_and(|(_, name)| name == pattern)
@@ -199,8 +198,13 @@ fn unmatched<'a>(
     }
 }
 
-/// Reports launched plugins that have all capabilities of `nrid`, since no policy limits them.
+/// Reports launched plugins that have all capabilities of `nrid`, since no policy limits them. The
+/// capabilities of a user's `nrid` are those in the user namespace of the engine, over what belongs
+/// to the user.
 fn unlimited(report: &mut DoctorReport, status: &Status) {
+    if UserDirs::of_this_process(&Environment::of_this_process()).is_some() {
+        return;
+    }
     let permitted = |pid: u32| {
         let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
         Some(capabilities(Some(pid)).ok()?.permitted)

@@ -4,7 +4,7 @@
 //! them. Namespaces are in [`super::namespaces`]. Start from [`reset`].
 
 use crate::{
-    daemon::namespaces::{self, START_AGAIN},
+    daemon::namespaces::{self, START_AGAIN, START_AS_USER},
     host::{proc, sys},
 };
 use nri_control::Inherited;
@@ -54,7 +54,14 @@ pub fn reset() -> Vec<Inherited> {
         .map(|(name, error)| inherited(format!("{name} cannot be reset: {error}"), SAME_VALUE))
         .collect();
     kept.extend(reset_limits());
-    kept.extend(restrictions());
+    if namespaces::is_of_user() {
+        // A user has limits and values of their own, which need not be those of process 1.
+        kept.clear();
+        kept.extend(restrictions());
+        kept.iter_mut().for_each(|i| START_AS_USER.clone_into(&mut i.remedy));
+    } else {
+        kept.extend(restrictions());
+    }
     kept
 }
 

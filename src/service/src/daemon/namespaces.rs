@@ -8,6 +8,7 @@
 //! process 1 is a process of the container.
 
 use nri_control::Inherited;
+use nri_locate::{Environment, UserDirs};
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags, fstat, openat2, stat},
     process::{chroot, fchdir, getpid},
@@ -26,6 +27,10 @@ use std::{
 /// What to do about a restriction that was inherited from the process that started `nrid`.
 pub(super) const START_AGAIN: &str = "`nrictl stop`, then start nri-container-runtime.service, or \
      `nrictl start` from a root shell without this restriction; containers keep running.";
+
+/// What a user does about it.
+pub(super) const START_AS_USER: &str = "`nrictl stop`, then `systemctl --user start \
+     nri-container-runtime.socket`, or `nrictl start` from a login shell; containers keep running.";
 
 /// Directories of the namespaces of process 1 and of this process.
 const OF_HOST: &str = "/proc/1/ns";
@@ -75,6 +80,12 @@ pub struct HiddenStateDir(PathBuf);
 )]
 pub struct WrongProc;
 
+/// Whether this is the `nrid` of a user, for rootless engines. It keeps the namespaces, limits and
+/// other attributes that the user has: those of process 1 are not for users.
+pub fn is_of_user() -> bool {
+    UserDirs::of_this_process(&Environment::of_this_process()).is_some()
+}
+
 /// Checks that `/proc` shows the processes of this pid namespace.
 ///
 /// # Errors
@@ -97,6 +108,9 @@ pub fn enter_host(
     state_dir: Option<&Path>,
     is_restart: bool,
 ) -> Result<Option<Inherited>, HiddenStateDir> {
+    if is_of_user() {
+        return Ok(None);
+    }
     let kept = match Host::find() {
         Ok(None) => return Ok(None),
         Ok(Some(host)) => match state_dir.filter(|dir| dir.exists() && !host.has(dir)) {

@@ -58,7 +58,7 @@ impl Service {
         let owns_socket = self.plugin_sockets.iter().any(|path| is_shared_socket(path));
         let plugin_dir = blocking(|| plugin_dir(&after, owns_socket));
         self.shared_plugins.set(plugin_dir.is_none()).await;
-        let mut adaptation = adaptation_config(&after.config, plugin_dir);
+        let mut adaptation = adaptation_config(&after, plugin_dir);
         adaptation.disable_connections = before.config.disable_connections;
         self.set_settings(after.clone());
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));

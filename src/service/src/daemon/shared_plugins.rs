@@ -31,14 +31,11 @@ impl SharedPlugins {
 }
 
 /// Returns the directory of the plugins to launch; `None` if an engine launches the shared plugins
-/// and no other directory is configured. `owns_socket`: `nrid` listens on the shared socket, so no
-/// engine does.
+/// and neither the configuration nor the user has another directory. `owns_socket`: `nrid` listens
+/// on the shared socket, so no engine does.
 pub fn plugin_dir(settings: &Settings, owns_socket: bool) -> Option<PathBuf> {
-    if let Some(dir) = &settings.config.plugin_path {
-        return Some(dir.clone());
-    }
-    let dir = PathBuf::from(PLUGIN_DIR);
-    if owns_socket {
+    let dir = settings.plugin_dirs.programs.clone();
+    if owns_socket || !settings.plugin_dirs.are_shared {
         return Some(dir);
     }
     let Some(pid) = nri_host::launcher_of(&dir) else { return Some(dir) };

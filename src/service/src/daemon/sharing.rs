@@ -20,8 +20,7 @@ impl Service {
         if self.shared_plugins.are_launched_by_engine() {
             return None;
         }
-        let dir = self.settings().config.plugin_path.clone();
-        Some(dir.unwrap_or_else(|| PLUGIN_DIR.into()))
+        Some(self.settings().plugin_dirs.programs.clone())
     }
 
     /// Launches the shared plugins if no engine launches them any more. Called before a creation,
@@ -41,7 +40,7 @@ impl Service {
             directory = PLUGIN_DIR,
             "no engine launches the shared plugins any more; nrid launches them now"
         );
-        let config = adaptation_config(&self.settings().config, Some(PLUGIN_DIR.into()));
+        let config = adaptation_config(&self.settings(), Some(PLUGIN_DIR.into()));
         let mut is_read = true;
         for change in self.adaptation.reload(config).await {
             // An outcome with the path of the directory itself means that the directory could not

@@ -41,6 +41,7 @@ use crate::{
     },
 };
 use nri_adaptation::{AdaptError, Adaptation};
+use nri_locate::{Environment, UserDirs};
 use std::{
     io,
     os::fd::OwnedFd,
@@ -124,6 +125,20 @@ pub struct Running {
     signals: Signals,
 }
 
+/// Records the directories of the user for calls of engines that pass no `HOME`.
+fn record_user_dirs() {
+    let environment = Environment::of_this_process();
+    let Some(user) = UserDirs::of_this_process(&environment) else { return };
+    if let Err(error) = user.record(&environment) {
+        tracing::warn!(
+            config = %user.config_home.display(),
+            %error,
+            "directories of the user not recorded; engines that pass no HOME use the system's \
+             configuration"
+        );
+    }
+}
+
 /// Starts the service: lock, records, plugins, sockets, in this order. Waits at most `lock_timeout`
 /// for an `nrid` that is ending. Sockets that were passed are kept; the others are created.
 ///
@@ -139,6 +154,7 @@ pub async fn start(
     kernel::check()?;
     let dir = settings.state_dir.clone();
     state_dir::create(&dir)?;
+    record_user_dirs();
     let lock = match activation.lock.take() {
         Some(lock) => lock,
         None => take_lock(&dir, lock_timeout).await?,
@@ -170,7 +186,7 @@ pub async fn start(
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
     let plugin_dir = plugin_dir(&settings, owns_socket);
     let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
-    let config = adaptation_config(&settings.config, plugin_dir);
+    let config = adaptation_config(&settings, plugin_dir);
     let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
     let (adaptation, outcomes) = Adaptation::start(config, resource_manager.clone()).await?;
     for outcome in outcomes {

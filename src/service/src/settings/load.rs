@@ -4,7 +4,7 @@
 use nri_config::{Config, ConfigError};
 use nri_host::sha256;
 use nri_locate::{
-    ConfigFileError, Environment, LoadedConfig, MissingPath, NridOwner, missing_paths,
+    ConfigFileError, Environment, LoadedConfig, MissingPath, NridOwner, PluginDirs, missing_paths,
 };
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub file: Option<PathBuf>,
     /// Directory of sockets, locks and records.
     pub state_dir: PathBuf,
+    /// Directories of launched plugins.
+    pub plugin_dirs: PluginDirs,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: Option<String>,
     /// Mistakes in the file that do not prevent a start (see [`Config::parse_with_mistakes`]);
@@ -52,7 +54,8 @@ impl Settings {
         let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
         let file = loaded.source.map(|(file, _)| file);
         let (config, mistakes) = (loaded.config, loaded.mistakes);
-        Ok(Self { config, file, state_dir, digest, mistakes, command_line })
+        let plugin_dirs = PluginDirs::of(&config, &environment);
+        Ok(Self { config, file, state_dir, plugin_dirs, digest, mistakes, command_line })
     }
 
     /// Returns the mistakes in the file for which the parser has used other values. A start accepts

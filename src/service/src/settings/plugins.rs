@@ -1,7 +1,10 @@
 //! Converts the configuration of plugins (`nri_config`) to that of the adaptation
 //! (`nri_adaptation`).
 
-use crate::host::{delegation, descriptors};
+use crate::{
+    host::{delegation, descriptors},
+    settings::load::Settings,
+};
 use nri_adaptation::{
     AdaptationConfig, AmbiguousPermissions, DefaultValidatorConfig, OnFailure, PeerPolicy,
     Permissions, PluginPolicy, Privileges,
@@ -10,10 +13,8 @@ use std::path::PathBuf;
 
 /// Returns the configuration of the adaptation. `plugin_dir` is the directory of the plugins to
 /// launch; `None` while an engine launches them.
-pub fn adaptation_config(
-    config: &nri_config::Config,
-    plugin_dir: Option<PathBuf>,
-) -> AdaptationConfig {
+pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> AdaptationConfig {
+    let config = &settings.config;
     let policy = |p: &nri_config::PluginPolicy| PluginPolicy {
         plugin: p.pattern.clone(),
         on_failure: match p.on_failure {
@@ -41,7 +42,7 @@ pub fn adaptation_config(
     };
     AdaptationConfig {
         plugin_path: plugin_dir.unwrap_or_default(),
-        plugin_config_path: config.plugin_config_path.clone(),
+        plugin_config_path: settings.plugin_dirs.configuration.clone(),
         disable_connections: config.disable_connections,
         registration_timeout: config.plugin_registration_timeout,
         request_timeout: config.plugin_request_timeout,
