@@ -5,6 +5,8 @@
 #[allow(missing_docs)] // variants are the kernel's controller names
 pub enum Controller {
     Cpu,
+    /// Usage only; it has no fields. cgroup v2 has it in `cpu`.
+    Cpuacct,
     Cpuset,
     Memory,
     Pids,
@@ -16,8 +18,9 @@ pub enum Controller {
 
 impl Controller {
     /// All controllers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cpu,
+        Self::Cpuacct,
         Self::Cpuset,
         Self::Memory,
         Self::Pids,
@@ -31,6 +34,7 @@ impl Controller {
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
+            Self::Cpuacct => "cpuacct",
             Self::Cpuset => "cpuset",
             Self::Memory => "memory",
             Self::Pids => "pids",

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod describe;
 mod files;
 mod frame;
 mod launch;
@@ -20,14 +21,17 @@ mod root;
 mod text;
 
 pub use client::{Client, ClientError};
+pub use describe::{
+    CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,
+    Description, EncodedDescription, MissedPlugin, ObjectKind, Page, PodDescription, PodSummary,
+};
 pub use files::{CONTROL_SOCKET, LIFE_LOCK, READY_SOCKET, RECORDS_DIR, START_FAILURE, START_LOCK};
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
-    Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, MissedPlugin, PROTOCOL,
-    PluginChange, Reloaded, Reply, Request, Status, Substitute, Verb, Verified, VerifiedResource,
-    Versioned,
+    Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, PROTOCOL, PluginChange,
+    Reloaded, Reply, Request, Status, Substitute, Verb, Verified, VerifiedResource, Versioned,
 };
 pub use plugin_status::{CallCounts, EventCalls, PluginCalls, PluginStatus};
 pub use printable::printable;

@@ -1,7 +1,11 @@
 //! The messages: JSON objects. Unknown fields are ignored, so a field may be added without a new
 //! [`PROTOCOL`]; any other change needs a new version.
 
-use crate::{plugin_status::PluginStatus, text::OsText};
+use crate::{
+    describe::{Describe, EncodedDescription, MissedPlugin},
+    plugin_status::PluginStatus,
+    text::OsText,
+};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this file.
@@ -52,6 +56,8 @@ pub enum Request {
         /// that have a process.
         ids: Vec<String>,
     },
+    /// Describe containers or pods. Replies: description, or refused.
+    Describe(Describe),
     /// End cleanly. Reply: done. The connection stays open until the process has ended.
     Stop,
     /// Read the configuration and the plugin directory again. Replies: reloaded, or refused
@@ -87,6 +93,8 @@ pub enum Reply {
     Status(Box<Status>),
     /// Reply to [`Request::Verify`].
     Verified(Vec<Verified>),
+    /// Reply to [`Request::Describe`].
+    Description(EncodedDescription),
     /// Reply to [`Request::Reload`].
     Reloaded(Box<Reloaded>),
     /// The request has a protocol version that this `nrid` does not support.
@@ -297,18 +305,6 @@ pub struct MissedContainers {
     pub plugin: String,
     /// Number of existing containers that were created without the plugin.
     pub containers: usize,
-}
-
-/// A plugin without which a container was created: the plugin was absent, or did not reply. A
-/// plugin that returns is synchronized with the container, but has had no part in its creation.
-/// Records of containers have the same form.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct MissedPlugin {
-    /// Name of the plugin: `NN-name`.
-    pub plugin: String,
-    /// Why the plugin was not called, or did not reply.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub why: String,
 }
 
 /// A restriction that a process inherits from its parent, and that cannot be reset.

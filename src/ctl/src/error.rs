@@ -34,6 +34,12 @@ pub(crate) enum CtlError {
     NotServing(PathBuf),
     #[error("nrid does not answer on {0}: {1}")]
     NotReady(PathBuf, #[source] std::io::Error),
+    #[error(
+        "nrid {version} (pid {pid}) is older than this nrictl ({}) and does not know the request; \
+         `nrictl restart` replaces it by the installed release",
+        env!("CARGO_PKG_VERSION")
+    )]
+    UnknownRequest { version: String, pid: u32 },
     #[error("{0}: run nrictl as root")]
     NeedsRoot(String),
     #[error("cannot end nrid (pid {0}): {1}")]

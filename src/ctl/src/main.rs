@@ -16,6 +16,7 @@ mod reload;
 mod status;
 mod table;
 mod verify;
+mod views;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use completions::CompletionShell;
@@ -102,6 +103,27 @@ enum Command {
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
+    /// List containers, with the plugins that adjusted them.
+    ///
+    /// Sandbox containers are shown by `nrictl pods`, and containers that have ended only with
+    /// `--all`.
+    ///
+    /// Exit code 3 if nrid does not run.
+    Containers(views::ListContainers),
+    /// List pods, with the plugins that adjusted their containers.
+    ///
+    /// A container that its engine has put into no pod is in a pod of its own, with its id.
+    ///
+    /// Exit code 3 if nrid does not run.
+    Pods(views::ListPods),
+    /// Show what nrid knows of a container or pod, as JSON.
+    ///
+    /// Shows engine, runtime, bundle, state, cgroups, hooks, requested and effective resources,
+    /// the plugin that set each field, and the plugins that it missed. The environment is left
+    /// out, since it often has secrets.
+    ///
+    /// Exit code 1 if there is no such container or pod, or several; 3 if nrid does not run.
+    Inspect(views::Inspect),
     /// Compare what plugins set with the cgroups of containers.
     ///
     /// Compares the requested resources of containers with their cgroups, file by file, and shows
@@ -211,6 +233,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             report.print(*json)?;
             Ok(problem_unless(report.is_effective()))
         }
+        Command::Containers(containers) => {
+            containers.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Pods(pods) => pods.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Inspect(inspect) => inspect.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),

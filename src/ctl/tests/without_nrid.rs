@@ -2,21 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 
+use nri_control::{CONTROL_SOCKET, Reply, Status, Versioned, receive, send};
 use rustix::fs::FlockOperation;
 use std::{
     fs,
+    os::unix::net::UnixListener,
     path::Path,
     process::{Child, Command, Output},
     time::{Duration, Instant},
 };
 
-fn nrictl(dir: &Path, command: &str) -> Output {
+fn nrictl(dir: &Path, command: &[&str]) -> Output {
     let mut call = Command::new(env!("CARGO_BIN_EXE_nrictl"));
     call.arg("--config")
         .arg(dir.join("config.toml"))
         .arg("--state-dir")
         .arg(dir.join("s"))
-        .arg(command);
+        .args(command);
     call.output().unwrap()
 }
 
@@ -24,9 +26,18 @@ fn nrictl(dir: &Path, command: &str) -> Output {
 fn commands_that_need_a_running_nrid_exit_with_code_3() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.toml"), "").unwrap();
-    for command in ["status", "plugins", "ready", "reload", "verify"] {
+    for command in [
+        &["status"][..],
+        &["plugins"],
+        &["ready"],
+        &["reload"],
+        &["verify"],
+        &["containers"],
+        &["pods"],
+        &["inspect", "c1"],
+    ] {
         let output = nrictl(dir.path(), command);
-        assert_eq!(output.status.code(), Some(3), "{command}: {output:?}");
+        assert_eq!(output.status.code(), Some(3), "{command:?}: {output:?}");
     }
 }
 
@@ -67,18 +78,51 @@ fn an_nrid_that_does_not_listen_is_found_by_its_lock() {
     fs::write(dir.path().join("config.toml"), "").unwrap();
     let mut holder = LockHolder::new(dir.path());
     let name = format!("nrid (pid {})", holder.0.id());
-    for command in ["status", "reload", "verify"] {
-        let output = nrictl(dir.path(), command);
+    for command in ["status", "reload", "verify", "containers"] {
+        let output = nrictl(dir.path(), &[command]);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{command}: {stderr}");
         assert!(stderr.contains(&name) && stderr.contains("does not listen on"), "{stderr}");
     }
     assert!(holder.0.try_wait().unwrap().is_none());
-    let output = nrictl(dir.path(), "stop");
+    let output = nrictl(dir.path(), &["stop"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
     assert!(stderr.contains(&name) && stderr.contains("SIGTERM"), "{stderr}");
     assert!(holder.0.try_wait().unwrap().is_some(), "stop succeeded, but the process still runs");
     // `stop` also succeeds if no nrid runs.
-    assert!(nrictl(dir.path(), "stop").status.success());
+    assert!(nrictl(dir.path(), &["stop"]).status.success());
+}
+
+/// An nrid of an old release: it closes the connection after a request that it does not know, and
+/// replies to a request for its status.
+fn old_nrid(dir: &Path) {
+    fs::create_dir(dir.join("s")).unwrap();
+    let listener = UnixListener::bind(dir.join("s").join(CONTROL_SOCKET)).unwrap();
+    let status = Status { version: "0.0.9".to_owned(), pid: 4711, ..Status::default() };
+    let reply = Versioned::ours(Reply::Status(Box::new(status)));
+    let reply = serde_json::to_vec(&reply).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            let Ok((request, _)) = receive(&stream) else { continue };
+            if String::from_utf8(request).unwrap().contains("status") {
+                send(&stream, &reply, &[]).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn an_nrid_that_does_not_know_a_request_is_named_with_the_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("config.toml"), "").unwrap();
+    old_nrid(dir.path());
+    for command in [&["containers"][..], &["pods"], &["inspect", "c1"]] {
+        let output = nrictl(dir.path(), command);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {stderr}");
+        let parts = ["nrid 0.0.9 (pid 4711) is older than this nrictl", "`nrictl restart`"];
+        assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");
+    }
 }

@@ -145,6 +145,7 @@ async fn serve_request(
             let verified = service.verify(&ids).await;
             channel.send(&Reply::Verified(verified)).await
         }
+        Request::Describe(question) => channel.send(&service.describe(&question)).await,
         Request::Reload => {
             let reply = match service.reload().await {
                 Ok(reloaded) => Reply::Reloaded(Box::new(reloaded)),

@@ -169,6 +169,11 @@ impl LowLevelRuntime {
         self.path.as_path()
     }
 
+    /// Returns the options before the verb, as the engine gave them.
+    pub fn global_options(&self) -> &[OsText] {
+        &self.globals
+    }
+
     /// Returns the directory that holds a directory for each container: `--root`, or the default of
     /// this runtime.
     pub fn root(&self) -> PathBuf {

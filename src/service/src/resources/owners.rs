@@ -2,13 +2,13 @@
 //! engine set last has no owner.
 
 use nri_api::{
-    RESOURCE_FIELDS, ResourceField,
+    RESOURCE_FIELDS, ResourceField, full_name,
     proto::{Field, FieldOwners},
     set_by,
 };
 use protobuf::Enum;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields with an owner for each key (page size, file name) instead of one owner.
 const KEYED: [Field; 2] = [Field::HugepageLimits, Field::CgroupsUnified];
@@ -45,6 +45,25 @@ pub fn plugins_of(owners: &FieldOwners, fields: &[(Field, Option<&str>)]) -> BTr
     // value of another plugin.
     let names = fields.iter().filter_map(owner).flat_map(|names| names.split(','));
     names.map(|name| name.trim_start_matches('-').to_owned()).collect()
+}
+
+/// Returns the plugins that own any field, each once.
+pub fn plugins(owners: &FieldOwners) -> BTreeSet<String> {
+    by_field(owners).into_values().flatten().collect()
+}
+
+/// Returns the plugins that own a field or entry, by its name. A plugin that removed a value
+/// counts, too.
+pub fn by_field(owners: &FieldOwners) -> BTreeMap<String, Vec<String>> {
+    let simple = owners.simple.iter().map(|(field, names)| (*field, None, names));
+    let compound = owners.compound.iter().flat_map(|(field, keyed)| {
+        keyed.owners.iter().map(move |(key, names)| (*field, Some(key.as_str()), names))
+    });
+    let named = simple.chain(compound).filter_map(|(field, key, names)| {
+        let names = names.split(',').map(|name| name.trim_start_matches('-').to_owned());
+        Some((full_name(Field::from_i32(field)?, key), names.collect()))
+    });
+    named.collect()
 }
 
 /// Assigns all fields of `changed`, a part of `linux.resources`, to a plugin. `None` stands for the

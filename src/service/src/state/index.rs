@@ -95,6 +95,13 @@ impl Index {
         ids.take_while(|(id, _)| id.starts_with(prefix)).take(2).map(|(_, c)| c.clone()).collect()
     }
 
+    /// Returns at most `limit` containers, those after the id `after`, in the order of the ids that
+    /// plugins know.
+    pub(super) fn page(&self, after: Option<&str>, limit: usize) -> Vec<Arc<Container>> {
+        let from = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        self.by_nri_id.range::<str, _>(from).take(limit).map(|(_, c)| c.clone()).collect()
+    }
+
     /// Returns the container that a hook names by `--record`.
     pub(super) fn by_hook_name(&self, name: &str) -> Option<&Arc<Container>> {
         self.by_hook_name.get(name)
@@ -161,5 +168,10 @@ mod tests {
         assert_eq!(index.with_prefix("w").len(), 2);
         assert_eq!(index.with_prefix("").len(), 2);
         assert!(index.with_prefix("x").is_empty());
+        assert_eq!(names(index.page(None, 2)), ["db-4567", "web"]);
+        assert_eq!(names(index.page(Some("web"), 2)), ["web-0123", "webserver"]);
+        // The container of the last page was removed meanwhile.
+        assert_eq!(names(index.page(Some("web-"), 1)), ["web-0123"]);
+        assert!(index.page(Some("webserver"), 2).is_empty());
     }
 }

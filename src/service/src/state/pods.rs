@@ -71,6 +71,19 @@ impl Pods {
         all
     }
 
+    /// Returns at most `limit` pods, those after the id `after`, in the order of their ids.
+    pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<PodRecord> {
+        let records = lock(&self.records);
+        let follows = |id: &&String| after.is_none_or(|after| id.as_str() > after);
+        let mut ids: Vec<&String> = records.keys().filter(follows).collect();
+        if ids.len() > limit {
+            ids.select_nth_unstable(limit);
+            ids.truncate(limit);
+        }
+        ids.sort_unstable();
+        ids.into_iter().filter_map(|id| records.get(id).cloned()).collect()
+    }
+
     /// Adds or replaces a pod.
     pub fn set(&self, pod: PodRecord) {
         let mut records = lock(&self.records);

@@ -94,6 +94,12 @@ impl Registry {
         if named.is_empty() { lock(&self.containers).with_prefix(id_or_name) } else { named }
     }
 
+    /// Returns at most `limit` containers, those after the id `after`, in the order of the ids that
+    /// plugins know.
+    pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<Arc<Container>> {
+        lock(&self.containers).page(after, limit)
+    }
+
     /// Returns the container that a hook names by `--record`.
     pub fn by_hook_name(&self, name: &str) -> Option<Arc<Container>> {
         lock(&self.containers).by_hook_name(name).cloned()

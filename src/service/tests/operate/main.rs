@@ -26,3 +26,4 @@ mod restart;
 mod size;
 mod sockets;
 mod surroundings;
+mod views;

@@ -4,8 +4,10 @@ use crate::{
     containers::{Sleep, create_and_start, perform, wait_for_status, with_status},
     descriptors::{event_count, restart},
     node::{Node, wait_until},
+    views::{nrictl, start_with},
 };
-use nri_control::Verb;
+use nri_control::{Client, Request, Verb};
+use std::time::{Duration, Instant};
 
 /// Number of containers that end in a test.
 const ENDING: usize = 10;
@@ -106,6 +108,36 @@ fn a_creation_beyond_a_hard_limit_of_1024_is_refused_until_containers_end() {
     }
     assert!(create_and_start(&node, "refused", &lasting).is_err());
     assert_eq!(with_status(&node, "running").len(), count + ENDING);
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+#[test]
+#[ignore = "takes a minute"]
+#[allow(clippy::print_stdout, reason = "the result of the measurement")]
+fn lists_of_ten_thousand_containers_are_quick_and_delay_no_other_request() {
+    const COUNT: usize = 10_000;
+    let process = Sleep::new();
+    let (node, nrid) = start_with(COUNT, &process);
+    for command in ["containers", "pods"] {
+        let began = Instant::now();
+        let call = std::thread::scope(|scope| {
+            let call = scope.spawn(|| nrictl(&node, &[command]));
+            let client = Client::connect(&node.socket()).unwrap();
+            let mut longest = Duration::ZERO;
+            while !call.is_finished() {
+                let began = Instant::now();
+                client.call(&Request::Ping, &[]).unwrap();
+                longest = longest.max(began.elapsed());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            (call.join().unwrap(), longest)
+        });
+        let (took, (output, longest)) = (began.elapsed(), call);
+        println!("{command}: {took:?}, longest ping meanwhile {longest:?}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), COUNT + 1);
+        assert!(took < Duration::from_secs(10) && longest < Duration::from_secs(1));
+    }
     node.stop();
     nrid.wait_for_exit();
 }
