@@ -19,6 +19,9 @@ trap 'rm -rf "$context"' EXIT
 for program in nri-container-runtime nri-oci-hook nrictl nrid; do
   install -m 755 -D -t "$context/programs" "$1/$program"
 done
+for name in nri-container-runtime.service nri-container-runtime.socket; do
+  install -m 644 -D -t "$context/programs/systemd" "$here/../../systemd/$name"
+done
 install -m 755 -t "$context" "$here/installer.sh" "$here/Dockerfile"
 # shellcheck disable=SC2086 # it may have options
 $builder build --tag "$name" ${BASE:+--build-arg "BASE=$BASE"} --file "$context/Dockerfile" \

@@ -3,7 +3,8 @@
 #   Installs the programs on the node and configures its engine, or undoes both. It is the entry
 #   point of the installer's image, and accesses the node through process 1: files by /proc/1/root,
 #   programs in the namespaces of that process. It can be repeated.
-#   install    copies the programs, runs `nrictl install` and starts nrid for the plugins
+#   install    copies the programs, runs `nrictl install` and starts nrid for the plugins; where
+#              systemd runs, as a unit
 #   uninstall  runs `nrictl uninstall`, waits until no container uses the wrapper any more, and
 #              removes the programs
 #   wait       sleeps until SIGTERM
@@ -16,14 +17,15 @@
 #                    calls until then.
 #   ENGINE_SERVICE   name of the service, where it differs from ENGINE: k3s, rke2-agent
 #   INSTALL_OPTIONS  more options of `nrictl install`
-#   PROGRAMS, HOST_PID, POLL  for tests: directory of the programs, process of the node, interval of
-#                    the check for containers (s)
+#   PROGRAMS, UNITS, HOST_PID, POLL  for tests: directory of the programs, that of the units, process
+#                    of the node, interval of the check for containers (s)
 set -eu
 
 engine=${ENGINE:-}
 handler=${HANDLER:-nri}
 service=${ENGINE_SERVICE:-$engine}
 programs=${PROGRAMS:-/usr/local/lib/nri-container-runtime}
+unit_sources=${UNITS:-$programs/systemd}
 host_pid=${HOST_PID:-1}
 poll=${POLL:-10}
 # The programs find each other in one directory, which is not in /usr, since that may be read-only.
@@ -32,6 +34,12 @@ host=/proc/$host_pid/root
 # File that exists while a restart of the engine is pending. It is below /run, since a boot restarts
 # the engine anyway.
 pending=/run/nri-container-runtime-restart
+# File that exists while the running nrid may be an earlier program.
+outdated=$dir/.outdated
+# Link by which administrators of the node find nrictl.
+link=/usr/local/bin/nrictl
+unit=nri-container-runtime
+units=/etc/systemd/system
 
 say() { echo "installer: $*"; }
 fail() { say "$*" >&2; exit 1; }
@@ -44,13 +52,12 @@ nrictl() { on_host "$dir/nrictl" "$@"; }
 
 copy() {
   mkdir -p "$host$dir"
-  new=
-  # nrictl is replaced last: the previous nrictl has the protocol of the running nrid, and stops it.
+  # nrictl is replaced last: the previous nrictl has the protocol of the running nrid.
   for program in nrid nri-oci-hook nri-container-runtime nrictl; do
     [ -f "$programs/$program" ] || fail "$program is not in this image"
-    cmp -s "$programs/$program" "$host$dir/$program" || new=yes
-    if [ $program = nrictl ] && [ -n "$new" ] && [ -x "$host$dir/nrictl" ]; then
-      nrictl stop || say 'the previous nrid did not stop'
+    cmp -s "$programs/$program" "$host$dir/$program" || : >"$host$outdated"
+    if [ $program = nrictl ] && [ -e "$host$outdated" ] && [ -x "$host$dir/nrictl" ]; then
+      upgrade
     fi
     if cmp -s "$programs/$program" "$host$dir/$program"; then continue; fi
     # The file is replaced by a rename: a running program cannot be written to, and the engine may
@@ -60,6 +67,68 @@ copy() {
     mv -f "$host$dir/.$program.new" "$host$dir/$program"
     say "$dir/$program is new"
   done
+  rm -f "$host$outdated"
+}
+
+# Replaces the running nrid, if any, by the new program. The process stays the same, and wrappers
+# wait instead of failing.
+upgrade() {
+  nrictl status >/dev/null 2>&1 || [ $? != 3 ] || return 0
+  nrictl restart || fail 'the previous nrid keeps running, see above'
+}
+
+# Makes nrictl a command of the node.
+publish() {
+  [ "$(readlink "$host$link")" != "$dir/nrictl" ] || return 0
+  if [ -e "$host$link" ] || [ -L "$host$link" ]; then
+    say "$link is another file: ours is $dir/nrictl"
+  # /usr is read-only on some nodes.
+  elif ! { mkdir -p "$host${link%/*}" && ln -s "$dir/nrictl" "$host$link"; } 2>/dev/null; then
+    say "$link cannot be created: nrictl is $dir/nrictl"
+  fi
+}
+
+# Whether systemd runs on the node, and has no units of a package or of the administrator.
+has_systemd() {
+  [ -d "$host/run/systemd/system" ] || return 1
+  for place in $units /usr/local/lib/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
+    service=$host$place/$unit.service
+    if [ -e "$service" ] && ! grep -qF "=$dir/nrid" "$service"; then
+      say "the node keeps its $place/$unit.service"
+      return 1
+    fi
+  done
+}
+
+# Installs and enables the units, so that nrid runs after a boot before the first container, and is
+# started again after a crash. The units are for packages, with other paths.
+enable_units() {
+  has_systemd || return 0
+  changed=
+  for name in $unit.service $unit.socket; do
+    [ -f "$unit_sources/$name" ] || fail "$name is not in this image"
+    sed -e "s,/usr/libexec/nri-container-runtime/,$dir/,g" \
+      -e "s|^\(Exec[A-Za-z]*=-\{0,1\}\)nrictl |\1$dir/nrictl |" \
+      "$unit_sources/$name" >"$host$dir/.$name"
+    if ! cmp -s "$host$dir/.$name" "$host$units/$name"; then
+      mkdir -p "$host$units"
+      cp "$host$dir/.$name" "$host$units/$name"
+      changed=yes
+    fi
+    rm "$host$dir/.$name"
+  done
+  [ -z "$changed" ] || on_host systemctl daemon-reload
+  on_host systemctl enable --quiet $unit.service $unit.socket
+  # This stops an nrid that a wrapper has started. Containers are not affected.
+  on_host systemctl start $unit.socket
+  on_host systemctl start $unit.service
+}
+
+disable_units() {
+  has_systemd && [ -e "$host$units/$unit.service" ] || return 0
+  on_host systemctl disable --quiet --now $unit.socket $unit.service
+  rm -f "$host$units/$unit.socket" "$host$units/$unit.service"
+  on_host systemctl daemon-reload
 }
 
 # Changes the engine's configuration, if needed. The pending restart is recorded before the change,
@@ -102,6 +171,8 @@ install() {
   # shellcheck disable=SC2086 # options are words
   change "$@" ${INSTALL_OPTIONS:-}
   restart
+  publish
+  enable_units
   nrictl start
   say "installed for $engine"
 }
@@ -124,7 +195,9 @@ uninstall() {
     say "waiting for containers that run through the wrapper"
     sleep "$poll"
   done
+  disable_units
   nrictl stop
+  [ "$(readlink "$host$link")" != "$dir/nrictl" ] || rm -f "$host$link"
   rm -rf "${host:?}$dir"
   rmdir "$host${dir%/*}" 2>/dev/null || true
   say 'uninstalled'

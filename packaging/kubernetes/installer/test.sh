@@ -23,7 +23,7 @@ wait_until() {
 # The node's file system, with the libraries of the programs.
 root=$work/root
 mkdir -p "$work/programs" "$root"/{bin,dev,opt,proc,run,tmp,old,lib,lib64}
-mkdir -p "$root"/{etc/containerd,etc/crio,usr/bin}
+mkdir -p "$root"/{etc/containerd,etc/crio,usr/bin,usr/local}
 chmod 755 "$work" "$root"
 cp "$1"/{nrid,nri-oci-hook,nri-container-runtime,nrictl} "$work/programs"
 cp "$(command -v busybox)" "$root/bin"
@@ -65,15 +65,16 @@ is_up() { [ "$(tr '\0' ' ' <"/proc/$node/cmdline")" = 'sleep 1000 ' ]; }
 wait_until is_up
 
 installer() {
-  env PROGRAMS="$work/programs" HOST_PID=$node POLL=0.1 PATH="$PATH" ENGINE=containerd "$@" \
+  env PROGRAMS="$work/programs" UNITS="$here/../../systemd" HOST_PID=$node \
+    POLL=0.1 PATH="$PATH" ENGINE=containerd "$@" \
     >"$work/output" 2>&1
 }
 run() { installer "$@" || fail "$*"; }
 nrid() { on_node $bin/nrictl status --json | grep -o '"pid":[0-9]\+' | sed -n '1s,.*:,,p'; }
 tree() {
   cd "$root"
-  find etc opt -type f -exec sha256sum {} + 2>/dev/null | sort -k2
-  find opt ! -type f 2>/dev/null | sort
+  find etc opt usr/local -type f -exec sha256sum {} + 2>/dev/null | sort -k2
+  find opt usr/local ! -type f -printf '%p %l\n' 2>/dev/null | sort
 }
 called() {
   [ "$(cat "$root/systemctl-calls")" = "$1" ] ||
@@ -94,6 +95,8 @@ configured 'default_runtime_name' && fail 'nri is the default runtime'
 called ''
 grep -q 'takes effect when containerd is restarted' "$work/output" ||
   fail 'no message on the pending restart'
+[ "$(readlink "$root/usr/local/bin/nrictl")" = $bin/nrictl ] || fail 'nrictl is not in PATH'
+[ ! -e "$root/etc/systemd" ] || fail 'units were installed without systemd'
 first=$(nrid)
 for namespace in mnt net uts ipc cgroup; do
   [ "$(readlink "/proc/$first/ns/$namespace")" = "$(readlink "/proc/$node/ns/$namespace")" ] ||
@@ -121,8 +124,62 @@ step 'an upgrade starts the new nrid'
 echo >>"$work/programs/nrid"
 run "$here/installer.sh" install
 second=$(nrid)
-[ ! -e "/proc/$first/exe" ] || fail 'the previous nrid still runs'
+[ "$second" = "$first" ] || fail 'nrid is another process'
 cmp "$work/programs/nrid" "/proc/$second/exe" || fail 'the running nrid is not the new program'
+
+step 'an upgrade to an nrid that does not run fails, and the previous nrid continues'
+cp "$work/programs/nrid" "$work/nrid"
+printf '#!/bin/sh\nexit 1\n' >"$work/programs/nrid"
+for _ in first second; do
+  installer "$here/installer.sh" install && fail 'an nrid that does not run was installed'
+  grep -q 'the previous nrid keeps running' "$work/output" || fail 'no message on the failure'
+  cmp "$work/nrid" "/proc/$(nrid)/exe" || fail 'the previous nrid does not run'
+done
+cp "$work/nrid" "$work/programs/nrid"
+run "$here/installer.sh" install
+[ "$(nrid)" = "$first" ] || fail 'nrid is another process'
+
+step 'a file of the administrator in the place of nrictl stays'
+rm "$root/usr/local/bin/nrictl"
+echo mine >"$root/usr/local/bin/nrictl"
+run "$here/installer.sh" install
+[ "$(cat "$root/usr/local/bin/nrictl")" = mine ] || fail 'the file was replaced'
+grep -q "ours is $bin/nrictl" "$work/output" || fail 'the path of nrictl is not in the output'
+rm "$root/usr/local/bin/nrictl"
+run "$here/installer.sh" install
+
+step 'where systemd runs, nrid is a unit'
+mkdir -p "$root/run/systemd/system"
+run "$here/installer.sh" install
+units=$root/etc/systemd/system
+grep -qx "ExecStart=$bin/nrid" "$units/nri-container-runtime.service" || fail 'ExecStart'
+grep -qx "ExecReload=$bin/nrictl reload" "$units/nri-container-runtime.service" ||
+  fail 'ExecReload'
+grep -qx "ExecStartPre=-$bin/nrictl stop" "$units/nri-container-runtime.socket" ||
+  fail 'ExecStartPre'
+called 'daemon-reload
+enable --quiet nri-container-runtime.service nri-container-runtime.socket
+start nri-container-runtime.socket
+start nri-container-runtime.service'
+: >"$root/systemctl-calls"
+run "$here/installer.sh" install
+called 'enable --quiet nri-container-runtime.service nri-container-runtime.socket
+start nri-container-runtime.socket
+start nri-container-runtime.service'
+: >"$root/systemctl-calls"
+
+step 'units of a package or of the administrator stay'
+for place in usr/lib/systemd/system etc/systemd/system; do
+  mkdir -p "$root/$place"
+  echo 'ExecStart=/usr/libexec/nri-container-runtime/nrid' \
+    >"$root/$place/nri-container-runtime.service"
+  run "$here/installer.sh" install
+  grep -q "keeps its /$place/nri" "$work/output" || fail 'no message on the unit'
+  called ''
+  rm "$root/$place/nri-container-runtime.service"
+done
+run "$here/installer.sh" install
+: >"$root/systemctl-calls"
 
 step 'another engine on the same node'
 run ENGINE=crio HANDLER=other "$here/installer.sh" install
@@ -131,6 +188,7 @@ run ENGINE=crio RESTART_ENGINE=false "$here/installer.sh" uninstall
 grep -q 'the programs stay' "$work/output" ||
   fail 'programs of an effective configuration were removed'
 rm "$root/run/nri-container-runtime-restart"
+: >"$root/systemctl-calls"
 
 step 'the installer fails if its arguments are invalid'
 installer INSTALL_OPTIONS='--nri nonsense' "$here/installer.sh" install &&
@@ -141,8 +199,9 @@ installer "$here/installer.sh" nonsense && fail 'the installer succeeds with an 
 
 step 'uninstallation without a restart restores the configuration and keeps the programs'
 run "$here/installer.sh" uninstall
-[ "$(tree | grep -v opt)" = "$(grep -v opt <<<"$before")" ] ||
-  fail "$(diff <(tree) <(echo "$before"))"
+engines() { grep 'etc/c'; }
+[ "$(tree | engines)" = "$(engines <<<"$before")" ] || fail "$(diff <(tree) <(echo "$before"))"
+[ -L "$root/usr/local/bin/nrictl" ] || fail 'nrictl was removed while nrid runs'
 [ -x "$root$bin/nri-container-runtime" ] || fail 'the wrapper of a running engine was removed'
 called ''
 
@@ -157,6 +216,7 @@ uninstaller=$!
 waits() { [ "$(grep -c 'waiting for' "$work/output")" -gt "$1" ]; }
 wait_until waits 2
 called 'restart containerd'
+: >"$root/systemctl-calls"
 rm -r "$shim"
 wait_until waits $(($(grep -c 'waiting for' "$work/output") + 2))
 [ -x "$root$bin/nri-container-runtime" ] || fail 'the wrapper of a container was removed'
@@ -165,10 +225,15 @@ pkill -P $monitor
 { wait $monitor; } 2>/dev/null || true
 wait $uninstaller || fail 'the uninstallation failed'
 [ ! -e "/proc/$second/exe" ] || fail 'nrid still runs'
+called 'disable --quiet --now nri-container-runtime.socket nri-container-runtime.service
+daemon-reload'
+rmdir -p --ignore-fail-on-non-empty "$root/etc/systemd/system" "$root/usr/local/bin"
+mkdir -p "$root/usr/local"
 [ "$(tree)" = "$before" ] || fail "$(diff <(tree) <(echo "$before"))"
 [ ! -e "$root/opt/nri-container-runtime" ] || fail 'a directory is left'
+: >"$root/systemctl-calls"
 run RESTART_ENGINE=true "$here/installer.sh" uninstall
-called 'restart containerd'
+called ''
 
 step 'the pod that waits exits at SIGTERM'
 "$here/installer.sh" wait &
