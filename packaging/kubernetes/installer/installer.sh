@@ -17,8 +17,8 @@
 #                    calls until then.
 #   ENGINE_SERVICE   name of the service, where it differs from ENGINE: k3s, rke2-agent
 #   INSTALL_OPTIONS  more options of `nrictl install`
-#   PROGRAMS, UNITS, HOST_PID, POLL  for tests: directory of the programs, that of the units, process
-#                    of the node, interval of the check for containers (s)
+#   PROGRAMS, UNITS, HOST_PID, POLL  for tests: directory of the programs, of the units, process of
+#                    the node, interval of the check for containers (s)
 set -eu
 
 engine=${ENGINE:-}

@@ -65,9 +65,8 @@ is_up() { [ "$(tr '\0' ' ' <"/proc/$node/cmdline")" = 'sleep 1000 ' ]; }
 wait_until is_up
 
 installer() {
-  env PROGRAMS="$work/programs" UNITS="$here/../../systemd" HOST_PID=$node \
-    POLL=0.1 PATH="$PATH" ENGINE=containerd "$@" \
-    >"$work/output" 2>&1
+  env PROGRAMS="$work/programs" UNITS="$here/../../systemd" HOST_PID=$node POLL=0.1 \
+    PATH="$PATH" ENGINE=containerd "$@" >"$work/output" 2>&1
 }
 run() { installer "$@" || fail "$*"; }
 nrid() { on_node $bin/nrictl status --json | grep -o '"pid":[0-9]\+' | sed -n '1s,.*:,,p'; }

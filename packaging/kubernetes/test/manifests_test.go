@@ -1,10 +1,12 @@
 // Package manifests tests the Kubernetes manifests: it builds every overlay with kustomize, decodes
-// the objects strictly into the types of the API server, and checks their values.
+// the objects strictly into the types of the API server, and checks their values. The Helm chart
+// has to give the same objects.
 package manifests
 
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 )
 
 // overlay has the objects of a built overlay.
@@ -50,25 +53,49 @@ func build(t *testing.T, dir string) overlay {
 	}
 	var found overlay
 	for _, resource := range resources.Resources() {
-		text := resource.MustYaml()
-		object, _, err := strict().Decode([]byte(text), nil, nil)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		switch object := object.(type) {
-		case *node.RuntimeClass:
-			found.classes = append(found.classes, object)
-		case *apps.DaemonSet:
-			found.daemonSets = append(found.daemonSets, object)
-		case *core.Namespace:
-			found.namespaces = append(found.namespaces, object)
-		case *core.ResourceQuota:
-			found.quotas = append(found.quotas, object)
-		default:
-			t.Fatalf("object of an unexpected kind:\n%s", text)
-		}
+		found.add(t, resource.MustYaml())
 	}
 	return found
+}
+
+// add decodes an object.
+func (found *overlay) add(t *testing.T, text string) {
+	t.Helper()
+	object, _, err := strict().Decode([]byte(text), nil, nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	switch object := object.(type) {
+	case *node.RuntimeClass:
+		found.classes = append(found.classes, object)
+	case *apps.DaemonSet:
+		found.daemonSets = append(found.daemonSets, object)
+	case *core.Namespace:
+		found.namespaces = append(found.namespaces, object)
+	case *core.ResourceQuota:
+		found.quotas = append(found.quotas, object)
+	default:
+		t.Fatalf("object of an unexpected kind:\n%s", text)
+	}
+}
+
+// printed returns the objects as YAML.
+func printed(built overlay) string {
+	var text strings.Builder
+	show := func(object any) {
+		line, _ := yaml.Marshal(object)
+		text.WriteString("---\n" + string(line))
+	}
+	for _, object := range built.classes {
+		show(object)
+	}
+	for _, object := range built.quotas {
+		show(object)
+	}
+	for _, object := range built.daemonSets {
+		show(object)
+	}
+	return text.String()
 }
 
 func read(t *testing.T, path string) string {
@@ -192,10 +219,10 @@ func checkPod(t *testing.T, set *apps.DaemonSet) {
 	if len(pod.InitContainers) != 1 || len(pod.Containers) != 1 {
 		t.Fatalf("%+v", pod)
 	}
-	if !pod.HostPID || pod.HostNetwork || pod.HostIPC || *pod.AutomountServiceAccountToken ||
-		len(pod.Volumes) != 0 {
+	if !pod.HostPID || pod.HostNetwork || pod.HostIPC || *pod.AutomountServiceAccountToken {
 		t.Errorf("the pod needs the pid namespace of the host and nothing else: %+v", pod)
 	}
+	checkProbe(t, pod)
 	tolerateAll := core.Toleration{Operator: core.TolerationOpExists}
 	if len(pod.Tolerations) != 1 || pod.Tolerations[0] != tolerateAll {
 		t.Errorf("tolerations %v", pod.Tolerations)
@@ -220,6 +247,35 @@ func checkPod(t *testing.T, set *apps.DaemonSet) {
 		len(wait.Capabilities.Drop) != 1 || wait.Capabilities.Drop[0] != "ALL" ||
 		wait.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("the waiting container has privileges: %+v", wait)
+	}
+}
+
+// checkProbe checks that an installed nrid is asked whether it serves, through a directory without
+// the control socket, and that an uninstallation waits for no nrid.
+func checkProbe(t *testing.T, pod core.PodSpec) {
+	const directory = "/run/nri-container-runtime/plugins"
+	waiting := pod.Containers[0]
+	if pod.InitContainers[0].Args[0] == "uninstall" {
+		if waiting.ReadinessProbe != nil || len(waiting.VolumeMounts)+len(pod.Volumes) != 0 {
+			t.Errorf("the pod of an uninstallation waits for nrid: %+v", pod)
+		}
+		return
+	}
+	command := []string{
+		"/usr/local/lib/nri-container-runtime/nrictl", "--state-dir=" + filepath.Dir(directory),
+		"ready",
+	}
+	if waiting.ReadinessProbe == nil ||
+		!reflect.DeepEqual(waiting.ReadinessProbe.Exec.Command, command) {
+		t.Errorf("the readiness probe does not ask nrid: %+v", waiting.ReadinessProbe)
+	}
+	if len(pod.Volumes) != 1 || pod.Volumes[0].HostPath.Path != directory {
+		t.Errorf("volumes %+v", pod.Volumes)
+	}
+	mount := core.VolumeMount{Name: pod.Volumes[0].Name, MountPath: directory, ReadOnly: true}
+	if !reflect.DeepEqual(waiting.VolumeMounts, []core.VolumeMount{mount}) ||
+		len(pod.InitContainers[0].VolumeMounts) != 0 {
+		t.Errorf("mounts %+v", waiting.VolumeMounts)
 	}
 }
 
