@@ -20,7 +20,10 @@ const NOBODY: u32 = 65534;
 fn nrictl(dir: &Path, uid: u32, arguments: &[&str]) -> Output {
     let program = dir.join("nrictl");
     if !program.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_nrictl"), &program).unwrap();
+        // By another process: a child that another test forks meanwhile would keep the copy open
+        // for writing, and executing it would fail (ETXTBSY).
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_nrictl")).arg(&program).status();
+        assert!(copied.unwrap().success());
     }
     let mut command = Command::new(program);
     command.env_clear().arg("--config").arg(dir.join("config.toml")).args(arguments);
