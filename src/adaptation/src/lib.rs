@@ -42,7 +42,7 @@ pub use config::AdaptationConfig;
 pub use error::{AdaptError, Fault, NoReply, SessionError};
 pub use events::notify::Delivery;
 pub use events::update::StopOutcome;
-pub use launch::discovery::SkipReason;
+pub use launch::discovery::{FileUse, SkipReason, plugin_files};
 pub use launch::launcher;
 pub use launch::plan::ReloadAction;
 pub use launch::reload::{PendingReload, ReloadOutcome, ReloadedPlugin};

@@ -19,6 +19,7 @@ mod plugin_status;
 mod printable;
 mod root;
 mod text;
+mod validation;
 
 pub use client::{Client, ClientError};
 pub use describe::{
@@ -37,3 +38,4 @@ pub use plugin_status::{CallCounts, EventCalls, PluginCalls, PluginStatus};
 pub use printable::printable;
 pub use root::resolved_root;
 pub use text::OsText;
+pub use validation::{Validated, Validation, ValidationSeverity};

@@ -6,7 +6,10 @@ use crate::{
 };
 use nri_control::{ClientError, LaunchError};
 use nri_locate::ConfigFileError;
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::PathBuf,
+    process::{ExitCode, ExitStatus},
+};
 
 /// Failure of a command.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +53,12 @@ pub(crate) enum CtlError {
     NotRestarted(String),
     #[error(transparent)]
     Install(#[from] InstallError),
+    #[error(
+        "{}: `--validate` failed ({status}{}{error}); is it of this release?",
+        program.display(),
+        if error.is_empty() { "" } else { ": " }
+    )]
+    NotValidated { program: PathBuf, status: ExitStatus, error: String },
     #[error("man pages: {0}")]
     ManPages(#[source] std::io::Error),
     #[error("standard output: {0}")]

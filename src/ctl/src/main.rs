@@ -15,6 +15,7 @@ mod ready;
 mod reload;
 mod status;
 mod table;
+mod validate;
 mod verify;
 mod views;
 
@@ -93,6 +94,18 @@ enum Command {
     ///
     /// Exit code 4 if there is a problem.
     Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the configuration file and the files that it names.
+    ///
+    /// Checks the configuration, each file of the plugin directory, the files of block I/O and RDT
+    /// classes, and the CDI specifications, as nrid reads them. nrid need not run, and a file may
+    /// be checked before it is put in place: `nrictl --config NEW.toml validate`.
+    ///
+    /// Exit code 4 if there is a problem.
+    Validate {
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -238,6 +251,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         Command::Pods(pods) => pods.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Inspect(inspect) => inspect.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Validate { json } => {
+            let found = validate::validate(&nrid)?;
+            validate::print(&found, *json)?;
+            Ok(problem_unless(found.is_valid()))
+        }
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),

@@ -12,6 +12,7 @@ use nrid::{
         namespaces,
         program::RestartError,
         start, systemd,
+        validate::validate,
     },
     host::{delegation, descriptors, file_access, path_probe},
     settings::{load::Settings, plugins::ambiguities, state_dir},
@@ -40,6 +41,9 @@ struct Arguments {
     /// Check the configuration, print the version, and exit.
     #[arg(long)]
     check: bool,
+    /// Check the configuration and the files that it names, print JSON, and exit.
+    #[arg(long, conflicts_with = "check")]
+    validate: bool,
     /// Directory of sockets, locks and records.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -84,6 +88,10 @@ fn run(
     arguments: &Arguments,
     mut activation: Activation,
 ) -> Result<(), Box<dyn std::error::Error>> {
+    if arguments.validate {
+        let found = validate(arguments.config.as_deref(), arguments.state_dir.as_deref());
+        return Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&found)?)?);
+    }
     background::restrict_access();
     background::reset_signals();
     namespaces::check_proc()?;

@@ -124,6 +124,29 @@ pub(crate) fn discover(config: &AdaptationConfig) -> PluginFiles {
     PluginFiles { files, skipped, not_executable }
 }
 
+/// What a start does with a file of the plugin directory.
+#[derive(Debug)]
+pub enum FileUse {
+    /// The plugin is launched.
+    Launched,
+    /// The file is named like a plugin and is not executable.
+    Ignored,
+    /// The file, or the whole directory, is skipped.
+    Skipped(SkipReason),
+}
+
+/// Returns what a start does with each file of the plugin directory, sorted by path. Files that are
+/// neither executable nor named like plugins are left out.
+pub fn plugin_files(config: &AdaptationConfig) -> Vec<(PathBuf, FileUse)> {
+    let PluginFiles { files, skipped, not_executable } = discover(config);
+    let launched = files.into_iter().map(|file| (file.path, FileUse::Launched));
+    let skipped = skipped.into_iter().map(|file| (file.path, FileUse::Skipped(file.reason)));
+    let ignored = not_executable.into_iter().map(|path| (path, FileUse::Ignored));
+    let mut all: Vec<_> = launched.chain(skipped).chain(ignored).collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    all
+}
+
 /// Whether the path is a regular file whose name is of the form `NN-name`.
 fn is_named_like_a_plugin(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());

@@ -20,3 +20,4 @@ pub mod sharing;
 pub mod sockets;
 pub mod start;
 pub mod systemd;
+pub mod validate;

@@ -96,6 +96,11 @@ impl Devices {
         &self.broken
     }
 
+    /// Returns the names of all devices, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        self.registry.names()
+    }
+
     /// Adds to an error the plugins that set the fields in question. To an error about an
     /// unresolvable device, adds the unusable files: one of them may define the device.
     pub fn explain(&self, error: ApplyError, plugins: BTreeSet<String>) -> AdjustmentError {

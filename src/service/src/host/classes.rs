@@ -73,6 +73,12 @@ pub enum ClassProblem {
     },
 }
 
+impl ClassProblem {
+    fn content(file: &Path, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Content { file: file.to_owned(), source: Box::new(source) }
+    }
+}
+
 impl ClassError {
     /// Adds the plugin that set the class.
     pub fn with_owner(self, owners: &FieldOwners) -> Self {
@@ -119,6 +125,33 @@ impl Resolved {
             rdt: rdt.map(|name| resolve_rdt(&name, sources)).transpose()?,
         })
     }
+}
+
+/// Reads a file of block I/O classes and resolves each class; returns the names of the classes.
+///
+/// # Errors
+/// The file cannot be used, or a class of it cannot be resolved.
+pub fn check_blockio(file: &Path) -> Result<Vec<String>, ClassProblem> {
+    let classes = BlockIoClasses::parse(&structured::read(file).map_err(ClassProblem::File)?)
+        .map_err(|error| ClassProblem::content(file, error))?;
+    for name in classes.names() {
+        let disks = Disks::default();
+        classes.resolve(name, &disks);
+        if let Some(invalid) = disks.into_error() {
+            return Err(ClassProblem::content(file, invalid));
+        }
+    }
+    Ok(classes.names().map(str::to_owned).collect())
+}
+
+/// Reads a file of RDT classes; returns the names of the classes.
+///
+/// # Errors
+/// The file cannot be used.
+pub fn check_rdt(file: &Path) -> Result<Vec<String>, ClassProblem> {
+    let classes = RdtClasses::parse(&structured::read(file).map_err(ClassProblem::File)?)
+        .map_err(|error| ClassProblem::content(file, error))?;
+    Ok(classes.names().map(str::to_owned).collect())
 }
 
 fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
@@ -192,8 +225,7 @@ impl Lookup<'_> {
         file: &Path,
         source: impl std::error::Error + Send + Sync + 'static,
     ) -> ClassError {
-        let (file, source) = (file.to_owned(), Box::new(source));
-        self.error(ClassProblem::Content { file, source })
+        self.error(ClassProblem::content(file, source))
     }
 
     fn unknown<'n>(&self, file: &Path, known: impl Iterator<Item = &'n str>) -> ClassError {

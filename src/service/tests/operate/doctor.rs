@@ -49,12 +49,12 @@ fn refusal(node: &Node, id: &str) -> String {
     }
 }
 
-fn set_mode(file: &Path, mode: u32) {
+pub(crate) fn set_mode(file: &Path, mode: u32) {
     fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// Adds a plugin that is a file, and not a link to a program that the tests share.
-fn add_plugin(node: &Node, name: &str) {
+pub(crate) fn add_plugin(node: &Node, name: &str) {
     let file = node.plugins().join(name);
     fs::write(&file, format!("#!/bin/sh\nexec '{}'\n", example("logger").display())).unwrap();
     set_mode(&file, 0o755);

@@ -26,4 +26,5 @@ mod restart;
 mod size;
 mod sockets;
 mod surroundings;
+mod validate;
 mod views;

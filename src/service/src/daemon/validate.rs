@@ -1,0 +1,116 @@
+//! `nrid --validate`: checks all files that a start, a reload and creations read: the
+//! configuration, the plugin directory, files of classes, CDI specifications. Uses the functions
+//! that read them there, and changes nothing.
+
+use crate::{
+    host::{cdi::Devices, classes, error_chain::chain},
+    settings::{
+        load::Settings,
+        plugins::{adaptation_config, ambiguities},
+    },
+};
+use nri_adaptation::{FileUse, plugin_files};
+use nri_control::{Validation, ValidationSeverity};
+use nri_locate::PLUGIN_DIR;
+use nri_spec::CdiResolver;
+use std::path::{Path, PathBuf};
+
+/// Checks the configuration, and the files that it names.
+pub fn validate(config: Option<&Path>, state_dir: Option<&Path>) -> Validation {
+    let mut found = Validation::default();
+    match Settings::load(config, state_dir) {
+        Ok(settings) => {
+            check_configuration(&mut found, &settings);
+            check_plugins(&mut found, &settings);
+            check_classes(&mut found, &settings);
+            check_cdi(&mut found, &settings);
+        }
+        Err(error) => found.add(ValidationSeverity::Problem, "configuration", error.to_string()),
+    }
+    found
+}
+
+fn check_configuration(found: &mut Validation, settings: &Settings) {
+    use ValidationSeverity::{Ok, Problem, Warning};
+    let before = found.items.len();
+    for mistake in settings.mistakes() {
+        found.add(Problem, "configuration", mistake.to_string());
+    }
+    for missing in settings.missing_paths() {
+        found.add(Problem, "configuration", missing.to_string());
+    }
+    for ambiguity in ambiguities(&settings.config) {
+        found.add(Warning, "configuration", ambiguity.to_string());
+    }
+    if found.items.len() == before {
+        let text = match &settings.file {
+            Some(file) => file.display().to_string(),
+            None => "no file; all keys have their defaults".to_owned(),
+        };
+        found.add(Ok, "configuration", text);
+    }
+}
+
+/// Checks the plugin directory, whether `nrid` or an engine launches its plugins.
+fn check_plugins(found: &mut Validation, settings: &Settings) {
+    use ValidationSeverity::{Info, Ok, Problem};
+    let dir = settings.config.plugin_path.clone().unwrap_or_else(|| PathBuf::from(PLUGIN_DIR));
+    let files = plugin_files(&adaptation_config(settings, Some(dir.clone())));
+    if files.is_empty() && dir.is_dir() {
+        found.add(Info, "plugin", format!("{}: no plugin", dir.display()));
+    }
+    for (path, used) in files {
+        let path = path.display();
+        match used {
+            FileUse::Launched => found.add(Ok, "plugin", path.to_string()),
+            FileUse::Ignored => {
+                found.add(Info, "plugin", format!("{path}: ignored, since it is not executable"));
+            }
+            FileUse::Skipped(reason) => {
+                found.add(Problem, "plugin", format!("{path}: {}", chain(&reason)));
+            }
+        }
+    }
+}
+
+fn check_classes(found: &mut Validation, settings: &Settings) {
+    use ValidationSeverity::{Ok, Problem};
+    let config = &settings.config;
+    let checks = [
+        ("block I/O", &config.blockio.config_file, classes::check_blockio as fn(&Path) -> _),
+        ("RDT", &config.rdt.config_file, classes::check_rdt),
+    ];
+    for (about, file, check) in checks {
+        // A missing file is a problem of the configuration.
+        let Some(file) = file.as_deref().filter(|file| file.is_file()) else { continue };
+        match check(file) {
+            Result::Ok(names) => {
+                let names = if names.is_empty() { "no class".to_owned() } else { names.join(", ") };
+                found.add(Ok, about, format!("{}: {names}", file.display()));
+            }
+            Err(problem) => {
+                // The text of the problem continues a sentence.
+                let text = problem.to_string();
+                found.add(Problem, about, text.trim_start_matches([':', ' ']));
+            }
+        }
+    }
+}
+
+fn check_cdi(found: &mut Validation, settings: &Settings) {
+    use ValidationSeverity::{Ok, Problem};
+    let dirs = &settings.config.cdi.spec_dirs;
+    let devices = Devices::read(dirs);
+    for broken in devices.broken() {
+        found.add(Problem, "CDI", broken.clone());
+    }
+    let names = devices.names();
+    for name in &names {
+        if let Err(error) = devices.resolve(&[name]) {
+            found.add(Problem, "CDI", chain(&error));
+        }
+    }
+    if !names.is_empty() {
+        found.add(Ok, "CDI", format!("{} devices", names.len()));
+    }
+}
