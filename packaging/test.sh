@@ -21,17 +21,20 @@ units() {
   mkdir -p "$work/root/etc/systemd/system" "$work/root/usr/lib"
   # Units of the host, to which ours refer.
   cp -r /usr/lib/systemd "$work/root/usr/lib"
-  cp "$here"/systemd/*.service "$here"/systemd/*.socket "$work/root/etc/systemd/system"
   for program in $(values 'Exec[A-Za-z]*'); do
     case $program in /*) ;; *) program=/usr/bin/$program ;; esac
     install -D "$programs/${program##*/}" "$work/root$program"
   done
   # systemd-analyze succeeds with warnings, so any line on our units is an error; lines on other
-  # units are ignored.
-  systemd-analyze verify --root="$work/root" \
-    "$work"/root/etc/systemd/system/nri-container-runtime.{service,socket} >"$work/output" 2>&1 ||
-    cat "$work/output"
-  if grep nri-container-runtime "$work/output"; then return 1; fi
+  # units are ignored. The units of users are checked as if they were units of the system, since
+  # systemd-analyze refuses --user with --root.
+  for dir in "$here/systemd" "$here/systemd/user"; do
+    cp "$dir"/*.service "$dir"/*.socket "$work/root/etc/systemd/system"
+    systemd-analyze verify --root="$work/root" \
+      "$work"/root/etc/systemd/system/nri-container-runtime.{service,socket} >"$work/output" 2>&1 ||
+      cat "$work/output"
+    if grep nri-container-runtime "$work/output"; then return 1; fi
+  done
   # A private mount namespace would hide the host's mounts from plugins and runtimes.
   if sed -n '/^\[Service\]/,$p' "$here"/systemd/*.service | grep -v '^ProtectHostname=' |
     grep -E '^(Private|Protect|Read|Inaccessible|Bind|Temporary|Mount|Root|Dynamic)'; then
@@ -47,7 +50,9 @@ units() {
   fi
   # The paths of the sockets are those that nrid and the wrapper use.
   [ "$(values ListenStream | sort | sed 's,/run/nri-container-runtime/,,' | tr '\n' ' ')" = \
-    'control.sock nri.sock plugins/nri.sock ' ]
+    'control.sock nri.sock plugins/nri.sock ' ] || return 1
+  [ "$(sed -n 's,^ListenStream=%t/nri-container-runtime/,,p' "$here"/systemd/user/*.socket | sort |
+    tr '\n' ' ')" = 'control.sock nri.sock plugins/nri.sock ' ]
 }
 
 step() { echo "-- $1"; shift; "$@"; }

@@ -69,6 +69,7 @@ put 755 usr/bin "$programs/$name" "$programs/nrictl"
 put 755 usr/libexec/$name "$programs/nrid" "$programs/nri-oci-hook"
 put 755 usr/lib/$name/examples "$programs"/examples/{adjust,logger}
 put 644 usr/lib/systemd/system packaging/systemd/$name.{service,socket}
+put 644 usr/lib/systemd/user packaging/systemd/user/$name.{service,socket}
 put 644 usr/lib/tmpfiles.d packaging/systemd/$name.conf
 put 644 usr/share/$name packaging/config.toml
 put 644 usr/share/doc/$name README.md CHANGELOG.md SECURITY.md LICENSE

@@ -34,7 +34,7 @@ if [ "$1" != --inside ]; then
     usr/lib/$name/examples/{adjust,logger}; do
     grep -qx "755 $file" "$work/deb.list" || fail "$file is missing or not executable"
   done
-  share=(lib/systemd/system/"$name".{service,socket} "lib/tmpfiles.d/$name.conf"
+  share=(lib/systemd/{system,user}/"$name".{service,socket} "lib/tmpfiles.d/$name.conf"
     "share/$name/config.toml" share/doc/"$name"/{README.md,docs/operations.md,examples/logger.rs}
     share/man/man8/{nrictl,nrictl-status}.8.gz share/bash-completion/completions/nrictl
     share/zsh/{vendor-completions,site-functions}/_nrictl

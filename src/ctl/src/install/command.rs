@@ -12,7 +12,7 @@ use super::{
     own_config,
     planning::{
         apply::apply,
-        manifest::{MANIFEST, Manifest},
+        manifest::Manifest,
         new_file, own_values,
         plan::InstallPlan,
         report::{self, InstallReport},
@@ -23,7 +23,8 @@ use super::{
 };
 use crate::install::editing::error::FileError;
 use clap::Args;
-use nri_locate::{CONFIG_ENV, CONFIG_FILE, NridOwner};
+use nri_locate::{CONFIG_ENV, Environment, NridOwner, UserDirs};
+use rustix::process::geteuid;
 use std::{
     fs::File,
     path::{Path, PathBuf},
@@ -55,6 +56,9 @@ struct CommonArgs {
     /// and no program in it is run.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Configure the rootless engine of this user, in the user's files: podman, docker or nerdctl.
+    #[arg(long, conflicts_with = "root")]
+    user: bool,
 }
 
 /// `nrictl install`
@@ -110,14 +114,15 @@ impl Install {
     /// The command is refused or fails. Nothing has changed then, except after
     /// [`InstallError::HalfWritten`] and [`InstallError::Output`].
     pub(crate) fn run(&self, own_config: Option<&Path>) -> Result<(), InstallError> {
-        let own_config = own_config.unwrap_or(Path::new(CONFIG_FILE));
         self.common.print_result(self.perform(own_config))
     }
 
-    fn perform(&self, own_config: &Path) -> Result<InstallReport, InstallError> {
+    fn perform(&self, own_config: Option<&Path>) -> Result<InstallReport, InstallError> {
         let engine = self.common.engine;
         let session = Session::begin(&self.common)?;
         let root = &session.root;
+        let usual_config = root.own_config();
+        let own_config = own_config.unwrap_or(&usual_config);
         if self.nri.is_some() && !engine.facts().has_nri {
             return Err(InstallError::NoNri { engine: engine.name() });
         }
@@ -148,17 +153,17 @@ impl Install {
         }
         plan.notes.extend(leftovers);
         plan.finish(root, true)?;
-        if own_config != Path::new(CONFIG_FILE) {
-            let own_config = own_config.display();
+        if own_config != usual_config {
+            let (own_config, usual_config) = (own_config.display(), usual_config.display());
             plan.notes.push(format!(
-                "engines do not pass {own_config} to the wrapper: it reads {CONFIG_FILE} unless \
+                "engines do not pass {own_config} to the wrapper: it reads {usual_config} unless \
                  {CONFIG_ENV} is in the engine's environment"
             ));
         }
         if !self.common.dry_run {
             apply(root, &plan.steps)?;
         }
-        let report = InstallReport::new(engine, self.common.dry_run, plan);
+        let report = InstallReport::new(root, engine, self.common.dry_run, plan);
         Ok(report.installed(&request, engine, needs))
     }
 }
@@ -175,18 +180,19 @@ impl Uninstall {
         own_config: Option<&Path>,
         state_dir: Option<&Path>,
     ) -> Result<(), InstallError> {
-        let own_config = own_config.unwrap_or(Path::new(CONFIG_FILE));
         self.common.print_result(self.perform(own_config, state_dir))
     }
 
     fn perform(
         &self,
-        own_config: &Path,
+        own_config: Option<&Path>,
         state_dir: Option<&Path>,
     ) -> Result<InstallReport, InstallError> {
         let engine = self.common.engine;
         let session = Session::begin(&self.common)?;
         let (root, file) = (&session.root, session.file.as_deref());
+        let usual_config = root.own_config();
+        let own_config = own_config.unwrap_or(&usual_config);
         let manifest = Manifest::read(root)?;
         let leftovers = session.remove_leftovers(engine, &manifest);
         let mut plan = uninstall::plan(root, engine, file, own_config, &manifest)?;
@@ -194,7 +200,11 @@ impl Uninstall {
         if !plan.steps.is_empty() {
             let own_state_dir = own_config::read(root, own_config).ok().and_then(|c| c.state_dir);
             let state_dir = state_dir.map(Path::to_owned).or(own_state_dir);
-            let state_dir = state_dir.unwrap_or_else(|| NridOwner::Host.state_dir());
+            let owner = match root.user() {
+                Some(_) => NridOwner::of_this_process(&Environment::of_this_process()),
+                None => NridOwner::Host,
+            };
+            let state_dir = state_dir.unwrap_or_else(|| owner.state_dir());
             let containers = RunningContainers::find(root, engine, &state_dir);
             plan.notes.extend(self.check_unused(containers)?);
         }
@@ -203,7 +213,8 @@ impl Uninstall {
             apply(root, &plan.steps)?;
             uninstall::remove_directories(root, &manifest.directories);
         }
-        Ok(InstallReport::new(engine, self.common.dry_run, plan).uninstalled(engine))
+        let report = InstallReport::new(root, engine, self.common.dry_run, plan);
+        Ok(report.uninstalled(root, engine))
     }
 
     /// Fails if containers of the wrapper run. With `--force`, returns a note about them instead.
@@ -239,6 +250,21 @@ impl CommonArgs {
         }
     }
 
+    /// Returns the file system, and whose files are installed into.
+    fn install_root(&self) -> Result<InstallRoot, InstallError> {
+        if !self.user {
+            return Ok(InstallRoot::new(self.root.as_deref())?);
+        }
+        if geteuid().is_root() {
+            return Err(InstallError::UserIsRoot);
+        }
+        if !self.engine.facts().has_user_files {
+            return Err(InstallError::NoUserFiles { engine: self.engine.name() });
+        }
+        let user = UserDirs::of_this_process(&Environment::of_this_process());
+        user.map(InstallRoot::of_user).ok_or(InstallError::NoHome)
+    }
+
     /// Returns the absolute path of the engine's file, as the manifest records it.
     fn engine_file(&self) -> Result<Option<PathBuf>, InstallError> {
         let Some(file) = &self.engine_config else { return Ok(None) };
@@ -258,16 +284,18 @@ struct Session {
     root: InstallRoot,
     /// The engine's file, if not the usual one.
     file: Option<PathBuf>,
-    /// Lock of `/etc` against concurrent commands; `None` in a dry run, or if `/etc` cannot be
-    /// locked. In the second case the first write to `/etc` fails as well, with the reason.
+    /// Lock of `/etc`, or of the user's directory of configurations, against concurrent commands;
+    /// `None` in a dry run, or if the directory cannot be locked. In the second case the directory
+    /// is missing, or the first write to it fails as well, with the reason.
     lock: Option<File>,
 }
 
 impl Session {
     fn begin(common: &CommonArgs) -> Result<Self, InstallError> {
-        let root = InstallRoot::new(common.root.as_deref())?;
+        let root = common.install_root()?;
         let lock = || {
-            let etc = File::open(root.real(Path::new("/etc")).ok()?).ok()?;
+            let dir = root.user().map_or(Path::new("/etc"), |user| &user.config_home);
+            let etc = File::open(root.real(dir).ok()?).ok()?;
             rustix::fs::flock(&etc, rustix::fs::FlockOperation::LockExclusive).ok()?;
             Some(etc)
         };
@@ -283,7 +311,7 @@ impl Session {
         // A file that cannot be parsed is skipped: the command reports it as an error later.
         let tables = engines::tables(engine, &self.root, self.file.as_deref()).unwrap_or_default();
         let usual = tables.into_iter().map(|table| table.file);
-        let own = [PathBuf::from(CONFIG_FILE), PathBuf::from(MANIFEST)];
+        let own = [self.root.own_config(), self.root.manifest()];
         let files = manifest.files.keys().cloned().chain(usual).chain(own);
         let removed = new_file::remove_leftovers(&self.root, files);
         let note = |path: &PathBuf| {

@@ -49,7 +49,7 @@ pub(crate) fn configured(
     pid: Option<i32>,
     file: Option<&Path>,
 ) -> Result<Option<ConfiguredEngine>, InstallError> {
-    let root = pid.map_or_else(InstallRoot::machine, InstallRoot::of_process);
+    let root = pid.map_or_else(InstallRoot::of_this_process, InstallRoot::of_process);
     let mut configured = ConfiguredEngine { runtimes: Vec::new(), default: None };
     for table in tables(engine, &root, file)? {
         for (name, value) in table.all(&root)? {
@@ -89,10 +89,11 @@ fn calls_wrapper(root: &InstallRoot, path: &str) -> bool {
     root.is_ours(path) || (path.starts_with('/') && is_script())
 }
 
-/// Returns the names of the engines that `nrictl install` has configured on this machine.
+/// Returns the names of the engines that `nrictl install` has configured on this machine, for this
+/// user.
 ///
 /// # Errors
 /// The manifest cannot be read.
 pub(crate) fn recorded_engines() -> Result<Vec<String>, InstallError> {
-    Ok(Manifest::read(&InstallRoot::machine())?.engines.into_keys().collect())
+    Ok(Manifest::read(&InstallRoot::of_this_process())?.engines.into_keys().collect())
 }

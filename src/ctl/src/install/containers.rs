@@ -55,11 +55,16 @@ struct EntryContainer {
 pub(crate) struct RunningContainers(Vec<String>);
 
 impl RunningContainers {
-    /// Finds the containers of an engine in the records of the host and of its users; `None` if
-    /// none runs.
+    /// Finds the containers of an engine in the records of `state_dir` and, for an installation of
+    /// the system, in those of users; `None` if none runs.
     pub(super) fn find(root: &InstallRoot, engine: TargetEngine, state_dir: &Path) -> Option<Self> {
         let users = root.real(Path::new(USER_DIRS)).and_then(std::fs::read_dir);
-        let users = users.into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let users = users
+            .into_iter()
+            .filter(|_| root.user().is_none())
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name());
         let users = users.map(|user| Path::new(USER_DIRS).join(user).join(USER_STATE_DIR));
         let mut found = Vec::new();
         for dir in [state_dir.to_owned()].into_iter().chain(users) {

@@ -61,6 +61,18 @@ pub(crate) enum InstallError {
     Comments(PathBuf),
     #[error("{engine} has no NRI of its own; omit --nri")]
     NoNri { engine: &'static str },
+    #[error(
+        "--user configures the engine of a user without root: run nrictl as that user, not as root"
+    )]
+    UserIsRoot,
+    #[error(
+        "--user is for podman, docker and nerdctl; rootless {engine} has to be configured by hand"
+    )]
+    NoUserFiles { engine: &'static str },
+    #[error(
+        "--user needs the home directory of the user: HOME is not set, or belongs to another user"
+    )]
+    NoHome,
     #[error("{engine} has no default runtime in any file; give --runtime at each call")]
     NoDefault { engine: &'static str },
     #[error("{path}: {reason}; nrid and the wrapper would refuse it")]

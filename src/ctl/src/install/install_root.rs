@@ -5,7 +5,7 @@
 //! root.
 
 use super::editing::error::FileError;
-use nri_locate::{MAX_CONFIG_FILE, read_regular};
+use nri_locate::{Environment, MAX_CONFIG_FILE, UserDirs, read_regular};
 use std::{
     fs,
     io::{self, ErrorKind},
@@ -19,9 +19,17 @@ const MAX_LINKS: usize = 40;
 /// Base name of the wrapper.
 pub(crate) const WRAPPER: &str = "nri-container-runtime";
 
-/// Directory that stands for `/`; `None`: the machine's `/` itself.
+/// Our directory, with the configuration, the manifest and backups.
+const OWN_DIR: &str = "/etc/nri-container-runtime";
+
+/// The file system, and whose files in it are installed into.
 #[derive(Debug, Clone)]
-pub(crate) struct InstallRoot(Option<PathBuf>);
+pub(crate) struct InstallRoot {
+    /// Directory that stands for `/`; `None`: the machine's `/` itself.
+    dir: Option<PathBuf>,
+    /// Directories of the user whose rootless engines are configured; `None`: the system's engines.
+    user: Option<UserDirs>,
+}
 
 impl InstallRoot {
     /// Returns the root of the machine, or of an image.
@@ -30,23 +38,72 @@ impl InstallRoot {
             |source| FileError::Read { path: dir.unwrap_or(Path::new("/")).into(), source };
         let dir = dir.map(fs::canonicalize).transpose().map_err(failed)?;
         // `--root /` is not an image: programs of engines may be run there.
-        Ok(Self(dir.filter(|dir| dir != Path::new("/"))))
+        Ok(Self { dir: dir.filter(|dir| dir != Path::new("/")), user: None })
     }
 
     /// Returns the root directory of a process in another mount namespace.
     pub(crate) fn of_process(pid: i32) -> Self {
-        Self(Some(format!("/proc/{pid}/root").into()))
+        Self { dir: Some(format!("/proc/{pid}/root").into()), user: None }
     }
 
-    /// Returns the machine's root.
-    pub(crate) fn machine() -> Self {
-        Self(None)
+    /// Returns the machine's root, for the engines of a user.
+    pub(crate) fn of_user(user: UserDirs) -> Self {
+        Self { dir: None, user: Some(user) }
+    }
+
+    /// Returns the machine's root, for the engines that this process administers: those of the
+    /// user, or with root those of the system.
+    pub(crate) fn of_this_process() -> Self {
+        let user = UserDirs::of_this_process(&Environment::of_this_process());
+        Self { dir: None, user }
+    }
+
+    /// Returns the directories of the user whose engines are configured.
+    pub(crate) fn user(&self) -> Option<&UserDirs> {
+        self.user.as_ref()
+    }
+
+    /// Returns our directory.
+    fn own_dir(&self) -> PathBuf {
+        self.user.as_ref().map_or_else(|| OWN_DIR.into(), UserDirs::own_config_dir)
+    }
+
+    /// Returns our configuration file.
+    pub(crate) fn own_config(&self) -> PathBuf {
+        self.own_dir().join("config.toml")
+    }
+
+    /// Returns the manifest.
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.own_dir().join("installed.json")
+    }
+
+    /// Returns the directory of backups. A backup may contain secrets that only the directory of
+    /// the original file protected, so other users cannot enter this directory.
+    pub(crate) fn backups(&self) -> PathBuf {
+        self.own_dir().join("backup")
+    }
+
+    /// Returns the directories of systemd units, of the system or of the user.
+    pub(crate) fn unit_dirs(&self) -> Vec<PathBuf> {
+        let kind = if self.user.is_some() { "user" } else { "system" };
+        let of_user = self.user.iter().map(|user| user.config_home.join("systemd/user"));
+        let places = ["/etc/systemd", "/run/systemd", "/usr/lib/systemd", "/lib/systemd"];
+        of_user.chain(places.map(|place| Path::new(place).join(kind))).collect()
+    }
+
+    /// Returns a command of systemctl(1) for the service manager of the user, if there is one.
+    pub(crate) fn systemctl(&self, command: &str) -> String {
+        match (&self.user, command.strip_prefix("systemctl ")) {
+            (Some(_), Some(rest)) => format!("systemctl --user {rest}"),
+            _ => command.to_owned(),
+        }
     }
 
     /// Whether this is the machine's root. Programs of engines are run only there, to get their
     /// versions.
     pub(crate) fn is_machine(&self) -> bool {
-        self.0.is_none()
+        self.dir.is_none()
     }
 
     /// Resolves an absolute path and all symbolic links in it to the path for this process. A path
@@ -61,7 +118,7 @@ impl InstallRoot {
     }
 
     fn resolve(&self, path: &Path, follows_last: bool) -> io::Result<PathBuf> {
-        let top = self.0.as_deref().unwrap_or(Path::new("/"));
+        let top = self.dir.as_deref().unwrap_or(Path::new("/"));
         let mut at = top.to_owned();
         let mut left: Vec<PathBuf> = parts(path);
         let mut links = 0;

@@ -83,7 +83,7 @@ pub(crate) fn runtimes(
         } else {
             format!("{LINK_PREFIX}{name}")
         };
-        let binary = link_dir(wrapper).join(link);
+        let binary = link_dir(root, wrapper).join(link);
         if all.iter().any(|runtime| runtime.binary == binary) {
             return Err(InstallError::NameTwice(name.clone()));
         }
@@ -92,15 +92,19 @@ pub(crate) fn runtimes(
     Ok(all)
 }
 
-/// Returns the directory for links: the wrapper's, unless a package manager owns it.
-fn link_dir(wrapper: &Path) -> &Path {
+/// Returns the directory for links: the wrapper's, unless a package manager owns it, or a directory
+/// of the user.
+fn link_dir(root: &InstallRoot, wrapper: &Path) -> PathBuf {
+    if let Some(user) = root.user() {
+        return user.data_home.join(WRAPPER);
+    }
     match wrapper.parent() {
         Some(dir)
             if ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().all(|d| dir != Path::new(d)) =>
         {
-            dir
+            dir.to_owned()
         }
-        _ => Path::new("/usr/local/bin"),
+        _ => PathBuf::from("/usr/local/bin"),
     }
 }
 

@@ -21,3 +21,4 @@ mod podman;
 mod real_containerd;
 mod special_files;
 mod uninstall;
+mod user;

@@ -10,12 +10,13 @@ use super::{
 use crate::install::{
     editing::file::{Format, path},
     error::InstallError,
+    install_root::InstallRoot,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The usual file.
-pub(super) const FILE: &str = "/etc/docker/daemon.json";
+/// The usual file of the system.
+const FILE: &str = "/etc/docker/daemon.json";
 
 /// First version that has NRI, which is experimental and off by default
 /// (`moby: daemon/internal/nri`).
@@ -23,13 +24,11 @@ const NRI_SINCE: u32 = 29;
 
 /// Environment files from which dockerd may get flags.
 const FLAG_FILES: &[&str] = &["/etc/default/docker", "/etc/sysconfig/docker"];
-/// Directories of systemd units, from which dockerd may get flags.
-const UNIT_DIRS: &[&str] = &[
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
+
+/// Returns the usual file: the system's, or that of the user (`moby: cmd/dockerd/config_unix.go`).
+pub(super) fn usual_file(root: &InstallRoot) -> PathBuf {
+    root.user().map_or_else(|| FILE.into(), |user| user.config_home.join("docker/daemon.json"))
+}
 
 /// Returns the table of a `daemon.json`, for Docker and for iSulad.
 pub(super) fn table(file: &Path) -> RuntimeTable {
@@ -57,7 +56,8 @@ pub(super) fn target(request: &InstallRequest<'_>, table: &RuntimeTable) -> File
 
 /// Returns the changes that Docker needs.
 pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
-    let table = table(request.file.unwrap_or(Path::new(FILE)));
+    let usual = usual_file(request.root);
+    let table = table(request.file.unwrap_or(&usual));
     check_flags(request)?;
     let mut target = target(request, &table);
     let own_nri = path(["nri-opts", "enable"]);
@@ -84,13 +84,14 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
 /// Fails if a flag of dockerd has the same name as a key that we would set in its file: dockerd
 /// does not start with both.
 fn check_flags(request: &InstallRequest<'_>) -> Result<(), InstallError> {
-    let units = UNIT_DIRS.iter().flat_map(|dir| {
-        let drop_ins = PathBuf::from(dir).join("docker.service.d");
+    let units = request.root.unit_dirs().into_iter().flat_map(|dir| {
+        let drop_ins = dir.join("docker.service.d");
         let names = request.root.list(&drop_ins).into_iter().filter(|name| name.ends_with(".conf"));
         let files: Vec<PathBuf> = names.map(|name| drop_ins.join(name)).collect();
-        files.into_iter().chain([PathBuf::from(dir).join("docker.service")])
+        files.into_iter().chain([dir.join("docker.service")])
     });
-    for file in FLAG_FILES.iter().map(PathBuf::from).chain(units) {
+    let flag_files = if request.root.user().is_some() { &[] } else { FLAG_FILES };
+    for file in flag_files.iter().map(PathBuf::from).chain(units) {
         let text = request.root.read(&file).ok().flatten().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));

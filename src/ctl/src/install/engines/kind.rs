@@ -28,6 +28,8 @@ pub(crate) struct EngineFacts {
     /// Whether some version of the engine has NRI of its own, so that `[engines]` has a key for the
     /// engine.
     pub(crate) has_nri: bool,
+    /// Whether `--user` configures a rootless engine: it needs files of the user, or none at all.
+    pub(crate) has_user_files: bool,
     /// What happens to running containers of the wrapper once it is no longer in the engine's
     /// files.
     pub(crate) orphans: &'static str,
@@ -44,6 +46,7 @@ const DOCKER: EngineFacts = EngineFacts {
     // A reload keeps runtimes that the file no longer has (observed with 20.10, 26.1 and 28.5).
     forget: Some("systemctl restart docker"),
     has_nri: true,
+    has_user_files: true,
     // dockerd looks up the name in `HostConfig.Runtime` when it starts a container; containerd has
     // the path for the rest of the container's life (observed with 20.10, 26.1 and 28.5).
     orphans: "after its restart, Docker can stop and remove them, but neither restart nor start \
@@ -58,6 +61,7 @@ const CONTAINERD: EngineFacts = EngineFacts {
     reload: Some("systemctl restart containerd"),
     forget: Some("systemctl restart containerd"),
     has_nri: true,
+    has_user_files: false,
     // The shim of a container has the path of its runtime, but the CRI plugin looks up the handler
     // for each further container of a pod.
     orphans: "containerd can stop and remove them, but create no more containers in their pods",
@@ -71,6 +75,7 @@ const PODMAN: EngineFacts = EngineFacts {
     reload: None,
     forget: None,
     has_nri: false,
+    has_user_files: true,
     // Podman's database has the name of each container's runtime, and `containers.conf` its path.
     orphans: "Podman could not stop them, and `podman rm --force` would remove its record of a \
               container and leave the processes running",
@@ -96,6 +101,7 @@ const CRIO: EngineFacts = EngineFacts {
     reload: Some("systemctl restart crio"),
     forget: Some("systemctl restart crio"),
     has_nri: true,
+    has_user_files: false,
     // CRI-O looks up the handler at each call of the runtime (`cri-o: internal/oci/oci.go`).
     orphans: "after its restart, CRI-O could neither stop nor remove them",
     remedy: "Delete their pods",
@@ -108,6 +114,7 @@ const ISULAD: EngineFacts = EngineFacts {
     reload: Some("systemctl restart isulad"),
     forget: Some("systemctl restart isulad"),
     has_nri: false,
+    has_user_files: false,
     // iSulad stores the name of each container's runtime (`iSulad:
     // src/daemon/modules/runtime/isula/isula_rt_ops.c`).
     orphans: "after its restart, iSulad could neither stop nor remove them",
@@ -121,6 +128,7 @@ const NERDCTL: EngineFacts = EngineFacts {
     reload: None,
     forget: None,
     has_nri: false,
+    has_user_files: true,
     orphans: "nothing changes for them",
     remedy: "Nothing has to be done",
     reserved: &[],

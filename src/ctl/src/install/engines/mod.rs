@@ -53,7 +53,10 @@ pub(super) fn tables(
     file: Option<&Path>,
 ) -> Result<Vec<RuntimeTable>, InstallError> {
     match engine {
-        TargetEngine::Docker => Ok(vec![docker::table(file.unwrap_or(Path::new(docker::FILE)))]),
+        TargetEngine::Docker => {
+            let usual = docker::usual_file(root);
+            Ok(vec![docker::table(file.unwrap_or(&usual))])
+        }
         TargetEngine::Containerd => containerd::tables(root, file),
         TargetEngine::Podman => Ok(podman::tables(root, file)),
         TargetEngine::Crio => Ok(crio::tables(root, file)),

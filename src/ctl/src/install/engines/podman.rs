@@ -16,7 +16,7 @@ use crate::install::{
     own_config,
     runtimes::WrapperRuntime,
 };
-use nri_locate::{runtime_candidates, standard_dirs};
+use nri_locate::{CONFIG_FILE, runtime_candidates, standard_dirs};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -26,11 +26,8 @@ use std::{
 /// The main files, in the order in which Podman reads them.
 const FILES: [&str; 2] =
     ["/usr/share/containers/containers.conf", "/etc/containers/containers.conf"];
-/// The directory of drop-ins.
-const DIR: &str = "/etc/containers/containers.conf.d";
-
 /// Our drop-in, sorted after others: the last file takes precedence.
-const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtime.conf";
+const DROP_IN: &str = "zz-nri-container-runtime.conf";
 
 /// Runtimes that Podman lists in `runtime_supports_json` by itself (`containers/common:
 /// pkg/config/default.go`).
@@ -43,14 +40,39 @@ const JSON_RUNTIMES: &[&str] = &["crun", "runc", "kata", "runsc", "youki", "krun
 /// (`containers/common: pkg/config/config.go`).
 const NO_CGROUPS: [&str; 2] = ["crun", "krun"];
 
-/// Returns the tables of all files in which there may be runtimes.
-pub(super) fn tables(root: &InstallRoot, file: Option<&Path>) -> Vec<RuntimeTable> {
-    let names = root.list(Path::new(DIR)).into_iter().filter(|name| name.ends_with(".conf"));
-    let usual = FILES.iter().map(PathBuf::from).chain(names.map(|name| Path::new(DIR).join(name)));
-    match file {
-        Some(file) => vec![table(file)],
-        None => usual.map(|file| table(&file)).collect(),
+/// Returns the main file to which drop-ins belong: the system's, or that of the user, which
+/// rootless Podman reads after the system's files.
+fn main_file(root: &InstallRoot) -> PathBuf {
+    match root.user() {
+        Some(user) => user.config_home.join("containers/containers.conf"),
+        None => PathBuf::from(FILES[1]),
     }
+}
+
+/// Returns the directory of the drop-ins of a main file.
+fn drop_in_dir(main: &Path) -> PathBuf {
+    main.with_extension("conf.d")
+}
+
+/// Returns the tables of all files in which there may be runtimes: those of the system, or those of
+/// the user.
+pub(super) fn tables(root: &InstallRoot, file: Option<&Path>) -> Vec<RuntimeTable> {
+    match (file, root.user()) {
+        (Some(file), _) => vec![table(file)],
+        (None, Some(_)) => with_drop_ins(root, &main_file(root)),
+        (None, None) => system_tables(root),
+    }
+}
+
+fn system_tables(root: &InstallRoot) -> Vec<RuntimeTable> {
+    let [distribution, main] = FILES.map(Path::new);
+    [table(distribution)].into_iter().chain(with_drop_ins(root, main)).collect()
+}
+
+fn with_drop_ins(root: &InstallRoot, main: &Path) -> Vec<RuntimeTable> {
+    let dir = drop_in_dir(main);
+    let names = root.list(&dir).into_iter().filter(|name| name.ends_with(".conf"));
+    [table(main)].into_iter().chain(names.map(|name| table(&dir.join(name)))).collect()
 }
 
 fn table(file: &Path) -> RuntimeTable {
@@ -66,8 +88,10 @@ fn table(file: &Path) -> RuntimeTable {
 
 /// Returns the changes that Podman needs.
 pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
-    let table = table(request.file.unwrap_or(Path::new(DROP_IN)));
-    let mut target = FileTarget::drop_in(&table.file, "podman");
+    let drop_in = drop_in_dir(&main_file(request.root)).join(DROP_IN);
+    let table = table(request.file.unwrap_or(&drop_in));
+    let engine = if request.root.user().is_some() { "podman --user" } else { "podman" };
+    let mut target = FileTarget::drop_in(&table.file, engine);
     // Podman looks up the runtime's name, or the base name if `--runtime` is a path.
     let names = |runtime: &WrapperRuntime| [runtime.name.clone(), runtime.link_name()];
     let all = request.runtimes.iter().flat_map(names).chain([WRAPPER.to_owned()]).collect();
@@ -109,7 +133,11 @@ fn list(
     ours: Vec<String>,
 ) -> Result<Vec<String>, InstallError> {
     let mut names: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
-    for table in tables(request.root, request.file) {
+    let of_system = match request.root.user() {
+        Some(_) => system_tables(request.root),
+        None => Vec::new(),
+    };
+    for table in of_system.into_iter().chain(tables(request.root, request.file)) {
         let Some(file) = table.read(request.root)? else { continue };
         let list = file.get(at)?;
         let items = list.as_ref().and_then(Value::as_array).into_iter().flatten();
@@ -134,7 +162,10 @@ fn is_crun(request: &InstallRequest<'_>, runtime: &WrapperRuntime) -> Result<boo
 
 /// Returns the real runtime that the wrapper finds when it is called by its own name.
 fn default_runtime(request: &InstallRequest<'_>) -> Result<Option<PathBuf>, InstallError> {
-    let runtime = own_config::read(request.root, request.own_config)?.runtime;
+    // A user without a configuration has the system's.
+    let is_missing = request.root.user().is_some() && !request.root.exists(request.own_config);
+    let own_config = if is_missing { Path::new(CONFIG_FILE) } else { request.own_config };
+    let runtime = own_config::read(request.root, own_config)?.runtime;
     let candidates = match &runtime.path {
         Some(path) => vec![path.clone()],
         None => runtime_candidates(&runtime),

@@ -95,7 +95,8 @@ impl FileTarget {
         Self { file: file.into(), format, header: String::new(), values, unset }
     }
 
-    /// Returns a target for a file of our own, which only this installation writes.
+    /// Returns a target for a file of our own, which only this installation writes. `engine` is the
+    /// engine's name, with `--user` if it is that of a user.
     pub(crate) fn drop_in(file: impl Into<PathBuf>, engine: &str) -> Self {
         let header = format!(
             "# Made by `nrictl install {engine}`; `nrictl uninstall {engine}` removes it.\n"

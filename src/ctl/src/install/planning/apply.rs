@@ -5,7 +5,6 @@
 //! undone.
 
 use super::{
-    manifest::BACKUPS,
     new_file::NewFile,
     plan::{Content, InstallStep},
 };
@@ -78,13 +77,13 @@ fn prepare<'a>(
             None
         }
         Content::Link(_) => {
-            make_dirs(parent, new_dirs).map_err(failed)?;
+            make_dirs(root, parent, new_dirs).map_err(failed)?;
             rustix::fs::access(parent, rustix::fs::Access::WRITE_OK)
                 .map_err(|e| failed(e.into()))?;
             None
         }
         Content::Bytes(bytes) => {
-            make_dirs(parent, new_dirs).map_err(failed)?;
+            make_dirs(root, parent, new_dirs).map_err(failed)?;
             let like =
                 step.like.as_ref().map(|path| root.real(path)).transpose().map_err(failed)?;
             Some(write_new_file(parent, bytes, like.as_deref().unwrap_or(&real)).map_err(failed)?)
@@ -94,18 +93,18 @@ fn prepare<'a>(
 }
 
 /// Creates a directory and its parents. Adds the paths that are new to `new_dirs`.
-fn make_dirs(dir: &Path, new_dirs: &mut Vec<PathBuf>) -> io::Result<()> {
+fn make_dirs(root: &InstallRoot, dir: &Path, new_dirs: &mut Vec<PathBuf>) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }
     if let Some(parent) = dir.parent() {
-        make_dirs(parent, new_dirs)?;
+        make_dirs(root, parent, new_dirs)?;
     }
     fs::create_dir(dir)?;
     new_dirs.push(dir.to_owned());
     // The mode is independent of the umask: engines of other users read these directories, and only
     // the owner writes.
-    let is_private = dir.ends_with(BACKUPS.trim_start_matches('/'));
+    let is_private = root.real(&root.backups()).is_ok_and(|backups| backups == dir);
     let mode = if is_private { PRIVATE_DIRECTORY } else { NEW_DIRECTORY };
     fs::set_permissions(dir, Permissions::from_mode(mode))?;
     Ok(())

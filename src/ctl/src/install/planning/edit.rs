@@ -1,7 +1,7 @@
 //! Installation into one file: values are set, and the replaced values are recorded.
 
 use super::{
-    manifest::{BACKUPS, Change, FileRecord},
+    manifest::{Change, FileRecord},
     plan::{Content, InstallPlan, InstallStep},
 };
 use crate::install::{
@@ -114,7 +114,7 @@ impl InstallPlan {
 /// whatever its name is (CRI-O's drop-ins, files that a pattern of containerd's imports matches).
 fn backup_path(root: &InstallRoot, file: &Path) -> PathBuf {
     let inside = file.components().filter(|part| matches!(part, Component::Normal(_)));
-    let unnumbered = Path::new(BACKUPS).join(inside.collect::<PathBuf>());
+    let unnumbered = root.backups().join(inside.collect::<PathBuf>());
     let numbered = (1..).map(|number| {
         let mut name = unnumbered.clone().into_os_string();
         name.push(format!(".{number}"));

@@ -19,13 +19,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Path of the manifest.
-pub(crate) const MANIFEST: &str = "/etc/nri-container-runtime/installed.json";
-
-/// Directory of backups. A backup may contain secrets that only the directory of the original file
-/// protected, so other users cannot enter this directory.
-pub(super) const BACKUPS: &str = "/etc/nri-container-runtime/backup";
-
 /// Version of the format. A manifest with a higher version is refused.
 const VERSION: u32 = 1;
 
@@ -86,7 +79,7 @@ pub(crate) struct Change {
 impl Manifest {
     /// Reads the manifest. A missing file is an empty manifest.
     pub(crate) fn read(root: &InstallRoot) -> Result<Self, InstallError> {
-        let path = Path::new(MANIFEST);
+        let path = &*root.manifest();
         let Some(bytes) = root.read(path)? else { return Ok(Self::default()) };
         let failed = |reason| InstallError::Manifest { path: path.into(), reason };
         let manifest: Self = serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))?;

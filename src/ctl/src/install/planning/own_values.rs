@@ -55,7 +55,8 @@ pub(crate) fn target(
     let mut target = FileTarget::new(file, Format::Toml);
     let current = ConfigFile::read(request.root, file, Format::Toml)?;
     let policies = path([POLICIES]);
-    let is_new = current.is_none() && manifest.engines.is_empty();
+    // A user's plugins have only what the user may do, and no capabilities to give up.
+    let is_new = current.is_none() && manifest.engines.is_empty() && request.root.user().is_none();
     let current_policies = current.as_ref().map(|file| file.get(&policies)).transpose()?.flatten();
     // The policies are recorded for each engine; uninstalling the last engine removes them.
     let is_ours = || manifest.changes().any(|change| change.is_at(file, &policies));

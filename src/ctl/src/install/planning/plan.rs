@@ -1,6 +1,6 @@
 //! A plan: the paths that change, decided before anything is touched.
 
-use super::manifest::{MANIFEST, Manifest};
+use super::manifest::Manifest;
 use crate::install::{error::InstallError, install_root::InstallRoot};
 use std::path::{Path, PathBuf};
 
@@ -97,7 +97,7 @@ impl InstallPlan {
         root: &InstallRoot,
         is_install: bool,
     ) -> Result<(), InstallError> {
-        let path = Path::new(MANIFEST);
+        let path = &*root.manifest();
         let before = root.read(path)?;
         if self.steps.is_empty() && before == self.manifest.bytes() {
             return Ok(());

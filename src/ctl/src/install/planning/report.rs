@@ -1,9 +1,6 @@
 //! The output of `install` and `uninstall`.
 
-use super::{
-    manifest::MANIFEST,
-    plan::{Content, InstallPlan, InstallStep},
-};
+use super::plan::{Content, InstallPlan, InstallStep};
 use crate::{
     install::{
         editing::diff,
@@ -12,18 +9,16 @@ use crate::{
             request::{EngineNeeds, InstallRequest, NriChoice, OwnNri},
         },
         error::InstallError,
+        install_root::InstallRoot,
     },
     output::output,
 };
 use serde::Serialize;
 use std::{
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-/// Directories of systemd units.
-const UNIT_DIRS: &[&str] =
-    &["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 const SOCKET_UNIT: &str = "nri-container-runtime.socket";
 
 /// Report of the changes that a command made, or would make.
@@ -38,7 +33,7 @@ pub(crate) struct InstallReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     engine_nri: Option<OwnNri>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reload: Option<&'static str>,
+    reload: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -55,10 +50,17 @@ struct ChangedFile {
 
 impl InstallReport {
     /// Returns the report of a plan.
-    pub(crate) fn new(engine: TargetEngine, dry_run: bool, plan: InstallPlan) -> Self {
+    pub(crate) fn new(
+        root: &InstallRoot,
+        engine: TargetEngine,
+        dry_run: bool,
+        plan: InstallPlan,
+    ) -> Self {
+        let manifest = root.manifest();
         let steps = plan.steps.iter();
-        let files: Vec<ChangedFile> = steps.map(|step| changed_file(step, dry_run)).collect();
-        let must_reload = plan.steps.iter().any(|step| step.path != Path::new(MANIFEST));
+        let files: Vec<ChangedFile> =
+            steps.map(|step| changed_file(step, &manifest, dry_run)).collect();
+        let must_reload = plan.steps.iter().any(|step| step.path != manifest);
         Self {
             engine: engine.name(),
             dry_run,
@@ -66,7 +68,7 @@ impl InstallReport {
             files,
             notes: plan.notes,
             engine_nri: None,
-            reload: engine.facts().reload.filter(|_| must_reload),
+            reload: engine.facts().reload.filter(|_| must_reload).map(|c| root.systemctl(c)),
             start: None,
             usage: Vec::new(),
         }
@@ -83,17 +85,17 @@ impl InstallReport {
         self.notes.extend(nri_note(engine, request.nri, needs.nri));
         self.engine_nri = engine.facts().has_nri.then_some(needs.nri);
         self.usage = needs.usage;
-        let has_unit = |dir: &&str| request.root.exists(&Path::new(dir).join(SOCKET_UNIT));
-        self.start = Some(match UNIT_DIRS.iter().any(has_unit) {
-            true => format!("systemctl enable --now {SOCKET_UNIT}"),
+        let has_unit = |dir: &PathBuf| request.root.exists(&dir.join(SOCKET_UNIT));
+        self.start = Some(match request.root.unit_dirs().iter().any(has_unit) {
+            true => request.root.systemctl(&format!("systemctl enable --now {SOCKET_UNIT}")),
             false => "nrictl start".to_owned(),
         });
         self
     }
 
     /// Adds the hints that are printed after an uninstallation.
-    pub(crate) fn uninstalled(mut self, engine: TargetEngine) -> Self {
-        self.reload = self.reload.and(engine.facts().forget);
+    pub(crate) fn uninstalled(mut self, root: &InstallRoot, engine: TargetEngine) -> Self {
+        self.reload = self.reload.and(engine.facts().forget.map(|c| root.systemctl(c)));
         if self.changed {
             let note = "containers that were created with the wrapper cannot be started without it";
             self.notes.push(note.to_owned());
@@ -120,7 +122,7 @@ impl InstallReport {
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
         }
-        if let Some(reload) = self.reload {
+        if let Some(reload) = &self.reload {
             writeln!(out, "to make the engine read its files:   {reload}")?;
         }
         if let Some(start) = &self.start {
@@ -138,7 +140,7 @@ pub(crate) fn print_error(error: &InstallError) -> io::Result<()> {
     writeln!(output(), "{}", serde_json::json!({"error": error.to_string()}))
 }
 
-fn changed_file(step: &InstallStep, dry_run: bool) -> ChangedFile {
+fn changed_file(step: &InstallStep, manifest: &Path, dry_run: bool) -> ChangedFile {
     let how = match (&step.before, &step.after) {
         (Content::Nothing, _) => "created",
         (_, Content::Nothing) => "removed",
@@ -146,7 +148,7 @@ fn changed_file(step: &InstallStep, dry_run: bool) -> ChangedFile {
     };
     let path = step.path.to_string_lossy().into_owned();
     // Diffs of the manifest and of backups are of no use to an administrator.
-    let is_shown = dry_run && step.like.is_none() && step.path != Path::new(MANIFEST);
+    let is_shown = dry_run && step.like.is_none() && step.path != manifest;
     let (before, after) = (step.before.bytes(), step.after.bytes());
     let diff =
         (is_shown && (before, after) != (None, None)).then(|| diff::unified(&path, before, after));
