@@ -9,6 +9,7 @@
 mod broken;
 mod duration;
 mod log_level;
+mod metrics;
 mod mistakes;
 mod model;
 mod names;
@@ -18,6 +19,7 @@ mod plugin;
 mod reference;
 
 pub use duration::{InvalidDuration, parse_duration};
+pub use metrics::{InvalidMetricsAddress, MetricsAddress, MetricsSettings};
 pub use model::{
     AdaptedBy, CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce, EngineSettings,
     LogSettings, Mode, NamedRuntime, OptOutSettings, RuntimeSettings, Unreachable,

@@ -1,7 +1,7 @@
 //! The keys of the configuration file, with their defaults. `reference/` has their user
 //! documentation.
 
-use crate::{duration, log_level, paths, plugin::PluginPolicy};
+use crate::{duration, log_level, metrics::MetricsSettings, paths, plugin::PluginPolicy};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -72,6 +72,8 @@ pub struct Config {
     pub default_validator: ValidatorSettings,
     /// The log of `nrid`.
     pub log: LogSettings,
+    /// Metrics for Prometheus.
+    pub metrics: MetricsSettings,
     /// Block I/O classes.
     pub blockio: ClassSettings,
     /// RDT classes.
@@ -304,6 +306,7 @@ impl Default for Config {
             plugin: Vec::new(),
             default_validator: ValidatorSettings::default(),
             log: LogSettings::default(),
+            metrics: MetricsSettings::default(),
             blockio: ClassSettings::default(),
             rdt: ClassSettings::default(),
             cdi: CdiSettings::default(),

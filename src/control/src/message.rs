@@ -283,6 +283,9 @@ pub struct Status {
     /// Plugins without which existing containers were created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<MissedContainers>,
+    /// The address at which metrics are served, in the form of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// The log file; `None` if the log is written to standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<OsText>,

@@ -62,6 +62,9 @@ pub(crate) fn print(
     for missed in &status.missed {
         writeln!(out, "missed           {}", printable(&describe_missed(missed)))?;
     }
+    if let Some(address) = &status.metrics {
+        writeln!(out, "metrics          {}", printable(address))?;
+    }
     if let Some(log) = &status.log {
         writeln!(out, "log              {}", printable(&log.0.to_string_lossy()))?;
     }

@@ -33,6 +33,7 @@ pub mod engine;
 pub mod error;
 pub mod host;
 pub mod lifecycle;
+pub mod metrics;
 pub mod resources;
 pub mod service;
 pub mod settings;

@@ -9,6 +9,7 @@ use crate::{
         descriptors::Descriptors, mount_namespace::MountNamespaces, path_probe::PathProbe,
         problems::Problems,
     },
+    metrics::listener::MetricsListener,
     resources::manager::ResourceManager,
     settings::load::Settings,
     state::{claims::Claims, followed::FollowedRuntimes, locks::Locks, registry::Registry},
@@ -56,6 +57,8 @@ pub struct Service {
     pub oom_monitor: OomMonitor,
     /// Conditions of the host that limit what `nrid` can do.
     pub problems: Problems,
+    /// Where metrics are served.
+    pub metrics: MetricsListener,
     /// The resources of the containers.
     pub resource_manager: Arc<ResourceManager>,
     /// The plugins.

@@ -392,4 +392,19 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
             },
         ],
     },
+    SectionDescription {
+        header: "[metrics]",
+        title: "Metrics",
+        text: "Metrics for Prometheus; [operations](operations.md#metrics) lists them. A reload \
+               takes changes.",
+        keys: &[KeyDescription {
+            name: "listen",
+            kind: Text("`\"unix:/PATH\"`, or a loopback address with a port"),
+            default: Derived("no metrics are served."),
+            example: "\"unix:/run/nri-container-runtime/metrics.sock\"",
+            text: "Where metrics are served, by HTTP at `/metrics`. Only root and the user of \
+                   `nrid` may connect to a unix socket, and every user of the host to a port. \
+                   Addresses that other hosts can reach are refused.",
+        }],
+    },
 ];

@@ -63,6 +63,7 @@ impl Service {
         self.set_settings(after.clone());
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
         self.log.reopen(&after);
+        self.serve_metrics();
         let changed = before.digest != after.digest || before.file != after.file;
         let plugins: Vec<_> =
             self.adaptation.reload(adaptation).await.into_iter().map(outcome).collect();

@@ -92,9 +92,9 @@ pub enum SocketError {
     },
 }
 
-/// Reason why the shared socket is not used.
+/// Reason why a path is not used for a socket.
 #[derive(Debug, thiserror::Error)]
-enum UnusableShared {
+pub enum UnusablePath {
     /// The path is relative, and the working directory is unknown.
     #[error(transparent)]
     WorkingDir(#[from] io::Error),
@@ -102,7 +102,7 @@ enum UnusableShared {
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
     /// The file at the path is not a socket.
-    #[error("the file at this path is not a socket; remove it, or change socket_path")]
+    #[error("the file at this path is not a socket; remove it, or configure another path")]
     NotASocket,
     /// Another user has created the socket.
     #[error("the socket at this path belongs to user {0}")]
@@ -201,7 +201,7 @@ fn shared(
             let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
             created.map_err(|e| SocketError::Listen(path.clone(), e))?;
         }
-        if let Err(error) = check_shared(&path) {
+        if let Err(error) = check_replaceable(&path) {
             tracing::error!(socket = %path.display(), %error, "plugin socket skipped");
             return Ok(None);
         }
@@ -209,18 +209,22 @@ fn shared(
     Ok(Some(listen_on(&path, activation)?))
 }
 
-/// Checks that no other user can replace the shared socket, and that a file at its path is a socket
-/// that an earlier `nrid` left. The caller has checked that no process listens on it.
-fn check_shared(path: &Path) -> Result<(), UnusableShared> {
+/// Checks that no other user can replace the socket at a path outside of the state directory, and
+/// that a file there is a socket that an earlier `nrid` left. The caller has checked that no other
+/// process listens on it.
+///
+/// # Errors
+/// The path cannot be used safely.
+pub fn check_replaceable(path: &Path) -> Result<(), UnusablePath> {
     let owners = Owners::of_this_process();
     let parent = path.parent().unwrap_or(Path::new("/"));
     owners.check(&std::path::absolute(parent)?)?;
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
-        return Err(UnusableShared::NotASocket);
+        return Err(UnusablePath::NotASocket);
     }
     if !owners.contains(meta.uid()) {
-        return Err(UnusableShared::OtherUser(meta.uid()));
+        return Err(UnusablePath::OtherUser(meta.uid()));
     }
     Ok(())
 }
@@ -307,7 +311,7 @@ mod tests {
         let path = dir.path().join("d/s");
         fs::create_dir(dir.path().join("d")).unwrap();
         let check = |expected: &str| {
-            let error = check_shared(&path).err().map(|e| e.to_string()).unwrap_or_default();
+            let error = check_replaceable(&path).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(error.contains(expected) && error.is_empty() == expected.is_empty(), "{error}");
         };
         check("");

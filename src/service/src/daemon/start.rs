@@ -24,6 +24,7 @@ use crate::{
         problems::Problems,
     },
     lifecycle::recovery::recover,
+    metrics::listener::MetricsListener,
     resources::manager::ResourceManager,
     service::{Ending, Service},
     settings::{
@@ -215,6 +216,7 @@ pub async fn start(
         oom_monitor: OomMonitor::new(descriptors.clone(), problems.clone()),
         descriptors,
         problems,
+        metrics: MetricsListener::default(),
         resource_manager,
         adaptation,
         started: Instant::now(),
@@ -234,6 +236,7 @@ pub async fn start(
     service.resource_manager.resume_evictions();
     tokio::spawn(retry_failed_writes(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
+    service.serve_metrics();
     service.log_policy_notes().await;
     let (listener, control) = sockets::listen_on(&control, &mut activation)?;
     let config = &service.settings().config;
@@ -278,6 +281,7 @@ impl Running {
         }
         signal_task.abort();
         presence.stop_ready();
+        service.metrics.stop();
         let is_restart = || matches!(&*service.ending.borrow(), Some(Ending::Restart(_)));
         tracing::info!(restart = is_restart(), "ending");
         if !is_restart() {

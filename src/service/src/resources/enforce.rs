@@ -151,6 +151,7 @@ impl ResourceManager {
             fields.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
         });
         let mut drift = files::enforce(&plan);
+        self.count_mismatches(drift.len());
         for drift in &mut drift {
             drift.owner = owners::owner(&record.owners, &drift.field);
             tracing::error!(container = record.key.id, %drift, "resource not effective");

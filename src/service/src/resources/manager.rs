@@ -10,7 +10,10 @@ use crate::{
 use nri_config::{ClassSettings, Config, Enforce, Mode};
 use std::{
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Sets and checks resources. Its methods must not wait for a container lock: a verb holds the
@@ -26,6 +29,8 @@ pub struct ResourceManager {
     /// The external plugins, updated when a plugin connects or disconnects.
     pub external_plugins: Arc<ExternalPlugins>,
     policy: RwLock<Arc<ResourcePolicy>>,
+    /// Number of values that were not effective, and could not be written.
+    mismatches: AtomicU64,
 }
 
 /// The configuration of resources.
@@ -87,7 +92,18 @@ impl ResourceManager {
             versions: RuntimeVersions::default(),
             known_host: KnownHost::default(),
             policy: RwLock::new(Arc::new(ResourcePolicy::of(config))),
+            mismatches: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the number of values that were not effective, and could not be written.
+    pub fn mismatches(&self) -> u64 {
+        self.mismatches.load(Ordering::Relaxed)
+    }
+
+    /// Counts values that are not effective, and cannot be written.
+    pub fn count_mismatches(&self, number: usize) {
+        self.mismatches.fetch_add(number as u64, Ordering::Relaxed);
     }
 
     /// Returns the current policy.

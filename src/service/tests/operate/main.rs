@@ -17,6 +17,7 @@ mod flood;
 mod hung_runtime;
 mod idle;
 mod many;
+mod metrics;
 mod missed;
 mod node;
 mod plugins;

@@ -1,0 +1,215 @@
+//! The socket at which metrics are served: follows the configuration, and is created again if it
+//! is removed.
+
+use crate::{
+    daemon::sockets::{self, Socket, SocketError, UnusablePath},
+    host::file_access::blocking,
+    metrics::{families::MetricsSource, http},
+};
+use nri_config::MetricsAddress;
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, UnixListener},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::AbortHandle,
+};
+
+/// Maximum number of connections at the same time; others wait in the queue of the kernel. A node
+/// has one or two scrapers.
+const MAX_CONNECTIONS: usize = 8;
+
+/// Time that a connection may take, so that slow clients do not keep others out.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause after an `accept` that failed, for example because descriptors are exhausted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The listener of the metrics, which may be off.
+pub struct MetricsListener {
+    state: Mutex<ListenerState>,
+    start_time: SystemTime,
+}
+
+#[derive(Default)]
+struct ListenerState {
+    serving: Option<Serving>,
+    /// Why the configured address is not served.
+    error: Option<String>,
+}
+
+/// A listening socket.
+struct Serving {
+    address: MetricsAddress,
+    /// The file of a unix socket.
+    socket: Option<Socket>,
+    task: AbortHandle,
+}
+
+/// Reason why metrics are not served.
+#[derive(Debug, thiserror::Error)]
+enum ListenError {
+    #[error("another process listens there: {0}")]
+    InUse(String),
+    #[error(transparent)]
+    Path(#[from] UnusablePath),
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Default for MetricsListener {
+    fn default() -> Self {
+        Self { state: Mutex::default(), start_time: SystemTime::now() }
+    }
+}
+
+impl MetricsListener {
+    /// Serves metrics at this address, unless they are served there already, or nowhere.
+    pub(super) fn listen_at(
+        &self,
+        wanted: Option<&MetricsAddress>,
+        source: impl FnOnce(SystemTime) -> MetricsSource,
+    ) {
+        let mut state = self.lock();
+        if state.serving.as_ref().is_some_and(|serving| serving.is_at(wanted)) {
+            return;
+        }
+        state.serving = None;
+        let Some(address) = wanted else {
+            state.error = None;
+            return;
+        };
+        match listen(address, source(self.start_time)) {
+            Ok((socket, task)) => {
+                tracing::info!(%address, "metrics are served");
+                state.serving = Some(Serving { address: address.clone(), socket, task });
+                state.error = None;
+            }
+            Err(error) => {
+                let error = format!("metrics cannot be served at {address}: {error}");
+                if state.error.as_ref() != Some(&error) {
+                    tracing::error!("{error}");
+                }
+                state.error = Some(error);
+            }
+        }
+    }
+
+    /// Returns the address that is served.
+    pub fn address(&self) -> Option<String> {
+        self.lock().serving.as_ref().map(|serving| serving.address.to_string())
+    }
+
+    /// Returns why the configured address is not served.
+    pub fn error(&self) -> Option<String> {
+        self.lock().error.clone()
+    }
+
+    /// Ends serving, and removes the socket.
+    pub fn stop(&self) {
+        self.lock().serving = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ListenerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Serving {
+    /// Whether this address is served, and its socket was not removed.
+    fn is_at(&self, address: Option<&MetricsAddress>) -> bool {
+        Some(&self.address) == address
+            && self.socket.as_ref().is_none_or(Socket::is_at_path)
+            && !self.task.is_finished()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+        if let Some(socket) = &self.socket {
+            socket.remove();
+        }
+    }
+}
+
+/// Starts to listen.
+fn listen(
+    address: &MetricsAddress,
+    source: MetricsSource,
+) -> Result<(Option<Socket>, AbortHandle), ListenError> {
+    let (acceptor, socket) = match address {
+        MetricsAddress::Unix(path) => {
+            let (listener, socket) = blocking(|| listen_unix(path))?;
+            (Acceptor::Unix(listener), Some(socket))
+        }
+        MetricsAddress::Tcp(address) => {
+            let listener = std::net::TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            (Acceptor::Tcp(TcpListener::from_std(listener)?), None)
+        }
+    };
+    Ok((socket, tokio::spawn(acceptor.serve(source)).abort_handle()))
+}
+
+fn listen_unix(path: &Path) -> Result<(UnixListener, Socket), ListenError> {
+    if let Some(pid) = nri_host::listener(path) {
+        return Err(ListenError::InUse(nri_host::describe(pid)));
+    }
+    if let Some(parent) = path.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    sockets::check_replaceable(path)?;
+    Ok(sockets::bind(path)?)
+}
+
+/// A socket that accepts connections.
+enum Acceptor {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Acceptor {
+    async fn serve(self, source: MetricsSource) {
+        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            // Fails only if the semaphore is closed, which nothing does.
+            let Ok(permit) = connections.clone().acquire_owned().await else { return };
+            let accepted = match &self {
+                Self::Unix(listener) => {
+                    listener.accept().await.map(|(stream, _)| spawn(stream, &source, permit))
+                }
+                Self::Tcp(listener) => {
+                    listener.accept().await.map(|(stream, _)| spawn(stream, &source, permit))
+                }
+            };
+            if let Err(error) = accepted {
+                tracing::debug!(%error, "cannot accept a connection for metrics");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves a connection in a task of its own.
+fn spawn(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    source: &MetricsSource,
+    permit: OwnedSemaphorePermit,
+) {
+    let source = source.clone();
+    tokio::spawn(async move {
+        let _permit = permit;
+        let serving = http::serve(&mut stream, || blocking(|| source.text()));
+        // A client that leaves or is slow needs no line in the log.
+        let _ = tokio::time::timeout(CONNECTION_TIMEOUT, serving).await;
+    });
+}
