@@ -3,6 +3,7 @@
 use crate::{
     exit_code::{FAILURE, NEEDS_ROOT, NOT_RUNNING},
     install::InstallError,
+    support::SupportError,
 };
 use nri_control::{ClientError, LaunchError};
 use nri_locate::ConfigFileError;
@@ -61,6 +62,8 @@ pub(crate) enum CtlError {
     NotValidated { program: PathBuf, status: ExitStatus, error: String },
     #[error("man pages: {0}")]
     ManPages(#[source] std::io::Error),
+    #[error("support bundle: {0}")]
+    Support(#[from] SupportError),
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),
 }

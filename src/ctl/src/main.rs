@@ -14,6 +14,7 @@ mod plugins;
 mod ready;
 mod reload;
 mod status;
+mod support;
 mod table;
 mod validate;
 mod verify;
@@ -180,6 +181,12 @@ enum Command {
         #[arg(short, long, value_name = "FORM", conflicts_with = "json")]
         output: Option<TableForm>,
     },
+    /// Collect what a bug report needs in an archive, secrets masked.
+    ///
+    /// Reports of nrictl, the logs, the configuration and those of the engines, versions, and
+    /// facts about the host. Values that look like passwords, tokens or keys are masked; plugins'
+    /// configuration files are only listed. Look through the archive before you send it.
+    SupportBundle(support::SupportBundle),
     /// Print the completion script for a shell.
     ///
     /// For bash: `nrictl completions bash >/etc/bash_completion.d/nrictl`.
@@ -255,6 +262,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             let found = validate::validate(&nrid)?;
             validate::print(&found, *json)?;
             Ok(problem_unless(found.is_valid()))
+        }
+        Command::SupportBundle(bundle) => {
+            bundle.run(&nrid)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),

@@ -11,9 +11,8 @@ use crate::{
 };
 use nri_adaptation::{FileUse, plugin_files};
 use nri_control::{Validation, ValidationSeverity};
-use nri_locate::PLUGIN_DIR;
 use nri_spec::CdiResolver;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Checks the configuration, and the files that it names.
 pub fn validate(config: Option<&Path>, state_dir: Option<&Path>) -> Validation {
@@ -54,7 +53,7 @@ fn check_configuration(found: &mut Validation, settings: &Settings) {
 /// Checks the plugin directory, whether `nrid` or an engine launches its plugins.
 fn check_plugins(found: &mut Validation, settings: &Settings) {
     use ValidationSeverity::{Info, Ok, Problem};
-    let dir = settings.config.plugin_path.clone().unwrap_or_else(|| PathBuf::from(PLUGIN_DIR));
+    let dir = settings.plugin_dirs.programs.clone();
     let files = plugin_files(&adaptation_config(settings, Some(dir.clone())));
     if files.is_empty() && dir.is_dir() {
         found.add(Info, "plugin", format!("{}: no plugin", dir.display()));

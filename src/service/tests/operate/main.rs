@@ -26,6 +26,7 @@ mod removed_files;
 mod restart;
 mod size;
 mod sockets;
+mod support_bundle;
 mod surroundings;
 mod validate;
 mod views;

@@ -1,0 +1,16 @@
+//! Reasons why a support bundle cannot be made.
+
+use std::{io, path::PathBuf};
+
+/// Failure of `nrictl support-bundle`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SupportError {
+    #[error("{0}: {1}")]
+    Archive(PathBuf, #[source] io::Error),
+    #[error("this program cannot be found: {0}")]
+    OwnProgram(#[source] io::Error),
+    #[error("patterns of secrets: {0}")]
+    Mask(#[from] regex::Error),
+    #[error("standard output: {0}")]
+    Output(#[source] io::Error),
+}
