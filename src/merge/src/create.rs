@@ -5,6 +5,7 @@ use crate::error::MergeError;
 use crate::ignored;
 use crate::merged::Merged;
 use crate::outcome::CreateOutcome;
+use crate::unowned::UnownedChanges;
 use crate::updates::Collected;
 use nri_api::PluginId;
 use nri_api::proto::{Container, CreateContainerRequest, CreateContainerResponse, PodSandbox};
@@ -15,13 +16,14 @@ pub struct CreateMerge {
     pod: PodSandbox,
     merged: Merged,
     collected: Collected,
+    unowned: UnownedChanges,
 }
 
 impl CreateMerge {
     /// Starts with the container as the engine requests it.
     pub fn new(pod: PodSandbox, container: Container) -> Self {
         let collected = Collected { created: Some(container.id.clone()), ..Default::default() };
-        Self { pod, merged: Merged::new(container), collected }
+        Self { pod, merged: Merged::new(container), collected, unowned: UnownedChanges::default() }
     }
 
     /// Returns the pod.
@@ -71,6 +73,7 @@ impl CreateMerge {
             &self.merged.container.id,
             ignored::in_adjustment(&reply.adjust),
         );
+        self.unowned.record(plugin, &reply.adjust);
         apply::apply_all(&reply.adjust, &mut self.merged);
         Ok(())
     }
@@ -78,13 +81,15 @@ impl CreateMerge {
     /// Returns the outcome.
     pub fn finish(self) -> CreateOutcome {
         let Merged { pristine, container, adjust } = self.merged;
-        let Collected { owners, updates, evictions, failed, ignored, consulted, .. } =
+        let Collected { owners, updates, evictions, evictors, failed, ignored, consulted, .. } =
             self.collected;
         CreateOutcome {
             adjust,
             updates,
             evictions,
+            evictors,
             owners: owners.to_proto(),
+            unowned: self.unowned,
             pod: self.pod,
             container,
             pristine,

@@ -1,11 +1,13 @@
 //! Outcomes of merges.
 
 use crate::error::MergeError;
+use crate::unowned::UnownedChanges;
 use nri_api::PluginId;
 use nri_api::proto::{
     Container, ContainerAdjustment, ContainerEviction, ContainerUpdate, LinuxResources,
     OwningPlugins, PluginInstance, PodSandbox, ValidateContainerAdjustmentRequest,
 };
+use std::collections::BTreeMap;
 
 /// Outcome of a creation.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +18,12 @@ pub struct CreateOutcome {
     pub updates: Vec<ContainerUpdate>,
     /// Containers to evict, one entry per container, in the order of the first request.
     pub evictions: Vec<ContainerEviction>,
+    /// Plugin that requested each eviction first, by container.
+    pub evictors: BTreeMap<String, PluginId>,
     /// Owners of all fields that were set, of this container and others.
     pub owners: OwningPlugins,
+    /// Plugins of changes that have no owner.
+    pub unowned: UnownedChanges,
     /// Pod of the container.
     pub pod: PodSandbox,
     /// Container with the adjustment applied.
@@ -47,6 +53,8 @@ pub struct UpdateOutcome {
     pub updates: Vec<ContainerUpdate>,
     /// Containers to evict, as in [`CreateOutcome::evictions`].
     pub evictions: Vec<ContainerEviction>,
+    /// Plugin that requested each eviction first, by container.
+    pub evictors: BTreeMap<String, PluginId>,
     /// Owners of all fields that were set.
     pub owners: OwningPlugins,
     /// Plugins that were consulted, in call order.
@@ -64,6 +72,8 @@ pub struct UpdatesOutcome {
     pub updates: Vec<ContainerUpdate>,
     /// Containers to evict, as in [`CreateOutcome::evictions`].
     pub evictions: Vec<ContainerEviction>,
+    /// Plugin that requested each eviction first, by container.
+    pub evictors: BTreeMap<String, PluginId>,
     /// Owners of all fields that were set.
     pub owners: OwningPlugins,
     /// Plugins that were consulted, in call order.

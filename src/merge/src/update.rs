@@ -68,8 +68,9 @@ impl UpdateMerge {
     /// Returns the outcome.
     pub fn finish(self) -> UpdateOutcome {
         let resources = self.resources().clone();
-        let Collected { owners, mut updates, evictions, failed, ignored, consulted, .. } =
-            self.collected;
+        let Collected {
+            owners, mut updates, evictions, evictors, failed, ignored, consulted, ..
+        } = self.collected;
         let at = updates.iter().position(|u| u.container_id == self.container.id);
         let merged_update = at.map(|at| updates.remove(at));
         UpdateOutcome {
@@ -78,6 +79,7 @@ impl UpdateMerge {
             merged_update,
             updates,
             evictions,
+            evictors,
             owners: owners.to_proto(),
             consulted,
             failed,

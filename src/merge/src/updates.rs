@@ -8,7 +8,7 @@ use crate::resources::groups as resources;
 use crate::{evictions, ignored};
 use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, LinuxResources};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Merge of updates that plugins request without an update by an engine: in replies to
 /// `Synchronize` and `StopContainer`, and in unsolicited requests.
@@ -46,14 +46,16 @@ impl UpdatesMerge {
     /// Merges one plugin's evictions.
     pub fn evict(&mut self, plugin: &PluginId, evictions: Vec<ContainerEviction>) {
         self.collected.consult(plugin);
-        evictions::add(&mut self.collected.evictions, evictions);
+        let Collected { evictions: all, evictors, .. } = &mut self.collected;
+        evictions::add(all, evictors, plugin, evictions);
     }
 
     /// Returns the outcome.
     pub fn finish(self) -> UpdatesOutcome {
-        let Collected { owners, updates, evictions, failed, ignored, consulted, .. } =
+        let Collected { owners, updates, evictions, evictors, failed, ignored, consulted, .. } =
             self.collected;
-        UpdatesOutcome { updates, evictions, owners: owners.to_proto(), consulted, failed, ignored }
+        let owners = owners.to_proto();
+        UpdatesOutcome { updates, evictions, evictors, owners, consulted, failed, ignored }
     }
 }
 
@@ -63,6 +65,7 @@ pub(crate) struct Collected {
     pub(crate) owners: Owners,
     pub(crate) updates: Vec<ContainerUpdate>,
     pub(crate) evictions: Vec<ContainerEviction>,
+    pub(crate) evictors: BTreeMap<String, PluginId>,
     pub(crate) failed: Vec<FailedUpdate>,
     pub(crate) ignored: Vec<Ignored>,
     pub(crate) consulted: Vec<PluginId>,
@@ -140,7 +143,7 @@ impl Collected {
         self.owners.commit();
         self.consult(plugin);
         self.failed.extend(plan.failed);
-        evictions::add(&mut self.evictions, plan.evictions);
+        evictions::add(&mut self.evictions, &mut self.evictors, plugin, plan.evictions);
         for update in &plan.updates {
             self.record_ignored(plugin, &update.container_id, ignored::in_update(update));
         }

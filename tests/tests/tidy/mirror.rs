@@ -20,6 +20,7 @@ const MERGE_ONLY: &[(&str, &str)] = &[
     ("marked", "lists and maps of the OCI config differ too much for one helper"),
     ("evictions", "no change of the OCI config"),
     ("ignored", "fields that updates cannot set"),
+    ("unowned", "fields of the OCI config have no owners"),
     ("unknown", "fields of messages, which the OCI config does not have"),
     ("validator", "validates adjustments, not OCI configs"),
 ];

@@ -198,6 +198,7 @@ fn a_reply_can_update_and_evict_other_containers() {
         outcome.updates.iter().map(|u: &ContainerUpdate| u.container_id.as_str()).collect();
     assert_eq!(ids, ["c2", "c1"]);
     assert_eq!(outcome.evictions, [message(r#"{"containerId": "c3", "reason": "first"}"#)]);
+    assert_eq!(outcome.evictors["c3"], plugin(A));
     let validation = outcome.validation();
     assert_eq!(*validation.container, outcome.pristine);
     assert_eq!(validation.plugins.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
