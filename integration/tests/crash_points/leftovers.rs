@@ -43,6 +43,7 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
         "nri.sock",
         "plugins",
         "nrid.log",
+        "audit.log",
         "nrid.lock",
         "start.lock",
         "external-plugins.json",

@@ -50,7 +50,8 @@ impl Leftovers {
         let (nrid, plugin) = (pid(&status["pid"]), pid(&status["plugins"][0]["pid"]));
         let mut files = Vec::new();
         files_below(&node.state_dir(), &mut files);
-        files.retain(|file| !file.to_string_lossy().contains("nrid.log"));
+        let is_log = |file: &str| file.contains("nrid.log") || file.contains("audit.log");
+        files.retain(|file| !is_log(&file.to_string_lossy()));
         let count = files.len();
         files.retain(|file| !file.starts_with(node.state_dir().join("spare")));
         let spares = count - files.len();

@@ -21,8 +21,8 @@ mod reference;
 pub use duration::{InvalidDuration, parse_duration};
 pub use metrics::{InvalidMetricsAddress, MetricsAddress, MetricsSettings};
 pub use model::{
-    AdaptedBy, CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce, EngineSettings,
-    LogSettings, Mode, NamedRuntime, OptOutSettings, RuntimeSettings, Unreachable,
+    AdaptedBy, AuditSettings, CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce,
+    EngineSettings, LogSettings, Mode, NamedRuntime, OptOutSettings, RuntimeSettings, Unreachable,
     ValidatorSettings,
 };
 pub use names::{CAPABILITIES, FIELD_GROUPS, RLIMITS};

@@ -74,6 +74,8 @@ pub struct Config {
     pub log: LogSettings,
     /// Metrics for Prometheus.
     pub metrics: MetricsSettings,
+    /// The audit log.
+    pub audit: AuditSettings,
     /// Block I/O classes.
     pub blockio: ClassSettings,
     /// RDT classes.
@@ -239,6 +241,23 @@ pub struct LogSettings {
     pub file: Option<PathBuf>,
 }
 
+/// `[audit]`: the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuditSettings {
+    /// Whether there is an audit log.
+    pub enable: bool,
+    /// File of the audit log. Default: `audit.log` in the state directory.
+    #[serde(deserialize_with = "paths::absolute_option")]
+    pub file: Option<PathBuf>,
+    /// Maximum size of the file in bytes. A file of this size is renamed to `FILE.1`.
+    #[serde(alias = "max-size")]
+    pub max_size: u64,
+    /// Whether the log has the values of environment variables.
+    #[serde(alias = "environment-values")]
+    pub environment_values: bool,
+}
+
 /// `[blockio]` and `[rdt]`: classes that plugins assign.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -275,6 +294,12 @@ impl Default for LogSettings {
     }
 }
 
+impl Default for AuditSettings {
+    fn default() -> Self {
+        Self { enable: true, file: None, max_size: 8 << 20, environment_values: false }
+    }
+}
+
 impl Default for CdiSettings {
     fn default() -> Self {
         Self { spec_dirs: vec!["/etc/cdi".into(), "/var/run/cdi".into()] }
@@ -307,6 +332,7 @@ impl Default for Config {
             default_validator: ValidatorSettings::default(),
             log: LogSettings::default(),
             metrics: MetricsSettings::default(),
+            audit: AuditSettings::default(),
             blockio: ClassSettings::default(),
             rdt: ClassSettings::default(),
             cdi: CdiSettings::default(),

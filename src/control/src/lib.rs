@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod client;
 mod describe;
 mod files;
@@ -21,6 +22,7 @@ mod root;
 mod text;
 mod validation;
 
+pub use audit::{AUDIT_LOG, AuditEvent, AuditLine, FieldChange, MASKED, PREVIOUS_SUFFIX};
 pub use client::{Client, ClientError};
 pub use describe::{
     CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,

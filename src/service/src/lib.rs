@@ -16,6 +16,7 @@
 //! | `bundle` | `config.json` and the hooks injected into it |
 //! | `engine` | container engines: their APIs, names, and own NRI |
 //! | `state` | records of containers and pods, in memory and on disk, and locks |
+//! | `audit` | the audit log |
 //! | `resources` | requested and effective resources, and the owners of their fields |
 //! | `lifecycle` | the transitions of a container after plugins have agreed to its creation |
 //! | `verb` | create, run, start, update, delete, and our hook |
@@ -24,6 +25,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod audit;
 pub mod bundle;
 pub mod cgroup;
 pub mod channel;

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::error::AdaptError;
 use crate::plugin::handle::Plugin;
 use crate::plugin::status::AbsentPlugin;
+use nri_api::PluginId;
 
 /// Context of one request that plugins can refuse. The default ends the request at the first
 /// refusal.
@@ -21,8 +22,8 @@ pub struct RequestContext {
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// Serial numbers of the plugins that received the request.
-    reached: Vec<u64>,
+    /// Plugins that received the request, with their serial numbers.
+    reached: Vec<(u64, PluginId)>,
     missed: Vec<AbsentPlugin>,
     refusals: Vec<AdaptError>,
 }
@@ -42,6 +43,11 @@ impl RequestContext {
     /// Returns the refusals that were collected.
     pub fn into_refusals(self) -> Vec<AdaptError> {
         self.progress.into_inner().unwrap_or_else(PoisonError::into_inner).refusals
+    }
+
+    /// Returns the plugins that received the request, in the order of their calls.
+    pub fn reached(&self) -> Vec<PluginId> {
+        self.lock().reached.iter().map(|(_, plugin)| plugin.clone()).collect()
     }
 
     /// Returns the plugins without which the container is created: launched plugins that were
@@ -70,13 +76,14 @@ impl RequestContext {
 
     /// Whether the plugin has received the request.
     pub(crate) fn has_reached(&self, plugin: &Plugin) -> bool {
-        self.lock().reached.contains(&plugin.serial)
+        self.lock().reached.iter().any(|(serial, _)| *serial == plugin.serial)
     }
 
     /// Records that the plugin received the request, unless it was too large to be sent.
     pub(crate) fn record_reached<T>(&self, plugin: &Plugin, reply: &Result<T, AdaptError>) {
-        if !matches!(reply, Err(AdaptError::TooLarge { .. })) {
-            self.lock().reached.push(plugin.serial);
+        // A validator also receives the creation.
+        if !matches!(reply, Err(AdaptError::TooLarge { .. })) && !self.has_reached(plugin) {
+            self.lock().reached.push((plugin.serial, plugin.id.clone()));
         }
     }
 

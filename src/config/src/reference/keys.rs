@@ -407,4 +407,39 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                    Addresses that other hosts can reach are refused.",
         }],
     },
+    SectionDescription {
+        header: "[audit]",
+        title: "The audit log",
+        text: "One JSON line for each adjustment, update, eviction and refusal, and for the life of \
+               containers and plugins. `nrictl events` and `nrictl explain` read it.",
+        keys: &[
+            KeyDescription {
+                name: "enable",
+                kind: Boolean,
+                default: Value("true"),
+                example: "false",
+                text: "Whether there is an audit log. A file that exists already stays.",
+            },
+            KeyDescription {
+                name: "file",
+                kind: Path,
+                default: Derived("`audit.log` in the state directory, which a reboot empties."),
+                example: "\"/var/log/nri-audit.log\"",
+                text: "The file that `nrid` appends to.",
+            },
+            KeyDescription {
+                name: "max_size",
+                kind: Integer,
+                default: Value("8388608"),
+                example: "67108864",
+                text: "Maximum size of the file in bytes. A file of this size is renamed to \
+                       `FILE.1`, so that both together take twice as much.",
+            },
+            switch(
+                "environment_values",
+                "Write the values of environment variables, which often are secrets. By default \
+                 only their names are written, and `***` for each value.",
+            ),
+        ],
+    },
 ];

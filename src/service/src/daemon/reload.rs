@@ -64,6 +64,7 @@ impl Service {
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
         self.log.reopen(&after);
         self.serve_metrics();
+        self.audit().apply(&after);
         let changed = before.digest != after.digest || before.file != after.file;
         let plugins: Vec<_> =
             self.adaptation.reload(adaptation).await.into_iter().map(outcome).collect();

@@ -1,6 +1,7 @@
 //! The start of the service, and its clean end.
 
 use crate::{
+    audit::Audit,
     cgroup::oom_events::OomMonitor,
     control::server,
     daemon::{
@@ -17,6 +18,7 @@ use crate::{
     engine::own_nri::EngineNri,
     host::{
         descriptors::Descriptors,
+        file_access::blocking,
         kernel::{self, UnsupportedKernel},
         mount_namespace::MountNamespaces,
         near_files,
@@ -65,6 +67,9 @@ const RESTART_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit for closing all plugins. Each plugin has a shorter grace period of its own.
 const PLUGIN_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Time that the end waits until the audit log is written.
+const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval at which failed writes of records are retried: records are written soon after the disk
 /// has room again.
@@ -174,13 +179,12 @@ pub async fn start(
     let namespaces = MountNamespaces::default();
     reopen_namespaces(&namespaces, &registry);
     let followed = FollowedRuntimes::open(&dir);
-    let unchecked = recover(&registry, &followed, &dir).await;
+    let audit = Audit::start(&settings);
+    let unchecked = recover(&registry, &followed, &audit, &dir).await;
     let external_plugins = Arc::new(ExternalPlugins::load(&dir));
-    let resource_manager = Arc::new(ResourceManager::new(
-        registry.clone(),
-        external_plugins.clone(),
-        &settings.config,
-    ));
+    let resource_manager =
+        ResourceManager::new(registry.clone(), external_plugins.clone(), &settings.config);
+    let resource_manager = Arc::new(resource_manager.with_audit(audit));
     unchecked.iter().for_each(|container| resource_manager.enforce_recovered(container));
     // Must come before nrid listens on the shared socket: the process that listens on that socket
     // is assumed to launch the shared plugins.
@@ -306,6 +310,7 @@ impl Running {
         {
             tracing::error!("plugins were not closed within {PLUGIN_SHUTDOWN_TIMEOUT:?}");
         }
+        blocking(|| service.audit().flush(AUDIT_TIMEOUT));
         tokio::select! {
             biased;
             // A signal that arrived during the steps above turns a restart into a stop.

@@ -1,6 +1,7 @@
 //! Access to the host: `/proc`, mounts, paths, CDI and class files, and the low-level runtime.
 
 pub mod adjustment_paths;
+pub mod bounded_file;
 pub mod cdi;
 pub mod classes;
 pub mod clock;

@@ -2,9 +2,11 @@
 //! creations and updates may have been in progress.
 
 use crate::{
+    audit::{Audit, line_of},
     cgroup::oom,
     host::process::{ProcessIdentity, zombie_status},
     lifecycle::{
+        audit::stop_line,
         config_restore,
         missed_start::{may_have_started, waits_at_fifo},
         transition::IfNotEffective,
@@ -21,6 +23,7 @@ use crate::{
         status::ContainerStatus,
     },
 };
+use nri_control::AuditEvent;
 use std::{path::Path, sync::Arc};
 
 /// A container that was created or updated while no `nrid` ran: its control groups have not been
@@ -36,10 +39,11 @@ pub struct Unchecked {
 pub async fn recover(
     registry: &Registry,
     followed: &FollowedRuntimes,
+    audit: &Audit,
     state_dir: &Path,
 ) -> Vec<Unchecked> {
     let mut unchecked = Vec::new();
-    set_started(registry, followed).await;
+    set_started(registry, followed, audit).await;
     for container in registry.by_age() {
         let mut record = container.record();
         if !container.exists().await {
@@ -55,6 +59,7 @@ pub async fn recover(
             }
             exec_marker::forget(state_dir, &record.key);
             registry.remove(&record.key);
+            audit.write(line_of(&record, &registry.pods, AuditEvent::Removed));
             continue;
         }
         if record
@@ -62,13 +67,13 @@ pub async fn recover(
             .as_ref()
             .is_some_and(|update| !update.caller.is_some_and(ProcessIdentity::is_alive))
         {
-            let leftover = reconcile_update(registry, &container);
+            let leftover = reconcile_update(registry, audit, &container);
             set_pod_resources(registry, &container.record());
             unchecked.push(Unchecked { container: container.clone(), leftover });
         }
         if record.process_has_ended() {
             if record.status != ContainerStatus::Stopped {
-                set_stopped(registry, &container);
+                set_stopped(registry, audit, &container);
             }
             continue;
         }
@@ -95,7 +100,7 @@ pub async fn recover(
                 unchecked.push(Unchecked { container: container.clone(), leftover });
             }
             if state.status == "stopped" || record.process_has_ended() {
-                set_stopped(registry, &container);
+                set_stopped(registry, audit, &container);
             }
         }
     }
@@ -109,7 +114,7 @@ pub async fn recover(
 /// Records the containers whose start the previous `nrid` followed, if the runtime has ended since.
 /// Such a start is followed only if the container waits at the runtime's FIFO: where that is gone,
 /// the container was started.
-async fn set_started(registry: &Registry, followed: &FollowedRuntimes) {
+async fn set_started(registry: &Registry, followed: &FollowedRuntimes, audit: &Audit) {
     for (entry, runtime) in followed.all() {
         let Some(container) = registry.by_hook_name(runtime.container()) else {
             followed.remove(entry);
@@ -119,17 +124,19 @@ async fn set_started(registry: &Registry, followed: &FollowedRuntimes) {
             continue;
         }
         if runtime.verb == FollowedVerb::Start && may_have_started(&container).await {
-            registry.change_if(&container, Record::set_running);
+            let record = registry.change_if(&container, Record::set_running);
+            audit.write(line_of(&record, &registry.pods, AuditEvent::Started));
         }
         followed.remove(entry);
     }
 }
 
-fn set_stopped(registry: &Registry, container: &Container) {
+fn set_stopped(registry: &Registry, audit: &Audit, container: &Container) {
     let record = container.record();
     let oom_killed = oom::killed(record.cgroup().as_ref());
     let wait_status = record.pid.and_then(|pid| zombie_status(pid, record.start_time));
-    registry.change(container, |r| r.set_stopped(wait_status, oom_killed));
+    let record = registry.change(container, |r| r.set_stopped(wait_status, oom_killed));
+    audit.write(stop_line(&record, registry));
 }
 
 /// Derives the status of a pod from one of its containers: the pod's record may be older than the

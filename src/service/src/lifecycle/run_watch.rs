@@ -59,7 +59,7 @@ impl Service {
             let _lock = service.locks.container(container.key()).await;
             if service.registry.contains(&container) {
                 if container.status() == ContainerStatus::Creating && !container.exists().await {
-                    runtime_failure::log_unreported(&container.record(), "create");
+                    runtime_failure::log_unreported(&service, &container.record(), "create");
                 }
                 Box::pin(service.reconcile(&container)).await;
             }

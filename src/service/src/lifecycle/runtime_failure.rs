@@ -4,7 +4,7 @@
 //! the message shows the subject (a control file, a mount, a hook), only the plugins' fields of
 //! that subject are named, otherwise all of them. Start from [`report`].
 
-use crate::state::record::Record;
+use crate::{service::Service, state::record::Record};
 use nri_api::{
     Access, RESOURCE_FIELDS, ResourceField, full_name,
     proto::{Field, FieldOwners},
@@ -72,21 +72,26 @@ impl<'a> RuntimeInput<'a> {
     }
 }
 
-/// Logs that the runtime failed. Returns the text that the wrapper adds to the runtime's error:
-/// the plugins and fields in question, if any. If the error does not show its subject, the wrapper
-/// adds nothing: the engine's own values may be at fault.
+/// Logs that the runtime failed, also in the audit log. Returns the text that the wrapper adds to
+/// the runtime's error: the plugins and fields in question, if any. If the error does not show its
+/// subject, the wrapper adds nothing: the engine's own values may be at fault.
 pub fn report(
+    service: &Service,
     record: &Record,
     verb: &str,
     finished: &Finished,
     requested: RuntimeInput<'_>,
 ) -> Option<String> {
-    // A runtime that did not start, or was killed, has not failed at a field.
-    let Exit::Code(code) = finished.exit else { return None };
+    let (exit, exit_code) = match finished.exit {
+        Exit::Code(code) => (format!("exit code {code}"), Some(code)),
+        Exit::Signal(signal) => (format!("ended by signal {signal}"), None),
+        Exit::NotStarted => ("it could not be started".to_owned(), None),
+    };
     let error = finished.error.as_deref().map(printable).unwrap_or_default();
-    let found = attribution(record, requested, &error);
-    let text = found.as_ref().map(|found| &*found.text);
-    log(record, verb, &format!("exit code {code}"), &error, text);
+    let message = if error.is_empty() { exit } else { format!("{exit}: {error}") };
+    // A runtime that did not start, or was killed, has not failed at a field.
+    let found = exit_code.and_then(|_| attribution(record, requested, &error));
+    log(service, record, verb, (message, exit_code), found.as_ref());
     found.filter(|found| found.is_certain).map(|found| found.text)
 }
 
@@ -97,21 +102,26 @@ pub fn reply(text: Option<String>) -> Reply {
 }
 
 /// Logs that a runtime failed that no wrapper waited for; its message is not known.
-pub fn log_unreported(record: &Record, verb: &str) {
+pub fn log_unreported(service: &Service, record: &Record, verb: &str) {
     let found = attribution(record, RuntimeInput::of(record), "");
-    let text = found.as_ref().map(|found| &*found.text);
-    log(record, verb, "reported to the engine only", "", text);
+    let message = "reported to the engine only".to_owned();
+    log(service, record, verb, (message, None), found.as_ref());
 }
 
-fn log(record: &Record, verb: &str, exit: &str, error: &str, text: Option<&str>) {
-    let (container, runtime) = (&record.key.id, record.runtime.path().display());
-    let error = if error.is_empty() { exit.to_owned() } else { format!("{exit}: {error}") };
-    match text {
-        Some(set) => {
-            tracing::warn!(container, %runtime, "runtime failed to {verb}: {error}; {set}")
-        }
-        None => tracing::warn!(container, %runtime, "runtime failed to {verb}: {error}"),
+/// Logs a failure: its message, and the exit code of the runtime if it is known.
+fn log(
+    service: &Service,
+    record: &Record,
+    verb: &str,
+    (mut message, exit_code): (String, Option<i32>),
+    found: Option<&Attribution>,
+) {
+    if let Some(found) = found {
+        message = format!("{message}; {}", found.text);
     }
+    let (container, runtime) = (&record.key.id, record.runtime.path().display());
+    tracing::warn!(container, %runtime, "runtime failed to {verb}: {message}");
+    service.audit_failure(record, verb, exit_code, message);
 }
 
 /// A field or entry that a plugin set or removed.

@@ -7,7 +7,7 @@
 use crate::{
     error::Error,
     lifecycle::{request::container_request, shadow::log_refusals},
-    resources::{apply::UpdateSource, manager::ResourceManager},
+    resources::{apply::UpdateSource, eviction::EvictionSource, manager::ResourceManager},
     service::Service,
     state::{
         container::Container,
@@ -20,6 +20,7 @@ use crate::{
 };
 use nri_adaptation::{AdaptError, RequestContext, StopOutcome};
 use nri_api::proto::{self, PodSandbox};
+use nri_control::AuditEvent;
 use std::{sync::Arc, time::Duration};
 
 /// Total time that a pod's stop waits for the container locks of members that have exited. A verb
@@ -107,6 +108,7 @@ impl Service {
         // `exists` marks the container as present, which the search for vanished containers needs.
         container.exists().await;
         self.watch(container);
+        self.audit_event(&record, AuditEvent::Created);
         self.set_pod_process(&record);
         let (id, pod) = (&record.key.id, &record.pod_id);
         tracing::debug!(container = id, pod, pid = record.pid, "container created");
@@ -162,7 +164,14 @@ impl Service {
 
     /// The first part of [`Service::on_running`]. Afterwards the wrapper can get its reply.
     pub fn confirm_running(&self, container: &Container) {
-        let record = self.registry.change_if(container, Record::set_running);
+        let mut is_new = false;
+        let record = self.registry.change_if(container, |r| {
+            is_new = r.set_running();
+            is_new
+        });
+        if is_new {
+            self.audit_event(&record, AuditEvent::Started);
+        }
         tracing::debug!(container = record.key.id, pod = record.pod_id, "container started");
     }
 
@@ -172,10 +181,11 @@ impl Service {
         if record.status == ContainerStatus::Stopped {
             return;
         }
+        let was_created = record.status != ContainerStatus::Creating;
         let status = container.process().and_then(|process| process.wait_status());
         let oom_killed = container.was_oom_killed(status).await;
         let set_stopped = || {
-            self.registry.change(container, |r| r.set_stopped(status, oom_killed));
+            let stopped = self.registry.change(container, |r| r.set_stopped(status, oom_killed));
             let (id, pod) = (&record.key.id, &record.pod_id);
             tracing::debug!(
                 container = id,
@@ -185,6 +195,9 @@ impl Service {
                 "container stopped"
             );
             container.release_process();
+            if was_created {
+                self.audit_stop(&stopped);
+            }
         };
         if record.sandbox {
             self.stop_ended_members(&record).await;
@@ -223,13 +236,18 @@ impl Service {
         self.restore_config(&record).await;
         if record.sandbox {
             self.forget(&record.key);
+            self.audit_event(&record, AuditEvent::Removed);
             // Containers may outlive their sandbox. The pod then ends with the last container.
             self.registry.pods.change(&record.pod_id, |pod| pod.kind = PodKind::Shared);
             return self.remove_empty_pod(&record.pod_id).await;
         }
         let (pod, message) = self.registry.messages(container);
         let request = container_request!(RemoveContainerRequest, pod, message);
-        self.adaptation.remove_container(request, async || self.forget(&record.key)).await;
+        let forget = async || {
+            self.forget(&record.key);
+            self.audit_event(&record, AuditEvent::Removed);
+        };
+        self.adaptation.remove_container(request, forget).await;
         self.remove_empty_pod(&record.pod_id).await;
     }
 
@@ -303,6 +321,7 @@ impl Service {
                 "update that a plugin requested at a stop failed"
             );
         }
-        self.resource_manager.evict_all(updates.evictions);
+        let by = EvictionSource::Merged(&updates.evictors);
+        self.resource_manager.evict_all(updates.evictions, by);
     }
 }

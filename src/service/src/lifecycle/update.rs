@@ -2,14 +2,16 @@
 //! wrapper reported the result of the update, the control groups show whether it was made.
 
 use crate::{
+    audit::{Audit, line_of},
     cgroup::files,
     lifecycle::request::container_request,
-    resources::{manager::ResourceManager, updatable::runtime_part},
+    resources::{changes::resource_changes, manager::ResourceManager, updatable::runtime_part},
     service::Service,
     state::{container::Container, record::Record, registry::Registry},
 };
 use nri_api::proto;
 use nri_cgroup::plan;
+use nri_control::AuditEvent;
 use nri_spec::changed;
 use serde_json::Value;
 use std::{collections::HashSet, sync::Arc};
@@ -30,7 +32,7 @@ pub struct Leftover {
 /// made if the control groups hold the fields that the runtime sets. Other fields do not count,
 /// because `nrid` writes them after the runtime. The caller holds the update lock, or is the only
 /// task that has access to the container.
-pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover {
+pub fn reconcile_update(registry: &Registry, audit: &Audit, container: &Container) -> Leftover {
     let record = container.record();
     let Some(update) = record.pending_update.clone() else { return Leftover::default() };
     let [before, after] = [&*record.effective, &update.effective.resources];
@@ -48,7 +50,12 @@ pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover 
     let tried = if is_by_nrid && !was_made { changed(before, after) } else { Value::Null };
     let notify = was_made && update.notify;
     let end = |r: &mut Record| if was_made { r.complete(update) } else { r.pending_update = None };
-    registry.change(container, end);
+    let after = registry.change(container, end);
+    if was_made && audit.is_enabled() {
+        let line = line_of(&after, &registry.pods, AuditEvent::Update);
+        let changes = resource_changes(&record.effective, &after.effective, &after.owners);
+        audit.write_changes(&line, if is_by_nrid { "plugin" } else { "update" }, changes);
+    }
     Leftover { notify, rdt_group, tried }
 }
 
@@ -95,7 +102,7 @@ impl Service {
     /// Reconciles the container after its pending update, and notifies plugins if the update was
     /// made.
     pub fn on_update_ended(&self, container: &Container) {
-        let leftover = reconcile_update(&self.registry, container);
+        let leftover = reconcile_update(&self.registry, self.audit(), container);
         self.resource_manager.enforce_reconciled(container, &leftover);
         if leftover.notify {
             self.on_updated(container);

@@ -3,9 +3,11 @@
 //! for fields that runtimes cannot set.
 
 use crate::{
+    audit::line_of,
     error::PluginError,
     host::{error_chain::chain, runtime::RuntimeError},
     resources::{
+        changes::{all_owners, resource_changes},
         description::described,
         enforce::write_fields,
         error::ResourceError,
@@ -22,6 +24,7 @@ use crate::{
 use nri_api::PluginId;
 use nri_api::proto::{ContainerUpdate, FieldOwners, OwningPlugins};
 use nri_config::Enforce;
+use nri_control::{AuditEvent, AuditLine};
 use nri_spec::changed;
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
@@ -55,6 +58,16 @@ impl UpdateSource<'_> {
                     owners::merge(owners, new);
                 }
             }
+        }
+    }
+}
+
+impl UpdateSource<'_> {
+    /// Returns the plugins that requested the update of a container, separated by commas.
+    fn plugins(self, container: &str) -> String {
+        match self {
+            Self::Plugin(plugin) => plugin.to_string(),
+            Self::Merged(all) => all.owners.get(container).map(all_owners).unwrap_or_default(),
         }
     }
 }
@@ -118,8 +131,31 @@ impl ResourceManager {
                 error = summary(&failed),
                 "updates failed"
             );
+            self.audit_failed(&failed, source);
         }
         failed
+    }
+
+    /// Writes to the audit log which updates failed.
+    fn audit_failed(&self, failed: &[UpdateFailure], source: UpdateSource<'_>) {
+        if !self.audit.is_enabled() {
+            return;
+        }
+        let (event, request) = (AuditEvent::Refusal, "plugin");
+        for UpdateFailure { update, error } in failed.iter().take(MAX_AUDITED) {
+            let id = &update.container_id;
+            let line = match self.registry.by_nri_id(id) {
+                Some(container) => line_of(&container.record(), &self.registry.pods, event),
+                None => AuditLine { event, container: cut_id(id), ..AuditLine::default() },
+            };
+            let (plugin, request, message) = (source.plugins(id), request.into(), chain(error));
+            self.audit.write(AuditLine { plugin, request, message, ..line });
+        }
+        if let Some(more) = failed.get(MAX_AUDITED..).filter(|more| !more.is_empty()) {
+            let (plugin, message) = (source.plugins(""), summary(more));
+            let line = AuditLine { event, plugin, message, ..AuditLine::default() };
+            self.audit.write(AuditLine { request: request.into(), ..line });
+        }
     }
 
     async fn update_one(
@@ -192,11 +228,30 @@ impl ResourceManager {
             self.undo(&record, &wanted).await;
             self.registry.change(&container, |r| r.pending_update = None);
         } else {
-            self.registry.change(&container, |r| r.complete(pending));
+            let after = self.registry.change(&container, |r| r.complete(pending));
+            self.audit_update(&record, &after, source);
             let (id, pod) = (&record.key.id, &record.pod_id);
             tracing::debug!(container = id, pod, plugin = %source, "container updated by plugin");
         }
         updated
+    }
+
+    /// Writes the update of a container to the audit log.
+    fn audit_update(&self, before: &Record, after: &Record, source: UpdateSource<'_>) {
+        if !self.audit.is_enabled() {
+            return;
+        }
+        let line = line_of(after, &self.registry.pods, AuditEvent::Update);
+        let changes = resource_changes(&before.effective, &after.effective, &after.owners);
+        let changes = match source {
+            UpdateSource::Plugin(plugin) => {
+                // Fields that follow from others have no owner.
+                let all = changes.into_values().flatten().collect::<Vec<_>>();
+                [(plugin.to_string(), all)].into_iter().filter(|(_, all)| !all.is_empty()).collect()
+            }
+            UpdateSource::Merged(_) => changes,
+        };
+        self.audit.write_changes(&line, "plugin", changes);
     }
 
     /// Returns the record, with the first process if the runtime knows the process. A created
@@ -268,6 +323,9 @@ impl ResourceManager {
     }
 }
 
+/// Maximum number of failed updates of one request that have a line each in the audit log.
+const MAX_AUDITED: usize = 100;
+
 /// Maximum number of causes in a log line, and of containers per cause: a plugin may request
 /// thousands of updates at once.
 const MAX_NAMED: usize = 3;
@@ -294,7 +352,7 @@ fn summary(failed: &[UpdateFailure]) -> String {
             Some(cause) => {
                 cause.count += 1;
                 if cause.ids.len() < MAX_NAMED {
-                    cause.ids.push(update.container_id.chars().take(MAX_ID).collect());
+                    cause.ids.push(cut_id(&update.container_id));
                 }
             }
             None => others += 1,
@@ -310,6 +368,11 @@ fn summary(failed: &[UpdateFailure]) -> String {
         text += &format!("; {others} updates for other causes");
     }
     text
+}
+
+/// Returns an id for the log.
+fn cut_id(id: &str) -> String {
+    id.chars().take(MAX_ID).collect()
 }
 
 /// Takes the update lock once no update is pending. Polls, because an update that a previous `nrid`

@@ -2,12 +2,14 @@
 //! until it ends, so that the next `nrid` continues it.
 
 use crate::{
+    audit::line_of,
     host::{clock::now, process::Process},
     resources::manager::ResourceManager,
     state::{container::Container, record::Eviction, registry::Registry, status::ContainerStatus},
 };
-use nri_api::proto::ContainerEviction;
-use std::{sync::Arc, time::Duration};
+use nri_api::{PluginId, proto::ContainerEviction};
+use nri_control::{AuditEvent, AuditLine};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Time between SIGTERM and SIGKILL; equals the default of `docker stop`.
@@ -16,9 +18,28 @@ const GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// Interval at which a process without a pidfd is checked for its exit.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The plugins that requested evictions.
+#[derive(Debug, Clone, Copy)]
+pub enum EvictionSource<'a> {
+    /// One plugin, unsolicited.
+    Plugin(&'a PluginId),
+    /// Plugins that replied to an event, by container.
+    Merged(&'a BTreeMap<String, PluginId>),
+}
+
+impl EvictionSource<'_> {
+    fn plugin(self, container: &str) -> String {
+        let plugin = match self {
+            Self::Plugin(plugin) => Some(plugin),
+            Self::Merged(all) => all.get(container),
+        };
+        plugin.map(ToString::to_string).unwrap_or_default()
+    }
+}
+
 impl ResourceManager {
     /// Stops the containers in the background: SIGTERM, then SIGKILL after `GRACE_PERIOD`.
-    pub fn evict_all(&self, evictions: Vec<ContainerEviction>) {
+    pub fn evict_all(&self, evictions: Vec<ContainerEviction>, source: EvictionSource<'_>) {
         let mut unknown = Vec::new();
         for eviction in evictions {
             if self.policy().shadow {
@@ -27,7 +48,10 @@ impl ResourceManager {
                 continue;
             }
             match self.registry.by_nri_id(&eviction.container_id) {
-                Some(container) => self.evict(container, eviction.reason),
+                Some(container) => {
+                    let plugin = source.plugin(&eviction.container_id);
+                    self.evict(container, eviction.reason, plugin);
+                }
                 None => unknown.push(eviction.container_id),
             }
         }
@@ -46,12 +70,14 @@ impl ResourceManager {
         }
     }
 
-    fn evict(&self, container: Arc<Container>, reason: String) {
+    fn evict(&self, container: Arc<Container>, reason: String, plugin: String) {
         if container.record().eviction.is_some() {
             tracing::debug!(container = container.key().id, reason, "eviction already in progress");
             return;
         }
         tracing::info!(container = container.key().id, reason, "evicting the container");
+        let line = line_of(&container.record(), &self.registry.pods, AuditEvent::Eviction);
+        self.audit.write(AuditLine { plugin, message: reason.clone(), ..line });
         let eviction = Some(Eviction { reason, term_sent: None });
         self.registry.change(&container, |r| r.eviction = eviction);
         tokio::spawn(perform(self.registry.clone(), container, GRACE_PERIOD));
@@ -219,10 +245,10 @@ mod tests {
         let config = nri_config::Config::default();
         let external = Arc::new(ExternalPlugins::load(dir.path()));
         let manager = ResourceManager::new(registry.clone(), external, &config);
-        manager.evict(container.clone(), "r".into());
+        manager.evict(container.clone(), "r".into(), "10-a".into());
         assert_eq!(load(dir.path()).1.record().eviction, eviction(None));
         // A second request for the same container has no effect.
-        manager.evict(container.clone(), "again".into());
+        manager.evict(container.clone(), "again".into(), "10-a".into());
         while container.record().eviction.as_ref().is_some_and(|e| e.term_sent.is_none()) {
             sleep(Duration::from_millis(1)).await;
         }

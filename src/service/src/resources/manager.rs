@@ -3,6 +3,7 @@
 //! from plugins).
 
 use crate::{
+    audit::Audit,
     host::classes,
     resources::{known_host::KnownHost, versions::RuntimeVersions},
     state::{external_plugins::ExternalPlugins, registry::Registry},
@@ -28,6 +29,8 @@ pub struct ResourceManager {
     pub known_host: KnownHost,
     /// The external plugins, updated when a plugin connects or disconnects.
     pub external_plugins: Arc<ExternalPlugins>,
+    /// The audit log.
+    pub audit: Audit,
     policy: RwLock<Arc<ResourcePolicy>>,
     /// Number of values that were not effective, and could not be written.
     mismatches: AtomicU64,
@@ -89,6 +92,7 @@ impl ResourceManager {
         Self {
             registry,
             external_plugins,
+            audit: Audit::off(),
             versions: RuntimeVersions::default(),
             known_host: KnownHost::default(),
             policy: RwLock::new(Arc::new(ResourcePolicy::of(config))),
@@ -104,6 +108,12 @@ impl ResourceManager {
     /// Counts values that are not effective, and cannot be written.
     pub fn count_mismatches(&self, number: usize) {
         self.mismatches.fetch_add(number as u64, Ordering::Relaxed);
+    }
+
+    /// Sets the audit log.
+    #[must_use]
+    pub fn with_audit(self, audit: Audit) -> Self {
+        Self { audit, ..self }
     }
 
     /// Returns the current policy.

@@ -2,6 +2,7 @@
 
 pub mod apply;
 pub mod capabilities;
+pub mod changes;
 pub mod description;
 pub mod enforce;
 pub mod error;

@@ -2,7 +2,7 @@
 //! plugin, unsolicited updates, and evictions.
 
 use crate::{
-    resources::{apply::UpdateSource, manager::ResourceManager},
+    resources::{apply::UpdateSource, eviction::EvictionSource, manager::ResourceManager},
     state::{container::Container, pod::PodStatus, record::Record, status::ContainerStatus},
 };
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
 };
+use nri_control::{AuditEvent, AuditLine};
 use std::{collections::HashSet, time::SystemTime};
 
 #[async_trait]
@@ -51,7 +52,7 @@ impl ContainerManager for ResourceManager {
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate> {
         let failed = self.update_all(updates, UpdateSource::Plugin(plugin)).await;
-        self.evict_all(evictions);
+        self.evict_all(evictions, EvictionSource::Plugin(plugin));
         failed.into_iter().map(|f| f.update).collect()
     }
 
@@ -81,11 +82,25 @@ impl ContainerManager for ResourceManager {
             }
             _ => tracing::info!(plugin = name, ?state, pid, error, "plugin state changed"),
         }
+        self.audit_plugin(status);
         self.external_plugins.update(status);
     }
 }
 
 impl ResourceManager {
+    /// Writes to the audit log that a plugin was registered, or that its session has ended.
+    fn audit_plugin(&self, status: &PluginStatus) {
+        let event = match status.state {
+            PluginState::Active => AuditEvent::PluginRegistered,
+            state if state.has_ended() => AuditEvent::PluginClosed,
+            _ => return,
+        };
+        let plugin = status.id.as_ref().map(ToString::to_string).unwrap_or_default();
+        let message = status.last_error.clone().filter(|_| status.state.has_ended());
+        let message = message.unwrap_or_default();
+        self.audit.write(AuditLine { event, plugin, message, ..AuditLine::default() });
+    }
+
     /// Whether the record is of a sandbox that has not started. Plugins will receive the pod of
     /// such a sandbox with RunPodSandbox. If the snapshot also had the pod, plugins would receive
     /// the pod twice.

@@ -14,7 +14,7 @@ use crate::{
         request::{VerbRequest, refuse},
     },
 };
-use nri_control::{FrameError, Reply, Substitute};
+use nri_control::{AuditEvent, FrameError, Reply, Substitute};
 use std::sync::Arc;
 
 /// Serves a `create`.
@@ -45,7 +45,14 @@ pub async fn serve(
     drop(bundle_lock);
     if !created {
         let requested = RuntimeInput::of(&record);
-        let text = finished.and_then(|f| runtime_failure::report(&record, "create", &f, requested));
+        let text = match finished {
+            Some(f) => runtime_failure::report(service, &record, "create", &f, requested),
+            None => {
+                let message = "the wrapper ended before it reported the result".to_owned();
+                service.audit_failure(&record, "create", None, message);
+                None
+            }
+        };
         // Removed before the reply, because after it the engine may reuse the bundle.
         service.on_removed(&container).await;
         return channel.send(&runtime_failure::reply(text)).await;
@@ -55,6 +62,8 @@ pub async fn serve(
         pid = record.runtime.pid(&key.id).await;
     }
     if let Err(error) = service.confirm_created(&container, pid, IfNotEffective::Refuse) {
+        let line = service.audit_line(&record, AuditEvent::Refusal);
+        service.audit_refusal(line, "create", &error);
         roll_back(service, &container).await;
         return channel.send(&refuse(&key.id, &error)).await;
     }

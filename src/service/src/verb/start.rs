@@ -13,7 +13,7 @@ use crate::{
     state::{container::Container, followed::FollowedVerb, status::ContainerStatus},
     verb::{follow::Outcome, request::VerbRequest},
 };
-use nri_control::{FrameError, Reply, Substitute};
+use nri_control::{AuditEvent, FrameError, Reply, Substitute};
 use std::sync::Arc;
 
 /// Serves a `start`.
@@ -32,7 +32,11 @@ pub async fn serve(
     match prepare(service, &container).await {
         Ok(true) => {}
         Ok(false) => return channel.send(&Reply::Bypass).await,
-        Err(error) => return channel.send(&request.refuse(&error)).await,
+        Err(error) => {
+            let line = service.audit_line(&container.record(), AuditEvent::Refusal);
+            service.audit_refusal(line, "start", &error);
+            return channel.send(&request.refuse(&error)).await;
+        }
     }
     let record = container.record();
     // A start is followed only if the container now waits at the runtime's FIFO. If the runtime is
@@ -45,7 +49,7 @@ pub async fn serve(
         if outcome.has_started(&container).await {
             service.on_running(&container);
         } else if outcome == Outcome::Failed {
-            runtime_failure::log_unreported(&record, "start");
+            runtime_failure::log_unreported(service, &record, "start");
         }
         service.followed.remove(entry);
         return Ok(());
@@ -65,7 +69,7 @@ pub async fn serve(
     }
     let failed = finished.filter(|_| !started);
     let text = failed.and_then(|finished| {
-        runtime_failure::report(&record, "start", &finished, RuntimeInput::of(&record))
+        runtime_failure::report(service, &record, "start", &finished, RuntimeInput::of(&record))
     });
     let replied = channel.send(&runtime_failure::reply(text)).await;
     if started {

@@ -60,7 +60,7 @@ fn create_with(node: &Node, id: &str, bundle: &Path, runtime: &Path) -> (Reply, 
     (reply, client)
 }
 
-/// Returns all files below the state directory that contain a container's id.
+/// Returns all files below the state directory that contain a container's id, except the audit log.
 pub(crate) fn records(node: &Node, id: &str) -> Vec<PathBuf> {
     let mut dirs = vec![node.state_dir()];
     let mut found = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) fn records(node: &Node, id: &str) -> Vec<PathBuf> {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_dir() {
                 dirs.push(entry.path());
-            } else if entry.file_type().unwrap().is_file() {
+            } else if entry.file_type().unwrap().is_file() && entry.file_name() != "audit.log" {
                 let text = fs::read(entry.path()).unwrap();
                 let contains_id = String::from_utf8_lossy(&text).contains(id);
                 found.extend(contains_id.then(|| entry.path()));

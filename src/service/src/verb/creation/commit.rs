@@ -1,17 +1,22 @@
 //! The `CreateContainer` request to plugins, and the commit of its outcome.
 
 use crate::{
+    audit::{ChangesByPlugin, line_of_key},
     bundle::{
         bounded::{self, Replacement},
         config_json::BundleError,
     },
     error::{Error, HostError},
-    lifecycle::shadow::log_refusals,
-    resources::apply::{UpdateSource, check_required},
+    lifecycle::{audit::request_name, shadow::log_refusals},
+    resources::{
+        apply::{UpdateSource, check_required},
+        eviction::EvictionSource,
+    },
     service::Service,
     state::{container::Container, exec_marker},
     verb::creation::{
         adjusted_config::{AdjustedConfig, Agreed, log_without_hook},
+        changes::creation_changes,
         draft::Draft,
         missed::log_creation,
         shadow,
@@ -19,6 +24,7 @@ use crate::{
 };
 use nri_adaptation::RequestContext;
 use nri_api::proto::CreateContainerRequest;
+use nri_control::AuditEvent;
 use nri_merge::CreateOutcome;
 use std::sync::Arc;
 
@@ -47,8 +53,16 @@ impl Service {
             )
             .await;
         let created = result.map_err(Error::from).and_then(|created| created);
+        let mut missed = Vec::new();
         if let Ok(container) = &created {
-            log_creation(&container.record());
+            let record = container.record();
+            log_creation(&record);
+            missed.clone_from(&record.missed);
+        }
+        if self.audit().is_enabled() {
+            let mut line = line_of_key(&draft.key, AuditEvent::Consulted);
+            draft.name_in(&mut line);
+            self.audit_consulted(line, request_name(draft.verb), &context.reached(), missed);
         }
         if created.is_err() {
             // Plugins that received the request may have allocated something for the container.
@@ -94,11 +108,32 @@ impl Service {
         record.effective = Arc::new(effective.unwrap_or_else(|| serde_json::json!({})));
         record.share_resources();
         let container = self.registry.insert(record)?;
+        let changes = self.changes_to_audit(&draft, &adjusted, &outcome);
+        let ignored = outcome.ignored.clone();
         if let Err(error) = self.perform(&draft, &adjusted, &container, outcome).await {
             self.forget(&draft.key);
             return Err(error);
         }
+        if !changes.is_empty() || !ignored.is_empty() {
+            let line = self.audit_line(&container.record(), AuditEvent::Adjustment);
+            self.audit_changes(&line, request_name(draft.verb), changes);
+            self.audit_ignored(&line, request_name(draft.verb), &ignored);
+        }
         Ok(container)
+    }
+
+    /// Returns the changes that plugins made, if there is an audit log.
+    fn changes_to_audit(
+        &self,
+        draft: &Draft,
+        adjusted: &AdjustedConfig,
+        outcome: &CreateOutcome,
+    ) -> ChangesByPlugin {
+        if !adjusted.is_adjusted || !self.audit().is_enabled() {
+            return ChangesByPlugin::new();
+        }
+        let hook = draft.hook.as_ref().map(|hook| hook.program.as_path());
+        creation_changes(draft.config.value(), adjusted.config.value(), outcome, hook)
     }
 
     /// Performs the effects of an agreed creation; the record is already written.
@@ -134,7 +169,8 @@ impl Service {
                 replaced => replaced?,
             }
         }
-        self.resource_manager.evict_all(outcome.evictions);
+        let by = EvictionSource::Merged(&outcome.evictors);
+        self.resource_manager.evict_all(outcome.evictions, by);
         Ok(())
     }
 }

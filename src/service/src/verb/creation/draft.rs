@@ -20,7 +20,7 @@ use crate::{
     verb::request::VerbRequest,
 };
 use nri_api::{Packed, proto};
-use nri_control::{Begin, Verb};
+use nri_control::{AuditLine, Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
 use std::{
@@ -168,6 +168,20 @@ impl Draft {
     /// wrapper reports under `create` and `start`.
     pub fn wants_hooks(&self) -> bool {
         matches!(self.verb, Verb::Run | Verb::Restore)
+    }
+
+    /// Sets the names of the container in a line of the audit log.
+    pub fn name_in(&self, line: &mut AuditLine) {
+        let pod = &self.identity.pod;
+        line.name.clone_from(&self.identity.name);
+        line.engine = self.identity.engine.name().to_owned();
+        line.runtime = self.runtime.name();
+        line.creation = self.incarnation;
+        if self.identity.role != Role::Alone {
+            line.pod.clone_from(&pod.id);
+            line.pod_name.clone_from(&pod.name);
+            line.namespace.clone_from(&pod.namespace);
+        }
     }
 
     /// Returns the bundle, and `config.json` as it was found in it.

@@ -3,6 +3,7 @@
 
 pub mod adjusted_config;
 pub mod agreed_container;
+mod changes;
 pub mod commit;
 pub mod draft;
 pub mod infra;

@@ -1,10 +1,12 @@
 //! Preparation of a creation: decides whether plugins receive it, and adds the container's pod.
 
 use crate::{
+    audit::line_of_key,
     bundle::{bounded, config_json::BundleError},
     engine::own_nri::ContainerEngine,
     error::{CallerError, Error, HostError, OperatorError},
     host::process::ProcessIdentity,
+    lifecycle::audit::request_name,
     service::Service,
     state::{
         container::Container,
@@ -22,6 +24,7 @@ use nri_api::{
     proto::{self, Event},
 };
 use nri_config::Mode;
+use nri_control::{AuditEvent, AuditLine};
 use nri_engine::Role;
 use nri_merge::validator;
 use std::{path::Path, sync::Arc};
@@ -42,8 +45,24 @@ pub enum Creation {
 /// The bundle cannot be used, or a plugin refuses. Then nothing has changed.
 pub async fn prepare(
     service: &Service,
+    request: VerbRequest,
+    caller: Option<ProcessIdentity>,
+) -> Result<Creation, Error> {
+    let verb = request_name(request.begin.verb);
+    let mut line = line_of_key(&request.key, AuditEvent::Refusal);
+    let prepared = try_prepare(service, request, caller, &mut line).await;
+    if let Err(error) = &prepared {
+        service.audit_refusal(line, verb, error);
+    }
+    prepared
+}
+
+/// Prepares a creation, and adds to `line` what becomes known of the container.
+async fn try_prepare(
+    service: &Service,
     mut request: VerbRequest,
     caller: Option<ProcessIdentity>,
+    line: &mut AuditLine,
 ) -> Result<Creation, Error> {
     let bundle_dir = request.bundle.take().ok_or(CallerError::NoBundle)?;
     let VerbRequest { key, runtime, begin, .. } = &request;
@@ -84,6 +103,7 @@ pub async fn prepare(
             }
             draft => draft?,
         };
+    draft.name_in(line);
     let pod = |id: &str| service.registry.pods.get(id);
     infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;
     let engines = &service.settings().config.engines;

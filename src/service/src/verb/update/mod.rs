@@ -11,13 +11,14 @@ mod prepare;
 
 use crate::{
     channel::Channel,
+    error::Error,
     host::process::ProcessIdentity,
     lifecycle::runtime_failure::{self, RuntimeInput},
     service::Service,
     state::status::ContainerStatus,
     verb::request::VerbRequest,
 };
-use nri_control::{FrameError, Reply};
+use nri_control::{AuditEvent, FrameError, Reply};
 
 /// Serves an `update`.
 ///
@@ -41,15 +42,21 @@ pub async fn serve(
     if container.status() == ContainerStatus::Stopped {
         return channel.send(&Reply::Bypass).await;
     }
+    let record = container.record();
+    let refuse = |error: Error| {
+        let line = service.audit_line(&record, AuditEvent::Refusal);
+        service.audit_refusal(line, "update", &error);
+        request.refuse(&error)
+    };
     let update = match service.prepare_update(&request.begin, container, caller).await {
         Ok(update) => update,
-        Err(error) => return channel.send(&request.refuse(&error)).await,
+        Err(error) => return channel.send(&refuse(error)).await,
     };
     match channel.proceed(update.substitute.clone()).await {
         Some(finished) if finished.exit.success() => {
             let reply = match service.finish_update(update).await {
                 Ok(()) => Reply::Done,
-                Err(error) => request.refuse(&error),
+                Err(error) => refuse(error),
             };
             channel.send(&reply).await
         }
@@ -61,7 +68,7 @@ pub async fn serve(
                 only_resources: true,
             };
             let record = update.container.record();
-            let text = runtime_failure::report(&record, "update", &finished, requested);
+            let text = runtime_failure::report(service, &record, "update", &finished, requested);
             service.cancel_update(&update).await;
             channel.send(&runtime_failure::reply(text)).await
         }

@@ -9,6 +9,7 @@ use crate::{
     resources::{
         apply::{UpdateSource, check_required},
         description::described,
+        eviction::EvictionSource,
         owners,
         updatable::{adapt_swap, check_updatable, runtime_part},
     },
@@ -21,6 +22,7 @@ use crate::{
 use nri_adaptation::{AdaptError, UpdateOutcome};
 use nri_api::proto::{self, UpdateContainerRequest};
 use nri_control::{Begin, OsText, Substitute};
+use nri_merge::Ignored;
 use nri_spec::{changed, overlay, resources_to_nri};
 use serde_json::Value;
 use std::sync::Arc;
@@ -37,7 +39,19 @@ pub(super) struct Update {
     pub(super) pending: PendingUpdate,
     /// Arguments and stdin for the runtime that replace those of the wrapper.
     pub(super) substitute: Substitute,
+    /// The effective resources with the engine's request, before the changes of plugins.
+    pub(super) base: Value,
+    /// Parts of plugins' replies that had no effect.
+    pub(super) ignored: Vec<Ignored>,
     _guard: UpdateGuard,
+}
+
+/// What is known of an update besides its outcome.
+#[derive(Default)]
+struct PreparedUpdate {
+    substitute: Substitute,
+    base: Value,
+    ignored: Vec<Ignored>,
 }
 
 /// The engine's request, parsed.
@@ -66,7 +80,8 @@ impl Service {
         let fields = resources_to_nri(&requested.fields).map_err(CallerError::ResourceField)?;
         if record.sandbox {
             let guard = self.request_pod_update(&container, fields).await?;
-            let effective = EffectiveResources::of(merged(&record.effective, &requested.fields));
+            let base = merged(&record.effective, &requested.fields);
+            let effective = EffectiveResources::of(base.clone());
             let pending = PendingUpdate {
                 requested: requested.all,
                 effective,
@@ -74,7 +89,8 @@ impl Service {
                 caller,
                 notify: true,
             };
-            return self.start_update(container, pending, guard, Substitute::default());
+            let prepared = PreparedUpdate { base, ..PreparedUpdate::default() };
+            return self.start_update(container, pending, guard, prepared);
         }
         if !self.engine_nri.is_ours(&self.settings().config.engines, &record.engine).await {
             return self.prepare_without_plugins(container, requested, caller).await;
@@ -86,7 +102,7 @@ impl Service {
         let new_owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
         let mut effective = match outcome.touched {
             true => self.resource_manager.overlay(&base, &outcome.resources, &new_owners)?,
-            false => EffectiveResources::of(base),
+            false => EffectiveResources::of(base.clone()),
         };
         let swap_given = requested.sets_swap() || outcome.resources.memory.swap.is_some();
         let swap_follows = adapt_swap(&record.effective, swap_given, &mut effective.resources);
@@ -103,7 +119,8 @@ impl Service {
         };
         let pending =
             PendingUpdate { requested: requested.all, effective, owners, caller, notify: true };
-        self.start_update(container, pending, guard, substitute)
+        let prepared = PreparedUpdate { substitute, base, ignored: outcome.ignored };
+        self.start_update(container, pending, guard, prepared)
     }
 
     /// Prepares an update without a request to plugins, because the engine's own NRI was switched
@@ -117,6 +134,7 @@ impl Service {
         let guard = container.update_lock.clone().lock_owned().await;
         let record = container.record();
         let mut effective = merged(&record.effective, &requested.fields);
+        let base = effective.clone();
         let swap_follows = adapt_swap(&record.effective, requested.sets_swap(), &mut effective);
         let substitute = match record.has_plugin_resources() {
             true => requested.substitute(&effective, &record.key.id),
@@ -134,7 +152,8 @@ impl Service {
             caller,
             notify: false,
         };
-        self.start_update(container, pending, guard, substitute)
+        let prepared = PreparedUpdate { substitute, base, ..PreparedUpdate::default() };
+        self.start_update(container, pending, guard, prepared)
     }
 
     /// Saves the pending update before the runtime is called, so that the next `nrid` can resolve
@@ -144,10 +163,11 @@ impl Service {
         container: Arc<Container>,
         pending: PendingUpdate,
         guard: UpdateGuard,
-        substitute: Substitute,
+        prepared: PreparedUpdate,
     ) -> Result<Update, Error> {
         self.registry.try_change(&container, |r| r.pending_update = Some(pending.clone()))?;
-        Ok(Update { container, pending, substitute, _guard: guard })
+        let PreparedUpdate { substitute, base, ignored } = prepared;
+        Ok(Update { container, pending, substitute, base, ignored, _guard: guard })
     }
 
     /// Sends the update of a container to plugins. In shadow mode, logs the outcome and returns an
@@ -242,7 +262,8 @@ impl Service {
             .update_all(outcome.updates.clone(), UpdateSource::Merged(&outcome.owners))
             .await;
         check_required(failed)?;
-        self.resource_manager.evict_all(outcome.evictions.clone());
+        let by = EvictionSource::Merged(&outcome.evictors);
+        self.resource_manager.evict_all(outcome.evictions.clone(), by);
         Ok((outcome, container.update_lock.clone().lock_owned().await))
     }
 }

@@ -1,0 +1,163 @@
+//! Tests of the audit log.
+
+use crate::{
+    containers::{Sleep, create_and_start, perform},
+    create::{bundle_with, create},
+    node::{Node, example, wait_until},
+};
+use nri_control::{AuditEvent, AuditLine, Exit, Finished, Reply, Request, Verb};
+use std::{fs, path::Path};
+
+/// Adds a plugin that does what this configuration says.
+fn plugin(node: &Node, name: &str, config: &str) {
+    std::os::unix::fs::symlink(example("adjust"), node.plugins().join(name)).unwrap();
+    fs::write(node.path("conf.d").join(format!("{name}.conf")), config).unwrap();
+}
+
+fn read(path: &Path) -> Vec<AuditLine> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Waits for a line about a container, and returns it.
+fn wait_for(node: &Node, container: &str, event: AuditEvent) -> AuditLine {
+    let path = node.state_dir().join("audit.log");
+    let is_wanted = |line: &AuditLine| line.container == container && line.event == event;
+    wait_until(event.name(), || read(&path).into_iter().find(is_wanted))
+}
+
+/// Returns the changes of a line as text.
+fn changes(line: &AuditLine) -> Vec<String> {
+    let value = |v: &Option<serde_json::Value>| v.as_ref().map_or("-".into(), |v| v.to_string());
+    let text = |c: &nri_control::FieldChange| {
+        format!("{} {} {}", c.field, value(&c.before), value(&c.after))
+    };
+    line.changes.iter().map(text).collect()
+}
+
+#[test]
+fn an_adjusted_container_has_lines_from_its_creation_to_its_removal() {
+    let node = Node::new("");
+    plugin(&node, "10-a", "[create]\nenv = { set = { SECRET = 'hidden' } }\n");
+    plugin(&node, "20-b", "[create]\nannotations = { set = { k = 'v' } }\n");
+    let nrid = node.start();
+    let process = Sleep::new();
+    create_and_start(&node, "c1", &process).unwrap();
+    drop(process);
+    perform(&node, Verb::Delete, "c1", "/bin/false", None).unwrap();
+    wait_for(&node, "c1", AuditEvent::Removed);
+    let text = fs::read_to_string(node.state_dir().join("audit.log")).unwrap();
+    assert!(!text.contains("hidden"), "{text}");
+    let lines = read(&node.state_dir().join("audit.log"));
+    let of: Vec<_> = lines.iter().filter(|line| line.container == "c1").collect();
+    let events: Vec<_> = of.iter().map(|line| (line.event.name(), &*line.plugin)).collect();
+    let expected = [
+        ("adjustment", "10-a"),
+        ("adjustment", "20-b"),
+        ("consulted", ""),
+        ("created", ""),
+        ("started", ""),
+        ("stopped", ""),
+        ("removed", ""),
+    ];
+    assert_eq!(events, expected);
+    assert_eq!(changes(of[0]), [r#"env[SECRET] - "***""#]);
+    assert_eq!(changes(of[1]), [r#"annotations[k] - "v""#]);
+    assert_eq!(
+        (&of[2].plugins[..], &*of[2].missed),
+        (&["10-a", "20-b"].map(String::from)[..], &[][..])
+    );
+    assert!(of.iter().all(|line| line.creation == of[0].creation && line.creation > 0));
+    assert_eq!((&*of[0].request, &*of[0].runtime), ("create", "false"));
+    let registered: Vec<_> =
+        lines.iter().filter(|l| l.event == AuditEvent::PluginRegistered).collect();
+    assert_eq!(registered.len(), 2, "{lines:?}");
+    node.stop();
+    nrid.wait_for_exit();
+    // The lines of the end are written before the process ends.
+    let lines = read(&node.state_dir().join("audit.log"));
+    let closed = lines.iter().filter(|line| line.event == AuditEvent::PluginClosed);
+    assert_eq!(closed.count(), 2, "{lines:?}");
+}
+
+#[test]
+fn a_refused_creation_names_the_plugins_and_the_field() {
+    let node = Node::new("");
+    for name in ["10-a", "20-b"] {
+        plugin(&node, name, "[create]\nannotations = { set = { k = 'v' } }\n");
+    }
+    let _nrid = node.start();
+    let bundle = bundle_with(&node, "b", r#"{"ociVersion":"1.0.2"}"#);
+    let (reply, _client) = create(&node, "c1", &bundle);
+    let Reply::Refused { message } = reply else { panic!("{reply:?}") };
+    let line = wait_for(&node, "c1", AuditEvent::Refusal);
+    assert_eq!((line.plugin.as_str(), line.request.as_str()), ("20-b,10-a", "create"));
+    assert_eq!((line.changes[0].field.as_str(), &line.message), ("annotations[k]", &message));
+    let consulted = wait_for(&node, "c1", AuditEvent::Consulted);
+    assert_eq!(consulted.plugins, ["10-a", "20-b"]);
+}
+
+#[test]
+fn a_failed_creation_has_the_error_of_the_runtime_and_the_plugins_that_it_misses() {
+    let node = Node::new("[[plugin]]\nmatch = '*'\nrestart_backoff = '10m'\n");
+    std::os::unix::fs::symlink("/bin/false", node.plugins().join("10-ends")).unwrap();
+    let _nrid = node.start();
+    wait_until("the end of the plugin", || {
+        let plugins = node.status().plugins;
+        plugins.iter().any(|plugin| plugin.state == "restarting").then_some(())
+    });
+    let bundle = bundle_with(&node, "b", r#"{"ociVersion":"1.0.2"}"#);
+    let (reply, client) = create(&node, "c1", &bundle);
+    assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
+    let finished =
+        Finished { exit: Exit::Code(3), pid: None, error: Some("no such device".to_owned()) };
+    client.call(&Request::Finished(finished), &[]).unwrap();
+    let line = wait_for(&node, "c1", AuditEvent::Failed);
+    assert_eq!((line.request.as_str(), line.exit_code), ("create", Some(3)));
+    assert!(line.message.contains("no such device"), "{line:?}");
+    let consulted = wait_for(&node, "c1", AuditEvent::Consulted);
+    assert!(consulted.plugins.is_empty() && consulted.missed[0].plugin == "10-ends");
+    assert!(consulted.missed[0].why.contains("exited with code 1"), "{consulted:?}");
+}
+
+#[test]
+fn the_log_is_kept_by_a_restart_and_created_again_with_its_directory() {
+    let node = Node::new("");
+    plugin(&node, "10-a", "[create]\nannotations = { set = { k = 'v' } }\n");
+    let nrid = node.start();
+    let process = Sleep::new();
+    create_and_start(&node, "c1", &process).unwrap();
+    let reply = node.call(&Request::Restart { program: None });
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+    wait_for(&node, "c1", AuditEvent::Started);
+    wait_until("the next nrid", || {
+        let lines = read(&node.state_dir().join("audit.log"));
+        let registered = lines.iter().filter(|l| l.event == AuditEvent::PluginRegistered);
+        (registered.count() == 2).then_some(())
+    });
+    fs::remove_dir_all(node.state_dir()).unwrap();
+    wait_until("the control socket", || node.socket().exists().then_some(()));
+    let second = Sleep::new();
+    wait_until("nrid to listen", || nri_control::Client::connect(&node.socket()).ok());
+    create_and_start(&node, "c2", &second).unwrap();
+    wait_for(&node, "c2", AuditEvent::Started);
+    drop(nrid);
+}
+
+#[test]
+fn the_configuration_switches_the_log_off_or_moves_it() {
+    let node = Node::new("[audit]\nenable = false\n");
+    let _nrid = node.start();
+    let process = Sleep::new();
+    create_and_start(&node, "c1", &process).unwrap();
+    let other = node.path("other.log");
+    node.configure(&format!("[audit]\nfile = {other:?}\n"));
+    assert!(matches!(node.call(&Request::Reload), Reply::Reloaded(_)));
+    let second = Sleep::new();
+    create_and_start(&node, "c2", &second).unwrap();
+    wait_until("the other file", || {
+        read(&other).iter().any(|line| line.container == "c2").then_some(())
+    });
+    assert!(!node.state_dir().join("audit.log").exists());
+    assert!(read(&other).iter().all(|line| line.container != "c1"));
+}
