@@ -69,6 +69,12 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
     let in_order = events == life_cycle(&[]);
     page.list("events that 10-adjust received", &events, in_order);
     page.result("config.json after delete", "restored", bundle.bytes() == original);
+    // The audit log is written shortly after the events.
+    let explained = wait_until("the removal in the audit log", || {
+        Some(node.ctl(&["explain", &id]).out()).filter(|text| text.contains("  removed\n"))
+    });
+    let by_both = ["10-adjust", "20-more"].iter().all(|plugin| explained.contains(plugin));
+    page.lines("nrictl explain, after the delete", &explained, by_both);
 
     let id = node.id("run");
     let bundle = scenario::bundle(&node, &id);

@@ -82,6 +82,14 @@ impl Page {
         println!("    in this order  {}", self.mark(good));
     }
 
+    /// Prints the output of a command, followed by `ok` or `WRONG`.
+    pub(crate) fn lines(&self, what: &str, text: &str, good: bool) {
+        println!("  {what}:  {}", self.mark(good));
+        for line in text.lines() {
+            println!("    {line}");
+        }
+    }
+
     /// Counts a result; returns `ok` or `WRONG`.
     fn mark(&self, good: bool) -> String {
         let count = if good { &self.good } else { &self.bad };

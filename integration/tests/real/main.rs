@@ -1,6 +1,7 @@
 //! Tests of the wrapper with real low-level runtimes, real containers and real plugins. All tests
 //! are one program, which is linked once and probes the properties of the machine once.
 
+mod audit;
 mod bare;
 mod before_6_15;
 mod broken;

@@ -64,6 +64,18 @@ pub(crate) enum CtlError {
     ManPages(#[source] std::io::Error),
     #[error("support bundle: {0}")]
     Support(#[from] SupportError),
+    #[error("audit log {}: {source}", .path.display())]
+    AuditLog { path: PathBuf, source: std::io::Error },
+    #[error(
+        "there is no audit log {}: nrid writes it unless the configuration has `enable = false` \
+         in [audit], or nrid is older than nrictl",
+        .0.display()
+    )]
+    NoAuditLog(PathBuf),
+    #[error("the audit log has no container {0:?}; its lines may have been rotated out")]
+    NoHistory(String),
+    #[error("several containers begin with {wanted:?}: {}", .ids.join(", "))]
+    Ambiguous { wanted: String, ids: Vec<String> },
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),
 }

@@ -1,5 +1,6 @@
 //! `nrictl`: administration of nri-container-runtime.
 
+mod audit;
 mod bypass;
 mod completions;
 mod doctor;
@@ -156,6 +157,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    Events(audit::EventsCommand),
+    Explain(audit::ExplainCommand),
     /// Show nrid, its plugins, and the number of its containers.
     ///
     /// Exit code 3 if nrid does not run.
@@ -267,6 +270,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             bundle.run(&nrid)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Events(events) => events.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Explain(explain) => explain.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),

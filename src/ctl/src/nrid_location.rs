@@ -2,7 +2,7 @@
 //! environment and the configuration in the same way as `nrid` finds them.
 
 use nri_config::{Config, ConfigError};
-use nri_control::Launcher;
+use nri_control::{AUDIT_LOG, Launcher};
 use nri_host::sha256;
 use nri_locate::{
     ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, NridOwner, PluginDirs,
@@ -66,6 +66,12 @@ impl NridLocation {
         let LoadedConfig { config, mistakes, problem, .. } = loaded;
         let plugin_dir = PluginDirs::of(&config, &environment).programs;
         Self { launcher, state_dir_of_root, config, plugin_dir, file, digest, mistakes, problem }
+    }
+
+    /// Returns the path of the audit log.
+    pub(crate) fn audit_log(&self) -> PathBuf {
+        let file = self.config.audit.file.clone();
+        file.unwrap_or_else(|| self.launcher.state_dir.join(AUDIT_LOG))
     }
 
     /// Returns `self` if the configuration can be used.

@@ -64,6 +64,10 @@ fn a_state_directory_of_root_is_not_an_nrid_that_is_not_running() {
         check_refused(&output, &why);
         assert!(output.stdout.is_empty(), "{output:?}");
     }
+    for command in [&["events"][..], &["explain", "c1"]] {
+        let output = nrictl(dir.path(), NOBODY, &[&["--state-dir", state_dir], command].concat());
+        check_refused(&output, &format!("cannot read {state_dir}/audit.log"));
+    }
     let output = nrictl(dir.path(), 0, &["--state-dir", state_dir, "status"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 }

@@ -1,0 +1,136 @@
+//! Tests of the audit log, and of what `nrictl explain` makes of it.
+
+use nri_integration::*;
+use serde_json::{Value, json};
+
+const MIB: u64 = 1 << 20;
+
+/// Number of updates in [`the_last_values_of_explain_are_those_of_the_cgroup`].
+const UPDATES: u64 = 50;
+
+fn explain(node: &Node, id: &str) -> Value {
+    let ended = node.ctl(&["explain", "--json", id]).success();
+    serde_json::from_str(&ended.out()).unwrap()
+}
+
+/// Returns what `explain` says of a field.
+fn field<'a>(explained: &'a Value, name: &str) -> &'a Value {
+    let fields = explained["fields"].as_array().unwrap();
+    fields.iter().find(|field| field["field"] == name).unwrap_or(&Value::Null)
+}
+
+/// Waits until the audit log has a line about a container.
+fn wait_for(node: &Node, id: &str, event: &str) {
+    wait_until(event, || {
+        let ended = node.ctl(&["events", "--json", "--container", id]);
+        ended.out().contains(&format!("\"event\":\"{event}\"")).then_some(())
+    });
+}
+
+/// The engine, two plugins that are connected where Go is installed, and a plugin that replies to
+/// updates of the engine update a container in turn.
+#[test]
+fn the_last_values_of_explain_are_those_of_the_cgroup() {
+    for_each_runtime("explain", |runtime| {
+        let node = Node::new(runtime);
+        let create = "[create]\nenv = { set = { SECRET = 'hidden' } }\n\
+            [create.resources]\nmemory = 100663296\npids = 70\n";
+        node.launch("10-create", &Program::Adjust, create);
+        node.launch("20-update", &Program::Adjust, "[update]\nshares = 700\n");
+        let id = node.id("c");
+        let resources = r#"{"pids": {"limit": 50}, "memory": {"limit": 67108864}}"#;
+        let bundle = node.bundle(&id).resources(resources).arguments(&["/probe", "wait"]).make();
+        node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        let go_plugin = go_plugin("explain");
+        let mut connected: Vec<_> = go_plugin
+            .iter()
+            .flat_map(|program| ["30-go", "40-go"].map(|name| node.connect(name, program, "{}")))
+            .collect();
+        let limits = || {
+            let pids = node.cgroup_file(&id, "pids", "pids.max", "pids.max");
+            (pids, node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max"))
+        };
+        for n in 0..UPDATES {
+            let (pids, memory) = (80 + n, (110 + n) * MIB);
+            let (wanted_pids, wanted_memory) = (pids.to_string(), memory.to_string());
+            let by_plugin = match n % 4 {
+                0 => {
+                    node.call(&["update", "--pids-limit", &wanted_pids, &id]).success();
+                    continue;
+                }
+                1 => {
+                    node.call(&["update", "--memory", &wanted_memory, &id]).success();
+                    continue;
+                }
+                2 => json!({"pids": {"limit": pids}}),
+                _ => json!({"memory": {"limit": {"value": memory}}}),
+            };
+            let Some(plugin) = connected.get_mut(usize::from(n % 4 == 3)) else { continue };
+            let update = json!({"containerId": id, "linux": {"resources": by_plugin}});
+            plugin.send(&json!({"update": [update]}));
+            wait_until("the update", || {
+                let (pids, memory) = limits();
+                (pids == wanted_pids || memory == wanted_memory).then_some(())
+            });
+        }
+        let (pids, memory) = limits();
+        let is_current = |explained: &Value| {
+            field(explained, "pids.limit")["after"].as_u64() == pids.parse().ok()
+                && field(explained, "memory.limit")["after"].as_u64() == memory.parse().ok()
+        };
+        wait_until("the values of the cgroup", || is_current(&explain(&node, &id)).then_some(()));
+        let explained = explain(&node, &id);
+        let shares = field(&explained, "cpu.shares");
+        assert_eq!(
+            (&shares["after"], &shares["changes"][0]["by"]),
+            (&json!(700), &json!("20-update"))
+        );
+        let pids = field(&explained, "pids.limit");
+        let first = &pids["changes"][0];
+        assert_eq!((&first["by"], &first["before"]), (&json!("10-create"), &json!(50)));
+        // Each change starts from the value of the one before.
+        for changes in pids["changes"].as_array().unwrap().windows(2) {
+            assert_eq!(changes[0]["after"], changes[1]["before"], "{changes:?}");
+        }
+        assert_eq!(field(&explained, "env[SECRET]")["after"], "***");
+        assert_eq!(explained["plugins"], json!(["10-create", "20-update"]));
+        if go_plugin.is_some() {
+            let mut by =
+                Vec::from_iter(explained["fields"].as_array().unwrap().iter().flat_map(|field| {
+                    field["changes"].as_array().unwrap().iter().map(|c| c["by"].to_string())
+                }));
+            by.sort();
+            by.dedup();
+            let all = ["10-create", "20-update", "30-go", "40-go", "engine"];
+            assert_eq!(by, all.map(|name| format!("{name:?}")));
+        }
+        let text = node.ctl(&["explain", &id]).success().out();
+        assert!(text.contains("pids.limit") && !text.contains("hidden"), "{text}");
+        node.call(&["kill", &id, "KILL"]).success();
+        node.call(&["delete", "--force", &id]).success();
+        wait_for(&node, &id, "removed");
+        assert!(is_current(&explain(&node, &id)), "the container is gone, its history is kept");
+    });
+}
+
+#[test]
+fn explain_names_the_plugins_of_a_refused_creation() {
+    for_each_runtime("explain a refusal", |runtime| {
+        let node = Node::new(runtime);
+        for name in ["10-a", "20-b"] {
+            node.launch(name, &Program::Adjust, "[create.resources]\npids = 70\n");
+        }
+        let id = node.id("c");
+        let message = node.create(&node.bundle(&id).make(), &id).refusal();
+        wait_for(&node, &id, "refusal");
+        let explained = explain(&node, &id);
+        assert_eq!(explained["plugins"], json!(["10-a", "20-b"]));
+        let note = &explained["notes"][0];
+        assert_eq!((&note["event"], &note["plugin"]), (&json!("refusal"), &json!("20-b,10-a")));
+        assert_eq!(note["changes"][0]["field"], "pids.limit");
+        assert!(message.contains(note["message"].as_str().unwrap()), "{message}: {note}");
+        let error = node.ctl(&["explain", "no-such-container"]);
+        assert!(error.err().contains("the audit log has no container"), "{}", error.err());
+    });
+}

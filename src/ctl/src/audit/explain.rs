@@ -1,0 +1,203 @@
+//! `nrictl explain`: what plugins changed in one container, and what was refused.
+
+use crate::{
+    audit::{
+        diff,
+        events::{open_log, read, shown_missed, shown_value},
+        filter::shown_time,
+        history::{ContainerHistory, FieldHistory, FieldStep, author},
+    },
+    error::CtlError,
+    nrid_location::NridLocation,
+    output::output,
+    table::TextTable,
+};
+use clap::Args;
+use nri_control::{AuditEvent, AuditLine, printable};
+use serde_json::Value;
+use std::io::{self, Write};
+
+/// Show what plugins changed in a container, and what was refused.
+///
+/// Each field has its value before and after, who changed it and when. Works for running
+/// containers, for those that are gone, and for creations that were refused, as long as the audit
+/// log has their lines.
+#[derive(Args)]
+pub(crate) struct ExplainCommand {
+    /// Name of the container, or the beginning of its id.
+    container: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print what plugins changed in config.json, as a unified diff of the changed values.
+    #[arg(long, conflicts_with = "json")]
+    diff: bool,
+}
+
+impl ExplainCommand {
+    /// Prints the history.
+    ///
+    /// # Errors
+    /// The audit log cannot be read, or does not have this container.
+    pub(crate) fn run(&self, nrid: &NridLocation) -> Result<(), CtlError> {
+        let mut reader = open_log(nrid, false)?;
+        let mut lines = Vec::new();
+        while let Some(entry) = read(&mut reader, nrid)? {
+            if !entry.line.container.is_empty() {
+                lines.push(entry.line);
+            }
+        }
+        let history = ContainerHistory::of(lines, &self.container)?;
+        let mut out = output();
+        if self.json {
+            let text = serde_json::to_string(&history).map_err(io::Error::other)?;
+            writeln!(out, "{text}")?;
+        } else if self.diff {
+            out.write_all(printable_lines(&diff::unified(&history)).as_bytes())?;
+        } else {
+            print(&mut out, &history)?;
+        }
+        Ok(())
+    }
+}
+
+fn print(out: &mut impl Write, history: &ContainerHistory) -> io::Result<()> {
+    let names = &history.names;
+    write!(out, "{}", printable(&names.container))?;
+    let pod = match names.namespace.as_str() {
+        "" => names.pod_name.clone(),
+        namespace => format!("{namespace}/{}", names.pod_name),
+    };
+    for label in [&names.name, &names.engine, &names.runtime, &pod] {
+        if !label.is_empty() && *label != names.container {
+            write!(out, "  {}", printable(label))?;
+        }
+    }
+    writeln!(out)?;
+    for line in &history.events {
+        let exit_code = line.exit_code.map(|code| format!("  exit code {code}"));
+        if is_of_life(line.event) {
+            let (time, name) = (time(&line.time), line.event.name());
+            writeln!(out, "  {time}  {name}{}", exit_code.unwrap_or_default())?;
+        }
+    }
+    if !history.plugins.is_empty() {
+        writeln!(out, "  plugins called: {}", printable(&history.plugins.join(" ")))?;
+    }
+    for missed in &history.missed {
+        writeln!(out, "  created {}", printable(&shown_missed(missed)))?;
+    }
+    if history.fields.is_empty() {
+        writeln!(out, "no field was changed")?;
+    } else {
+        fields_table(&history.fields).write(out)?;
+    }
+    for note in &history.notes {
+        print_note(out, note)?;
+    }
+    if history.earlier_creations > 0 {
+        let count = history.earlier_creations;
+        writeln!(out, "{count} earlier creations with this id: see `nrictl events --container`")?;
+    }
+    Ok(())
+}
+
+fn is_of_life(event: AuditEvent) -> bool {
+    use AuditEvent::{Created, Removed, Started, Stopped};
+    matches!(event, Created | Started | Stopped | Removed)
+}
+
+/// Returns a table with a row for each change; its field is in the first row of each field.
+fn fields_table(fields: &[FieldHistory]) -> TextTable {
+    let value = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), shown_value);
+    let mut table = TextTable::new(0);
+    table.row(["FIELD", "BEFORE", "AFTER", "BY", "TIME"]);
+    for FieldHistory { field, changes, .. } in fields {
+        for (n, FieldStep { time, by, before, after, .. }) in changes.iter().enumerate() {
+            let field = if n == 0 { field } else { "" };
+            table.row([field, &value(before), &value(after), by, &shown_time(time)]);
+        }
+    }
+    table
+}
+
+/// Prints a refusal, an eviction, a failure, or what was ignored.
+fn print_note(out: &mut impl Write, note: &AuditLine) -> io::Result<()> {
+    let mut text = Some(note.message.clone()).filter(|m| !m.is_empty());
+    if text.is_none() && !note.ignored.is_empty() {
+        text = Some(note.ignored.join(", "));
+    }
+    let request = Some(note.request.as_str()).filter(|r| !r.is_empty());
+    let request = request.map(|request| format!(" ({request})")).unwrap_or_default();
+    let (time, text) = (time(&note.time), text.unwrap_or_default());
+    let (name, by) = (note.event.name(), printable(author(note)));
+    writeln!(out, "{time}  {name}{request}  {by}  {}", printable(&text))
+}
+
+/// Returns a text whose lines are printable.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", printable(line))).collect()
+}
+
+/// Returns a time of the log, printable.
+fn time(time: &str) -> String {
+    shown_time(&printable(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_control::FieldChange;
+    use serde_json::json;
+
+    #[test]
+    fn the_text_has_life_fields_and_refusals() {
+        let line = |event| AuditLine {
+            time: "2026-01-02T03:04:05.000006Z".into(),
+            container: "c1".into(),
+            name: "web".into(),
+            engine: "docker".into(),
+            creation: 1,
+            event,
+            ..AuditLine::default()
+        };
+        let change = |before, after| FieldChange {
+            field: "pids.limit".into(),
+            path: "/linux/resources/pids/limit".into(),
+            before,
+            after,
+        };
+        let lines = vec![
+            AuditLine {
+                plugin: "10-a".into(),
+                changes: vec![change(None, Some(json!(100)))],
+                ..line(AuditEvent::Adjustment)
+            },
+            line(AuditEvent::Created),
+            AuditLine {
+                changes: vec![change(Some(json!(100)), Some(json!(200)))],
+                ..line(AuditEvent::Update)
+            },
+            AuditLine {
+                plugin: "20-b".into(),
+                request: "update".into(),
+                message: "no\nmore".into(),
+                ..line(AuditEvent::Refusal)
+            },
+            AuditLine { exit_code: Some(3), ..line(AuditEvent::Stopped) },
+        ];
+        let history = ContainerHistory::of(lines, "web").unwrap();
+        let mut text = Vec::new();
+        print(&mut text, &history).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "c1  web  docker\n  \
+             2026-01-02T03:04:05.000Z  created\n  \
+             2026-01-02T03:04:05.000Z  stopped  exit code 3\n\
+             FIELD       BEFORE  AFTER  BY      TIME\n\
+             pids.limit  -       100    10-a    2026-01-02T03:04:05.000Z\n\
+             \u{20}           100     200    engine  2026-01-02T03:04:05.000Z\n\
+             2026-01-02T03:04:05.000Z  refusal (update)  20-b  no; more\n"
+        );
+    }
+}
