@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of characters of a value in a table.
 const MAX_SHOWN: usize = 40;
 
-/// Show the audit log: changes by plugins, refusals, starts, stops.
+/// Show the audit log: changes, refusals, starts and stops.
 ///
 /// The log is a file, which is read even if nrid does not run.
 #[derive(Args)]

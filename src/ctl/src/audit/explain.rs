@@ -17,7 +17,7 @@ use nri_control::{AuditEvent, AuditLine, printable};
 use serde_json::Value;
 use std::io::{self, Write};
 
-/// Show what plugins changed in a container, and what was refused.
+/// Show what plugins changed in a container, and refusals.
 ///
 /// Each field has its value before and after, who changed it and when. Works for running
 /// containers, for those that are gone, and for creations that were refused, as long as the audit
