@@ -19,6 +19,7 @@ mod plugin;
 mod reference;
 
 pub use duration::{InvalidDuration, parse_duration};
+pub use log_level::{UnknownLogLevel, parse_log_level};
 pub use metrics::{InvalidMetricsAddress, MetricsAddress, MetricsSettings};
 pub use model::{
     AdaptedBy, AuditSettings, CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce,

@@ -18,6 +18,31 @@ const WARNING: &str = "warning";
 /// Part of the error message about an unknown level, by which [`is_unknown_level`] finds it.
 const NOT_A_LEVEL: &str = " is not a level; known levels";
 
+/// A text that is not a level.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?}{NOT_A_LEVEL}: {levels}", levels = LEVELS.join(", "))]
+pub struct UnknownLogLevel(String);
+
+/// Parses a level in upper or lower case, or a list such as `info,nri_wire=debug`. Returns it in
+/// the form of `[log] level`.
+///
+/// # Errors
+/// A level is unknown.
+pub fn parse_log_level(text: &str) -> Result<String, UnknownLogLevel> {
+    let item = |item: &str| {
+        let (part, level) = item.rsplit_once('=').unwrap_or(("", item));
+        let level = level.trim();
+        let level = if level.eq_ignore_ascii_case(WARNING) { "warn" } else { level };
+        if !LEVELS.iter().any(|l| l.eq_ignore_ascii_case(level)) {
+            return Err(UnknownLogLevel(level.to_owned()));
+        }
+        let part = part.trim();
+        Ok(if part.is_empty() { level.to_owned() } else { format!("{part}={level}") })
+    };
+    let items: Result<Vec<_>, _> = text.split(',').map(item).collect();
+    Ok(items?.join(","))
+}
+
 /// Reads a level in upper or lower case, or a list such as `info,nri_wire=debug`.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     struct LevelVisitor;
@@ -27,19 +52,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::
             f.write_str("a level")
         }
         fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
-            let item = |item: &str| {
-                let (part, level) = item.rsplit_once('=').unwrap_or(("", item));
-                let level = level.trim();
-                let level = if level.eq_ignore_ascii_case(WARNING) { "warn" } else { level };
-                if !LEVELS.iter().any(|l| l.eq_ignore_ascii_case(level)) {
-                    let levels = LEVELS.join(", ");
-                    return Err(E::custom(format!("{level:?}{NOT_A_LEVEL}: {levels}")));
-                }
-                let part = part.trim();
-                Ok(if part.is_empty() { level.to_owned() } else { format!("{part}={level}") })
-            };
-            let items: Result<Vec<_>, E> = text.split(',').map(item).collect();
-            Ok(items?.join(","))
+            parse_log_level(text).map_err(E::custom)
         }
     }
     d.deserialize_str(LevelVisitor)

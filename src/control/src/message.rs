@@ -58,6 +58,13 @@ pub enum Request {
     },
     /// Describe containers or pods. Replies: description, or refused.
     Describe(Describe),
+    /// Change the level of the log until the next reload or start. Replies: done, or refused (the
+    /// level is unknown). Only for an `nrid` whose status has [`Status::log_level`].
+    LogLevel {
+        /// A level, or a list of levels, as in the configuration; `None` for that of the
+        /// configuration.
+        level: Option<String>,
+    },
     /// End cleanly. Reply: done. The connection stays open until the process has ended.
     Stop,
     /// Read the configuration and the plugin directory again. Replies: reloaded, or refused
@@ -289,6 +296,13 @@ pub struct Status {
     /// The log file; `None` if the log is written to standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<OsText>,
+    /// Level of the log: that of the configuration, or of [`Request::LogLevel`] since the last
+    /// reload or start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_level: Option<String>,
+    /// Level of the log in the configuration, if it differs from `log_level`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_log_level: Option<String>,
     /// Reason why `nrid` cannot write records to the state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_dir_error: Option<String>,

@@ -34,6 +34,8 @@ pub(crate) enum CtlError {
         .socket.display()
     )]
     NotListening { pid: i32, socket: PathBuf },
+    #[error("nrid is not running (socket {0}); `nrictl start` starts it")]
+    NoNrid(PathBuf),
     #[error("no nrid serves {0}")]
     NotServing(PathBuf),
     #[error("nrid does not answer on {0}: {1}")]
@@ -85,7 +87,9 @@ impl CtlError {
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Install(error) => error.code(),
-            Self::NotRunning(_) | Self::NotServing(_) => ExitCode::from(NOT_RUNNING),
+            Self::NotRunning(_) | Self::NoNrid(_) | Self::NotServing(_) => {
+                ExitCode::from(NOT_RUNNING)
+            }
             Self::NeedsRoot(_) => ExitCode::from(NEEDS_ROOT),
             _ => ExitCode::from(FAILURE),
         }

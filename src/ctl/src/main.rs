@@ -7,6 +7,7 @@ mod doctor;
 mod error;
 mod exit_code;
 mod install;
+mod log_level;
 mod man_pages;
 mod nrid;
 mod nrid_location;
@@ -190,6 +191,12 @@ enum Command {
     /// facts about the host. Values that look like passwords, tokens or keys are masked; plugins'
     /// configuration files are only listed. Look through the archive before you send it.
     SupportBundle(support::SupportBundle),
+    /// Show or change the level of the log of nrid.
+    ///
+    /// A change lasts until the next reload or start, which apply `[log] level`.
+    ///
+    /// Exit code 3 if nrid does not run.
+    LogLevel(log_level::LogLevel),
     /// Print the completion script for a shell.
     ///
     /// For bash: `nrictl completions bash >/etc/bash_completion.d/nrictl`.
@@ -288,6 +295,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
             status::print(&nrid, status.as_deref(), *json, *output)?;
             Ok(running_or_not(status.as_deref()))
+        }
+        Command::LogLevel(log_level) => {
+            log_level.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS)
         }
         Command::Plugins { json, output } => {
             let nrid = nrid.print_warning();

@@ -133,6 +133,14 @@ pub(crate) fn status(client: &Client) -> Result<Box<Status>, CtlError> {
     }
 }
 
+/// Sends a request whose reply is `done`.
+pub(crate) fn done(client: &Client, request: &Request) -> Result<(), CtlError> {
+    match client.call(request, &[])? {
+        Reply::Done => Ok(()),
+        other => Err(unexpected(other)),
+    }
+}
+
 /// Requests a comparison of the resources of containers with the values in their cgroups.
 pub(crate) fn verify(nrid: &NridLocation, ids: &[String]) -> Result<Vec<Verified>, CtlError> {
     let client = connect(nrid)?.ok_or_else(|| CtlError::NotRunning(nrid.launcher.socket()))?;

@@ -68,6 +68,13 @@ pub(crate) fn print(
     if let Some(log) = &status.log {
         writeln!(out, "log              {}", printable(&log.0.to_string_lossy()))?;
     }
+    if let Some(level) = &status.log_level {
+        let configured = status.configured_log_level.as_ref();
+        let note = configured.map_or_else(String::new, |configured| {
+            format!(" (until the next reload; configured: {configured})")
+        });
+        writeln!(out, "log level        {}{}", printable(level), printable(&note))?;
+    }
     if status.program_replaced {
         writeln!(out, "program          was replaced since nrid started: nrictl restart")?;
     }

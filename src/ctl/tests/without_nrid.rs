@@ -29,6 +29,8 @@ fn commands_that_need_a_running_nrid_exit_with_code_3() {
     for command in [
         &["status"][..],
         &["plugins"],
+        &["log-level"],
+        &["log-level", "debug"],
         &["ready"],
         &["reload"],
         &["verify"],
@@ -118,7 +120,8 @@ fn an_nrid_that_does_not_know_a_request_is_named_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.toml"), "").unwrap();
     old_nrid(dir.path());
-    for command in [&["containers"][..], &["pods"], &["inspect", "c1"]] {
+    let commands = [&["containers"][..], &["pods"], &["inspect", "c1"], &["log-level", "debug"]];
+    for command in commands {
         let output = nrictl(dir.path(), command);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{command:?}: {stderr}");

@@ -16,6 +16,7 @@ use crate::{
     verb::update::args::UpdateArgumentError,
 };
 use nri_adaptation::{AdaptError, Fault};
+use nri_config::UnknownLogLevel;
 use nri_locate::ConfigFileError;
 use nri_spec::{OciConfigError, WrongType, capability::UnsupportedFields};
 use nri_trust::Untrusted;
@@ -68,6 +69,9 @@ pub enum CallerError {
         /// The field.
         source: WrongType,
     },
+    /// The level of the log is unknown.
+    #[error(transparent)]
+    LogLevel(#[from] UnknownLogLevel),
     /// Our hook cannot be added to `hooks` of `config.json`.
     #[error(transparent)]
     Hooks(#[from] InjectError),

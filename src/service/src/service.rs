@@ -5,6 +5,7 @@ use crate::{
     cgroup::oom_events::OomMonitor,
     daemon::{log::Log, program::Program, shared_plugins::SharedPlugins},
     engine::own_nri::EngineNri,
+    error::CallerError,
     host::{
         descriptors::Descriptors, mount_namespace::MountNamespaces, path_probe::PathProbe,
         problems::Problems,
@@ -15,6 +16,7 @@ use crate::{
     state::{claims::Claims, followed::FollowedRuntimes, locks::Locks, registry::Registry},
 };
 use nri_adaptation::Adaptation;
+use nri_config::parse_log_level;
 use nri_control::Inherited;
 use std::{
     path::PathBuf,
@@ -108,6 +110,21 @@ impl Service {
     /// Replaces the settings.
     pub fn set_settings(&self, settings: Arc<Settings>) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    /// Changes the level of the log until the next reload; `None` means that of the configuration.
+    ///
+    /// # Errors
+    /// The level is unknown.
+    pub fn set_log_level(&self, level: Option<&str>) -> Result<(), CallerError> {
+        let level = level.map(parse_log_level).transpose()?;
+        let configured = self.settings().config.log.level.clone();
+        let level = level.unwrap_or(configured);
+        // Logged before and after, so that one of both is not filtered out.
+        tracing::info!(level, "the level of the log changes");
+        self.log.set_level(level.clone());
+        tracing::info!(level, "the level of the log has changed");
+        Ok(())
     }
 
     /// Requests a clean end. A stop cannot be changed to a restart.

@@ -146,6 +146,13 @@ async fn serve_request(
             channel.send(&Reply::Verified(verified)).await
         }
         Request::Describe(question) => channel.send(&service.describe(&question)).await,
+        Request::LogLevel { level } => {
+            let reply = match service.set_log_level(level.as_deref()) {
+                Ok(()) => Reply::Done,
+                Err(error) => refuse("", &error.into()),
+            };
+            channel.send(&reply).await
+        }
         Request::Reload => {
             let reply = match service.reload().await {
                 Ok(reloaded) => Reply::Reloaded(Box::new(reloaded)),

@@ -71,6 +71,9 @@ impl Service {
             plugin_dir_error,
             inherited: self.inherited.clone(),
             missed: self.missed_containers(),
+            configured_log_level: Some(settings.config.log.level.clone())
+                .filter(|level| *level != self.log.level()),
+            log_level: Some(self.log.level()),
             log: self.log.file().map(|file| OsText::from(file.as_os_str())),
             state_dir_error: self.registry.write_error(),
             missing_required: self.adaptation.missing_required(),

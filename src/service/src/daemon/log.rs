@@ -35,6 +35,7 @@ pub struct Log {
     output: Arc<Mutex<Output>>,
     default: DefaultLog,
     filter: Arc<dyn Fn(Targets) + Send + Sync>,
+    level: Arc<Mutex<String>>,
 }
 
 enum Output {
@@ -72,7 +73,8 @@ pub fn open(settings: &Settings, default: DefaultLog) -> Log {
         // Fails only if there is no subscriber.
         let _ = handle.reload(filter);
     };
-    Log { output, default, filter: Arc::new(filter) }
+    let level = Arc::new(Mutex::new(settings.config.log.level.clone()));
+    Log { output, default, filter: Arc::new(filter), level }
 }
 
 /// Prefix of the modules of this project in a filter: `nrid` and `nri_adaptation`, for example.
@@ -101,17 +103,32 @@ impl Log {
         }
     }
 
-    /// Opens the log file again, because it may have been renamed or its path changed, and applies
-    /// the level of the settings.
+    /// Returns the current level.
+    pub fn level(&self) -> String {
+        lock(&self.level).clone()
+    }
+
+    /// Changes the level.
+    pub fn set_level(&self, level: String) {
+        (self.filter)(filter(&level));
+        *lock(&self.level) = level;
+    }
+
+    /// Opens the log file again, because it may have been renamed or its path changed.
     pub fn reopen(&self, settings: &Settings) {
         let output = Output::of(settings, self.default);
         *lock(&self.output) = output;
-        (self.filter)(filter(&settings.config.log.level));
+    }
+
+    /// Opens the log of new settings, with their level.
+    pub fn configure(&self, settings: &Settings) {
+        self.reopen(settings);
+        self.set_level(settings.config.log.level.clone());
     }
 }
 
-fn lock(output: &Mutex<Output>) -> MutexGuard<'_, Output> {
-    output.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Clone)]

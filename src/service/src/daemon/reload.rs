@@ -62,7 +62,7 @@ impl Service {
         adaptation.disable_connections = before.config.disable_connections;
         self.set_settings(after.clone());
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
-        self.log.reopen(&after);
+        self.log.configure(&after);
         self.serve_metrics();
         self.audit().apply(&after);
         let changed = before.digest != after.digest || before.file != after.file;

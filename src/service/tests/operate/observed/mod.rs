@@ -1,0 +1,5 @@
+//! Tests of what operators see of a running `nrid`: statistics of plugins, metrics, the log.
+
+mod log_level;
+mod metrics;
+mod plugins;
