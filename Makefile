@@ -4,10 +4,11 @@
 # test-cgroup2.
 CARGO ?= cargo
 
-.PHONY: help build clean release setup demo test test-one test-engines test-engines-extra \
-	test-quick-starts test-installed test-packaging test-cgroup2 test-updates test-takeover \
-	runc-suite chaos crash-points vectors fuzz fuzz-short bench instructions test-size soak \
-	lint sanitize deny packages test-packages test-reproducible
+.PHONY: help build clean release setup demo test test-one test-engines \
+	test-engines-extra test-quick-starts pictures test-installed test-packaging \
+	test-cgroup2 test-updates test-takeover runc-suite chaos crash-points vectors fuzz \
+	fuzz-short bench instructions test-size soak lint sanitize deny packages \
+	test-packages test-reproducible
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -59,6 +60,14 @@ test-quick-starts: setup ## FROM=DIR: docs/quick-start.md and README.md, as they
 	integration/engines/setup.sh --suites trixie
 	$(if $(FROM),$(CARGO) build --workspace --bins --examples)
 	integration/quick-start.sh $(if $(FROM),--programs $(FROM))
+
+# As quick starts; draws three containers of Docker that three plugins adjust.
+pictures: setup ## make the pictures of docs/pictures
+	integration/engines/setup.sh --suites trixie
+	$(CARGO) build --workspace --bins --examples
+	PICTURE='$(CURDIR)/target/debug/examples/picture' PICTURES='$(CURDIR)/docs/pictures' \
+		integration/quick-start.sh --programs target/debug \
+		--then integration/pictures/scenario.sh docker
 
 # NAMES='crio ...' limits the tests to these engines. Their containerd, dockerd and conmon are those
 # of Debian 12, from integration/engines/setup.sh; docker29 needs the newer ones of sid.

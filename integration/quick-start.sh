@@ -1,5 +1,5 @@
 #!/bin/bash
-# quick-start.sh [--programs DIR] [--suite SUITE] [docker|containerd|podman|readme|migrating]...
+# quick-start.sh [--programs DIR] [--suite SUITE] [--then SCRIPT] [docker|containerd|podman|readme|migrating]...
 #   Follows docs/quick-start.md (README.md for `readme`, docs/migrating.md for `migrating`) as a new
 #   user would: runs each block marked
 #   `sh` as it is written, and compares its output with the block `text` after it, whose lines must
@@ -10,17 +10,19 @@
 #   there already, and the engines' firewall rules are switched off, since not every kernel has
 #   them.
 #   --programs DIR (target/debug): `make` does nothing, and DIR stands in for target/release.
+#   --then SCRIPT: runs this script, too, where the engine and the programs are installed.
 set -euo pipefail
 # shellcheck source=engines/lib.sh
 . "$(dirname "$0")/engines/lib.sh"
 root=$(cd "$HERE/../.." && pwd -P)
 
 if [ "${1:-}" != --inside ]; then
-  programs='' suite=trixie
+  programs='' suite=trixie script=
   while [ $# -gt 0 ]; do
     case $1 in
       --programs) [ $# -ge 2 ] || usage; programs=$(cd "$2" && pwd -P); shift 2 ;;
       --suite) [ $# -ge 2 ] || usage; suite=$2; shift 2 ;;
+      --then) [ $# -ge 2 ] || usage; script=$(realpath "$2"); shift 2 ;;
       -*) usage ;;
       *) break ;;
     esac
@@ -32,7 +34,7 @@ if [ "${1:-}" != --inside ]; then
     # All processes end with process 1 of the namespace.
     "$root/integration/cgroups.sh" unshare --mount --pid --net --uts --ipc --fork --kill-child \
       --mount-proc --propagation private \
-      "$(realpath "$0")" --inside "$work" "$suite" "$quick_start" "$programs" &&
+      "$(realpath "$0")" --inside "$work" "$suite" "$quick_start" "$programs" "$script" &&
       status=0 || status=$?
     rm -rf "$work"
     [ "$status" = 0 ] || exit "$status"
@@ -40,7 +42,7 @@ if [ "${1:-}" != --inside ]; then
   exit
 fi
 
-work=$2 suite=$3 quick_start=$4 programs=$5
+work=$2 suite=$3 quick_start=$4 programs=$5 script=$6
 page=docs/quick-start.md engine=$quick_start
 sections=("$page:Install" "$page:A first plugin")
 case $quick_start in
@@ -172,6 +174,7 @@ missing() {
     }' "$2"
 }
 
+[ -z "$script" ] || cp "$script" "$work/blocks/then.sh"
 for block in "$work/blocks"/*.sh; do
   echo "-- $quick_start:"
   sed 's/^/   /' "$block"

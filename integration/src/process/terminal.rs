@@ -94,6 +94,11 @@ impl Terminal {
         tcsetwinsize(&self.screen, size).expect("a terminal has a size");
     }
 
+    /// Whether the program has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits for the program's exit; returns its exit code.
     pub fn wait_for_exit(mut self) -> Option<i32> {
         let child = &mut self.child;
