@@ -130,6 +130,10 @@ fn explain_names_the_plugins_of_a_refused_creation() {
         assert_eq!((&note["event"], &note["plugin"]), (&json!("refusal"), &json!("20-b,10-a")));
         assert_eq!(note["changes"][0]["field"], "pids.limit");
         assert!(message.contains(note["message"].as_str().unwrap()), "{message}: {note}");
+        let page = node.ctl(&["explain", "--html", &id]).success().out();
+        for part in ["<svg", "10-a", "20-b", "conflict: pids.limit", "</html>"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
         let error = node.ctl(&["explain", "no-such-container"]);
         assert!(error.err().contains("the audit log has no container"), "{}", error.err());
     });

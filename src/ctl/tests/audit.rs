@@ -91,6 +91,10 @@ fn explain_shows_a_container_by_field_as_text_and_as_json() {
     assert_eq!(json["fields"][0]["changes"][0]["by"], "10-a");
     let diff = stdout(&nrictl(dir.path(), &["explain", "--diff", "c1"]));
     assert!(diff.contains("-        \"limit\": 10\n+        \"limit\": 20\n"), "{diff}");
+    let html = stdout(&nrictl(dir.path(), &["explain", "--html", "c1"]));
+    for part in ["<!DOCTYPE html>", "<svg", "pids.limit", "10-a", "<td>no</td>", "</html>"] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
     assert_eq!((&json["container"], &json["notes"][0]["message"]), (&"c1".into(), &"no".into()));
 }
 

@@ -5,7 +5,8 @@ use crate::{
         diff,
         events::{open_log, read, shown_missed, shown_value},
         filter::shown_time,
-        history::{ContainerHistory, FieldHistory, FieldStep, author},
+        history::{ContainerHistory, FieldHistory, FieldStep, author, is_of_life},
+        page::page,
     },
     error::CtlError,
     nrid_location::NridLocation,
@@ -13,7 +14,7 @@ use crate::{
     table::TextTable,
 };
 use clap::Args;
-use nri_control::{AuditEvent, AuditLine, printable};
+use nri_control::{AuditLine, printable};
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -32,6 +33,9 @@ pub(crate) struct ExplainCommand {
     /// Print what plugins changed in config.json, as a unified diff of the changed values.
     #[arg(long, conflicts_with = "json")]
     diff: bool,
+    /// Print a page for browsers and for paper, with a picture of the way through the plugins.
+    #[arg(long, conflicts_with_all = ["json", "diff"])]
+    html: bool,
 }
 
 impl ExplainCommand {
@@ -52,6 +56,8 @@ impl ExplainCommand {
         if self.json {
             let text = serde_json::to_string(&history).map_err(io::Error::other)?;
             writeln!(out, "{text}")?;
+        } else if self.html {
+            out.write_all(page(&history).into_string().as_bytes())?;
         } else if self.diff {
             out.write_all(printable_lines(&diff::unified(&history)).as_bytes())?;
         } else {
@@ -95,16 +101,15 @@ fn print(out: &mut impl Write, history: &ContainerHistory) -> io::Result<()> {
     for note in &history.notes {
         print_note(out, note)?;
     }
+    if !history.same_name.is_empty() {
+        let ids = history.same_name.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+        writeln!(out, "others with this name, to be named by their ids: {}", printable(&ids))?;
+    }
     if history.earlier_creations > 0 {
         let count = history.earlier_creations;
         writeln!(out, "{count} earlier creations with this id: see `nrictl events --container`")?;
     }
     Ok(())
-}
-
-fn is_of_life(event: AuditEvent) -> bool {
-    use AuditEvent::{Created, Removed, Started, Stopped};
-    matches!(event, Created | Started | Stopped | Removed)
 }
 
 /// Returns a table with a row for each change; its field is in the first row of each field.
@@ -147,7 +152,7 @@ fn time(time: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::FieldChange;
+    use nri_control::{AuditEvent, FieldChange};
     use serde_json::json;
 
     #[test]

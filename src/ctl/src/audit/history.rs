@@ -54,6 +54,8 @@ pub(super) struct ContainerHistory {
     pub(super) events: Vec<AuditLine>,
     /// Number of earlier creations with this id, of which lines are kept.
     pub(super) earlier_creations: usize,
+    /// Ids of other containers with this name, of which lines are kept.
+    pub(super) same_name: BTreeSet<String>,
 }
 
 /// Names of a container.
@@ -82,11 +84,14 @@ impl ContainerHistory {
     /// No line, or the lines of several containers, match `wanted`.
     pub(super) fn of(lines: Vec<AuditLine>, wanted: &str) -> Result<Self, CtlError> {
         let mut lines: Vec<_> = lines.into_iter().filter(|l| is_container(l, wanted)).collect();
+        let mut same_name = BTreeSet::new();
         // A container of exactly this id or name takes precedence over those that begin with it;
         // of several with one name, the last one is meant.
         if let Some(exact) = lines.iter().rev().find(|l| l.container == wanted || l.name == wanted)
         {
             let id = exact.container.clone();
+            let others = lines.iter().filter(|l| l.container != id && l.name == wanted);
+            same_name.extend(others.map(|line| line.container.clone()));
             lines.retain(|line| line.container == id);
         }
         let ids: BTreeSet<_> = lines.iter().map(|line| line.container.clone()).collect();
@@ -111,7 +116,8 @@ impl ContainerHistory {
         let (plugins, missed) =
             consulted.map(|l| (l.plugins.clone(), l.missed.clone())).unwrap_or_default();
         let notes = lines.iter().filter(|line| is_note(line.event)).cloned().collect();
-        Ok(Self { names, fields, notes, plugins, missed, events: lines, earlier_creations })
+        let events = lines;
+        Ok(Self { names, fields, notes, plugins, missed, events, earlier_creations, same_name })
     }
 }
 
@@ -146,6 +152,12 @@ pub(super) fn author(line: &AuditLine) -> &str {
         ("", _) => "-",
         (plugin, _) => plugin,
     }
+}
+
+/// Whether an event is of the life of a container.
+pub(super) fn is_of_life(event: AuditEvent) -> bool {
+    use AuditEvent::{Created, Removed, Started, Stopped};
+    matches!(event, Created | Started | Stopped | Removed)
 }
 
 /// Returns the changes by field.
@@ -232,6 +244,10 @@ mod tests {
         assert_eq!(history.earlier_creations, 1);
         let error = ContainerHistory::of(lines.clone(), "ab").unwrap_err().to_string();
         assert!(error.contains("abc, abd"), "{error}");
+        let named: Vec<_> =
+            lines.iter().cloned().map(|l| AuditLine { name: "web".into(), ..l }).collect();
+        let history = ContainerHistory::of(named, "web").unwrap();
+        assert_eq!((&*history.names.container, history.same_name), ("abd", ["abc".into()].into()));
         let error = ContainerHistory::of(lines, "x").unwrap_err().to_string();
         assert!(error.contains("\"x\""), "{error}");
     }

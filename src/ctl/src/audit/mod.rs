@@ -8,6 +8,8 @@ mod events;
 mod explain;
 mod filter;
 mod history;
+mod page;
+mod picture;
 mod reader;
 
 pub(crate) use events::EventsCommand;
