@@ -5,6 +5,7 @@ use nri_integration::wait_until;
 use serde_json::Value;
 use std::{
     fs,
+    io::Write,
     os::unix::fs::{DirBuilderExt, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -42,6 +43,13 @@ impl Node {
         );
         fs::write(node.config(), text).expect("the directory is writable");
         node
+    }
+
+    /// Adds sections to the configuration.
+    pub(crate) fn configure(&self, sections: &str) {
+        let file = fs::OpenOptions::new().append(true).open(self.config());
+        let mut file = file.expect("the configuration exists");
+        file.write_all(sections.as_bytes()).expect("the directory is writable");
     }
 
     /// Path of a file of this node.

@@ -7,6 +7,7 @@ pub(crate) mod in_flight;
 pub(crate) mod life;
 pub(crate) mod lives;
 pub(crate) mod memory;
+pub(crate) mod observe;
 pub(crate) mod size;
 pub(crate) mod verb;
 
@@ -16,11 +17,12 @@ use crate::{bench::Bench, row::Row};
 pub(crate) type Measure = fn(&Bench) -> Vec<Row>;
 
 /// All groups of rows, in the order of the result.
-pub(crate) const GROUPS: [(&str, Measure); 9] = [
+pub(crate) const GROUPS: [(&str, Measure); 10] = [
     ("verb", verb::measure),
     ("life", life::measure),
     ("create", create::measure),
     ("lives", lives::measure),
+    ("observe", observe::measure),
     ("in-flight", in_flight::measure),
     ("size", size::measure),
     ("memory", memory::measure),
