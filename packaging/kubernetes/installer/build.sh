@@ -19,8 +19,8 @@ trap 'rm -rf "$context"' EXIT
 for program in nri-container-runtime nri-oci-hook nrictl nrid; do
   install -m 755 -D -t "$context/programs" "$1/$program"
 done
-for name in nri-container-runtime.service nri-container-runtime.socket; do
-  install -m 644 -D -t "$context/programs/systemd" "$here/../../systemd/$name"
+for unit in nri-container-runtime.service nri-container-runtime.socket; do
+  install -m 644 -D -t "$context/programs/systemd" "$here/../../systemd/$unit"
 done
 install -m 755 -t "$context" "$here/installer.sh" "$here/Dockerfile"
 # shellcheck disable=SC2086 # it may have options
