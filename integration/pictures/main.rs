@@ -1,13 +1,15 @@
 //! `picture COLUMNS ROWS SECONDS FILE COMMAND...`: runs a command in a terminal and draws what the
-//! screen shows as an SVG. A command that runs for longer than SECONDS is ended by the key `q`.
+//! screen shows as an SVG. A command that runs for longer than SECONDS is ended by the key `q`. The
+//! first line of the picture is the command, as it was typed.
 //!
-//! The first line of the picture is the command, as it was typed.
+//! `picture page WIDTH HEIGHT FILE <PAGE`: puts an HTML page into an SVG, which a browser draws as
+//! it draws the page.
 
 mod svg;
 
 use nri_integration::Terminal;
 use std::{
-    fs,
+    fs, io,
     process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
@@ -15,6 +17,13 @@ use std::{
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [page, width, height, file] = arguments.as_slice()
+        && page == "page"
+    {
+        let html = io::read_to_string(io::stdin()).expect("a page on standard input");
+        fs::write(file, svg::embed(&html, width, height)).expect("FILE can be written");
+        return ExitCode::SUCCESS;
+    }
     let [columns, rows, seconds, file, command @ ..] = arguments.as_slice() else {
         eprintln!("usage: picture COLUMNS ROWS SECONDS FILE COMMAND...");
         return ExitCode::from(2);

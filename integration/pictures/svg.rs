@@ -113,3 +113,19 @@ pub(crate) fn draw(screen: &Screen, command: &str) -> String {
     }
     svg + "</svg>\n"
 }
+
+/// Returns a picture with the style and the body of a page, whose elements must all be closed.
+pub(crate) fn embed(html: &str, width: &str, height: &str) -> String {
+    let part = |start: &str, end: &str| {
+        let (_, rest) = html.split_once(start).unwrap_or_else(|| panic!("no {start} in the page"));
+        rest.split_once(end).unwrap_or_else(|| panic!("no {end} in the page")).0
+    };
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\">\n\
+         <foreignObject width=\"{width}\" height=\"{height}\">\n\
+         <body xmlns=\"http://www.w3.org/1999/xhtml\">\n<style>{}</style>\n{}</body>\n\
+         </foreignObject>\n</svg>\n",
+        part("<style>", "</style>"),
+        part("<body>", "</body>").replace("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ")
+    )
+}
