@@ -46,6 +46,11 @@ pub(crate) enum CtlError {
         env!("CARGO_PKG_VERSION")
     )]
     UnknownRequest { version: String, pid: u32 },
+    #[error(
+        "standard input and output are not a terminal, which `nrictl top` needs; \
+         `nrictl top --once` prints one table"
+    )]
+    NoTerminal,
     #[error("{0}: run nrictl as root")]
     NeedsRoot(String),
     #[error("cannot end nrid (pid {0}): {1}")]

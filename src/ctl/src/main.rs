@@ -18,6 +18,8 @@ mod reload;
 mod status;
 mod support;
 mod table;
+mod units;
+mod usage;
 mod validate;
 mod verify;
 mod views;
@@ -140,6 +142,20 @@ enum Command {
     ///
     /// Exit code 1 if there is no such container or pod, or several; 3 if nrid does not run.
     Inspect(views::Inspect),
+    /// Show what a container uses: CPUs, memory, swap, pids and more.
+    ///
+    /// Reads the container's cgroups, of either version: also huge pages, pressure and OOM kills.
+    /// What is not available there is shown so, with the reason.
+    ///
+    /// Exit code 1 if there is no such container, or several; 3 if nrid does not run.
+    Stats(usage::Stats),
+    /// Show what containers use, and the load of plugins, live.
+    ///
+    /// Refreshed every two seconds. Key s sorts by another column, q ends it. Without a terminal,
+    /// `--once` prints one table.
+    ///
+    /// Exit code 3 if nrid does not run.
+    Top(usage::Top),
     /// Compare what plugins set with the cgroups of containers.
     ///
     /// Compares the requested resources of containers with their cgroups, file by file, and shows
@@ -279,6 +295,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         Command::Events(events) => events.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Stats(stats) => stats.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Top(top) => top.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),

@@ -33,6 +33,11 @@ impl TextTable {
         Self::with_width(indent, terminal_width())
     }
 
+    /// Creates a table whose rows are one line each, however wide they are.
+    pub(crate) fn unwrapped() -> Self {
+        Self::with_width(0, None)
+    }
+
     fn with_width(indent: u16, width: Option<u16>) -> Self {
         let mut table = Table::new();
         table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);

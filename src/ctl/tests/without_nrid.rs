@@ -37,6 +37,8 @@ fn commands_that_need_a_running_nrid_exit_with_code_3() {
         &["containers"],
         &["pods"],
         &["inspect", "c1"],
+        &["stats", "c1"],
+        &["top", "--once"],
     ] {
         let output = nrictl(dir.path(), command);
         assert_eq!(output.status.code(), Some(3), "{command:?}: {output:?}");
@@ -120,8 +122,13 @@ fn an_nrid_that_does_not_know_a_request_is_named_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.toml"), "").unwrap();
     old_nrid(dir.path());
-    let commands = [&["containers"][..], &["pods"], &["inspect", "c1"], &["log-level", "debug"]];
-    for command in commands {
+    for command in [
+        &["containers"][..],
+        &["pods"],
+        &["inspect", "c1"],
+        &["stats", "c1"],
+        &["log-level", "debug"],
+    ] {
         let output = nrictl(dir.path(), command);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{command:?}: {stderr}");

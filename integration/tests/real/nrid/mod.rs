@@ -10,3 +10,4 @@ mod sandboxes;
 mod surroundings;
 mod units;
 mod unwritable_records;
+mod usage;

@@ -9,5 +9,8 @@ mod request;
 mod text;
 
 pub(crate) use containers::ListContainers;
+pub(crate) use freezer::state;
 pub(crate) use inspect::Inspect;
 pub(crate) use pods::ListPods;
+pub(crate) use request::DescribeClient;
+pub(crate) use text::short_id;

@@ -10,7 +10,7 @@ const SHORT_ID: usize = 12;
 const GENERATED_ID: usize = 64;
 
 /// Shortens an id that an engine generated. Others, such as those of `ctr`, are names.
-pub(super) fn short_id(id: &str, full: bool) -> &str {
+pub(crate) fn short_id(id: &str, full: bool) -> &str {
     let is_generated = id.len() == GENERATED_ID && id.bytes().all(|b| b.is_ascii_hexdigit());
     if full || !is_generated { id } else { &id[..SHORT_ID] }
 }

@@ -1,5 +1,7 @@
 //! Tests of `nrictl containers`, `pods` and `inspect` with a real `nrid`.
 
+mod top;
+
 use crate::{
     containers::{Sleep, create_and_start},
     node::{Node, Nrid, example, wait_until},

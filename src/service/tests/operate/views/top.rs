@@ -1,0 +1,168 @@
+//! Tests of `nrictl top` with a real `nrid`, on a pseudoterminal.
+
+use crate::{
+    containers::{Sleep, create_and_start},
+    node::{Node, Nrid, wait_until},
+    views::{json_of, nrictl},
+};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{Pid, Signal, kill_process},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize},
+};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::process::ExitStatusExt},
+    path::Path,
+    process::{Child, Command, ExitStatus},
+    sync::{Arc, Mutex},
+};
+
+/// Size of the terminal.
+const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+
+/// `nrictl top` on a terminal.
+struct TopSession {
+    /// Our end of the terminal.
+    keyboard: File,
+    /// The end of `nrictl`, kept open so that its modes can be read after the end.
+    terminal: OwnedFd,
+    child: Child,
+    screen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl TopSession {
+    fn start(node: &Node) -> Self {
+        let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&control).unwrap();
+        unlockpt(&control).unwrap();
+        let name = ptsname(&control, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let terminal = rustix::fs::open(name, flags, Mode::empty()).unwrap();
+        tcsetwinsize(&terminal, SIZE).unwrap();
+        let program = Path::new(env!("CARGO_BIN_EXE_nrid")).with_file_name("nrictl");
+        let mut command = Command::new(program);
+        command.arg("--config").arg(node.config()).arg("--state-dir").arg(node.state_dir());
+        command.arg("top").env("TERM", "xterm");
+        let end = || terminal.try_clone().unwrap();
+        command.stdin(end()).stdout(end()).stderr(end());
+        let child = command.spawn().unwrap();
+        let keyboard = File::from(control);
+        let screen = Arc::<Mutex<Vec<u8>>>::default();
+        let (mut output, written) = (keyboard.try_clone().unwrap(), screen.clone());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(length) = output.read(&mut bytes) {
+                written.lock().unwrap().extend(&bytes[..length]);
+            }
+        });
+        Self { keyboard, terminal, child, screen }
+    }
+
+    fn modes(&self) -> Termios {
+        tcgetattr(&self.terminal).unwrap()
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
+    }
+
+    fn wait_for(&self, text: &str) {
+        wait_until(text, || self.text().contains(text).then_some(()));
+    }
+
+    fn press(&mut self, key: &str) {
+        self.keyboard.write_all(key.as_bytes()).unwrap();
+    }
+
+    /// Waits for the end, and checks that the terminal is as it was.
+    fn wait_for_end(mut self) -> ExitStatus {
+        let status = wait_until("the end of top", || self.child.try_wait().unwrap());
+        // The cursor is shown, and the screen is the one from before.
+        self.wait_for("\x1b[?25h");
+        self.wait_for("\x1b[?1049l");
+        assert!(self.modes().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO));
+        status
+    }
+}
+
+impl Drop for TopSession {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start() -> (Node, Nrid, Sleep) {
+    let node = Node::new("");
+    node.plugin("10-logger");
+    let nrid = node.start();
+    let process = Sleep::new();
+    create_and_start(&node, "web-1", &process).unwrap();
+    (node, nrid, process)
+}
+
+#[test]
+fn top_shows_containers_and_plugins_until_a_key_or_a_signal() {
+    let (node, nrid, _process) = start();
+    let mut top = TopSession::start(&node);
+    let modes = top.modes();
+    assert!(modes.local_modes.contains(LocalModes::ICANON));
+    top.wait_for("web-1");
+    for part in ["\x1b[?1049h", "10-logger", "CALLS/S", "sorted by cpu", "1 containers, 1 pods"] {
+        assert!(top.text().contains(part), "{part}: {:?}", top.text());
+    }
+    assert!(!top.modes().local_modes.contains(LocalModes::ICANON));
+    top.press("s");
+    top.wait_for("sorted by memory");
+    top.press("q");
+    assert_eq!(top.wait_for_end().code(), Some(0));
+
+    for key in ["\x1b", "\x03"] {
+        let mut top = TopSession::start(&node);
+        top.wait_for("web-1");
+        top.press(key);
+        assert_eq!(top.wait_for_end().code(), Some(0), "{key:?}");
+    }
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let top = TopSession::start(&node);
+        top.wait_for("web-1");
+        kill_process(Pid::from_child(&top.child), signal).unwrap();
+        assert_eq!(top.wait_for_end().signal(), Some(signal.as_raw()));
+    }
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+#[test]
+fn top_continues_while_no_nrid_runs() {
+    let (node, nrid, _process) = start();
+    let mut top = TopSession::start(&node);
+    top.wait_for("web-1");
+    node.stop();
+    nrid.wait_for_exit();
+    top.wait_for("nrid is not running");
+    top.press("q");
+    assert_eq!(top.wait_for_end().code(), Some(0));
+}
+
+#[test]
+fn top_without_a_terminal_prints_one_table_if_it_is_to() {
+    let (node, nrid, _process) = start();
+    let output = nrictl(&node, &["top"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("not a terminal") && stderr.contains("--once"), "{stderr}");
+    let output = nrictl(&node, &["top", "--once"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && !text.contains('\x1b'), "{text}");
+    assert!(text.contains("10-logger") && text.contains("web-1"), "{text}");
+    let value = json_of(&node, &["top", "--json"]);
+    assert_eq!(value["containers"][0]["id"], "web-1");
+    assert_eq!(value["plugins"][0]["name"], "10-logger");
+    assert!(value["plugins"][0]["calls_per_second"].is_number());
+    node.stop();
+    nrid.wait_for_exit();
+}
