@@ -15,6 +15,7 @@ mod output;
 mod plugins;
 mod ready;
 mod reload;
+mod rootless;
 mod status;
 mod support;
 mod table;

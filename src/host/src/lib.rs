@@ -16,6 +16,7 @@ pub mod mountinfo;
 pub mod podman;
 mod process;
 mod socket;
+mod user_cgroups;
 mod writable;
 
 pub use digest::sha256;
@@ -23,4 +24,5 @@ pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
 pub use lock::lock_holder;
 pub use process::{command_name, describe, is_running, version_of};
 pub use socket::{listener, listener_unnoticed, listening};
+pub use user_cgroups::{UserControllers, user_controllers};
 pub use writable::check_writable;

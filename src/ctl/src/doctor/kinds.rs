@@ -65,6 +65,12 @@ pub(super) const STATE_DIR_WRITABLE: FindingKind = ok("state-dir-writable", "sta
 pub(super) const STATE_DIR_NOT_WRITABLE: FindingKind =
     problem("state-dir-not-writable", "state directory");
 
+// Users without root.
+pub(super) const ROOTLESS_CGROUPS: FindingKind = warning("rootless-cgroups", "rootless");
+pub(super) const ROOTLESS_DELEGATED: FindingKind = ok("rootless-delegated", "rootless");
+pub(super) const ROOTLESS_LIMITS: FindingKind = info("rootless-limits", "rootless");
+pub(super) const ROOTLESS_SESSION: FindingKind = info("rootless-session", "rootless");
+
 // The running nrid.
 pub(super) const NRID_RUNNING: FindingKind = ok("nrid-running", "nrid");
 pub(super) const NRID_NOT_RUNNING: FindingKind = info("nrid-not-running", "nrid");

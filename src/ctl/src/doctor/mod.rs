@@ -11,6 +11,7 @@ mod installation;
 mod kinds;
 mod plugin_sockets;
 mod plugins;
+mod rootless;
 mod running;
 mod state_dir;
 
@@ -42,6 +43,7 @@ pub(crate) fn examine(
         }
     }
     state_dir::state_dir(&mut report, nrid, status);
+    rootless::limits(&mut report);
     let engines = running_engines();
     plugin_sockets::sockets(&mut report, nrid, status, &engines);
     in_charge::plugins(&mut report, nrid, status, &engines);

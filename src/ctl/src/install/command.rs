@@ -21,7 +21,7 @@ use super::{
     runtimes,
     version::{self, EngineVersion},
 };
-use crate::install::editing::error::FileError;
+use crate::{install::editing::error::FileError, rootless::RootlessUser};
 use clap::Args;
 use nri_locate::{CONFIG_ENV, Environment, NridOwner, UserDirs};
 use rustix::process::geteuid;
@@ -153,6 +153,10 @@ impl Install {
         }
         plan.notes.extend(leftovers);
         plan.finish(root, true)?;
+        if let Some(user) = RootlessUser::of_this_process().filter(|_| root.user().is_some()) {
+            plan.notes.extend(user.without_cgroups().map(|(text, _)| text));
+            plan.notes.push(RootlessUser::limits());
+        }
         if own_config != usual_config {
             let (own_config, usual_config) = (own_config.display(), usual_config.display());
             plan.notes.push(format!(

@@ -12,6 +12,7 @@ mod engines;
 mod fake_nrid;
 mod installation;
 mod plugins;
+mod rootless;
 mod running;
 mod site;
 mod sockets;

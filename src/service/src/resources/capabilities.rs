@@ -3,7 +3,11 @@
 
 use crate::{host::runtime::LowLevelRuntime, resources::manager::ResourceManager};
 use nri_api::proto::FieldOwners;
-use nri_host::mountinfo::{MountInfo, mounts};
+use nri_host::{
+    mountinfo::{MountInfo, mounts},
+    user_controllers,
+};
+use nri_locate::{Environment, NridOwner, UserDirs};
 use nri_spec::{
     OciConfig,
     capability::{self, HostCapabilities, UnsupportedFields},
@@ -59,7 +63,17 @@ impl ResourceManager {
 /// Returns the capabilities of this host.
 pub fn host() -> HostCapabilities {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    host_of(&mounts(), &release)
+    HostCapabilities { delegated: delegated(), ..host_of(&mounts(), &release) }
+}
+
+/// Returns the controllers that this user's engines can use; `None` for root, or if not known.
+fn delegated() -> Option<BTreeSet<String>> {
+    let environment = Environment::of_this_process();
+    UserDirs::of_this_process(&environment)?;
+    let NridOwner::User { uid, outer, .. } = NridOwner::of_this_process(&environment) else {
+        return None;
+    };
+    Some(user_controllers(outer.unwrap_or(uid))?.delegated)
 }
 
 fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {

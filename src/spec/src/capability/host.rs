@@ -10,6 +10,8 @@ pub struct HostCapabilities {
     /// Controllers of the cgroup version that containers are in, by their names in v2: `io`, not
     /// `blkio`.
     pub controllers: BTreeSet<String>,
+    /// Controllers that are delegated to the user of a rootless engine; `None`: all, as for root.
+    pub delegated: Option<BTreeSet<String>>,
     /// The files of [`FILES`](super::FILES) that the host's cgroups have.
     pub files: BTreeSet<String>,
     /// The entries of `files` that could not be looked up and are assumed to exist.

@@ -60,6 +60,8 @@ pub enum Lack {
     },
     /// The host lacks this controller.
     Controller(&'static str),
+    /// The controller is not delegated to the user of a rootless engine.
+    NotDelegated(&'static str),
     /// The host's cgroups have none of these files.
     Files(&'static [&'static str]),
     /// Resctrl is not mounted.
@@ -205,8 +207,10 @@ impl Need {
             }
             V1 => host.cgroup_v2.then_some(Lack::Cgroup { v2: true }),
             V2 => (!host.cgroup_v2).then_some(Lack::Cgroup { v2: false }),
+            Controller(name) if !host.controllers.contains(name) => Some(Lack::Controller(name)),
             Controller(name) => {
-                (!host.controllers.contains(name)).then_some(Lack::Controller(name))
+                let is_delegated = host.delegated.as_ref().is_none_or(|d| d.contains(name));
+                (!is_delegated).then_some(Lack::NotDelegated(name))
             }
             Files(v2, names) => (host.cgroup_v2 == v2
                 && !names.iter().any(|n| host.files.contains(*n)))
@@ -228,6 +232,9 @@ impl fmt::Display for Lack {
             Self::Cgroup { v2: false } => write!(f, "not available on cgroup v1"),
             Self::Controller(name) => {
                 write!(f, "host has no cgroup controller {name}")
+            }
+            Self::NotDelegated(name) => {
+                write!(f, "cgroup controller {name} is not delegated to the user of the engine")
             }
             Self::Files(names) => write!(f, "host has no cgroup file {}", names.join(" or ")),
             Self::Resctrl => write!(f, "resctrl is not mounted"),

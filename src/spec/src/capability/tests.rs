@@ -126,6 +126,20 @@ fn support_depends_on_the_host() {
     let mut host = v1();
     host.controllers.insert("hugetlb".to_owned());
     check_new(huge, "runc 1.1.5", &host, "");
+    let pids = json!({"linux": {"resources": {"pids": {"limit": 7}}}});
+    check_new(pids.clone(), "runc 1.1.5", &host, "");
+    for (delegated, expected) in [
+        (&["memory", "pids"][..], ""),
+        (
+            &["memory"][..],
+            "pids.limit (set by plugin \"20-b\") is not supported by runc 1.1.5: cgroup controller \
+             pids is not delegated to the user of the engine",
+        ),
+    ] {
+        let delegated = delegated.iter().map(|name| (*name).to_owned()).collect();
+        let host = HostCapabilities { delegated: Some(delegated), ..host.clone() };
+        check_new(pids.clone(), "runc 1.1.5", &host, expected);
+    }
     let class = json!({"linux": {"intelRdt": {"closID": "gold", "enableMonitoring": false}}});
     let expected = "rdt.closID (set by plugin \"20-b\") \
         is not supported by runc 1.1.5: resctrl is not mounted";
