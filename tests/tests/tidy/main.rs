@@ -18,6 +18,7 @@ mod edges;
 mod findings;
 mod layout;
 mod manifests;
+mod messages;
 mod mirror;
 mod modules;
 mod names;
