@@ -100,10 +100,7 @@ impl Plugin {
     ) -> Result<Option<Q::Reply>, AdaptError> {
         match self.call_uncancelled(Some(permit), request).await {
             Ok(reply) => Ok(Some(reply)),
-            Err(e) => {
-                let subject = request.subject().to_owned();
-                self.failure(Q::EVENT, subject, e).await.map_or(Ok(None), Err)
-            }
+            Err(e) => self.failure(request, e).await.map_or(Ok(None), Err),
         }
     }
 
@@ -122,7 +119,8 @@ impl Plugin {
         match error {
             CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_) => {
                 if self.policy.get().validation_failure == OnFailure::Ignore {
-                    warn!(%plugin, ?event, %container, "validator skipped: {error}");
+                    let pod = request.pod();
+                    warn!(%plugin, ?event, container, pod, "validator skipped: {error}");
                     return Ok(None);
                 }
                 let source = self.no_reply(error).await;
@@ -300,15 +298,22 @@ impl Plugin {
     }
 
     /// Returns the error of the request, unless the policy is to continue without the plugin.
-    async fn failure(&self, event: Event, subject: String, error: CallError) -> Option<AdaptError> {
+    async fn failure<Q: EventRequest>(
+        &self,
+        request: &EncodedRequest<Q>,
+        error: CallError,
+    ) -> Option<AdaptError> {
         match error {
             CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)
                 if self.policy.get().on_failure == OnFailure::Ignore =>
             {
-                warn!(plugin = %self.id, ?event, %subject, "plugin skipped: {error}");
+                warn!(
+                    plugin = %self.id, container = request.container(), pod = request.pod(),
+                    event = ?Q::EVENT, "plugin skipped: {error}"
+                );
                 None
             }
-            error => Some(self.error(event, subject, error).await),
+            error => Some(self.error(Q::EVENT, request.subject().to_owned(), error).await),
         }
     }
 

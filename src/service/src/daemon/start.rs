@@ -368,6 +368,7 @@ fn reopen_namespaces(namespaces: &MountNamespaces, registry: &Registry) {
         } else {
             tracing::warn!(
                 container = container.key().id,
+                pod = container.record().pod_id,
                 "no process is left in the mount namespace of the container's engine"
             );
         }

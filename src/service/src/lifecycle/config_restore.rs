@@ -40,6 +40,7 @@ impl Service {
             // record. The removal of that creation's container restores the file.
             tracing::warn!(
                 container = record.key.id,
+                pod = record.pod_id,
                 bundle = %record.bundle.dir.display(),
                 "config.json not restored yet: another creation uses the bundle"
             );
@@ -57,6 +58,7 @@ pub async fn restore(record: &Record, lock: impl Send + 'static) {
     if let Err(error) = try_restore(record.bundle.identity.0, &pending).await {
         tracing::warn!(
             container = record.key.id,
+            pod = record.pod_id,
             bundle = %record.bundle.dir.display(),
             "config.json not restored yet, it is restored when the file system replies: {error}"
         );
@@ -114,8 +116,8 @@ fn restore_now(record: &Record) {
     }
     let link = record.bundle.link.as_ref();
     if let Err(error) = bundle.restore(original.as_bytes(), link, &found, written) {
-        let container = &record.key.id;
-        tracing::warn!(container, %error, "cannot restore the engine's config.json");
+        let (container, pod) = (&record.key.id, &record.pod_id);
+        tracing::warn!(container, pod, %error, "cannot restore the engine's config.json");
     }
 }
 

@@ -31,7 +31,8 @@ impl Service {
         }
         self.reconcile(container).await;
         if container.status() > record.status {
-            tracing::info!(container = record.key.id, "container was started without a verb");
+            let (container, pod) = (&record.key.id, &record.pod_id);
+            tracing::info!(container, pod, "container was started without a verb");
         }
     }
 }

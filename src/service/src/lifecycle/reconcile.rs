@@ -48,8 +48,8 @@ impl Service {
         if old_status < ContainerStatus::Running
             && let Err(error) = self.request_start(container).await
         {
-            let container = &record.key.id;
-            tracing::warn!(container, %error, "start refused, but the container runs already");
+            let (container, pod) = (&record.key.id, &record.pod_id);
+            tracing::warn!(container, pod, %error, "start refused, but the container runs already");
         }
         if old_status < ContainerStatus::Running {
             self.on_running(container);

@@ -120,7 +120,8 @@ fn log(
         message = format!("{message}; {}", found.text);
     }
     let (container, runtime) = (&record.key.id, record.runtime.path().display());
-    tracing::warn!(container, %runtime, "runtime failed to {verb}: {message}");
+    let pod = &record.pod_id;
+    tracing::warn!(container, pod, %runtime, "runtime failed to {verb}: {message}");
     service.audit_failure(record, verb, exit_code, message);
 }
 

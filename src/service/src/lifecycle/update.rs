@@ -44,7 +44,8 @@ pub fn reconcile_update(registry: &Registry, audit: &Audit, container: &Containe
         (true, None) => is_effective(&record, after, &changed(before, after)),
         (false, _) => is_effective(&record, after, &by_runtime),
     };
-    tracing::info!(container = record.key.id, made = was_made, "pending update reconciled");
+    let (id, pod) = (&record.key.id, &record.pod_id);
+    tracing::info!(container = id, pod, made = was_made, "pending update reconciled");
     let rdt_group = update.effective.rdt_class.clone().map(|(_, group)| group).filter(|_| was_made);
     let is_by_nrid = update.caller.is_none();
     let tried = if is_by_nrid && !was_made { changed(before, after) } else { Value::Null };
@@ -93,7 +94,8 @@ impl ResourceManager {
             .as_ref()
             .map_or(Ok(()), |group| self.move_to_rdt_group(&record, group));
         if let Err(error) = moved {
-            tracing::error!(container = record.key.id, %error, "RDT class not effective");
+            let (container, pod) = (&record.key.id, &record.pod_id);
+            tracing::error!(container, pod, %error, "RDT class not effective");
         }
     }
 }

@@ -146,8 +146,9 @@ impl Service {
         let Some(_lock) = self.locks.try_container(container.key()) else { return false };
         let vanished = self.registry.contains(container) && container.has_vanished().await;
         if vanished {
-            let id = &container.key().id;
-            tracing::info!(container = id, "container was deleted without a verb");
+            let record = container.record();
+            let (container_id, pod) = (&record.key.id, &record.pod_id);
+            tracing::info!(container = container_id, pod, "container was deleted without a verb");
             self.on_removed(container).await;
         }
         vanished

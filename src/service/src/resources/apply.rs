@@ -304,7 +304,8 @@ impl ResourceManager {
     pub async fn undo(&self, record: &Record, tried: &EffectiveResources) {
         let before = runtime_part(&record.effective);
         if let Err(error) = record.runtime.update(&record.key.id, &before).await {
-            tracing::error!(container = record.key.id, %error, "cannot undo a failed update");
+            let (container, pod) = (&record.key.id, &record.pod_id);
+            tracing::error!(container, pod, %error, "cannot undo a failed update");
         }
         self.undo_in_cgroups(record, tried);
     }
@@ -318,7 +319,8 @@ impl ResourceManager {
             _ => self.enforce_with(record, &record.effective, &tried),
         };
         for drift in drift {
-            tracing::error!(container = record.key.id, %drift, "cannot undo a failed update");
+            let (container, pod, plugin) = (&record.key.id, &record.pod_id, &drift.owner);
+            tracing::error!(container, pod, plugin, %drift, "cannot undo a failed update");
         }
     }
 }

@@ -135,6 +135,7 @@ impl ResourceManager {
         let Some(dirs) = record.cgroup() else {
             tracing::warn!(
                 container = record.key.id,
+                pod = record.pod_id,
                 "container cgroup unknown, enforcement skipped"
             );
             return Vec::new();
@@ -154,7 +155,8 @@ impl ResourceManager {
         self.count_mismatches(drift.len());
         for drift in &mut drift {
             drift.owner = owners::owner(&record.owners, &drift.field);
-            tracing::error!(container = record.key.id, %drift, "resource not effective");
+            let (container, pod, plugin) = (&record.key.id, &record.pod_id, &drift.owner);
+            tracing::error!(container, pod, plugin, %drift, "resource not effective");
         }
         drift
     }
@@ -210,8 +212,8 @@ impl ResourceManager {
 /// Returns the values that still differ from the control groups.
 pub fn write_fields(record: &Record, wanted: &Value, part: &Value) -> Vec<Drift> {
     let Some(dirs) = record.cgroup() else {
-        let container = &record.key.id;
-        tracing::warn!(container, "container cgroup unknown, resources not restored");
+        let (container, pod) = (&record.key.id, &record.pod_id);
+        tracing::warn!(container, pod, "container cgroup unknown, resources not restored");
         return Vec::new();
     };
     let fields: BTreeSet<String> = plan(part, &dirs).writes.into_iter().map(|s| s.field).collect();

@@ -71,11 +71,13 @@ impl ResourceManager {
     }
 
     fn evict(&self, container: Arc<Container>, reason: String, plugin: String) {
-        if container.record().eviction.is_some() {
-            tracing::debug!(container = container.key().id, reason, "eviction already in progress");
+        let record = container.record();
+        let (id, pod) = (&record.key.id, &record.pod_id);
+        if record.eviction.is_some() {
+            tracing::debug!(container = id, pod, plugin, reason, "eviction already in progress");
             return;
         }
-        tracing::info!(container = container.key().id, reason, "evicting the container");
+        tracing::info!(container = id, pod, plugin, reason, "evicting the container");
         let line = line_of(&container.record(), &self.registry.pods, AuditEvent::Eviction);
         self.audit.write(AuditLine { plugin, message: reason.clone(), ..line });
         let eviction = Some(Eviction { reason, term_sent: None });
@@ -112,7 +114,8 @@ async fn perform(registry: Arc<Registry>, container: Arc<Container>, grace: Dura
 async fn send(container: &Container, signal: &str) {
     let record = container.record();
     if let Err(error) = record.runtime.kill(&record.key.id, signal).await {
-        tracing::warn!(container = record.key.id, signal, %error, "signal of an eviction failed");
+        let (container, pod) = (&record.key.id, &record.pod_id);
+        tracing::warn!(container, pod, signal, %error, "signal of an eviction failed");
     }
 }
 

@@ -168,8 +168,8 @@ impl Registry {
         // Written under the lock, so that an older version of the record does not overwrite a newer
         // version.
         if let Err(error) = self.save(container, &record) {
-            let id = &record.key.id;
-            tracing::error!(%error, container = id, "cannot write the record, retried later");
+            let (container, pod) = (&record.key.id, &record.pod_id);
+            tracing::error!(%error, container, pod, "cannot write the record, retried later");
         }
         record.clone()
     }

@@ -83,7 +83,8 @@ async fn roll_back(service: &Service, container: &Container) {
     let record = container.record();
     let id = &record.key.id;
     if let Err(error) = record.runtime.delete(id).await {
-        tracing::error!(container = id, %error, "cannot delete the container of a failed creation");
+        let pod = &record.pod_id;
+        tracing::error!(container = id, pod, %error, "cannot delete the container of a failed creation");
     }
     service.on_removed(container).await;
 }

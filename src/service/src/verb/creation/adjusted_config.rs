@@ -51,6 +51,7 @@ pub(super) struct AdjustedConfig {
 pub(super) fn log_without_hook(draft: &Draft, error: &str) {
     tracing::warn!(
         container = draft.key.id,
+        pod = draft.pod_id(),
         error,
         "container runs without the hook of nrid, plugins receive events when the runtime has ended"
     );

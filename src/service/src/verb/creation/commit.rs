@@ -93,6 +93,7 @@ impl Service {
             tracing::warn!(
                 plugin = %ignored.plugin,
                 container = ignored.container,
+                pod = draft.pod_id(),
                 what = ignored.what,
                 "adjustment without effect ignored"
             );

@@ -37,6 +37,7 @@ pub async fn prove(
             tracing::warn!(
                 %error,
                 container = draft.key.id,
+                pod = draft.pod_id(),
                 "cannot read the program of the infra container"
             );
         }

@@ -109,13 +109,14 @@ async fn try_prepare(
     let engines = &service.settings().config.engines;
     if !service.engine_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
         let engine = &draft.identity.engine;
-        let container = &key.id;
-        tracing::info!(container, %engine, "container skipped, the engine's own NRI is enabled");
+        let (container, pod) = (&key.id, draft.pod_id());
+        tracing::info!(container, pod, %engine, "container skipped, the engine's own NRI is enabled");
         return Ok(Creation::Bypass);
     }
     service.take_shared_plugins().await;
     if let Some(annotation) = service.opt_out(&draft) {
-        tracing::info!(container = key.id, annotation, "container skipped, it has opted out");
+        let (container, pod) = (&key.id, draft.pod_id());
+        tracing::info!(container, pod, annotation, "container skipped, it has opted out");
         return Ok(Creation::Bypass);
     }
     if let Err(error) = draft.container_message().map_err(Error::from)
@@ -208,7 +209,8 @@ impl Service {
         });
         let external_plugins = &self.resource_manager.external_plugins;
         if !tolerates && !external_plugins.is_complete() {
-            tracing::info!(container = draft.key.id, "creation waits for external plugins");
+            let (container, pod) = (&draft.key.id, draft.pod_id());
+            tracing::info!(container, pod, "creation waits for external plugins");
             external_plugins.complete().await;
         }
     }

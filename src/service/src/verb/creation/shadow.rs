@@ -19,7 +19,8 @@ const MAX_LOGGED_CHANGES: usize = 100;
 impl Service {
     /// Logs the changes that a creation's outcome would have made.
     pub(super) async fn log_shadow(&self, draft: &Draft, agreed: Agreed) {
-        let (container, Agreed { outcome, host }) = (&draft.key.id, agreed);
+        let (container, pod) = (&draft.key.id, draft.pod_id());
+        let Agreed { outcome, host } = agreed;
         let adjusted = match host {
             Ok(host) => self.adjust_checked(draft, &outcome, &host).await,
             Err(error) => Err(error.into()),
@@ -27,12 +28,12 @@ impl Service {
         match adjusted {
             Ok(adjusted) => {
                 for change in differences(draft.config.value(), adjusted.config.value()) {
-                    tracing::info!(container, change, "shadow: would change");
+                    tracing::info!(container, pod, change, "shadow: would change");
                 }
             }
             Err(error) => {
                 let error = error.line(container);
-                tracing::info!(container, error, "shadow: would be refused");
+                tracing::info!(container, pod, error, "shadow: would be refused");
             }
         }
         for update in &outcome.updates {

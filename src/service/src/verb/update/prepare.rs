@@ -198,18 +198,19 @@ impl Service {
         if !shadow {
             return agreed;
         }
-        let id = &container.key().id;
+        let record = container.record();
+        let (id, pod) = (&record.key.id, &record.pod_id);
         let guard = match agreed {
             Ok((outcome, guard)) => {
                 if let Some(update) = outcome.merged_update {
                     let fields = described(&update);
-                    tracing::info!(container = id, fields, "shadow: would be updated");
+                    tracing::info!(container = id, pod, fields, "shadow: would be updated");
                 }
                 guard
             }
             Err(error) => {
                 let error = error.line(id);
-                tracing::info!(container = id, error, "shadow: would be refused");
+                tracing::info!(container = id, pod, error, "shadow: would be refused");
                 container.update_lock.clone().lock_owned().await
             }
         };

@@ -61,3 +61,29 @@ fn the_level_changes_at_run_time_until_the_next_reload() {
     node.stop();
     nrid.wait_for_exit();
 }
+
+#[test]
+fn lines_about_a_container_have_its_pod_and_the_plugin() {
+    let node = Node::new(
+        "plugin_request_timeout = '200ms'\n[log]\nlevel = 'debug'\n\
+         [[plugin]]\nmatch = '*'\nconsecutive_timeouts = 0\n",
+    );
+    node.plugin("10-logger");
+    let nrid = node.start();
+    let pid = node.status().plugins[0].pid.unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    let (reply, client) = create(&node, "c1", &bundle_with(&node, "c1", CONFIG));
+    assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
+    drop(client);
+    node.status();
+    let output = nrid.output();
+    let skipped =
+        "plugin skipped: no reply within 200ms plugin=10-logger container=\"c1\" pod=\"c1\"";
+    assert!(output.lines().any(|line| line.contains(skipped)), "{output}");
+    for line in output.lines().filter(|line| line.contains("container=\"c1\"")) {
+        assert!(line.contains("pod=\"c1\""), "{line}");
+    }
+    node.stop();
+    nrid.wait_for_exit();
+}
