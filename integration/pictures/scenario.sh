@@ -31,6 +31,7 @@ picture() { "$PICTURE" "$@"; } # COLUMNS ROWS SECONDS FILE COMMAND...
 picture 100 40 10 "$PICTURES/status.svg" nrictl status
 picture 100 40 10 "$PICTURES/plugins.svg" nrictl plugins
 picture 100 40 10 "$PICTURES/explain.svg" nrictl explain batch
+picture 100 16 5 "$PICTURES/top.svg" nrictl top
 nrictl explain --html batch | picture page 1060 1000 "$PICTURES/explain-page.svg"
 docker rm -f web database batch
 nrictl uninstall docker
