@@ -114,6 +114,42 @@ fn the_last_values_of_explain_are_those_of_the_cgroup() {
     });
 }
 
+/// A plugin updates a container that does not exist, and another one may not update any.
+#[test]
+fn refused_updates_have_lines_of_their_plugin() {
+    let Some(go_plugin) = go_plugin("audit of updates") else { return };
+    for_each_runtime("audit of updates", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("plugin = [{ match = 'denied', deny = ['update'] }]");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        let mut plugin = node.connect("30-go", &go_plugin, "{}");
+        let mut denied = node.connect("40-denied", &go_plugin, "{}");
+        let update = |id: &str| {
+            let resources = json!({"pids": {"limit": 50}});
+            json!({"update": [{"containerId": id, "linux": {"resources": resources}}]})
+        };
+        plugin.send(&update("unknown"));
+        denied.send(&update(&id));
+        let lines = wait_until("the lines of both plugins", || {
+            let text = node.ctl(&["events", "--json"]).out();
+            let lines: Vec<Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let refusals = lines.iter().filter(|line| line["event"] == "refusal").count();
+            (refusals == 2).then_some(lines)
+        });
+        let of = |plugin: &str| {
+            let is_wanted = |line: &&Value| line["event"] == "refusal" && line["plugin"] == plugin;
+            lines.iter().find(is_wanted).unwrap_or_else(|| panic!("{plugin}: {lines:?}"))
+        };
+        assert_eq!(of("30-go")["container"], "unknown");
+        let message = of("40-denied")["message"].to_string();
+        assert!(message.contains("denies update"), "{message}");
+    });
+}
+
 #[test]
 fn explain_names_the_plugins_of_a_refused_creation() {
     for_each_runtime("explain a refusal", |runtime| {

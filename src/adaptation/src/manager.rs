@@ -35,6 +35,12 @@ pub trait ContainerManager: Send + Sync + 'static {
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate>;
 
+    /// Receives the reason why a request of a plugin for updates and evictions was refused as a
+    /// whole: its policy does not permit it, or it is too large. Must not block.
+    fn updates_refused(&self, plugin: &PluginId, reason: &str) {
+        let _ = (plugin, reason);
+    }
+
     /// Receives a line that a launched plugin wrote to its standard output or error.
     ///
     /// The call may block: it is made from a separate thread. Further lines are queued meanwhile,

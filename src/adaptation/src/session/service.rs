@@ -118,12 +118,14 @@ impl Runtime for RuntimeService {
             let message = format!(
                 "{requested} updates and evictions in one request exceed the limit of {MAX_UPDATES}"
             );
+            self.manager.updates_refused(id, &message);
             return Err(status(Code::INVALID_ARGUMENT, message));
         }
         let check = ReplyCheck { plugin: id, policy: policy.get() };
         if let Err(denied) = check.check_updates(None, &request.update, &request.evict) {
             counters.record_denial();
             warn!("{denied}");
+            self.manager.updates_refused(id, &denied.to_string());
             return Err(status(Code::PERMISSION_DENIED, denied));
         }
         counters.record_requests(request.update.len(), request.evict.len());

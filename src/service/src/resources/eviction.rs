@@ -142,10 +142,12 @@ async fn has_exited_within(container: &Container, limit: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{audit::Audit, settings::load::Settings};
     use crate::{
         host::process::ProcessIdentity,
         state::{external_plugins::ExternalPlugins, record::Record, store::Store},
     };
+    use nri_control::AUDIT_LOG;
     use serde_json::json;
     use std::{
         fs,
@@ -247,11 +249,18 @@ mod tests {
         let (registry, container) = load(dir.path());
         let config = nri_config::Config::default();
         let external = Arc::new(ExternalPlugins::load(dir.path()));
+        let config_file = dir.path().join("config.toml");
+        fs::write(&config_file, "").unwrap();
+        let settings = Settings::load(Some(&config_file), Some(dir.path())).unwrap();
         let manager = ResourceManager::new(registry.clone(), external, &config);
+        let manager = manager.with_audit(Audit::start(&settings));
         manager.evict(container.clone(), "r".into(), "10-a".into());
         assert_eq!(load(dir.path()).1.record().eviction, eviction(None));
         // A second request for the same container has no effect.
         manager.evict(container.clone(), "again".into(), "10-a".into());
+        manager.audit.flush(Duration::from_secs(10));
+        let log = fs::read_to_string(dir.path().join(AUDIT_LOG)).unwrap();
+        assert_eq!(log.matches(r#""event":"eviction","plugin":"10-a""#).count(), 1, "{log}");
         while container.record().eviction.as_ref().is_some_and(|e| e.term_sent.is_none()) {
             sleep(Duration::from_millis(1)).await;
         }

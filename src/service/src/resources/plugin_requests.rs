@@ -56,6 +56,12 @@ impl ContainerManager for ResourceManager {
         failed.into_iter().map(|f| f.update).collect()
     }
 
+    fn updates_refused(&self, plugin: &PluginId, reason: &str) {
+        let (plugin, request) = (plugin.to_string(), "plugin".to_owned());
+        let (event, message) = (AuditEvent::Refusal, reason.to_owned());
+        self.audit.write(AuditLine { event, plugin, request, message, ..AuditLine::default() });
+    }
+
     fn plugin_changed(&self, status: &PluginStatus) {
         let name =
             status.id.as_ref().map_or_else(|| "(not registered)".to_owned(), ToString::to_string);

@@ -39,7 +39,8 @@ fn changes(line: &AuditLine) -> Vec<String> {
 fn an_adjusted_container_has_lines_from_its_creation_to_its_removal() {
     let node = Node::new("");
     plugin(&node, "10-a", "[create]\nenv = { set = { SECRET = 'hidden' } }\n");
-    plugin(&node, "20-b", "[create]\nannotations = { set = { k = 'v' } }\n");
+    let create = "[create]\nannotations = { set = { k = 'v' } }\n[create.resources]\nmemory = 0\n";
+    plugin(&node, "20-b", create);
     let nrid = node.start();
     let process = Sleep::new();
     create_and_start(&node, "c1", &process).unwrap();
@@ -54,6 +55,7 @@ fn an_adjusted_container_has_lines_from_its_creation_to_its_removal() {
     let expected = [
         ("adjustment", "10-a"),
         ("adjustment", "20-b"),
+        ("ignored", "20-b"),
         ("consulted", ""),
         ("created", ""),
         ("started", ""),
@@ -64,9 +66,10 @@ fn an_adjusted_container_has_lines_from_its_creation_to_its_removal() {
     assert_eq!(changes(of[0]), [r#"env[SECRET] - "***""#]);
     assert_eq!(changes(of[1]), [r#"annotations[k] - "v""#]);
     assert_eq!(
-        (&of[2].plugins[..], &*of[2].missed),
+        (&of[3].plugins[..], &*of[3].missed),
         (&["10-a", "20-b"].map(String::from)[..], &[][..])
     );
+    assert!(of[2].ignored[0].contains("memory.limit"), "{:?}", of[2]);
     assert!(of.iter().all(|line| line.creation == of[0].creation && line.creation > 0));
     assert_eq!((&*of[0].request, &*of[0].runtime), ("create", "false"));
     let registered: Vec<_> =
@@ -142,6 +145,22 @@ fn the_log_is_kept_by_a_restart_and_created_again_with_its_directory() {
     create_and_start(&node, "c2", &second).unwrap();
     wait_for(&node, "c2", AuditEvent::Started);
     drop(nrid);
+}
+
+#[test]
+fn what_happened_while_no_nrid_ran_is_written_by_the_next_one() {
+    let node = Node::new("");
+    let nrid = node.start();
+    let (ends, vanishes) = (Sleep::new(), Sleep::new());
+    create_and_start(&node, "ends", &ends).unwrap();
+    create_and_start(&node, "vanishes", &vanishes).unwrap();
+    node.stop();
+    nrid.wait_for_exit();
+    drop((ends, vanishes));
+    fs::remove_dir(node.path("root/vanishes")).unwrap();
+    let _nrid = node.start();
+    wait_for(&node, "ends", AuditEvent::Stopped);
+    wait_for(&node, "vanishes", AuditEvent::Removed);
 }
 
 #[test]
