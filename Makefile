@@ -6,8 +6,8 @@ CARGO ?= cargo
 
 .PHONY: help build clean release setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
-	test-cgroup2 test-updates test-takeover runc-suite chaos crash-points vectors fuzz \
-	fuzz-short bench instructions test-size soak lint sanitize deny packages \
+	test-kubernetes test-cgroup2 test-updates test-takeover runc-suite chaos crash-points \
+	vectors fuzz fuzz-short bench instructions test-size soak lint sanitize deny packages \
 	test-packages test-reproducible
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
@@ -79,6 +79,14 @@ test-engines-extra: setup ## BuildKit, nerdctl, CRI-O, cri-dockerd, Docker 29 of
 	PATH="$$PATH:$${NRI_ENGINES:-/var/tmp/nri-engines}/bin/bookworm" \
 		DOCKER29="$${NRI_ENGINES:-/var/tmp/nri-engines}/bin/sid" \
 		integration/engines/extra/run.sh $(NAMES)
+
+# Not in CI: builds Kubernetes and Helm from Go modules, at first for 20 minutes. The test takes 5.
+test-kubernetes: setup ## the DaemonSet on a real API server, kubelet and containerd (long build)
+	integration/engines/setup.sh --suites trixie
+	integration/kubernetes/setup.sh
+	integration/plugins/build.sh $${CARGO_TARGET_DIR:-target}/integration gostub
+	$(CARGO) build $(PROGRAMS:%=-p %)
+	integration/kubernetes/run.sh
 
 # Needs shellcheck and systemd-analyze, and Go for the manifests.
 test-packaging: ## units, Kubernetes manifests, the node installer

@@ -3,7 +3,8 @@
 #   Tests this directory: the units with systemd-analyze, the scripts with shellcheck, the manifests
 #   as built by kustomize and Helm (Go), and the Kubernetes installer on a fake node (root).
 #   PROGRAMS is the directory of the built programs (target/debug). Tests without their program are
-#   skipped, or fail with CI=true. The script does not call systemd/test.sh, which needs a machine with systemd.
+#   skipped, or fail with CI=true. The script does not call systemd/test.sh, which needs a machine
+#   with systemd.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd -P)
 programs=$(cd "${1:-$here/../target/debug}" && pwd -P)
