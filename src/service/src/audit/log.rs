@@ -51,6 +51,8 @@ struct Shared {
     destination: Mutex<LogDestination>,
     queued_changes: AtomicUsize,
     lost: AtomicU64,
+    /// Why the last lines could not be written.
+    failure: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Clone)]
@@ -104,6 +106,7 @@ impl Audit {
             destination: Mutex::new(destination),
             queued_changes: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
+            failure: Mutex::new(None),
         });
         (Self { sender, shared }, receiver)
     }
@@ -141,6 +144,11 @@ impl Audit {
         }
     }
 
+    /// Returns why the last lines could not be written, if they could not.
+    pub fn error(&self) -> Option<String> {
+        lock(&self.shared.failure).clone().filter(|_| self.is_enabled())
+    }
+
     /// Applies the settings.
     pub fn apply(&self, settings: &Settings) {
         *lock(&self.shared.destination) = LogDestination::of(settings);
@@ -162,8 +170,8 @@ impl Audit {
     }
 }
 
-fn lock(destination: &Mutex<LogDestination>) -> MutexGuard<'_, LogDestination> {
-    destination.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The part of the audit log that its thread owns.
@@ -174,15 +182,13 @@ struct Writer {
     text: Vec<u8>,
     /// Number of lines in `text`.
     lines: u64,
-    /// Whether the last failure to write is in the log of `nrid`.
-    is_failure_logged: bool,
 }
 
 impl Writer {
     fn new(shared: Arc<Shared>) -> Self {
         let shows_environment = lock(&shared.destination).shows_environment;
         let (text, lines) = (Vec::new(), 0);
-        Self { shared, shows_environment, text, lines, is_failure_logged: false }
+        Self { shared, shows_environment, text, lines }
     }
 
     /// Writes until all senders are gone.
@@ -256,7 +262,7 @@ impl Writer {
         let written = file.write_all(&self.text);
         self.text.clear();
         match written {
-            Ok(()) => self.is_failure_logged = false,
+            Ok(()) => *lock(&self.shared.failure) = None,
             Err(error) => {
                 self.shared.lost.fetch_add(self.lines, Ordering::Relaxed);
                 self.log_failure(&error);
@@ -268,10 +274,11 @@ impl Writer {
     }
 
     /// Logs the first of several failures in a row.
-    fn log_failure(&mut self, error: &io::Error) {
-        if !std::mem::replace(&mut self.is_failure_logged, true) {
-            let file = lock(&self.shared.destination).path.clone();
-            tracing::error!(file = %file.display(), %error, "cannot write the audit log");
+    fn log_failure(&self, error: &io::Error) {
+        let file = lock(&self.shared.destination).path.clone();
+        let message = format!("cannot write the audit log {}: {error}", file.display());
+        if lock(&self.shared.failure).replace(message.clone()).is_none() {
+            tracing::error!("{message}");
         }
     }
 }
@@ -330,11 +337,15 @@ mod tests {
         audit.write(line("a"));
         audit.flush(LIMIT);
         assert!(!path.exists());
+        let error = audit.error().unwrap();
+        assert!(error.contains("audit.log: No such file or directory"), "{error}");
         fs::create_dir(&state).unwrap();
         while read(&path).is_empty() {
             thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(read(&path)[0].container, "a");
+        audit.flush(LIMIT);
+        assert_eq!(audit.error(), None);
     }
 
     #[test]

@@ -65,7 +65,10 @@ impl Service {
             program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
             program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),
             restart_error: self.program.as_ref().and_then(Program::error),
-            problems: self.problems.lines().into_iter().chain(self.metrics.error()).collect(),
+            problems: (self.problems.lines().into_iter())
+                .chain(self.metrics.error())
+                .chain(self.audit().error())
+                .collect(),
             metrics: self.metrics.address(),
             idle_policies,
             plugin_dir_error,

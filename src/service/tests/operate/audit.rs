@@ -164,6 +164,27 @@ fn what_happened_while_no_nrid_ran_is_written_by_the_next_one() {
 }
 
 #[test]
+fn a_log_that_cannot_be_written_is_a_problem_of_the_status() {
+    let node = Node::new("");
+    node.configure(&format!("[audit]\nfile = {:?}\n", node.path("missing/audit.log")));
+    let _nrid = node.start();
+    create_and_start(&node, "c1", &Sleep::new()).unwrap();
+    let problem = wait_until("the problem", || {
+        node.status().problems.into_iter().find(|problem| problem.contains("audit log"))
+    });
+    assert!(problem.contains("missing/audit.log: No such file or directory"), "{problem}");
+    fs::create_dir(node.path("missing")).unwrap();
+    wait_until("the line", || {
+        let lines = read(&node.path("missing/audit.log"));
+        lines.iter().any(|line| line.event == AuditEvent::Started).then_some(())
+    });
+    wait_until("no problem", || {
+        let problems = node.status().problems;
+        (!problems.iter().any(|problem| problem.contains("audit log"))).then_some(())
+    });
+}
+
+#[test]
 fn the_configuration_switches_the_log_off_or_moves_it() {
     let node = Node::new("[audit]\nenable = false\n");
     let _nrid = node.start();
