@@ -51,6 +51,14 @@ pub(crate) enum CtlError {
          `nrictl top --once` prints one table"
     )]
     NoTerminal,
+    #[error("no log at {0}; under systemd, `journalctl -u {UNIT}` has it", UNIT = crate::logs::UNIT)]
+    NoLog(PathBuf),
+    #[error("log {0}: {1}")]
+    Log(PathBuf, #[source] std::io::Error),
+    #[error("nrid does not write its log to a file, and journalctl cannot be run: {0}")]
+    Journal(#[source] std::io::Error),
+    #[error("journalctl failed: {0}")]
+    JournalFailed(std::process::ExitStatus),
     #[error("{0}: run nrictl as root")]
     NeedsRoot(String),
     #[error("cannot end nrid (pid {0}): {1}")]

@@ -8,6 +8,7 @@ mod error;
 mod exit_code;
 mod install;
 mod log_level;
+mod logs;
 mod man_pages;
 mod nrid;
 mod nrid_location;
@@ -16,6 +17,7 @@ mod plugins;
 mod ready;
 mod reload;
 mod rootless;
+mod rotated_log;
 mod status;
 mod support;
 mod table;
@@ -157,6 +159,11 @@ enum Command {
     ///
     /// Exit code 3 if nrid does not run.
     Top(usage::Top),
+    /// Show the log of nrid, or what a launched plugin has written.
+    ///
+    /// Reads the log file, or the journal if nrid writes to that. The file is read even if nrid
+    /// does not run.
+    Logs(logs::Logs),
     /// Compare what plugins set with the cgroups of containers.
     ///
     /// Compares the requested resources of containers with their cgroups, file by file, and shows
@@ -298,6 +305,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Explain(explain) => explain.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Stats(stats) => stats.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Top(top) => top.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Logs(logs) => logs.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),

@@ -43,7 +43,7 @@ pub(super) fn is_container(line: &AuditLine, wanted: &str) -> bool {
 }
 
 /// Returns the time that `--since` names: a time of RFC 3339, or a duration before now.
-pub(super) fn parse_since(text: &str) -> Result<SystemTime, String> {
+pub(crate) fn parse_since(text: &str) -> Result<SystemTime, String> {
     if let Ok(time) = humantime::parse_rfc3339_weak(text) {
         return Ok(time);
     }

@@ -14,3 +14,4 @@ mod reader;
 
 pub(crate) use events::EventsCommand;
 pub(crate) use explain::ExplainCommand;
+pub(crate) use filter::parse_since;

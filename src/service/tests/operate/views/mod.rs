@@ -131,3 +131,25 @@ fn lists_of_several_pages_have_every_container_and_pod_once() {
     node.stop();
     nrid.wait_for_exit();
 }
+
+#[test]
+fn logs_has_what_a_plugin_has_written() {
+    let node = Node::new("");
+    node.configure(&format!("[log]\nfile = {:?}\n", node.path("log")));
+    node.plugin("10-logger");
+    let nrid = node.start();
+    let process = Sleep::new();
+    create_and_start(&node, "web-1", &process).unwrap();
+    let logs = |arguments: &[&str]| {
+        let output = nrictl(&node, &[&["logs"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let event = r#"{"event":"StartContainer""#;
+    wait_until("the plugin's line", || logs(&["logger"]).contains(event).then_some(()));
+    assert!(logs(&["10-logger"]).lines().all(|line| line.starts_with('{')), "{}", logs(&[]));
+    assert!(logs(&[]).contains("INFO 10-logger: {"), "{}", logs(&[]));
+    assert_eq!(logs(&["other"]), "");
+    node.stop();
+    nrid.wait_for_exit();
+}

@@ -1,0 +1,111 @@
+//! `nrictl logs`: the log of `nrid`, which also has what launched plugins write.
+
+mod line;
+mod source;
+
+pub(crate) use source::UNIT;
+
+use crate::{audit::parse_since, error::CtlError, nrid_location::NridLocation, output::output};
+use clap::Args;
+use line::ParsedLine;
+use nri_control::printable;
+use source::LogSource;
+use std::{
+    collections::VecDeque,
+    io::{self, Write},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+/// Interval at which `--follow` looks for new lines in a file.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The command line of `nrictl logs`.
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Only what this launched plugin has written: NN-name, or name.
+    #[arg(value_name = "PLUGIN")]
+    plugin: Option<String>,
+    /// Wait for further lines.
+    #[arg(long, short)]
+    follow: bool,
+    /// Only lines since this time, such as 2026-01-02T15:04:05Z, or 10m for ten minutes ago.
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    since: Option<SystemTime>,
+    /// Begin with the last lines: at most this many.
+    #[arg(long, short = 'n', value_name = "NUMBER")]
+    lines: Option<usize>,
+    /// Print a line of JSON for each line.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Logs {
+    /// Prints the lines.
+    ///
+    /// # Errors
+    /// There is no log, or it cannot be read.
+    pub(crate) fn run(&self, nrid: &NridLocation) -> Result<(), CtlError> {
+        let mut source = LogSource::open(nrid, self.follow)?;
+        let mut out = output();
+        let mut last = VecDeque::new();
+        let mut has_any = false;
+        while let Some(text) = source.next()? {
+            if !self.matches(&text) {
+                continue;
+            }
+            has_any = true;
+            match self.lines {
+                None => self.print(&mut out, &text)?,
+                Some(0) => {}
+                Some(count) => {
+                    if last.len() >= count {
+                        last.pop_front();
+                    }
+                    last.push_back(text);
+                }
+            }
+        }
+        last.iter().try_for_each(|text| self.print(&mut out, text))?;
+        if let Some(plugin) = &self.plugin
+            && !has_any
+        {
+            // An empty output would look as if the plugin were known, and silent.
+            let plugin = printable(plugin);
+            eprintln!(
+                "nrictl: the log has no line that {plugin} wrote; the output of a plugin that \
+                 connects by itself is in the log of whatever started it"
+            );
+        }
+        if !self.follow {
+            return Ok(());
+        }
+        loop {
+            out.flush()?;
+            match source.next_added()? {
+                Some(text) if self.matches(&text) => self.print(&mut out, &text)?,
+                Some(_) => {}
+                None => thread::sleep(POLL_INTERVAL),
+            }
+        }
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        let line = ParsedLine::parse(text);
+        let is_since = |since: &SystemTime| line.time().is_some_and(|time| time >= *since);
+        let is_of = |plugin: &String| line.is_of_plugin(plugin);
+        self.since.as_ref().is_none_or(is_since) && self.plugin.as_ref().is_none_or(is_of)
+    }
+
+    fn print(&self, out: &mut impl Write, text: &str) -> io::Result<()> {
+        let line = ParsedLine::parse(text);
+        if self.json {
+            return writeln!(out, "{}", serde_json::to_string(&line)?);
+        }
+        match &self.plugin {
+            // The plugin is known, and its own line has its own form.
+            Some(_) => writeln!(out, "{}", printable(line.message)),
+            None => writeln!(out, "{}", printable(text)),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `nrictl logs`, with a log file and with a journal.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
+
+use nri_control::{CONTROL_SOCKET, Reply, Status, Versioned, receive, send};
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Write},
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+const LINES: &str = "2026-01-02T03:04:05.000001Z  INFO nrid starts\n\
+    2026-01-02T03:05:05.000002Z  INFO 10-a: hello\n\
+    2026-01-02T03:06:05.000003Z  WARN plugin failed plugin=10-a\n\
+    2026-01-02T03:07:05.000004Z  INFO 20-b: 10-a: bye\n";
+
+fn site(log: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("config.toml"), "").unwrap();
+    fs::create_dir(dir.path().join("s")).unwrap();
+    if !log.is_empty() {
+        fs::write(dir.path().join("s/nrid.log"), log).unwrap();
+    }
+    dir
+}
+
+fn command(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nrictl"));
+    command.arg("--config").arg(dir.join("config.toml")).arg("--state-dir").arg(dir.join("s"));
+    command.arg("logs").args(arguments);
+    command
+}
+
+fn logs(dir: &Path, arguments: &[&str]) -> Output {
+    command(dir, arguments).output().unwrap()
+}
+
+fn text(dir: &Path, arguments: &[&str]) -> String {
+    let output = logs(dir, arguments);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_file_is_shown_without_an_nrid_and_filtered() {
+    let dir = site(LINES);
+    let dir = dir.path();
+    assert_eq!(text(dir, &[]), LINES);
+    assert_eq!(text(dir, &["10-a"]), "hello\n");
+    assert_eq!(text(dir, &["b"]), "10-a: bye\n");
+    let none = logs(dir, &["c"]);
+    assert!(none.status.success() && none.stdout.is_empty(), "{none:?}");
+    let stderr = String::from_utf8(none.stderr).unwrap();
+    assert!(stderr.contains("has no line that c wrote"), "{stderr}");
+    let last: String = LINES.split_inclusive('\n').skip(2).collect();
+    assert_eq!(text(dir, &["-n", "2"]), last);
+    assert_eq!(text(dir, &["-n", "0"]), "");
+    assert_eq!(text(dir, &["--since", "2026-01-02T03:06:00Z"]), last);
+    let json = text(dir, &["-n", "1", "--json"]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&json).unwrap(),
+        json!({
+            "time": "2026-01-02T03:07:05.000004Z", "level": "INFO", "plugin": "20-b",
+            "message": "10-a: bye"
+        })
+    );
+}
+
+#[test]
+fn a_log_that_does_not_exist_is_an_error_that_names_the_journal() {
+    let dir = site("");
+    let output = logs(dir.path(), &[]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let parts = ["s/nrid.log", "`journalctl -u nri-container-runtime`"];
+    assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");
+}
+
+/// A `nrictl logs --follow`, killed when it is dropped.
+struct Followed(Child, BufReader<std::process::ChildStdout>);
+
+impl Followed {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self(child, output)
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn followed_lines_are_shown_across_a_rotation() {
+    let dir = site(LINES);
+    let path = dir.path().join("s/nrid.log");
+    let mut followed = Followed::start(command(dir.path(), &["--follow", "-n", "1", "b"]));
+    assert_eq!(followed.line(), "10-a: bye\n");
+    let mut file = File::options().append(true).open(&path).unwrap();
+    write!(file, "2026-01-02T03:08:05.000004Z  INFO 10-a: x\n{}", line("second")).unwrap();
+    assert_eq!(followed.line(), "second\n");
+    fs::rename(&path, path.with_extension("log.1")).unwrap();
+    fs::write(&path, line("third")).unwrap();
+    assert_eq!(followed.line(), "third\n");
+}
+
+fn line(message: &str) -> String {
+    format!("2026-01-02T03:09:05.000004Z  INFO 20-b: {message}\n")
+}
+
+/// An nrid that writes to standard error: its status names no log.
+fn nrid_without_a_file(dir: &Path) {
+    let listener = UnixListener::bind(dir.join("s").join(CONTROL_SOCKET)).unwrap();
+    let reply = Versioned::ours(Reply::Status(Box::<Status>::default()));
+    let reply = serde_json::to_vec(&reply).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            while receive(&stream).is_ok() && send(&stream, &reply, &[]).is_ok() {}
+        }
+    });
+}
+
+#[test]
+fn without_a_file_the_journal_is_shown_and_followed_from_where_it_ended() {
+    let dir = site("");
+    nrid_without_a_file(dir.path());
+    fs::write(dir.path().join("lines"), LINES).unwrap();
+    // Prints the arguments, and lines as the journal does.
+    let script = "#!/bin/sh\necho \"$*\" >>\"$SITE/calls\"\ncase \" $* \" in\n\
+        *' --follow '*) echo '2026-01-02T03:09:05.000004Z  INFO 20-b: added'; exec sleep 100 ;;\n\
+        *) cat \"$SITE/lines\"; echo '-- cursor: s=12;i=3' ;;\nesac\n";
+    let program = dir.path().join("journalctl");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let with_journal = |arguments: &[&str]| {
+        let mut command = command(dir.path(), arguments);
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{path}", dir.path().display())).env("SITE", dir.path());
+        command
+    };
+    let output = with_journal(&[]).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), LINES);
+    let mut followed = Followed::start(with_journal(&["b", "--follow"]));
+    assert_eq!((followed.line(), followed.line()), ("10-a: bye\n".into(), "added\n".into()));
+    let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
+    let last = calls.lines().last().unwrap();
+    assert!(last.contains("--unit nri-container-runtime"), "{calls}");
+    assert!(last.ends_with("--follow --after-cursor=s=12;i=3"), "{calls}");
+
+    let output = command(dir.path(), &[]).env("PATH", "/nonexistent").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("journalctl cannot be run"), "{stderr}");
+    fs::write(&program, "#!/bin/sh\nexit 3\n").unwrap();
+    let output = with_journal(&[]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("journalctl failed: exit status: 3"), "{stderr}");
+}
