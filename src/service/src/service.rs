@@ -3,7 +3,7 @@
 
 use crate::{
     cgroup::oom_events::OomMonitor,
-    daemon::{log::Log, program::Program, shared_plugins::SharedPlugins},
+    daemon::{log::Log, parent::Parent, program::Program, shared_plugins::SharedPlugins},
     engine::own_nri::EngineNri,
     error::CallerError,
     host::{
@@ -71,6 +71,8 @@ pub struct Service {
     pub plugin_sockets: Vec<PathBuf>,
     /// The program of this process; `None` if its path is unknown.
     pub program: Option<Program>,
+    /// The parent of this process.
+    pub parent: Parent,
     /// What `nrid` has inherited from the process that started it, and cannot reset.
     pub inherited: Vec<Inherited>,
     /// The end that was requested; `None` while `nrid` serves.

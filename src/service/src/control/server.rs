@@ -94,6 +94,10 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
             request.message,
             Request::Ping | Request::Status | Request::Stop | Request::Restart { .. }
         );
+        if service.parent.gives_way(&request.message, channel.peer_pid()) {
+            tracing::info!("nrid ends, as conmon waits for it; the caller starts the next nrid");
+            service.end(Ending::Stop);
+        }
         let in_progress = service.start_request();
         if must_complete && in_progress.is_none() {
             // Closed without a reply: nothing was started, and the wrapper sends its request to the

@@ -9,6 +9,7 @@ pub mod idle;
 pub mod lock;
 pub mod log;
 pub mod namespaces;
+pub mod parent;
 pub mod presence;
 pub mod program;
 pub mod ready;

@@ -9,6 +9,7 @@ use crate::{
         handover::Handover,
         lock,
         log::Log,
+        parent::Parent,
         presence::Presence,
         program::Program,
         ready,
@@ -229,6 +230,7 @@ pub async fn start(
         inherited: std::mem::take(&mut activation.inherited),
         ending: watch::channel(None).0,
         abandoned: watch::channel(false).0,
+        parent: Parent::default(),
         in_progress: AtomicUsize::new(0),
     });
     for container in service.registry.all() {

@@ -86,6 +86,12 @@ pub fn resident_memory(pid: u32) -> Option<u64> {
     stat.rss.checked_mul(rustix::param::page_size() as u64)
 }
 
+/// Returns the name of a process (`comm`) and the pid of its parent; `None` if they are unknown.
+pub fn name_and_parent(pid: i32) -> Option<(String, i32)> {
+    let stat = read_stat(pid).ok()??;
+    Some((stat.comm, stat.ppid))
+}
+
 fn read_stat(pid: i32) -> io::Result<Option<Stat>> {
     let Some(id) = Pid::from_raw(pid).filter(|_| pid > 0) else { return Ok(None) };
     match read_at_once(&format!("/proc/{pid}/stat")) {

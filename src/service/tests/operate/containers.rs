@@ -2,7 +2,7 @@
 //! sleeps.
 
 use crate::node::{Node, wait_until};
-use nri_control::{Begin, Client, Exit, Finished, OsText, Reply, Request, Verb};
+use nri_control::{Begin, Client, ClientError, Exit, Finished, OsText, Reply, Request, Verb};
 use serde_json::Value;
 use std::{
     fs,
@@ -33,6 +33,17 @@ impl Drop for Sleep {
 
 /// Sends the request with which a wrapper begins a verb. Returns the reply and the connection.
 pub(crate) fn begin(node: &Node, verb: Verb, id: &str, runtime: &str) -> (Reply, Client) {
+    let (reply, client) = try_begin(node, verb, id, runtime);
+    (reply.unwrap(), client)
+}
+
+/// Sends the same request; `nrid` may close the connection.
+pub(crate) fn try_begin(
+    node: &Node,
+    verb: Verb,
+    id: &str,
+    runtime: &str,
+) -> (Result<Reply, ClientError>, Client) {
     let path = |path: &Path| OsText::from(path.as_os_str());
     let bundle = node.path("bundles").join(id);
     if !bundle.exists() {
@@ -57,7 +68,7 @@ pub(crate) fn begin(node: &Node, verb: Verb, id: &str, runtime: &str) -> (Reply,
     };
     let client = Client::connect(&node.socket()).unwrap();
     let dir = fs::File::open(bundle).unwrap();
-    let reply = client.call(&Request::Begin(Box::new(begin)), &[dir.as_fd()]).unwrap();
+    let reply = client.call(&Request::Begin(Box::new(begin)), &[dir.as_fd()]);
     (reply, client)
 }
 

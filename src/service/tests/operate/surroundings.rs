@@ -2,8 +2,11 @@
 //! of its own. `nrid` serves all engines, so it must not keep the attributes and namespaces of the
 //! engine that started it.
 
-use crate::node::{Node, wait_until};
-use nri_control::{Client, Reply, Request};
+use crate::{
+    containers::{perform, try_begin},
+    node::{Node, wait_until},
+};
+use nri_control::{Client, ClientError, Reply, Request, Verb};
 use rustix::{
     net::sockopt::socket_peercred,
     process::{Pid, Signal, geteuid, kill_process},
@@ -326,6 +329,32 @@ fn other_processes_of_the_user_cannot_open_the_memory_of_nrid() {
     other.kill().unwrap();
     other.wait().unwrap();
     assert!(is_nrid_denied);
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+/// conmon does not end before its children, so an `nrid` that it has as a child lets the next call
+/// from outside of conmon start the next `nrid`.
+#[test]
+fn nrid_ends_if_conmon_waits_for_it_and_the_caller_can_start_another() {
+    let node = Node::new("");
+    let conmon = node.path("conmon");
+    std::os::unix::fs::symlink("/bin/sh", &conmon).unwrap();
+    // Two commands, so that the shell does not become nrid.
+    let mut command = Command::new(conmon);
+    command.args(["-c", "\"$@\"; exit $?", "conmon", NRID]);
+    let nrid = node.start_command(command);
+    perform(&node, Verb::Create, "c", "/bin/false", None).unwrap();
+    let (reply, client) = try_begin(&node, Verb::Start, "c", "/bin/false");
+    assert!(matches!(reply, Err(ClientError::Frame(_))), "{reply:?}");
+    drop(client);
+    let output = nrid.wait_for_exit();
+    assert!(output.contains("as conmon waits for it"), "{output}");
+
+    // The container is known to the next nrid, which has another parent.
+    let nrid = node.start();
+    perform(&node, Verb::Start, "c", "/bin/false", None).unwrap();
+    perform(&node, Verb::Delete, "c", "/bin/false", None).unwrap();
     node.stop();
     nrid.wait_for_exit();
 }
