@@ -38,7 +38,8 @@ impl TextTable {
         Self::with_width(0, None)
     }
 
-    fn with_width(indent: u16, width: Option<u16>) -> Self {
+    /// Creates a table of that width.
+    pub(crate) fn with_width(indent: u16, width: Option<u16>) -> Self {
         let mut table = Table::new();
         table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         if let Some(width) = width {
@@ -75,6 +76,15 @@ impl TextTable {
         }
     }
 
+    /// Sets the widths of the first columns, whatever is in them, so that the rows of several
+    /// tables are below one another.
+    pub(crate) fn fix_widths(&mut self, widths: &[u16]) {
+        for (column, width) in self.table.column_iter_mut().zip(widths) {
+            let width = Width::Fixed(width.saturating_add(GAP));
+            column.set_constraint(ColumnConstraint::Absolute(width));
+        }
+    }
+
     /// Writes the table.
     ///
     /// # Errors
@@ -92,7 +102,7 @@ impl TextTable {
 }
 
 /// Returns the width of the terminal; `None` if standard output is not a terminal.
-fn terminal_width() -> Option<u16> {
+pub(crate) fn terminal_width() -> Option<u16> {
     let stdout = io::stdout();
     let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| stdout.is_terminal())?;
     Some(size.ws_col).filter(|width| *width > 0)

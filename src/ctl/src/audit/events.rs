@@ -9,6 +9,7 @@ use crate::{
     error::CtlError,
     nrid_location::NridLocation,
     output::output,
+    table::{TextTable, terminal_width},
 };
 use clap::Args;
 use nri_control::{AuditEvent, AuditLine, FieldChange, MissedPlugin, printable};
@@ -25,6 +26,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Number of characters of a value in a table.
 const MAX_SHOWN: usize = 40;
+
+/// Widths of time, event, plugin and container. With these a line fits a terminal of 80 columns.
+const WIDTHS: [u16; 4] = [24, 17, 16, 16];
+
+/// Width of a terminal from which on the details are beside the container, not below.
+const WIDE: u16 = 120;
+
+/// Columns on the left of details below an event.
+const INDENT: u16 = 4;
 
 /// Show the audit log: changes, refusals, starts and stops.
 ///
@@ -76,17 +86,34 @@ impl EventsCommand {
         if self.json {
             return writeln!(out, "{text}");
         }
-        let time = shown_time(&printable(&line.time));
-        let container = Some(shown_container(line)).filter(|c| !c.is_empty());
-        writeln!(
-            out,
-            "{time}  {:<17}  {:<16}  {:<16}  {}",
-            line.event.name(),
-            printable(author(line)),
-            printable(container.as_deref().unwrap_or("-")),
-            printable(&details(line))
-        )
+        print_event(out, line, terminal_width())
     }
+}
+
+/// Prints an event on one line, or on more where a terminal of this width has no room. Each event
+/// is a table of its own, since further ones may follow at any time.
+fn print_event(out: &mut impl Write, line: &AuditLine, width: Option<u16>) -> io::Result<()> {
+    let container = Some(shown_container(line)).filter(|container| !container.is_empty());
+    let container = container.as_deref().unwrap_or("-");
+    let (time, event, author) = (shown_time(&line.time), line.event.name(), author(line));
+    let details = details(line);
+    let Some(columns) = width else {
+        let [time, author, container, details] =
+            [&time, author, container, &details].map(printable);
+        return writeln!(out, "{time}  {event:<17}  {author:<16}  {container:<16}  {details}");
+    };
+    let is_beside = columns >= WIDE;
+    let mut table = TextTable::with_width(0, width);
+    let cells = [&time, event, author, container, &details];
+    table.row(cells.into_iter().take(WIDTHS.len() + usize::from(is_beside)));
+    table.fix_widths(&WIDTHS);
+    table.write(out)?;
+    if is_beside || details.is_empty() {
+        return Ok(());
+    }
+    let mut below = TextTable::with_width(INDENT, width);
+    below.row([details]);
+    below.write(out)
 }
 
 /// Opens the audit log that the configuration names.
@@ -171,6 +198,47 @@ pub(super) fn shown_value(value: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_event_fits_the_terminal() {
+        let line = AuditLine {
+            time: "2026-01-02T03:04:05.000006Z".into(),
+            event: AuditEvent::Refusal,
+            plugin: "10-a-plugin-with-a-name".into(),
+            container: "c1".into(),
+            message: "the container cannot be created: its plugins set pids.limit to 10 and to 20"
+                .into(),
+            ..AuditLine::default()
+        };
+        let print = |width| {
+            let mut text = Vec::new();
+            print_event(&mut text, &line, width).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let head = "2026-01-02T03:04:05.000Z  refusal            10-a-plugin-with";
+        assert_eq!(print(None).lines().count(), 1);
+        assert_eq!(
+            print(Some(80)),
+            format!(
+                "{head}  c1\n{:45}-a-name\n    \
+                 the container cannot be created: its plugins set pids.limit to 10 and to 20\n",
+                ""
+            )
+        );
+        assert_eq!(
+            print(Some(120)),
+            format!(
+                "{head}  c1                the container cannot be created: its\n{:45}\
+                 {:<36}plugins set pids.limit to 10 and to 20\n",
+                "", "-a-name"
+            ),
+        );
+        for width in [80, 100, 119, 120, 200] {
+            let text = print(Some(width));
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width.into(), "{width}: {text}");
+        }
+    }
 
     #[test]
     fn a_line_is_described_by_its_changes_or_its_reason() {
