@@ -1,7 +1,15 @@
-//! Times and sizes as people read them.
+//! Numbers, times and sizes as people read them.
+
+use std::fmt::Display;
 
 /// Units of memory, each 1024 times the one before.
 const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/// Formats a number of things, whose name is in the singular.
+pub(crate) fn counted<T: Display + PartialEq + From<u8>>(number: T, name: &str) -> String {
+    let plural = if number == T::from(1) { "" } else { "s" };
+    format!("{number} {name}{plural}")
+}
 
 /// Formats a time in microseconds.
 pub(crate) fn time(micros: u64) -> String {
@@ -33,6 +41,12 @@ fn rounded(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_not_a_plural() {
+        let texts = [0_u8, 1, 2].map(|number| counted(number, "container"));
+        assert_eq!(texts, ["0 containers", "1 container", "2 containers"]);
+    }
 
     #[test]
     fn times_and_sizes_have_two_digits_or_more() {

@@ -1,7 +1,7 @@
 //! The output of `nrictl verify`: the values of plugins and those that differ; with `--all`, the
 //! values of engines, too.
 
-use crate::{output::output, table::TextTable};
+use crate::{output::output, table::TextTable, units::counted};
 use nri_control::{MissedPlugin, Verified, VerifiedResource, printable};
 use serde::Serialize;
 use std::{
@@ -93,12 +93,17 @@ impl<'a> VerifyReport<'a> {
         for container in &self.containers {
             container.print(&mut out)?;
         }
+        writeln!(out, "{}", self.summary())
+    }
+
+    /// Returns the numbers of containers and settings.
+    fn summary(&self) -> String {
         let SettingCounts { of_plugins, of_engines, differing } = self.counts;
-        let containers = self.containers.len();
-        writeln!(
-            out,
-            "{containers} containers, {of_plugins} settings of plugins, {of_engines} of engines, \
-             {differing} differ"
+        let containers = counted(self.containers.len(), "container");
+        let settings = counted(of_plugins, "setting");
+        let differ = if differing == 1 { "differs" } else { "differ" };
+        format!(
+            "{containers}, {settings} of plugins, {of_engines} of engines, {differing} {differ}"
         )
     }
 }
@@ -257,6 +262,7 @@ mod tests {
              (/cgroup/file)\n\
              \u{20} -  memory.kernel  no cgroup file of this host has it\n"
         );
+        assert_eq!(report.summary(), "2 containers, 2 settings of plugins, 3 of engines, 2 differ");
         let all = VerifyReport::new(&verified, true, false);
         assert_eq!((fields(&all, 0).len(), fields(&all, 1).len()), (4, 1));
         let mut text = Vec::new();

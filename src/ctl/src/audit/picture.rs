@@ -1,7 +1,10 @@
 //! The picture of `nrictl explain --html`: the way of a creation from the engine through the
 //! plugins to the runtime, and the updates after it, as an inline SVG.
 
-use crate::audit::history::{ContainerHistory, author, is_of_life};
+use crate::{
+    audit::history::{ContainerHistory, author, is_of_life},
+    units::counted,
+};
 use maud::{Markup, html};
 use nri_control::{AuditEvent, AuditLine, MissedPlugin, printable};
 use std::collections::BTreeMap;
@@ -170,9 +173,8 @@ fn updates(events: &[AuditLine]) -> Vec<String> {
     for line in events.iter().filter(|line| line.event == AuditEvent::Update) {
         *counts.entry(author(line)).or_default() += 1;
     }
-    let updates = counts
-        .into_iter()
-        .map(|(by, count)| format!("{by}: {count} update{}", if count == 1 { "" } else { "s" }));
+    let updates =
+        counts.into_iter().map(|(by, count)| format!("{by}: {}", counted(count, "update")));
     let evictions = events.iter().filter(|line| line.event == AuditEvent::Eviction);
     updates.chain(evictions.map(|line| format!("{}: eviction", author(line)))).collect()
 }

@@ -5,6 +5,7 @@
 //! while a process with the recorded id and start time exists; otherwise the container has ended.
 
 use super::{engines::kind::TargetEngine, install_root::InstallRoot};
+use crate::units::counted;
 use nri_control::{RECORDS_DIR, printable};
 use serde::Deserialize;
 use std::{
@@ -137,9 +138,9 @@ impl fmt::Display for ContainerEntry {
 impl fmt::Display for RunningContainers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(all) = self;
-        let plural = if all.len() == 1 { "" } else { "s" };
         let named = all.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
-        write!(f, "{} running container{plural} of the wrapper: {named}", all.len())?;
+        let running = counted(all.len(), "running container");
+        write!(f, "{running} of the wrapper: {named}")?;
         match all.len().saturating_sub(MAX_NAMED) {
             0 => Ok(()),
             more => write!(f, " and {more} more"),

@@ -194,8 +194,9 @@ impl Load {
     pub(super) fn lines(&self, sort: SortKey, rows: Option<usize>) -> Vec<String> {
         let Status { version, uptime, pods, containers, .. } = &*self.status;
         let up = duration(*uptime);
-        let mut text =
-            vec![format!("nrid {version}, up {up}: {containers} containers, {pods} pods")];
+        let (containers, pods) =
+            (units::counted(*containers, "container"), units::counted(*pods, "pod"));
+        let mut text = vec![format!("nrid {version}, up {up}: {containers}, {pods}")];
         if rows.is_some() {
             text.push(format!("sorted by {}  s: sort by another column  q: quit", sort.name()));
         }
