@@ -8,6 +8,7 @@
 
 mod bare;
 mod device;
+mod explain;
 mod failed;
 mod field;
 mod forms;
