@@ -3,8 +3,9 @@
 //!
 //! Each column is read from a source of its own: the bundle's `config.json`, the plugins'
 //! configuration, the container's output. The exit code is 1 if the container sees a value other
-//! than the one set last.
+//! than the one set last, or `nrictl explain` ends with another one.
 
+mod explained;
 mod page;
 mod rows;
 mod scenario;
@@ -75,6 +76,14 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
     });
     let by_both = ["10-adjust", "20-more"].iter().all(|plugin| explained.contains(plugin));
     page.lines("nrictl explain, after the delete", &explained, by_both);
+    let explained = serde_json::from_str(&node.ctl(&["explain", "--json", &id]).success().out());
+    let (equal, different) =
+        explained::compare(&explained.expect("nrictl explain prints JSON"), &rows);
+    let count = format!("{} fields as the container sees them", equal.len());
+    page.result("the last values of explain", &count, different.is_empty() && !equal.is_empty());
+    for text in &different {
+        page.result("explain", text, false);
+    }
 
     let id = node.id("run");
     let bundle = scenario::bundle(&node, &id);

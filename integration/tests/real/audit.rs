@@ -2,6 +2,7 @@
 
 use nri_integration::*;
 use serde_json::{Value, json};
+use std::process::Command;
 
 const MIB: u64 = 1 << 20;
 
@@ -114,6 +115,26 @@ fn the_last_values_of_explain_are_those_of_the_cgroup() {
     });
 }
 
+/// `make demo` compares the last values of `explain` with what its containers see.
+#[test]
+fn explain_of_the_demo_ends_with_what_its_containers_see() {
+    let (usable, unfit) = runtimes();
+    unfit.iter().for_each(|(runtime, reason)| skip(&format!("demo ({runtime})"), reason));
+    if usable.is_empty() {
+        return;
+    }
+    let demo = program_dir().join("examples/demo");
+    assert!(demo.is_file(), "build it with `cargo build --workspace --examples`");
+    let mut command = Command::new(demo);
+    command.env("NO_COLOR", "1");
+    let dir = tempfile::tempdir().unwrap();
+    let ended = run(command, dir.path());
+    let out = ended.out();
+    let compared = out.lines().filter(|line| line.contains("the last values of explain: "));
+    assert!(compared.clone().all(|line| line.ends_with("as the container sees them  ok")), "{out}");
+    assert_eq!((compared.count(), ended.code), (usable.len(), Some(0)), "{out}{}", ended.err());
+}
+
 /// A plugin updates a container that does not exist, and another one may not update any.
 #[test]
 fn refused_updates_have_lines_of_their_plugin() {
@@ -165,6 +186,7 @@ fn explain_names_the_plugins_of_a_refused_creation() {
         let note = &explained["notes"][0];
         assert_eq!((&note["event"], &note["plugin"]), (&json!("refusal"), &json!("20-b,10-a")));
         assert_eq!(note["changes"][0]["field"], "pids.limit");
+        assert_eq!(explained["fields"], json!([]), "nothing was changed");
         assert!(message.contains(note["message"].as_str().unwrap()), "{message}: {note}");
         let page = node.ctl(&["explain", "--html", &id]).success().out();
         for part in ["<svg", "10-a", "20-b", "conflict: pids.limit", "</html>"] {
