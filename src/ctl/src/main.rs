@@ -41,15 +41,30 @@ use std::{
 use table::TableForm;
 use verify::VerifyReport;
 
+/// Heading of the options of all subcommands, which come after those of the subcommand.
+const GLOBAL_OPTIONS: &str = "Global options";
+
 /// Administers nri-container-runtime.
 #[derive(Parser)]
 #[command(version, about, after_long_help = exit_code::help(), max_term_width = 100)]
 struct Arguments {
     /// State directory of nrid.
-    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL_OPTIONS,
+        value_name = "DIR",
+        value_hint = ValueHint::DirPath
+    )]
     state_dir: Option<PathBuf>,
     /// Configuration file.
-    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL_OPTIONS,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath
+    )]
     config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
