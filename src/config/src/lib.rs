@@ -23,8 +23,8 @@ pub use log_level::{UnknownLogLevel, parse_log_level};
 pub use metrics::{InvalidMetricsAddress, MetricsAddress, MetricsSettings};
 pub use model::{
     AdaptedBy, AuditSettings, CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce,
-    EngineSettings, LogSettings, Mode, NamedRuntime, OptOutSettings, RuntimeSettings, Unreachable,
-    ValidatorSettings,
+    EngineSettings, LogDestination, LogSettings, Mode, NamedRuntime, OptOutSettings,
+    RuntimeSettings, Unreachable, ValidatorSettings,
 };
 pub use names::{CAPABILITIES, FIELD_GROUPS, RLIMITS};
 pub use parse::ConfigError;

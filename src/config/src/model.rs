@@ -239,6 +239,20 @@ pub struct LogSettings {
     /// runs in the foreground.
     #[serde(deserialize_with = "paths::absolute_option")]
     pub file: Option<PathBuf>,
+    /// Where `nrid` logs.
+    pub destination: LogDestination,
+}
+
+/// Where `nrid` logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogDestination {
+    /// The file, or stderr if `nrid` runs in the foreground and no file is configured; journald if
+    /// this stderr is the journal.
+    #[default]
+    Auto,
+    /// journald, or the file while journald does not receive.
+    Journal,
 }
 
 /// `[audit]`: the audit log.
@@ -290,7 +304,7 @@ impl Default for ConnectionSettings {
 
 impl Default for LogSettings {
     fn default() -> Self {
-        Self { level: "info".to_owned(), file: None }
+        Self { level: "info".to_owned(), file: None, destination: LogDestination::default() }
     }
 }
 

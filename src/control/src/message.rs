@@ -296,6 +296,12 @@ pub struct Status {
     /// The log file; `None` if the log is written to standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<OsText>,
+    /// Whether the log goes to journald: `journalctl -t nrid`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log_is_journal: bool,
+    /// Why lines go to the file `log` now, although the log should go to journald.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_error: Option<String>,
     /// Level of the log: that of the configuration, or of [`Request::LogLevel`] since the last
     /// reload or start.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -68,6 +68,13 @@ pub(crate) fn print(
     if let Some(log) = &status.log {
         writeln!(out, "log              {}", printable(&log.0.to_string_lossy()))?;
     }
+    match &status.journal_error {
+        Some(error) => {
+            writeln!(out, "                 journald does not receive: {}", printable(error))?;
+        }
+        None if status.log_is_journal => writeln!(out, "log              journalctl -t nrid")?,
+        None => {}
+    }
     if let Some(level) = &status.log_level {
         let configured = status.configured_log_level.as_ref();
         let note = configured.map_or_else(String::new, |configured| {

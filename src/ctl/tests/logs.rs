@@ -76,7 +76,7 @@ fn a_log_that_does_not_exist_is_an_error_that_names_the_journal() {
     let output = logs(dir.path(), &[]);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let parts = ["s/nrid.log", "`journalctl -u nri-container-runtime`"];
+    let parts = ["s/nrid.log", "`journalctl -t nrid`"];
     assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");
 }
 
@@ -122,10 +122,10 @@ fn line(message: &str) -> String {
     format!("2026-01-02T03:09:05.000004Z  INFO 20-b: {message}\n")
 }
 
-/// An nrid that writes to standard error: its status names no log.
-fn nrid_without_a_file(dir: &Path) {
+/// An nrid with this status.
+fn nrid(dir: &Path, status: Status) {
     let listener = UnixListener::bind(dir.join("s").join(CONTROL_SOCKET)).unwrap();
-    let reply = Versioned::ours(Reply::Status(Box::<Status>::default()));
+    let reply = Versioned::ours(Reply::Status(Box::new(status)));
     let reply = serde_json::to_vec(&reply).unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -138,12 +138,27 @@ fn nrid_without_a_file(dir: &Path) {
 #[test]
 fn without_a_file_the_journal_is_shown_and_followed_from_where_it_ended() {
     let dir = site("");
-    nrid_without_a_file(dir.path());
-    fs::write(dir.path().join("lines"), LINES).unwrap();
+    // It writes to standard error, or to the journal, of which an older one did not tell.
+    nrid(dir.path(), Status::default());
+    // The first line was sent to journald, the others were written to standard error.
+    let mut entries = Vec::new();
+    for (number, line) in LINES.lines().enumerate() {
+        let mut entry = json!({
+            "__CURSOR": format!("s=12;i={number}"), "__REALTIME_TIMESTAMP": "1767323045000001",
+            "MESSAGE": line, "PRIORITY": "6", "_TRANSPORT": "stdout",
+        });
+        if number == 0 {
+            entry["MESSAGE"] = Value::from(b"nrid starts".to_vec());
+            entry["_TRANSPORT"] = json!("journal");
+        }
+        writeln!(entries, "{entry}").unwrap();
+    }
+    fs::write(dir.path().join("lines"), entries).unwrap();
     // Prints the arguments, and lines as the journal does.
     let script = "#!/bin/sh\necho \"$*\" >>\"$SITE/calls\"\ncase \" $* \" in\n\
-        *' --follow '*) echo '2026-01-02T03:09:05.000004Z  INFO 20-b: added'; exec sleep 100 ;;\n\
-        *) cat \"$SITE/lines\"; echo '-- cursor: s=12;i=3' ;;\nesac\n";
+        *' --follow '*) echo '{\"MESSAGE\":\"20-b: added\",\"_TRANSPORT\":\"journal\",\
+        \"__REALTIME_TIMESTAMP\":\"1767323045000001\"}'; exec sleep 100 ;;\n\
+        *) cat \"$SITE/lines\" ;;\nesac\n";
     let program = dir.path().join("journalctl");
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -159,8 +174,8 @@ fn without_a_file_the_journal_is_shown_and_followed_from_where_it_ended() {
     assert_eq!((followed.line(), followed.line()), ("10-a: bye\n".into(), "added\n".into()));
     let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
     let last = calls.lines().last().unwrap();
-    assert!(last.contains("--unit nri-container-runtime"), "{calls}");
-    assert!(last.ends_with("--follow --after-cursor=s=12;i=3"), "{calls}");
+    assert!(last.contains("--identifier nrid"), "{calls}");
+    assert!(last.contains("--follow --after-cursor=s=12;i=3"), "{calls}");
 
     let output = command(dir.path(), &[]).env("PATH", "/nonexistent").output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -171,4 +186,26 @@ fn without_a_file_the_journal_is_shown_and_followed_from_where_it_ended() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.contains("journalctl failed: exit status: 3"), "{stderr}");
+}
+
+#[test]
+fn lines_that_journald_does_not_receive_are_named() {
+    let dir = site(LINES);
+    let file = dir.path().join("s/nrid.log");
+    let status = Status {
+        log: Some(file.as_os_str().into()),
+        log_is_journal: true,
+        journal_error: Some("hangs".into()),
+        ..Status::default()
+    };
+    nrid(dir.path(), status);
+    let program = dir.path().join("journalctl");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = command(dir.path(), &[]).env("PATH", dir.path()).output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let expected =
+        format!("journald does not receive (hangs); newer lines are in {}", file.display());
+    assert!(stderr.contains(&expected), "{stderr}");
 }

@@ -390,6 +390,17 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 example: "\"/var/log/nrid.log\"",
                 text: "The file that `nrid` appends to.",
             },
+            KeyDescription {
+                name: "destination",
+                kind: Choice(&[
+                    ("auto", "`file`; without that key, journald in a unit of systemd"),
+                    ("journal", "journald; `file` while there is none, or it does not receive"),
+                ]),
+                default: Value("\"auto\""),
+                example: "\"journal\"",
+                text: "Where `nrid` logs. In journald, each field of a line is a field of the \
+                       entry: `journalctl -t nrid CONTAINER=ID` or `PLUGIN=10-pin` finds lines.",
+            },
         ],
     },
     SectionDescription {

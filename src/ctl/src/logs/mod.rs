@@ -1,9 +1,10 @@
 //! `nrictl logs`: the log of `nrid`, which also has what launched plugins write.
 
+mod journal;
 mod line;
 mod source;
 
-pub(crate) use source::UNIT;
+pub(crate) use journal::IDENTIFIER;
 
 use crate::{audit::parse_since, error::CtlError, nrid_location::NridLocation, output::output};
 use clap::Args;

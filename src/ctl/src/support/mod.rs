@@ -37,6 +37,10 @@ const REPORTS: &[(&str, &[&str])] = &[
     ("containers.json", &["containers", "--json"]),
 ];
 
+/// Arguments of journalctl for the last lines of `nrid`.
+const JOURNAL_LINES: [&str; 5] =
+    ["--no-pager", "--quiet", "--identifier=nrid", "--lines=10000", "--output=short-iso-precise"];
+
 /// Options of `nrictl support-bundle`.
 #[derive(Debug, Args)]
 pub(crate) struct SupportBundle {
@@ -101,6 +105,13 @@ impl SupportBundle {
         progress("logs, configuration, host");
         let log = nrid.config.log.file.clone().unwrap_or_else(|| state_dir.join("nrid.log"));
         archive.add_file("nrid.log", &log)?;
+        // Without journald there are no lines.
+        if let Ok(journal) =
+            Command::new("journalctl").args(JOURNAL_LINES).stdin(Stdio::null()).output()
+            && !journal.stdout.is_empty()
+        {
+            archive.add("journal.txt", &journal.stdout)?;
+        }
         if let Some(config) = &nrid.file {
             archive.add_file("config.toml", config)?;
         }

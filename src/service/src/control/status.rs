@@ -76,6 +76,8 @@ impl Service {
             missed: self.missed_containers(),
             configured_log_level: Some(settings.config.log.level.clone())
                 .filter(|level| *level != self.log.level()),
+            log_is_journal: self.log.is_journal(),
+            journal_error: self.log.journal_error(),
             log_level: Some(self.log.level()),
             log: self.log.file().map(|file| OsText::from(file.as_os_str())),
             state_dir_error: self.registry.write_error(),

@@ -1,18 +1,29 @@
-//! The log, to stderr or to a file. Each event is one line, whatever bytes its names and messages
-//! hold. The sizes of the log file and of the previous log file are limited.
+//! The log, to stderr, to a file or to journald. Each event is one line, whatever bytes its names
+//! and messages hold. The sizes of the log file and of the previous log file are limited.
 
-use crate::{host::bounded_file::BoundedFile, settings::load::Settings};
+use crate::{
+    daemon::{
+        journal::{self, Journal},
+        journaled_output::JournaledOutput,
+    },
+    host::bounded_file::BoundedFile,
+    settings::load::Settings,
+};
+use nri_config::{LogDestination, LogSettings};
 use nri_control::printable;
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+use tracing::{Event, Subscriber, span};
 use tracing_subscriber::{
+    Layer,
     filter::{LevelFilter, Targets},
     fmt as lines,
-    layer::SubscriberExt,
-    registry, reload,
+    layer::{Context, SubscriberExt},
+    registry::LookupSpan,
+    reload,
     util::SubscriberInitExt,
 };
 
@@ -43,18 +54,54 @@ enum Output {
     Discarded,
     Stderr,
     File(BoundedFile),
+    Journal(JournaledOutput),
 }
 
 impl Output {
     fn of(settings: &Settings, default: DefaultLog) -> Self {
-        let configured = settings.config.log.file.clone();
-        let in_state_dir =
-            || (default == DefaultLog::File).then(|| settings.state_dir.join("nrid.log"));
-        match configured.or_else(in_state_dir).map(|path| BoundedFile::open(&path, MAX_SIZE)) {
+        let LogSettings { file, destination, .. } = &settings.config.log;
+        let is_journal = match destination {
+            LogDestination::Journal => true,
+            LogDestination::Auto => file.is_none() && journal::is_stderr(),
+        };
+        let in_state_dir = || settings.state_dir.join("nrid.log");
+        if is_journal && let Ok(journal) = Journal::new() {
+            let file = file.clone().unwrap_or_else(in_state_dir);
+            return Self::Journal(JournaledOutput::new(journal, file, MAX_SIZE));
+        }
+        let default = || (default == DefaultLog::File).then(in_state_dir);
+        match file.clone().or_else(default).map(|path| BoundedFile::open(&path, MAX_SIZE)) {
             Some(Ok(file)) => Self::File(file),
             Some(Err(_)) => Self::Discarded,
             None => Self::Stderr,
         }
+    }
+}
+
+/// Sends events to the journal, if the log goes there and journald receives, and writes all others
+/// as lines. The journal gets no fields of spans: libraries have some, `nrid` has none.
+struct Destinations<L> {
+    output: Arc<Mutex<Output>>,
+    lines: L,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>, L: Layer<S>> Layer<S> for Destinations<L> {
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let is_sent = match &mut *lock(&self.output) {
+            Output::Journal(journal) => journal.send(event),
+            Output::Discarded | Output::Stderr | Output::File(_) => false,
+        };
+        if !is_sent {
+            self.lines.on_event(event, context);
+        }
+    }
+
+    fn on_new_span(&self, span: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
+        self.lines.on_new_span(span, id, context);
+    }
+
+    fn on_record(&self, id: &span::Id, values: &span::Record<'_>, context: Context<'_, S>) {
+        self.lines.on_record(id, values, context);
     }
 }
 
@@ -68,7 +115,8 @@ pub fn open(settings: &Settings, default: DefaultLog) -> Log {
         .with_writer(move || LineWriter(shared.clone()));
     let (filter, handle) = reload::Layer::new(filter(&settings.config.log.level));
     // Fails only in a test that has set another subscriber.
-    let _ = registry().with(lines).with(filter).try_init();
+    let destinations = Destinations { output: output.clone(), lines };
+    let _ = tracing_subscriber::registry().with(destinations).with(filter).try_init();
     let filter = move |filter| {
         // Fails only if there is no subscriber.
         let _ = handle.reload(filter);
@@ -94,12 +142,26 @@ fn filter(level: &str) -> Targets {
 }
 
 impl Log {
-    /// Returns the path of the log file; `None` if the log is written to standard error, or
-    /// discarded.
+    /// Returns the path of the log file; `None` if the log is written to standard error or to the
+    /// journal, or discarded.
     pub fn file(&self) -> Option<PathBuf> {
         match &*lock(&self.output) {
             Output::File(file) => Some(file.path().to_owned()),
+            Output::Journal(journal) => journal.file_in_use().map(Path::to_owned),
             Output::Discarded | Output::Stderr => None,
+        }
+    }
+
+    /// Whether the log goes to the journal, even if journald does not receive now.
+    pub fn is_journal(&self) -> bool {
+        matches!(&*lock(&self.output), Output::Journal(_))
+    }
+
+    /// Returns the error of the journal, while lines go to the file because of it.
+    pub fn journal_error(&self) -> Option<String> {
+        match &*lock(&self.output) {
+            Output::Journal(journal) => journal.error().map(ToString::to_string),
+            Output::Discarded | Output::Stderr | Output::File(_) => None,
         }
     }
 
@@ -116,8 +178,7 @@ impl Log {
 
     /// Opens the log file again, because it may have been renamed or its path changed.
     pub fn reopen(&self, settings: &Settings) {
-        let output = Output::of(settings, self.default);
-        *lock(&self.output) = output;
+        *lock(&self.output) = Output::of(settings, self.default);
     }
 
     /// Opens the log of new settings, with their level.
@@ -138,6 +199,7 @@ impl Write for SharedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut *lock(&self.0) {
             Output::Discarded => Ok(bytes.len()),
+            Output::Journal(journal) => journal.write_to_file(bytes),
             Output::Stderr => io::stderr().write(bytes),
             Output::File(file) => file.write(bytes),
         }

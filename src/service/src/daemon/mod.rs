@@ -6,6 +6,8 @@ pub mod attributes;
 pub mod background;
 pub mod handover;
 pub mod idle;
+mod journal;
+mod journaled_output;
 pub mod lock;
 pub mod log;
 pub mod namespaces;

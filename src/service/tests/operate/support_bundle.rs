@@ -60,3 +60,21 @@ fn a_support_bundle_has_the_reports_and_no_secrets() {
     assert!(output.status.success(), "{output:?}");
     assert!(unpack(&archive, &node.path("without-nrid")).contains("\"running\":false"));
 }
+
+#[test]
+fn a_support_bundle_has_the_lines_of_the_journal() {
+    let node = Node::new("");
+    let journalctl = node.path("journalctl");
+    fs::write(&journalctl, "#!/bin/sh\necho \"$* token=journal-secret\"\n").unwrap();
+    fs::set_permissions(&journalctl, fs::Permissions::from_mode(0o755)).unwrap();
+    let archive = node.path("bundle.tar.gz");
+    let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_nrid")).with_file_name("nrictl"));
+    command.arg("support-bundle").arg("--output").arg(&archive);
+    command.arg("--config").arg(node.config()).arg("--state-dir").arg(node.state_dir());
+    let path = format!("{}:/usr/bin:/bin", journalctl.parent().unwrap().display());
+    let output = command.env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let texts = unpack(&archive, &node.path("unpacked"));
+    assert!(texts.contains("--identifier=nrid"), "{texts}");
+    assert!(!texts.contains("journal-secret"), "{texts}");
+}
