@@ -102,8 +102,8 @@ stop_node() {
   done
   check 'no cgroup is left' equal '' "$(cgroups)"
   rm -rf "$dir"
-  [ $failed = 0 ]
-  exit
+  # Without an argument, exit would return the status from before the trap.
+  [ $failed = 0 ] || exit 1
 }
 trap stop_node EXIT
 trap 'exit 1' INT TERM
@@ -194,7 +194,6 @@ spec:
     image: localhost/plugin:1
     imagePullPolicy: Never
     args: $arguments
-    stdin: true
     volumeMounts: [{name: sockets, mountPath: /var/run/nri}]
   volumes: [{name: sockets, hostPath: {path: /run/nri-container-runtime/plugins}}]
 Y
