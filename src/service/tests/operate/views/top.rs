@@ -111,7 +111,7 @@ fn top_shows_containers_and_plugins_until_a_key_or_a_signal() {
     let modes = top.modes();
     assert!(modes.local_modes.contains(LocalModes::ICANON));
     top.wait_for("web-1");
-    for part in ["\x1b[?1049h", "10-logger", "CALLS/S", "sorted by cpu", "1 containers, 1 pods"] {
+    for part in ["\x1b[?1049h", "10-logger", "CALLS/S", "sorted by cpu", "1 container, 1 pod"] {
         assert!(top.text().contains(part), "{part}: {:?}", top.text());
     }
     assert!(!top.modes().local_modes.contains(LocalModes::ICANON));
