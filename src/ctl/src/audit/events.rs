@@ -156,7 +156,9 @@ fn details(line: &AuditLine) -> String {
         parts.extend(line.missed.iter().map(shown_missed));
         parts.extend(line.changes.iter().map(shown_change));
         parts.extend(line.ignored.iter().cloned());
-        parts.extend(line.exit_code.map(|code| format!("exit code {code}")));
+        // The message of a runtime that failed begins with it.
+        let exit_code = line.exit_code.map(|code| format!("exit code {code}"));
+        parts.extend(exit_code.filter(|text| !line.message.starts_with(text)));
         parts.extend(line.lost.map(|lost| format!("{lost} lines")));
         parts.extend(Some(line.message.clone()).filter(|message| !message.is_empty()));
     }
@@ -266,5 +268,8 @@ mod tests {
         let stopped =
             AuditLine { exit_code: Some(1), message: "Error".into(), ..AuditLine::default() };
         assert_eq!(details(&stopped), "exit code 1, Error");
+        let message = "exit code 1: no such file".to_owned();
+        let failed = AuditLine { event: AuditEvent::Failed, message, ..stopped };
+        assert_eq!(details(&failed), "exit code 1: no such file");
     }
 }
