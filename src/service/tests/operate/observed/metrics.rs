@@ -161,7 +161,8 @@ fn the_listener_follows_reloads_and_restarts() {
 
     // A removed socket is created again.
     fs::remove_file(&first).unwrap();
-    wait_until("the socket", || first.exists().then_some(()));
+    // The socket exists shortly before it listens.
+    wait_until("the socket", || UnixStream::connect(&first).ok());
     scrape_socket(&first);
 
     // A port that another process has is served as soon as it is free.
