@@ -10,7 +10,7 @@
 use nri_trust::Owners;
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags, openat2},
-    process::{chroot, fchdir},
+    process::{chroot, fchdir, geteuid},
     thread::{LinkNameSpaceType, move_into_link_name_space},
 };
 use std::{
@@ -29,6 +29,8 @@ use std::{
 #[derive(Debug)]
 pub struct MountNamespace {
     inode: u64,
+    /// User namespace of a process in the namespace, if it has to be entered first.
+    user: Option<OwnedFd>,
     namespace: OwnedFd,
     /// Root directory of a process in the namespace.
     root: OwnedFd,
@@ -40,7 +42,7 @@ impl MountNamespace {
         let inode = namespace.metadata()?.ino();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(format!("/proc/{pid}/root"), flags, Mode::empty())?;
-        Ok(Self { inode, namespace: namespace.into(), root })
+        Ok(Self { inode, user: user_namespace_to_enter(pid)?, namespace: namespace.into(), root })
     }
 
     /// Returns the inode, which identifies the namespace as long as the namespace exists.
@@ -65,19 +67,49 @@ impl MountNamespace {
         File::from(self.open(path, OFlags::PATH)?).metadata()
     }
 
-    /// Returns the descriptors of the namespace and of its root directory, for [`enter`].
-    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.namespace.as_fd(), self.root.as_fd()]
+    /// Returns the descriptors for [`enter`].
+    pub fn descriptors(&self) -> NamespaceDescriptors<'_> {
+        NamespaceDescriptors {
+            user: self.user.as_ref().map(AsFd::as_fd),
+            mount: self.namespace.as_fd(),
+            root: self.root.as_fd(),
+        }
     }
+}
+
+/// What [`enter`] enters.
+#[derive(Debug, Clone, Copy)]
+pub struct NamespaceDescriptors<'a> {
+    /// User namespace to enter first, if any.
+    pub user: Option<BorrowedFd<'a>>,
+    /// Mount namespace.
+    pub mount: BorrowedFd<'a>,
+    /// Root directory.
+    pub root: BorrowedFd<'a>,
+}
+
+/// Opens the user namespace of a process if this one has to enter it first: that of a rootless
+/// engine, from an `nrid` outside of it, which has capabilities only inside.
+fn user_namespace_to_enter(pid: i32) -> io::Result<Option<OwnedFd>> {
+    if geteuid().is_root() {
+        return Ok(None);
+    }
+    let namespace = File::open(format!("/proc/{pid}/ns/user"))?;
+    let is_own = fs::metadata("/proc/self/ns/user")?.ino() == namespace.metadata()?.ino();
+    Ok((!is_own).then(|| namespace.into()))
 }
 
 /// Moves this process into a namespace. The process must have one thread. Makes system calls only,
 /// so that it may be called between fork and exec.
 ///
 /// # Errors
-/// The process lacks CAP_SYS_ADMIN or CAP_SYS_CHROOT.
-pub fn enter([namespace, root]: [BorrowedFd<'_>; 2]) -> io::Result<()> {
-    move_into_link_name_space(namespace, Some(LinkNameSpaceType::Mount))?;
+/// The process lacks CAP_SYS_ADMIN or CAP_SYS_CHROOT, or did not make the user namespace.
+pub fn enter(descriptors: NamespaceDescriptors<'_>) -> io::Result<()> {
+    let NamespaceDescriptors { user, mount, root } = descriptors;
+    if let Some(user) = user {
+        move_into_link_name_space(user, Some(LinkNameSpaceType::User))?;
+    }
+    move_into_link_name_space(mount, Some(LinkNameSpaceType::Mount))?;
     // setns(2) has set the root directory to that of the namespace; the caller's may differ.
     fchdir(root)?;
     chroot(c".")?;
@@ -154,14 +186,15 @@ impl MountNamespaces {
 }
 
 /// Whether a process runs as root or as the user of `nrid`, in the user namespace and the pid
-/// namespace of `nrid`.
+/// namespace of `nrid`. The engine of a user without root has a user namespace of its own; its
+/// containers have pid namespaces of their own, or a root directory.
 fn is_of_host(pid: i32) -> bool {
     let of = |name: &str| fs::metadata(format!("/proc/{pid}/ns/{name}")).ok().map(|m| m.ino());
     let own = |name: &str| fs::metadata(format!("/proc/self/ns/{name}")).ok().map(|m| m.ino());
     let has_our = |name: &str| of(name).is_some() && of(name) == own(name);
     let status = procfs::process::Process::new(pid).and_then(|process| process.status());
     let owners = Owners::of_this_process();
-    has_our("user")
+    (has_our("user") || !geteuid().is_root())
         && has_our("pid")
         && status.is_ok_and(|s| {
             [s.ruid, s.euid, s.suid, s.fuid].into_iter().all(|uid| owners.contains(uid))

@@ -6,7 +6,7 @@
 //! probes fail. Start from [`PathProbe::probe`]; [`run`] is the child.
 
 use crate::host::{
-    mount_namespace::{self, MountNamespace},
+    mount_namespace::{self, MountNamespace, NamespaceDescriptors},
     sys,
 };
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
@@ -40,8 +40,11 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of children at the same time, including hanging children: a plugin must not be
 /// able to fill the process table.
 const MAX_CHILDREN: usize = 32;
-/// Descriptors of the mount namespace and of its root directory in the child.
-const DESCRIPTORS: [i32; 2] = [3, 4];
+/// The same, of a child that enters a user namespace first.
+const IN_USER_NAMESPACE: &str = "--in-user-namespace";
+/// Descriptors of the mount namespace, of its root directory, and of the user namespace in the
+/// child.
+const DESCRIPTORS: [i32; 3] = [3, 4, 5];
 
 /// The lookups to do.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -156,9 +159,10 @@ impl PathProbe {
         command.arg(ARGUMENT).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         if let Some(namespace) = namespace {
-            command.arg(IN_NAMESPACE);
+            let NamespaceDescriptors { user, mount, root } = namespace.descriptors();
+            command.arg(if user.is_some() { IN_USER_NAMESPACE } else { IN_NAMESPACE });
             let mut mappings = Vec::new();
-            for (fd, child_fd) in namespace.descriptors().iter().zip(DESCRIPTORS) {
+            for (fd, child_fd) in [mount, root].into_iter().chain(user).zip(DESCRIPTORS) {
                 mappings.push(FdMapping { parent_fd: fd.try_clone_to_owned()?, child_fd });
             }
             command
@@ -189,8 +193,12 @@ pub fn run() -> ExitCode {
     let Ok(request) = serde_json::from_reader::<_, ProbeRequest>(io::stdin().lock()) else {
         return ExitCode::FAILURE;
     };
-    let in_namespace = std::env::args_os().nth(2).is_some_and(|second| second == IN_NAMESPACE);
-    let entered = if in_namespace { enter_namespace() } else { Ok(()) };
+    let second = std::env::args_os().nth(2);
+    let entered = match second.as_ref().and_then(|second| second.to_str()) {
+        Some(IN_NAMESPACE) => enter_namespace(false),
+        Some(IN_USER_NAMESPACE) => enter_namespace(true),
+        _ => Ok(()),
+    };
     let reply = match entered {
         Ok(()) => look_up(&request),
         Err(error) => ProbeReply { error: Some(error.to_string()), ..ProbeReply::default() },
@@ -204,10 +212,13 @@ pub fn run() -> ExitCode {
 
 /// Enters the mount namespace whose descriptors this process got. The child enters it itself, and
 /// not before it is executed, because the program and its libraries are in `nrid`'s namespace.
-fn enter_namespace() -> io::Result<()> {
-    let [namespace, root] = DESCRIPTORS.map(|number| sys::take_descriptor(number.cast_unsigned()));
-    let (namespace, root) = (namespace?, root?);
-    mount_namespace::enter([namespace.as_fd(), root.as_fd()])
+fn enter_namespace(has_user_namespace: bool) -> io::Result<()> {
+    let [mount, root, user] = DESCRIPTORS.map(i32::cast_unsigned);
+    let (mount, root) = (sys::take_descriptor(mount)?, sys::take_descriptor(root)?);
+    let user = has_user_namespace.then(|| sys::take_descriptor(user)).transpose()?;
+    let user = user.as_ref().map(AsFd::as_fd);
+    let (mount, root) = (mount.as_fd(), root.as_fd());
+    mount_namespace::enter(NamespaceDescriptors { user, mount, root })
 }
 
 fn look_up(request: &ProbeRequest) -> ProbeReply {
