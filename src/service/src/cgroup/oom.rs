@@ -9,10 +9,11 @@ use crate::{
     host::problems::Problem,
 };
 use nri_cgroup::{CgroupDirs, Controller};
+use nri_locate::{Environment, UserDirs};
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -23,6 +24,11 @@ const KILL_WINDOW: Duration = Duration::from_secs(2);
 
 /// Time limit for the arrival of the event that reports the removal of a group.
 const REMOVAL_EVENT_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Whether this is the `nrid` of a user. On cgroup v1, a container of a rootless engine is in the
+/// cgroup of the user's session, whose OOM kills are not its own.
+static IS_OF_USER: LazyLock<bool> =
+    LazyLock::new(|| UserDirs::of_this_process(&Environment::of_this_process()).is_some());
 
 /// Name of the counter of OOM kills, in the files of both cgroup versions.
 const COUNTER: &str = "oom_kill";
@@ -206,6 +212,9 @@ pub fn killed(dirs: Option<&CgroupDirs>) -> bool {
 impl Counter {
     fn of(dirs: &CgroupDirs) -> Option<Self> {
         let v1 = dirs.v1(Controller::Memory).map(|dir| Self::V1(dir.join("memory.oom_control")));
+        if v1.is_some() && *IS_OF_USER {
+            return None;
+        }
         v1.or_else(|| dirs.v2(Controller::Memory).map(|dir| Self::V2(dir.join("memory.events"))))
     }
 
