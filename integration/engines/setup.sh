@@ -51,11 +51,13 @@ step() {
   fi
 }
 
-# tools: installs the tools for unpacking, the programs that engines call (ip, iptables), and
-# Podman's configuration of registries and policies (golang-github-containers-common).
+# tools: installs the tools for unpacking, the programs that engines call (ip, iptables,
+# newuidmap), and Podman's configuration of registries and policies
+# (golang-github-containers-common).
 tools() {
   local p
-  for p in busybox-static patchelf xz-utils iproute2 iptables golang-github-containers-common; do
+  for p in busybox-static patchelf xz-utils iproute2 iptables uidmap \
+    golang-github-containers-common; do
     dpkg-query -W -f '${db:Status-Status}\n' $p 2>/dev/null | grep -qx installed || set -- "$@" $p
   done
   [ $# = 0 ] || install_on_host "$@"

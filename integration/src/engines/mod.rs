@@ -10,6 +10,7 @@ mod docker;
 mod engine;
 mod host;
 mod podman;
+mod rootless;
 mod suite;
 
 pub use containerd::Containerd;
@@ -17,4 +18,5 @@ pub use docker::Docker;
 pub use engine::Engine;
 pub use host::Host;
 pub use podman::Podman;
+pub use rootless::RootlessPodman;
 pub use suite::{Suite, for_each_suite, suites};

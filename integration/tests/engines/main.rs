@@ -24,3 +24,4 @@ mod docker;
 mod own_nri;
 mod podman;
 mod restart;
+mod rootless;

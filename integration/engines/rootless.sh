@@ -1,0 +1,96 @@
+#!/bin/bash
+# rootless.sh start DIR SUITE PROGRAMS  makes a user with an empty home directory, who can run podman
+#                                       of SUITE without root, and loads the images. Copies of the
+#                                       files in the directory PROGRAMS are in /home/bin.
+# rootless.sh as DIR CMD...             runs a command as the user
+# rootless.sh stop DIR                  ends the user's processes, removes the containers
+#   The user exists in private network and mount namespaces only, where DIR/home is /home, and
+#   DIR/etc is mounted over /etc. See namespaces.sh.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/namespaces.sh"
+[ $# -ge 2 ] || usage
+D=$2
+user=nri-user
+id=15151
+# Ids of the user's containers.
+first=1515100000
+
+# as CMD...: executes a command as the user, with the environment of a login
+as() {
+  local s
+  s=$(cat "$D/suite")
+  enter
+  exec "${ENTER[@]}" setpriv --reuid $id --regid $id --clear-groups env -i -C / \
+    PATH="$BIN/$s:/home/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" HOME=/home/$user \
+    USER=$user XDG_RUNTIME_DIR=/run/user/$id LANG=C.UTF-8 PODMAN_IGNORE_CGROUPSV1_WARNING=1 "$@"
+}
+
+# make_user SUITE: makes the user and its configuration of podman. The lists of default limits would
+# exceed those of the user.
+make_user() {
+  mkdir -p "$D/etc" "$D/home/bin" "$D/home/$user/.config/containers"
+  { cat /etc/passwd; echo "$user:x:$id:$id::/home/$user:/bin/sh"; } >"$D/etc/passwd"
+  { cat /etc/group; echo "$user:x:$id:"; } >"$D/etc/group"
+  echo "$user:$first:65536" | tee "$D/etc/subuid" >"$D/etc/subgid"
+  cat >"$D/home/$user/.config/containers/containers.conf" <<C
+[containers]
+default_ulimits = []
+[network]
+firewall_driver = "none"
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+helper_binaries_dir = ["$BIN/$1", "$NRI_ENGINES/root/$1/usr/libexec/podman"]
+conmon_path = ["$BIN/$1/conmon"]
+runtime = "runc"
+[engine.runtimes]
+runc = ["$BIN/$1/runc"]
+C
+  printf '[storage]\ndriver = "vfs"\n' >"$D/home/$user/.config/containers/storage.conf"
+  chown -R $id:$id "$D/home/$user"
+}
+
+# ends the processes of the user in the namespaces of D
+end_processes() {
+  local ns p
+  ns=$(readlink "/proc/$(cat "$D/holder")/ns/net")
+  for p in /proc/[0-9]*; do
+    [ "$(readlink "$p/ns/net" 2>/dev/null)" = "$ns" ] || continue
+    [ "${p#/proc/}" = "$(cat "$D/holder")" ] || kill -9 "${p#/proc/}" 2>/dev/null
+  done
+  return 0
+}
+
+case $1 in
+  start)
+    [ $# -ge 4 ] || usage
+    suite "$3"
+    mkdir -p "$D"
+    echo "$3" >"$D/suite"
+    make_user "$3"
+    install -m 755 "$4"/* "$D/home/bin"
+    hold
+    enter
+    # Paths in DIR would not be trusted: other users may not even enter the directory of a test.
+    # shellcheck disable=SC2016 # the inner shell expands
+    "${ENTER[@]}" sh -c '
+      set -e
+      mount --bind "$1/home" /home
+      mount -t tmpfs -o mode=755 tmpfs /run/user
+      mkdir -m 700 "/run/user/$2"
+      chown "$2:$2" "/run/user/$2"
+      mount --make-rshared /' sh "$D" $id >>"$D/log" 2>&1 || die "no user: $(tail -3 "$D/log")"
+    (as podman load -q -i "$IMAGES/docker-archive.tar") >/dev/null 2>>"$D/log" ||
+      die "images were not loaded: $(tail -3 "$D/log")"
+    ;;
+  as) shift 2; as "$@" ;;
+  stop)
+    [ -s "$D/suite" ] || exit 0
+    (as podman rm -f -a -t 0) >/dev/null 2>&1
+    (as nrictl stop) >/dev/null 2>&1
+    end_processes
+    release
+    rm -rf "${D:?}/home" "${D:?}/etc" "$D/suite"
+    ;;
+  *) usage ;;
+esac
