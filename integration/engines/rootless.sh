@@ -77,6 +77,7 @@ case $1 in
       set -e
       mount --bind "$1/home" /home
       mount -t tmpfs -o mode=755 tmpfs /run/user
+      mount -t tmpfs -o mode=1777 tmpfs /dev/shm # locks of podman
       mkdir -m 700 "/run/user/$2"
       chown "$2:$2" "/run/user/$2"
       mount --make-rshared /' sh "$D" $id >>"$D/log" 2>&1 || die "no user: $(tail -3 "$D/log")"

@@ -179,7 +179,7 @@ cri() {
   rm -rf "$NRI_ENGINES/root/go" "$NRI_ENGINES/apt/trixie"
 }
 
-step tools tools
+step host-tools tools
 [ -z "$failed" ] || exit 1
 step images "$HERE/image.sh" "$IMAGES"
 for s in "${wanted[@]}"; do step "$s" engines "$s"; step "$s-catatonit" catatonit "$s"; done
