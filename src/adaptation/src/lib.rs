@@ -52,6 +52,7 @@ pub use order::context::RequestContext;
 pub use plugin::histogram::{BUCKET_BOUNDS, DurationHistogram};
 pub use plugin::statistics::{CallFailures, EventStatistics, PluginStatistics};
 pub use plugin::status::{AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus};
+pub use plugin::trace::{CallTrace, RequestTrace, current_trace, inherited, traced};
 pub use policy::fields::field_groups;
 pub use policy::peers::{PeerPolicy, PeerRefusal};
 pub use policy::permissions::{
@@ -64,3 +65,6 @@ pub use session::synchronize::TooLarge;
 /// Configuration of the built-in validator, part of [`AdaptationConfig`].
 pub use nri_merge::validator::DefaultValidatorConfig;
 pub use nri_merge::{CreateOutcome, UpdateOutcome, UpdatesOutcome};
+
+/// The context that plugins receive and send.
+pub use nri_wire::TraceContext;

@@ -40,4 +40,5 @@ pub mod resources;
 pub mod service;
 pub mod settings;
 pub mod state;
+pub mod trace;
 pub mod verb;

@@ -21,6 +21,7 @@ pub use rpc::message::{Message, MessageError, MessageKind, Messages};
 pub use rpc::size::{
     PLUGIN_SERVICE, Payload, RUNTIME_SERVICE, fits, max_message, message_size, request_size,
 };
+pub use rpc::trace::TraceContext;
 pub use trunk::closed::Closed;
 pub use trunk::conn::Conn;
 pub use trunk::frame::{ConnId, Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAYLOAD, encode};

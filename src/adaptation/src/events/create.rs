@@ -14,6 +14,7 @@ use crate::order::pipeline::{PluginTicket, RequestTickets};
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::Ticket;
 use crate::plugin::request::{CreateRequests, EncodedRequest};
+use crate::plugin::trace::inherited;
 use crate::policy::plugin_policy::PluginPolicy;
 
 /// Name of the built-in validator in errors.
@@ -153,7 +154,9 @@ impl Adaptation {
             .into_iter()
             .map(|plugin| {
                 let request = request.clone();
-                tokio::spawn(async move { (plugin.call_validator(&request).await, plugin) })
+                tokio::spawn(inherited(
+                    async move { (plugin.call_validator(&request).await, plugin) },
+                ))
             })
             .collect();
         // All verdicts are awaited before a rejection is returned: the caller then rolls back, and

@@ -16,6 +16,7 @@ use crate::plugin::calls::EventRequest;
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::Ticket;
 use crate::plugin::request::EncodedRequest;
+use crate::plugin::trace::inherited;
 
 /// Events that a plugin can refuse: plugins are called one after the other.
 impl Adaptation {
@@ -169,11 +170,11 @@ impl Adaptation {
         let request = EncodedRequest::new(request);
         let notify = |(plugin, ticket): (Arc<Plugin>, Ticket)| {
             let request = request.clone();
-            self.core.runtime.spawn(async move {
+            self.core.runtime.spawn(inherited(async move {
                 if let Err(e) = plugin.call(ticket.permit().await, &request).await {
                     warn!("{e}");
                 }
-            })
+            }))
         };
         Delivery(to.into_iter().map(notify).collect())
     }

@@ -7,7 +7,7 @@ use nri_api::proto::{
     Empty, Event, ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
 use nri_api::{EventMask, PluginId};
-use nri_wire::{CallError, PluginClient};
+use nri_wire::{CallError, PluginClient, TraceContext};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -21,6 +21,7 @@ use crate::plugin::queue::{PluginQueue, QueuePermit};
 use crate::plugin::request::EncodedRequest;
 use crate::plugin::statistics::PluginCounters;
 use crate::plugin::status::{PluginOrigin, StatusRecord};
+use crate::plugin::trace::{self, CallTrace};
 use crate::plugin::uncancelled::Uncancelled;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
 use crate::policy::reply_check::ReplyCheck;
@@ -186,12 +187,19 @@ impl Plugin {
         request: &EncodedRequest<Q>,
     ) -> Result<Q::Reply, CallError> {
         let (plugin, request) = (self.clone(), request.clone());
+        // Begun here: the call may be continued in another task.
+        let trace = trace::start_call(&self.id, Q::METHOD);
         let call = Uncancelled::new(async move {
             let (_one_call, waited) = plugin.lock_call().await;
             // The permit is moved into this future, and dropped with it.
             let in_queue = permit.as_ref().map_or(Duration::ZERO, QueuePermit::waited);
             plugin.counters.record_queue(in_queue + waited);
-            plugin.call_timed(&request).await
+            let context = trace.as_deref().and_then(CallTrace::context);
+            let result = plugin.call_timed(&request, context).await;
+            if let Some(trace) = trace {
+                trace.end(result.as_ref().err().map(|error| error as _));
+            }
+            result
         });
         call.await.unwrap_or_else(|_| Err(CallError::Malformed("the call panicked".into())))
     }
@@ -210,12 +218,13 @@ impl Plugin {
     async fn call_timed<Q: EventRequest>(
         &self,
         request: &EncodedRequest<Q>,
+        trace: Option<&TraceContext>,
     ) -> Result<Q::Reply, CallError> {
         if self.is_closed() {
             return Err(CallError::Closed(None));
         }
         let start = tokio::time::Instant::now();
-        let result = self.send(request, start).await.and_then(check_types);
+        let result = self.send(request, start, trace).await.and_then(check_types);
         let took = start.elapsed();
         debug!(
             plugin = %self.id, container = request.container(), pod = request.pod(),
@@ -241,9 +250,10 @@ impl Plugin {
         &self,
         request: &EncodedRequest<Q>,
         start: tokio::time::Instant,
+        trace: Option<&TraceContext>,
     ) -> Result<Q::Reply, CallError> {
         let parts = request.parts();
-        let by_call = || self.session.call(Q::METHOD, self.timeout, &parts[..]);
+        let by_call = || self.session.call(Q::METHOD, self.timeout, &parts[..], trace);
         if !self.with_state_change_only(|events| events.contains(Q::EVENT)) {
             let result = by_call().await;
             if !result.as_ref().is_err_and(CallError::is_unimplemented)
@@ -260,7 +270,7 @@ impl Plugin {
         let Some(event) = request.state_change() else { return by_call().await };
         // Both calls together are limited by one timeout.
         let left = self.timeout.saturating_sub(start.elapsed());
-        let result = self.session.state_change(left, &event).await;
+        let result = self.session.call("StateChange", left, &event, trace).await;
         let result = result.map(|_: Empty| Q::Reply::default());
         result.map_err(|e| match e {
             CallError::Timeout(_) => CallError::Timeout(self.timeout),

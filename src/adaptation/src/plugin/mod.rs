@@ -11,4 +11,5 @@ pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod statistics;
 pub(crate) mod status;
+pub(crate) mod trace;
 mod uncancelled;

@@ -7,7 +7,7 @@ use nri_api::proto::{
 };
 use nri_api::{InvalidPlugin, PluginId};
 use nri_wire::ttrpc::{self, Code};
-use nri_wire::{Context, Runtime, status};
+use nri_wire::{Context, Runtime, TraceContext, status};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
@@ -16,6 +16,7 @@ use crate::events::reply_log::log_updates;
 use crate::manager::ContainerManager;
 use crate::plugin::handle::Plugin;
 use crate::plugin::statistics::PluginCounters;
+use crate::plugin::trace::traced;
 use crate::policy::plugin_policy::SharedPolicy;
 use crate::policy::reply_check::ReplyCheck;
 
@@ -104,7 +105,7 @@ impl Runtime for RuntimeService {
 
     async fn update_containers(
         &self,
-        _: &Context,
+        context: &Context,
         request: UpdateContainersRequest,
     ) -> ttrpc::Result<UpdateContainersResponse> {
         let Some(Requester { id, policy, counters }) = self.accepts_updates.get() else {
@@ -131,7 +132,9 @@ impl Runtime for RuntimeService {
         counters.record_requests(request.update.len(), request.evict.len());
         log_updates(id, &request.update, &request.evict);
         // The manager logs the updates that failed.
-        let failed = self.manager.update_containers(id, request.update, request.evict).await;
+        let trace = Arc::new(TraceContext::of_metadata(&context.metadata));
+        let update = self.manager.update_containers(id, request.update, request.evict);
+        let failed = traced(trace, update).await;
         Ok(UpdateContainersResponse { failed, ..Default::default() })
     }
 }

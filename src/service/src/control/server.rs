@@ -12,6 +12,7 @@ use crate::{
         run, start, update,
     },
 };
+use nri_adaptation::traced;
 use nri_control::{Begin, FrameError, OsText, Reply, Request, Verb};
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 use tokio::{net::UnixListener, sync::mpsc};
@@ -183,11 +184,15 @@ async fn serve_verb(
         Ok(request) => request,
         Err(error) => return channel.send(&refuse(&id, &error)).await,
     };
-    match verb {
-        Verb::Create => create::serve(service, channel, request).await,
-        Verb::Run | Verb::Restore => run::serve(service, channel, request).await,
-        Verb::Start => start::serve(service, channel, &request).await,
-        Verb::Update => update::serve(service, channel, &request).await,
-        Verb::Delete => delete::serve(service, channel, &request).await,
-    }
+    let trace = request.trace.clone();
+    let serve = async {
+        match verb {
+            Verb::Create => create::serve(service, channel, request).await,
+            Verb::Run | Verb::Restore => run::serve(service, channel, request).await,
+            Verb::Start => start::serve(service, channel, &request).await,
+            Verb::Update => update::serve(service, channel, &request).await,
+            Verb::Delete => delete::serve(service, channel, &request).await,
+        }
+    };
+    traced(trace, serve).await
 }

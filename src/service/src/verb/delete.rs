@@ -12,6 +12,7 @@ use crate::{
     },
     verb::{follow::Outcome, request::VerbRequest},
 };
+use nri_adaptation::inherited;
 use nri_control::{FrameError, Reply, Substitute};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -88,10 +89,10 @@ pub async fn serve(
         Some(lock) => notify(service, &container, lock).await,
         None => {
             let service = service.clone();
-            tokio::spawn(async move {
+            tokio::spawn(inherited(async move {
                 let lock = service.locks.container(container.key()).await;
                 notify(&service, &container, lock).await;
-            });
+            }));
         }
     }
     replied

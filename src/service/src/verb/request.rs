@@ -9,6 +9,7 @@ use crate::{
         runtime::LowLevelRuntime,
     },
     state::key::ContainerKey,
+    trace::VerbTrace,
 };
 use nri_control::{Begin, Reply};
 use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
@@ -28,6 +29,8 @@ pub struct VerbRequest {
     pub begin: Begin,
     /// The bundle's directory, for a verb that has one.
     pub bundle: Option<OwnedFd>,
+    /// The trace to which the calls of plugins belong.
+    pub trace: Arc<VerbTrace>,
 }
 
 impl VerbRequest {
@@ -55,7 +58,8 @@ impl VerbRequest {
         runtime.set_namespace(namespace);
         let root = resolved_root(runtime.root()).await?;
         let key = ContainerKey { root, id: begin.id.clone() };
-        Ok(Self { key, runtime, begin, bundle })
+        let trace = Arc::new(VerbTrace::of_environment(&begin.environment));
+        Ok(Self { key, runtime, begin, bundle, trace })
     }
 
     /// Builds the reply to a verb that fails, and logs the error.

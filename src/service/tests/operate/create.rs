@@ -4,6 +4,7 @@
 use crate::node::{Node, TIMEOUT, example};
 use nri_control::{Begin, Client, Exit, Finished, OsText, Reply, Request, Verb};
 use std::{
+    ffi::OsStr,
     fs,
     os::{fd::AsFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
@@ -32,10 +33,27 @@ pub(crate) fn bundle_with(node: &Node, name: &str, config: &str) -> PathBuf {
 /// Requests a creation, with a runtime that has no containers. The creation stays in progress until
 /// the returned client disconnects.
 pub(crate) fn create(node: &Node, id: &str, bundle: &Path) -> (Reply, Client) {
-    create_with(node, id, bundle, Path::new("/bin/false"))
+    create_in(&[], node, id, bundle)
 }
 
-fn create_with(node: &Node, id: &str, bundle: &Path, runtime: &Path) -> (Reply, Client) {
+/// Requests a creation as [`create`] does, with an environment of the runtime.
+pub(crate) fn create_in(
+    environment: &[&str],
+    node: &Node,
+    id: &str,
+    bundle: &Path,
+) -> (Reply, Client) {
+    let environment = environment.iter().map(|entry| OsStr::new(entry).into()).collect();
+    create_with(node, id, bundle, Path::new("/bin/false"), environment)
+}
+
+fn create_with(
+    node: &Node,
+    id: &str,
+    bundle: &Path,
+    runtime: &Path,
+    environment: Vec<OsText>,
+) -> (Reply, Client) {
     let path = |path: &Path| OsText::from(path.as_os_str());
     let begin = Begin {
         verb: Verb::Create,
@@ -47,7 +65,7 @@ fn create_with(node: &Node, id: &str, bundle: &Path, runtime: &Path) -> (Reply, 
         bundle: Some(path(bundle)),
         config: None,
         cwd: path(bundle),
-        environment: Vec::new(),
+        environment,
         resources: None,
         flag: false,
         hook: None,
@@ -130,7 +148,7 @@ fn a_creation_is_refused_if_the_cgroup_of_its_container_cannot_be_found() {
         fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
         let nrid = node.start();
         let dir = bundle(&node, "b", 100);
-        let (reply, client) = create_with(&node, "unseen", &dir, &runtime);
+        let (reply, client) = create_with(&node, "unseen", &dir, &runtime, Vec::new());
         assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
         // No process has this pid.
         let finished = Finished { exit: Exit::Code(0), pid: Some(i32::MAX), error: None };

@@ -8,6 +8,7 @@ use crate::error::CallError;
 use crate::rpc::calls::Calls;
 use crate::rpc::envelope::{self, Method};
 use crate::rpc::size::{self, PLUGIN_SERVICE, Payload, RUNTIME_SERVICE};
+use crate::rpc::trace::TraceContext;
 use crate::trunk::frame::ConnId;
 use crate::trunk::handle::Trunk;
 use nri_api::{MAX_MESSAGE, proto};
@@ -31,8 +32,9 @@ impl Caller {
         method: &'static str,
         timeout: Option<Duration>,
         request: &(impl Payload + ?Sized),
+        trace: Option<&TraceContext>,
     ) -> Result<A, CallError> {
-        let response = self.request(method, timeout, request).await?;
+        let response = self.request(method, timeout, request, trace).await?;
         A::parse_from_bytes(envelope::payload(&response)?)
             .map_err(|e| CallError::Malformed(e.to_string()))
     }
@@ -43,13 +45,17 @@ impl Caller {
         method: &'static str,
         timeout: Option<Duration>,
         payload: &(impl Payload + ?Sized),
+        trace: Option<&TraceContext>,
     ) -> Result<Vec<u8>, CallError> {
-        let size = size::request_size(self.service, method, timeout, payload.size());
+        let mut size = size::request_size(self.service, method, timeout, payload.size());
+        // No request fails because of its trace context.
+        let trace = trace.filter(|trace| size.saturating_add(trace.size()) <= MAX_MESSAGE);
+        size += trace.map_or(0, TraceContext::size);
         if size > MAX_MESSAGE {
             return Err(CallError::TooLarge { size });
         }
         let mut call = self.calls.start();
-        let method = Method { service: self.service, method, timeout };
+        let method = Method { service: self.service, method, timeout, trace };
         let frames = envelope::request(self.conn, call.stream, size, method, payload)?;
         let closed = |reason| CallError::Closed(reason);
         let exchange = async {
@@ -96,7 +102,7 @@ macro_rules! calls {
                     timeout: impl Into<Option<Duration>>,
                     request: &proto::$request,
                 ) -> Result<proto::$reply, CallError> {
-                    self.0.call($method, timeout.into(), request).await
+                    self.0.call($method, timeout.into(), request, None).await
                 }
             )*
         }
@@ -161,7 +167,7 @@ calls! {
 
 impl PluginClient {
     /// Makes a call of the service by its name. The request may be encoded already, so that it is
-    /// encoded once for several plugins.
+    /// encoded once for several plugins. The plugin receives the trace context as metadata.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -170,8 +176,9 @@ impl PluginClient {
         method: &'static str,
         timeout: Duration,
         request: &(impl Payload + ?Sized),
+        trace: Option<&TraceContext>,
     ) -> Result<A, CallError> {
-        self.0.call(method, Some(timeout), request).await
+        self.0.call(method, Some(timeout), request, trace).await
     }
 }
 

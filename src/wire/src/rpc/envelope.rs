@@ -7,6 +7,7 @@
 use crate::error::CallError;
 use crate::rpc::message::{HEADER, MessageKind};
 use crate::rpc::size::{self, Payload};
+use crate::rpc::trace::TraceContext;
 use crate::trunk::frame::{ConnId, FRAME_HEADER};
 use protobuf::{CodedInputStream, CodedOutputStream, Message};
 use std::time::Duration;
@@ -27,10 +28,11 @@ const RESPONSE_PAYLOAD: u32 = 2 << 3 | 2;
 
 /// The method of a service that is called.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Method {
+pub(crate) struct Method<'a> {
     pub(crate) service: &'static str,
     pub(crate) method: &'static str,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) trace: Option<&'a TraceContext>,
 }
 
 /// Returns the frames of a request whose envelope and payload have `size` bytes.
@@ -38,7 +40,7 @@ pub(crate) fn request(
     conn: ConnId,
     stream: u32,
     size: usize,
-    method: Method,
+    method: Method<'_>,
     payload: &(impl Payload + ?Sized),
 ) -> Result<Vec<u8>, CallError> {
     frames(conn, MessageKind::Request, stream, size, |out| {
@@ -59,6 +61,11 @@ pub(crate) fn request(
             let mut tail = CodedOutputStream::vec(out);
             tail.write_raw_varint32(TIMEOUT_NANO)?;
             tail.write_int64_no_tag(size::nanos(timeout))?;
+            tail.flush()?;
+        }
+        if let Some(trace) = method.trace {
+            let mut tail = CodedOutputStream::vec(out);
+            trace.write(&mut tail)?;
             tail.flush()?;
         }
         Ok(())
@@ -147,9 +154,14 @@ mod tests {
     fn requests_are_read_by_the_library_and_fit_upstreams_buffer() {
         for timeout in [None, Some(Duration::from_secs(2)), Some(Duration::MAX)] {
             for length in [0, 1, 127, 128, 4000, 4010, 4020, 4096, 5000, 20000] {
-                let method = Method { service: PLUGIN_SERVICE, method: "Configure", timeout };
+                let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+                let trace = TraceContext::new(parent, Some("a=1")).filter(|_| length % 2 == 0);
+                let trace = trace.as_ref();
+                let method =
+                    Method { service: PLUGIN_SERVICE, method: "Configure", timeout, trace };
                 let payload = vec![7_u8; length];
                 let size = request_size(PLUGIN_SERVICE, "Configure", timeout, length);
+                let size = size + trace.map_or(0, TraceContext::size);
                 let parts = [&payload[..length / 2], &payload[length / 2..]];
                 let bytes = request(ConnId::PLUGIN, 5, size, method, &parts[..]).unwrap();
                 let mut decoder = crate::Decoder::new();
@@ -167,6 +179,8 @@ mod tests {
                 assert_eq!((&*read.service, &*read.method), (PLUGIN_SERVICE, "Configure"));
                 assert_eq!(read.timeout_nano, timeout.map_or(0, size::nanos));
                 assert_eq!(read.payload, payload);
+                let metadata = ttrpc::context::from_pb(&read.metadata);
+                assert_eq!(TraceContext::of_metadata(&metadata).as_ref(), trace);
             }
         }
     }

@@ -8,3 +8,4 @@ pub(crate) mod message;
 mod server;
 pub(crate) mod service;
 pub(crate) mod size;
+pub(crate) mod trace;

@@ -97,7 +97,7 @@ fn envelope_size(service: &str, method: &str, timeout: Option<Duration>) -> usiz
 }
 
 /// Size of a bytes field: tag, length, bytes; 0 if it is empty.
-fn field_size(bytes: usize) -> usize {
+pub(crate) fn field_size(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
     }

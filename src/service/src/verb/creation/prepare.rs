@@ -103,6 +103,7 @@ async fn try_prepare(
             }
             draft => draft?,
         };
+    request.trace.adopt(draft.config.env());
     draft.name_in(line);
     let pod = |id: &str| service.registry.pods.get(id);
     infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;

@@ -4,3 +4,4 @@ mod journal;
 mod log_level;
 mod metrics;
 mod plugins;
+mod trace;
