@@ -60,7 +60,8 @@ fn each_message_of_the_troubleshooting_page_exists_and_is_provoked() {
     assert_eq!(differences(page, "goes wrong never | seen", "goes wrong").len(), 1);
 
     let (mut programs, mut tests) = (String::new(), String::new());
-    for source in sources(&[".rs"]) {
+    // The cases of some tests are JSON, with the expected message.
+    for source in sources(&[".rs", ".json"]) {
         let (code, unit_tests) =
             source.text.split_once("#[cfg(test)]").unwrap_or((&source.text, ""));
         if source.is_below(&["src", "shim", "hooks"]) && !source.path.contains("/tests/") {

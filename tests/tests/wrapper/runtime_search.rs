@@ -110,8 +110,8 @@ fn a_missing_runtime_is_reported_with_the_searched_directories() {
     assert_eq!(output.status.code(), Some(1));
     let error = stderr(&output);
     assert_eq!(error.lines().count(), 1, "{error}");
-    for part in ["no-such-a, no-such-b", &harness.text("bin"), "/usr/local/sbin", "[runtime].path"]
-    {
+    let first = "no real runtime found: searched no-such-a, no-such-b in ";
+    for part in [first, &harness.text("bin"), "/usr/local/sbin", "[runtime].path"] {
         assert!(error.contains(part), "{part} in {error}");
     }
     assert!(fs::read_to_string(harness.path("log")).unwrap().contains("no-such-a"));
