@@ -4,6 +4,7 @@ use crate::{
     accounting::Cgroup,
     options::Options,
     peers::{Peers, Runtime},
+    row::Row,
 };
 use nri_integration::runtimes;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,22 @@ impl Bench {
     /// Path of a program of this crate.
     pub(crate) fn own_program(&self, name: &str) -> PathBuf {
         nri_integration::program_dir().join(name)
+    }
+
+    /// Measures with each runtime that can run containers on this machine, and prints why the
+    /// others are skipped.
+    pub(crate) fn with_each_runtime(
+        &self,
+        measure: impl Fn(&Runtime) -> Result<Vec<Row>, String>,
+    ) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for runtime in &self.peers.runtimes {
+            match self.check(runtime).and_then(|()| measure(runtime)) {
+                Ok(more) => rows.extend(more),
+                Err(reason) => eprintln!("{}: skipped: {reason}", runtime.name),
+            }
+        }
+        rows
     }
 
     /// Checks that a runtime can run containers on this machine.

@@ -25,14 +25,7 @@ const SERIES: [(&str, Option<f64>); 6] = [
 const CALLS: usize = 4;
 
 pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for runtime in &bench.peers.runtimes {
-        match bench.check(runtime) {
-            Ok(()) => rows.extend(with_runtime(bench, runtime)),
-            Err(reason) => eprintln!("{}: skipped: {reason}", runtime.name),
-        }
-    }
-    rows
+    bench.with_each_runtime(|runtime| Ok(with_runtime(bench, runtime)))
 }
 
 /// Starts nodes with `nrid`: without plugins, with one launched plugin, with four external plugins,

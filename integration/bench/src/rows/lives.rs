@@ -24,14 +24,7 @@ const LIVES: usize = 5;
 type Block = (f64, f64);
 
 pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for runtime in &bench.peers.runtimes {
-        match bench.check(runtime) {
-            Ok(()) => rows.extend(with_runtime(bench, runtime)),
-            Err(reason) => eprintln!("{}: skipped: {reason}", runtime.name),
-        }
-    }
-    rows
+    bench.with_each_runtime(|runtime| Ok(with_runtime(bench, runtime)))
 }
 
 fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {

@@ -27,17 +27,11 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
         let rounds = bench.options.rounds(2000);
         rows.push(compare(&node, call, programs.map(|p| p.as_path()), rounds, "", true));
     }
-    for runtime in &peers.runtimes {
-        match with_runtime(bench, runtime) {
-            Ok(more) => rows.extend(more),
-            Err(reason) => eprintln!("{}: skipped: {reason}", runtime.name),
-        }
-    }
+    rows.extend(bench.with_each_runtime(|runtime| with_runtime(bench, runtime)));
     rows
 }
 
 fn with_runtime(bench: &Bench, runtime: &Runtime) -> Result<Vec<Row>, String> {
-    bench.check(runtime)?;
     let node = Node::new(bench, &runtime.path);
     node.start();
     let container = Container::new(&node, &runtime.path, "root", "c", &bench.cgroup.containers());
