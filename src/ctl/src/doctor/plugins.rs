@@ -54,8 +54,8 @@ fn session(report: &mut DoctorReport, plugin: &PluginStatus) {
         if plugin.launched {
             report.add(PLUGIN_NOT_ACTIVE, format!("{name}: {state}{error}"));
             report.advise(
-                "Containers are created without it, or refused if it is required. nrid.log has its \
-                 output; `nrictl reload` launches it again.",
+                "Containers are created without it, or refused if it is required. `nrictl logs` \
+                 has its output; `nrictl reload` launches it again.",
             );
         } else if name.is_empty() {
             let text = format!("a connection{about_process} did not become a plugin{error}");
@@ -68,7 +68,7 @@ fn session(report: &mut DoctorReport, plugin: &PluginStatus) {
         report.add(PLUGIN_STARTING, format!("{name}: {state}{error}"));
     } else if last_error.is_some() {
         report.add(PLUGIN_FAILED, format!("{name}: active, but a call has failed{error}"));
-        report.advise("nrid.log says which container was created without it, or was refused.");
+        report.advise("`nrictl logs` says which container was created without it, or was refused.");
     } else {
         report.add(PLUGIN_ACTIVE, format!("{name}: active"));
     }
@@ -221,7 +221,7 @@ fn unlimited(report: &mut DoctorReport, status: &Status) {
     let text = format!("{}: launched with all capabilities of nrid", names.join(", "));
     report.add(PLUGIN_UNLIMITED, text);
     report.advise(
-        "No policy limits them: set `capabilities` in their policies. docs/security.md says which \
+        "No policy limits them: set `capabilities` in their policies. docs/plugins.md says which \
          capabilities plugins need.",
     );
 }
