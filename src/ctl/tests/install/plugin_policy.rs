@@ -49,6 +49,22 @@ fn a_policy_that_an_administrator_adds_stays() {
     assert_eq!(image.read(CONFIG), text);
 }
 
+/// The next installation writes no policy to a file that exists.
+#[test]
+fn the_policy_stays_while_the_file_has_other_keys() {
+    let image = Image::new();
+    image.run_ok(&format!("install docker --runtime nri-crun={CRUN}"));
+    let text = "socket_path = \"/run/other.sock\"\n".to_owned() + &image.read(CONFIG);
+    image.write(CONFIG, text.as_bytes());
+    let output = image.run_ok("uninstall docker");
+    let kept = "plugin limits plugins, and the file has other keys: kept";
+    assert!(output.contains(kept), "{output}");
+    assert!(!image.read(CONFIG).contains("nri-crun"), "{}", image.read(CONFIG));
+    assert_eq!(policies(&image), expected());
+    image.run_ok("install docker");
+    assert_eq!(policies(&image), expected());
+}
+
 #[test]
 fn an_existing_installation_keeps_the_rights_of_its_plugins() {
     for text in ["", "# none\n", "[[plugin]]\nmatch = '*'\ntimeout = '3s'\n"] {

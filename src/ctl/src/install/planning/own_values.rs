@@ -1,6 +1,6 @@
 //! Values that our own configuration must have for an installation.
 
-use super::manifest::Manifest;
+use super::manifest::{Change, Manifest};
 use crate::install::{
     editing::file::{ConfigFile, Format, path},
     engines::request::{FileTarget, InstallRequest, NriChoice},
@@ -10,7 +10,7 @@ use crate::install::{
 use serde_json::{Value, json};
 
 /// Key of the policies of plugins.
-const POLICIES: &str = "plugin";
+pub(crate) const POLICIES: &str = "plugin";
 
 /// Text that a new configuration begins with.
 const HEADER: &str = "\
@@ -29,6 +29,11 @@ const HEADER: &str = "\
 /// these, so that an earlier release can use the configuration after a downgrade.
 fn default_policies() -> Value {
     json!([{"match": "*", "capabilities": [], "no_new_privs": true}])
+}
+
+/// Whether this change of our configuration wrote the policies of plugins.
+pub(crate) fn is_policy(change: &Change) -> bool {
+    change.path == [POLICIES]
 }
 
 /// Returns a note if the values limit launched plugins.
@@ -72,9 +77,7 @@ pub(crate) fn target(
         let name = runtime.link_name();
         let at = path(["runtime", "names", &name, "path"]);
         if let Some(current) = config.runtime.names.get(&name).filter(|n| n.path != *real) {
-            let has_value = |changes: &[_]| {
-                changes.iter().any(|c: &super::manifest::Change| c.is_at(file, &at))
-            };
+            let has_value = |changes: &[_]| changes.iter().any(|c: &Change| c.is_at(file, &at));
             let mut users =
                 manifest.engines.iter().filter(|(_, record)| has_value(&record.changes));
             let users: Vec<&str> = users.by_ref().map(|(name, _)| &**name).collect();

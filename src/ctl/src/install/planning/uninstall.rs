@@ -6,6 +6,7 @@
 use super::{
     known_runtimes::KnownRuntimes,
     manifest::{Change, FileRecord, Manifest},
+    own_values,
     plan::{Content, InstallPlan},
     recognize,
 };
@@ -142,12 +143,15 @@ impl InstallPlan {
         let format = record.map(|r| r.format).or(table.map(|t| t.format)).unwrap_or(by_extension);
         let mut file = ConfigFile::parse(path, format, bytes)?;
         let (mut is_changed, mut undone, mut removed_names) = (false, Vec::new(), Vec::new());
-        for change in changes {
+        // The policy of plugins comes last, when it is known what else remains in the file.
+        let (policies, others): (Vec<&Change>, _) =
+            changes.iter().partition(|change| own_values::is_policy(change));
+        for change in others.into_iter().chain(policies) {
             if self.manifest.shared(engine, path, &change.path).is_some() {
                 continue;
             }
             let Some(current) = file.get(&change.path)? else { continue };
-            let mut change = (*change).clone();
+            let mut change = change.clone();
             let value = format!("{}: {}", path.display(), change.path.join("."));
             match removal.verdict(&file, &change, &current)? {
                 Verdict::Undo => {}
@@ -212,6 +216,13 @@ impl Removal<'_> {
         }
         match table {
             None => {
+                // Plugins would get all capabilities: no policy is written to an existing file.
+                let is_other = |key: &String| own_values::POLICIES != key;
+                if own_values::is_policy(change)
+                    && file.value().as_object().is_some_and(|top| top.keys().any(is_other))
+                {
+                    return Ok(Verdict::Keep("limits plugins, and the file has other keys"));
+                }
                 if let (Value::Object(current), Value::Object(ours)) = (current, &change.value)
                     && current.len() > ours.len()
                 {
