@@ -98,7 +98,8 @@ impl ResourceManager {
     fn audit_plugin(&self, status: &PluginStatus) {
         let event = match status.state {
             PluginState::Active => AuditEvent::PluginRegistered,
-            state if state.has_ended() => AuditEvent::PluginClosed,
+            // Before `Restarting`, a plugin is in this state, too.
+            PluginState::Closed => AuditEvent::PluginClosed,
             _ => return,
         };
         let plugin = status.id.as_ref().map(ToString::to_string).unwrap_or_default();

@@ -6,6 +6,7 @@ use crate::{
     node::{Node, example, wait_until},
 };
 use nri_control::{AuditEvent, AuditLine, Exit, Finished, Reply, Request, Verb};
+use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, path::Path};
 
 /// Adds a plugin that does what this configuration says.
@@ -81,6 +82,23 @@ fn an_adjusted_container_has_lines_from_its_creation_to_its_removal() {
     let lines = read(&node.state_dir().join("audit.log"));
     let closed = lines.iter().filter(|line| line.event == AuditEvent::PluginClosed);
     assert_eq!(closed.count(), 2, "{lines:?}");
+}
+
+#[test]
+fn the_end_of_a_plugin_that_is_launched_again_has_one_line() {
+    let node = Node::new("plugin_restart_backoff = '10ms'\n");
+    node.plugin("10-a");
+    let nrid = node.start();
+    let path = node.state_dir().join("audit.log");
+    let count = |event| read(&path).iter().filter(|line| line.event == event).count();
+    let registered = || count(AuditEvent::PluginRegistered);
+    wait_until("the plugin", || (registered() == 1).then_some(()));
+    let pid = node.status().plugins[0].pid.unwrap();
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    wait_until("the next plugin", || (registered() == 2).then_some(()));
+    assert_eq!(count(AuditEvent::PluginClosed), 1);
+    node.stop();
+    nrid.wait_for_exit();
 }
 
 #[test]
