@@ -35,6 +35,21 @@ const SUBJECTS: &[(&[&str], &[Field])] = &[
     (&["cgroupspath", "cgroup path"], &[Field::CgroupsPath]),
     (&["oom_score_adj"], &[Field::OomScoreAdj]),
     (&["memory limit"], &[Field::MemLimit, Field::MemSwapLimit]),
+    // runc, for a controller that the container's cgroup does not have.
+    (&["set pids limit"], &[Field::PidsLimit]),
+    (
+        &["set cpu limit"],
+        &[
+            Field::CPUShares,
+            Field::CPUQuota,
+            Field::CPUPeriod,
+            Field::CPURealtimeRuntime,
+            Field::CPURealtimePeriod,
+        ],
+    ),
+    (&["set cpuset limit"], &[Field::CPUSetCPUs, Field::CPUSetMems]),
+    (&["set blkio limit"], &[Field::BlockioClass]),
+    (&["set hugetlb limit"], &[Field::HugepageLimits]),
     (&["ioprio", "io priority"], &[Field::IoPriority]),
     (&["sched_setattr", "scheduler"], &[Field::LinuxSched]),
     (&["mempolicy", "memory policy"], &[Field::MemoryPolicy]),
@@ -43,6 +58,10 @@ const SUBJECTS: &[(&[&str], &[Field])] = &[
         &[Field::RdtClass, Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring],
     ),
 ];
+
+/// What runc calls the process that it has just created, in lower case: in errors of cgroups, which
+/// are not about hooks.
+const NO_SUBJECT: &str = "prochooks process";
 
 /// Fields with keys that the runtime's messages name.
 const NAMED_BY_KEY: &[Field] = &[
@@ -153,7 +172,7 @@ fn attribution(record: &Record, requested: RuntimeInput<'_>, error: &str) -> Opt
     let container = record.container.get();
     let sources: HashMap<&str, &str> =
         container.mounts.iter().map(|m| (m.destination.as_str(), m.source.as_str())).collect();
-    let error = error.to_lowercase();
+    let error = error.to_lowercase().replace(NO_SUBJECT, "");
     let in_question = |set: &SetField| set.is_in_question(&error, &sources);
     let is_certain = names_a_subject(&error) || fields.iter().any(in_question);
     if is_certain {
@@ -341,6 +360,10 @@ mod tests {
         for (error, expected) in [
             (
                 "failed to write \"99\": write /sys/fs/cgroup/cpuset/c1/cpuset.cpus: invalid",
+                Some("10-a: cpu.cpus=\"99\""),
+            ),
+            (
+                "error setting cgroup config for procHooks process: cannot set cpuset limit",
                 Some("10-a: cpu.cpus=\"99\""),
             ),
             ("write io.max: no such device", Some("20-b: blockio_class")),
