@@ -164,6 +164,36 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
+/// Path of environment variables in `config.json`.
+const VARIABLES: &str = "/process/env/-";
+
+/// Path of hooks in `config.json`, whose environment may have secrets, too.
+const HOOKS: &str = "/hooks/";
+
+impl AuditLine {
+    /// Masks the values of environment variables, also those of hooks.
+    pub fn mask_environment(&mut self) {
+        for FieldChange { path, before, after, .. } in &mut self.changes {
+            for value in [before, after].into_iter().flatten() {
+                if path == VARIABLES {
+                    *value = MASKED.into();
+                } else if path.starts_with(HOOKS) {
+                    mask_hook(value);
+                }
+            }
+        }
+    }
+}
+
+/// Masks the values of the environment of a hook.
+fn mask_hook(hook: &mut Value) {
+    let variables = hook.get_mut("env").and_then(Value::as_array_mut);
+    for variable in variables.into_iter().flatten() {
+        let name = variable.as_str().and_then(|v| v.split_once('=')).map_or("", |(name, _)| name);
+        *variable = format!("{name}={MASKED}").into();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,11 +12,19 @@ use crate::{
     nrid_location::NridLocation,
     output::output,
     table::TextTable,
+    units::counted,
 };
 use clap::Args;
 use nri_control::{AuditLine, printable};
 use serde_json::Value;
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    thread,
+    time::Duration,
+};
+
+/// Time after which `nrid` has usually written what happened: it collects lines for 20 ms.
+const WRITTEN: Duration = Duration::from_millis(30);
 
 /// Show what plugins changed in a container, and refusals.
 ///
@@ -44,6 +52,8 @@ impl ExplainCommand {
     /// # Errors
     /// The audit log cannot be read, or does not have this container.
     pub(crate) fn run(&self, nrid: &NridLocation) -> Result<(), CtlError> {
+        // A script asks right after the engine's call has returned.
+        thread::sleep(WRITTEN);
         let mut reader = open_log(nrid, false)?;
         let mut lines = Vec::new();
         while let Some(entry) = read(&mut reader, nrid)? {
@@ -106,8 +116,8 @@ fn print(out: &mut impl Write, history: &ContainerHistory) -> io::Result<()> {
         writeln!(out, "others with this name, to be named by their ids: {}", printable(&ids))?;
     }
     if history.earlier_creations > 0 {
-        let count = history.earlier_creations;
-        writeln!(out, "{count} earlier creations with this id: see `nrictl events --container`")?;
+        let count = counted(history.earlier_creations, "earlier creation");
+        writeln!(out, "{count} with this id: see `nrictl events --container`")?;
     }
     Ok(())
 }

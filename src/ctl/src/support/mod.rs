@@ -13,6 +13,7 @@ use crate::{nrid_location::NridLocation, output::output};
 use clap::Args;
 use flate2::{Compression, write::GzEncoder};
 use mask::Mask;
+use nri_control::AuditLine;
 use nri_locate::{Environment, PluginDirs};
 use std::{
     fs::{self, File},
@@ -105,6 +106,8 @@ impl SupportBundle {
         progress("logs, configuration, host");
         let log = nrid.config.log.file.clone().unwrap_or_else(|| state_dir.join("nrid.log"));
         archive.add_file("nrid.log", &log)?;
+        let log = end_of(&nrid.audit_log()).map(|log| without_environment(&log));
+        archive.add_result("audit.log", log)?;
         // Without journald there are no lines.
         if let Ok(journal) =
             Command::new("journalctl").args(JOURNAL_LINES).stdin(Stdio::null()).output()
@@ -169,7 +172,11 @@ impl Archive {
     /// Adds the end of a file of the host. A file that does not exist is left out; of one that
     /// cannot be read, the archive has the error.
     fn add_file(&mut self, name: &str, path: &Path) -> io::Result<()> {
-        match end_of(path) {
+        self.add_result(name, end_of(path))
+    }
+
+    fn add_result(&mut self, name: &str, content: io::Result<Vec<u8>>) -> io::Result<()> {
+        match content {
             Ok(content) => self.add(name, &content),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => self.add(&format!("{name}.error"), format!("{error}\n").as_bytes()),
@@ -189,6 +196,21 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut content)?;
     Ok(content)
+}
+
+/// Masks the values of environment variables in an audit log, which has them if the configuration
+/// says so. Leaves out what is not a whole line.
+fn without_environment(log: &[u8]) -> Vec<u8> {
+    let mut masked = Vec::new();
+    for line in log.split(|byte| *byte == b'\n') {
+        let Ok(mut line) = serde_json::from_slice::<AuditLine>(line) else { continue };
+        line.mask_environment();
+        // Writing to memory does not fail.
+        if serde_json::to_writer(&mut masked, &line).is_ok() {
+            masked.push(b'\n');
+        }
+    }
+    masked
 }
 
 /// Lists the plugin directory and the directory of the plugins' configuration files.

@@ -1,42 +1,22 @@
 //! Values that the audit log does not show: those of environment variables, which often are
 //! secrets, and very long ones.
 
-use nri_control::{AuditLine, FieldChange, MASKED};
+use nri_control::{AuditLine, FieldChange};
 use serde_json::Value;
 
 /// Maximum length of a value as JSON, enough for the seccomp profile of an engine. Longer values
 /// are replaced by their length.
 const MAX_VALUE: usize = 32 << 10;
 
-/// Path of environment variables in `config.json`.
-const VARIABLES: &str = "/process/env/-";
-
-/// Path of hooks in `config.json`, whose environment may have secrets, too.
-const HOOKS: &str = "/hooks/";
-
 /// Masks the values of a line.
 pub(super) fn mask(line: &mut AuditLine, shows_environment: bool) {
-    for change in &mut line.changes {
-        let FieldChange { path, before, after, .. } = change;
+    if !shows_environment {
+        line.mask_environment();
+    }
+    for FieldChange { before, after, .. } in &mut line.changes {
         for value in [before, after].into_iter().flatten() {
-            if !shows_environment {
-                if path == VARIABLES {
-                    *value = MASKED.into();
-                } else if path.starts_with(HOOKS) {
-                    mask_hook(value);
-                }
-            }
             shorten(value);
         }
-    }
-}
-
-/// Masks the values of the environment of a hook.
-fn mask_hook(hook: &mut Value) {
-    let variables = hook.get_mut("env").and_then(Value::as_array_mut);
-    for variable in variables.into_iter().flatten() {
-        let name = variable.as_str().and_then(|v| v.split_once('=')).map_or("", |(name, _)| name);
-        *variable = format!("{name}={MASKED}").into();
     }
 }
 
@@ -67,8 +47,8 @@ mod tests {
 
     #[test]
     fn values_of_variables_are_masked_unless_the_configuration_shows_them() {
-        assert_eq!(masked(VARIABLES, json!("secret"), false), "***");
-        assert_eq!(masked(VARIABLES, json!("secret"), true), "secret");
+        assert_eq!(masked("/process/env/-", json!("secret"), false), "***");
+        assert_eq!(masked("/process/env/-", json!("secret"), true), "secret");
         let hook = json!({"path": "/h", "env": ["TOKEN=secret", "odd"]});
         let hidden = json!({"path": "/h", "env": ["TOKEN=***", "=***"]});
         assert_eq!(masked("/hooks/poststart/-", hook.clone(), false), hidden);

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, path::Path};
 
 /// Adds a plugin that does what this configuration says.
-fn plugin(node: &Node, name: &str, config: &str) {
+pub(crate) fn plugin(node: &Node, name: &str, config: &str) {
     std::os::unix::fs::symlink(example("adjust"), node.plugins().join(name)).unwrap();
     fs::write(node.path("conf.d").join(format!("{name}.conf")), config).unwrap();
 }

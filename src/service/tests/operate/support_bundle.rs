@@ -1,9 +1,10 @@
 //! Test of `nrictl support-bundle` with a real `nrid`.
 
 use crate::{
+    audit::plugin,
     create::{bundle_with, create},
     doctor::nrictl,
-    node::Node,
+    node::{Node, wait_until},
 };
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
@@ -18,14 +19,19 @@ fn unpack(archive: &Path, dir: &Path) -> String {
 
 #[test]
 fn a_support_bundle_has_the_reports_and_no_secrets() {
-    let node = Node::new("");
+    let node = Node::new("[audit]\nenvironment_values = true\n");
     let config = fs::read_to_string(node.config()).unwrap();
     let config = format!("# password = \"configured-secret\"\n{config}");
     fs::write(node.config(), config).unwrap();
     fs::write(node.path("conf.d/10-a.conf"), "unrecognized-secret").unwrap();
+    let create_env = "[create]\nenv = { set = { PLAIN = 'secret-of-a-plugin' } }\n";
+    plugin(&node, "20-b", create_env);
     let nrid = node.start();
     let bundle = bundle_with(&node, "one", r#"{"ociVersion":"1.0.2"}"#);
     create(&node, "one", &bundle);
+    let log = node.state_dir().join("audit.log");
+    let is_written = || fs::read_to_string(&log).unwrap_or_default().contains("secret-of-a-plugin");
+    wait_until("the audit log", || is_written().then_some(()));
     let archive = node.path("bundle.tar.gz");
     let output = nrictl(&node, &["support-bundle", "--output", archive.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
@@ -37,6 +43,8 @@ fn a_support_bundle_has_the_reports_and_no_secrets() {
         "/doctor.json:{",
         "/validate.json:{",
         "/containers.json:{",
+        "/audit.log:{",
+        "env[PLAIN]",
         "/config.toml:# password = ***",
         "/plugin-files.txt:",
         "10-a.conf",
@@ -45,7 +53,7 @@ fn a_support_bundle_has_the_reports_and_no_secrets() {
     ] {
         assert!(texts.contains(part), "{part} is missing");
     }
-    for secret in ["configured-secret", "unrecognized-secret"] {
+    for secret in ["configured-secret", "unrecognized-secret", "secret-of-a-plugin"] {
         assert!(!texts.contains(secret), "{secret} is in the bundle");
     }
 
