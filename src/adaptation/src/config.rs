@@ -6,7 +6,7 @@ use crate::policy::peers::PeerPolicy;
 use crate::policy::plugin_policy::PluginPolicy;
 use nri_api::PluginId;
 use nri_merge::validator::DefaultValidatorConfig;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Configuration of an [`Adaptation`](crate::Adaptation).
@@ -14,6 +14,11 @@ use std::time::Duration;
 pub struct AdaptationConfig {
     /// Directory of the plugins to launch. A missing directory, or an empty path, launches none.
     pub plugin_path: PathBuf,
+    /// The plugins of the plugin directory to launch; `None` launches all.
+    pub selected: Option<Vec<PluginId>>,
+    /// Plugins that count as consulted although no one asks them: rules that require them to be
+    /// consulted are satisfied.
+    pub assumed: Vec<PluginId>,
     /// Directory of the launched plugins' configuration files.
     pub plugin_config_path: PathBuf,
     /// Whether external plugins are refused.
@@ -57,6 +62,8 @@ impl Default for AdaptationConfig {
     fn default() -> Self {
         Self {
             plugin_path: "/opt/nri/plugins".into(),
+            selected: None,
+            assumed: Vec::new(),
             plugin_config_path: "/etc/nri/conf.d".into(),
             disable_connections: false,
             registration_timeout: Duration::from_secs(5),
@@ -85,6 +92,14 @@ impl AdaptationConfig {
         let named = || self.policies.iter().find(|p| p.matches(id) && !p.is_for_all());
         let for_all = || self.policies.iter().find(|p| p.is_for_all());
         exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
+    }
+
+    /// Whether the plugin of a file is to be launched.
+    pub(crate) fn selects(&self, file: &Path) -> bool {
+        let Some(selected) = &self.selected else { return true };
+        let name = file.file_name().and_then(|name| name.to_str());
+        let id = name.and_then(|name| PluginId::from_file_name(name).ok());
+        id.is_some_and(|id| selected.contains(&id))
     }
 
     /// Whether user `uid`, who is neither root nor the user of this process, may register a plugin

@@ -93,6 +93,10 @@ pub struct PluginPolicy {
     /// Resource limits of a launched plugin. Default: the limits of `nrid`.
     #[serde(default)]
     pub rlimits: BTreeMap<Rlimit, Limit>,
+    /// Whether a second instance of the plugin may be launched beside the running one, for
+    /// `nrictl dry-run`.
+    #[serde(default, alias = "dry-run")]
+    pub dry_run: bool,
 }
 
 fn default_consecutive_timeouts() -> u32 {

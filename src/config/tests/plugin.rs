@@ -22,7 +22,8 @@ fn by_default_a_plugin_may_change_all_fields_and_is_restarted() {
     assert_eq!((plain.restart, plain.restart_backoff), (Restart::Always, None));
     assert_eq!((plain.allow, plain.deny), (None, vec![]));
     assert_eq!((plain.user, plain.capabilities, plain.no_new_privs), (None, None, false));
-    assert!(plain.rlimits.is_empty());
+    assert!(plain.rlimits.is_empty() && !plain.dry_run);
+    assert!(policy("dry_run = true").unwrap().dry_run && policy("dry-run = true").unwrap().dry_run);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 mod audit;
 mod client;
 mod describe;
+mod dry_run;
 mod files;
 mod frame;
 mod launch;
@@ -27,6 +28,9 @@ pub use client::{Client, ClientError};
 pub use describe::{
     CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,
     Description, EncodedDescription, MissedPlugin, ObjectKind, Page, PodDescription, PodSummary,
+};
+pub use dry_run::{
+    DryRun, DryRunAnswer, DryRunChanges, DryRunEviction, DryRunPlugin, DryRunUpdate,
 };
 pub use files::{CONTROL_SOCKET, LIFE_LOCK, READY_SOCKET, RECORDS_DIR, START_FAILURE, START_LOCK};
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};

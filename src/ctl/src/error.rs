@@ -75,6 +75,10 @@ pub(crate) enum CtlError {
         if error.is_empty() { "" } else { ": " }
     )]
     NotValidated { program: PathBuf, status: ExitStatus, error: String },
+    #[error("{}: does not know `--dry-run`; is it of this release?", .0.display())]
+    NoDryRun(PathBuf),
+    #[error("dry run: {0}")]
+    DryRun(String),
     #[error("man pages: {0}")]
     ManPages(#[source] std::io::Error),
     #[error("support bundle: {0}")]

@@ -4,6 +4,7 @@ mod audit;
 mod bypass;
 mod completions;
 mod doctor;
+mod dry_run;
 mod error;
 mod exit_code;
 mod install;
@@ -133,6 +134,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Ask plugins what they would change in a container.
+    ///
+    /// Launches further instances of the plugins whose policy has `dry_run = true`, without
+    /// capabilities and network and with a read-only /sys, and ends them. Containers, records, logs
+    /// and the bundle stay as they are. Other plugins are listed as not asked. nrid need not run.
+    ///
+    /// Exit code 4 if the creation would be refused, or a plugin did not reply.
+    DryRun(dry_run::DryRunCommand),
     /// Put the wrapper into an engine's configuration.
     ///
     /// Everything else in the configuration stays, and `uninstall` restores what was changed.
@@ -312,6 +321,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             validate::print(&found, *json)?;
             Ok(problem_unless(found.is_valid()))
         }
+        Command::DryRun(dry_run) => dry_run.run(&nrid),
         Command::SupportBundle(bundle) => {
             bundle.run(&nrid)?;
             Ok(ExitCode::SUCCESS)

@@ -22,6 +22,7 @@
 //! | `verb` | create, run, start, update, delete, and our hook |
 //! | `control` | the control socket |
 //! | `daemon` | the process: start, restart, sockets, log |
+//! | `dry_run` | `nrid --dry-run`, a process of its own |
 
 #![deny(unsafe_code)]
 
@@ -31,6 +32,7 @@ pub mod cgroup;
 pub mod channel;
 pub mod control;
 pub mod daemon;
+pub mod dry_run;
 pub mod engine;
 pub mod error;
 pub mod host;

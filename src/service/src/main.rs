@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use nri_adaptation::launcher;
+use nri_api::PluginId;
 use nri_control::Inherited;
 use nrid::{
     daemon::{
@@ -14,6 +15,7 @@ use nrid::{
         start, systemd,
         validate::validate,
     },
+    dry_run::{run, subject::DryRunSubject},
     host::{delegation, descriptors, file_access, path_probe},
     settings::{load::Settings, plugins::ambiguities, state_dir},
 };
@@ -44,6 +46,22 @@ struct Arguments {
     /// Check the configuration and the files that it names, print JSON, and exit.
     #[arg(long, conflicts_with = "check")]
     validate: bool,
+    /// Ask plugins what they would change at a creation, print JSON, and exit. For `nrictl
+    /// dry-run`.
+    #[arg(long, conflicts_with_all = ["check", "validate"])]
+    dry_run: bool,
+    /// The bundle of a dry run.
+    #[arg(long, hide = true, requires = "dry_run", value_name = "DIR")]
+    bundle: Option<PathBuf>,
+    /// The id of the container that would be created from the bundle.
+    #[arg(long, hide = true, requires = "bundle", value_name = "ID")]
+    id: Option<String>,
+    /// The container of a dry run.
+    #[arg(long, hide = true, requires = "dry_run", conflicts_with = "bundle")]
+    container: Option<String>,
+    /// An external plugin that is connected to nrid.
+    #[arg(long, hide = true, requires = "dry_run", value_name = "NN-name")]
+    connected: Vec<String>,
     /// Directory of sockets, locks and records.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -95,6 +113,9 @@ fn run(
     background::restrict_access();
     background::reset_signals();
     namespaces::check_proc()?;
+    if arguments.dry_run {
+        return dry_run(arguments);
+    }
     let mut inherited = Vec::new();
     if arguments.is_background_process {
         let is_restart = activation.lock.is_some();
@@ -162,6 +183,24 @@ fn run(
         // Loaded again, as at a start; the previous configuration stays if that fails.
         settings = settings.load_again().unwrap_or(settings);
     }
+}
+
+/// Prints the answer of a dry run.
+fn dry_run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let subject = match (&arguments.bundle, &arguments.container) {
+        (Some(dir), _) => DryRunSubject::Bundle { dir: dir.clone(), id: arguments.id.clone() },
+        (None, Some(container)) => DryRunSubject::Container(container.clone()),
+        (None, None) => return Err("--dry-run needs --bundle or --container".into()),
+    };
+    let connected = arguments.connected.iter().map(|name| PluginId::from_file_name(name));
+    let connected = connected.collect::<Result<Vec<_>, _>>()?;
+    let settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let answered = runtime.block_on(run::dry_run(settings, &subject, &connected));
+    // A thread may wait for a file system that hangs.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&answered?)?)?)
 }
 
 /// Recipients of the report that `nrid` has started: the process that ran `nrid --background`, and

@@ -56,6 +56,7 @@ impl Adaptation {
         self.check_required(&plugins, &id).or_else(|e| context.refuse(e))?;
         let is_called = |id: &PluginId| plugins.iter().any(|plugin| plugin.id == *id);
         context.record_missed(self.core.registry.absent(is_called));
+        self.core.config().assumed.iter().for_each(|id| merge.consulted(id));
         for PluginTicket { plugin, ticket } in entries {
             let Some(ticket) = ticket else {
                 merge.consulted(&plugin.id);

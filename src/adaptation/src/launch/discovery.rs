@@ -108,7 +108,8 @@ pub(crate) fn discover(config: &AdaptationConfig) -> PluginFiles {
     let mut paths = Vec::new();
     for entry in entries {
         match entry {
-            Ok(entry) => paths.push(entry.path()),
+            Ok(entry) if config.selects(&entry.path()) => paths.push(entry.path()),
+            Ok(_) => {}
             Err(e) => skipped.push(unreadable(dir, e)),
         }
     }

@@ -1,10 +1,10 @@
 //! The launcher: a separate process that drops privileges, then executes a plugin's program.
 //!
 //! The process applies the privileges to itself in the order in which the kernel still permits each
-//! step: resource limits, bounding set, groups, user, remaining capability sets. nrid cannot do
-//! this between fork and exec: it has threads, and looking up users may block. Standard output is a
-//! pipe to the parent: the launcher writes an error to it, and closes it without an error when it
-//! executes the plugin's program.
+//! step: namespaces, resource limits, bounding set, groups, user, remaining capability sets. nrid
+//! cannot do this between fork and exec: it has threads, and looking up users may block. Standard
+//! output is a pipe to the parent: the launcher writes an error to it, and closes it without an
+//! error when it executes the plugin's program.
 //!
 //! Capabilities are set with `rustix`, a dependency anyway, and not with the crate `caps`, a second
 //! set of wrappers for the same system calls. The launcher sets effective, permitted and
@@ -29,6 +29,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use crate::launch::isolation::isolate;
 use crate::policy::privileges::{InvalidArgument, Privileges};
 
 /// First argument that makes `nrid` act as the launcher.
@@ -124,6 +125,10 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     }
     let account = account(&privileges)?;
     let kept = privileges.capabilities.as_deref().map(capability_set).transpose()?;
+    if privileges.isolated {
+        // After the look-up of the user, which may need the network.
+        isolate().map_err(system("isolate the plugin from network and /sys"))?;
+    }
     if let Some(soft) = privileges.soft_nofile {
         let hard = getrlimit(Resource::Nofile).maximum;
         setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum: hard })

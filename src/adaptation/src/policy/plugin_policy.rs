@@ -35,6 +35,8 @@ pub struct PluginPolicy {
     pub permissions: Permissions,
     /// Privileges that a launched plugin runs with.
     pub privileges: Privileges,
+    /// Whether a dry run may launch an instance of the plugin of its own.
+    pub dry_run: bool,
     /// Users, in addition to root and the user of this process, that may register this name.
     /// Ignored in a policy for all plugins.
     pub uids: Vec<u32>,
@@ -65,6 +67,7 @@ impl Default for PluginPolicy {
             restart_backoff: None,
             permissions: Permissions::default(),
             privileges: Privileges::default(),
+            dry_run: false,
             uids: Vec::new(),
         }
     }

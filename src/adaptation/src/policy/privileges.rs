@@ -23,6 +23,9 @@ pub struct Privileges {
     pub cgroup_procs: Option<String>,
     /// Soft limit of open files, set before `rlimits`; `None` keeps that of this process.
     pub soft_nofile: Option<u64>,
+    /// Whether the plugin runs in network and mount namespaces of its own, in which there is no
+    /// network and the kernel's file systems (`/sys`, cgroups, resctrl) are read-only.
+    pub isolated: bool,
 }
 
 /// Argument that separates the privileges from the program.
@@ -49,6 +52,9 @@ impl Privileges {
         }
         if self.no_new_privs {
             add("no_new_privs", "true");
+        }
+        if self.isolated {
+            add("isolated", "true");
         }
         if let Some(file) = &self.cgroup_procs {
             add("cgroup", file);
@@ -84,6 +90,7 @@ impl Privileges {
                     parsed.capabilities = Some(names.map(str::to_owned).collect());
                 }
                 "no_new_privs" => parsed.no_new_privs = true,
+                "isolated" => parsed.isolated = true,
                 "cgroup" => parsed.cgroup_procs = Some(value.to_owned()),
                 "soft_nofile" => {
                     parsed.soft_nofile = Some(value.parse().map_err(|_| invalid())?);
@@ -123,6 +130,7 @@ mod tests {
             rlimits: limits,
             cgroup_procs: Some("/a=b/cgroup.procs".into()),
             soft_nofile: Some(9),
+            isolated: true,
         };
         let none = Privileges { capabilities: Some(vec![]), ..Privileges::default() };
         for privileges in [all, none, Privileges::default()] {

@@ -2,6 +2,7 @@
 
 use crate::launched::{Dirs, results};
 use nri_adaptation::{PluginPolicy, Privileges};
+use nri_api::PluginId;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -212,4 +213,36 @@ async fn privileges_that_cannot_be_applied_are_reported() {
     let status = harness.adaptation.plugins().remove(0);
     assert_eq!(status.last_error.as_deref(), Some(expected));
     harness.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_isolated_plugin_has_no_network_and_cannot_write_to_sys() {
+    if !is_root() {
+        return;
+    }
+    let mut dirs = dirs(Privileges { isolated: true, ..Privileges::default() });
+    dirs.config.selected = Some(vec![PluginId::from_file_name("10-a").unwrap()]);
+    let text = "/bin/cat /proc/net/dev\n/bin/cat /proc/self/mountinfo\n\
+        echo namespaces $(/usr/bin/readlink /proc/self/ns/net /proc/self/ns/mnt)";
+    dirs.plugin("10-a", text);
+    dirs.plugin("20-b", "echo launched");
+    let (harness, outcomes) = dirs.start().await;
+    harness.adaptation.shutdown().await;
+    assert_eq!(results(&outcomes).len(), 1);
+    assert_eq!(harness.log.of("20-b printed"), Vec::<String>::new());
+    let output = harness.log.of("10-a printed");
+    let own = ["net", "mnt"].map(|name| fs::read_link(format!("/proc/self/ns/{name}")).unwrap());
+    let namespaces = output.iter().find(|line| line.starts_with("namespaces ")).unwrap();
+    assert!(own.iter().all(|own| !namespaces.contains(own.to_str().unwrap())), "{namespaces}");
+    let is_sys = |line: &&String| {
+        line.split(' ').nth(4).is_some_and(|point| point == "/sys" || point.starts_with("/sys/"))
+    };
+    let sys: Vec<_> = output.iter().filter(is_sys).collect();
+    assert!(!sys.is_empty(), "{output:#?}");
+    let options = |line: &str| line.split(' ').nth(5).unwrap().to_owned();
+    assert!(sys.iter().all(|line| options(line).split(',').any(|o| o == "ro")), "{sys:#?}");
+    // The mounts of this process stay as they are.
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let outside: Vec<_> = table.lines().filter(|line| is_sys(&&(*line).to_owned())).collect();
+    assert_eq!(outside.len(), sys.len());
 }

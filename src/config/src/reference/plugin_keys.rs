@@ -139,5 +139,14 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             text: "Resource limits of a launched plugin. Each value sets both the soft and the \
                    hard limit.",
         },
+        KeyDescription {
+            name: "dry_run",
+            kind: Boolean,
+            default: Value("false"),
+            example: "true",
+            text: "Allows `nrictl dry-run` to launch another instance of the plugin beside the \
+                   running one, without capabilities and network and with a read-only `/sys`. Not \
+                   for a plugin that needs a lock or a port, or that writes files elsewhere.",
+        },
     ],
 };

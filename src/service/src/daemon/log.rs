@@ -107,13 +107,22 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>, L: Layer<S>> Layer<S> for Destinati
 
 /// Opens the log.
 pub fn open(settings: &Settings, default: DefaultLog) -> Log {
-    let output = Arc::new(Mutex::new(Output::of(settings, default)));
+    open_output(Output::of(settings, default), default, &settings.config.log.level)
+}
+
+/// Logs warnings and errors to stderr, wherever the log of `nrid` is.
+pub fn warn_on_stderr() -> Log {
+    open_output(Output::Stderr, DefaultLog::Stderr, "warn")
+}
+
+fn open_output(output: Output, default: DefaultLog, level: &str) -> Log {
+    let output = Arc::new(Mutex::new(output));
     let shared = SharedOutput(output.clone());
     let lines = lines::layer()
         .with_ansi(false)
         .with_target(false)
         .with_writer(move || LineWriter(shared.clone()));
-    let (filter, handle) = reload::Layer::new(filter(&settings.config.log.level));
+    let (filter, handle) = reload::Layer::new(filter(level));
     // Fails only in a test that has set another subscriber.
     let destinations = Destinations { output: output.clone(), lines };
     let _ = tracing_subscriber::registry().with(destinations).with(filter).try_init();
@@ -121,7 +130,7 @@ pub fn open(settings: &Settings, default: DefaultLog) -> Log {
         // Fails only if there is no subscriber.
         let _ = handle.reload(filter);
     };
-    let level = Arc::new(Mutex::new(settings.config.log.level.clone()));
+    let level = Arc::new(Mutex::new(level.to_owned()));
     Log { output, default, filter: Arc::new(filter), level }
 }
 

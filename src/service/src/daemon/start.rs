@@ -357,7 +357,7 @@ impl Signals {
 }
 
 /// Opens the mount namespaces that records name.
-fn reopen_namespaces(namespaces: &MountNamespaces, registry: &Registry) {
+pub fn reopen_namespaces(namespaces: &MountNamespaces, registry: &Registry) {
     let named: Vec<_> = registry
         .all()
         .into_iter()

@@ -41,7 +41,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 pub struct LowLevelRuntime {
     path: OsText,
     globals: Vec<OsText>,
-    environment: Vec<OsText>,
+    /// Variables of the environment of the engine's call that are kept.
+    pub environment: Vec<OsText>,
     cwd: OsText,
     root: Option<OsText>,
     /// Mount namespace of the engine's call; `None` if it is that of `nrid`.

@@ -32,6 +32,7 @@ pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> Ad
         restart_backoff: p.restart_backoff,
         permissions: permissions(p),
         privileges: privileges(p),
+        dry_run: p.dry_run,
         uids: p.uids.clone(),
     };
     let peers = PeerPolicy {
@@ -95,6 +96,7 @@ fn privileges(p: &nri_config::PluginPolicy) -> Privileges {
             .collect(),
         cgroup_procs: None,
         soft_nofile: None,
+        isolated: false,
     }
 }
 
@@ -145,6 +147,7 @@ mod tests {
             rlimits: vec![("as".into(), None), ("core".into(), Some(0))],
             cgroup_procs: None,
             soft_nofile: None,
+            isolated: false,
         };
         assert_eq!(privileges(&config.plugin[0]), expected);
         let expected = Permissions::new(Some(["mounts"]), ["hooks"]).unwrap();

@@ -79,6 +79,12 @@ impl ExternalPlugins {
         Self { file, plugins: Mutex::new(Plugins { missing, ..Plugins::default() }), complete }
     }
 
+    /// Returns a state without plugins, for a process that lets none connect. Its file is not read.
+    pub fn none() -> Self {
+        let (file, plugins) = (PathBuf::new(), Mutex::new(Plugins::default()));
+        Self { file, plugins, complete: watch::Sender::new(true) }
+    }
+
     /// Records the new status of a plugin.
     pub fn update(&self, status: &PluginStatus) {
         let (PluginOrigin::External, Some(id)) = (&status.origin, &status.id) else { return };

@@ -48,6 +48,11 @@ impl Spares {
         Self { dir, names: Mutex::default() }
     }
 
+    /// Returns the spare files of a process that writes none.
+    pub(super) fn unused(dir: PathBuf) -> Self {
+        Self { dir, names: Mutex::default() }
+    }
+
     /// Returns the directory.
     pub(super) fn dir(&self) -> &Path {
         &self.dir

@@ -40,6 +40,8 @@ pub struct Store {
     containers: PathBuf,
     pods: PathBuf,
     spares: Arc<Spares>,
+    /// Whether changes are kept in memory only.
+    is_read_only: bool,
     last_check: Arc<Mutex<Option<WriteCheck>>>,
 }
 
@@ -74,7 +76,19 @@ impl Store {
         let spares = Arc::new(Spares::new(state_dir.join(SPARE_DIR)));
         let (containers, pods) =
             (state_dir.join(nri_control::RECORDS_DIR), state_dir.join(PODS_DIR));
-        Ok(Self { containers, pods, spares, last_check: Arc::default() })
+        Ok(Self { containers, pods, spares, is_read_only: false, last_check: Arc::default() })
+    }
+
+    /// Returns the directories of the `nrid` that uses them, for a process beside it: nothing is
+    /// created, changed or removed.
+    pub fn read_only(state_dir: &Path) -> Self {
+        Self {
+            containers: state_dir.join(nri_control::RECORDS_DIR),
+            pods: state_dir.join(PODS_DIR),
+            spares: Arc::new(Spares::unused(state_dir.join(SPARE_DIR))),
+            is_read_only: true,
+            last_check: Arc::default(),
+        }
     }
 
     /// Creates the directories that are missing, without changing files in existing ones.
@@ -118,7 +132,9 @@ impl Store {
 
     /// Removes the record of a container.
     pub fn remove(&self, key: &ContainerKey) {
-        self.spares.remove(&self.container_file(key));
+        if !self.is_read_only {
+            self.spares.remove(&self.container_file(key));
+        }
     }
 
     /// Writes the record of a pod.
@@ -131,17 +147,19 @@ impl Store {
 
     /// Removes the record of a pod.
     pub fn remove_pod(&self, id: &str) {
-        self.spares.remove(&self.pod_file(id));
+        if !self.is_read_only {
+            self.spares.remove(&self.pod_file(id));
+        }
     }
 
     /// Returns all records of containers, and an error for each file that cannot be read.
     pub fn containers(&self) -> (Vec<Record>, Vec<StoreError>) {
-        read_all(&self.containers)
+        read_all(&self.containers, self.is_read_only)
     }
 
     /// Returns all records of pods, and an error for each file that cannot be read.
     pub fn pods(&self) -> (Vec<PodRecord>, Vec<StoreError>) {
-        read_all(&self.pods)
+        read_all(&self.pods, self.is_read_only)
     }
 
     fn write(
@@ -150,6 +168,9 @@ impl Store {
         value: &impl Serialize,
         target: WriteTarget,
     ) -> Result<(), StoreError> {
+        if self.is_read_only {
+            return Ok(());
+        }
         let text = serde_json::to_vec(value).map_err(io::Error::from);
         text.and_then(|text| self.spares.write(&path, &text, target))
             .map_err(|source| StoreError { path, source })
@@ -197,11 +218,14 @@ fn remove_temporary_files(dir: &Path) {
     }
 }
 
-fn read_all<T: DeserializeOwned + Send>(dir: &Path) -> (Vec<T>, Vec<StoreError>) {
+fn read_all<T: DeserializeOwned + Send>(
+    dir: &Path,
+    is_read_only: bool,
+) -> (Vec<T>, Vec<StoreError>) {
     let is_temporary = |path: &PathBuf| path.extension().is_none_or(|e| e != "json");
     let paths = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let (temporary, paths): (Vec<_>, Vec<_>) = paths.partition(is_temporary);
-    for file in temporary {
+    for file in temporary.into_iter().filter(|_| !is_read_only) {
         let _ = fs::remove_file(file);
     }
     let read = |path: &PathBuf| {
@@ -245,6 +269,36 @@ fn read_all<T: DeserializeOwned + Send>(dir: &Path) -> (Vec<T>, Vec<StoreError>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::pod::{PodKind, PodStatus};
+    use nri_api::{Packed, proto::PodSandbox};
+
+    #[test]
+    fn a_read_only_store_reads_records_and_changes_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::read_only(dir.path());
+        assert!(store.pods().0.is_empty());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let pod = PodRecord {
+            sandbox: Packed::new(&PodSandbox { id: "p".into(), ..PodSandbox::default() }),
+            kind: PodKind::Shared,
+            status: PodStatus::Running,
+        };
+        Store::open(dir.path()).unwrap().save_pod(&pod, WriteTarget::New).unwrap();
+        for name in ["pods", "spare"] {
+            fs::write(dir.path().join(name).join("half.new"), "{").unwrap();
+        }
+        let store = Store::read_only(dir.path());
+        assert_eq!(store.pods().0.iter().map(PodRecord::id).collect::<Vec<_>>(), ["p"]);
+        let other = PodRecord { status: PodStatus::Stopped, ..pod };
+        store.save_pod(&other, WriteTarget::Existing).unwrap();
+        store.remove_pod("p");
+        assert_eq!(
+            store.pods().0.iter().map(|p| p.status).collect::<Vec<_>>(),
+            [PodStatus::Running]
+        );
+        let count = |name: &str| fs::read_dir(dir.path().join(name)).unwrap().count();
+        assert_eq!((count("pods"), count("spare")), (2, 1));
+    }
 
     #[test]
     fn files_of_interrupted_writes_are_removed() {

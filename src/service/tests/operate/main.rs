@@ -12,6 +12,7 @@ mod containers;
 mod create;
 mod descriptors;
 mod doctor;
+mod dry_run;
 mod external_plugins;
 mod files;
 mod flood;

@@ -6,6 +6,7 @@ pub mod agreed_container;
 mod changes;
 pub mod commit;
 pub mod draft;
+pub mod dry_run;
 pub mod infra;
 pub mod missed;
 pub mod prepare;

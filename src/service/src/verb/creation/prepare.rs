@@ -185,7 +185,7 @@ impl Service {
     }
 
     /// Returns the annotation by which the container or its pod opts out, if it does.
-    fn opt_out(&self, draft: &Draft) -> Option<String> {
+    pub(super) fn opt_out(&self, draft: &Draft) -> Option<String> {
         let settings = self.settings();
         let annotation = settings.config.opt_out.annotation.as_deref()?;
         let pod = self.registry.pods.get(draft.pod_id());

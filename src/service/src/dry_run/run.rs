@@ -1,0 +1,228 @@
+//! [`dry_run`]: from the arguments to the answer of the plugins.
+
+use crate::{
+    cgroup::oom_events::OomMonitor,
+    daemon::{log, parent::Parent, shared_plugins::SharedPlugins, start::reopen_namespaces},
+    dry_run::{
+        children,
+        manager::DryRunManager,
+        selection::{PluginSelection, id_of, select},
+        subject::{DryRunError, DryRunSubject, request_for},
+    },
+    engine::own_nri::EngineNri,
+    host::{
+        descriptors::Descriptors, mount_namespace::MountNamespaces, path_probe::PathProbe,
+        problems::Problems,
+    },
+    metrics::listener::MetricsListener,
+    resources::manager::ResourceManager,
+    service::Service,
+    settings::load::Settings,
+    state::{
+        claims::Claims, external_plugins::ExternalPlugins, followed::FollowedRuntimes,
+        locks::Locks, registry::Registry, store::Store,
+    },
+    verb::creation::dry_run::{DryRunEffects, DryRunReplies},
+};
+use nri_adaptation::{Adaptation, AdaptationConfig, LaunchOutcome};
+use nri_api::PluginId;
+use nri_config::Mode;
+use nri_control::{DryRun, DryRunAnswer, DryRunChanges, DryRunPlugin};
+use std::{
+    path::PathBuf,
+    sync::{Arc, RwLock, atomic::AtomicUsize},
+    time::{Duration, Instant},
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{Mutex, watch},
+    time::sleep,
+};
+
+/// Time limit of a dry run: that of some plugins that do not reply, one after the other.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Number of attempts to read the records, which `nrid` may replace meanwhile.
+const READ_ATTEMPTS: usize = 5;
+/// Pause between two attempts.
+const READ_PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks the plugins that may be asked. `connected` are the external plugins that are connected to
+/// `nrid`. No instance of a plugin, nor any of its children, outlives the call.
+///
+/// # Errors
+/// The subject is not known, or plugins did not reply in time.
+pub async fn dry_run(
+    settings: Settings,
+    subject: &DryRunSubject,
+    connected: &[PluginId],
+) -> Result<DryRun, DryRunError> {
+    children::adopt_orphans().map_err(|error| DryRunError::Process(error.into()))?;
+    let receiver = |kind| signal(kind).map_err(DryRunError::Process);
+    let mut term = receiver(SignalKind::terminate())?;
+    let mut int = receiver(SignalKind::interrupt())?;
+    let answered = tokio::select! {
+        answered = ask(settings, subject, connected) => answered,
+        () = sleep(TIMEOUT) => Err(DryRunError::TimedOut(TIMEOUT)),
+        _ = term.recv() => Err(DryRunError::Interrupted),
+        _ = int.recv() => Err(DryRunError::Interrupted),
+    };
+    children::kill_all().await;
+    answered
+}
+
+async fn ask(
+    settings: Settings,
+    subject: &DryRunSubject,
+    connected: &[PluginId],
+) -> Result<DryRun, DryRunError> {
+    let registry = Arc::new(read_records(&settings).await?);
+    let mut service = service(settings, registry.clone()).await?;
+    reopen_namespaces(&service.namespaces, &registry);
+    let settings = service.settings();
+    let (request, record) = request_for(&settings, &registry, subject).await?;
+    let id = request.key.id.clone();
+    let refused = |error: &crate::error::Error| error.line(&id);
+    let runtime = request.runtime.path().display().to_string();
+    let plan = service.draft_dry_run(request, record.as_deref()).await;
+    let plan = plan.map_err(|error| DryRunError::Creation(refused(&error)))?;
+    let draft = plan.draft();
+    let PluginSelection { config, asked, mut others } = select(&settings, connected);
+    let mut found = DryRun {
+        container: id.clone(),
+        name: draft.identity.name.clone(),
+        engine: draft.identity.engine.name().to_owned(),
+        pod: draft.pod_id().to_owned(),
+        runtime,
+        skipped: plan.skipped.clone(),
+        before: draft.config.value().clone(),
+        ..DryRun::default()
+    };
+    if settings.config.mode == Mode::Shadow {
+        found.notes.push("mode = \"shadow\": a creation logs changes, and makes none".to_owned());
+    }
+    if let Some(reason) = &found.skipped {
+        let plugin = |id: &PluginId| unanswered(id, DryRunAnswer::NotAsked, reason.clone());
+        others.extend(asked.iter().map(plugin));
+        found.after = Some(found.before.clone());
+        found.plugins = in_order(others);
+        return Ok(found);
+    }
+    let manager = service.resource_manager.clone();
+    let manager = Arc::new(DryRunManager::new(manager, draft.nri_id.clone()));
+    let (adaptation, outcomes) = Adaptation::start(config, manager.clone()).await?;
+    service.adaptation = adaptation.clone();
+    let DryRunReplies { reached, missed, result } = service.ask_plugins(&plan).await;
+    adaptation.shutdown().await;
+
+    let is_refused = result.is_err();
+    let notes = manager.notes();
+    let answer = |id: &PluginId| {
+        let failure = launch_failure(&outcomes, id).or_else(|| {
+            missed.iter().find(|absent| absent.plugin == *id).map(|absent| absent.why.clone())
+        });
+        let mut plugin = match failure {
+            Some(why) => unanswered(id, DryRunAnswer::Failed, why),
+            None if reached.contains(id) => DryRunPlugin {
+                answer: DryRunAnswer::Asked,
+                reason: None,
+                ..unanswered(id, DryRunAnswer::Asked, String::new())
+            },
+            None => {
+                let why = match is_refused {
+                    true => "an earlier plugin refused, or it does not handle creations",
+                    false => "it does not handle creations of containers",
+                };
+                unanswered(id, DryRunAnswer::NotAsked, why.to_owned())
+            }
+        };
+        if let Some(notes) = notes.get(&plugin.name) {
+            plugin.requests.clone_from(&notes.requests);
+            plugin.output.clone_from(&notes.output);
+        }
+        plugin
+    };
+    others.extend(asked.iter().map(answer));
+    found.plugins = in_order(others);
+    match result {
+        Ok(DryRunEffects { after, changes, updates, evictions, ignored }) => {
+            let of_plugin = |(plugin, changes)| DryRunChanges { plugin, changes };
+            found.after = Some(after);
+            found.changes = changes.into_iter().map(of_plugin).collect();
+            (found.updates, found.evictions, found.ignored) = (updates, evictions, ignored);
+        }
+        Err(error) => found.refusal = Some(refused(&error)),
+    }
+    Ok(found)
+}
+
+/// Reads the records of the `nrid` that runs, without changing them. A record that is replaced
+/// while it is read may be incomplete, and is read again.
+async fn read_records(settings: &Settings) -> Result<Registry, DryRunError> {
+    let mut attempt = 1;
+    loop {
+        let (registry, mut broken) = Registry::load(Store::read_only(&settings.state_dir));
+        match broken.pop() {
+            None => return Ok(registry),
+            Some(error) if attempt == READ_ATTEMPTS => {
+                tracing::warn!(%error, "record skipped");
+                return Ok(registry);
+            }
+            Some(_) => attempt += 1,
+        }
+        sleep(READ_PAUSE).await;
+    }
+}
+
+/// Returns a service that has the records, and neither plugins nor sockets.
+async fn service(settings: Settings, registry: Arc<Registry>) -> Result<Service, DryRunError> {
+    let external_plugins = Arc::new(ExternalPlugins::none());
+    let manager = ResourceManager::new(registry.clone(), external_plugins, &settings.config);
+    let resource_manager = Arc::new(manager);
+    let nothing = AdaptationConfig { plugin_path: PathBuf::new(), ..AdaptationConfig::default() };
+    let (adaptation, _) = Adaptation::start(nothing, resource_manager.clone()).await?;
+    let descriptors = Arc::new(Descriptors::of_this_process());
+    let problems = Problems::default();
+    Ok(Service {
+        settings: RwLock::new(Arc::new(settings)),
+        log: log::warn_on_stderr(),
+        reloading: Mutex::default(),
+        registry,
+        locks: Locks::default(),
+        claims: Claims::default(),
+        followed: FollowedRuntimes::default(),
+        engine_nri: EngineNri::default(),
+        shared_plugins: SharedPlugins::new(false),
+        namespaces: MountNamespaces::default(),
+        path_probe: PathProbe::default(),
+        oom_monitor: OomMonitor::new(descriptors.clone(), problems.clone()),
+        descriptors,
+        problems,
+        metrics: MetricsListener::default(),
+        resource_manager,
+        adaptation,
+        parent: Parent::default(),
+        started: Instant::now(),
+        plugin_sockets: Vec::new(),
+        program: None,
+        inherited: Vec::new(),
+        ending: watch::channel(None).0,
+        abandoned: watch::channel(false).0,
+        in_progress: AtomicUsize::new(0),
+    })
+}
+
+/// Returns why a plugin is not active, if it is not.
+fn launch_failure(outcomes: &[LaunchOutcome], id: &PluginId) -> Option<String> {
+    let outcome = outcomes.iter().find(|outcome| id_of(&outcome.path).as_ref() == Some(id))?;
+    outcome.result.as_ref().err().map(ToString::to_string)
+}
+
+fn unanswered(id: &PluginId, answer: DryRunAnswer, reason: String) -> DryRunPlugin {
+    let (requests, output) = (Vec::new(), Vec::new());
+    DryRunPlugin { name: id.to_string(), answer, reason: Some(reason), requests, output }
+}
+
+fn in_order(mut plugins: Vec<DryRunPlugin>) -> Vec<DryRunPlugin> {
+    plugins.sort_by(|a, b| a.name.cmp(&b.name));
+    plugins
+}
