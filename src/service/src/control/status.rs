@@ -28,13 +28,17 @@ impl Service {
         let PendingChanges { due, ignored } = self.pending_changes(pending);
         let (pods, containers) = self.registry.counts();
         let calls = plugin_calls::of_all(&self.adaptation);
+        // The process of a session that has ended is about to end, or may be another one already.
+        let pid = |plugin: &nri_adaptation::PluginStatus| {
+            plugin.pid.filter(|_| !plugin.state.has_ended())
+        };
         let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
             calls: plugin.id.as_ref().and_then(|id| calls.get(id).cloned()),
-            memory: plugin.pid.filter(|_| !plugin.state.has_ended()).and_then(resident_memory),
+            pid: pid(&plugin),
+            memory: pid(&plugin).and_then(resident_memory),
             nri_version: plugin.version,
             name: plugin.id.as_ref().map_or_else(String::new, ToString::to_string),
             launched: matches!(plugin.origin, PluginOrigin::Launched(_)),
-            pid: plugin.pid,
             state: format!("{:?}", plugin.state).to_lowercase(),
             last_error: plugin.last_error,
             failed: plugin.failed,
