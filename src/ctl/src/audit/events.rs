@@ -10,6 +10,7 @@ use crate::{
     nrid_location::NridLocation,
     output::output,
     table::{TextTable, terminal_width},
+    units::counted,
 };
 use clap::Args;
 use nri_control::{AuditEvent, AuditLine, FieldChange, MissedPlugin, printable};
@@ -159,7 +160,7 @@ fn details(line: &AuditLine) -> String {
         // The message of a runtime that failed begins with it.
         let exit_code = line.exit_code.map(|code| format!("exit code {code}"));
         parts.extend(exit_code.filter(|text| !line.message.starts_with(text)));
-        parts.extend(line.lost.map(|lost| format!("{lost} lines")));
+        parts.extend(line.lost.map(|lost| counted(lost, "line")));
         parts.extend(Some(line.message.clone()).filter(|message| !message.is_empty()));
     }
     parts.join(", ")

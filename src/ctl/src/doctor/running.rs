@@ -9,7 +9,7 @@ use super::{
         NRID_START_FAILED, NRID_UNRESPONSIVE, SHADOW_MODE,
     },
 };
-use crate::{nrid_location::NridLocation, status::duration};
+use crate::{nrid_location::NridLocation, status::duration, units::counted};
 use nri_control::{Inherited, START_FAILURE, Status};
 use nri_host::{describe, listener_unnoticed};
 use nri_locate::{MAX_CONFIG_FILE, read_regular_text};
@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 /// Checks an `nrid` that runs.
 pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     let (pid, version, containers) = (status.pid, &status.version, status.containers);
-    report.add(NRID_RUNNING, format!("process {pid}, version {version}, {containers} containers"));
+    let containers = counted(containers, "container");
+    report.add(NRID_RUNNING, format!("process {pid}, version {version}, {containers}"));
     if status.mode == "shadow" {
         report.add(
             SHADOW_MODE,
