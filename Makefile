@@ -8,7 +8,7 @@ CARGO ?= cargo
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
 	test-kubernetes test-cgroup2 test-updates test-takeover runc-suite chaos crash-points \
 	vectors fuzz fuzz-short bench instructions test-size soak lint sanitize deny packages \
-	test-packages test-reproducible
+	test-packages test-reproducible test-otlp
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -193,6 +193,11 @@ test-size: setup release ## CONTAINERS=2000: 10,000 containers without processes
 soak: setup release ## SECONDS=2400, LIVES=20000: nothing is left of containers that were deleted
 	NRI_SOAK_SECONDS=$(or $(SECONDS),2400) NRI_SOAK_LIVES=$(or $(LIVES),20000) \
 		$(CARGO) test --release -p nri-integration --test size soak -- --nocapture
+
+# Leaves an nrid with the feature in target/debug.
+test-otlp: ## spans over OTLP, which only an nrid with the feature otlp exports
+	$(CARGO) clippy -p nrid --all-targets --features otlp -- -D warnings
+	$(CARGO) test -p nrid --features otlp --test operate observed::otlp
 
 lint: ## format, clippy, documentation
 	$(CARGO) fmt --all --check

@@ -17,6 +17,7 @@ mod parse;
 mod paths;
 mod plugin;
 mod reference;
+mod tracing;
 
 pub use duration::{InvalidDuration, parse_duration};
 pub use log_level::{UnknownLogLevel, parse_log_level};
@@ -36,3 +37,4 @@ pub use reference::{
     DefaultValue, KeyDescription, KeyKind, SectionDescription, commented_configuration,
     key_reference, sections, wrapped,
 };
+pub use tracing::{CollectorUrl, InvalidCollectorUrl, TracingSettings};

@@ -1,7 +1,10 @@
 //! The keys of the configuration file, with their defaults. `reference/` has their user
 //! documentation.
 
-use crate::{duration, log_level, metrics::MetricsSettings, paths, plugin::PluginPolicy};
+use crate::{
+    duration, log_level, metrics::MetricsSettings, paths, plugin::PluginPolicy,
+    tracing::TracingSettings,
+};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -74,6 +77,8 @@ pub struct Config {
     pub log: LogSettings,
     /// Metrics for Prometheus.
     pub metrics: MetricsSettings,
+    /// Spans for a collector.
+    pub tracing: TracingSettings,
     /// The audit log.
     pub audit: AuditSettings,
     /// Block I/O classes.
@@ -346,6 +351,7 @@ impl Default for Config {
             default_validator: ValidatorSettings::default(),
             log: LogSettings::default(),
             metrics: MetricsSettings::default(),
+            tracing: TracingSettings::default(),
             audit: AuditSettings::default(),
             blockio: ClassSettings::default(),
             rdt: ClassSettings::default(),

@@ -17,6 +17,11 @@ pub trait RequestTrace: Send + Sync {
 
     /// Returns the context of the request itself.
     fn context(&self) -> Option<TraceContext>;
+
+    /// Receives the error with which the request fails.
+    fn fail(&self, error: &str) {
+        let _ = error;
+    }
 }
 
 /// Trace of one call of a plugin.

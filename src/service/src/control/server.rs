@@ -194,5 +194,7 @@ async fn serve_verb(
             Verb::Delete => delete::serve(service, channel, &request).await,
         }
     };
-    traced(trace, serve).await
+    let served = traced(trace.clone(), serve).await;
+    trace.end();
+    served
 }

@@ -14,6 +14,7 @@ use crate::{
         load::Settings,
         plugins::{adaptation_config, ambiguities},
     },
+    trace,
 };
 use nri_adaptation::{
     PendingReload, PluginOrigin, PluginStatus, ReloadAction, ReloadOutcome, ReloadedPlugin,
@@ -64,6 +65,7 @@ impl Service {
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
         self.log.configure(&after);
         self.serve_metrics();
+        trace::configure(&after);
         self.audit().apply(&after);
         let changed = before.digest != after.digest || before.file != after.file;
         let plugins: Vec<_> =

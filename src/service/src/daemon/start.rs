@@ -43,6 +43,7 @@ use crate::{
         registry::Registry,
         store::{Store, StoreError},
     },
+    trace,
 };
 use nri_adaptation::{AdaptError, Adaptation};
 use nri_locate::{Environment, UserDirs};
@@ -71,6 +72,9 @@ const PLUGIN_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Time that the end waits until the audit log is written.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Time that the end of `nrid` waits for a collector of spans.
+const SPANS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval at which failed writes of records are retried: records are written soon after the disk
 /// has room again.
@@ -243,6 +247,7 @@ pub async fn start(
     tokio::spawn(retry_failed_writes(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
     service.serve_metrics();
+    trace::configure(&service.settings());
     service.log_policy_notes().await;
     let (listener, control) = sockets::listen_on(&control, &mut activation)?;
     let config = &service.settings().config;
@@ -313,6 +318,7 @@ impl Running {
             tracing::error!("plugins were not closed within {PLUGIN_SHUTDOWN_TIMEOUT:?}");
         }
         blocking(|| service.audit().flush(AUDIT_TIMEOUT));
+        blocking(|| trace::flush(SPANS_TIMEOUT));
         tokio::select! {
             biased;
             // A signal that arrived during the steps above turns a restart into a stop.

@@ -52,8 +52,12 @@ impl Settings {
         }
         let state_dir = state.map_or_else(|| loaded.state_dir(&environment), Path::to_owned);
         let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
+        let (config, mut mistakes) = (loaded.config, loaded.mistakes);
+        if !cfg!(feature = "otlp") && config.tracing.endpoint.is_some() {
+            let text = loaded.source.as_ref().map_or("", |(_, text)| text);
+            mistakes.push(needs_otlp(text));
+        }
         let file = loaded.source.map(|(file, _)| file);
-        let (config, mistakes) = (loaded.config, loaded.mistakes);
         let plugin_dirs = PluginDirs::of(&config, &environment);
         Ok(Self { config, file, state_dir, plugin_dirs, digest, mistakes, command_line })
     }
@@ -88,4 +92,16 @@ impl Settings {
     pub fn is_default_state_dir(&self) -> bool {
         self.state_dir == NridOwner::Host.state_dir()
     }
+}
+
+/// Returns the mistake that `[tracing] endpoint` is in this program.
+fn needs_otlp(text: &str) -> ConfigError {
+    let key = |line: &&str| line.contains("endpoint") && !line.trim_start().starts_with('#');
+    let found = text.lines().enumerate().find(|(_, line)| key(line));
+    let (line, column) = found.map_or((0, 0), |(number, line)| {
+        (number, line.chars().take_while(|c| c.is_whitespace()).count())
+    });
+    let message = "[tracing] endpoint needs an nrid that is built with the feature otlp; a start \
+                   records no spans";
+    ConfigError { line: line + 1, column: column + 1, message: message.to_owned() }
 }

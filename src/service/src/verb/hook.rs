@@ -10,8 +10,10 @@ use crate::{
         container::Container,
         status::{ContainerStatus, RuntimeProgress},
     },
+    trace::TracedRequest,
     verb::request::refuse,
 };
+use nri_adaptation::traced;
 use nri_control::{Hook, HookKind, Reply};
 use std::sync::Arc;
 
@@ -25,9 +27,25 @@ pub async fn serve(service: &Arc<Service>, hook: &Hook) -> Reply {
             HookKind::Poststart | HookKind::Poststop => Reply::Done,
         };
     };
-    match report(service, hook, &container).await {
-        Ok(()) => Reply::Done,
-        Err(error) => refuse(&container.key().id, &error),
+    let id = &container.key().id;
+    let trace = Arc::new(TracedRequest::new(span_name(hook.kind), ("container.id", id)));
+    let reported = async {
+        match report(service, hook, &container).await {
+            Ok(()) => Reply::Done,
+            Err(error) => refuse(id, &error),
+        }
+    };
+    let reply = traced(trace.clone(), reported).await;
+    trace.end();
+    reply
+}
+
+/// Returns the name of the span of a hook.
+fn span_name(kind: HookKind) -> &'static str {
+    match kind {
+        HookKind::CreateRuntime => "createRuntime hook",
+        HookKind::Poststart => "poststart hook",
+        HookKind::Poststop => "poststop hook",
     }
 }
 

@@ -9,9 +9,10 @@ use crate::{
         runtime::LowLevelRuntime,
     },
     state::key::ContainerKey,
-    trace::VerbTrace,
+    trace::TracedRequest,
 };
-use nri_control::{Begin, Reply};
+use nri_adaptation::current_trace;
+use nri_control::{Begin, Reply, Verb};
 use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 /// Maximum length of an id in bytes: runtimes create a directory whose name is the id, and the name
@@ -19,7 +20,6 @@ use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 const MAX_ID: usize = 255;
 
 /// A verb that a wrapper is about to run.
-#[derive(Debug)]
 pub struct VerbRequest {
     /// The container.
     pub key: ContainerKey,
@@ -30,7 +30,7 @@ pub struct VerbRequest {
     /// The bundle's directory, for a verb that has one.
     pub bundle: Option<OwnedFd>,
     /// The trace to which the calls of plugins belong.
-    pub trace: Arc<VerbTrace>,
+    pub trace: Arc<TracedRequest>,
 }
 
 impl VerbRequest {
@@ -58,8 +58,8 @@ impl VerbRequest {
         runtime.set_namespace(namespace);
         let root = resolved_root(runtime.root()).await?;
         let key = ContainerKey { root, id: begin.id.clone() };
-        let trace = Arc::new(VerbTrace::of_environment(&begin.environment));
-        Ok(Self { key, runtime, begin, bundle, trace })
+        let trace = TracedRequest::of_verb(span_name(begin.verb), &begin.id, &begin.environment);
+        Ok(Self { key, runtime, begin, bundle, trace: Arc::new(trace) })
     }
 
     /// Builds the reply to a verb that fails, and logs the error.
@@ -84,8 +84,23 @@ async fn resolved_root(root: PathBuf) -> Result<PathBuf, HostError> {
 /// unknown container.
 pub fn refuse(id: &str, error: &Error) -> Reply {
     let message = error.line(id);
+    if let Some(trace) = current_trace() {
+        trace.fail(&message);
+    }
     tracing::warn!("{message}");
     Reply::Refused { message }
+}
+
+/// Returns the name of a verb's span.
+fn span_name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Create => "create",
+        Verb::Run => "run",
+        Verb::Restore => "restore",
+        Verb::Start => "start",
+        Verb::Update => "update",
+        Verb::Delete => "delete",
+    }
 }
 
 /// Whether an id can be the name of a file or a directory.

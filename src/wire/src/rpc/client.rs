@@ -92,6 +92,22 @@ macro_rules! calls {
                 Self(Caller { service: $service, conn, calls, trunk })
             }
 
+            /// Makes a call of the service by its name. The request may be encoded already, so that
+            /// it is encoded once for several peers. The peer receives the trace context as
+            /// metadata.
+            ///
+            /// # Errors
+            /// See [`CallError`].
+            pub async fn call<A: Message>(
+                &self,
+                method: &'static str,
+                timeout: impl Into<Option<Duration>>,
+                request: &(impl Payload + ?Sized),
+                trace: Option<&TraceContext>,
+            ) -> Result<A, CallError> {
+                self.0.call(method, timeout.into(), request, trace).await
+            }
+
             $(
                 $(#[$call_doc])*
                 ///
@@ -163,23 +179,6 @@ calls! {
     /// Requests the validation of the merged adjustment.
     validate_container_adjustment, "ValidateContainerAdjustment",
         ValidateContainerAdjustmentRequest => ValidateContainerAdjustmentResponse;
-}
-
-impl PluginClient {
-    /// Makes a call of the service by its name. The request may be encoded already, so that it is
-    /// encoded once for several plugins. The plugin receives the trace context as metadata.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub async fn call<A: Message>(
-        &self,
-        method: &'static str,
-        timeout: Duration,
-        request: &(impl Payload + ?Sized),
-        trace: Option<&TraceContext>,
-    ) -> Result<A, CallError> {
-        self.0.call(method, Some(timeout), request, trace).await
-    }
 }
 
 calls! {

@@ -29,14 +29,14 @@ fn scrape(mut stream: impl Read + Write) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-fn scrape_socket(socket: &Path) -> String {
+pub(super) fn scrape_socket(socket: &Path) -> String {
     let (head, body) = scrape(UnixStream::connect(socket).unwrap());
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
     body
 }
 
-fn parse(text: &str) -> Scrape {
+pub(super) fn parse(text: &str) -> Scrape {
     Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))).unwrap()
 }
 
@@ -44,7 +44,7 @@ fn configuration(listen: &str) -> String {
     format!("[metrics]\nlisten = \"{listen}\"\n")
 }
 
-fn unix_configuration(socket: &Path) -> String {
+pub(super) fn unix_configuration(socket: &Path) -> String {
     configuration(&format!("unix:{}", socket.display()))
 }
 
@@ -58,7 +58,7 @@ fn samples<'a>(scrape: &'a Scrape, name: &str) -> Vec<&'a Sample> {
 }
 
 /// Returns the only value of a metric.
-fn value(scrape: &Scrape, name: &str) -> f64 {
+pub(super) fn value(scrape: &Scrape, name: &str) -> f64 {
     match samples(scrape, name)[..] {
         [Sample { value: Value::Counter(value) | Value::Gauge(value), .. }] => *value,
         ref other => panic!("{name}: {other:?}"),

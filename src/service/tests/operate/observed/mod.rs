@@ -3,5 +3,7 @@
 mod journal;
 mod log_level;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod plugins;
 mod trace;

@@ -19,12 +19,12 @@ use nri_wire::{Context, Plugin, PluginEnd, TraceContext, ttrpc};
 use std::sync::{Arc, Mutex};
 use tokio::task::spawn_blocking;
 
-const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+pub(super) const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const OTHER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// A plugin that records the trace context of each call.
 #[derive(Default)]
-struct TraceRecorder(Mutex<Vec<(&'static str, Option<TraceContext>)>>);
+pub(super) struct TraceRecorder(Mutex<Vec<(&'static str, Option<TraceContext>)>>);
 
 impl TraceRecorder {
     fn record(&self, call: &'static str, context: &Context) {
@@ -78,9 +78,31 @@ impl Plugin for TraceRecorder {
     }
 }
 
+/// Connects the plugin, and waits until it is active.
+pub(super) async fn connect(node: &Arc<Node>) -> (Arc<TraceRecorder>, PluginEnd) {
+    let socket = node.state_dir().join("nri.sock");
+    let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
+    let recorder = Arc::new(TraceRecorder::default());
+    let plugin = PluginEnd::new(stream, recorder.clone()).await.unwrap();
+    let registration = RegisterPluginRequest {
+        plugin_name: "recorder".into(),
+        plugin_idx: "10".into(),
+        ..Default::default()
+    };
+    plugin.runtime().register_plugin(None, &registration).await.unwrap();
+    let node = node.clone();
+    let wait = move || {
+        wait_until("the plugin", || {
+            node.status().plugins.iter().any(|p| p.state == "active").then_some(())
+        });
+    };
+    spawn_blocking(wait).await.unwrap();
+    (recorder, plugin)
+}
+
 /// Creates a container with these variables of the runtime and of the container's process, and
 /// returns the contexts that the plugin received.
-fn contexts(
+pub(super) fn contexts(
     node: &Node,
     plugin: &TraceRecorder,
     (runtime, process): (&[&str], &[&str]),
@@ -99,22 +121,10 @@ fn contexts(
 async fn plugins_receive_the_trace_context_of_the_engine() {
     let node = Arc::new(Node::new(""));
     let nrid = node.start();
-    let socket = node.state_dir().join("nri.sock");
-    let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
-    let recorder = Arc::new(TraceRecorder::default());
-    let plugin = PluginEnd::new(stream, recorder.clone()).await.unwrap();
-    let registration = RegisterPluginRequest {
-        plugin_name: "recorder".into(),
-        plugin_idx: "10".into(),
-        ..Default::default()
-    };
-    plugin.runtime().register_plugin(None, &registration).await.unwrap();
+    let (recorder, _plugin) = connect(&node).await;
     let checked = node.clone();
     let check = move || {
         let node = checked;
-        wait_until("the plugin", || {
-            node.status().plugins.iter().any(|p| p.state == "active").then_some(())
-        });
         let calls = ["StateChange", "CreateContainer", "ValidateContainerAdjustment"];
         let all =
             |context: Option<TraceContext>| calls.map(|call| (call, context.clone())).to_vec();
@@ -131,5 +141,20 @@ async fn plugins_receive_the_trace_context_of_the_engine() {
         node.stop();
     };
     spawn_blocking(check).await.unwrap();
+    nrid.wait_for_exit();
+}
+
+/// Without the feature, the key is refused where a mistake is, and nothing is recorded.
+#[cfg(not(feature = "otlp"))]
+#[test]
+fn an_endpoint_for_spans_needs_the_feature() {
+    let node = Node::new("[tracing]\nendpoint = 'http://127.0.0.1:4318'\n");
+    let nrid = node.start();
+    let Reply::Refused { message } = node.call(&nri_control::Request::Reload) else { panic!() };
+    for part in ["line 6, column 1", "[tracing] endpoint needs an nrid", "feature otlp"] {
+        assert!(message.contains(part), "{message}");
+        assert!(nrid.output().contains(part), "{}", nrid.output());
+    }
+    node.stop();
     nrid.wait_for_exit();
 }
