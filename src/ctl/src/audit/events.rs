@@ -8,7 +8,7 @@ use crate::{
     },
     error::CtlError,
     nrid_location::NridLocation,
-    output::output,
+    output::{output, wait_for_reader},
     table::{TextTable, terminal_width},
     units::counted,
 };
@@ -18,7 +18,6 @@ use rustix::process::geteuid;
 use serde_json::Value;
 use std::{
     io::{self, Write},
-    thread,
     time::{Duration, SystemTime},
 };
 
@@ -76,10 +75,9 @@ impl EventsCommand {
                 }
             }
             out.flush()?;
-            if !self.follow {
+            if !self.follow || !wait_for_reader(POLL_INTERVAL) {
                 return Ok(());
             }
-            thread::sleep(POLL_INTERVAL);
         }
     }
 

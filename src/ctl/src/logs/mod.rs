@@ -6,7 +6,12 @@ mod source;
 
 pub(crate) use journal::IDENTIFIER;
 
-use crate::{audit::parse_since, error::CtlError, nrid_location::NridLocation, output::output};
+use crate::{
+    audit::parse_since,
+    error::CtlError,
+    nrid_location::NridLocation,
+    output::{output, wait_for_reader},
+};
 use clap::Args;
 use line::ParsedLine;
 use nri_control::printable;
@@ -14,7 +19,6 @@ use source::LogSource;
 use std::{
     collections::VecDeque,
     io::{self, Write},
-    thread,
     time::{Duration, SystemTime},
 };
 
@@ -83,10 +87,13 @@ impl Logs {
         }
         loop {
             out.flush()?;
-            match source.next_added()? {
-                Some(text) if self.matches(&text) => self.print(&mut out, &text)?,
-                Some(_) => {}
-                None => thread::sleep(POLL_INTERVAL),
+            let added = source.next_added()?;
+            let pause = if added.is_some() { Duration::ZERO } else { POLL_INTERVAL };
+            if let Some(text) = added.filter(|text| self.matches(text)) {
+                self.print(&mut out, &text)?;
+            }
+            if !wait_for_reader(pause) {
+                return Ok(());
             }
         }
     }
