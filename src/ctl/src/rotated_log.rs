@@ -4,7 +4,7 @@
 use nri_control::PREVIOUS_SUFFIX;
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, ErrorKind},
+    io::{self, BufRead, BufReader, ErrorKind, Seek},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -64,8 +64,16 @@ impl RotatedLog {
         }
     }
 
-    /// Opens the file at the path if it is another one than the file that was read to its end.
+    /// Opens the file at the path if it is another one than the file that was read to its end, or
+    /// begins again if it was truncated.
     fn is_replaced(&mut self) -> io::Result<bool> {
+        if let Some(current) = &mut self.current {
+            let meta = current.get_ref().metadata()?;
+            if meta.is_file() && meta.len() < current.stream_position()? {
+                current.rewind()?;
+                return Ok(true);
+            }
+        }
         let Some(at_path) = open(&self.path)? else { return Ok(false) };
         let is_same = match &self.current {
             Some(current) => identity(current.get_ref())? == identity(at_path.get_ref())?,
@@ -129,5 +137,19 @@ mod tests {
         fs::rename(&path, &previous).unwrap();
         fs::write(&path, "f\n").unwrap();
         assert_eq!(all(&mut log), "ef");
+    }
+
+    #[test]
+    fn a_truncated_file_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        fs::write(&path, "a\nb\nhalf of c").unwrap();
+        let mut log = RotatedLog::open(&path).unwrap();
+        assert_eq!(all(&mut log), "ab");
+        let file = File::options().append(true).open(&path).unwrap();
+        file.set_len(0).unwrap();
+        assert_eq!(all(&mut log), "");
+        fs::write(&path, "d\n").unwrap();
+        assert_eq!(all(&mut log), "d");
     }
 }
