@@ -34,12 +34,13 @@ fn is_plugin(line: &AuditLine, wanted: &str) -> bool {
     let name = |plugin: &str| plugin.split_once('-').is_some_and(|(_, name)| name == wanted);
     let missed = line.missed.iter().map(|missed| missed.plugin.as_str());
     let named = line.plugin.split(',').chain(line.plugins.iter().map(String::as_str));
-    named.chain(missed).any(|plugin| plugin == wanted || name(plugin))
+    named.chain(missed).any(|plugin| !plugin.is_empty() && (plugin == wanted || name(plugin)))
 }
 
 /// Whether a line is about this container, given by its name or the beginning of its id.
 pub(super) fn is_container(line: &AuditLine, wanted: &str) -> bool {
-    !line.container.is_empty() && (line.container.starts_with(wanted) || line.name == wanted)
+    let has_prefix = !wanted.is_empty() && line.container.starts_with(wanted);
+    !line.container.is_empty() && (has_prefix || line.name == wanted)
 }
 
 /// Returns the time that `--since` names: a time of RFC 3339, or a duration before now.
@@ -93,6 +94,12 @@ mod tests {
         assert!(!matches("10", "", "") && !matches("", "d", "") && !matches("c", "", ""));
         assert!(matches("", "", "2026-01-02T03:04:05Z") && matches("", "", "2026-01-02 03:04:05"));
         assert!(!matches("", "", "2026-01-02T03:04:06Z") && !matches("", "", "1h"));
+        // An empty text, such as a variable that is not set, is no plugin, and the beginning of no id.
+        let created = AuditLine { plugin: String::new(), ..line() };
+        assert!(
+            !is_plugin(&created, "")
+                && !is_container(&AuditLine { name: "web".into(), ..created }, "")
+        );
         let old = parse_since("10m").unwrap();
         assert!(old < SystemTime::now() && parse_since("soon").is_err());
     }
