@@ -1,26 +1,45 @@
-//! Masks what looks like a secret in texts of a support bundle.
+//! Masks what looks like a secret in texts of a support bundle. JSON stays JSON.
 
-use regex::Regex;
-use std::borrow::Cow;
+use regex::{Captures, Regex};
 
-/// Patterns of secrets, each with what replaces a match.
+/// Parts of names of keys, variables and options that speak of a secret.
+const NAMES: &str = concat!(
+    r"(?:passw|passphrase|secret|token|credential|auth|(?:api|access|private)[_-]?key|",
+    r"[_.-](?:pass|pwd|key)(?-u:\b)|(?-u:\b)pass(?-u:\b))"
+);
+
+/// Patterns of secrets, each with what replaces a match. `NAME` stands for a name that speaks of a
+/// secret, `KEY` for such a name and what separates it from its value. A second group is a value
+/// that may be none.
 const PATTERNS: &[(&str, &str)] = &[
     // Private keys in PEM
     (r"(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----)", "$1***$2"),
     // User and password of a URL
     (r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@:'\x22]*:[^\s/@'\x22]*@", "$1***@"),
     // Credentials of HTTP
-    (r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}", "$1 ***"),
-    // Values of keys, variables and options whose names speak of a secret
-    (
-        concat!(
-            r#"(?i)((?:"|\b|--)[\w.-]*(?:passw|secret|token|api[_-]?key|access[_-]?key|"#,
-            r#"private[_-]?key|credential|auth)[\w.-]*["']?\]?\s*[:=]\s*)"#,
-            r#"("(?:[^"\\]|\\.)*"|'[^']*'|[^\s,}\]]+)"#
-        ),
-        "$1***",
-    ),
+    (r#"(?i)(?-u:\b)(authorization\s*[:=]\s*)(?:[A-Za-z0-9_]+\s+)?[^\s"'\\]+"#, "$1***"),
+    (r"(?i)(?-u:\b)(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}", "$1 ***"),
+    (r#"(?i)(?-u:\b)((?:set-)?cookie:\s*)[^\n"\\]+"#, "$1***"),
+    // Tokens that are known by their form
+    (r"(?-u:\b)(?:gh[opsur]_|github_pat_|glpat-|xox[a-z]-)[A-Za-z0-9_-]{10,}", "***"),
+    (r"(?-u:\b)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", "***"),
+    // A name beside its value
+    (r#"(?i)("name"\s*:\s*"NAME"\s*,\s*"value"\s*:\s*)"(?:[^"\\]|\\.)*""#, r#"$1"***""#),
+    // Quoted values: of TOML on several lines, of JSON in JSON, others
+    (r#"(?is)(KEY)""".*?""""#, r#"$1"***""#),
+    (r"(?is)(KEY)'''.*?'''", "$1'***'"),
+    (r#"(?i)(KEY)\\"(?:[^"\\]|\\\\\\"|\\\\[^"\\])*\\""#, r#"$1\"***\""#),
+    (r#"(?i)(KEY)"(?:[^"\\]|\\.)*""#, r#"$1"***""#),
+    (r"(?i)(KEY)'[^']*'", "$1'***'"),
+    // Other values: numbers of JSON, lines of YAML, single words
+    (r#"(?i)("NAME"\s*:\s*)-?[0-9][0-9.eE+-]*"#, r#"$1"***""#),
+    (r#"(?im)^([ \t]*NAME:[ \t]+)[^\s"'{\[|>][^\n]*$"#, "$1***"),
+    (r#"(?i)(KEY)([^\s"'{\[}\]\\][^\s"'}\]\\]*)"#, "$1***"),
+    (r#"(?i)(--NAME\s+)[^\s"'-][^\s"']*"#, "$1***"),
 ];
+
+/// Values that are no secrets.
+const NONE: [&str; 3] = ["null", "true", "false"];
 
 /// Replaces secrets in texts.
 pub(super) struct Mask(Vec<(Regex, &'static str)>);
@@ -31,7 +50,12 @@ impl Mask {
     /// # Errors
     /// A pattern is not valid, which a test excludes.
     pub(super) fn new() -> Result<Self, regex::Error> {
-        let compiled = |(pattern, by): &(&str, &'static str)| Ok((Regex::new(pattern)?, *by));
+        let name = format!(r"[A-Za-z0-9_.-]*{NAMES}[A-Za-z0-9_.-]*");
+        let key = format!(r#"{name}\\?["']?\]?\s*(?:=>|[:=]+)\s*"#);
+        let compiled = |(pattern, by): &(&str, &'static str)| {
+            let pattern = pattern.replace("KEY)", &format!("{key})")).replace("NAME", &name);
+            Ok((Regex::new(&pattern)?, *by))
+        };
         PATTERNS.iter().map(compiled).collect::<Result<_, _>>().map(Self)
     }
 
@@ -39,9 +63,17 @@ impl Mask {
     pub(super) fn apply(&self, text: &str) -> String {
         let mut masked = text.to_owned();
         for (pattern, by) in &self.0 {
-            if let Cow::Owned(changed) = pattern.replace_all(&masked, *by) {
-                masked = changed;
-            }
+            let replaced = pattern.replace_all(&masked, |found: &Captures<'_>| {
+                let value = found.get(2).map(|value| value.as_str().trim_end_matches(','));
+                let mut replaced = String::new();
+                if value.is_some_and(|value| NONE.contains(&value)) {
+                    replaced.push_str(&found[0]);
+                } else {
+                    found.expand(by, &mut replaced);
+                }
+                replaced
+            });
+            masked = replaced.into_owned();
         }
         masked
     }
@@ -50,19 +82,26 @@ impl Mask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn values_that_look_like_secrets_are_masked_and_the_rest_stays() {
         let mask = Mask::new().unwrap();
         for (text, expected) in [
-            (r#"password = "a \" b" # why"#, "password = *** # why"),
+            (r#"password = "a \" b" # why"#, r#"password = "***" # why"#),
             (
                 r#"{"registry-token": "x1", "debug": true}"#,
-                r#"{"registry-token": ***, "debug": true}"#,
+                r#"{"registry-token": "***", "debug": true}"#,
             ),
             ("env[DB_PASSWORD]=hunter2 env[PATH]=/bin", "env[DB_PASSWORD]=*** env[PATH]=/bin"),
+            ("DB_PASS=a DB_PWD=b PASS=c PWD=/root", "DB_PASS=*** DB_PWD=*** PASS=*** PWD=/root"),
+            ("PGPASSWORD=a,b x", "PGPASSWORD=*** x"),
+            ("passphrase => a", "passphrase => ***"),
+            ("encryption_key: a\nkeys: b", "encryption_key: ***\nkeys: b"),
             ("--api-key=abc --level=debug", "--api-key=*** --level=debug"),
-            ("Authorization: Bearer abcdefgh", "Authorization: *** ***"),
+            ("--password abc --level debug", "--password *** --level debug"),
+            ("Authorization: Bearer abcdefgh", "Authorization: ***"),
+            ("proxy: Basic abcdefgh", "proxy: Basic ***"),
             ("proxy=http://me:secret@host:3128/", "proxy=http://***@host:3128/"),
             (
                 "-----BEGIN RSA PRIVATE KEY-----\nab\ncd\n-----END RSA PRIVATE KEY-----",
@@ -70,8 +109,29 @@ mod tests {
             ),
             ("plugin 10-adjust: memory.limit=67108864", "plugin 10-adjust: memory.limit=67108864"),
             ("auths: nothing\nnext line", "auths: ***\nnext line"),
+            ("  password: my secret phrase\nnext: line", "  password: ***\nnext: line"),
+            ("secret = '''a\nb'''\nx = 1", "secret = '***'\nx = 1"),
+            ("secret = \"\"\"a\nb\"\"\"\nx = 1", "secret = \"***\"\nx = 1"),
         ] {
             assert_eq!(mask.apply(text), expected);
         }
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let before = json!({
+            "last_output": "password=\"a b\" token=c", "nested": "{\"token\":\"a\\\"b\"}",
+            "end": "token=abc", "line": "secret: a\nb", "api-key": 5, "auth": null, "token": true,
+            "auths": {"host": {"auth": "YQ=="}}, "tokens": ["kept"],
+            "env": [{"name": "DB_PASSWORD", "value": "a"}, {"name": "B", "value": "kept"}]
+        });
+        let after = json!({
+            "last_output": "password=\"***\" token=***", "nested": "{\"token\":\"***\"}",
+            "end": "token=***", "line": "secret: ***\nb", "api-key": "***", "auth": null,
+            "token": true, "auths": {"host": {"auth": "***"}}, "tokens": ["kept"],
+            "env": [{"name": "DB_PASSWORD", "value": "***"}, {"name": "B", "value": "kept"}]
+        });
+        let masked = Mask::new().unwrap().apply(&before.to_string());
+        assert_eq!(serde_json::from_str::<Value>(&masked).unwrap(), after, "{masked}");
     }
 }
