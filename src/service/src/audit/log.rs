@@ -180,15 +180,15 @@ struct Writer {
     shows_environment: bool,
     /// Lines that are not in the file yet.
     text: Vec<u8>,
-    /// Number of lines in `text`.
-    lines: u64,
+    /// Number of lines in `text`, and of the lines that they report as lost: those that are lost if
+    /// `text` cannot be written.
+    at_stake: u64,
 }
 
 impl Writer {
     fn new(shared: Arc<Shared>) -> Self {
         let shows_environment = lock(&shared.destination).shows_environment;
-        let (text, lines) = (Vec::new(), 0);
-        Self { shared, shows_environment, text, lines }
+        Self { shared, shows_environment, text: Vec::new(), at_stake: 0 }
     }
 
     /// Writes until all senders are gone.
@@ -228,7 +228,7 @@ impl Writer {
         line.time = humantime::format_rfc3339_micros(time).to_string();
         if self.text.len() < MAX_UNWRITTEN && serde_json::to_writer(&mut self.text, &line).is_ok() {
             self.text.push(b'\n');
-            self.lines += 1;
+            self.at_stake += line.lost.unwrap_or(1);
         } else {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -264,13 +264,13 @@ impl Writer {
         match written {
             Ok(()) => *lock(&self.shared.failure) = None,
             Err(error) => {
-                self.shared.lost.fetch_add(self.lines, Ordering::Relaxed);
+                self.shared.lost.fetch_add(self.at_stake, Ordering::Relaxed);
                 self.log_failure(&error);
                 // Ends the line that may have been written in part.
                 self.text.push(b'\n');
             }
         }
-        self.lines = 0;
+        self.at_stake = 0;
     }
 
     /// Logs the first of several failures in a row.
@@ -385,6 +385,32 @@ mod tests {
         assert_eq!(lines.len(), MAX_QUEUED + 1);
         let last = lines.last().unwrap();
         assert_eq!((last.event, last.lost), (AuditEvent::Lost, Some(3)));
+    }
+
+    #[test]
+    fn lines_that_a_full_disk_refuses_are_counted_until_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(AUDIT_LOG);
+        let destination = LogDestination {
+            path: "/dev/full".into(),
+            max_size: 1 << 20,
+            shows_environment: false,
+        };
+        let (audit, _receiver) = Audit::new(destination);
+        let mut writer = Writer::new(audit.shared.clone());
+        for _ in 0..5 {
+            writer.add(SystemTime::now(), line("a"));
+        }
+        for _ in 0..3 {
+            writer.write_text();
+            writer.add_lost();
+        }
+        lock(&audit.shared.destination).path.clone_from(&path);
+        writer.write_text();
+        let text = fs::read_to_string(&path).unwrap();
+        let last: AuditLine = serde_json::from_str(text.trim()).unwrap();
+        assert_eq!((last.event, last.lost), (AuditEvent::Lost, Some(5)));
+        assert_eq!(audit.shared.lost.load(Ordering::Relaxed), 0);
     }
 
     #[test]
