@@ -186,7 +186,7 @@ impl AuditLine {
 }
 
 /// Masks the values of the environment of a hook.
-fn mask_hook(hook: &mut Value) {
+pub fn mask_hook(hook: &mut Value) {
     let variables = hook.get_mut("env").and_then(Value::as_array_mut);
     for variable in variables.into_iter().flatten() {
         let name = variable.as_str().and_then(|v| v.split_once('=')).map_or("", |(name, _)| name);

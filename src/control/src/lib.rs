@@ -23,7 +23,9 @@ mod root;
 mod text;
 mod validation;
 
-pub use audit::{AUDIT_LOG, AuditEvent, AuditLine, FieldChange, MASKED, PREVIOUS_SUFFIX};
+pub use audit::{
+    AUDIT_LOG, AuditEvent, AuditLine, FieldChange, MASKED, PREVIOUS_SUFFIX, mask_hook,
+};
 pub use client::{Client, ClientError};
 pub use describe::{
     CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,

@@ -9,12 +9,19 @@ use nri_api::{
     Access, RESOURCE_FIELDS, entry_name, field_name,
     proto::{Container, Field, OwningPlugins},
 };
+use nri_control::mask_hook;
 use nri_merge::CreateOutcome;
 use serde_json::Value;
 
 /// Maximum number of changes that are logged for one `config.json`: enough to show what plugins
 /// change.
 const MAX_LOGGED_CHANGES: usize = 100;
+
+/// Place of the environment variables in an OCI config.
+const VARIABLES: &str = "/process/env";
+
+/// Place of the hooks.
+const HOOKS: &str = "/hooks";
 
 impl Service {
     /// Logs the changes that a creation's outcome would have made.
@@ -68,8 +75,8 @@ pub(super) fn unadjusted(container: Container) -> CreateOutcome {
 const PLACES: &[(&str, Field, bool)] = &[
     ("/annotations", Field::Annotations, true),
     ("/mounts", Field::Mounts, false),
-    ("/hooks", Field::OciHooks, false),
-    ("/process/env", Field::Env, false),
+    (HOOKS, Field::OciHooks, false),
+    (VARIABLES, Field::Env, false),
     ("/process/args", Field::Args, false),
     ("/process/rlimits", Field::Rlimits, false),
     ("/process/oomScoreAdj", Field::OomScoreAdj, false),
@@ -128,6 +135,9 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
     let empty = Value::Object(Default::default());
     let is_new_object = before.is_null() && after.as_object().is_some_and(|new| !new.is_empty());
     let before = if is_new_object { &empty } else { before };
+    let none = Value::Array(Vec::new());
+    let listed = |value| if path == VARIABLES && value == &Value::Null { &none } else { value };
+    let (before, after) = (listed(before), listed(after));
     let name = name_at(path);
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
@@ -139,7 +149,7 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
                 compare(&format!("{path}/{}", escaped(name)), &field(old), &field(new), found);
             }
         }
-        (Value::Array(old), Value::Array(new)) if path == "/process/env" => {
+        (Value::Array(old), Value::Array(new)) if path == VARIABLES => {
             let missing = |list: &[Value], other: &[Value], sign: &str| -> Vec<String> {
                 let changed = list.iter().filter(|entry| !other.contains(entry));
                 changed.map(|entry| format!("{name}: {sign} {}", variable(entry))).collect()
@@ -151,18 +161,37 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
             let removed = old
                 .iter()
                 .filter(|value| !new.contains(value))
-                .map(|value| format!("{name}: - {value}"));
+                .map(|value| format!("{name}: - {}", shown(path, value)));
             let added = new
                 .iter()
                 .filter(|value| !old.contains(value))
-                .map(|value| format!("{name}: + {value}"));
+                .map(|value| format!("{name}: + {}", shown(path, value)));
             let before = found.len();
             found.extend(removed.chain(added).take(MAX_LOGGED_CHANGES - before));
             if found.len() == before {
                 found.push(format!("{name}: same values in another order or number"));
             }
         }
-        _ => found.push(format!("{name}: {before} -> {after}")),
+        _ => found.push(format!("{name}: {} -> {}", shown(path, before), shown(path, after))),
+    }
+}
+
+/// Returns the JSON of a value, without the values of variables in the environment of hooks.
+fn shown(path: &str, value: &Value) -> String {
+    let mut value = value.clone();
+    if path == HOOKS || path.starts_with(&format!("{HOOKS}/")) {
+        mask_hooks(&mut value);
+    }
+    value.to_string()
+}
+
+/// Masks the environment of a hook, or of all hooks in a list or in `hooks`.
+fn mask_hooks(value: &mut Value) {
+    match value {
+        Value::Array(hooks) => hooks.iter_mut().for_each(mask_hooks),
+        Value::Object(hook) if hook.contains_key("path") => mask_hook(value),
+        Value::Object(stages) => stages.values_mut().for_each(mask_hooks),
+        _ => {}
     }
 }
 
@@ -223,6 +252,22 @@ mod tests {
     }
 
     #[test]
+    fn differences_have_no_values_of_the_environment_of_hooks() {
+        let hook = json!({"path": "/h", "env": ["TOKEN=secret"]});
+        let none = json!({"path": "/h"});
+        let masked = r#"{"path":"/h","env":["TOKEN=***"]}"#;
+        let poststop = |hooks: &[&Value]| json!({"hooks": {"poststop": hooks}});
+        for (before, after, expected) in [
+            (json!({}), poststop(&[&hook]), format!("hooks.poststop: null -> [{masked}]")),
+            (poststop(&[&none]), poststop(&[&none, &hook]), format!("hooks.poststop: + {masked}")),
+            (poststop(&[&hook, &none]), poststop(&[&none]), format!("hooks.poststop: - {masked}")),
+            (poststop(&[&hook]), json!({}), format!(r#"hooks: {{"poststop":[{masked}]}} -> null"#)),
+        ] {
+            assert_eq!(differences(&before, &after), [expected]);
+        }
+    }
+
+    #[test]
     fn differences_have_no_no_values_of_environment_variables() {
         let before =
             json!({"a": {"b": 1, "same": 1}, "env": ["A=1", "B=2"], "annotations": {"x/y": "1"}});
@@ -251,6 +296,9 @@ mod tests {
             ["env: - A", "env: + A", "env: + C"],
             "values of variables must not be logged"
         );
+        let process = json!({"process": {"env": ["A=secret"]}});
+        assert_eq!(differences(&json!({"process": {}}), &process), ["env: + A"]);
+        assert_eq!(differences(&process, &json!({"process": {}})), ["env: - A"]);
         assert_eq!(
             differences(&json!([1, 2]), &json!([2, 1])),
             [": same values in another order or number"]
