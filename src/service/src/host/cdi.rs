@@ -27,7 +27,7 @@ pub struct AdjustmentError {
     #[source]
     error: ApplyError,
     /// Plugins that set the fields in question.
-    plugins: BTreeSet<String>,
+    pub(crate) plugins: BTreeSet<String>,
     /// Unusable specifications with the cause. They may define the device that was not found.
     skipped: Vec<String>,
 }

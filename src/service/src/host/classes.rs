@@ -85,6 +85,11 @@ impl ClassError {
         let plugin = owners.simple.get(&self.field.value()).cloned();
         Self { plugin, ..self }
     }
+
+    /// Returns the plugin that set the class, if known, and the name of the field.
+    pub fn cause(&self) -> (Option<&str>, &'static str) {
+        (self.plugin.as_deref(), field_name(self.field))
+    }
 }
 
 /// Sources of class definitions.

@@ -2,7 +2,7 @@
 
 use crate::{
     audit::{Audit, ChangesByPlugin, line_of},
-    error::{Error, PluginError},
+    error::{Error, OperatorError, PluginError},
     resources::error::ResourceError,
     service::Service,
     state::{record::Record, registry::Registry},
@@ -134,7 +134,8 @@ struct RefusalCause {
 impl RefusalCause {
     fn of(error: &Error) -> Self {
         match error {
-            Error::Plugin(PluginError::Event(error)) => Self::of_event(error),
+            Error::Plugin(PluginError::Event(error))
+            | Error::Operator(OperatorError::Event(error)) => Self::of_event(error),
             Error::Plugin(
                 PluginError::Unsupported(all)
                 | PluginError::Resources(ResourceError::Unsupported(all)),
@@ -144,6 +145,16 @@ impl RefusalCause {
                 plugins.dedup();
                 Self { plugins, fields: all.0.iter().map(|u| u.field.clone()).collect() }
             }
+            Error::Plugin(PluginError::Adjustment(error)) => {
+                Self { plugins: error.plugins.iter().cloned().collect(), fields: Vec::new() }
+            }
+            Error::Operator(OperatorError::Class(error))
+            | Error::Plugin(PluginError::Resources(ResourceError::Class(error))) => {
+                let (plugin, field) = error.cause();
+                let plugins = plugin.into_iter().flat_map(|all| all.split(','));
+                let plugins = plugins.map(|plugin| plugin.trim_start_matches('-').to_owned());
+                Self { plugins: plugins.collect(), fields: vec![field.to_owned()] }
+            }
             _ => Self::default(),
         }
     }
@@ -151,6 +162,9 @@ impl RefusalCause {
     fn of_event(error: &AdaptError) -> Self {
         if let AdaptError::Rejected { validator, .. } = error {
             return Self { plugins: vec![validator.clone()], fields: Vec::new() };
+        }
+        if let AdaptError::RequiredMissing { plugin, .. } = error {
+            return Self { plugins: vec![plugin.clone()], fields: Vec::new() };
         }
         let mut cause = Self::default();
         cause.plugins.extend(error.plugin().map(ToString::to_string));
@@ -168,7 +182,13 @@ impl RefusalCause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_api::proto::{Event, Field};
+    use crate::host::classes::{Resolved, Sources};
+    use nri_api::{
+        opt,
+        proto::{Event, Field, FieldOwners, LinuxResources},
+    };
+    use protobuf::Enum;
+    use std::path::Path;
 
     #[test]
     fn a_conflict_names_both_plugins_and_the_field() {
@@ -188,12 +208,31 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_names_the_validator() {
+    fn an_unknown_class_names_the_plugin_and_the_field() {
+        let blockio_class = opt(Some("gold".to_owned()));
+        let resources = LinuxResources { blockio_class, ..Default::default() };
+        let settings = Default::default();
+        let sources =
+            Sources { blockio: &settings, rdt: &settings, resctrl: Path::new("/nonexistent") };
+        let mut owners = FieldOwners::default();
+        owners.simple.insert(Field::BlockioClass.value(), "10-a".into());
+        let error = Resolved::of(&resources, &sources).unwrap_err().with_owner(&owners);
+        let cause = RefusalCause::of(&OperatorError::from(error).into());
+        assert_eq!(
+            (cause.plugins, cause.fields),
+            (vec!["10-a".into()], vec!["blockio_class".into()])
+        );
+    }
+
+    #[test]
+    fn a_rejection_names_the_validator_and_a_missing_plugin_itself() {
         let error = AdaptError::Rejected {
             validator: "30-v".into(),
             container: "c".into(),
             reason: "no".into(),
         };
         assert_eq!(RefusalCause::of(&error.into()).plugins, ["30-v"]);
+        let missing = AdaptError::RequiredMissing { plugin: "40-r".into(), container: "c".into() };
+        assert_eq!(RefusalCause::of(&missing.into()).plugins, ["40-r"]);
     }
 }
