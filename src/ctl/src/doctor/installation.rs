@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{bypass, nrid_location::NridLocation};
 use nri_locate::{
-    BreakGlass, Environment, HOOK, LIBEXEC_DIR, break_glass_file, missing_paths,
+    BreakGlass, Environment, HOOK, LIBEXEC_DIR, break_glass_file, can_run, missing_paths,
     runtime_candidates, standard_dirs,
 };
 use std::path::{Path, PathBuf};
@@ -78,7 +78,10 @@ pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     for path in settings.names.values().map(|named| &named.path).chain(&settings.path) {
         match find(path) {
             Some(found) => report.add(RUNTIME_FOUND, found.display().to_string()),
-            None => report.add(RUNTIME_NOT_FOUND, format!("{} is not found", path.display())),
+            None => {
+                let what = if path.is_file() { "not executable" } else { "not found" };
+                report.add(RUNTIME_NOT_FOUND, format!("{} is {what}", path.display()));
+            }
         }
     }
     if settings.path.is_none() {
@@ -92,10 +95,11 @@ pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     }
 }
 
-/// Finds a program: an absolute path itself, a bare name in the standard directories.
+/// Finds a program that can be run: an absolute path itself, a bare name in the standard
+/// directories.
 fn find(name: &Path) -> Option<PathBuf> {
     if name.is_absolute() {
-        return name.is_file().then(|| name.to_owned());
+        return can_run(name).then(|| name.to_owned());
     }
-    standard_dirs().map(|dir| dir.join(name)).find(|path| path.is_file())
+    standard_dirs().map(|dir| dir.join(name)).find(|path| can_run(path))
 }

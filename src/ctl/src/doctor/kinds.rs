@@ -64,6 +64,8 @@ pub(super) const RUNTIME_NOT_FOUND: FindingKind = problem("runtime-not-found", "
 pub(super) const STATE_DIR_WRITABLE: FindingKind = ok("state-dir-writable", "state directory");
 pub(super) const STATE_DIR_NOT_WRITABLE: FindingKind =
     problem("state-dir-not-writable", "state directory");
+pub(super) const STATE_DIR_UNTRUSTED: FindingKind =
+    problem("state-dir-untrusted", "state directory");
 
 // Users without root.
 pub(super) const ROOTLESS_CGROUPS: FindingKind = warning("rootless-cgroups", "rootless");

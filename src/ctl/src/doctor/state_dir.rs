@@ -1,21 +1,28 @@
-//! Checks that records can be written to the state directory: without a record, no container is
-//! created.
+//! Checks that records can be written to the state directory, and that others cannot change it:
+//! otherwise no container is created.
 
 use super::{
     finding::DoctorReport,
-    kinds::{STATE_DIR_NOT_WRITABLE, STATE_DIR_WRITABLE},
+    kinds::{STATE_DIR_NOT_WRITABLE, STATE_DIR_UNTRUSTED, STATE_DIR_WRITABLE},
 };
 use crate::nrid_location::NridLocation;
 use nri_control::{RECORDS_DIR, Status};
 use nri_host::check_writable;
+use nri_trust::Owners;
 use rustix::process::geteuid;
-use std::io::ErrorKind;
+use std::{fs, io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
 
 /// Checks the state directory: as `nrid` finds it, and by writing to it from this process, since an
 /// `nrid` of an earlier release does not say what it finds.
 pub(super) fn state_dir(report: &mut DoctorReport, nrid: &NridLocation, status: Option<&Status>) {
     let dir = &nrid.launcher.state_dir;
     let shown = dir.display();
+    // An nrid that runs has checked it.
+    if let Some(why) = untrusted(dir).filter(|_| status.is_none()) {
+        report.add(STATE_DIR_UNTRUSTED, why);
+        report.advise("nrid does not start, and no container can be created, until that is so.");
+        return;
+    }
     let mut advice = format!(
         "No container can be created until there is room: see `df {shown}` and `df -i {shown}`. \
          Changes of containers that run are written as soon as there is room."
@@ -43,4 +50,17 @@ pub(super) fn state_dir(report: &mut DoctorReport, nrid: &NridLocation, status: 
     };
     report.add(STATE_DIR_NOT_WRITABLE, format!("nrid cannot write a record: {error}"));
     report.advise(advice);
+}
+
+/// Returns why a state directory that exists would not be used, if it would not.
+fn untrusted(dir: &Path) -> Option<String> {
+    let meta = fs::symlink_metadata(dir).ok()?;
+    let uid = geteuid().as_raw();
+    if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o022 != 0 {
+        let shown = dir.display();
+        return Some(format!(
+            "{shown} must be a directory of user {uid} that no other user can write to"
+        ));
+    }
+    Owners::of_this_process().check(&std::path::absolute(dir).ok()?).err().map(|e| e.to_string())
 }

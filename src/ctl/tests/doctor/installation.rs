@@ -89,12 +89,35 @@ fn a_bypass_file_is_a_warning_and_a_problem_if_it_is_not_trusted() {
 }
 
 #[test]
+fn a_state_directory_that_others_can_change_is_a_problem() {
+    let site = Site::new("");
+    let dir = site.path("s");
+    for mode in [0o777, 0o1777] {
+        fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
+        site.doctor().check("state-dir-untrusted", "problem", "no other user can write to");
+    }
+    fs::remove_dir(&dir).unwrap();
+    std::os::unix::fs::symlink("nowhere", &dir).unwrap();
+    site.doctor().check("state-dir-untrusted", "problem", "must be a directory");
+}
+
+#[test]
+fn a_runtime_that_is_not_executable_is_a_problem() {
+    let site = Site::new("");
+    let runtime = site.path("runtime");
+    fs::write(&runtime, "").unwrap();
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o644)).unwrap();
+    site.configure(&format!("[runtime]\npath = {:?}\n", runtime.display().to_string()));
+    site.doctor().check("runtime-not-found", "problem", "runtime is not executable");
+}
+
+#[test]
 fn a_full_state_directory_is_a_problem() {
     let site = Site::new("");
     let findings = site.doctor();
     findings.check("state-dir-writable", "ok", &site.path("s").to_string_lossy());
     assert_eq!(fs::read_dir(site.path("s")).unwrap().count(), 0, "the probe left a file");
-    let full = format!("mount -t tmpfs -o size=16k none '{}'", site.path("s").display());
+    let full = format!("mount -t tmpfs -o size=16k,mode=700 none '{}'", site.path("s").display());
     let Some(command) = site.unshared(&full) else { return };
     let findings = site.doctor_by(command);
     let text = findings.check("state-dir-not-writable", "problem", "No space left");
