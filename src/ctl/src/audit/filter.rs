@@ -94,7 +94,7 @@ mod tests {
         assert!(!matches("10", "", "") && !matches("", "d", "") && !matches("c", "", ""));
         assert!(matches("", "", "2026-01-02T03:04:05Z") && matches("", "", "2026-01-02 03:04:05"));
         assert!(!matches("", "", "2026-01-02T03:04:06Z") && !matches("", "", "1h"));
-        // An empty text, such as a variable that is not set, is no plugin, and the beginning of no id.
+        // Empty, as a variable of a script that is not set: no plugin, and the beginning of no id.
         let created = AuditLine { plugin: String::new(), ..line() };
         assert!(
             !is_plugin(&created, "")

@@ -98,7 +98,9 @@ impl ContainerManager for ResourceManager {
             }
             _ => tracing::info!(plugin = name, ?state, pid, error, "plugin state changed"),
         }
-        self.audit_plugin(status);
+        if is_plugin {
+            self.audit_plugin(status);
+        }
         self.external_plugins.update(status);
     }
 }
