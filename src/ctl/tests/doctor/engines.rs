@@ -1,6 +1,6 @@
 //! Findings about engines.
 
-use crate::site::{FakeDockerd, Site, daemon_json, make_executable};
+use crate::site::{FakeDockerd, Site, copy_program, daemon_json, make_executable};
 
 #[test]
 fn an_engine_without_our_runtime_has_no_findings() {
@@ -99,7 +99,7 @@ fn an_engine_in_a_mount_namespace_of_its_own_is_reported_with_what_it_cannot_see
 fn an_engine_that_reads_another_file_than_the_one_with_our_runtime_is_reported() {
     let site = Site::new("");
     site.write_etc("docker/daemon.json", &daemon_json(&site, ""));
-    std::fs::copy("/bin/sh", site.path("dockerd")).unwrap();
+    copy_program("/bin/sh", &site.path("dockerd"));
     std::fs::write(site.path("daemon.json"), "{}").unwrap();
     // In a pid namespace, since the engines of other tests must not be found.
     let script = format!(
@@ -137,7 +137,7 @@ fn docker_whose_own_nri_is_on_is_reported() {
 fn an_engine_that_adapts_containers_besides_nrid_is_a_problem() {
     let site = Site::new("[engines]\ncontainerd = 'ours'\n");
     let program = site.path("containerd");
-    std::fs::copy("/bin/sh", &program).unwrap();
+    copy_program("/bin/sh", &program);
     let file = site.path("containerd.toml");
     let nri = "version = 2\n[plugins.'io.containerd.nri.v1.nri']\ndisable = false\n\
                disable_connections = true\nplugin_path = '/nowhere'\n";

@@ -87,6 +87,13 @@ impl Site {
     }
 }
 
+/// Copies a program by another process: a child that another test forks meanwhile would keep the
+/// copy open for writing, and executing it would fail (ETXTBSY).
+pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 pub(crate) fn nrictl() -> Command {
     Command::new(env!("CARGO_BIN_EXE_nrictl"))
 }
@@ -131,7 +138,7 @@ pub(crate) struct FakeDockerd(Child);
 impl FakeDockerd {
     pub(crate) fn start(site: &Site, daemon_json: &str) -> Self {
         let (program, file) = (site.path("dockerd"), site.path("daemon.json"));
-        fs::copy("/bin/sh", &program).unwrap();
+        copy_program("/bin/sh", &program);
         fs::write(&file, daemon_json).unwrap();
         let mut command = Command::new(program);
         command.args(["-c", "echo ready; read line", "dockerd", "--config-file"]).arg(file);
