@@ -107,7 +107,9 @@ impl CtlError {
             Self::NotRunning(_) | Self::NoNrid(_) | Self::NotServing(_) => {
                 ExitCode::from(NOT_RUNNING)
             }
-            Self::NeedsRoot(_) => ExitCode::from(NEEDS_ROOT),
+            Self::NeedsRoot(_) | Self::Support(SupportError::NeedsRoot) => {
+                ExitCode::from(NEEDS_ROOT)
+            }
             _ => ExitCode::from(FAILURE),
         }
     }

@@ -68,6 +68,13 @@ fn a_state_directory_of_root_is_not_an_nrid_that_is_not_running() {
         let output = nrictl(dir.path(), NOBODY, &[&["--state-dir", state_dir], command].concat());
         check_refused(&output, &format!("cannot read {state_dir}/audit.log"));
     }
+    let archive = dir.path().join("archive");
+    let archive = archive.to_str().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let bundle = ["--state-dir", state_dir, "support-bundle", "--output", archive];
+    let output = nrictl(dir.path(), NOBODY, &bundle);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(!Path::new(archive).exists());
     let output = nrictl(dir.path(), 0, &["--state-dir", state_dir, "status"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 }

@@ -5,6 +5,9 @@ use std::{io, path::PathBuf};
 /// Failure of `nrictl support-bundle`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SupportError {
+    /// This user may not ask `nrid`, so that the archive would hold nothing but errors.
+    #[error("cannot reach nrid and its files: run nrictl as root")]
+    NeedsRoot,
     #[error("{0}: {1}")]
     Archive(PathBuf, #[source] io::Error),
     #[error("this program cannot be found: {0}")]

@@ -9,7 +9,7 @@ mod mask;
 
 pub(crate) use error::SupportError;
 
-use crate::{nrid_location::NridLocation, output::output};
+use crate::{exit_code::NEEDS_ROOT, nrid_location::NridLocation, output::output};
 use clap::Args;
 use flate2::{Compression, write::GzEncoder};
 use mask::Mask;
@@ -98,6 +98,9 @@ impl SupportBundle {
                 command.arg("--config").arg(config);
             }
             let output = command.output()?;
+            if output.status.code() == Some(NEEDS_ROOT.into()) {
+                return Err(SupportError::NeedsRoot.into());
+            }
             archive.add(file, &output.stdout)?;
             if !output.stderr.is_empty() {
                 archive.add(&format!("{file}.stderr"), &output.stderr)?;
