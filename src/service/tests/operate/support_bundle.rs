@@ -45,7 +45,7 @@ fn a_support_bundle_has_the_reports_and_no_secrets() {
         "/containers.json:{",
         "/audit.log:{",
         "env[PLAIN]",
-        "/config.toml:# password = ***",
+        "/config.toml:# password = \"***\"",
         "/plugin-files.txt:",
         "10-a.conf",
         "/host/proc/version:Linux",
