@@ -133,6 +133,20 @@ pub enum Verb {
     Delete,
 }
 
+impl Verb {
+    /// Returns the name, as on the command line of a runtime.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Run => "run",
+            Self::Restore => "restore",
+            Self::Start => "start",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+}
+
 /// A verb that is about to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begin {

@@ -9,21 +9,9 @@ use crate::{
 };
 use nri_adaptation::AdaptError;
 use nri_api::{PluginId, full_name};
-use nri_control::{AuditEvent, AuditLine, FieldChange, MissedPlugin, Verb};
+use nri_control::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
 use nri_merge::{Ignored, MergeError};
 use std::collections::BTreeMap;
-
-/// Returns the name of a verb in the audit log.
-pub const fn request_name(verb: Verb) -> &'static str {
-    match verb {
-        Verb::Create => "create",
-        Verb::Run => "run",
-        Verb::Restore => "restore",
-        Verb::Start => "start",
-        Verb::Update => "update",
-        Verb::Delete => "delete",
-    }
-}
 
 /// Returns the line about a container that has stopped.
 pub fn stop_line(record: &Record, registry: &Registry) -> AuditLine {

@@ -12,7 +12,7 @@ use crate::{
     trace::TracedRequest,
 };
 use nri_adaptation::current_trace;
-use nri_control::{Begin, Reply, Verb};
+use nri_control::{Begin, Reply};
 use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 /// Maximum length of an id in bytes: runtimes create a directory whose name is the id, and the name
@@ -58,7 +58,7 @@ impl VerbRequest {
         runtime.set_namespace(namespace);
         let root = resolved_root(runtime.root()).await?;
         let key = ContainerKey { root, id: begin.id.clone() };
-        let trace = TracedRequest::of_verb(span_name(begin.verb), &begin.id, &begin.environment);
+        let trace = TracedRequest::of_verb(begin.verb.name(), &begin.id, &begin.environment);
         Ok(Self { key, runtime, begin, bundle, trace: Arc::new(trace) })
     }
 
@@ -89,18 +89,6 @@ pub fn refuse(id: &str, error: &Error) -> Reply {
     }
     tracing::warn!("{message}");
     Reply::Refused { message }
-}
-
-/// Returns the name of a verb's span.
-fn span_name(verb: Verb) -> &'static str {
-    match verb {
-        Verb::Create => "create",
-        Verb::Run => "run",
-        Verb::Restore => "restore",
-        Verb::Start => "start",
-        Verb::Update => "update",
-        Verb::Delete => "delete",
-    }
 }
 
 /// Whether an id can be the name of a file or a directory.

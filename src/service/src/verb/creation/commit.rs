@@ -7,7 +7,7 @@ use crate::{
         config_json::BundleError,
     },
     error::{Error, HostError},
-    lifecycle::{audit::request_name, shadow::log_refusals},
+    lifecycle::shadow::log_refusals,
     resources::{
         apply::{UpdateSource, check_required},
         eviction::EvictionSource,
@@ -62,7 +62,7 @@ impl Service {
         if self.audit().is_enabled() {
             let mut line = line_of_key(&draft.key, AuditEvent::Consulted);
             draft.name_in(&mut line);
-            self.audit_consulted(line, request_name(draft.verb), &context.reached(), missed);
+            self.audit_consulted(line, draft.verb.name(), &context.reached(), missed);
         }
         if created.is_err() {
             // Plugins that received the request may have allocated something for the container.
@@ -117,8 +117,8 @@ impl Service {
         }
         if !changes.is_empty() || !ignored.is_empty() {
             let line = self.audit_line(&container.record(), AuditEvent::Adjustment);
-            self.audit_changes(&line, request_name(draft.verb), changes);
-            self.audit_ignored(&line, request_name(draft.verb), &ignored);
+            self.audit_changes(&line, draft.verb.name(), changes);
+            self.audit_ignored(&line, draft.verb.name(), &ignored);
         }
         Ok(container)
     }

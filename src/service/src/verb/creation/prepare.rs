@@ -6,7 +6,6 @@ use crate::{
     engine::own_nri::ContainerEngine,
     error::{CallerError, Error, HostError, OperatorError},
     host::process::ProcessIdentity,
-    lifecycle::audit::request_name,
     service::Service,
     state::{
         container::Container,
@@ -48,7 +47,7 @@ pub async fn prepare(
     request: VerbRequest,
     caller: Option<ProcessIdentity>,
 ) -> Result<Creation, Error> {
-    let verb = request_name(request.begin.verb);
+    let verb = request.begin.verb.name();
     let mut line = line_of_key(&request.key, AuditEvent::Refusal);
     let prepared = try_prepare(service, request, caller, &mut line).await;
     if let Err(error) = &prepared {
@@ -111,7 +110,8 @@ async fn try_prepare(
     if !service.engine_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
         let engine = &draft.identity.engine;
         let (container, pod) = (&key.id, draft.pod_id());
-        tracing::info!(container, pod, %engine, "container skipped, the engine's own NRI is enabled");
+        let why = "the engine's own NRI is enabled";
+        tracing::info!(container, pod, %engine, "container skipped, {why}");
         return Ok(Creation::Bypass);
     }
     service.take_shared_plugins().await;
