@@ -260,6 +260,8 @@ impl SetField {
         match field {
             Field::Env => (is_subject && key == "PATH") || names(&format!("${key}")),
             Field::CdiDevices => is_subject,
+            // The error names no entry, neither this one nor one of the engine.
+            Field::Mounts | Field::Devices if !error.contains('/') => is_subject,
             keyed if NAMED_BY_KEY.contains(&keyed) => false,
             _ => is_subject,
         }
@@ -372,6 +374,7 @@ mod tests {
             ("cannot stat `/Nowhere`: No such file", Some("20-b: mounts[/data]")),
             ("error running hook #0: exit status 3", Some("10-a: hooks; 20-b: hooks")),
             ("exec: \"x\": executable file not found", Some("20-b: env[PATH] (removed)")),
+            ("invalid mount options", Some("20-b: mounts[/data]")),
             // What the engine requested, and no plugin.
             ("error mounting \"/other\" to rootfs at \"/etc\"", None),
             ("write pids.max: invalid argument", None),
