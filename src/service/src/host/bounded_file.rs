@@ -81,9 +81,19 @@ fn is_trusted_link(path: &Path) -> bool {
 /// Opens the file. Links and files of other users are refused, because other users may write in the
 /// directory.
 fn open_file(path: &Path) -> io::Result<File> {
-    let flags = if is_trusted_link(path) { 0 } else { libc::O_NOFOLLOW };
-    let file =
-        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let follow = if is_trusted_link(path) { 0 } else { libc::O_NOFOLLOW };
+    // A pipe that no process reads must not stop the writer.
+    let flags = follow | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::ENXIO) => io::Error::other("no process reads this pipe"),
+            _ => error,
+        })?;
     let meta = file.metadata()?;
     if meta.is_file() && !Owners::of_this_process().contains(meta.uid()) {
         return Err(io::Error::new(
@@ -117,6 +127,18 @@ mod tests {
         chown(path("other-user"), Some(4711), None).unwrap();
         let error = open_file(&path("other-user")).unwrap_err().to_string();
         assert_eq!(error, "the file belongs to user 4711");
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        let error = open_file(&path).unwrap_err().to_string();
+        assert_eq!(error, "no process reads this pipe");
+        let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        open_file(&path).unwrap().write_all(b"x").unwrap();
+        drop(reader);
     }
 
     #[test]
