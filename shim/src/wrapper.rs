@@ -140,7 +140,8 @@ allow = ['env']
 
     /// Arguments of calls. A word that is listed several times is chosen more often.
     const ARGUMENTS: &str = "--root /r --root=/r -r --log --log=/l --log-format json --debug \
-        --systemd-cgroup --nri-runtime --nri-config= --nri-version --nri-help --nri -- - --version -h --x \
+        --systemd-cgroup --nri-runtime --nri-config= --nri-version --nri-help --nri -- - \
+        --version -h --x \
         state kill exec exec exec create run delete list features id id other ../id --process \
         --process=p -p -tp p -d --pid-file --env A=1 --help sh";
 

@@ -305,8 +305,8 @@ mod tests {
             "container c1 (web), runtime /usr/bin/runc\n  \
              10-a  asked\n  20-b  not asked: no\n  30-c  FAILED: exited\n\
              30-c: first\n30-c: last \u{fffd}[2J\n\n\
-             --- config.json\n+++ config.json (adjusted)\n@@ -1,7 +1,7 @@\n {\n   \"process\": {\n     \
-             \"args\": [\n-      \"a\"\n+      \"b\"\n     ]\n   }\n }\n\
+             --- config.json\n+++ config.json (adjusted)\n@@ -1,7 +1,7 @@\n {\n   \"process\": {\n\
+             \x20    \"args\": [\n-      \"a\"\n+      \"b\"\n     ]\n   }\n }\n\
              update of c2 by 10-a: cpu.shares=7\n"
         );
         let refused =

@@ -51,7 +51,10 @@ pub(crate) enum CtlError {
          `nrictl top --once` prints one table"
     )]
     NoTerminal,
-    #[error("no log at {0}; under systemd, `journalctl -t {ID}` has it", ID = crate::logs::IDENTIFIER)]
+    #[error(
+        "no log at {0}; under systemd, `journalctl -t {ID}` has it",
+        ID = crate::logs::IDENTIFIER
+    )]
     NoLog(PathBuf),
     #[error("log {0}: {1}")]
     Log(PathBuf, #[source] std::io::Error),

@@ -254,12 +254,12 @@ mod tests {
             String::from_utf8(text).unwrap(),
             "c1  web  docker\n\
              \u{20} missed 20-b: it hangs\n\
-             \u{20} ok     memory.limit  10-a                 wanted 7                                \
-             (/cgroup/file)\n\
-             \u{20} DRIFT  memory.swap   10-a (memory.limit)  wanted 7, found \"8\"                     \
-             (/cgroup/file)\n\
-             \u{20} DRIFT  cpu.shares    engine               wanted 7, cannot be read: no such file  \
-             (/cgroup/file)\n\
+             \u{20} ok     memory.limit  10-a                 wanted 7\
+             \x20                               (/cgroup/file)\n\
+             \u{20} DRIFT  memory.swap   10-a (memory.limit)  wanted 7, found \"8\"\
+             \x20                    (/cgroup/file)\n\
+             \u{20} DRIFT  cpu.shares    engine               wanted 7, cannot be read: no such\
+             \x20file  (/cgroup/file)\n\
              \u{20} -  memory.kernel  no cgroup file of this host has it\n"
         );
         assert_eq!(report.summary(), "2 containers, 2 settings of plugins, 3 of engines, 2 differ");

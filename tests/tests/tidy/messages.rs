@@ -52,8 +52,8 @@ fn differences(page: &str, programs: &str, tests: &str) -> Vec<String> {
 
 #[test]
 fn each_message_of_the_troubleshooting_page_exists_and_is_provoked() {
-    let page = "# T\n\n## Messages\n\n| `a … goes wrong` | x | y |\n| `never \\| seen` | x | y |\n\n\
-                ## Other\n\n| `code` | x |\n";
+    let page = "# T\n\n## Messages\n\n| `a … goes wrong` | x | y |\n| `never \\| seen` | x | y |\n\
+                \n## Other\n\n| `code` | x |\n";
     assert_eq!(messages(page), ["a … goes wrong", "never | seen"]);
     let (programs, tests) = ("\"{a} goes wrong\"", "contains(\"it goes \\\n   wrong\")");
     assert_eq!(differences(page, programs, &joined(tests)).len(), 2);

@@ -42,7 +42,8 @@ pub(crate) fn chart(rows: &[Row]) -> String {
     }
     let (top, bottom) = (ROW_HEIGHT + 10, height - ROW_HEIGHT / 2);
     text.push_str(&format!(
-        "<line x1=\"{line}\" y1=\"{top}\" x2=\"{line}\" y2=\"{bottom}\" stroke=\"black\"/>\n</svg>\n"
+        "<line x1=\"{line}\" y1=\"{top}\" x2=\"{line}\" y2=\"{bottom}\" stroke=\"black\"/>\n\
+         </svg>\n"
     ));
     text
 }

@@ -436,8 +436,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
     SectionDescription {
         header: "[audit]",
         title: "The audit log",
-        text: "One JSON line for each adjustment, update, eviction and refusal, and for the life of \
-               containers and plugins. `nrictl events` and `nrictl explain` read it.",
+        text: "One JSON line for each adjustment, update, eviction and refusal, and for the life \
+               of containers and plugins. `nrictl events` and `nrictl explain` read it.",
         keys: &[
             KeyDescription {
                 name: "enable",

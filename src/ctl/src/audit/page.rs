@@ -48,8 +48,8 @@ pub(super) fn page(history: &ContainerHistory) -> Markup {
                 }
                 @if !diff.is_empty() {
                     h2 { "config.json" }
-                    p { "The values that plugins changed at the creation, and the keys that lead to \
-                         them." }
+                    p { "The values that plugins changed at the creation, and the keys that lead \
+                         to them." }
                     (coloured(&diff))
                 }
                 footer { "nrictl " (env!("CARGO_PKG_VERSION")) ", from the audit log. Times are \

@@ -84,7 +84,8 @@ async fn roll_back(service: &Service, container: &Container) {
     let id = &record.key.id;
     if let Err(error) = record.runtime.delete(id).await {
         let pod = &record.pod_id;
-        tracing::error!(container = id, pod, %error, "cannot delete the container of a failed creation");
+        let message = "cannot delete the container of a failed creation";
+        tracing::error!(container = id, pod, %error, "{message}");
     }
     service.on_removed(container).await;
 }
