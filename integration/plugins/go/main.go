@@ -19,6 +19,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
+	"google.golang.org/protobuf/encoding/protojson"
 )
 
 func main() {
@@ -27,14 +28,15 @@ func main() {
 	socket := flag.String("socket", "", "NRI socket")
 	log := flag.String("log", "", "file that the journal is appended to")
 	config := flag.String("config", "", "JSON configuration file (default: that of Configure)")
+	policy := flag.String("failure-policy", "", "FailurePolicy in the JSON form of the protocol")
 	flag.Parse()
-	if err := run(*idx, *name, *socket, *log, *config); err != nil {
+	if err := run(*idx, *name, *socket, *log, *config, *policy); err != nil {
 		fmt.Fprintln(os.Stderr, "gostub:", err)
 		os.Exit(1)
 	}
 }
 
-func run(idx, name, socket, log, config string) error {
+func run(idx, name, socket, log, config, policy string) error {
 	p := &plugin{}
 	if config != "" {
 		text, err := os.ReadFile(config)
@@ -58,6 +60,13 @@ func run(idx, name, socket, log, config string) error {
 	}
 	if socket != "" {
 		opts = append(opts, stub.WithSocketPath(socket))
+	}
+	if policy != "" {
+		f := &api.FailurePolicy{}
+		if err := protojson.Unmarshal([]byte(policy), f); err != nil {
+			return fmt.Errorf("failure policy: %w", err)
+		}
+		opts = append(opts, stub.WithFailurePolicy(f))
 	}
 	s, err := stub.New(p, opts...)
 	if err != nil {

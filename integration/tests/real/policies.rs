@@ -80,6 +80,44 @@ fn on_failure_ignore_creates_containers_without_the_plugin() {
     });
 }
 
+/// Upstream's `stub.WithFailurePolicy`: without a word of the administrator, a request without a
+/// reply fails, and the plugin stays connected.
+#[test]
+fn a_go_plugin_requests_its_failure_policy() {
+    let Some(go_plugin) = go_plugin("requested failure policy") else { return };
+    for_each_runtime("requested failure policy", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("plugin = [{ match = 'bad', timeout = '1s' }]\n");
+        node.ctl(&["start"]).success();
+        let policy = json!({"failRequest": true, "keepConnected": true});
+        let program = node.path("requesting");
+        let text = format!(
+            "#!/bin/sh\nexec '{}' --failure-policy '{policy}' \"$@\"\n",
+            go_plugin.path().display()
+        );
+        write_program(&program, &text);
+        let rules = json!({"rules": [{"id": node.id("slow"), "sleep": 2}]});
+        let mut plugin = node.connect("10-bad", &Program::Go(program), &rules.to_string());
+        let line = create(&node, "slow").refusal();
+        for word in ["10-bad", "CREATE_CONTAINER", "no reply within 1s", "fail_request"] {
+            assert!(line.contains(word), "{word:?} is not in: {line}");
+        }
+        create(&node, "next").success();
+        plugin.journal.wait_for("CreateContainer", &node.id("next"));
+        assert!(plugin.journal.entries().iter().all(|e| e["event"] != "Closed"));
+        assert!(plugin.is_running());
+        let shown = node.ctl(&["plugins", "--json"]).success().out();
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        let expected = json!({
+            "on_failure": "fail", "validation_failure": "fail", "consecutive_timeouts": 0,
+            "requested": {"fail_request": true, "keep_connected": true},
+        });
+        assert_eq!(shown["plugins"][0]["failure_policy"], expected, "{shown}");
+        let wide = node.ctl(&["plugins", "-o", "wide"]).success().out();
+        assert!(wide.contains("fail, keep"), "{wide}");
+    });
+}
+
 #[test]
 fn a_missing_required_plugin_refuses_creations_and_no_other_verb() {
     let Some(go_plugin) = go_plugin("required") else { return };

@@ -21,7 +21,10 @@ use crate::launch::supervisor::{LaunchOutcome, LaunchSupervisor, id_of};
 use crate::manager::ContainerManager;
 use crate::plugin::histogram::DurationHistogram;
 use crate::plugin::statistics::PluginStatistics;
-use crate::plugin::status::{PluginOrigin, PluginStatus, StatusRecord, involved_events};
+use crate::plugin::status::{
+    PluginOrigin, PluginState, PluginStatus, StatusRecord, involved_events,
+};
+use crate::policy::failure_policy::FailureHandling;
 use crate::policy::peers::{Peer, PeerRefusal};
 use crate::session::handshake::Connection;
 
@@ -195,6 +198,13 @@ impl Adaptation {
     /// have ended, and for a limited time external plugins that closed, failed or were refused.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         self.core.registry.all()
+    }
+
+    /// Returns the handling of failures that is in effect for a plugin; `None` before it is
+    /// configured, since the plugin may request a policy then.
+    pub fn failure_handling(&self, plugin: &PluginStatus) -> Option<FailureHandling> {
+        let id = plugin.id.as_ref().filter(|_| plugin.state > PluginState::Configuring)?;
+        Some(self.core.config().policy(id).failure_handling(plugin.requested_failure_policy))
     }
 
     /// Returns the statistics of all plugins by name, ordered by index. They count since the start

@@ -130,7 +130,7 @@ mod tests {
     fn the_full_name_takes_precedence_over_the_bare_name() {
         let policy = |plugin: &str, consecutive_timeouts| PluginPolicy {
             plugin: plugin.into(),
-            consecutive_timeouts,
+            consecutive_timeouts: Some(consecutive_timeouts),
             ..PluginPolicy::default()
         };
         // The numbers tell the policies apart. "1-b" matches no plugin: an index has two digits.
@@ -148,7 +148,7 @@ mod tests {
             [("10", "a", 3), ("11", "a", 2), ("10", "b", 6), ("10", "10-a", 3), ("01", "b", 6)]
         {
             let id = PluginId::new(index, name).unwrap();
-            assert_eq!(config.policy(&id).consecutive_timeouts, expected, "{id}");
+            assert_eq!(config.policy(&id).consecutive_timeouts, Some(expected), "{id}");
         }
         let id = PluginId::new("10", "a").unwrap();
         assert_eq!(AdaptationConfig::default().policy(&id), PluginPolicy::default());

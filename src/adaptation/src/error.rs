@@ -33,8 +33,13 @@ pub enum AdaptError {
         /// Message of the plugin.
         message: String,
     },
-    /// The plugin did not reply, and `on_failure` of its policy makes the request fail.
-    #[error("plugin {plugin} could not handle {event:?} of {subject}: {source}")]
+    /// The plugin did not reply, and `on_failure` of its policy, or the plugin itself, makes the
+    /// request fail.
+    #[error(
+        "plugin {plugin} could not handle {event:?} of {subject}: {source}{}",
+        if *requested { "; the request fails because the plugin has asked for it (fail_request)" }
+        else { "" }
+    )]
     Unavailable {
         /// Plugin that did not reply.
         plugin: PluginId,
@@ -44,13 +49,21 @@ pub enum AdaptError {
         subject: String,
         /// Timeout, end of the session or broken protocol.
         source: NoReply,
+        /// Whether the failure policy that the plugin requested makes the request fail, and the
+        /// administrator's does not.
+        requested: bool,
     },
     /// The validator did not reply, and `validation_failure` of its policy refuses the container.
     #[error(
         "plugin {plugin} could not handle {:?} of {container}: {source}; the container is refused \
-         without the validator's verdict, unless the [[plugin]] of the validator has \
-         validation_failure = \"ignore\" (on_failure does not apply to verdicts)",
-        Event::VALIDATE_CONTAINER_ADJUSTMENT
+         without the validator's verdict, {}",
+        Event::VALIDATE_CONTAINER_ADJUSTMENT,
+        if *requested {
+            "since the validator has asked for it (fail_request), whatever its validation_failure"
+        } else {
+            "unless the [[plugin]] of the validator has validation_failure = \"ignore\" \
+             (on_failure does not apply to verdicts)"
+        }
     )]
     NoVerdict {
         /// Validator that did not reply.
@@ -59,6 +72,9 @@ pub enum AdaptError {
         container: String,
         /// Timeout, end of the session or broken protocol.
         source: NoReply,
+        /// Whether the failure policy that the plugin requested refuses the container, and the
+        /// administrator's does not.
+        requested: bool,
     },
     /// The request exceeds the size limit of the protocol.
     #[error(

@@ -41,7 +41,7 @@ pub use resource_field::{
 };
 
 /// Version of upstream NRI with this protocol, sent to plugins in `Configure`.
-pub const NRI_VERSION: &str = "v0.12.3";
+pub const NRI_VERSION: &str = "v0.12.5";
 
 /// Environment of a hook for which a plugin or a CDI specification sets none. If a hook has no
 /// environment in `config.json`, runc gives `createContainer` hooks the variables of the container.

@@ -61,9 +61,10 @@ pub struct PluginPolicy {
     /// Time limit of a request, in place of `plugin_request_timeout`.
     #[serde(default, deserialize_with = "duration::deserialize_option")]
     pub timeout: Option<Duration>,
-    /// Number of timeouts in a row after which the connection is closed.
-    #[serde(default = "default_consecutive_timeouts", alias = "consecutive-timeouts")]
-    pub consecutive_timeouts: u32,
+    /// Number of timeouts in a row after which the connection is closed. Default: 1, unless the
+    /// plugin requests to stay connected.
+    #[serde(default, alias = "consecutive-timeouts")]
+    pub consecutive_timeouts: Option<u32>,
     /// Whether the plugin is restarted after it exited.
     #[serde(default)]
     pub restart: Restart,
@@ -97,10 +98,6 @@ pub struct PluginPolicy {
     /// `nrictl dry-run`.
     #[serde(default, alias = "dry-run")]
     pub dry_run: bool,
-}
-
-fn default_consecutive_timeouts() -> u32 {
-    1
 }
 
 /// Defines a type that can only hold a name of `$table`. `$normal` converts a name of the

@@ -85,5 +85,5 @@ fn every_described_default_has_the_effect_of_an_unset_key() {
         }
     }
     let policy: &PluginPolicy = &Config::parse("[[plugin]]\nmatch = '*'").unwrap().plugin[0];
-    assert_eq!(policy.consecutive_timeouts, 1);
+    assert_eq!(policy.consecutive_timeouts, None);
 }

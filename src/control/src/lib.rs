@@ -42,7 +42,9 @@ pub use message::{
     Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, PROTOCOL, PluginChange,
     Reloaded, Reply, Request, Status, Substitute, Verb, Verified, VerifiedResource, Versioned,
 };
-pub use plugin_status::{CallCounts, EventCalls, PluginCalls, PluginStatus};
+pub use plugin_status::{
+    CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, RequestedByPlugin,
+};
 pub use printable::printable;
 pub use root::resolved_root;
 pub use text::OsText;

@@ -38,6 +38,10 @@ pub struct PluginStatus {
     /// NRI version that the plugin registered with; empty if it named none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nri_version: String,
+    /// Handling of the plugin's failures; `None` before the plugin is configured, and from old
+    /// releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_policy: Option<PluginFailurePolicy>,
     /// Resident memory of the plugin's process in bytes, if the process is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
@@ -52,6 +56,29 @@ impl PluginStatus {
     pub fn has_ended(&self) -> bool {
         matches!(self.state.as_str(), "closed" | "restarting")
     }
+}
+
+/// Handling of a plugin's failures: the configuration, together with what the plugin requested.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PluginFailurePolicy {
+    /// `fail` or `ignore`: handling of a request without a reply.
+    pub on_failure: String,
+    /// `fail` or `ignore`: handling of a creation without a verdict.
+    pub validation_failure: String,
+    /// Number of timeouts in a row after which the connection is closed; 0 never closes it.
+    pub consecutive_timeouts: u32,
+    /// What the plugin requested; `None` if it requested nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<RequestedByPlugin>,
+}
+
+/// Failure policy that a plugin requested, as named by the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RequestedByPlugin {
+    /// Whether requests without a reply fail.
+    pub fail_request: bool,
+    /// Whether timeouts do not close the connection.
+    pub keep_connected: bool,
 }
 
 /// Calls of a plugin.

@@ -5,7 +5,10 @@ use crate::{
     table::{TableForm, TextTable},
     units::{memory, time},
 };
-use nri_control::{CallCounts, EventCalls, PluginCalls, PluginStatus, Status};
+use nri_control::{
+    CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, RequestedByPlugin,
+    Status,
+};
 use serde::Serialize;
 use std::{
     io::{self, Write},
@@ -13,7 +16,7 @@ use std::{
 };
 
 /// Columns of the table; those after the first [`NARROW`] are in its wide form only.
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 16] = [
     "INDEX",
     "NAME",
     "KIND",
@@ -28,6 +31,7 @@ const COLUMNS: [&str; 15] = [
     "TIMEOUTS",
     "QUEUE P99",
     "RESTARTS",
+    "ON FAILURE",
     "EVENTS",
 ];
 
@@ -117,8 +121,19 @@ fn cells(plugin: &PluginStatus) -> [String; COLUMNS.len()] {
         number(total.map(|total| total.timeouts)),
         time(calls.and_then(|calls| calls.queue_p99_us)),
         number(Some(plugin.restarts.into())),
+        plugin.failure_policy.as_ref().map_or_else(unknown, on_failure),
         or_unknown(&plugin.events.join(" ")),
     ]
+}
+
+/// Describes what a failure of the plugin does to the request, and timeouts to its connection.
+fn on_failure(policy: &PluginFailurePolicy) -> String {
+    let request = &policy.on_failure;
+    match policy.consecutive_timeouts {
+        0 => format!("{request}, keep"),
+        1 => format!("{request}, close"),
+        n => format!("{request}, close after {n}"),
+    }
 }
 
 /// Returns index and name, which are empty before the plugin has registered.
@@ -141,10 +156,28 @@ struct PluginEntry<'a> {
     state: &'a str,
     restarts: u32,
     events: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_policy: Option<FailureEntry<'a>>,
     memory_bytes: Option<u64>,
     last_error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<CallsEntry<'a>>,
+}
+
+/// The handling of a plugin's failures in the JSON.
+#[derive(Serialize)]
+struct FailureEntry<'a> {
+    on_failure: &'a str,
+    validation_failure: &'a str,
+    consecutive_timeouts: u32,
+    requested: Option<RequestedEntry>,
+}
+
+/// What the plugin requested for its failures, in the JSON.
+#[derive(Serialize)]
+struct RequestedEntry {
+    fail_request: bool,
+    keep_connected: bool,
 }
 
 /// The calls of a plugin in the JSON.
@@ -189,9 +222,25 @@ impl<'a> PluginEntry<'a> {
             state: &plugin.state,
             restarts: plugin.restarts,
             events: &plugin.events,
+            failure_policy: plugin.failure_policy.as_ref().map(FailureEntry::of),
             memory_bytes: plugin.memory,
             last_error: plugin.last_error.as_deref(),
             calls: plugin.calls.as_deref().map(CallsEntry::of),
+        }
+    }
+}
+
+impl<'a> FailureEntry<'a> {
+    fn of(policy: &'a PluginFailurePolicy) -> Self {
+        let requested =
+            policy.requested.map(|RequestedByPlugin { fail_request, keep_connected }| {
+                RequestedEntry { fail_request, keep_connected }
+            });
+        Self {
+            on_failure: &policy.on_failure,
+            validation_failure: &policy.validation_failure,
+            consecutive_timeouts: policy.consecutive_timeouts,
+            requested,
         }
     }
 }
@@ -230,7 +279,7 @@ mod tests {
     fn what_is_unknown_is_a_dash() {
         let unregistered = PluginStatus { state: "connecting".to_owned(), ..Default::default() };
         let found = cells(&unregistered);
-        assert_eq!(found.join(" "), "- - external - - connecting - - - - - - - 0 -");
+        assert_eq!(found.join(" "), "- - external - - connecting - - - - - - - 0 - -");
         let status = |plugin: &PluginStatus| Status {
             plugins: vec![unregistered.clone(), plugin.clone()],
             ..Default::default()

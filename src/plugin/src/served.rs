@@ -17,6 +17,7 @@ pub(crate) struct Served<P> {
     pub(crate) parts: Mutex<Option<SynchronizeRequest>>,
     /// Error with which the plugin refused its configuration.
     pub(crate) refusal: Arc<Mutex<Option<String>>>,
+    pub(crate) failure_policy: Option<FailurePolicy>,
 }
 
 #[async_trait]
@@ -43,7 +44,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
             }
             events => events,
         };
-        Ok(ConfigureResponse { events: events.bits(), ..Default::default() })
+        let failure_policy = self.failure_policy.clone().into();
+        Ok(ConfigureResponse { events: events.bits(), failure_policy, ..Default::default() })
     }
 
     async fn synchronize(

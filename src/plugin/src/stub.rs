@@ -1,7 +1,10 @@
 //! Connects a plugin to a runtime, registers the plugin, and runs its session.
 
 use crate::{Plugin, Session, StubError, launched::Launched, served::Served};
-use nri_api::{NRI_VERSION, PluginId, proto::RegisterPluginRequest};
+use nri_api::{
+    NRI_VERSION, PluginId,
+    proto::{FailurePolicy, RegisterPluginRequest},
+};
 use nri_wire::PluginEnd;
 use std::{
     env,
@@ -37,6 +40,7 @@ pub struct Builder<P> {
     sockets: Vec<PathBuf>,
     stream: Option<UnixStream>,
     registration_timeout: Duration,
+    failure_policy: Option<FailurePolicy>,
 }
 
 impl Stub {
@@ -56,6 +60,7 @@ impl Stub {
             sockets: Vec::new(),
             stream: None,
             registration_timeout: REGISTRATION_TIMEOUT,
+            failure_policy: None,
         }
     }
 
@@ -127,6 +132,16 @@ impl<P: Plugin> Builder<P> {
         self
     }
 
+    /// Requests how the runtime handles a failure of the plugin to reply: with `fail_request` the
+    /// request fails, with `keep_connected` a timeout does not end the session. By default, and
+    /// with runtimes before NRI v0.12.5, requests proceed without the plugin, and a timeout ends
+    /// the session. `nrid` lets its administrator override `keep_connected`.
+    #[must_use]
+    pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
+        self.failure_policy = Some(policy);
+        self
+    }
+
     /// Connects and registers the plugin. The runtime then configures and synchronizes the
     /// plugin, possibly before this method returns.
     ///
@@ -158,6 +173,7 @@ impl<P: Plugin> Builder<P> {
             session: session.clone(),
             parts: Mutex::new(None),
             refusal: refusal.clone(),
+            failure_policy: self.failure_policy,
         };
         let end = PluginEnd::new(stream, Arc::new(served)).await?;
         session.set_client(end.runtime().clone());

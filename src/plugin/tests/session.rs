@@ -37,6 +37,27 @@ impl Recorder {
     }
 }
 
+#[tokio::test]
+async fn the_failure_policy_of_the_builder_is_sent() {
+    for policy in [None, Some((true, false)), Some((false, true))] {
+        let policy = policy.map(|(fail_request, keep_connected)| FailurePolicy {
+            fail_request,
+            keep_connected,
+            ..Default::default()
+        });
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let runtime = serve_runtime(ours).await;
+        let mut builder = Stub::builder(Recorder::default()).name("a").index("00").stream(theirs);
+        if let Some(policy) = policy.clone() {
+            builder = builder.failure_policy(policy);
+        }
+        let _stub = builder.connect().await.unwrap();
+        let request = ConfigureRequest::new();
+        let reply = runtime.end.plugin().configure(TIMEOUT, &request).await.unwrap();
+        assert_eq!(reply.failure_policy.into_option(), policy);
+    }
+}
+
 #[async_trait]
 impl Plugin for Recorder {
     fn events(&self) -> EventMask {
@@ -172,7 +193,7 @@ fn configure(config: &str) -> ConfigureRequest {
         runtime_version: "1".into(),
         registration_timeout: 5000,
         request_timeout: 2000,
-        NRI_version: "v0.12.3".into(),
+        NRI_version: "v0.12.5".into(),
         ..Default::default()
     }
 }
@@ -182,7 +203,7 @@ async fn a_plugin_registers_and_is_configured() {
     let mut p = connected().await;
     let registered = p.runtime.registered.recv().await.unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("rec", "07"));
-    assert_eq!(registered.NRI_version, "v0.12.3");
+    assert_eq!(registered.NRI_version, "v0.12.5");
     assert_eq!(p.stub.session().runtime(), None);
     let reply = p.runtime.end.plugin().configure(TIMEOUT, &configure("text")).await.unwrap();
     // The bits of CREATE_CONTAINER and REMOVE_CONTAINER.
@@ -191,7 +212,7 @@ async fn a_plugin_registers_and_is_configured() {
     let expect = RuntimeInfo {
         name: "r".into(),
         version: "1".into(),
-        nri_version: "v0.12.3".into(),
+        nri_version: "v0.12.5".into(),
         registration_timeout: Duration::from_secs(5),
         request_timeout: Duration::from_secs(2),
     };

@@ -23,6 +23,7 @@ use crate::plugin::statistics::PluginCounters;
 use crate::plugin::status::{PluginOrigin, StatusRecord};
 use crate::plugin::trace::{self, CallTrace};
 use crate::plugin::uncancelled::Uncancelled;
+use crate::policy::failure_policy::FailureHandling;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
 use crate::policy::reply_check::ReplyCheck;
 
@@ -119,16 +120,24 @@ impl Plugin {
         let (plugin, container) = (self.id.clone(), request.subject().to_owned());
         match error {
             CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_) => {
-                if self.policy.get().validation_failure == OnFailure::Ignore {
+                if self.failure_handling().validation_failure == OnFailure::Ignore {
                     let pod = request.pod();
                     warn!(%plugin, ?event, container, pod, "validator skipped: {error}");
                     return Ok(None);
                 }
+                let requested = self.policy.get().validation_failure == OnFailure::Ignore;
                 let source = self.no_reply(error).await;
-                Err(AdaptError::NoVerdict { plugin, container, source })
+                Err(AdaptError::NoVerdict { plugin, container, source, requested })
             }
             error => Err(self.error(event, container, error).await),
         }
+    }
+
+    /// Returns the handling of this plugin's failures, from its current policy and from what the
+    /// plugin requested.
+    fn failure_handling(&self) -> FailureHandling {
+        let requested = self.record.read(|status| status.requested_failure_policy);
+        self.policy.get().failure_handling(requested)
     }
 
     /// Returns the check of this plugin's replies against its current permissions.
@@ -297,7 +306,7 @@ impl Plugin {
         match error {
             Some(e @ CallError::Timeout(_)) => {
                 warn!(plugin = %self.id, ?event, timeouts, "{e}");
-                let limit = self.policy.get().consecutive_timeouts;
+                let limit = self.failure_handling().consecutive_timeouts;
                 if limit != 0 && timeouts >= limit {
                     self.close(format!("{event:?}: {e}, {timeouts} in a row"));
                 }
@@ -315,7 +324,7 @@ impl Plugin {
     ) -> Option<AdaptError> {
         match error {
             CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)
-                if self.policy.get().on_failure == OnFailure::Ignore =>
+                if self.failure_handling().on_failure == OnFailure::Ignore =>
             {
                 warn!(
                     plugin = %self.id, container = request.container(), pod = request.pod(),
@@ -335,8 +344,9 @@ impl Plugin {
             }
             CallError::TooLarge { size } => AdaptError::TooLarge { plugin, event, subject, size },
             error @ (CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)) => {
+                let requested = self.policy.get().on_failure == OnFailure::Ignore;
                 let source = self.no_reply(error).await;
-                AdaptError::Unavailable { plugin, event, subject, source }
+                AdaptError::Unavailable { plugin, event, subject, source, requested }
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! A status exists from the connection on, before the plugin has a name.
 
+use crate::policy::failure_policy::RequestedFailurePolicy;
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,9 @@ pub struct PluginStatus {
     pub pid: Option<u32>,
     /// Subscribed events; empty until the plugin is configured.
     pub events: EventMask,
+    /// Failure policy that the plugin requested; `None` without one, and until the plugin is
+    /// configured.
+    pub requested_failure_policy: Option<RequestedFailurePolicy>,
     /// State of the session.
     pub state: PluginState,
     /// Number of consecutive timeouts up to now.
@@ -142,6 +146,7 @@ impl StatusRecord {
             version: String::new(),
             pid,
             events: EventMask::NONE,
+            requested_failure_policy: None,
             state: PluginState::Connecting,
             timeouts: 0,
             last_error: None,

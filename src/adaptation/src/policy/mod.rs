@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod effects;
+pub(crate) mod failure_policy;
 pub(crate) mod fields;
 pub(crate) mod peers;
 pub(crate) mod permissions;

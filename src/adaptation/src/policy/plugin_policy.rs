@@ -14,7 +14,8 @@ pub struct PluginPolicy {
     /// `NN-name`, `name` for any index, or `*` for all plugins. `NN-name` takes precedence over
     /// `name`, and `name` over `*`; of policies with the same text, the first in the list applies.
     pub plugin: String,
-    /// Handling of a request that the plugin does not reply to.
+    /// Handling of a request that the plugin does not reply to. The plugin may request
+    /// [`OnFailure::Fail`] for itself, see [`PluginPolicy::failure_handling`].
     pub on_failure: OnFailure,
     /// Handling of a creation that the plugin, as a validator, does not reply to.
     pub validation_failure: OnFailure,
@@ -25,7 +26,8 @@ pub struct PluginPolicy {
     /// [`AdaptationConfig::request_timeout`](crate::AdaptationConfig::request_timeout).
     pub timeout: Option<Duration>,
     /// Number of consecutive timeouts after which the connection is closed; 0 never closes it.
-    pub consecutive_timeouts: u32,
+    /// `None` closes it after the first, unless the plugin requests to stay connected.
+    pub consecutive_timeouts: Option<u32>,
     /// Whether a launched plugin that exits, or fails to become active, is launched again.
     pub restart: bool,
     /// Pause before the first restart; `None` takes
@@ -62,7 +64,7 @@ impl Default for PluginPolicy {
             validation_failure: OnFailure::Fail,
             required: false,
             timeout: None,
-            consecutive_timeouts: 1,
+            consecutive_timeouts: None,
             restart: true,
             restart_backoff: None,
             permissions: Permissions::default(),

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
+use tracing::info;
 
 use crate::core::Core;
 use crate::error::SessionError;
 use crate::launch::process::Process;
 use crate::plugin::handle::Plugin;
 use crate::plugin::status::{PluginOrigin, PluginState, SessionEnd, StatusRecord};
+use crate::policy::failure_policy::RequestedFailurePolicy;
 use crate::session::service::RuntimeService;
 
 /// Time that a refused plugin has to read the error before its connection is closed. Also the time
@@ -156,8 +158,18 @@ impl Core {
         };
         let reply = session.configure(limit, &request).await.map_err(SessionError::Configure)?;
         let mask = EventMask::from_subscription(reply.events)?;
+        let requested = RequestedFailurePolicy::of(&reply);
+        if let Some(requested) = requested {
+            let RequestedFailurePolicy { fail_request, keep_connected } = requested;
+            let in_effect = policy.failure_handling(Some(requested));
+            info!(
+                plugin = %id, fail_request, keep_connected, ?in_effect.on_failure,
+                in_effect.consecutive_timeouts, "failure policy requested"
+            );
+        }
         let serial = record.set(|s| {
             s.events = mask;
+            s.requested_failure_policy = requested;
             s.state = PluginState::Synchronizing;
             s.serial
         });

@@ -76,6 +76,7 @@ async fn check(
 }
 
 fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
+    let consecutive_timeouts = Some(consecutive_timeouts);
     PluginPolicy { plugin: "b".into(), on_failure, consecutive_timeouts, ..PluginPolicy::default() }
 }
 

@@ -112,7 +112,7 @@ async fn a_plugin_that_does_not_reply_is_missed_once() {
     let policy = PluginPolicy {
         plugin: "*".into(),
         validation_failure: OnFailure::Ignore,
-        consecutive_timeouts: 0,
+        consecutive_timeouts: Some(0),
         ..PluginPolicy::default()
     };
     let config = AdaptationConfig { policies: vec![policy], ..AdaptationConfig::default() };

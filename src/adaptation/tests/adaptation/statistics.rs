@@ -43,8 +43,11 @@ fn statistics(harness: &Harness, name: &str) -> PluginStatistics {
 
 #[tokio::test(start_paused = true)]
 async fn calls_failures_and_requests_are_counted_per_plugin_and_event() {
-    let policy =
-        PluginPolicy { plugin: "a".into(), consecutive_timeouts: 0, ..PluginPolicy::default() };
+    let policy = PluginPolicy {
+        plugin: "a".into(),
+        consecutive_timeouts: Some(0),
+        ..PluginPolicy::default()
+    };
     let harness =
         Harness::with(AdaptationConfig { policies: vec![policy], ..Default::default() }).await;
     let _a = harness.plugin("10-a", &[CREATE_CONTAINER, STOP_CONTAINER], Timed(TIME)).await;

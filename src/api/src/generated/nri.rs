@@ -885,6 +885,8 @@ pub struct ConfigureResponse {
     // message fields
     // @@protoc_insertion_point(field:nri.pkg.api.v1alpha1.ConfigureResponse.events)
     pub events: i32,
+    // @@protoc_insertion_point(field:nri.pkg.api.v1alpha1.ConfigureResponse.failure_policy)
+    pub failure_policy: ::protobuf::MessageField<FailurePolicy>,
     // special fields
     // @@protoc_insertion_point(special_field:nri.pkg.api.v1alpha1.ConfigureResponse.special_fields)
     pub special_fields: ::protobuf::SpecialFields,
@@ -902,12 +904,17 @@ impl ConfigureResponse {
     }
 
     fn generated_message_descriptor_data() -> ::protobuf::reflect::GeneratedMessageDescriptorData {
-        let mut fields = ::std::vec::Vec::with_capacity(1);
+        let mut fields = ::std::vec::Vec::with_capacity(2);
         let mut oneofs = ::std::vec::Vec::with_capacity(0);
         fields.push(::protobuf::reflect::rt::v2::make_simpler_field_accessor::<_, _>(
             "events",
             |m: &ConfigureResponse| { &m.events },
             |m: &mut ConfigureResponse| { &mut m.events },
+        ));
+        fields.push(::protobuf::reflect::rt::v2::make_message_field_accessor::<_, FailurePolicy>(
+            "failure_policy",
+            |m: &ConfigureResponse| { &m.failure_policy },
+            |m: &mut ConfigureResponse| { &mut m.failure_policy },
         ));
         ::protobuf::reflect::GeneratedMessageDescriptorData::new_2::<ConfigureResponse>(
             "ConfigureResponse",
@@ -930,6 +937,9 @@ impl ::protobuf::Message for ConfigureResponse {
                 16 => {
                     self.events = is.read_int32()?;
                 },
+                26 => {
+                    ::protobuf::rt::read_singular_message_into_field(is, &mut self.failure_policy)?;
+                },
                 tag => {
                     ::protobuf::rt::read_unknown_or_skip_group(tag, is, self.special_fields.mut_unknown_fields())?;
                 },
@@ -945,6 +955,10 @@ impl ::protobuf::Message for ConfigureResponse {
         if self.events != 0 {
             my_size += ::protobuf::rt::int32_size(2, self.events);
         }
+        if let Some(v) = self.failure_policy.as_ref() {
+            let len = v.compute_size();
+            my_size += 1 + ::protobuf::rt::compute_raw_varint64_size(len) + len;
+        }
         my_size += ::protobuf::rt::unknown_fields_size(self.special_fields.unknown_fields());
         self.special_fields.cached_size().set(my_size as u32);
         my_size
@@ -953,6 +967,9 @@ impl ::protobuf::Message for ConfigureResponse {
     fn write_to_with_cached_sizes(&self, os: &mut ::protobuf::CodedOutputStream<'_>) -> ::protobuf::Result<()> {
         if self.events != 0 {
             os.write_int32(2, self.events)?;
+        }
+        if let Some(v) = self.failure_policy.as_ref() {
+            ::protobuf::rt::write_message_field_with_cached_size(3, v, os)?;
         }
         os.write_unknown_fields(self.special_fields.unknown_fields())?;
         ::std::result::Result::Ok(())
@@ -972,12 +989,14 @@ impl ::protobuf::Message for ConfigureResponse {
 
     fn clear(&mut self) {
         self.events = 0;
+        self.failure_policy.clear();
         self.special_fields.clear();
     }
 
     fn default_instance() -> &'static ConfigureResponse {
         static instance: ConfigureResponse = ConfigureResponse {
             events: 0,
+            failure_policy: ::protobuf::MessageField::none(),
             special_fields: ::protobuf::SpecialFields::new(),
         };
         &instance
@@ -998,6 +1017,146 @@ impl ::std::fmt::Display for ConfigureResponse {
 }
 
 impl ::protobuf::reflect::ProtobufValue for ConfigureResponse {
+    type RuntimeType = ::protobuf::reflect::rt::RuntimeTypeMessage<Self>;
+}
+
+// @@protoc_insertion_point(message:nri.pkg.api.v1alpha1.FailurePolicy)
+#[derive(PartialEq,Clone,Default,Debug)]
+pub struct FailurePolicy {
+    // message fields
+    // @@protoc_insertion_point(field:nri.pkg.api.v1alpha1.FailurePolicy.fail_request)
+    pub fail_request: bool,
+    // @@protoc_insertion_point(field:nri.pkg.api.v1alpha1.FailurePolicy.keep_connected)
+    pub keep_connected: bool,
+    // special fields
+    // @@protoc_insertion_point(special_field:nri.pkg.api.v1alpha1.FailurePolicy.special_fields)
+    pub special_fields: ::protobuf::SpecialFields,
+}
+
+impl<'a> ::std::default::Default for &'a FailurePolicy {
+    fn default() -> &'a FailurePolicy {
+        <FailurePolicy as ::protobuf::Message>::default_instance()
+    }
+}
+
+impl FailurePolicy {
+    pub fn new() -> FailurePolicy {
+        ::std::default::Default::default()
+    }
+
+    fn generated_message_descriptor_data() -> ::protobuf::reflect::GeneratedMessageDescriptorData {
+        let mut fields = ::std::vec::Vec::with_capacity(2);
+        let mut oneofs = ::std::vec::Vec::with_capacity(0);
+        fields.push(::protobuf::reflect::rt::v2::make_simpler_field_accessor::<_, _>(
+            "fail_request",
+            |m: &FailurePolicy| { &m.fail_request },
+            |m: &mut FailurePolicy| { &mut m.fail_request },
+        ));
+        fields.push(::protobuf::reflect::rt::v2::make_simpler_field_accessor::<_, _>(
+            "keep_connected",
+            |m: &FailurePolicy| { &m.keep_connected },
+            |m: &mut FailurePolicy| { &mut m.keep_connected },
+        ));
+        ::protobuf::reflect::GeneratedMessageDescriptorData::new_2::<FailurePolicy>(
+            "FailurePolicy",
+            fields,
+            oneofs,
+        )
+    }
+}
+
+impl ::protobuf::Message for FailurePolicy {
+    const NAME: &'static str = "FailurePolicy";
+
+    fn is_initialized(&self) -> bool {
+        true
+    }
+
+    fn merge_from(&mut self, is: &mut ::protobuf::CodedInputStream<'_>) -> ::protobuf::Result<()> {
+        while let Some(tag) = is.read_raw_tag_or_eof()? {
+            match tag {
+                8 => {
+                    self.fail_request = is.read_bool()?;
+                },
+                16 => {
+                    self.keep_connected = is.read_bool()?;
+                },
+                tag => {
+                    ::protobuf::rt::read_unknown_or_skip_group(tag, is, self.special_fields.mut_unknown_fields())?;
+                },
+            };
+        }
+        ::std::result::Result::Ok(())
+    }
+
+    // Compute sizes of nested messages
+    #[allow(unused_variables)]
+    fn compute_size(&self) -> u64 {
+        let mut my_size = 0;
+        if self.fail_request != false {
+            my_size += 1 + 1;
+        }
+        if self.keep_connected != false {
+            my_size += 1 + 1;
+        }
+        my_size += ::protobuf::rt::unknown_fields_size(self.special_fields.unknown_fields());
+        self.special_fields.cached_size().set(my_size as u32);
+        my_size
+    }
+
+    fn write_to_with_cached_sizes(&self, os: &mut ::protobuf::CodedOutputStream<'_>) -> ::protobuf::Result<()> {
+        if self.fail_request != false {
+            os.write_bool(1, self.fail_request)?;
+        }
+        if self.keep_connected != false {
+            os.write_bool(2, self.keep_connected)?;
+        }
+        os.write_unknown_fields(self.special_fields.unknown_fields())?;
+        ::std::result::Result::Ok(())
+    }
+
+    fn special_fields(&self) -> &::protobuf::SpecialFields {
+        &self.special_fields
+    }
+
+    fn mut_special_fields(&mut self) -> &mut ::protobuf::SpecialFields {
+        &mut self.special_fields
+    }
+
+    fn new() -> FailurePolicy {
+        FailurePolicy::new()
+    }
+
+    fn clear(&mut self) {
+        self.fail_request = false;
+        self.keep_connected = false;
+        self.special_fields.clear();
+    }
+
+    fn default_instance() -> &'static FailurePolicy {
+        static instance: FailurePolicy = FailurePolicy {
+            fail_request: false,
+            keep_connected: false,
+            special_fields: ::protobuf::SpecialFields::new(),
+        };
+        &instance
+    }
+}
+
+impl ::protobuf::MessageFull for FailurePolicy {
+    fn descriptor() -> ::protobuf::reflect::MessageDescriptor {
+        static descriptor: ::protobuf::rt::Lazy<::protobuf::reflect::MessageDescriptor> = ::protobuf::rt::Lazy::new();
+        descriptor.get(|| file_descriptor().message_by_package_relative_name("FailurePolicy").unwrap()).clone()
+    }
+}
+
+impl ::std::fmt::Display for FailurePolicy {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        ::protobuf::text_format::fmt(self, f)
+    }
+}
+
+impl ::protobuf::reflect::ProtobufValue for FailurePolicy {
     type RuntimeType = ::protobuf::reflect::rt::RuntimeTypeMessage<Self>;
 }
 
@@ -14763,398 +14922,402 @@ static file_descriptor_proto_data: &'static [u8] = b"\
     \x18\x03\x20\x01(\tR\x0eruntimeVersion\x121\n\x14registration_timeout\
     \x18\x04\x20\x01(\x03R\x13registrationTimeout\x12'\n\x0frequest_timeout\
     \x18\x05\x20\x01(\x03R\x0erequestTimeout\x12\x1f\n\x0bNRI_version\x18\
-    \x06\x20\x01(\tR\nNRIVersion\"+\n\x11ConfigureResponse\x12\x16\n\x06even\
-    ts\x18\x02\x20\x01(\x05R\x06events\"\x9f\x01\n\x12SynchronizeRequest\x12\
-    4\n\x04pods\x18\x01\x20\x03(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\
-    \x04pods\x12?\n\ncontainers\x18\x02\x20\x03(\x0b2\x1f.nri.pkg.api.v1alph\
-    a1.ContainerR\ncontainers\x12\x12\n\x04more\x18\x03\x20\x01(\x08R\x04mor\
-    e\"h\n\x13SynchronizeResponse\x12=\n\x06update\x18\x01\x20\x03(\x0b2%.nr\
-    i.pkg.api.v1alpha1.ContainerUpdateR\x06update\x12\x12\n\x04more\x18\x02\
-    \x20\x01(\x08R\x04more\"J\n\x14RunPodSandboxRequest\x122\n\x03pod\x18\
-    \x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\"\x17\n\
-    \x15RunPodSandboxResponse\"\xfc\x01\n\x17UpdatePodSandboxRequest\x122\n\
-    \x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03po\
-    d\x12^\n\x18overhead_linux_resources\x18\x02\x20\x01(\x0b2$.nri.pkg.api.\
-    v1alpha1.LinuxResourcesR\x16overheadLinuxResources\x12M\n\x0flinux_resou\
-    rces\x18\x03\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxResourcesR\x0elinu\
-    xResources\"\x1a\n\x18UpdatePodSandboxResponse\"Q\n\x1bPostUpdatePodSand\
-    boxRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.\
-    PodSandboxR\x03pod\"\x1e\n\x1cPostUpdatePodSandboxResponse\"K\n\x15StopP\
-    odSandboxRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1a\
-    lpha1.PodSandboxR\x03pod\"\x18\n\x16StopPodSandboxResponse\"M\n\x17Remov\
-    ePodSandboxRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v\
-    1alpha1.PodSandboxR\x03pod\"\x1a\n\x18RemovePodSandboxResponse\"\x8b\x01\
-    \n\x16CreateContainerRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri\
-    .pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\
-    \x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\"\xda\x01\n\x17Crea\
-    teContainerResponse\x12A\n\x06adjust\x18\x01\x20\x01(\x0b2).nri.pkg.api.\
-    v1alpha1.ContainerAdjustmentR\x06adjust\x12=\n\x06update\x18\x02\x20\x03\
-    (\x0b2%.nri.pkg.api.v1alpha1.ContainerUpdateR\x06update\x12=\n\x05evict\
-    \x18\x03\x20\x03(\x0b2'.nri.pkg.api.v1alpha1.ContainerEvictionR\x05evict\
-    \"\x8f\x01\n\x1aPostCreateContainerRequest\x122\n\x03pod\x18\x01\x20\x01\
-    (\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\
-    \x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\"\x1d\
-    \n\x1bPostCreateContainerResponse\"\x8a\x01\n\x15StartContainerRequest\
-    \x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandbox\
-    R\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha\
-    1.ContainerR\tcontainer\"\x18\n\x16StartContainerResponse\"\x8e\x01\n\
-    \x19PostStartContainerRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nr\
-    i.pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\
-    \x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\"\x1c\n\x1aPostStar\
-    tContainerResponse\"\xda\x01\n\x16UpdateContainerRequest\x122\n\x03pod\
+    \x06\x20\x01(\tR\nNRIVersion\"w\n\x11ConfigureResponse\x12\x16\n\x06even\
+    ts\x18\x02\x20\x01(\x05R\x06events\x12J\n\x0efailure_policy\x18\x03\x20\
+    \x01(\x0b2#.nri.pkg.api.v1alpha1.FailurePolicyR\rfailurePolicy\"Y\n\rFai\
+    lurePolicy\x12!\n\x0cfail_request\x18\x01\x20\x01(\x08R\x0bfailRequest\
+    \x12%\n\x0ekeep_connected\x18\x02\x20\x01(\x08R\rkeepConnected\"\x9f\x01\
+    \n\x12SynchronizeRequest\x124\n\x04pods\x18\x01\x20\x03(\x0b2\x20.nri.pk\
+    g.api.v1alpha1.PodSandboxR\x04pods\x12?\n\ncontainers\x18\x02\x20\x03(\
+    \x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\ncontainers\x12\x12\n\x04more\
+    \x18\x03\x20\x01(\x08R\x04more\"h\n\x13SynchronizeResponse\x12=\n\x06upd\
+    ate\x18\x01\x20\x03(\x0b2%.nri.pkg.api.v1alpha1.ContainerUpdateR\x06upda\
+    te\x12\x12\n\x04more\x18\x02\x20\x01(\x08R\x04more\"J\n\x14RunPodSandbox\
+    Request\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.Pod\
+    SandboxR\x03pod\"\x17\n\x15RunPodSandboxResponse\"\xfc\x01\n\x17UpdatePo\
+    dSandboxRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1al\
+    pha1.PodSandboxR\x03pod\x12^\n\x18overhead_linux_resources\x18\x02\x20\
+    \x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxResourcesR\x16overheadLinuxResourc\
+    es\x12M\n\x0flinux_resources\x18\x03\x20\x01(\x0b2$.nri.pkg.api.v1alpha1\
+    .LinuxResourcesR\x0elinuxResources\"\x1a\n\x18UpdatePodSandboxResponse\"\
+    Q\n\x1bPostUpdatePodSandboxRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\
+    \x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\"\x1e\n\x1cPostUpdatePodSan\
+    dboxResponse\"K\n\x15StopPodSandboxRequest\x122\n\x03pod\x18\x01\x20\x01\
+    (\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\"\x18\n\x16StopPodSan\
+    dboxResponse\"M\n\x17RemovePodSandboxRequest\x122\n\x03pod\x18\x01\x20\
+    \x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\"\x1a\n\x18Remove\
+    PodSandboxResponse\"\x8b\x01\n\x16CreateContainerRequest\x122\n\x03pod\
     \x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\
     \n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\
-    \tcontainer\x12M\n\x0flinux_resources\x18\x03\x20\x01(\x0b2$.nri.pkg.api\
-    .v1alpha1.LinuxResourcesR\x0elinuxResources\"\x97\x01\n\x17UpdateContain\
-    erResponse\x12=\n\x06update\x18\x01\x20\x03(\x0b2%.nri.pkg.api.v1alpha1.\
-    ContainerUpdateR\x06update\x12=\n\x05evict\x18\x02\x20\x03(\x0b2'.nri.pk\
-    g.api.v1alpha1.ContainerEvictionR\x05evict\"\x8f\x01\n\x1aPostUpdateCont\
-    ainerRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha\
-    1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.pkg\
-    .api.v1alpha1.ContainerR\tcontainer\"\x1d\n\x1bPostUpdateContainerRespon\
-    se\"\x89\x01\n\x14StopContainerRequest\x122\n\x03pod\x18\x01\x20\x01(\
+    \tcontainer\"\xda\x01\n\x17CreateContainerResponse\x12A\n\x06adjust\x18\
+    \x01\x20\x01(\x0b2).nri.pkg.api.v1alpha1.ContainerAdjustmentR\x06adjust\
+    \x12=\n\x06update\x18\x02\x20\x03(\x0b2%.nri.pkg.api.v1alpha1.ContainerU\
+    pdateR\x06update\x12=\n\x05evict\x18\x03\x20\x03(\x0b2'.nri.pkg.api.v1al\
+    pha1.ContainerEvictionR\x05evict\"\x8f\x01\n\x1aPostCreateContainerReque\
+    st\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandb\
+    oxR\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alp\
+    ha1.ContainerR\tcontainer\"\x1d\n\x1bPostCreateContainerResponse\"\x8a\
+    \x01\n\x15StartContainerRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.\
+    nri.pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\x02\x20\
+    \x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\"\x18\n\x16Sta\
+    rtContainerResponse\"\x8e\x01\n\x19PostStartContainerRequest\x122\n\x03p\
+    od\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\x12\
+    =\n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\
+    \tcontainer\"\x1c\n\x1aPostStartContainerResponse\"\xda\x01\n\x16UpdateC\
+    ontainerRequest\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1al\
+    pha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.\
+    pkg.api.v1alpha1.ContainerR\tcontainer\x12M\n\x0flinux_resources\x18\x03\
+    \x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxResourcesR\x0elinuxResources\"\
+    \x97\x01\n\x17UpdateContainerResponse\x12=\n\x06update\x18\x01\x20\x03(\
+    \x0b2%.nri.pkg.api.v1alpha1.ContainerUpdateR\x06update\x12=\n\x05evict\
+    \x18\x02\x20\x03(\x0b2'.nri.pkg.api.v1alpha1.ContainerEvictionR\x05evict\
+    \"\x8f\x01\n\x1aPostUpdateContainerRequest\x122\n\x03pod\x18\x01\x20\x01\
+    (\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\
+    \x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\"\x1d\
+    \n\x1bPostUpdateContainerResponse\"\x89\x01\n\x14StopContainerRequest\
+    \x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandbox\
+    R\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha\
+    1.ContainerR\tcontainer\"V\n\x15StopContainerResponse\x12=\n\x06update\
+    \x18\x01\x20\x03(\x0b2%.nri.pkg.api.v1alpha1.ContainerUpdateR\x06update\
+    \"\x8b\x01\n\x16RemoveContainerRequest\x122\n\x03pod\x18\x01\x20\x01(\
     \x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\
-    \x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\"V\n\
-    \x15StopContainerResponse\x12=\n\x06update\x18\x01\x20\x03(\x0b2%.nri.pk\
-    g.api.v1alpha1.ContainerUpdateR\x06update\"\x8b\x01\n\x16RemoveContainer\
-    Request\x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.Pod\
-    SandboxR\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.pkg.api.\
-    v1alpha1.ContainerR\tcontainer\"\x19\n\x17RemoveContainerResponse\"\xb8\
-    \x01\n\x10StateChangeEvent\x121\n\x05event\x18\x01\x20\x01(\x0e2\x1b.nri\
-    .pkg.api.v1alpha1.EventR\x05event\x122\n\x03pod\x18\x02\x20\x01(\x0b2\
-    \x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\x03\
-    \x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\"\x96\x03\
-    \n\"ValidateContainerAdjustmentRequest\x122\n\x03pod\x18\x01\x20\x01(\
-    \x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\x03pod\x12=\n\tcontainer\x18\
-    \x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\x12A\n\
-    \x06adjust\x18\x03\x20\x01(\x0b2).nri.pkg.api.v1alpha1.ContainerAdjustme\
-    ntR\x06adjust\x12=\n\x06update\x18\x04\x20\x03(\x0b2%.nri.pkg.api.v1alph\
-    a1.ContainerUpdateR\x06update\x12;\n\x06owners\x18\x05\x20\x01(\x0b2#.nr\
-    i.pkg.api.v1alpha1.OwningPluginsR\x06owners\x12>\n\x07plugins\x18\x06\
-    \x20\x03(\x0b2$.nri.pkg.api.v1alpha1.PluginInstanceR\x07plugins\":\n\x0e\
-    PluginInstance\x12\x12\n\x04name\x18\x01\x20\x01(\tR\x04name\x12\x14\n\
-    \x05index\x18\x02\x20\x01(\tR\x05index\"U\n#ValidateContainerAdjustmentR\
-    esponse\x12\x16\n\x06reject\x18\x01\x20\x01(\x08R\x06reject\x12\x16\n\
-    \x06reason\x18\x02\x20\x01(\tR\x06reason\"\x07\n\x05Empty\"\x80\x04\n\nP\
-    odSandbox\x12\x0e\n\x02id\x18\x01\x20\x01(\tR\x02id\x12\x12\n\x04name\
-    \x18\x02\x20\x01(\tR\x04name\x12\x10\n\x03uid\x18\x03\x20\x01(\tR\x03uid\
-    \x12\x1c\n\tnamespace\x18\x04\x20\x01(\tR\tnamespace\x12D\n\x06labels\
-    \x18\x05\x20\x03(\x0b2,.nri.pkg.api.v1alpha1.PodSandbox.LabelsEntryR\x06\
-    labels\x12S\n\x0bannotations\x18\x06\x20\x03(\x0b21.nri.pkg.api.v1alpha1\
-    .PodSandbox.AnnotationsEntryR\x0bannotations\x12'\n\x0fruntime_handler\
-    \x18\x07\x20\x01(\tR\x0eruntimeHandler\x12;\n\x05linux\x18\x08\x20\x01(\
-    \x0b2%.nri.pkg.api.v1alpha1.LinuxPodSandboxR\x05linux\x12\x10\n\x03pid\
-    \x18\t\x20\x01(\rR\x03pid\x12\x10\n\x03ips\x18\n\x20\x03(\tR\x03ips\x1a9\
-    \n\x0bLabelsEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\
-    \x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\x1a>\n\x10AnnotationsEn\
-    try\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\
-    \x02\x20\x01(\tR\x05value:\x028\x01\"\xf7\x02\n\x0fLinuxPodSandbox\x12G\
-    \n\x0cpod_overhead\x18\x01\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxReso\
-    urcesR\x0bpodOverhead\x12I\n\rpod_resources\x18\x02\x20\x01(\x0b2$.nri.p\
-    kg.api.v1alpha1.LinuxResourcesR\x0cpodResources\x12#\n\rcgroup_parent\
-    \x18\x03\x20\x01(\tR\x0ccgroupParent\x12!\n\x0ccgroups_path\x18\x04\x20\
-    \x01(\tR\x0bcgroupsPath\x12D\n\nnamespaces\x18\x05\x20\x03(\x0b2$.nri.pk\
-    g.api.v1alpha1.LinuxNamespaceR\nnamespaces\x12B\n\tresources\x18\x06\x20\
-    \x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxResourcesR\tresources\"\xab\x08\n\
-    \tContainer\x12\x0e\n\x02id\x18\x01\x20\x01(\tR\x02id\x12$\n\x0epod_sand\
-    box_id\x18\x02\x20\x01(\tR\x0cpodSandboxId\x12\x12\n\x04name\x18\x03\x20\
-    \x01(\tR\x04name\x12:\n\x05state\x18\x04\x20\x01(\x0e2$.nri.pkg.api.v1al\
-    pha1.ContainerStateR\x05state\x12C\n\x06labels\x18\x05\x20\x03(\x0b2+.nr\
-    i.pkg.api.v1alpha1.Container.LabelsEntryR\x06labels\x12R\n\x0bannotation\
-    s\x18\x06\x20\x03(\x0b20.nri.pkg.api.v1alpha1.Container.AnnotationsEntry\
-    R\x0bannotations\x12\x12\n\x04args\x18\x07\x20\x03(\tR\x04args\x12\x10\n\
-    \x03env\x18\x08\x20\x03(\tR\x03env\x123\n\x06mounts\x18\t\x20\x03(\x0b2\
-    \x1b.nri.pkg.api.v1alpha1.MountR\x06mounts\x121\n\x05hooks\x18\n\x20\x01\
-    (\x0b2\x1b.nri.pkg.api.v1alpha1.HooksR\x05hooks\x12:\n\x05linux\x18\x0b\
-    \x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxContainerR\x05linux\x12\x10\n\
-    \x03pid\x18\x0c\x20\x01(\rR\x03pid\x12;\n\x07rlimits\x18\r\x20\x03(\x0b2\
-    !.nri.pkg.api.v1alpha1.POSIXRlimitR\x07rlimits\x12\x1d\n\ncreated_at\x18\
-    \x0e\x20\x01(\x03R\tcreatedAt\x12\x1d\n\nstarted_at\x18\x0f\x20\x01(\x03\
-    R\tstartedAt\x12\x1f\n\x0bfinished_at\x18\x10\x20\x01(\x03R\nfinishedAt\
-    \x12\x1b\n\texit_code\x18\x11\x20\x01(\x05R\x08exitCode\x12#\n\rstatus_r\
-    eason\x18\x12\x20\x01(\tR\x0cstatusReason\x12%\n\x0estatus_message\x18\
-    \x13\x20\x01(\tR\rstatusMessage\x12@\n\x0bCDI_devices\x18\x14\x20\x03(\
-    \x0b2\x1f.nri.pkg.api.v1alpha1.CDIDeviceR\nCDIDevices\x12.\n\x04user\x18\
-    \x15\x20\x01(\x0b2\x1a.nri.pkg.api.v1alpha1.UserR\x04user\x121\n\x05imag\
-    e\x18\x16\x20\x01(\x0b2\x1b.nri.pkg.api.v1alpha1.ImageR\x05image\x1a9\n\
-    \x0bLabelsEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\
-    \x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\x1a>\n\x10AnnotationsEn\
-    try\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\
-    \x02\x20\x01(\tR\x05value:\x028\x01\"X\n\x05Image\x12\x12\n\x04name\x18\
-    \x01\x20\x01(\tR\x04name\x12\x16\n\x06digest\x18\x02\x20\x01(\tR\x06dige\
-    st\x12#\n\rconfig_digest\x18\x03\x20\x01(\tR\x0cconfigDigest\"o\n\x05Mou\
-    nt\x12\x20\n\x0bdestination\x18\x01\x20\x01(\tR\x0bdestination\x12\x12\n\
-    \x04type\x18\x02\x20\x01(\tR\x04type\x12\x16\n\x06source\x18\x03\x20\x01\
-    (\tR\x06source\x12\x18\n\x07options\x18\x04\x20\x03(\tR\x07options\"\x80\
-    \x03\n\x05Hooks\x126\n\x08prestart\x18\x01\x20\x03(\x0b2\x1a.nri.pkg.api\
-    .v1alpha1.HookR\x08prestart\x12A\n\x0ecreate_runtime\x18\x02\x20\x03(\
-    \x0b2\x1a.nri.pkg.api.v1alpha1.HookR\rcreateRuntime\x12E\n\x10create_con\
-    tainer\x18\x03\x20\x03(\x0b2\x1a.nri.pkg.api.v1alpha1.HookR\x0fcreateCon\
-    tainer\x12C\n\x0fstart_container\x18\x04\x20\x03(\x0b2\x1a.nri.pkg.api.v\
-    1alpha1.HookR\x0estartContainer\x128\n\tpoststart\x18\x05\x20\x03(\x0b2\
-    \x1a.nri.pkg.api.v1alpha1.HookR\tpoststart\x126\n\x08poststop\x18\x06\
-    \x20\x03(\x0b2\x1a.nri.pkg.api.v1alpha1.HookR\x08poststop\"}\n\x04Hook\
-    \x12\x12\n\x04path\x18\x01\x20\x01(\tR\x04path\x12\x12\n\x04args\x18\x02\
-    \x20\x03(\tR\x04args\x12\x10\n\x03env\x18\x03\x20\x03(\tR\x03env\x12;\n\
-    \x07timeout\x18\x04\x20\x01(\x0b2!.nri.pkg.api.v1alpha1.OptionalIntR\x07\
-    timeout\"\xdb\x07\n\x0eLinuxContainer\x12D\n\nnamespaces\x18\x01\x20\x03\
-    (\x0b2$.nri.pkg.api.v1alpha1.LinuxNamespaceR\nnamespaces\x12;\n\x07devic\
-    es\x18\x02\x20\x03(\x0b2!.nri.pkg.api.v1alpha1.LinuxDeviceR\x07devices\
-    \x12B\n\tresources\x18\x03\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxReso\
-    urcesR\tresources\x12E\n\room_score_adj\x18\x04\x20\x01(\x0b2!.nri.pkg.a\
-    pi.v1alpha1.OptionalIntR\x0boomScoreAdj\x12!\n\x0ccgroups_path\x18\x05\
-    \x20\x01(\tR\x0bcgroupsPath\x12F\n\x0bio_priority\x18\x06\x20\x01(\x0b2%\
-    .nri.pkg.api.v1alpha1.LinuxIOPriorityR\nioPriority\x12N\n\x0fseccomp_pro\
-    file\x18\x07\x20\x01(\x0b2%.nri.pkg.api.v1alpha1.SecurityProfileR\x0esec\
-    compProfile\x12I\n\x0eseccomp_policy\x18\x08\x20\x01(\x0b2\".nri.pkg.api\
-    .v1alpha1.LinuxSeccompR\rseccompPolicy\x12H\n\x06sysctl\x18\t\x20\x03(\
-    \x0b20.nri.pkg.api.v1alpha1.LinuxContainer.SysctlEntryR\x06sysctl\x12U\n\
-    \x0bnet_devices\x18\n\x20\x03(\x0b24.nri.pkg.api.v1alpha1.LinuxContainer\
-    .NetDevicesEntryR\nnetDevices\x12B\n\tscheduler\x18\x0b\x20\x01(\x0b2$.n\
-    ri.pkg.api.v1alpha1.LinuxSchedulerR\tscheduler\x120\n\x03rdt\x18\x0c\x20\
-    \x01(\x0b2\x1e.nri.pkg.api.v1alpha1.LinuxRdtR\x03rdt\x1a9\n\x0bSysctlEnt\
-    ry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\
-    \x02\x20\x01(\tR\x05value:\x028\x01\x1ac\n\x0fNetDevicesEntry\x12\x10\n\
-    \x03key\x18\x01\x20\x01(\tR\x03key\x12:\n\x05value\x18\x02\x20\x01(\x0b2\
-    $.nri.pkg.api.v1alpha1.LinuxNetDeviceR\x05value:\x028\x01\"8\n\x0eLinuxN\
-    amespace\x12\x12\n\x04type\x18\x01\x20\x01(\tR\x04type\x12\x12\n\x04path\
-    \x18\x02\x20\x01(\tR\x04path\"\x96\x02\n\x0bLinuxDevice\x12\x12\n\x04pat\
-    h\x18\x01\x20\x01(\tR\x04path\x12\x12\n\x04type\x18\x02\x20\x01(\tR\x04t\
-    ype\x12\x14\n\x05major\x18\x03\x20\x01(\x03R\x05major\x12\x14\n\x05minor\
-    \x18\x04\x20\x01(\x03R\x05minor\x12C\n\tfile_mode\x18\x05\x20\x01(\x0b2&\
-    .nri.pkg.api.v1alpha1.OptionalFileModeR\x08fileMode\x126\n\x03uid\x18\
-    \x06\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt32R\x03uid\x126\n\
-    \x03gid\x18\x07\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt32R\x03g\
-    id\"\xcb\x01\n\x11LinuxDeviceCgroup\x12\x14\n\x05allow\x18\x01\x20\x01(\
-    \x08R\x05allow\x12\x12\n\x04type\x18\x02\x20\x01(\tR\x04type\x129\n\x05m\
-    ajor\x18\x03\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OptionalInt64R\x05major\
-    \x129\n\x05minor\x18\x04\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OptionalInt\
-    64R\x05minor\x12\x16\n\x06access\x18\x05\x20\x01(\tR\x06access\"\x1f\n\t\
-    CDIDevice\x12\x12\n\x04name\x18\x01\x20\x01(\tR\x04name\"S\n\x04User\x12\
-    \x10\n\x03uid\x18\x01\x20\x01(\rR\x03uid\x12\x10\n\x03gid\x18\x02\x20\
-    \x01(\rR\x03gid\x12'\n\x0fadditional_gids\x18\x03\x20\x03(\rR\x0eadditio\
-    nalGids\"\xda\x04\n\x0eLinuxResources\x129\n\x06memory\x18\x01\x20\x01(\
-    \x0b2!.nri.pkg.api.v1alpha1.LinuxMemoryR\x06memory\x120\n\x03cpu\x18\x02\
-    \x20\x01(\x0b2\x1e.nri.pkg.api.v1alpha1.LinuxCPUR\x03cpu\x12L\n\x0fhugep\
-    age_limits\x18\x03\x20\x03(\x0b2#.nri.pkg.api.v1alpha1.HugepageLimitR\
-    \x0ehugepageLimits\x12I\n\rblockio_class\x18\x04\x20\x01(\x0b2$.nri.pkg.\
-    api.v1alpha1.OptionalStringR\x0cblockioClass\x12A\n\trdt_class\x18\x05\
-    \x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalStringR\x08rdtClass\x12K\n\
-    \x07unified\x18\x06\x20\x03(\x0b21.nri.pkg.api.v1alpha1.LinuxResources.U\
-    nifiedEntryR\x07unified\x12A\n\x07devices\x18\x07\x20\x03(\x0b2'.nri.pkg\
-    .api.v1alpha1.LinuxDeviceCgroupR\x07devices\x123\n\x04pids\x18\x08\x20\
-    \x01(\x0b2\x1f.nri.pkg.api.v1alpha1.LinuxPidsR\x04pids\x1a:\n\x0cUnified\
-    Entry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\
-    \x02\x20\x01(\tR\x05value:\x028\x01\"\xaa\x04\n\x0bLinuxMemory\x129\n\
-    \x05limit\x18\x01\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OptionalInt64R\x05\
-    limit\x12E\n\x0breservation\x18\x02\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.\
-    OptionalInt64R\x0breservation\x127\n\x04swap\x18\x03\x20\x01(\x0b2#.nri.\
-    pkg.api.v1alpha1.OptionalInt64R\x04swap\x12;\n\x06kernel\x18\x04\x20\x01\
-    (\x0b2#.nri.pkg.api.v1alpha1.OptionalInt64R\x06kernel\x12B\n\nkernel_tcp\
-    \x18\x05\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OptionalInt64R\tkernelTcp\
-    \x12D\n\nswappiness\x18\x06\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Optional\
-    UInt64R\nswappiness\x12P\n\x12disable_oom_killer\x18\x07\x20\x01(\x0b2\"\
-    .nri.pkg.api.v1alpha1.OptionalBoolR\x10disableOomKiller\x12G\n\ruse_hier\
-    archy\x18\x08\x20\x01(\x0b2\".nri.pkg.api.v1alpha1.OptionalBoolR\x0cuseH\
-    ierarchy\"\x88\x03\n\x08LinuxCPU\x12<\n\x06shares\x18\x01\x20\x01(\x0b2$\
-    .nri.pkg.api.v1alpha1.OptionalUInt64R\x06shares\x129\n\x05quota\x18\x02\
-    \x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OptionalInt64R\x05quota\x12<\n\x06p\
-    eriod\x18\x03\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt64R\x06per\
-    iod\x12N\n\x10realtime_runtime\x18\x04\x20\x01(\x0b2#.nri.pkg.api.v1alph\
-    a1.OptionalInt64R\x0frealtimeRuntime\x12M\n\x0frealtime_period\x18\x05\
-    \x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt64R\x0erealtimePeriod\
-    \x12\x12\n\x04cpus\x18\x06\x20\x01(\tR\x04cpus\x12\x12\n\x04mems\x18\x07\
-    \x20\x01(\tR\x04mems\"B\n\rHugepageLimit\x12\x1b\n\tpage_size\x18\x01\
-    \x20\x01(\tR\x08pageSize\x12\x14\n\x05limit\x18\x02\x20\x01(\x04R\x05lim\
-    it\"\xcf\x01\n\x0fSecurityProfile\x12T\n\x0cprofile_type\x18\x01\x20\x01\
-    (\x0e21.nri.pkg.api.v1alpha1.SecurityProfile.ProfileTypeR\x0bprofileType\
-    \x12#\n\rlocalhost_ref\x18\x02\x20\x01(\tR\x0clocalhostRef\"A\n\x0bProfi\
-    leType\x12\x13\n\x0fRUNTIME_DEFAULT\x10\0\x12\x0e\n\nUNCONFINED\x10\x01\
-    \x12\r\n\tLOCALHOST\x10\x02\"I\n\x0bPOSIXRlimit\x12\x12\n\x04type\x18\
-    \x01\x20\x01(\tR\x04type\x12\x12\n\x04hard\x18\x02\x20\x01(\x04R\x04hard\
-    \x12\x12\n\x04soft\x18\x03\x20\x01(\x04R\x04soft\"!\n\tLinuxPids\x12\x14\
-    \n\x05limit\x18\x01\x20\x01(\x03R\x05limit\"f\n\x0fLinuxIOPriority\x127\
-    \n\x05class\x18\x01\x20\x01(\x0e2!.nri.pkg.api.v1alpha1.IOPrioClassR\x05\
-    class\x12\x1a\n\x08priority\x18\x02\x20\x01(\x05R\x08priority\"$\n\x0eLi\
-    nuxNetDevice\x12\x12\n\x04name\x18\x01\x20\x01(\tR\x04name\"\x96\x02\n\
-    \x0eLinuxScheduler\x12B\n\x06policy\x18\x01\x20\x01(\x0e2*.nri.pkg.api.v\
-    1alpha1.LinuxSchedulerPolicyR\x06policy\x12\x12\n\x04nice\x18\x02\x20\
-    \x01(\x05R\x04nice\x12\x1a\n\x08priority\x18\x03\x20\x01(\x05R\x08priori\
-    ty\x12B\n\x05flags\x18\x04\x20\x03(\x0e2(.nri.pkg.api.v1alpha1.LinuxSche\
-    dulerFlagR\x05flagsB\x02\x10\0\x12\x18\n\x07runtime\x18\x05\x20\x01(\x04\
-    R\x07runtime\x12\x1a\n\x08deadline\x18\x06\x20\x01(\x04R\x08deadline\x12\
-    \x16\n\x06period\x18\x07\x20\x01(\x04R\x06period\"\xa6\x04\n\x13Containe\
-    rAdjustment\x12\\\n\x0bannotations\x18\x02\x20\x03(\x0b2:.nri.pkg.api.v1\
-    alpha1.ContainerAdjustment.AnnotationsEntryR\x0bannotations\x123\n\x06mo\
-    unts\x18\x03\x20\x03(\x0b2\x1b.nri.pkg.api.v1alpha1.MountR\x06mounts\x12\
-    0\n\x03env\x18\x04\x20\x03(\x0b2\x1e.nri.pkg.api.v1alpha1.KeyValueR\x03e\
-    nv\x121\n\x05hooks\x18\x05\x20\x01(\x0b2\x1b.nri.pkg.api.v1alpha1.HooksR\
-    \x05hooks\x12D\n\x05linux\x18\x06\x20\x01(\x0b2..nri.pkg.api.v1alpha1.Li\
-    nuxContainerAdjustmentR\x05linux\x12;\n\x07rlimits\x18\x07\x20\x03(\x0b2\
-    !.nri.pkg.api.v1alpha1.POSIXRlimitR\x07rlimits\x12@\n\x0bCDI_devices\x18\
-    \x08\x20\x03(\x0b2\x1f.nri.pkg.api.v1alpha1.CDIDeviceR\nCDIDevices\x12\
-    \x12\n\x04args\x18\t\x20\x03(\tR\x04args\x1a>\n\x10AnnotationsEntry\x12\
+    \x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.ContainerR\tcontainer\"\x19\
+    \n\x17RemoveContainerResponse\"\xb8\x01\n\x10StateChangeEvent\x121\n\x05\
+    event\x18\x01\x20\x01(\x0e2\x1b.nri.pkg.api.v1alpha1.EventR\x05event\x12\
+    2\n\x03pod\x18\x02\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandboxR\
+    \x03pod\x12=\n\tcontainer\x18\x03\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1\
+    .ContainerR\tcontainer\"\x96\x03\n\"ValidateContainerAdjustmentRequest\
+    \x122\n\x03pod\x18\x01\x20\x01(\x0b2\x20.nri.pkg.api.v1alpha1.PodSandbox\
+    R\x03pod\x12=\n\tcontainer\x18\x02\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha\
+    1.ContainerR\tcontainer\x12A\n\x06adjust\x18\x03\x20\x01(\x0b2).nri.pkg.\
+    api.v1alpha1.ContainerAdjustmentR\x06adjust\x12=\n\x06update\x18\x04\x20\
+    \x03(\x0b2%.nri.pkg.api.v1alpha1.ContainerUpdateR\x06update\x12;\n\x06ow\
+    ners\x18\x05\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OwningPluginsR\x06owner\
+    s\x12>\n\x07plugins\x18\x06\x20\x03(\x0b2$.nri.pkg.api.v1alpha1.PluginIn\
+    stanceR\x07plugins\":\n\x0ePluginInstance\x12\x12\n\x04name\x18\x01\x20\
+    \x01(\tR\x04name\x12\x14\n\x05index\x18\x02\x20\x01(\tR\x05index\"U\n#Va\
+    lidateContainerAdjustmentResponse\x12\x16\n\x06reject\x18\x01\x20\x01(\
+    \x08R\x06reject\x12\x16\n\x06reason\x18\x02\x20\x01(\tR\x06reason\"\x07\
+    \n\x05Empty\"\x80\x04\n\nPodSandbox\x12\x0e\n\x02id\x18\x01\x20\x01(\tR\
+    \x02id\x12\x12\n\x04name\x18\x02\x20\x01(\tR\x04name\x12\x10\n\x03uid\
+    \x18\x03\x20\x01(\tR\x03uid\x12\x1c\n\tnamespace\x18\x04\x20\x01(\tR\tna\
+    mespace\x12D\n\x06labels\x18\x05\x20\x03(\x0b2,.nri.pkg.api.v1alpha1.Pod\
+    Sandbox.LabelsEntryR\x06labels\x12S\n\x0bannotations\x18\x06\x20\x03(\
+    \x0b21.nri.pkg.api.v1alpha1.PodSandbox.AnnotationsEntryR\x0bannotations\
+    \x12'\n\x0fruntime_handler\x18\x07\x20\x01(\tR\x0eruntimeHandler\x12;\n\
+    \x05linux\x18\x08\x20\x01(\x0b2%.nri.pkg.api.v1alpha1.LinuxPodSandboxR\
+    \x05linux\x12\x10\n\x03pid\x18\t\x20\x01(\rR\x03pid\x12\x10\n\x03ips\x18\
+    \n\x20\x03(\tR\x03ips\x1a9\n\x0bLabelsEntry\x12\x10\n\x03key\x18\x01\x20\
+    \x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\x028\
+    \x01\x1a>\n\x10AnnotationsEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03\
+    key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\"\xf7\x02\
+    \n\x0fLinuxPodSandbox\x12G\n\x0cpod_overhead\x18\x01\x20\x01(\x0b2$.nri.\
+    pkg.api.v1alpha1.LinuxResourcesR\x0bpodOverhead\x12I\n\rpod_resources\
+    \x18\x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxResourcesR\x0cpodResou\
+    rces\x12#\n\rcgroup_parent\x18\x03\x20\x01(\tR\x0ccgroupParent\x12!\n\
+    \x0ccgroups_path\x18\x04\x20\x01(\tR\x0bcgroupsPath\x12D\n\nnamespaces\
+    \x18\x05\x20\x03(\x0b2$.nri.pkg.api.v1alpha1.LinuxNamespaceR\nnamespaces\
+    \x12B\n\tresources\x18\x06\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxReso\
+    urcesR\tresources\"\xab\x08\n\tContainer\x12\x0e\n\x02id\x18\x01\x20\x01\
+    (\tR\x02id\x12$\n\x0epod_sandbox_id\x18\x02\x20\x01(\tR\x0cpodSandboxId\
+    \x12\x12\n\x04name\x18\x03\x20\x01(\tR\x04name\x12:\n\x05state\x18\x04\
+    \x20\x01(\x0e2$.nri.pkg.api.v1alpha1.ContainerStateR\x05state\x12C\n\x06\
+    labels\x18\x05\x20\x03(\x0b2+.nri.pkg.api.v1alpha1.Container.LabelsEntry\
+    R\x06labels\x12R\n\x0bannotations\x18\x06\x20\x03(\x0b20.nri.pkg.api.v1a\
+    lpha1.Container.AnnotationsEntryR\x0bannotations\x12\x12\n\x04args\x18\
+    \x07\x20\x03(\tR\x04args\x12\x10\n\x03env\x18\x08\x20\x03(\tR\x03env\x12\
+    3\n\x06mounts\x18\t\x20\x03(\x0b2\x1b.nri.pkg.api.v1alpha1.MountR\x06mou\
+    nts\x121\n\x05hooks\x18\n\x20\x01(\x0b2\x1b.nri.pkg.api.v1alpha1.HooksR\
+    \x05hooks\x12:\n\x05linux\x18\x0b\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Li\
+    nuxContainerR\x05linux\x12\x10\n\x03pid\x18\x0c\x20\x01(\rR\x03pid\x12;\
+    \n\x07rlimits\x18\r\x20\x03(\x0b2!.nri.pkg.api.v1alpha1.POSIXRlimitR\x07\
+    rlimits\x12\x1d\n\ncreated_at\x18\x0e\x20\x01(\x03R\tcreatedAt\x12\x1d\n\
+    \nstarted_at\x18\x0f\x20\x01(\x03R\tstartedAt\x12\x1f\n\x0bfinished_at\
+    \x18\x10\x20\x01(\x03R\nfinishedAt\x12\x1b\n\texit_code\x18\x11\x20\x01(\
+    \x05R\x08exitCode\x12#\n\rstatus_reason\x18\x12\x20\x01(\tR\x0cstatusRea\
+    son\x12%\n\x0estatus_message\x18\x13\x20\x01(\tR\rstatusMessage\x12@\n\
+    \x0bCDI_devices\x18\x14\x20\x03(\x0b2\x1f.nri.pkg.api.v1alpha1.CDIDevice\
+    R\nCDIDevices\x12.\n\x04user\x18\x15\x20\x01(\x0b2\x1a.nri.pkg.api.v1alp\
+    ha1.UserR\x04user\x121\n\x05image\x18\x16\x20\x01(\x0b2\x1b.nri.pkg.api.\
+    v1alpha1.ImageR\x05image\x1a9\n\x0bLabelsEntry\x12\x10\n\x03key\x18\x01\
+    \x20\x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\x02\
+    8\x01\x1a>\n\x10AnnotationsEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\
+    \x03key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\"X\n\
+    \x05Image\x12\x12\n\x04name\x18\x01\x20\x01(\tR\x04name\x12\x16\n\x06dig\
+    est\x18\x02\x20\x01(\tR\x06digest\x12#\n\rconfig_digest\x18\x03\x20\x01(\
+    \tR\x0cconfigDigest\"o\n\x05Mount\x12\x20\n\x0bdestination\x18\x01\x20\
+    \x01(\tR\x0bdestination\x12\x12\n\x04type\x18\x02\x20\x01(\tR\x04type\
+    \x12\x16\n\x06source\x18\x03\x20\x01(\tR\x06source\x12\x18\n\x07options\
+    \x18\x04\x20\x03(\tR\x07options\"\x80\x03\n\x05Hooks\x126\n\x08prestart\
+    \x18\x01\x20\x03(\x0b2\x1a.nri.pkg.api.v1alpha1.HookR\x08prestart\x12A\n\
+    \x0ecreate_runtime\x18\x02\x20\x03(\x0b2\x1a.nri.pkg.api.v1alpha1.HookR\
+    \rcreateRuntime\x12E\n\x10create_container\x18\x03\x20\x03(\x0b2\x1a.nri\
+    .pkg.api.v1alpha1.HookR\x0fcreateContainer\x12C\n\x0fstart_container\x18\
+    \x04\x20\x03(\x0b2\x1a.nri.pkg.api.v1alpha1.HookR\x0estartContainer\x128\
+    \n\tpoststart\x18\x05\x20\x03(\x0b2\x1a.nri.pkg.api.v1alpha1.HookR\tpost\
+    start\x126\n\x08poststop\x18\x06\x20\x03(\x0b2\x1a.nri.pkg.api.v1alpha1.\
+    HookR\x08poststop\"}\n\x04Hook\x12\x12\n\x04path\x18\x01\x20\x01(\tR\x04\
+    path\x12\x12\n\x04args\x18\x02\x20\x03(\tR\x04args\x12\x10\n\x03env\x18\
+    \x03\x20\x03(\tR\x03env\x12;\n\x07timeout\x18\x04\x20\x01(\x0b2!.nri.pkg\
+    .api.v1alpha1.OptionalIntR\x07timeout\"\xdb\x07\n\x0eLinuxContainer\x12D\
+    \n\nnamespaces\x18\x01\x20\x03(\x0b2$.nri.pkg.api.v1alpha1.LinuxNamespac\
+    eR\nnamespaces\x12;\n\x07devices\x18\x02\x20\x03(\x0b2!.nri.pkg.api.v1al\
+    pha1.LinuxDeviceR\x07devices\x12B\n\tresources\x18\x03\x20\x01(\x0b2$.nr\
+    i.pkg.api.v1alpha1.LinuxResourcesR\tresources\x12E\n\room_score_adj\x18\
+    \x04\x20\x01(\x0b2!.nri.pkg.api.v1alpha1.OptionalIntR\x0boomScoreAdj\x12\
+    !\n\x0ccgroups_path\x18\x05\x20\x01(\tR\x0bcgroupsPath\x12F\n\x0bio_prio\
+    rity\x18\x06\x20\x01(\x0b2%.nri.pkg.api.v1alpha1.LinuxIOPriorityR\nioPri\
+    ority\x12N\n\x0fseccomp_profile\x18\x07\x20\x01(\x0b2%.nri.pkg.api.v1alp\
+    ha1.SecurityProfileR\x0eseccompProfile\x12I\n\x0eseccomp_policy\x18\x08\
+    \x20\x01(\x0b2\".nri.pkg.api.v1alpha1.LinuxSeccompR\rseccompPolicy\x12H\
+    \n\x06sysctl\x18\t\x20\x03(\x0b20.nri.pkg.api.v1alpha1.LinuxContainer.Sy\
+    sctlEntryR\x06sysctl\x12U\n\x0bnet_devices\x18\n\x20\x03(\x0b24.nri.pkg.\
+    api.v1alpha1.LinuxContainer.NetDevicesEntryR\nnetDevices\x12B\n\tschedul\
+    er\x18\x0b\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxSchedulerR\tschedule\
+    r\x120\n\x03rdt\x18\x0c\x20\x01(\x0b2\x1e.nri.pkg.api.v1alpha1.LinuxRdtR\
+    \x03rdt\x1a9\n\x0bSysctlEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03ke\
+    y\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\x1ac\n\x0fNe\
+    tDevicesEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12:\n\x05valu\
+    e\x18\x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxNetDeviceR\x05value:\
+    \x028\x01\"8\n\x0eLinuxNamespace\x12\x12\n\x04type\x18\x01\x20\x01(\tR\
+    \x04type\x12\x12\n\x04path\x18\x02\x20\x01(\tR\x04path\"\x96\x02\n\x0bLi\
+    nuxDevice\x12\x12\n\x04path\x18\x01\x20\x01(\tR\x04path\x12\x12\n\x04typ\
+    e\x18\x02\x20\x01(\tR\x04type\x12\x14\n\x05major\x18\x03\x20\x01(\x03R\
+    \x05major\x12\x14\n\x05minor\x18\x04\x20\x01(\x03R\x05minor\x12C\n\tfile\
+    _mode\x18\x05\x20\x01(\x0b2&.nri.pkg.api.v1alpha1.OptionalFileModeR\x08f\
+    ileMode\x126\n\x03uid\x18\x06\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Option\
+    alUInt32R\x03uid\x126\n\x03gid\x18\x07\x20\x01(\x0b2$.nri.pkg.api.v1alph\
+    a1.OptionalUInt32R\x03gid\"\xcb\x01\n\x11LinuxDeviceCgroup\x12\x14\n\x05\
+    allow\x18\x01\x20\x01(\x08R\x05allow\x12\x12\n\x04type\x18\x02\x20\x01(\
+    \tR\x04type\x129\n\x05major\x18\x03\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.\
+    OptionalInt64R\x05major\x129\n\x05minor\x18\x04\x20\x01(\x0b2#.nri.pkg.a\
+    pi.v1alpha1.OptionalInt64R\x05minor\x12\x16\n\x06access\x18\x05\x20\x01(\
+    \tR\x06access\"\x1f\n\tCDIDevice\x12\x12\n\x04name\x18\x01\x20\x01(\tR\
+    \x04name\"S\n\x04User\x12\x10\n\x03uid\x18\x01\x20\x01(\rR\x03uid\x12\
+    \x10\n\x03gid\x18\x02\x20\x01(\rR\x03gid\x12'\n\x0fadditional_gids\x18\
+    \x03\x20\x03(\rR\x0eadditionalGids\"\xda\x04\n\x0eLinuxResources\x129\n\
+    \x06memory\x18\x01\x20\x01(\x0b2!.nri.pkg.api.v1alpha1.LinuxMemoryR\x06m\
+    emory\x120\n\x03cpu\x18\x02\x20\x01(\x0b2\x1e.nri.pkg.api.v1alpha1.Linux\
+    CPUR\x03cpu\x12L\n\x0fhugepage_limits\x18\x03\x20\x03(\x0b2#.nri.pkg.api\
+    .v1alpha1.HugepageLimitR\x0ehugepageLimits\x12I\n\rblockio_class\x18\x04\
+    \x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalStringR\x0cblockioClass\x12\
+    A\n\trdt_class\x18\x05\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalStrin\
+    gR\x08rdtClass\x12K\n\x07unified\x18\x06\x20\x03(\x0b21.nri.pkg.api.v1al\
+    pha1.LinuxResources.UnifiedEntryR\x07unified\x12A\n\x07devices\x18\x07\
+    \x20\x03(\x0b2'.nri.pkg.api.v1alpha1.LinuxDeviceCgroupR\x07devices\x123\
+    \n\x04pids\x18\x08\x20\x01(\x0b2\x1f.nri.pkg.api.v1alpha1.LinuxPidsR\x04\
+    pids\x1a:\n\x0cUnifiedEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\
+    \x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\"\xaa\x04\n\
+    \x0bLinuxMemory\x129\n\x05limit\x18\x01\x20\x01(\x0b2#.nri.pkg.api.v1alp\
+    ha1.OptionalInt64R\x05limit\x12E\n\x0breservation\x18\x02\x20\x01(\x0b2#\
+    .nri.pkg.api.v1alpha1.OptionalInt64R\x0breservation\x127\n\x04swap\x18\
+    \x03\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OptionalInt64R\x04swap\x12;\n\
+    \x06kernel\x18\x04\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OptionalInt64R\
+    \x06kernel\x12B\n\nkernel_tcp\x18\x05\x20\x01(\x0b2#.nri.pkg.api.v1alpha\
+    1.OptionalInt64R\tkernelTcp\x12D\n\nswappiness\x18\x06\x20\x01(\x0b2$.nr\
+    i.pkg.api.v1alpha1.OptionalUInt64R\nswappiness\x12P\n\x12disable_oom_kil\
+    ler\x18\x07\x20\x01(\x0b2\".nri.pkg.api.v1alpha1.OptionalBoolR\x10disabl\
+    eOomKiller\x12G\n\ruse_hierarchy\x18\x08\x20\x01(\x0b2\".nri.pkg.api.v1a\
+    lpha1.OptionalBoolR\x0cuseHierarchy\"\x88\x03\n\x08LinuxCPU\x12<\n\x06sh\
+    ares\x18\x01\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt64R\x06shar\
+    es\x129\n\x05quota\x18\x02\x20\x01(\x0b2#.nri.pkg.api.v1alpha1.OptionalI\
+    nt64R\x05quota\x12<\n\x06period\x18\x03\x20\x01(\x0b2$.nri.pkg.api.v1alp\
+    ha1.OptionalUInt64R\x06period\x12N\n\x10realtime_runtime\x18\x04\x20\x01\
+    (\x0b2#.nri.pkg.api.v1alpha1.OptionalInt64R\x0frealtimeRuntime\x12M\n\
+    \x0frealtime_period\x18\x05\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Optional\
+    UInt64R\x0erealtimePeriod\x12\x12\n\x04cpus\x18\x06\x20\x01(\tR\x04cpus\
+    \x12\x12\n\x04mems\x18\x07\x20\x01(\tR\x04mems\"B\n\rHugepageLimit\x12\
+    \x1b\n\tpage_size\x18\x01\x20\x01(\tR\x08pageSize\x12\x14\n\x05limit\x18\
+    \x02\x20\x01(\x04R\x05limit\"\xcf\x01\n\x0fSecurityProfile\x12T\n\x0cpro\
+    file_type\x18\x01\x20\x01(\x0e21.nri.pkg.api.v1alpha1.SecurityProfile.Pr\
+    ofileTypeR\x0bprofileType\x12#\n\rlocalhost_ref\x18\x02\x20\x01(\tR\x0cl\
+    ocalhostRef\"A\n\x0bProfileType\x12\x13\n\x0fRUNTIME_DEFAULT\x10\0\x12\
+    \x0e\n\nUNCONFINED\x10\x01\x12\r\n\tLOCALHOST\x10\x02\"I\n\x0bPOSIXRlimi\
+    t\x12\x12\n\x04type\x18\x01\x20\x01(\tR\x04type\x12\x12\n\x04hard\x18\
+    \x02\x20\x01(\x04R\x04hard\x12\x12\n\x04soft\x18\x03\x20\x01(\x04R\x04so\
+    ft\"!\n\tLinuxPids\x12\x14\n\x05limit\x18\x01\x20\x01(\x03R\x05limit\"f\
+    \n\x0fLinuxIOPriority\x127\n\x05class\x18\x01\x20\x01(\x0e2!.nri.pkg.api\
+    .v1alpha1.IOPrioClassR\x05class\x12\x1a\n\x08priority\x18\x02\x20\x01(\
+    \x05R\x08priority\"$\n\x0eLinuxNetDevice\x12\x12\n\x04name\x18\x01\x20\
+    \x01(\tR\x04name\"\x96\x02\n\x0eLinuxScheduler\x12B\n\x06policy\x18\x01\
+    \x20\x01(\x0e2*.nri.pkg.api.v1alpha1.LinuxSchedulerPolicyR\x06policy\x12\
+    \x12\n\x04nice\x18\x02\x20\x01(\x05R\x04nice\x12\x1a\n\x08priority\x18\
+    \x03\x20\x01(\x05R\x08priority\x12B\n\x05flags\x18\x04\x20\x03(\x0e2(.nr\
+    i.pkg.api.v1alpha1.LinuxSchedulerFlagR\x05flagsB\x02\x10\0\x12\x18\n\x07\
+    runtime\x18\x05\x20\x01(\x04R\x07runtime\x12\x1a\n\x08deadline\x18\x06\
+    \x20\x01(\x04R\x08deadline\x12\x16\n\x06period\x18\x07\x20\x01(\x04R\x06\
+    period\"\xa6\x04\n\x13ContainerAdjustment\x12\\\n\x0bannotations\x18\x02\
+    \x20\x03(\x0b2:.nri.pkg.api.v1alpha1.ContainerAdjustment.AnnotationsEntr\
+    yR\x0bannotations\x123\n\x06mounts\x18\x03\x20\x03(\x0b2\x1b.nri.pkg.api\
+    .v1alpha1.MountR\x06mounts\x120\n\x03env\x18\x04\x20\x03(\x0b2\x1e.nri.p\
+    kg.api.v1alpha1.KeyValueR\x03env\x121\n\x05hooks\x18\x05\x20\x01(\x0b2\
+    \x1b.nri.pkg.api.v1alpha1.HooksR\x05hooks\x12D\n\x05linux\x18\x06\x20\
+    \x01(\x0b2..nri.pkg.api.v1alpha1.LinuxContainerAdjustmentR\x05linux\x12;\
+    \n\x07rlimits\x18\x07\x20\x03(\x0b2!.nri.pkg.api.v1alpha1.POSIXRlimitR\
+    \x07rlimits\x12@\n\x0bCDI_devices\x18\x08\x20\x03(\x0b2\x1f.nri.pkg.api.\
+    v1alpha1.CDIDeviceR\nCDIDevices\x12\x12\n\x04args\x18\t\x20\x03(\tR\x04a\
+    rgs\x1a>\n\x10AnnotationsEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03k\
+    ey\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\"\xf7\x07\n\
+    \x18LinuxContainerAdjustment\x12;\n\x07devices\x18\x01\x20\x03(\x0b2!.nr\
+    i.pkg.api.v1alpha1.LinuxDeviceR\x07devices\x12B\n\tresources\x18\x02\x20\
+    \x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxResourcesR\tresources\x12!\n\x0ccg\
+    roups_path\x18\x03\x20\x01(\tR\x0bcgroupsPath\x12E\n\room_score_adj\x18\
+    \x04\x20\x01(\x0b2!.nri.pkg.api.v1alpha1.OptionalIntR\x0boomScoreAdj\x12\
+    F\n\x0bio_priority\x18\x05\x20\x01(\x0b2%.nri.pkg.api.v1alpha1.LinuxIOPr\
+    iorityR\nioPriority\x12I\n\x0eseccomp_policy\x18\x06\x20\x01(\x0b2\".nri\
+    .pkg.api.v1alpha1.LinuxSeccompR\rseccompPolicy\x12D\n\nnamespaces\x18\
+    \x07\x20\x03(\x0b2$.nri.pkg.api.v1alpha1.LinuxNamespaceR\nnamespaces\x12\
+    R\n\x06sysctl\x18\x08\x20\x03(\x0b2:.nri.pkg.api.v1alpha1.LinuxContainer\
+    Adjustment.SysctlEntryR\x06sysctl\x12_\n\x0bnet_devices\x18\t\x20\x03(\
+    \x0b2>.nri.pkg.api.v1alpha1.LinuxContainerAdjustment.NetDevicesEntryR\nn\
+    etDevices\x12B\n\tscheduler\x18\n\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Li\
+    nuxSchedulerR\tscheduler\x120\n\x03rdt\x18\x0b\x20\x01(\x0b2\x1e.nri.pkg\
+    .api.v1alpha1.LinuxRdtR\x03rdt\x12L\n\rmemory_policy\x18\x0c\x20\x01(\
+    \x0b2'.nri.pkg.api.v1alpha1.LinuxMemoryPolicyR\x0cmemoryPolicy\x1a9\n\
+    \x0bSysctlEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\
+    \x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\x1ac\n\x0fNetDevicesEnt\
+    ry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12:\n\x05value\x18\x02\
+    \x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxNetDeviceR\x05value:\x028\x01\
+    \"\xce\x02\n\x0cLinuxSeccomp\x12%\n\x0edefault_action\x18\x01\x20\x01(\t\
+    R\rdefaultAction\x12I\n\rdefault_errno\x18\x02\x20\x01(\x0b2$.nri.pkg.ap\
+    i.v1alpha1.OptionalUInt32R\x0cdefaultErrno\x12$\n\rarchitectures\x18\x03\
+    \x20\x03(\tR\rarchitectures\x12\x14\n\x05flags\x18\x04\x20\x03(\tR\x05fl\
+    ags\x12#\n\rlistener_path\x18\x05\x20\x01(\tR\x0clistenerPath\x12+\n\x11\
+    listener_metadata\x18\x06\x20\x01(\tR\x10listenerMetadata\x12>\n\x08sysc\
+    alls\x18\x07\x20\x03(\x0b2\".nri.pkg.api.v1alpha1.LinuxSyscallR\x08sysca\
+    lls\"\xba\x01\n\x0cLinuxSyscall\x12\x14\n\x05names\x18\x01\x20\x03(\tR\
+    \x05names\x12\x16\n\x06action\x18\x02\x20\x01(\tR\x06action\x12A\n\terrn\
+    o_ret\x18\x03\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt32R\x08err\
+    noRet\x129\n\x04args\x18\x04\x20\x03(\x0b2%.nri.pkg.api.v1alpha1.LinuxSe\
+    ccompArgR\x04args\"j\n\x0fLinuxSeccompArg\x12\x14\n\x05index\x18\x01\x20\
+    \x01(\rR\x05index\x12\x14\n\x05value\x18\x02\x20\x01(\x04R\x05value\x12\
+    \x1b\n\tvalue_two\x18\x03\x20\x01(\x04R\x08valueTwo\x12\x0e\n\x02op\x18\
+    \x04\x20\x01(\tR\x02op\"\x97\x01\n\x11LinuxMemoryPolicy\x122\n\x04mode\
+    \x18\x01\x20\x01(\x0e2\x1e.nri.pkg.api.v1alpha1.MpolModeR\x04mode\x12\
+    \x14\n\x05nodes\x18\x02\x20\x01(\tR\x05nodes\x128\n\x05flags\x18\x03\x20\
+    \x03(\x0e2\x1e.nri.pkg.api.v1alpha1.MpolFlagR\x05flagsB\x02\x10\0\"\x9d\
+    \x01\n\x0fContainerUpdate\x12!\n\x0ccontainer_id\x18\x01\x20\x01(\tR\x0b\
+    containerId\x12@\n\x05linux\x18\x02\x20\x01(\x0b2*.nri.pkg.api.v1alpha1.\
+    LinuxContainerUpdateR\x05linux\x12%\n\x0eignore_failure\x18\x03\x20\x01(\
+    \x08R\rignoreFailure\"Z\n\x14LinuxContainerUpdate\x12B\n\tresources\x18\
+    \x01\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxResourcesR\tresources\"N\n\
+    \x11ContainerEviction\x12!\n\x0ccontainer_id\x18\x01\x20\x01(\tR\x0bcont\
+    ainerId\x12\x16\n\x06reason\x18\x02\x20\x01(\tR\x06reason\"\xfc\x01\n\
+    \x08LinuxRdt\x12=\n\x07clos_id\x18\x01\x20\x01(\x0b2$.nri.pkg.api.v1alph\
+    a1.OptionalStringR\x06closId\x12H\n\x08schemata\x18\x02\x20\x01(\x0b2,.n\
+    ri.pkg.api.v1alpha1.OptionalRepeatedStringR\x08schemata\x12O\n\x11enable\
+    _monitoring\x18\x03\x20\x01(\x0b2\".nri.pkg.api.v1alpha1.OptionalBoolR\
+    \x10enableMonitoring\x12\x16\n\x06remove\x18\x04\x20\x01(\x08R\x06remove\
+    \"2\n\x08KeyValue\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\
+    \x05value\x18\x02\x20\x01(\tR\x05value\"&\n\x0eOptionalString\x12\x14\n\
+    \x05value\x18\x01\x20\x01(\tR\x05value\".\n\x16OptionalRepeatedString\
+    \x12\x14\n\x05value\x18\x01\x20\x03(\tR\x05value\"#\n\x0bOptionalInt\x12\
+    \x14\n\x05value\x18\x01\x20\x01(\x03R\x05value\"%\n\rOptionalInt32\x12\
+    \x14\n\x05value\x18\x01\x20\x01(\x05R\x05value\"&\n\x0eOptionalUInt32\
+    \x12\x14\n\x05value\x18\x01\x20\x01(\rR\x05value\"%\n\rOptionalInt64\x12\
+    \x14\n\x05value\x18\x01\x20\x01(\x03R\x05value\"&\n\x0eOptionalUInt64\
+    \x12\x14\n\x05value\x18\x01\x20\x01(\x04R\x05value\"$\n\x0cOptionalBool\
+    \x12\x14\n\x05value\x18\x01\x20\x01(\x08R\x05value\"(\n\x10OptionalFileM\
+    ode\x12\x14\n\x05value\x18\x01\x20\x01(\rR\x05value\"\x9f\x01\n\x13Compo\
+    undFieldOwners\x12M\n\x06owners\x18\x01\x20\x03(\x0b25.nri.pkg.api.v1alp\
+    ha1.CompoundFieldOwners.OwnersEntryR\x06owners\x1a9\n\x0bOwnersEntry\x12\
     \x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\
-    \x01(\tR\x05value:\x028\x01\"\xf7\x07\n\x18LinuxContainerAdjustment\x12;\
-    \n\x07devices\x18\x01\x20\x03(\x0b2!.nri.pkg.api.v1alpha1.LinuxDeviceR\
-    \x07devices\x12B\n\tresources\x18\x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha\
-    1.LinuxResourcesR\tresources\x12!\n\x0ccgroups_path\x18\x03\x20\x01(\tR\
-    \x0bcgroupsPath\x12E\n\room_score_adj\x18\x04\x20\x01(\x0b2!.nri.pkg.api\
-    .v1alpha1.OptionalIntR\x0boomScoreAdj\x12F\n\x0bio_priority\x18\x05\x20\
-    \x01(\x0b2%.nri.pkg.api.v1alpha1.LinuxIOPriorityR\nioPriority\x12I\n\x0e\
-    seccomp_policy\x18\x06\x20\x01(\x0b2\".nri.pkg.api.v1alpha1.LinuxSeccomp\
-    R\rseccompPolicy\x12D\n\nnamespaces\x18\x07\x20\x03(\x0b2$.nri.pkg.api.v\
-    1alpha1.LinuxNamespaceR\nnamespaces\x12R\n\x06sysctl\x18\x08\x20\x03(\
-    \x0b2:.nri.pkg.api.v1alpha1.LinuxContainerAdjustment.SysctlEntryR\x06sys\
-    ctl\x12_\n\x0bnet_devices\x18\t\x20\x03(\x0b2>.nri.pkg.api.v1alpha1.Linu\
-    xContainerAdjustment.NetDevicesEntryR\nnetDevices\x12B\n\tscheduler\x18\
-    \n\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxSchedulerR\tscheduler\x120\n\
-    \x03rdt\x18\x0b\x20\x01(\x0b2\x1e.nri.pkg.api.v1alpha1.LinuxRdtR\x03rdt\
-    \x12L\n\rmemory_policy\x18\x0c\x20\x01(\x0b2'.nri.pkg.api.v1alpha1.Linux\
-    MemoryPolicyR\x0cmemoryPolicy\x1a9\n\x0bSysctlEntry\x12\x10\n\x03key\x18\
-    \x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\
-    \x028\x01\x1ac\n\x0fNetDevicesEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\
-    \x03key\x12:\n\x05value\x18\x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Linu\
-    xNetDeviceR\x05value:\x028\x01\"\xce\x02\n\x0cLinuxSeccomp\x12%\n\x0edef\
-    ault_action\x18\x01\x20\x01(\tR\rdefaultAction\x12I\n\rdefault_errno\x18\
-    \x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt32R\x0cdefaultErrno\
-    \x12$\n\rarchitectures\x18\x03\x20\x03(\tR\rarchitectures\x12\x14\n\x05f\
-    lags\x18\x04\x20\x03(\tR\x05flags\x12#\n\rlistener_path\x18\x05\x20\x01(\
-    \tR\x0clistenerPath\x12+\n\x11listener_metadata\x18\x06\x20\x01(\tR\x10l\
-    istenerMetadata\x12>\n\x08syscalls\x18\x07\x20\x03(\x0b2\".nri.pkg.api.v\
-    1alpha1.LinuxSyscallR\x08syscalls\"\xba\x01\n\x0cLinuxSyscall\x12\x14\n\
-    \x05names\x18\x01\x20\x03(\tR\x05names\x12\x16\n\x06action\x18\x02\x20\
-    \x01(\tR\x06action\x12A\n\terrno_ret\x18\x03\x20\x01(\x0b2$.nri.pkg.api.\
-    v1alpha1.OptionalUInt32R\x08errnoRet\x129\n\x04args\x18\x04\x20\x03(\x0b\
-    2%.nri.pkg.api.v1alpha1.LinuxSeccompArgR\x04args\"j\n\x0fLinuxSeccompArg\
-    \x12\x14\n\x05index\x18\x01\x20\x01(\rR\x05index\x12\x14\n\x05value\x18\
-    \x02\x20\x01(\x04R\x05value\x12\x1b\n\tvalue_two\x18\x03\x20\x01(\x04R\
-    \x08valueTwo\x12\x0e\n\x02op\x18\x04\x20\x01(\tR\x02op\"\x97\x01\n\x11Li\
-    nuxMemoryPolicy\x122\n\x04mode\x18\x01\x20\x01(\x0e2\x1e.nri.pkg.api.v1a\
-    lpha1.MpolModeR\x04mode\x12\x14\n\x05nodes\x18\x02\x20\x01(\tR\x05nodes\
-    \x128\n\x05flags\x18\x03\x20\x03(\x0e2\x1e.nri.pkg.api.v1alpha1.MpolFlag\
-    R\x05flagsB\x02\x10\0\"\x9d\x01\n\x0fContainerUpdate\x12!\n\x0ccontainer\
-    _id\x18\x01\x20\x01(\tR\x0bcontainerId\x12@\n\x05linux\x18\x02\x20\x01(\
-    \x0b2*.nri.pkg.api.v1alpha1.LinuxContainerUpdateR\x05linux\x12%\n\x0eign\
-    ore_failure\x18\x03\x20\x01(\x08R\rignoreFailure\"Z\n\x14LinuxContainerU\
-    pdate\x12B\n\tresources\x18\x01\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Linu\
-    xResourcesR\tresources\"N\n\x11ContainerEviction\x12!\n\x0ccontainer_id\
-    \x18\x01\x20\x01(\tR\x0bcontainerId\x12\x16\n\x06reason\x18\x02\x20\x01(\
-    \tR\x06reason\"\xfc\x01\n\x08LinuxRdt\x12=\n\x07clos_id\x18\x01\x20\x01(\
-    \x0b2$.nri.pkg.api.v1alpha1.OptionalStringR\x06closId\x12H\n\x08schemata\
-    \x18\x02\x20\x01(\x0b2,.nri.pkg.api.v1alpha1.OptionalRepeatedStringR\x08\
-    schemata\x12O\n\x11enable_monitoring\x18\x03\x20\x01(\x0b2\".nri.pkg.api\
-    .v1alpha1.OptionalBoolR\x10enableMonitoring\x12\x16\n\x06remove\x18\x04\
-    \x20\x01(\x08R\x06remove\"2\n\x08KeyValue\x12\x10\n\x03key\x18\x01\x20\
-    \x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value\"&\n\x0e\
-    OptionalString\x12\x14\n\x05value\x18\x01\x20\x01(\tR\x05value\".\n\x16O\
-    ptionalRepeatedString\x12\x14\n\x05value\x18\x01\x20\x03(\tR\x05value\"#\
-    \n\x0bOptionalInt\x12\x14\n\x05value\x18\x01\x20\x01(\x03R\x05value\"%\n\
-    \rOptionalInt32\x12\x14\n\x05value\x18\x01\x20\x01(\x05R\x05value\"&\n\
-    \x0eOptionalUInt32\x12\x14\n\x05value\x18\x01\x20\x01(\rR\x05value\"%\n\
-    \rOptionalInt64\x12\x14\n\x05value\x18\x01\x20\x01(\x03R\x05value\"&\n\
-    \x0eOptionalUInt64\x12\x14\n\x05value\x18\x01\x20\x01(\x04R\x05value\"$\
-    \n\x0cOptionalBool\x12\x14\n\x05value\x18\x01\x20\x01(\x08R\x05value\"(\
-    \n\x10OptionalFileMode\x12\x14\n\x05value\x18\x01\x20\x01(\rR\x05value\"\
-    \x9f\x01\n\x13CompoundFieldOwners\x12M\n\x06owners\x18\x01\x20\x03(\x0b2\
-    5.nri.pkg.api.v1alpha1.CompoundFieldOwners.OwnersEntryR\x06owners\x1a9\n\
-    \x0bOwnersEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\
-    \x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\"\xc4\x02\n\x0bFieldOwn\
-    ers\x12E\n\x06simple\x18\x01\x20\x03(\x0b2-.nri.pkg.api.v1alpha1.FieldOw\
-    ners.SimpleEntryR\x06simple\x12K\n\x08compound\x18\x02\x20\x03(\x0b2/.nr\
-    i.pkg.api.v1alpha1.FieldOwners.CompoundEntryR\x08compound\x1a9\n\x0bSimp\
-    leEntry\x12\x10\n\x03key\x18\x01\x20\x01(\x05R\x03key\x12\x14\n\x05value\
-    \x18\x02\x20\x01(\tR\x05value:\x028\x01\x1af\n\rCompoundEntry\x12\x10\n\
-    \x03key\x18\x01\x20\x01(\x05R\x03key\x12?\n\x05value\x18\x02\x20\x01(\
-    \x0b2).nri.pkg.api.v1alpha1.CompoundFieldOwnersR\x05value:\x028\x01\"\
-    \xb6\x01\n\rOwningPlugins\x12G\n\x06owners\x18\x01\x20\x03(\x0b2/.nri.pk\
-    g.api.v1alpha1.OwningPlugins.OwnersEntryR\x06owners\x1a\\\n\x0bOwnersEnt\
-    ry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x127\n\x05value\x18\x02\
-    \x20\x01(\x0b2!.nri.pkg.api.v1alpha1.FieldOwnersR\x05value:\x028\x01*\
-    \xf4\x02\n\x05Event\x12\x0b\n\x07UNKNOWN\x10\0\x12\x13\n\x0fRUN_POD_SAND\
-    BOX\x10\x01\x12\x14\n\x10STOP_POD_SANDBOX\x10\x02\x12\x16\n\x12REMOVE_PO\
-    D_SANDBOX\x10\x03\x12\x14\n\x10CREATE_CONTAINER\x10\x04\x12\x19\n\x15POS\
-    T_CREATE_CONTAINER\x10\x05\x12\x13\n\x0fSTART_CONTAINER\x10\x06\x12\x18\
-    \n\x14POST_START_CONTAINER\x10\x07\x12\x14\n\x10UPDATE_CONTAINER\x10\x08\
-    \x12\x19\n\x15POST_UPDATE_CONTAINER\x10\t\x12\x12\n\x0eSTOP_CONTAINER\
-    \x10\n\x12\x14\n\x10REMOVE_CONTAINER\x10\x0b\x12\x16\n\x12UPDATE_POD_SAN\
-    DBOX\x10\x0c\x12\x1b\n\x17POST_UPDATE_POD_SANDBOX\x10\r\x12!\n\x1dVALIDA\
-    TE_CONTAINER_ADJUSTMENT\x10\x0e\x12\x08\n\x04LAST\x10\x0f*\x82\x01\n\x0e\
-    ContainerState\x12\x15\n\x11CONTAINER_UNKNOWN\x10\0\x12\x15\n\x11CONTAIN\
-    ER_CREATED\x10\x01\x12\x14\n\x10CONTAINER_PAUSED\x10\x02\x12\x15\n\x11CO\
-    NTAINER_RUNNING\x10\x03\x12\x15\n\x11CONTAINER_STOPPED\x10\x04*e\n\x0bIO\
-    PrioClass\x12\x15\n\x11IOPRIO_CLASS_NONE\x10\0\x12\x13\n\x0fIOPRIO_CLASS\
-    _RT\x10\x01\x12\x13\n\x0fIOPRIO_CLASS_BE\x10\x02\x12\x15\n\x11IOPRIO_CLA\
-    SS_IDLE\x10\x03*\x99\x01\n\x14LinuxSchedulerPolicy\x12\x0e\n\nSCHED_NONE\
-    \x10\0\x12\x0f\n\x0bSCHED_OTHER\x10\x01\x12\x0e\n\nSCHED_FIFO\x10\x02\
-    \x12\x0c\n\x08SCHED_RR\x10\x03\x12\x0f\n\x0bSCHED_BATCH\x10\x04\x12\r\n\
-    \tSCHED_ISO\x10\x05\x12\x0e\n\nSCHED_IDLE\x10\x06\x12\x12\n\x0eSCHED_DEA\
-    DLINE\x10\x07*\xdb\x01\n\x12LinuxSchedulerFlag\x12\x1c\n\x18SCHED_FLAG_R\
-    ESET_ON_FORK\x10\0\x12\x16\n\x12SCHED_FLAG_RECLAIM\x10\x01\x12\x19\n\x15\
-    SCHED_FLAG_DL_OVERRUN\x10\x02\x12\x1a\n\x16SCHED_FLAG_KEEP_POLICY\x10\
-    \x03\x12\x1a\n\x16SCHED_FLAG_KEEP_PARAMS\x10\x04\x12\x1d\n\x19SCHED_FLAG\
-    _UTIL_CLAMP_MIN\x10\x05\x12\x1d\n\x19SCHED_FLAG_UTIL_CLAMP_MAX\x10\x06*\
-    \x9b\x01\n\x08MpolMode\x12\x10\n\x0cMPOL_DEFAULT\x10\0\x12\x12\n\x0eMPOL\
-    _PREFERRED\x10\x01\x12\r\n\tMPOL_BIND\x10\x02\x12\x13\n\x0fMPOL_INTERLEA\
-    VE\x10\x03\x12\x0e\n\nMPOL_LOCAL\x10\x04\x12\x17\n\x13MPOL_PREFERRED_MAN\
-    Y\x10\x05\x12\x1c\n\x18MPOL_WEIGHTED_INTERLEAVE\x10\x06*Y\n\x08MpolFlag\
-    \x12\x17\n\x13MPOL_F_STATIC_NODES\x10\0\x12\x19\n\x15MPOL_F_RELATIVE_NOD\
-    ES\x10\x01\x12\x19\n\x15MPOL_F_NUMA_BALANCING\x10\x02*\xb5\x05\n\x05Fiel\
-    d\x12\x08\n\x04None\x10\0\x12\x0f\n\x0bAnnotations\x10\x01\x12\n\n\x06Mo\
-    unts\x10\x02\x12\x0c\n\x08OciHooks\x10\x03\x12\x0b\n\x07Devices\x10\x04\
-    \x12\x0e\n\nCdiDevices\x10\x05\x12\x07\n\x03Env\x10\x06\x12\x08\n\x04Arg\
-    s\x10\x07\x12\x0c\n\x08MemLimit\x10\x08\x12\x12\n\x0eMemReservation\x10\
-    \t\x12\x10\n\x0cMemSwapLimit\x10\n\x12\x12\n\x0eMemKernelLimit\x10\x0b\
-    \x12\x0f\n\x0bMemTCPLimit\x10\x0c\x12\x11\n\rMemSwappiness\x10\r\x12\x17\
-    \n\x13MemDisableOomKiller\x10\x0e\x12\x13\n\x0fMemUseHierarchy\x10\x0f\
-    \x12\r\n\tCPUShares\x10\x10\x12\x0c\n\x08CPUQuota\x10\x11\x12\r\n\tCPUPe\
-    riod\x10\x12\x12\x16\n\x12CPURealtimeRuntime\x10\x13\x12\x15\n\x11CPURea\
-    ltimePeriod\x10\x14\x12\x0e\n\nCPUSetCPUs\x10\x15\x12\x0e\n\nCPUSetMems\
-    \x10\x16\x12\r\n\tPidsLimit\x10\x17\x12\x12\n\x0eHugepageLimits\x10\x18\
-    \x12\x10\n\x0cBlockioClass\x10\x19\x12\x0c\n\x08RdtClass\x10\x1a\x12\x12\
-    \n\x0eCgroupsUnified\x10\x1b\x12\x0f\n\x0bCgroupsPath\x10\x1c\x12\x0f\n\
-    \x0bOomScoreAdj\x10\x1d\x12\x0b\n\x07Rlimits\x10\x1e\x12\x0e\n\nIoPriori\
-    ty\x10\x1f\x12\x11\n\rSeccompPolicy\x10\x20\x12\r\n\tNamespace\x10!\x12\
-    \n\n\x06Sysctl\x10\"\x12\x13\n\x0fLinuxNetDevices\x10#\x12\x0e\n\nLinuxS\
-    ched\x10$\x12\r\n\tRdtClosID\x10%\x12\x0f\n\x0bRdtSchemata\x10&\x12\x17\
-    \n\x13RdtEnableMonitoring\x10'\x12\x10\n\x0cMemoryPolicy\x10(2\xd8\x01\n\
-    \x07Runtime\x12Z\n\x0eRegisterPlugin\x12+.nri.pkg.api.v1alpha1.RegisterP\
-    luginRequest\x1a\x1b.nri.pkg.api.v1alpha1.Empty\x12q\n\x10UpdateContaine\
-    rs\x12-.nri.pkg.api.v1alpha1.UpdateContainersRequest\x1a..nri.pkg.api.v1\
-    alpha1.UpdateContainersResponse2\xcd\x0f\n\x06Plugin\x12\\\n\tConfigure\
-    \x12&.nri.pkg.api.v1alpha1.ConfigureRequest\x1a'.nri.pkg.api.v1alpha1.Co\
-    nfigureResponse\x12b\n\x0bSynchronize\x12(.nri.pkg.api.v1alpha1.Synchron\
-    izeRequest\x1a).nri.pkg.api.v1alpha1.SynchronizeResponse\x12D\n\x08Shutd\
-    own\x12\x1b.nri.pkg.api.v1alpha1.Empty\x1a\x1b.nri.pkg.api.v1alpha1.Empt\
-    y\x12h\n\rRunPodSandbox\x12*.nri.pkg.api.v1alpha1.RunPodSandboxRequest\
-    \x1a+.nri.pkg.api.v1alpha1.RunPodSandboxResponse\x12q\n\x10UpdatePodSand\
-    box\x12-.nri.pkg.api.v1alpha1.UpdatePodSandboxRequest\x1a..nri.pkg.api.v\
-    1alpha1.UpdatePodSandboxResponse\x12}\n\x14PostUpdatePodSandbox\x121.nri\
-    .pkg.api.v1alpha1.PostUpdatePodSandboxRequest\x1a2.nri.pkg.api.v1alpha1.\
-    PostUpdatePodSandboxResponse\x12k\n\x0eStopPodSandbox\x12+.nri.pkg.api.v\
-    1alpha1.StopPodSandboxRequest\x1a,.nri.pkg.api.v1alpha1.StopPodSandboxRe\
-    sponse\x12q\n\x10RemovePodSandbox\x12-.nri.pkg.api.v1alpha1.RemovePodSan\
-    dboxRequest\x1a..nri.pkg.api.v1alpha1.RemovePodSandboxResponse\x12n\n\
-    \x0fCreateContainer\x12,.nri.pkg.api.v1alpha1.CreateContainerRequest\x1a\
-    -.nri.pkg.api.v1alpha1.CreateContainerResponse\x12z\n\x13PostCreateConta\
-    iner\x120.nri.pkg.api.v1alpha1.PostCreateContainerRequest\x1a1.nri.pkg.a\
-    pi.v1alpha1.PostCreateContainerResponse\x12k\n\x0eStartContainer\x12+.nr\
-    i.pkg.api.v1alpha1.StartContainerRequest\x1a,.nri.pkg.api.v1alpha1.Start\
-    ContainerResponse\x12w\n\x12PostStartContainer\x12/.nri.pkg.api.v1alpha1\
-    .PostStartContainerRequest\x1a0.nri.pkg.api.v1alpha1.PostStartContainerR\
-    esponse\x12n\n\x0fUpdateContainer\x12,.nri.pkg.api.v1alpha1.UpdateContai\
-    nerRequest\x1a-.nri.pkg.api.v1alpha1.UpdateContainerResponse\x12z\n\x13P\
-    ostUpdateContainer\x120.nri.pkg.api.v1alpha1.PostUpdateContainerRequest\
-    \x1a1.nri.pkg.api.v1alpha1.PostUpdateContainerResponse\x12h\n\rStopConta\
-    iner\x12*.nri.pkg.api.v1alpha1.StopContainerRequest\x1a+.nri.pkg.api.v1a\
-    lpha1.StopContainerResponse\x12n\n\x0fRemoveContainer\x12,.nri.pkg.api.v\
-    1alpha1.RemoveContainerRequest\x1a-.nri.pkg.api.v1alpha1.RemoveContainer\
-    Response\x12R\n\x0bStateChange\x12&.nri.pkg.api.v1alpha1.StateChangeEven\
-    t\x1a\x1b.nri.pkg.api.v1alpha1.Empty\x12\x92\x01\n\x1bValidateContainerA\
-    djustment\x128.nri.pkg.api.v1alpha1.ValidateContainerAdjustmentRequest\
-    \x1a9.nri.pkg.api.v1alpha1.ValidateContainerAdjustmentResponse2U\n\rHost\
-    Functions\x12D\n\x03Log\x12\x20.nri.pkg.api.v1alpha1.LogRequest\x1a\x1b.\
-    nri.pkg.api.v1alpha1.Emptyb\x06proto3\
+    \x01(\tR\x05value:\x028\x01\"\xc4\x02\n\x0bFieldOwners\x12E\n\x06simple\
+    \x18\x01\x20\x03(\x0b2-.nri.pkg.api.v1alpha1.FieldOwners.SimpleEntryR\
+    \x06simple\x12K\n\x08compound\x18\x02\x20\x03(\x0b2/.nri.pkg.api.v1alpha\
+    1.FieldOwners.CompoundEntryR\x08compound\x1a9\n\x0bSimpleEntry\x12\x10\n\
+    \x03key\x18\x01\x20\x01(\x05R\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\
+    \tR\x05value:\x028\x01\x1af\n\rCompoundEntry\x12\x10\n\x03key\x18\x01\
+    \x20\x01(\x05R\x03key\x12?\n\x05value\x18\x02\x20\x01(\x0b2).nri.pkg.api\
+    .v1alpha1.CompoundFieldOwnersR\x05value:\x028\x01\"\xb6\x01\n\rOwningPlu\
+    gins\x12G\n\x06owners\x18\x01\x20\x03(\x0b2/.nri.pkg.api.v1alpha1.Owning\
+    Plugins.OwnersEntryR\x06owners\x1a\\\n\x0bOwnersEntry\x12\x10\n\x03key\
+    \x18\x01\x20\x01(\tR\x03key\x127\n\x05value\x18\x02\x20\x01(\x0b2!.nri.p\
+    kg.api.v1alpha1.FieldOwnersR\x05value:\x028\x01*\xf4\x02\n\x05Event\x12\
+    \x0b\n\x07UNKNOWN\x10\0\x12\x13\n\x0fRUN_POD_SANDBOX\x10\x01\x12\x14\n\
+    \x10STOP_POD_SANDBOX\x10\x02\x12\x16\n\x12REMOVE_POD_SANDBOX\x10\x03\x12\
+    \x14\n\x10CREATE_CONTAINER\x10\x04\x12\x19\n\x15POST_CREATE_CONTAINER\
+    \x10\x05\x12\x13\n\x0fSTART_CONTAINER\x10\x06\x12\x18\n\x14POST_START_CO\
+    NTAINER\x10\x07\x12\x14\n\x10UPDATE_CONTAINER\x10\x08\x12\x19\n\x15POST_\
+    UPDATE_CONTAINER\x10\t\x12\x12\n\x0eSTOP_CONTAINER\x10\n\x12\x14\n\x10RE\
+    MOVE_CONTAINER\x10\x0b\x12\x16\n\x12UPDATE_POD_SANDBOX\x10\x0c\x12\x1b\n\
+    \x17POST_UPDATE_POD_SANDBOX\x10\r\x12!\n\x1dVALIDATE_CONTAINER_ADJUSTMEN\
+    T\x10\x0e\x12\x08\n\x04LAST\x10\x0f*\x82\x01\n\x0eContainerState\x12\x15\
+    \n\x11CONTAINER_UNKNOWN\x10\0\x12\x15\n\x11CONTAINER_CREATED\x10\x01\x12\
+    \x14\n\x10CONTAINER_PAUSED\x10\x02\x12\x15\n\x11CONTAINER_RUNNING\x10\
+    \x03\x12\x15\n\x11CONTAINER_STOPPED\x10\x04*e\n\x0bIOPrioClass\x12\x15\n\
+    \x11IOPRIO_CLASS_NONE\x10\0\x12\x13\n\x0fIOPRIO_CLASS_RT\x10\x01\x12\x13\
+    \n\x0fIOPRIO_CLASS_BE\x10\x02\x12\x15\n\x11IOPRIO_CLASS_IDLE\x10\x03*\
+    \x99\x01\n\x14LinuxSchedulerPolicy\x12\x0e\n\nSCHED_NONE\x10\0\x12\x0f\n\
+    \x0bSCHED_OTHER\x10\x01\x12\x0e\n\nSCHED_FIFO\x10\x02\x12\x0c\n\x08SCHED\
+    _RR\x10\x03\x12\x0f\n\x0bSCHED_BATCH\x10\x04\x12\r\n\tSCHED_ISO\x10\x05\
+    \x12\x0e\n\nSCHED_IDLE\x10\x06\x12\x12\n\x0eSCHED_DEADLINE\x10\x07*\xdb\
+    \x01\n\x12LinuxSchedulerFlag\x12\x1c\n\x18SCHED_FLAG_RESET_ON_FORK\x10\0\
+    \x12\x16\n\x12SCHED_FLAG_RECLAIM\x10\x01\x12\x19\n\x15SCHED_FLAG_DL_OVER\
+    RUN\x10\x02\x12\x1a\n\x16SCHED_FLAG_KEEP_POLICY\x10\x03\x12\x1a\n\x16SCH\
+    ED_FLAG_KEEP_PARAMS\x10\x04\x12\x1d\n\x19SCHED_FLAG_UTIL_CLAMP_MIN\x10\
+    \x05\x12\x1d\n\x19SCHED_FLAG_UTIL_CLAMP_MAX\x10\x06*\x9b\x01\n\x08MpolMo\
+    de\x12\x10\n\x0cMPOL_DEFAULT\x10\0\x12\x12\n\x0eMPOL_PREFERRED\x10\x01\
+    \x12\r\n\tMPOL_BIND\x10\x02\x12\x13\n\x0fMPOL_INTERLEAVE\x10\x03\x12\x0e\
+    \n\nMPOL_LOCAL\x10\x04\x12\x17\n\x13MPOL_PREFERRED_MANY\x10\x05\x12\x1c\
+    \n\x18MPOL_WEIGHTED_INTERLEAVE\x10\x06*Y\n\x08MpolFlag\x12\x17\n\x13MPOL\
+    _F_STATIC_NODES\x10\0\x12\x19\n\x15MPOL_F_RELATIVE_NODES\x10\x01\x12\x19\
+    \n\x15MPOL_F_NUMA_BALANCING\x10\x02*\xb5\x05\n\x05Field\x12\x08\n\x04Non\
+    e\x10\0\x12\x0f\n\x0bAnnotations\x10\x01\x12\n\n\x06Mounts\x10\x02\x12\
+    \x0c\n\x08OciHooks\x10\x03\x12\x0b\n\x07Devices\x10\x04\x12\x0e\n\nCdiDe\
+    vices\x10\x05\x12\x07\n\x03Env\x10\x06\x12\x08\n\x04Args\x10\x07\x12\x0c\
+    \n\x08MemLimit\x10\x08\x12\x12\n\x0eMemReservation\x10\t\x12\x10\n\x0cMe\
+    mSwapLimit\x10\n\x12\x12\n\x0eMemKernelLimit\x10\x0b\x12\x0f\n\x0bMemTCP\
+    Limit\x10\x0c\x12\x11\n\rMemSwappiness\x10\r\x12\x17\n\x13MemDisableOomK\
+    iller\x10\x0e\x12\x13\n\x0fMemUseHierarchy\x10\x0f\x12\r\n\tCPUShares\
+    \x10\x10\x12\x0c\n\x08CPUQuota\x10\x11\x12\r\n\tCPUPeriod\x10\x12\x12\
+    \x16\n\x12CPURealtimeRuntime\x10\x13\x12\x15\n\x11CPURealtimePeriod\x10\
+    \x14\x12\x0e\n\nCPUSetCPUs\x10\x15\x12\x0e\n\nCPUSetMems\x10\x16\x12\r\n\
+    \tPidsLimit\x10\x17\x12\x12\n\x0eHugepageLimits\x10\x18\x12\x10\n\x0cBlo\
+    ckioClass\x10\x19\x12\x0c\n\x08RdtClass\x10\x1a\x12\x12\n\x0eCgroupsUnif\
+    ied\x10\x1b\x12\x0f\n\x0bCgroupsPath\x10\x1c\x12\x0f\n\x0bOomScoreAdj\
+    \x10\x1d\x12\x0b\n\x07Rlimits\x10\x1e\x12\x0e\n\nIoPriority\x10\x1f\x12\
+    \x11\n\rSeccompPolicy\x10\x20\x12\r\n\tNamespace\x10!\x12\n\n\x06Sysctl\
+    \x10\"\x12\x13\n\x0fLinuxNetDevices\x10#\x12\x0e\n\nLinuxSched\x10$\x12\
+    \r\n\tRdtClosID\x10%\x12\x0f\n\x0bRdtSchemata\x10&\x12\x17\n\x13RdtEnabl\
+    eMonitoring\x10'\x12\x10\n\x0cMemoryPolicy\x10(2\xd8\x01\n\x07Runtime\
+    \x12Z\n\x0eRegisterPlugin\x12+.nri.pkg.api.v1alpha1.RegisterPluginReques\
+    t\x1a\x1b.nri.pkg.api.v1alpha1.Empty\x12q\n\x10UpdateContainers\x12-.nri\
+    .pkg.api.v1alpha1.UpdateContainersRequest\x1a..nri.pkg.api.v1alpha1.Upda\
+    teContainersResponse2\xcd\x0f\n\x06Plugin\x12\\\n\tConfigure\x12&.nri.pk\
+    g.api.v1alpha1.ConfigureRequest\x1a'.nri.pkg.api.v1alpha1.ConfigureRespo\
+    nse\x12b\n\x0bSynchronize\x12(.nri.pkg.api.v1alpha1.SynchronizeRequest\
+    \x1a).nri.pkg.api.v1alpha1.SynchronizeResponse\x12D\n\x08Shutdown\x12\
+    \x1b.nri.pkg.api.v1alpha1.Empty\x1a\x1b.nri.pkg.api.v1alpha1.Empty\x12h\
+    \n\rRunPodSandbox\x12*.nri.pkg.api.v1alpha1.RunPodSandboxRequest\x1a+.nr\
+    i.pkg.api.v1alpha1.RunPodSandboxResponse\x12q\n\x10UpdatePodSandbox\x12-\
+    .nri.pkg.api.v1alpha1.UpdatePodSandboxRequest\x1a..nri.pkg.api.v1alpha1.\
+    UpdatePodSandboxResponse\x12}\n\x14PostUpdatePodSandbox\x121.nri.pkg.api\
+    .v1alpha1.PostUpdatePodSandboxRequest\x1a2.nri.pkg.api.v1alpha1.PostUpda\
+    tePodSandboxResponse\x12k\n\x0eStopPodSandbox\x12+.nri.pkg.api.v1alpha1.\
+    StopPodSandboxRequest\x1a,.nri.pkg.api.v1alpha1.StopPodSandboxResponse\
+    \x12q\n\x10RemovePodSandbox\x12-.nri.pkg.api.v1alpha1.RemovePodSandboxRe\
+    quest\x1a..nri.pkg.api.v1alpha1.RemovePodSandboxResponse\x12n\n\x0fCreat\
+    eContainer\x12,.nri.pkg.api.v1alpha1.CreateContainerRequest\x1a-.nri.pkg\
+    .api.v1alpha1.CreateContainerResponse\x12z\n\x13PostCreateContainer\x120\
+    .nri.pkg.api.v1alpha1.PostCreateContainerRequest\x1a1.nri.pkg.api.v1alph\
+    a1.PostCreateContainerResponse\x12k\n\x0eStartContainer\x12+.nri.pkg.api\
+    .v1alpha1.StartContainerRequest\x1a,.nri.pkg.api.v1alpha1.StartContainer\
+    Response\x12w\n\x12PostStartContainer\x12/.nri.pkg.api.v1alpha1.PostStar\
+    tContainerRequest\x1a0.nri.pkg.api.v1alpha1.PostStartContainerResponse\
+    \x12n\n\x0fUpdateContainer\x12,.nri.pkg.api.v1alpha1.UpdateContainerRequ\
+    est\x1a-.nri.pkg.api.v1alpha1.UpdateContainerResponse\x12z\n\x13PostUpda\
+    teContainer\x120.nri.pkg.api.v1alpha1.PostUpdateContainerRequest\x1a1.nr\
+    i.pkg.api.v1alpha1.PostUpdateContainerResponse\x12h\n\rStopContainer\x12\
+    *.nri.pkg.api.v1alpha1.StopContainerRequest\x1a+.nri.pkg.api.v1alpha1.St\
+    opContainerResponse\x12n\n\x0fRemoveContainer\x12,.nri.pkg.api.v1alpha1.\
+    RemoveContainerRequest\x1a-.nri.pkg.api.v1alpha1.RemoveContainerResponse\
+    \x12R\n\x0bStateChange\x12&.nri.pkg.api.v1alpha1.StateChangeEvent\x1a\
+    \x1b.nri.pkg.api.v1alpha1.Empty\x12\x92\x01\n\x1bValidateContainerAdjust\
+    ment\x128.nri.pkg.api.v1alpha1.ValidateContainerAdjustmentRequest\x1a9.n\
+    ri.pkg.api.v1alpha1.ValidateContainerAdjustmentResponse2U\n\rHostFunctio\
+    ns\x12D\n\x03Log\x12\x20.nri.pkg.api.v1alpha1.LogRequest\x1a\x1b.nri.pkg\
+    .api.v1alpha1.Emptyb\x06proto3\
 ";
 
 /// `FileDescriptorProto` object which was a source for this generated file
@@ -15172,13 +15335,14 @@ pub fn file_descriptor() -> &'static ::protobuf::reflect::FileDescriptor {
     file_descriptor.get(|| {
         let generated_file_descriptor = generated_file_descriptor_lazy.get(|| {
             let mut deps = ::std::vec::Vec::with_capacity(0);
-            let mut messages = ::std::vec::Vec::with_capacity(85);
+            let mut messages = ::std::vec::Vec::with_capacity(86);
             messages.push(RegisterPluginRequest::generated_message_descriptor_data());
             messages.push(UpdateContainersRequest::generated_message_descriptor_data());
             messages.push(UpdateContainersResponse::generated_message_descriptor_data());
             messages.push(LogRequest::generated_message_descriptor_data());
             messages.push(ConfigureRequest::generated_message_descriptor_data());
             messages.push(ConfigureResponse::generated_message_descriptor_data());
+            messages.push(FailurePolicy::generated_message_descriptor_data());
             messages.push(SynchronizeRequest::generated_message_descriptor_data());
             messages.push(SynchronizeResponse::generated_message_descriptor_data());
             messages.push(RunPodSandboxRequest::generated_message_descriptor_data());

@@ -32,7 +32,8 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             example: "\"fail\"",
             text: "What happens to a request to which the plugin replies too late, not at all, or \
                    with something that cannot be decoded. An error reply fails the request in \
-                   any case. While the plugin is not connected, only `required` applies.",
+                   any case. While the plugin is not connected, only `required` applies. A plugin \
+                   can ask for `\"fail\"` itself; the stricter of both holds.",
         },
         KeyDescription {
             name: "validation_failure",
@@ -44,7 +45,8 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             example: "\"ignore\"",
             text: "What happens to a container that the plugin should validate, and for which its \
                    verdict comes too late, not at all, or cannot be decoded. `on_failure` has no \
-                   effect on validation: otherwise stalling a validator would bypass it.",
+                   effect on validation: otherwise stalling a validator would bypass it. \
+                   `\"ignore\"` has no effect on a plugin that asks for failed requests itself.",
         },
         KeyDescription {
             name: "required",
@@ -63,10 +65,10 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
         KeyDescription {
             name: "consecutive_timeouts",
             kind: Integer,
-            default: Value("1"),
+            default: Derived("`1`, or `0` if the plugin asks to stay connected."),
             example: "3",
             text: "Number of timeouts in a row after which the connection to the plugin is closed; \
-                   `0`: never.",
+                   `0`: never. A value in the file holds, whatever the plugin asks for.",
         },
         KeyDescription {
             name: "restart",

@@ -9,9 +9,12 @@ use crate::{
     host::process::resident_memory,
     service::Service,
 };
-use nri_adaptation::PluginOrigin;
+use nri_adaptation::{OnFailure, PluginOrigin};
 use nri_config::Mode;
-use nri_control::{MissedContainers, MissedPlugin, OsText, PluginStatus, Status};
+use nri_control::{
+    MissedContainers, MissedPlugin, OsText, PluginFailurePolicy, PluginStatus, RequestedByPlugin,
+    Status,
+};
 use std::{
     collections::BTreeMap,
     time::{SystemTime, UNIX_EPOCH},
@@ -34,6 +37,7 @@ impl Service {
         };
         let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
             calls: plugin.id.as_ref().and_then(|id| calls.get(id).cloned()),
+            failure_policy: self.failure_policy(&plugin),
             pid: pid(&plugin),
             memory: pid(&plugin).and_then(resident_memory),
             nri_version: plugin.version,
@@ -87,6 +91,25 @@ impl Service {
             state_dir_error: self.registry.write_error(),
             missing_required: self.adaptation.missing_required(),
         }
+    }
+
+    /// Returns the handling of a plugin's failures.
+    fn failure_policy(&self, plugin: &nri_adaptation::PluginStatus) -> Option<PluginFailurePolicy> {
+        let word = |on_failure| match on_failure {
+            OnFailure::Ignore => "ignore".to_owned(),
+            OnFailure::Fail => "fail".to_owned(),
+        };
+        let requested = plugin.requested_failure_policy;
+        let handling = self.adaptation.failure_handling(plugin)?;
+        Some(PluginFailurePolicy {
+            on_failure: word(handling.on_failure),
+            validation_failure: word(handling.validation_failure),
+            consecutive_timeouts: handling.consecutive_timeouts,
+            requested: requested.map(|requested| RequestedByPlugin {
+                fail_request: requested.fail_request,
+                keep_connected: requested.keep_connected,
+            }),
+        })
     }
 
     /// Returns the plugins without which existing containers were created.

@@ -15,26 +15,6 @@ use std::path::PathBuf;
 /// launch; `None` while an engine launches them.
 pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> AdaptationConfig {
     let config = &settings.config;
-    let policy = |p: &nri_config::PluginPolicy| PluginPolicy {
-        plugin: p.pattern.clone(),
-        on_failure: match p.on_failure {
-            nri_config::OnFailure::Ignore => OnFailure::Ignore,
-            nri_config::OnFailure::Fail => OnFailure::Fail,
-        },
-        validation_failure: match p.validation_failure {
-            nri_config::ValidationFailure::Ignore => OnFailure::Ignore,
-            nri_config::ValidationFailure::Fail => OnFailure::Fail,
-        },
-        required: p.required,
-        timeout: p.timeout,
-        consecutive_timeouts: p.consecutive_timeouts,
-        restart: p.restart == nri_config::Restart::Always,
-        restart_backoff: p.restart_backoff,
-        permissions: permissions(p),
-        privileges: privileges(p),
-        dry_run: p.dry_run,
-        uids: p.uids.clone(),
-    };
     let peers = PeerPolicy {
         uids: config.connections.allow_uids.clone(),
         programs: config.connections.allow_programs.clone(),
@@ -53,7 +33,7 @@ pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> Ad
         plugin_cgroups: delegation::plugin_cgroups(),
         soft_nofile: descriptors::inherited_soft_limit(),
         runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
-        policies: config.plugin.iter().map(policy).collect(),
+        policies: config.plugin.iter().map(plugin_policy).collect(),
         default_validator: config
             .default_validator
             .enable
@@ -68,6 +48,29 @@ pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> Ad
 pub fn ambiguities(config: &nri_config::Config) -> Vec<AmbiguousPermissions> {
     let ambiguity = |p: &nri_config::PluginPolicy| permissions(p).unambiguous(&p.pattern).err();
     config.plugin.iter().filter_map(ambiguity).collect()
+}
+
+fn plugin_policy(p: &nri_config::PluginPolicy) -> PluginPolicy {
+    PluginPolicy {
+        plugin: p.pattern.clone(),
+        on_failure: match p.on_failure {
+            nri_config::OnFailure::Ignore => OnFailure::Ignore,
+            nri_config::OnFailure::Fail => OnFailure::Fail,
+        },
+        validation_failure: match p.validation_failure {
+            nri_config::ValidationFailure::Ignore => OnFailure::Ignore,
+            nri_config::ValidationFailure::Fail => OnFailure::Fail,
+        },
+        required: p.required,
+        timeout: p.timeout,
+        consecutive_timeouts: p.consecutive_timeouts,
+        restart: p.restart == nri_config::Restart::Always,
+        restart_backoff: p.restart_backoff,
+        permissions: permissions(p),
+        privileges: privileges(p),
+        dry_run: p.dry_run,
+        uids: p.uids.clone(),
+    }
 }
 
 fn permissions(p: &nri_config::PluginPolicy) -> Permissions {
@@ -130,6 +133,27 @@ mod tests {
             assert!(launcher::knows_rlimit(name), "{name}");
         }
         assert!(!launcher::knows_capability("nonsense") && !launcher::knows_rlimit("nonsense"));
+    }
+
+    /// An unset key and a written one differ: the plugin may decide where the key is unset.
+    #[test]
+    fn a_policy_says_whether_the_administrator_has_decided() {
+        let policy = |keys: &str| {
+            let text = format!("[[plugin]]\nmatch = 'a'\n{keys}\n");
+            let config = nri_config::Config::parse(&text).unwrap();
+            plugin_policy(&config.plugin[0])
+        };
+        let unset = policy("");
+        assert_eq!((unset.on_failure, unset.consecutive_timeouts), (OnFailure::Ignore, None));
+        assert_eq!(unset.validation_failure, OnFailure::Fail);
+        assert_eq!(policy("on_failure = 'ignore'"), unset);
+        assert_eq!(policy("on_failure = 'fail'").on_failure, OnFailure::Fail);
+        let ignored = policy("validation_failure = 'ignore'").validation_failure;
+        assert_eq!(ignored, OnFailure::Ignore);
+        for n in [0, 1, 3] {
+            let written = policy(&format!("consecutive_timeouts = {n}"));
+            assert_eq!(written.consecutive_timeouts, Some(n));
+        }
     }
 
     #[test]

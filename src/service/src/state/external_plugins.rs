@@ -225,6 +225,7 @@ mod tests {
             version: String::new(),
             pid: None,
             events: EventMask::NONE,
+            requested_failure_policy: None,
             state,
             timeouts: 0,
             last_error: None,
