@@ -7,8 +7,8 @@ CARGO ?= cargo
 .PHONY: help build clean release setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
 	test-kubernetes test-cgroup2 test-updates test-takeover runc-suite chaos crash-points \
-	vectors fuzz fuzz-short bench instructions test-size soak lint sanitize deny packages \
-	test-packages test-reproducible test-otlp
+	vectors check-upstream fuzz fuzz-short bench instructions test-size soak lint sanitize \
+	deny packages test-packages test-reproducible test-otlp
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -157,6 +157,10 @@ crash-points: setup ## kill nrid and the wrapper before each of their changes (P
 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)
+
+# Needs Go, and the network for versions that are not in Go's module cache.
+check-upstream: ## what the newest NRI's protocol adds and changes (VERSION= for another one)
+	$(CARGO) run -q -p nri-tests --bin check-upstream -- '$(VERSION)'
 
 fuzz: ## SECONDS=600: run each fuzz target; needs stable Rust and a C++ compiler
 	tests/fuzz/run.sh $(or $(SECONDS),600)

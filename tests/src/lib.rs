@@ -4,4 +4,5 @@
 #![deny(unsafe_code)]
 
 pub mod fake_runtime;
+pub mod upstream;
 pub mod vectors;
