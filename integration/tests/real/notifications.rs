@@ -100,3 +100,55 @@ fn a_start_without_a_request_to_nrid_is_detected() {
         assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
     });
 }
+
+/// A pod that is made for one container has what plugins know from Kubernetes, and nothing that
+/// does not exist yet: NRI v0.1 plugins refuse a pod without its cgroup.
+#[test]
+fn a_pod_of_one_container_has_a_stable_identity_and_what_exists_at_the_time() {
+    let Some(go_plugin) = go_plugin("pod of one container") else { return };
+    for_each_runtime("pod of one container", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("10-go", &go_plugin, "{}");
+        plugin.journal.wait_for_plugin_event("Synchronize");
+        let id = node.id("c");
+        let run = |n: usize| {
+            let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+            node.create(&bundle, &id).success();
+            node.call(&["start", &id]).success();
+            let pid = node.state(&id).unwrap()["pid"].clone();
+            node.call(&["delete", "--force", &id]).success();
+            let events = wait_until(format_args!("removal {n}"), || {
+                let all = plugin.journal.entries_about(&id);
+                let is_removal = |e: &&Value| e["event"] == "RemovePodSandbox";
+                (all.iter().filter(is_removal).count() == n).then_some(all)
+            });
+            let pod = |name: &str| {
+                let found = events.iter().rfind(|e| e["event"] == name);
+                found.unwrap_or_else(|| panic!("no {name}"))["pod"].clone()
+            };
+            let network = |pod: &Value| {
+                let all = pod["linux"]["namespaces"].as_array().unwrap().iter();
+                all.clone().find(|n| n["type"] == "network").unwrap()["path"].clone()
+            };
+            let new = pod("RunPodSandbox");
+            assert_eq!((&new["pid"], &new["linux"]["cgroupsPath"]), (&Value::Null, &Value::Null));
+            assert_ne!(new["linux"]["cgroupParent"], Value::Null);
+            assert_eq!(network(&new), Value::Null);
+            let started = pod("StartContainer");
+            assert_eq!(started["pid"], pid);
+            assert_eq!(network(&started), json!(format!("/proc/{pid}/ns/net")));
+            assert!(started["linux"]["cgroupsPath"].as_str().unwrap().contains(&id), "{started}");
+            for ended in ["StopContainer", "StopPodSandbox", "RemovePodSandbox"].map(pod) {
+                assert_eq!((&ended["pid"], network(&ended)), (&Value::Null, Value::Null));
+            }
+            (new["namespace"].clone(), new["uid"].as_str().unwrap().to_owned())
+        };
+        let (namespace, uid) = run(1);
+        assert_eq!(namespace, "default");
+        assert_eq!(uid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        node.configure("[pods]\nnamespace = 'containers'\n");
+        node.ctl(&["reload"]).success();
+        assert_eq!(run(2), (json!("containers"), uid));
+    });
+}

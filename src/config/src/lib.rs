@@ -16,6 +16,7 @@ mod names;
 mod parse;
 mod paths;
 mod plugin;
+mod pods;
 mod reference;
 mod tracing;
 
@@ -33,6 +34,7 @@ pub use plugin::{
     Account, Capability, FieldGroup, Limit, OnFailure, PluginPolicy, Restart, Rlimit, User,
     ValidationFailure,
 };
+pub use pods::PodSettings;
 pub use reference::{
     DefaultValue, KeyDescription, KeyKind, SectionDescription, commented_configuration,
     key_reference, sections, wrapped,

@@ -2,7 +2,7 @@
 //! documentation.
 
 use crate::{
-    duration, log_level, metrics::MetricsSettings, paths, plugin::PluginPolicy,
+    duration, log_level, metrics::MetricsSettings, paths, plugin::PluginPolicy, pods::PodSettings,
     tracing::TracingSettings,
 };
 use serde::Deserialize;
@@ -62,6 +62,8 @@ pub struct Config {
     /// Containers that opt out.
     #[serde(alias = "opt-out")]
     pub opt_out: OptOutSettings,
+    /// Pods of engines without Kubernetes.
+    pub pods: PodSettings,
     /// External plugins.
     pub connections: ConnectionSettings,
     /// The real runtime.
@@ -344,6 +346,7 @@ impl Default for Config {
             enforce: Enforce::default(),
             mode: Mode::default(),
             opt_out: OptOutSettings::default(),
+            pods: PodSettings::default(),
             connections: ConnectionSettings::default(),
             runtime: RuntimeSettings::default(),
             engines: EngineSettings::default(),

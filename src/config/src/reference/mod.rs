@@ -7,6 +7,7 @@ mod commented;
 mod keys;
 mod markdown;
 mod plugin_keys;
+mod pod_keys;
 mod sections;
 mod types;
 

@@ -8,6 +8,7 @@ pub mod config_restore;
 pub mod exit_watch;
 pub mod missed_start;
 pub mod pod;
+mod pod_process;
 pub mod reconcile;
 pub mod recovery;
 pub mod request;

@@ -3,7 +3,7 @@
 
 use crate::{
     host::network,
-    lifecycle::{request::pod_request, shadow::log_refusals},
+    lifecycle::{pod_process, request::pod_request, shadow::log_refusals},
     service::Service,
     state::{
         pod::{PodKind, PodRecord, PodStatus},
@@ -11,6 +11,7 @@ use crate::{
     },
 };
 use nri_adaptation::AdaptError;
+use nri_api::proto::PodSandbox;
 
 impl Service {
     /// New -> Running: sends RunPodSandbox to plugins, and adds the pod.
@@ -51,9 +52,14 @@ impl Service {
             return;
         };
         tracing::debug!(pod = id, "pod stops");
-        let request = pod_request!(StopPodSandboxRequest, pod.sandbox.get());
+        let mut stopped = pod.sandbox;
+        stopped.change(pod_process::clear);
+        let request = pod_request!(StopPodSandboxRequest, stopped.get());
         let commit = async || {
-            self.registry.pods.change(id, |pod| pod.status = PodStatus::Stopped);
+            self.registry.pods.change(id, |pod| {
+                pod.status = PodStatus::Stopped;
+                pod.sandbox = stopped;
+            });
         };
         self.adaptation.stop_pod_sandbox(request, commit).await;
     }
@@ -97,13 +103,26 @@ impl Service {
         self.registry.pods.get(&record.pod_id).filter(|_| is_holder)
     }
 
-    /// Records the container's process as the process of the pod, if the container holds the pod's
-    /// namespaces.
+    /// Records the container's process, cgroup and network namespace as those of the pod, if the
+    /// container holds the pod's namespaces.
     pub(super) fn set_pod_process(&self, record: &Record) {
         if self.pod_of_holder(record).is_some() {
             let pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
-            self.registry.pods.change(&record.pod_id, |pod| pod.sandbox.change(|p| p.pid = pid));
+            let cgroup = record.container.text(&["linux", "cgroups_path"]);
+            self.registry.pods.change(&record.pod_id, |pod| {
+                pod.sandbox.change(|pod| pod_process::set(pod, pid, cgroup));
+            });
         }
+    }
+
+    /// Returns the container's pod for a message about the container's end: without the process, if
+    /// that was the container's.
+    pub(super) fn pod_of_ended(&self, record: &Record) -> PodSandbox {
+        let mut pod = self.registry.pod_message(record);
+        if self.pod_of_holder(record).is_some() {
+            pod_process::clear(&mut pod);
+        }
+        pod
     }
 
     /// Records the pod's IP addresses. Engines connect the network before a start.

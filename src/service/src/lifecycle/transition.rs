@@ -204,7 +204,7 @@ impl Service {
             set_stopped();
             return self.stop_pod(&record.pod_id).await;
         }
-        let pod = self.registry.pod_message(&record);
+        let pod = self.pod_of_ended(&record);
         let mut stopped = Record::clone(&record);
         stopped.set_stopped(status, oom_killed);
         let request = container_request!(StopContainerRequest, pod, stopped.message());

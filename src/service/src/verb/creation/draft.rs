@@ -214,13 +214,13 @@ impl Draft {
         }
     }
 
-    /// Returns the pod with the namespaces, cgroup and resources of `holder`, the container that
-    /// holds the pod's namespaces.
+    /// Returns the pod with the namespaces and resources of `holder`, the container that holds the
+    /// pod's namespaces. The pod has no cgroup before the container has one: RunPodSandbox of a pod
+    /// that is made for one container comes before the container's creation.
     pub fn pod_with(&self, holder: &proto::Container) -> proto::PodSandbox {
         let mut pod = self.pod_message();
         if let (Some(pod), Some(holder)) = (pod.linux.as_mut(), holder.linux.as_ref()) {
             pod.namespaces.clone_from(&holder.namespaces);
-            pod.cgroups_path.clone_from(&holder.cgroups_path);
             pod.resources.clone_from(&holder.resources);
         }
         pod

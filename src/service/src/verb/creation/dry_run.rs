@@ -94,6 +94,7 @@ impl Service {
         if let Some(record) = recorded {
             identify_as_recorded(&mut draft, record, known_pod(&record.pod_id).as_ref());
         }
+        draft.complete_pod(&self.settings().config.pods);
         let container = draft.container_message()?;
         // The pod of a single container ends and starts with it.
         let known = known_pod(draft.pod_id()).filter(|pod| pod.kind != PodKind::SingleContainer);

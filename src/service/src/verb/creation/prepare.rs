@@ -103,9 +103,10 @@ async fn try_prepare(
             draft => draft?,
         };
     request.trace.adopt(draft.config.env());
-    draft.name_in(line);
     let pod = |id: &str| service.registry.pods.get(id);
     infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;
+    draft.complete_pod(&service.settings().config.pods);
+    draft.name_in(line);
     let engines = &service.settings().config.engines;
     if !service.engine_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
         let engine = &draft.identity.engine;

@@ -1,0 +1,20 @@
+//! Keys of `[pods]`.
+
+use super::types::{DefaultValue::Value, KeyDescription, KeyKind::Text, SectionDescription};
+
+/// The section `[pods]`.
+pub(super) const PODS: SectionDescription = SectionDescription {
+    header: "[pods]",
+    title: "Pods of engines without Kubernetes",
+    text: "What plugins see of the pods of Docker, Podman, nerdctl, `ctr`, BuildKit and a shell; \
+           see [for authors of plugins](plugin-authors.md). Pods of Kubernetes stay as they are. A \
+           reload takes changes, for pods that start from then on.",
+    keys: &[KeyDescription {
+        name: "namespace",
+        kind: Text("Name of a namespace, or `\"\"`"),
+        default: Value("\"default\""),
+        example: "\"containers\"",
+        text: "The namespace of these pods, since their engines have no namespaces of pods. Choose \
+               a name that Kubernetes does not use on this node, if plugins decide by namespaces.",
+    }],
+};
