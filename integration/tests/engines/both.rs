@@ -3,6 +3,7 @@
 
 mod crun;
 pub(crate) mod failing;
+mod labels;
 mod life_cycle;
 mod names;
 mod update;

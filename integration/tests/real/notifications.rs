@@ -147,7 +147,7 @@ fn a_pod_of_one_container_has_a_stable_identity_and_what_exists_at_the_time() {
         let (namespace, uid) = run(1);
         assert_eq!(namespace, "default");
         assert_eq!(uid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-        node.configure("[pods]\nnamespace = 'containers'\n");
+        node.configure("pods.namespace = 'containers'\n");
         node.ctl(&["reload"]).success();
         assert_eq!(run(2), (json!("containers"), uid));
     });

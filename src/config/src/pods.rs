@@ -8,10 +8,13 @@ use serde::Deserialize;
 pub struct PodSettings {
     /// Namespace of pods that have none from their engine.
     pub namespace: String,
+    /// Prefixes of the keys of labels that are annotations, too.
+    #[serde(alias = "annotations-from-labels")]
+    pub annotations_from_labels: Vec<String>,
 }
 
 impl Default for PodSettings {
     fn default() -> Self {
-        Self { namespace: "default".to_owned() }
+        Self { namespace: "default".to_owned(), annotations_from_labels: Vec::new() }
     }
 }

@@ -1,5 +1,5 @@
 //! Recognizes Podman. Names and images are in the lists of containers/storage; labels and the names
-//! of pods are only in libpod's database, which is not read.
+//! of pods are only in libpod's database, of which the caller reads labels where it needs them.
 //!
 //! Traces of a pod's containers in the OCI config, observed with Podman 4.3 to 5.8:
 //!
@@ -188,6 +188,50 @@ pub fn layers(bundle: &Path) -> Option<PathBuf> {
     let containers = bundle.parent()?.parent()?;
     let driver = containers.file_name()?.to_str()?.strip_suffix("-containers")?;
     Some(containers.with_file_name(driver)).filter(|_| bundle.ends_with("userdata"))
+}
+
+/// Returns the paths at which libpod's database may be, the most likely first: in the root of the
+/// store, or in the directory of libpod in it. `lists` are those of [`Source::Podman`].
+pub fn databases(lists: &[PathBuf]) -> Vec<PathBuf> {
+    let mut databases = Vec::new();
+    // `<root>/<driver>-containers/containers.json`
+    for root in lists.iter().filter_map(|list| list.ancestors().nth(2)) {
+        for path in ["db.sql", "libpod/db.sql"] {
+            paths::add_unique(&mut databases, root.join(path));
+        }
+    }
+    databases
+}
+
+/// The used part of libpod's configuration of a container or pod.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct LibpodConfig {
+    labels: Option<Map>,
+}
+
+/// Adds the labels of a container and of its pod from libpod's configurations, which are JSON.
+///
+/// # Errors
+/// A configuration cannot be parsed; the identity is unchanged.
+pub fn complete_labels(
+    identity: &mut Identity,
+    container: &[u8],
+    pod: Option<&[u8]>,
+) -> Result<(), Unreadable> {
+    let parse = |what, json| {
+        let config: LibpodConfig = unreadable::parse(what, json, unreadable::MAX_CONTAINER)?;
+        Ok(config.labels.unwrap_or_default())
+    };
+    let labels = parse("libpod's configuration of the container", container)?;
+    let of_pod = match pod {
+        Some(pod) => parse("libpod's configuration of the pod", pod)?,
+        None if identity.role == Role::Alone => labels.clone(),
+        None => Map::new(),
+    };
+    identity.labels = labels;
+    identity.pod.labels = of_pod;
+    Ok(())
 }
 
 /// Adds the name and image from a list of containers/storage. Returns whether the list has the

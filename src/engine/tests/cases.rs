@@ -193,3 +193,29 @@ fn labels_of_cri_dockerd_are_ignored_unless_cri_dockerd_runs() {
     nri_engine::docker::complete(&mut identity, case.id(), file.as_bytes(), None, false).unwrap();
     assert_eq!((identity.engine.name(), identity.role), ("docker", Role::Alone));
 }
+
+#[test]
+fn labels_of_podman_come_from_libpods_configurations() {
+    use nri_engine::{Map, podman};
+    let map = |key: &str| Map::from([(key.to_owned(), "b".to_owned())]);
+    let labels = |key: &str| format!(r#"{{"id":"x","labels":{{"{key}":"b"}}}}"#).into_bytes();
+    for (name, pod, of_pod) in [
+        ("podman-5.4.2", None, map("own")),
+        ("podman-5.4.2-member", Some(labels("pod")), map("pod")),
+        ("podman-5.4.2-infra", Some(br#"{"labels":null}"#.to_vec()), Map::new()),
+        ("podman-5.4.2-member", None, Map::new()),
+    ] {
+        let mut identity = Case::named(name).identity();
+        let Some(Source::Podman { lists }) = &identity.source else { panic!("{name}") };
+        let databases = podman::databases(lists);
+        let root = lists[0].parent().unwrap().parent().unwrap();
+        assert_eq!(databases[..2], [root.join("db.sql"), root.join("libpod/db.sql")]);
+        podman::complete_labels(&mut identity, &labels("own"), pod.as_deref()).unwrap();
+        assert_eq!((&identity.labels, &identity.pod.labels), (&map("own"), &of_pod), "{name}");
+        let before = identity.clone();
+        for (own, pod) in [(&b"{"[..], None), (b"{}", Some(&b"[1]"[..]))] {
+            podman::complete_labels(&mut identity, own, pod).unwrap_err();
+        }
+        assert_eq!(identity, before, "{name}");
+    }
+}

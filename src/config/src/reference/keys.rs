@@ -243,7 +243,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
             default: Derived("no container can opt out."),
             example: "\"example.com/no-nri\"",
             text: "Containers and pods opt out by this annotation with the value `true`. Labels \
-                   are ignored.",
+                   count if `[pods] annotations_from_labels` makes them annotations.",
         }],
     },
     SectionDescription {

@@ -2,5 +2,6 @@
 
 pub mod containerd;
 pub mod grpc;
+pub mod libpod;
 pub mod names;
 pub mod own_nri;

@@ -1,14 +1,18 @@
 //! Reads names and labels that an engine stores outside of the OCI config. The timeout is short,
 //! and a failure is only logged: missing names must not delay or fail the creation of a container.
+//! Labels that are expensive to find are read only if the configuration makes annotations of them.
 
 use crate::{
-    engine::containerd,
+    engine::{
+        containerd,
+        libpod::{self, LibpodError},
+    },
     host::{
         error_chain::chain,
         file_access::{self, FileSystem, FileSystemHangs, blocking},
     },
 };
-use nri_engine::{Identity, Role, Source, Unreadable, cri_o, docker, podman};
+use nri_engine::{EngineKind, Identity, Role, Source, Unreadable, cri_o, docker, podman};
 use nri_trust::read_regular;
 use std::{
     io,
@@ -37,11 +41,16 @@ enum NamesError {
     Containerd(#[from] containerd::ContainerdError),
     #[error(transparent)]
     Metadata(#[from] Unreadable),
+    #[error("{0}")]
+    Libpod(#[from] LibpodError),
+    #[error("the engine's data of the container is not found")]
+    NoSource,
 }
 
 /// Completes an identity with names and labels from files or the API of its engine. If
-/// `pod_is_known`, the names of the pod are already known from its sandbox.
-pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool) {
+/// `pod_is_known`, the names of the pod are already known from its sandbox. With `needs_labels`,
+/// missing labels are logged, too.
+pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool, needs_labels: bool) {
     let completed = match identity.source.clone() {
         Some(Source::Docker { dirs }) => from_docker(identity, id, &dirs).await,
         Some(Source::Podman { lists }) => from_podman(identity, id, &lists).await,
@@ -49,16 +58,33 @@ pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool) {
         Some(Source::Containerd { socket, namespace }) => {
             from_containerd(identity, id, (&socket, &namespace), pod_is_known).await
         }
-        None => Ok(()),
+        None => Err(NamesError::NoSource),
     };
-    if let Err(error) = completed {
+    let completed = match (identity.source.clone(), completed) {
+        (Some(Source::Podman { lists }), Ok(())) if needs_labels => {
+            labels_from_podman(identity, id, &lists).await
+        }
+        (_, completed) => completed,
+    };
+    let Err(error) = completed else { return };
+    // Engines without names have no labels, either; other engines are known by traces that do not
+    // always lead to their names.
+    let has_labels = !matches!(identity.engine, EngineKind::Plain | EngineKind::BuildKit);
+    let is_logged = !matches!(error, NamesError::NoSource) || (needs_labels && has_labels);
+    if is_logged {
         let error = chain(&error);
-        tracing::warn!(
-            container = id,
-            engine = %identity.engine,
-            error,
-            "container names are incomplete"
-        );
+        let (container, engine) = (id, identity.engine);
+        match needs_labels {
+            true => tracing::warn!(
+                container,
+                %engine,
+                error,
+                "container names and labels are incomplete: plugins see no annotations from labels"
+            ),
+            false => {
+                tracing::warn!(container, %engine, error, "container names are incomplete");
+            }
+        }
     }
 }
 
@@ -78,7 +104,7 @@ async fn from_docker(
         return docker::complete(identity, id, &config, host_config.as_deref(), kubernetes)
             .map_err(|e| NamesError::Parse(file, e));
     }
-    Ok(())
+    Err(NamesError::NoSource)
 }
 
 async fn from_cri_o(identity: &mut Identity, sandbox: &Path) -> Result<(), NamesError> {
@@ -109,6 +135,23 @@ async fn from_podman(
         }
     }
     result
+}
+
+/// Adds the labels of the container and of its pod from libpod's database.
+async fn labels_from_podman(
+    identity: &mut Identity,
+    id: &str,
+    lists: &[PathBuf],
+) -> Result<(), NamesError> {
+    let databases = podman::databases(lists);
+    let Some(first) = databases.first().cloned() else { return Err(NamesError::NoSource) };
+    let file_system = FileSystem::directory(first.parent().unwrap_or(&first));
+    let container = id.to_owned();
+    let read = move || libpod::read(&databases, &container);
+    let stored = file_access::run(file_system, TIMEOUT, read).await;
+    let stored = stored.map_err(|FileSystemHangs| NamesError::Timeout(first.clone()))??;
+    podman::complete_labels(identity, &stored.container, stored.pod.as_deref())
+        .map_err(|e| NamesError::Parse(first, e))
 }
 
 async fn from_containerd(

@@ -3,9 +3,9 @@
 
 use nri_api::proto::PodSandbox;
 
-/// Sets the process of a pod to that of the container that holds the pod's namespaces, and the pod's
-/// cgroup to that of the container. A network namespace without a path gets that of the process: an
-/// engine like Docker lets the runtime create it, and CRI always has a path.
+/// Sets the process of a pod to that of the container that holds the pod's namespaces, and the
+/// pod's cgroup to that of the container. A network namespace without a path gets that of the
+/// process: an engine like Docker lets the runtime create it, and CRI always has a path.
 pub(super) fn set(pod: &mut PodSandbox, pid: u32, cgroup: &str) {
     clear(pod);
     pod.pid = pid;

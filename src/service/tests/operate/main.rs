@@ -22,6 +22,7 @@ mod many;
 mod missed;
 mod node;
 mod observed;
+mod pods;
 mod reload;
 mod removed_files;
 mod restart;

@@ -17,7 +17,7 @@ use crate::{
         record::{BundleRecord, Record, original_of},
         status::ContainerStatus,
     },
-    verb::request::VerbRequest,
+    verb::{creation::pod_identity::is_of_kubernetes, request::VerbRequest},
 };
 use nri_api::{Packed, proto};
 use nri_control::{AuditLine, Begin, Verb};
@@ -94,7 +94,9 @@ impl Service {
         let mut identity = identity(begin, key, &bundle, &config);
         let pod = |id: &str| self.registry.pods.get(id).is_some();
         let pod_is_known = pod(&identity.pod.id);
-        names::complete(&mut identity, &key.id, pod_is_known).await;
+        let pods = &self.settings().config.pods;
+        let needs_labels = !pods.annotations_from_labels.is_empty() && !is_of_kubernetes(&identity);
+        names::complete(&mut identity, &key.id, pod_is_known, needs_labels).await;
         if identity.role == Role::Member && !pod(&identity.pod.id) {
             // A container of Podman may name only the sandbox container of its pod.
             let sandbox = ContainerKey { root: key.root.clone(), id: identity.pod.sandbox.clone() };

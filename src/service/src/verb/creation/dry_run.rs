@@ -13,7 +13,9 @@ use crate::{
         record::Record,
     },
     verb::{
-        creation::{adjusted_config::Agreed, changes::creation_changes, draft::Draft, infra},
+        creation::{
+            adjusted_config::Agreed, changes::creation_changes, draft::Draft, infra, pod_identity,
+        },
         request::VerbRequest,
     },
 };
@@ -94,7 +96,8 @@ impl Service {
         if let Some(record) = recorded {
             identify_as_recorded(&mut draft, record, known_pod(&record.pod_id).as_ref());
         }
-        draft.complete_pod(&self.settings().config.pods);
+        let pods = &self.settings().config.pods;
+        pod_identity::complete(&mut draft.identity, &draft.key, &draft.config, pods);
         let container = draft.container_message()?;
         // The pod of a single container ends and starts with it.
         let known = known_pod(draft.pod_id()).filter(|pod| pod.kind != PodKind::SingleContainer);

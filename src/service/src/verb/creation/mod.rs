@@ -9,6 +9,6 @@ pub mod draft;
 pub mod dry_run;
 pub mod infra;
 pub mod missed;
-mod pod_identity;
+pub mod pod_identity;
 pub mod prepare;
 pub mod shadow;

@@ -14,7 +14,7 @@ use crate::{
         pod::{PodKind, PodRecord, PodStatus},
     },
     verb::{
-        creation::{draft::Draft, infra},
+        creation::{draft::Draft, infra, pod_identity},
         request::VerbRequest,
     },
 };
@@ -105,7 +105,8 @@ async fn try_prepare(
     request.trace.adopt(draft.config.env());
     let pod = |id: &str| service.registry.pods.get(id);
     infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;
-    draft.complete_pod(&service.settings().config.pods);
+    let pods = &service.settings().config.pods;
+    pod_identity::complete(&mut draft.identity, &draft.key, &draft.config, pods);
     draft.name_in(line);
     let engines = &service.settings().config.engines;
     if !service.engine_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
