@@ -22,6 +22,7 @@ mod cri;
 mod ctr;
 mod docker;
 mod own_nri;
+mod pod_facts;
 mod podman;
 mod restart;
 mod rootless;

@@ -30,10 +30,11 @@ pub(super) const PODS: SectionDescription = SectionDescription {
             default: Value("[]"),
             example: "[\"devices.noderesource.dev/\"]",
             text: "Labels whose keys have one of these prefixes are annotations, too, of the \
-                   container and of its pod, so that `docker run --label` and `labels` of Compose \
-                   reach plugins that read annotations; `\"\"` stands for all labels. An annotation \
-                   of the same key takes precedence. Choose no prefix by which an image may not ask \
-                   plugins for something: labels of an image are labels of its containers.",
+                   container and of its pod, so that `docker run --label` and `labels` of \
+                   Compose reach plugins that read annotations; `\"\"` stands for all labels. An \
+                   annotation of the same key takes precedence. Choose no prefix by which an \
+                   image may not ask plugins for something: labels of an image are labels of \
+                   its containers.",
         },
     ],
 };
