@@ -49,6 +49,12 @@ impl EventMask {
         Self(self.0 | Self::bit(event))
     }
 
+    /// Returns the set without `event`.
+    #[must_use]
+    pub fn without(self, event: Event) -> Self {
+        Self(self.0 & !Self::bit(event))
+    }
+
     /// Returns the events that are in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
@@ -104,5 +110,7 @@ mod tests {
         assert!(mask.contains(Event::CREATE_CONTAINER));
         assert_eq!(mask.iter().collect::<Vec<_>>(), [Event::CREATE_CONTAINER]);
         assert_eq!(EventMask::from_iter([Event::CREATE_CONTAINER]).bits(), 0b1000);
+        assert!(mask.without(Event::CREATE_CONTAINER).is_empty());
+        assert_eq!(mask.without(Event::STOP_CONTAINER), mask);
     }
 }

@@ -24,6 +24,7 @@ pub struct RuntimeEnd {
 pub struct PluginEnd {
     trunk: Trunk,
     runtime: RuntimeClient,
+    server: Arc<Server>,
 }
 
 impl RuntimeEnd {
@@ -54,7 +55,7 @@ impl RuntimeEnd {
     ) -> Result<Self, WireError> {
         let handlers = Handlers::new(service::create_runtime(runtime));
         let limits = Some(SessionLimits::new(limits));
-        let calls = connect(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, handlers, limits)?;
+        let (calls, _) = connect(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, handlers, limits)?;
         Ok(Self { plugin: PluginClient::new(ConnId::PLUGIN, calls, trunk.clone()), trunk })
     }
 
@@ -101,8 +102,9 @@ impl PluginEnd {
         plugin: Arc<dyn Plugin + Send + Sync>,
     ) -> Result<Self, WireError> {
         let handlers = Handlers::new(service::create_plugin(plugin));
-        let calls = connect(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, handlers, None)?;
-        Ok(Self { runtime: RuntimeClient::new(ConnId::RUNTIME, calls, trunk.clone()), trunk })
+        let (calls, server) = connect(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, handlers, None)?;
+        let runtime = RuntimeClient::new(ConnId::RUNTIME, calls, trunk.clone());
+        Ok(Self { runtime, trunk, server })
     }
 
     /// Returns the client of the runtime.
@@ -113,6 +115,15 @@ impl PluginEnd {
     /// Returns the trunk of the session.
     pub fn trunk(&self) -> &Trunk {
         &self.trunk
+    }
+
+    /// Waits until all received requests of the runtime are replied to, or the session ends. Cancel
+    /// safe.
+    pub async fn replied(&self) {
+        tokio::select! {
+            () = self.server.replied() => {}
+            _ = self.trunk.closed() => {}
+        }
     }
 
     /// Ends the session. Handlers in progress complete; their replies are dropped.
@@ -145,13 +156,13 @@ fn connect(
     server_conn: ConnId,
     handlers: Handlers,
     limits: Option<SessionLimits>,
-) -> Result<Arc<Calls>, WireError> {
+) -> Result<(Arc<Calls>, Arc<Server>), WireError> {
     let state = trunk.state();
     let calls = Arc::new(Calls::default());
     state.attach(client_conn, calls.clone())?;
     let server = Server::new(state.clone(), server_conn, handlers, limits);
-    match state.attach(server_conn, server) {
-        Ok(()) => Ok(calls),
+    match state.attach(server_conn, server.clone()) {
+        Ok(()) => Ok((calls, server)),
         Err(e) => {
             state.drop_conn(client_conn);
             Err(e)

@@ -17,6 +17,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
+use tokio::sync::Notify;
 use ttrpc::{Code, MessageHeader, Request, Response, r#async::TtrpcContext, context, proto::Codec};
 
 /// Limit of requests of a peer that are handled at the same time. At the limit, reading pauses
@@ -36,6 +37,8 @@ pub(crate) struct Server {
     handlers: Handlers,
     limits: Option<SessionLimits>,
     inbound: Mutex<Inbound>,
+    /// Wakes those that wait for replies to all requests.
+    replied: Notify,
 }
 
 #[derive(Default)]
@@ -63,7 +66,19 @@ impl Server {
             handlers,
             limits,
             inbound: Mutex::default(),
+            replied: Notify::new(),
         })
+    }
+
+    /// Waits until all received requests are replied to. Never returns if the trunk ends before.
+    pub(crate) async fn replied(&self) {
+        loop {
+            let replied = self.replied.notified();
+            if self.lock().calls == 0 {
+                return;
+            }
+            replied.await;
+        }
     }
 
     /// Reads requests and starts to handle them, until a limit is reached. Returns the bytes that
@@ -143,6 +158,9 @@ impl Server {
             let mut inbound = self.lock();
             inbound.calls -= 1;
             inbound.call_bytes -= message.size;
+            if inbound.calls == 0 {
+                self.replied.notify_waiters();
+            }
             if inbound.backlog.is_empty() {
                 return;
             }
