@@ -5,14 +5,13 @@
 //! logger [--idx NN] [--name NAME] [--socket PATH]
 //! ```
 //! The defaults are `--idx 00` and `--name logger`. If a runtime launches the plugin, the runtime
-//! sets index and name.
+//! sets index and name. It ends with its session.
 #![allow(clippy::print_stdout)] // the output of the program
 
-use nri_plugin::{
-    Changes, Creation, EventMask, Failure, Plugin, Reply, Session, Stub, async_trait, proto::*,
-};
+use nri_plugin::{Changes, Creation, Plugin, Reply, Session, Stub, Update, proto::*};
 use protobuf::MessageDyn;
 use serde_json::{Value, json};
+use std::process::ExitCode;
 
 struct Logger;
 
@@ -29,13 +28,7 @@ fn value(message: &dyn MessageDyn) -> Reply<Value> {
     Ok(serde_json::from_str(&protobuf_json_mapping::print_to_string(message)?)?)
 }
 
-#[async_trait]
 impl Plugin for Logger {
-    /// Subscribes to all events but validation, which is the meaning of an empty set.
-    fn events(&self) -> EventMask {
-        EventMask::NONE
-    }
-
     async fn configure(&self, session: &Session, config: &str) -> Reply<()> {
         let runtime = session.runtime().cloned().unwrap_or_default();
         let timeout = runtime.request_timeout.as_millis() as u64;
@@ -50,7 +43,7 @@ impl Plugin for Logger {
         _: &Session,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Reply<Vec<ContainerUpdate>> {
+    ) -> Reply<Vec<Update>> {
         let pods = pods.iter().map(|p| value(p)).collect::<Reply<Vec<_>>>()?;
         let containers = containers.iter().map(|c| value(c)).collect::<Reply<Vec<_>>>()?;
         println!(
@@ -158,7 +151,7 @@ impl Plugin for Logger {
         _: &Session,
         pod: PodSandbox,
         container: Container,
-    ) -> Reply<Vec<ContainerUpdate>> {
+    ) -> Reply<Vec<Update>> {
         print("StopContainer", &[("pod", &pod), ("container", &container)])?;
         Ok(Vec::new())
     }
@@ -173,36 +166,25 @@ impl Plugin for Logger {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    if let Err(e) = run().await {
-        let mut text = format!("logger: {e}");
-        let mut source = e.source();
-        while let Some(e) = source {
-            text += &format!(": {e}");
-            source = e.source();
-        }
-        eprintln!("{text}");
-        std::process::exit(1);
-    }
-}
-
-async fn run() -> Result<(), Failure> {
-    let mut stub = Stub::builder(Logger).name("logger").index("00");
+fn main() -> ExitCode {
+    let mut plugin = Stub::builder(Logger).name("logger").index("00").once();
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
-        if matches!(option.as_str(), "-h" | "--help") {
-            println!("An NRI plugin that prints every event but validation as a line of JSON.");
-            println!("Usage: logger [--idx NN] [--name NAME] [--socket PATH]");
-            return Ok(());
-        }
-        let value = args.next().ok_or_else(|| format!("{option} needs a value"))?;
-        stub = match option.as_str() {
-            "--idx" => stub.index(value),
-            "--name" => stub.name(value),
-            "--socket" => stub.socket_path(value),
-            _ => return Err(format!("unknown option {option}").into()),
+        let value = args.next();
+        plugin = match (option.as_str(), value) {
+            ("-h" | "--help", _) => {
+                println!("An NRI plugin that prints every event but validation as a line of JSON.");
+                println!("Usage: logger [--idx NN] [--name NAME] [--socket PATH]");
+                return ExitCode::SUCCESS;
+            }
+            ("--idx", Some(value)) => plugin.index(value),
+            ("--name", Some(value)) => plugin.name(value),
+            ("--socket", Some(value)) => plugin.socket_path(value),
+            _ => {
+                eprintln!("logger: {option} is unknown or needs a value");
+                return ExitCode::FAILURE;
+            }
         };
     }
-    Ok(stub.connect().await?.run().await?)
+    plugin.main()
 }

@@ -1,27 +1,57 @@
 //! Adjustment of a container that is being created: a setter for each field.
 
-use crate::SetResources;
+use crate::{Mistake, resources::HasResources, written::WrittenFields};
 use nri_api::{opt, proto::*};
 
-/// Adjustment of a container that is being created. The methods of [`SetResources`] set its
-/// resources.
+/// Adjustment of a container that is being created. The methods of
+/// [`SetResources`](crate::SetResources) set its resources.
 ///
-/// Setters return `&mut Self` and can be chained. They do not check values: the NRI runtime that
-/// the plugin is connected to (such as `nrid` or containerd) reports invalid values and conflicts
-/// with other plugins. To override the value of an earlier plugin, remove it and set it again in
-/// the same adjustment:
+/// There are three ways to write a field or a key:
+///
+/// * `set_…` and `add_…` set it; if an earlier plugin has set it, the creation fails;
+/// * `override_…` sets it, whoever has set it before. It exists where the protocol has it;
+/// * `remove_…` removes it, whoever has set it before.
 ///
 /// ```
 /// let mut adjustment = nri_plugin::Adjustment::new();
-/// adjustment.remove_env("PATH").add_env("PATH", "/opt/bin:/bin");
+/// adjustment.add_env("HELLO", "world").override_env("PATH", "/opt/bin:/bin").remove_env("DEBUG");
+/// # adjustment.build().unwrap();
 /// ```
+///
+/// Each is written once: a second time, in whatever way, is a [`Mistake`]. So is a key with a
+/// leading `-`, by which the protocol marks removals. [`build`](Self::build) refuses an adjustment
+/// with a mistake, and so does the SDK when a handler replies with it: the runtime receives the
+/// mistake as the error of the event, and no container is created by half of a reply.
+///
+/// ```
+/// # use nri_plugin::{Adjustment, Mistake};
+/// let mut adjustment = Adjustment::new();
+/// adjustment.remove_env("PATH").add_env("PATH", "/bin");
+/// assert_eq!(adjustment.build(), Err(Mistake::Twice("env[PATH]".into())));
+/// ```
+///
+/// Setters return `&mut Self` and can be chained. They do not check other values: the runtime that
+/// the plugin is connected to (such as `nrid` or containerd) reports invalid values and conflicts
+/// with other plugins.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Adjustment(ContainerAdjustment);
+pub struct Adjustment {
+    message: ContainerAdjustment,
+    written: WrittenFields,
+}
 
 impl Adjustment {
     /// Creates an adjustment without changes.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns the message of the protocol.
+    ///
+    /// # Errors
+    /// See [`Mistake`].
+    pub fn build(self) -> Result<ContainerAdjustment, Mistake> {
+        self.written.check()?;
+        Ok(self.message)
     }
 
     /// Sets an annotation.
@@ -30,43 +60,73 @@ impl Adjustment {
         key: impl Into<String>,
         value: impl Into<String>,
     ) -> &mut Self {
-        self.0.annotations.insert(key.into(), value.into());
+        let key = key.into();
+        self.entry(Field::Annotations, &key).annotations.insert(key, value.into());
+        self
+    }
+
+    /// Sets an annotation, even if an earlier plugin set it.
+    pub fn override_annotation(
+        &mut self,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> &mut Self {
+        let key = key.into();
+        self.remove_annotation(&key).message.annotations.insert(key, value.into());
         self
     }
 
     /// Removes an annotation.
     pub fn remove_annotation(&mut self, key: &str) -> &mut Self {
-        self.0.annotations.insert(removal(key), String::new());
+        self.entry(Field::Annotations, key).annotations.insert(removal(key), String::new());
         self
     }
 
     /// Adds a mount. It replaces the container's mount with the same destination.
     pub fn add_mount(&mut self, mount: Mount) -> &mut Self {
-        self.0.mounts.push(mount);
+        let destination = mount.destination.clone();
+        self.entry(Field::Mounts, &destination).mounts.push(mount);
+        self
+    }
+
+    /// Adds a mount, even if an earlier plugin added one with the same destination.
+    pub fn override_mount(&mut self, mount: Mount) -> &mut Self {
+        self.remove_mount(&mount.destination).message.mounts.push(mount);
         self
     }
 
     /// Removes the mount with this destination.
     pub fn remove_mount(&mut self, destination: &str) -> &mut Self {
-        self.0.mounts.push(Mount { destination: removal(destination), ..Default::default() });
+        let mount = Mount { destination: removal(destination), ..Default::default() };
+        self.entry(Field::Mounts, destination).mounts.push(mount);
         self
     }
 
     /// Sets an environment variable.
     pub fn add_env(&mut self, name: impl Into<String>, value: impl Into<String>) -> &mut Self {
-        self.0.env.push(KeyValue { key: name.into(), value: value.into(), ..Default::default() });
+        let variable = KeyValue { key: name.into(), value: value.into(), ..Default::default() };
+        self.entry(Field::Env, &variable.key.clone()).env.push(variable);
+        self
+    }
+
+    /// Sets an environment variable, even if an earlier plugin set it.
+    pub fn override_env(&mut self, name: impl Into<String>, value: impl Into<String>) -> &mut Self {
+        let variable = KeyValue { key: name.into(), value: value.into(), ..Default::default() };
+        self.remove_env(&variable.key).message.env.push(variable);
         self
     }
 
     /// Removes an environment variable.
     pub fn remove_env(&mut self, name: &str) -> &mut Self {
-        self.0.env.push(KeyValue { key: removal(name), ..Default::default() });
+        let variable = KeyValue { key: removal(name), ..Default::default() };
+        self.entry(Field::Env, name).env.push(variable);
         self
     }
 
-    /// Appends OCI hooks to the hooks of the container and of other plugins.
+    /// Appends OCI hooks to the hooks of the container and of other plugins. Timeouts are in
+    /// seconds.
     pub fn add_hooks(&mut self, hooks: Hooks) -> &mut Self {
-        let all = self.0.hooks.mut_or_insert_default();
+        let all = self.message.hooks.mut_or_insert_default();
         all.prestart.extend(hooks.prestart);
         all.create_runtime.extend(hooks.create_runtime);
         all.create_container.extend(hooks.create_container);
@@ -76,68 +136,80 @@ impl Adjustment {
         self
     }
 
-    /// Sets a resource limit of the process, such as `RLIMIT_NOFILE`.
+    /// Sets a resource limit of the process, such as `RLIMIT_NOFILE`, in the unit of
+    /// `setrlimit(2)`.
     pub fn add_rlimit(&mut self, kind: impl Into<String>, hard: u64, soft: u64) -> &mut Self {
-        self.0.rlimits.push(POSIXRlimit { type_: kind.into(), hard, soft, ..Default::default() });
+        let limit = POSIXRlimit { type_: kind.into(), hard, soft, ..Default::default() };
+        self.entry(Field::Rlimits, &limit.type_.clone()).rlimits.push(limit);
         self
     }
 
     /// Adds a CDI device by its qualified name, `vendor/class=name`.
     pub fn add_cdi_device(&mut self, name: impl Into<String>) -> &mut Self {
-        self.0.CDI_devices.push(CDIDevice { name: name.into(), ..Default::default() });
+        let device = CDIDevice { name: name.into(), ..Default::default() };
+        self.entry(Field::CdiDevices, &device.name.clone()).CDI_devices.push(device);
         self
     }
 
     /// Sets the arguments of the process, including the program.
     pub fn set_args<S: Into<String>>(&mut self, args: impl IntoIterator<Item = S>) -> &mut Self {
-        self.0.args = args.into_iter().map(Into::into).collect();
+        self.field(Field::Args).args = args.into_iter().map(Into::into).collect();
         self
     }
 
     /// Sets the arguments of the process, even if an earlier plugin set them.
-    pub fn replace_args<S: Into<String>>(
+    pub fn override_args<S: Into<String>>(
         &mut self,
         args: impl IntoIterator<Item = S>,
     ) -> &mut Self {
-        self.0.args =
-            std::iter::once(String::new()).chain(args.into_iter().map(Into::into)).collect();
+        // An empty first argument clears those of earlier plugins.
+        let args = std::iter::once(String::new()).chain(args.into_iter().map(Into::into));
+        self.field(Field::Args).args = args.collect();
         self
     }
 
     /// Adds a device node, and a device cgroup rule that allows it.
     pub fn add_device(&mut self, device: LinuxDevice) -> &mut Self {
-        self.linux().devices.push(device);
+        let path = device.path.clone();
+        self.linux_entry(Field::Devices, &path).devices.push(device);
+        self
+    }
+
+    /// Adds a device node, even if an earlier plugin added one with the same path.
+    pub fn override_device(&mut self, device: LinuxDevice) -> &mut Self {
+        self.remove_device(&device.path).linux().devices.push(device);
         self
     }
 
     /// Removes the device node with this path.
     pub fn remove_device(&mut self, path: &str) -> &mut Self {
-        self.linux().devices.push(LinuxDevice { path: removal(path), ..Default::default() });
+        let device = LinuxDevice { path: removal(path), ..Default::default() };
+        self.linux_entry(Field::Devices, path).devices.push(device);
         self
     }
 
     /// Sets the path of the cgroup.
     pub fn set_cgroups_path(&mut self, path: impl Into<String>) -> &mut Self {
-        self.linux().cgroups_path = path.into();
+        self.linux_field(Field::CgroupsPath).cgroups_path = path.into();
         self
     }
 
     /// Sets the OOM score adjustment, -1000 (never killed) to 1000 (killed first).
     pub fn set_oom_score_adj(&mut self, score: i64) -> &mut Self {
-        self.linux().oom_score_adj = opt(Some(score));
+        self.linux_field(Field::OomScoreAdj).oom_score_adj = opt(Some(score));
         self
     }
 
     /// Sets the I/O priority, 0 (highest) to 7.
     pub fn set_io_priority(&mut self, class: IOPrioClass, priority: i32) -> &mut Self {
         let io = LinuxIOPriority { class: class.into(), priority, ..Default::default() };
-        self.linux().io_priority = Some(io).into();
+        self.linux_field(Field::IoPriority).io_priority = Some(io).into();
         self
     }
 
     /// Replaces the seccomp policy.
     pub fn set_seccomp_policy(&mut self, policy: LinuxSeccomp) -> &mut Self {
-        self.linux().seccomp_policy = Some(policy).into();
+        self.linux_field(Field::SeccompPolicy).seccomp_policy = Some(policy).into();
         self
     }
 
@@ -146,25 +218,40 @@ impl Adjustment {
     pub fn add_namespace(&mut self, kind: impl Into<String>, path: impl Into<String>) -> &mut Self {
         let namespace =
             LinuxNamespace { type_: kind.into(), path: path.into(), ..Default::default() };
-        self.linux().namespaces.push(namespace);
+        self.linux_entry(Field::Namespace, &namespace.type_.clone()).namespaces.push(namespace);
         self
     }
 
     /// Removes a namespace, such as `network`: the container uses the namespace of the low-level
-    /// runtime.
+    /// runtime. Unlike other removals, it conflicts with an earlier plugin that set the namespace.
     pub fn remove_namespace(&mut self, kind: &str) -> &mut Self {
-        self.add_namespace(removal(kind), "")
+        let namespace = LinuxNamespace { type_: removal(kind), ..Default::default() };
+        self.linux_entry(Field::Namespace, kind).namespaces.push(namespace);
+        self
     }
 
     /// Sets a sysctl.
     pub fn set_sysctl(&mut self, key: impl Into<String>, value: impl Into<String>) -> &mut Self {
-        self.linux().sysctl.insert(key.into(), value.into());
+        let key = key.into();
+        self.linux_entry(Field::Sysctl, &key).sysctl.insert(key, value.into());
+        self
+    }
+
+    /// Sets a sysctl, even if an earlier plugin set it.
+    pub fn override_sysctl(
+        &mut self,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> &mut Self {
+        let key = key.into();
+        self.remove_sysctl(&key).linux().sysctl.insert(key, value.into());
         self
     }
 
     /// Removes a sysctl.
     pub fn remove_sysctl(&mut self, key: &str) -> &mut Self {
-        self.set_sysctl(removal(key), "")
+        self.linux_entry(Field::Sysctl, key).sysctl.insert(removal(key), String::new());
+        self
     }
 
     /// Moves a network device of the host into the container; an empty `name` keeps the
@@ -174,25 +261,38 @@ impl Adjustment {
         host_name: impl Into<String>,
         name: impl Into<String>,
     ) -> &mut Self {
-        let device = LinuxNetDevice { name: name.into(), ..Default::default() };
-        self.linux().net_devices.insert(host_name.into(), device);
+        let (host, device) = net_device(host_name, name);
+        self.linux_entry(Field::LinuxNetDevices, &host).net_devices.insert(host, device);
+        self
+    }
+
+    /// Moves a network device of the host into the container, even if an earlier plugin did.
+    pub fn override_net_device(
+        &mut self,
+        host_name: impl Into<String>,
+        name: impl Into<String>,
+    ) -> &mut Self {
+        let (host, device) = net_device(host_name, name);
+        self.remove_net_device(&host).linux().net_devices.insert(host, device);
         self
     }
 
     /// Removes a network device from the container; the device stays on the host.
     pub fn remove_net_device(&mut self, host_name: &str) -> &mut Self {
-        self.add_net_device(removal(host_name), "")
+        let (key, device) = net_device(removal(host_name), "");
+        self.linux_entry(Field::LinuxNetDevices, host_name).net_devices.insert(key, device);
+        self
     }
 
-    /// Sets the scheduling policy.
+    /// Sets the scheduling policy. Runtime, deadline and period are in nanoseconds.
     pub fn set_scheduler(&mut self, scheduler: LinuxScheduler) -> &mut Self {
-        self.linux().scheduler = Some(scheduler).into();
+        self.linux_field(Field::LinuxSched).scheduler = Some(scheduler).into();
         self
     }
 
     /// Sets the resctrl group by its name (closid).
     pub fn set_rdt_clos_id(&mut self, clos_id: impl Into<String>) -> &mut Self {
-        self.rdt().clos_id = opt(Some(clos_id.into()));
+        self.rdt(Field::RdtClosID).clos_id = opt(Some(clos_id.into()));
         self
     }
 
@@ -201,19 +301,29 @@ impl Adjustment {
         &mut self,
         lines: impl IntoIterator<Item = S>,
     ) -> &mut Self {
-        self.rdt().schemata = opt(Some(lines.into_iter().map(Into::into).collect()));
+        self.rdt(Field::RdtSchemata).schemata =
+            opt(Some(lines.into_iter().map(Into::into).collect()));
         self
     }
 
     /// Sets whether the container gets a monitoring group.
     pub fn set_rdt_enable_monitoring(&mut self, enable: bool) -> &mut Self {
-        self.rdt().enable_monitoring = opt(Some(enable));
+        self.rdt(Field::RdtEnableMonitoring).enable_monitoring = opt(Some(enable));
         self
     }
 
-    /// Clears closid, schemata, monitoring and the RDT class.
+    /// Removes closid, schemata, monitoring and the RDT class.
     pub fn remove_rdt(&mut self) -> &mut Self {
-        self.rdt().remove = true;
+        for field in [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring] {
+            self.rdt(field).remove = true;
+        }
+        self
+    }
+
+    /// Clears closid, schemata, monitoring and the RDT class, so that the `set_rdt_…` methods set
+    /// them even if an earlier plugin did. What they do not set is removed.
+    pub fn override_rdt(&mut self) -> &mut Self {
+        self.linux().rdt.mut_or_insert_default().remove = true;
         self
     }
 
@@ -231,34 +341,51 @@ impl Adjustment {
             flags,
             ..Default::default()
         };
-        self.linux().memory_policy = Some(policy).into();
+        self.linux_field(Field::MemoryPolicy).memory_policy = Some(policy).into();
         self
     }
 
+    /// Returns the message, to write a field once.
+    fn field(&mut self, field: Field) -> &mut ContainerAdjustment {
+        self.written.field(field);
+        &mut self.message
+    }
+
+    /// Returns the message, to write an entry of a field once.
+    fn entry(&mut self, field: Field, key: &str) -> &mut ContainerAdjustment {
+        self.written.entry(field, key);
+        &mut self.message
+    }
+
     fn linux(&mut self) -> &mut LinuxContainerAdjustment {
-        self.0.linux.mut_or_insert_default()
+        self.message.linux.mut_or_insert_default()
     }
 
-    fn rdt(&mut self) -> &mut LinuxRdt {
-        self.linux().rdt.mut_or_insert_default()
+    fn linux_field(&mut self, field: Field) -> &mut LinuxContainerAdjustment {
+        self.field(field).linux.mut_or_insert_default()
     }
-}
 
-impl SetResources for Adjustment {
-    fn resources(&mut self) -> &mut LinuxResources {
-        self.linux().resources.mut_or_insert_default()
+    fn linux_entry(&mut self, field: Field, key: &str) -> &mut LinuxContainerAdjustment {
+        self.entry(field, key).linux.mut_or_insert_default()
     }
-}
 
-impl From<Adjustment> for ContainerAdjustment {
-    fn from(adjustment: Adjustment) -> Self {
-        adjustment.0
+    fn rdt(&mut self, field: Field) -> &mut LinuxRdt {
+        self.linux_field(field).rdt.mut_or_insert_default()
     }
 }
 
+impl HasResources for Adjustment {
+    fn parts(&mut self) -> (&mut LinuxResources, &mut WrittenFields) {
+        let linux = self.message.linux.mut_or_insert_default();
+        (linux.resources.mut_or_insert_default(), &mut self.written)
+    }
+}
+
+/// An adjustment that was built by other means is sent as it is; only what is written afterwards is
+/// checked.
 impl From<ContainerAdjustment> for Adjustment {
     fn from(message: ContainerAdjustment) -> Self {
-        Self(message)
+        Self { message, written: WrittenFields::default() }
     }
 }
 
@@ -267,149 +394,7 @@ fn removal(key: &str) -> String {
     format!("-{key}")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Update;
-    use protobuf::{
-        Message, MessageDyn,
-        reflect::{ReflectFieldRef, RuntimeFieldType, RuntimeType},
-    };
-
-    /// Messages that a plugin passes to a setter as a whole; their fields have no setters.
-    const WITHOUT_SETTERS: [&str; 9] = [
-        "Mount",
-        "KeyValue",
-        "Hooks",
-        "LinuxDevice",
-        "LinuxSeccomp",
-        "LinuxScheduler",
-        "LinuxDeviceCgroup",
-        "LinuxNetDevice",
-        "LinuxMemoryPolicy",
-    ];
-
-    /// Collects the paths of the fields that are not set.
-    fn unset(message: &dyn MessageDyn, path: &str, out: &mut Vec<String>) {
-        let descriptor = message.descriptor_dyn();
-        for field in descriptor.fields() {
-            let path = format!("{path}/{}", field.name());
-            let inner = match field.runtime_field_type() {
-                RuntimeFieldType::Singular(RuntimeType::Message(m))
-                    if !WITHOUT_SETTERS.contains(&m.name()) =>
-                {
-                    field.get_message(message)
-                }
-                _ => {
-                    let set = match field.get_reflect(message) {
-                        ReflectFieldRef::Optional(_) => field.has_field(message),
-                        ReflectFieldRef::Repeated(list) => !list.is_empty(),
-                        ReflectFieldRef::Map(map) => !map.is_empty(),
-                    };
-                    if !set {
-                        out.push(path);
-                    }
-                    continue;
-                }
-            };
-            if !field.has_field(message) {
-                out.push(path);
-            } else if !inner.descriptor_dyn().name().starts_with("Optional") {
-                unset(&*inner, &path, out);
-            }
-        }
-    }
-
-    fn set_all_resources(r: &mut impl SetResources) {
-        r.set_memory_limit(1)
-            .set_memory_reservation(2)
-            .set_memory_swap(3)
-            .set_memory_kernel(4)
-            .set_memory_kernel_tcp(5)
-            .set_memory_swappiness(6)
-            .set_memory_disable_oom_killer(true)
-            .set_memory_use_hierarchy(true)
-            .set_cpu_shares(7)
-            .set_cpu_quota(8)
-            .set_cpu_period(9)
-            .set_cpu_realtime_runtime(10)
-            .set_cpu_realtime_period(11)
-            .set_cpu_cpus("0")
-            .set_cpu_mems("1")
-            .add_hugepage_limit("2MB", 12)
-            .set_blockio_class("b")
-            .set_rdt_class("r")
-            .add_unified("memory.high", "13")
-            .add_device_rule(LinuxDeviceCgroup::new())
-            .set_pids_limit(14);
-    }
-
-    fn everything() -> Adjustment {
-        let mut a = Adjustment::new();
-        a.add_annotation("a", "b")
-            .remove_annotation("c")
-            .add_mount(Mount::new())
-            .remove_mount("/m")
-            .add_env("A", "b")
-            .remove_env("C")
-            .add_hooks(Hooks { poststop: vec![Hook::new()], ..Default::default() })
-            .add_rlimit("RLIMIT_CORE", 2, 1)
-            .add_cdi_device("v/c=n")
-            .set_args(["x"])
-            .add_device(LinuxDevice::new())
-            .remove_device("/dev/x")
-            .set_cgroups_path("/c")
-            .set_oom_score_adj(1)
-            .set_io_priority(IOPrioClass::IOPRIO_CLASS_BE, 2)
-            .set_seccomp_policy(LinuxSeccomp::new())
-            .add_namespace("network", "/n")
-            .remove_namespace("pid")
-            .set_sysctl("s", "1")
-            .remove_sysctl("t")
-            .add_net_device("eth0", "e")
-            .remove_net_device("eth1")
-            .set_scheduler(LinuxScheduler::new())
-            .set_rdt_clos_id("c")
-            .set_rdt_schemata(["L3:0=f"])
-            .set_rdt_enable_monitoring(true)
-            .remove_rdt()
-            .set_memory_policy(MpolMode::MPOL_BIND, "0", [MpolFlag::MPOL_F_STATIC_NODES]);
-        set_all_resources(&mut a);
-        a
-    }
-
-    #[test]
-    fn every_field_of_the_protocol_has_a_setter() {
-        let check = |message: &dyn MessageDyn, expect: &[&str]| {
-            let mut missing = Vec::new();
-            unset(message, "", &mut missing);
-            missing.sort();
-            assert_eq!(missing, expect);
-        };
-        check(&ContainerAdjustment::from(everything()), &[]);
-        let mut update = Update::new("id");
-        set_all_resources(update.set_ignore_failure(true));
-        check(&ContainerUpdate::from(update), &[]);
-        // The check itself must find fields that are not set.
-        let mut incomplete = everything();
-        (incomplete.0.args, incomplete.rdt().remove) = (Vec::new(), false);
-        incomplete.resources().cpu.mut_or_insert_default().quota = None.into();
-        check(&incomplete.0, &["/args", "/linux/rdt/remove", "/linux/resources/cpu/quota"]);
-    }
-
-    #[test]
-    fn removals_have_a_leading_minus() {
-        let a = ContainerAdjustment::from(everything());
-        assert_eq!(a.env[1].key, "-C");
-        assert_eq!(a.mounts[1].destination, "-/m");
-        assert_eq!(a.linux.devices[1].path, "-/dev/x");
-        assert_eq!(a.linux.namespaces[1].type_, "-pid");
-        assert!(a.annotations.contains_key("-c") && a.linux.sysctl.contains_key("-t"));
-        assert!(a.linux.net_devices.contains_key("-eth1"));
-        // An empty first argument replaces the arguments that an earlier plugin set.
-        let mut args = Adjustment::new();
-        args.replace_args(["sh"]);
-        assert_eq!(args.0.args, ["", "sh"]);
-        assert_eq!(Adjustment::new().0.compute_size(), 0, "a new adjustment changes something");
-    }
+/// Returns an entry of the network devices.
+fn net_device(host_name: impl Into<String>, name: impl Into<String>) -> (String, LinuxNetDevice) {
+    (host_name.into(), LinuxNetDevice { name: name.into(), ..Default::default() })
 }

@@ -6,17 +6,26 @@ use std::{io, path::PathBuf};
 
 /// Error of a connection to a runtime, or of its session.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StubError {
-    /// The plugin has no name or no index: the builder, the environment that a launching runtime
-    /// sets, and the program's file name lack it.
-    #[error("the plugin has no {0}: set the {0}, or name the program NN-name")]
-    NoIdentity(&'static str),
+    /// The plugin has no name or no index: environment, builder and the program's file name lack
+    /// it.
+    #[error("the plugin has no {what}: set {variable}, or name the program NN-name")]
+    NoIdentity {
+        /// What is missing.
+        what: &'static str,
+        /// Environment variable that sets it.
+        variable: &'static str,
+    },
     /// The name or index is invalid.
     #[error("invalid name or index")]
     Identity(#[from] InvalidPlugin),
-    /// `NRI_PLUGIN_SOCKET` is not the number of a file descriptor.
-    #[error("NRI_PLUGIN_SOCKET={0:?} is not a file descriptor")]
-    LaunchedSocket(String),
+    /// `NRI_PLUGIN_SOCKET` is neither the number of a file descriptor nor an absolute path.
+    #[error("NRI_PLUGIN_SOCKET={0:?} is neither a file descriptor nor an absolute path")]
+    SocketVariable(String),
+    /// The handlers of SIGTERM and SIGINT could not be installed.
+    #[error("handling signals failed")]
+    Signals(#[source] io::Error),
     /// The inherited socket could not be taken over.
     #[error("taking over inherited file descriptor {fd} failed")]
     Inherit {
@@ -61,6 +70,23 @@ pub enum StubError {
         #[source]
         source: Closed,
     },
+}
+
+impl StubError {
+    /// Whether another attempt to connect could succeed: the runtime may be absent, restarting, or
+    /// refuse the plugin for now. All other errors are those of the plugin itself.
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            Self::Connect(_) | Self::Wire(_) | Self::Register { .. } | Self::Session { .. }
+        )
+    }
+}
+
+/// Returns the text of an error and of its causes.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn list(failures: &[(PathBuf, io::Error)]) -> String {

@@ -1,25 +1,17 @@
 //! SDK for NRI plugins in Rust.
 //!
-//! Implement [`Plugin`], a trait with a method for each event, and run it with a [`Stub`], which
-//! connects to the runtime and registers the plugin. Handlers reply with an [`Adjustment`] of the
-//! container that is being created and with [`Update`]s of existing containers.
+//! A plugin implements [`Plugin`], a trait with a method for each event, and is started with
+//! [`run`]. Handlers reply with an [`Adjustment`] of the container that is being created and with
+//! [`Update`]s of existing containers.
 //!
 //! This plugin sets a variable and limits memory to 64 MiB in each container that is created:
 //!
 //! ```no_run
-//! use nri_plugin::proto::{Container, Event, PodSandbox};
-//! use nri_plugin::{
-//!     Adjustment, Creation, EventMask, Plugin, Reply, Session, SetResources, Stub, async_trait,
-//! };
+//! use nri_plugin::prelude::*;
 //!
 //! struct Greeter;
 //!
-//! #[async_trait]
 //! impl Plugin for Greeter {
-//!     fn events(&self) -> EventMask {
-//!         EventMask::from_iter([Event::CREATE_CONTAINER])
-//!     }
-//!
 //!     async fn create_container(
 //!         &self,
 //!         _session: &Session,
@@ -32,37 +24,68 @@
 //!     }
 //! }
 //!
-//! # async fn main_() -> Result<(), nri_plugin::StubError> {
-//! // A runtime that launches the plugin determines its name and index; otherwise these apply.
-//! Stub::builder(Greeter).name("greeter").index("50").connect().await?.run().await
-//! # }
+//! fn main() -> std::process::ExitCode {
+//!     nri_plugin::run(Greeter)
+//! }
 //! ```
+//!
+//! It works with every runtime that speaks NRI: containerd, CRI-O, and `nrid` of
+//! nri-container-runtime for other engines. Installed as `NN-greeter` in the plugin directory of a
+//! runtime, it is launched by that runtime; started by anyone else, it connects to the runtime's
+//! socket, and again after each restart of the runtime. [`Builder`] has settings for other cases.
 //!
 //! Units are those of the OCI runtime specification: bytes, microseconds, CPU shares.
 //!
-//! Deliberately absent: reconnecting. A plugin that is to continue after a restart of its
-//! runtime calls `connect` and `run` in a loop, with a pause of its choice.
+//! # Features
+//!
+//! * `logging` (default): [`run`] writes messages of `tracing` to stderr, see [`logging`];
+//! * `toml`, `yaml`: configurations in these formats, see [`Configured`].
 
 #![deny(unsafe_code)]
 
 mod adjustment;
+mod configured;
+mod environment;
 mod error;
-mod launched;
+#[cfg(feature = "logging")]
+pub mod logging;
+mod not_handled;
 mod plugin;
+mod reply;
 mod resources;
+mod run;
 mod served;
 mod session;
 mod stub;
+pub mod testing;
 mod update;
+mod written;
 
 pub use adjustment::Adjustment;
+pub use configured::{ConfigurationError, Configured};
 pub use error::StubError;
-pub use plugin::{Changes, Creation, Failure, Plugin, Reply};
+pub use plugin::{Plugin, handled_events};
+pub use reply::{Changes, Creation, Failure, Reply};
 pub use resources::SetResources;
-pub use session::{RuntimeInfo, Session};
+pub use run::run;
+pub use session::{RequestError, RuntimeInfo, Session};
 pub use stub::{Builder, DEFAULT_SOCKETS, Stub};
 pub use update::{Update, eviction};
+pub use written::Mistake;
 
-pub use async_trait::async_trait;
 pub use nri_api::{EventMask, Marked, PluginId, opt, proto};
 pub use nri_wire::{CallError, Closed};
+
+/// What most plugins use: `use nri_plugin::prelude::*`.
+pub mod prelude {
+    pub use crate::proto::{Container, Event, LinuxResources, PodSandbox};
+    pub use crate::{
+        Adjustment, Changes, Creation, EventMask, Plugin, Reply, Session, SetResources, Update,
+        eviction,
+    };
+}
+
+/// The code of the tutorial.
+#[cfg(doctest)]
+#[doc = include_str!("../TUTORIAL.md")]
+struct Tutorial;

@@ -1,7 +1,7 @@
 //! Dispatches the calls of the protocol to the methods of [`Plugin`], including `StateChange`,
 //! which older runtimes use.
 
-use crate::{EventMask, Failure, Plugin, Reply, Session};
+use crate::{EventMask, Failure, Plugin, Reply, Session, reply::build_updates};
 use async_trait::async_trait;
 use nri_api::proto::*;
 use nri_wire::{Context, status, ttrpc};
@@ -32,18 +32,9 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
             *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(e.to_string());
             return Err(ttrpc_error(&e));
         }
-        let events = match self.plugin.events() {
-            // In the protocol, an empty set means all events of the runtime. A set with all events
-            // of this protocol version would be refused by older runtimes, which lack some of them.
-            EventMask::ALL => EventMask::NONE,
-            // Almost all runtimes that do not send their NRI version are older than validation.
-            events if events.is_empty() && request.NRI_version.is_empty() => events,
-            events if events.is_empty() => {
-                let is_other = |event: &Event| *event != Event::VALIDATE_CONTAINER_ADJUSTMENT;
-                EventMask::ALL.iter().filter(is_other).collect()
-            }
-            events => events,
-        };
+        let events = subscription(self.plugin.events(), &request.NRI_version);
+        let runtime = format!("{} {}", request.runtime_name, request.runtime_version);
+        tracing::debug!("{}: configured by {}", self.session.plugin(), runtime.trim());
         let failure_policy = self.failure_policy.clone().into();
         Ok(ConfigureResponse { events: events.bits(), failure_policy, ..Default::default() })
     }
@@ -57,8 +48,10 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         let Some(joined) = self.collect(request) else {
             return Ok(SynchronizeResponse { more, ..Default::default() });
         };
-        let update =
+        let updates =
             to_ttrpc(self.plugin.synchronize(&self.session, joined.pods, joined.containers).await)?;
+        let update = to_ttrpc(build_updates(updates).map_err(Into::into))?;
+        tracing::debug!("{}: synchronized", self.session.plugin());
         Ok(SynchronizeResponse { update, ..Default::default() })
     }
 
@@ -85,13 +78,9 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         request: CreateContainerRequest,
     ) -> ttrpc::Result<CreateContainerResponse> {
         let (pod, container) = (or_default(request.pod), or_default(request.container));
+        let id = container.id.clone();
         let creation = to_ttrpc(self.plugin.create_container(&self.session, pod, container).await)?;
-        Ok(CreateContainerResponse {
-            adjust: Some(creation.adjustment.into()).into(),
-            update: creation.updates,
-            evict: creation.evictions,
-            ..Default::default()
-        })
+        to_ttrpc(creation.build(&id).map_err(Into::into))
     }
 
     async fn update_container(
@@ -103,11 +92,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         let resources = or_default(request.linux_resources);
         let changes =
             to_ttrpc(self.plugin.update_container(&self.session, pod, container, resources).await)?;
-        Ok(UpdateContainerResponse {
-            update: changes.updates,
-            evict: changes.evictions,
-            ..Default::default()
-        })
+        to_ttrpc(changes.build().map_err(Into::into))
     }
 
     async fn stop_container(
@@ -116,7 +101,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         request: StopContainerRequest,
     ) -> ttrpc::Result<StopContainerResponse> {
         let (pod, container) = (or_default(request.pod), or_default(request.container));
-        let update = to_ttrpc(self.plugin.stop_container(&self.session, pod, container).await)?;
+        let updates = to_ttrpc(self.plugin.stop_container(&self.session, pod, container).await)?;
+        let update = to_ttrpc(build_updates(updates).map_err(Into::into))?;
         Ok(StopContainerResponse { update, ..Default::default() })
     }
 
@@ -270,6 +256,27 @@ impl<P> Served<P> {
     }
 }
 
+/// Events that runtimes before NRI v0.12 may not know. Those refuse a subscription to unknown
+/// events, and do not send their NRI version.
+const LATE: [Event; 3] = [
+    Event::UPDATE_POD_SANDBOX,
+    Event::POST_UPDATE_POD_SANDBOX,
+    Event::VALIDATE_CONTAINER_ADJUSTMENT,
+];
+
+/// Returns the subscription in the form of the protocol, where an empty set means all events that
+/// the runtime knows.
+fn subscription(events: EventMask, nri_version: &str) -> EventMask {
+    match events {
+        EventMask::ALL => EventMask::NONE,
+        events if events.is_empty() => EventMask::from_iter([Event::REMOVE_POD_SANDBOX]),
+        events if nri_version.is_empty() && LATE.iter().any(|event| events.contains(*event)) => {
+            EventMask::NONE
+        }
+        events => events,
+    }
+}
+
 fn or_default<M: Default>(field: MessageField<M>) -> M {
     field.into_option().unwrap_or_default()
 }
@@ -280,4 +287,25 @@ fn to_ttrpc<T>(reply: Reply<T>) -> ttrpc::Result<T> {
 
 fn ttrpc_error(e: &Failure) -> ttrpc::Error {
     status(Code::UNKNOWN, e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_runtime_is_asked_for_events_that_it_may_not_know() {
+        let of = |events: &[Event]| EventMask::from_iter(events.iter().copied());
+        let create = of(&[Event::CREATE_CONTAINER]);
+        for version in ["", "v0.12.3"] {
+            assert_eq!(subscription(create, version), create);
+            assert_eq!(subscription(EventMask::ALL, version), EventMask::NONE);
+            // In the protocol, an empty set would mean all events.
+            assert_eq!(subscription(EventMask::NONE, version), of(&[Event::REMOVE_POD_SANDBOX]));
+        }
+        for late in LATE {
+            assert_eq!(subscription(create.with(late), "v0.12.3"), create.with(late));
+            assert_eq!(subscription(create.with(late), ""), EventMask::NONE);
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! Session of a plugin: a description of the runtime, and requests to the runtime.
 
+use crate::{Mistake, Update, reply::build_updates};
 use nri_api::{PluginId, proto::*};
 use nri_wire::{CallError, RuntimeClient};
 use std::{
+    fmt,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -16,8 +18,37 @@ pub struct Session {
 #[derive(Debug)]
 struct Inner {
     plugin: PluginId,
-    client: OnceLock<RuntimeClient>,
+    runtime_end: OnceLock<RequestTarget>,
     runtime: OnceLock<RuntimeInfo>,
+}
+
+/// What handles the requests of a plugin.
+pub(crate) enum RequestTarget {
+    /// The runtime at the other end of the connection.
+    Runtime(RuntimeClient),
+    /// A function of a test, in the plugin's process.
+    Test(Box<dyn Fn(UpdateContainersRequest) -> UpdateContainersResponse + Send + Sync>),
+}
+
+impl fmt::Debug for RequestTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Runtime(_) => "Runtime",
+            Self::Test(_) => "Test",
+        })
+    }
+}
+
+/// Error of a request of the plugin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The request was not sent, because of a mistake in it.
+    #[error(transparent)]
+    Mistake(#[from] Mistake),
+    /// The connection is closed, or the runtime refused the request.
+    #[error(transparent)]
+    Call(#[from] CallError),
 }
 
 /// Description of a runtime, as sent in `Configure`.
@@ -37,12 +68,12 @@ pub struct RuntimeInfo {
 
 impl Session {
     pub(crate) fn new(plugin: PluginId) -> Self {
-        let inner = Inner { plugin, client: OnceLock::new(), runtime: OnceLock::new() };
+        let inner = Inner { plugin, runtime_end: OnceLock::new(), runtime: OnceLock::new() };
         Self { inner: Arc::new(inner) }
     }
 
-    pub(crate) fn set_client(&self, client: RuntimeClient) {
-        self.inner.client.get_or_init(|| client);
+    pub(crate) fn set_target(&self, target: RequestTarget) {
+        self.inner.runtime_end.get_or_init(|| target);
     }
 
     pub(crate) fn set_runtime(&self, request: &ConfigureRequest) {
@@ -73,15 +104,24 @@ impl Session {
     /// (Runtimes with upstream NRI ignore the evictions.)
     ///
     /// # Errors
-    /// If the connection is closed, or the runtime refuses the whole request.
+    /// If an update has a mistake, the connection is closed, or the runtime refuses the whole
+    /// request.
     pub async fn update_containers(
         &self,
-        updates: Vec<ContainerUpdate>,
+        updates: Vec<Update>,
         evictions: Vec<ContainerEviction>,
-    ) -> Result<Vec<ContainerUpdate>, CallError> {
-        let client = self.inner.client.get().ok_or(CallError::Closed(None))?;
-        let request =
-            UpdateContainersRequest { update: updates, evict: evictions, ..Default::default() };
-        Ok(client.update_containers(None, &request).await?.failed)
+    ) -> Result<Vec<ContainerUpdate>, RequestError> {
+        let request = UpdateContainersRequest {
+            update: build_updates(updates)?,
+            evict: evictions,
+            ..Default::default()
+        };
+        match self.inner.runtime_end.get() {
+            None => Err(CallError::Closed(None).into()),
+            Some(RequestTarget::Runtime(client)) => {
+                Ok(client.update_containers(None, &request).await?.failed)
+            }
+            Some(RequestTarget::Test(handle)) => Ok(handle(request).failed),
+        }
     }
 }

@@ -1,6 +1,11 @@
 //! Connects a plugin to a runtime, registers the plugin, and runs its session.
 
-use crate::{Plugin, Session, StubError, launched::Launched, served::Served};
+use crate::{
+    Plugin, Session, StubError,
+    environment::{PluginEnvironment, SocketVariable, take_inherited},
+    served::Served,
+    session::RequestTarget,
+};
 use nri_api::{
     NRI_VERSION, PluginId,
     proto::{FailurePolicy, RegisterPluginRequest},
@@ -12,7 +17,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, time::timeout};
 
 /// Default sockets, in order: the socket of engines with built-in NRI, the socket of `nrid`, and
 /// the socket of earlier releases of `nrid`.
@@ -25,6 +30,10 @@ pub const DEFAULT_SOCKETS: [&str; 3] = [
 /// Default time limit of the registration, as in upstream NRI.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time limit for replies to events that are handled when the session is stopped: a runtime does
+/// not wait longer.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A registered plugin and its connection. Dropping it ends the session.
 pub struct Stub {
     end: PluginEnd,
@@ -32,15 +41,17 @@ pub struct Stub {
     refusal: Arc<Mutex<Option<String>>>,
 }
 
-/// Builder of a [`Stub`].
+/// Settings of a plugin, which [`run`](Self::run) keeps connected, and [`connect`](Self::connect)
+/// connects once.
 pub struct Builder<P> {
-    plugin: Arc<P>,
+    pub(crate) plugin: Arc<P>,
     name: Option<String>,
     index: Option<String>,
     sockets: Vec<PathBuf>,
     stream: Option<UnixStream>,
     registration_timeout: Duration,
     failure_policy: Option<FailurePolicy>,
+    pub(crate) is_once: bool,
 }
 
 impl Stub {
@@ -61,6 +72,7 @@ impl Stub {
             stream: None,
             registration_timeout: REGISTRATION_TIMEOUT,
             failure_policy: None,
+            is_once: false,
         }
     }
 
@@ -75,6 +87,11 @@ impl Stub {
     /// If the socket failed, the runtime violated the protocol, or the plugin refused its
     /// configuration.
     pub async fn run(self) -> Result<(), StubError> {
+        self.ended().await
+    }
+
+    /// Waits for the end of the session.
+    pub(crate) async fn ended(&self) -> Result<(), StubError> {
         let reason = self.end.closed().await;
         let plugin = self.session.plugin().clone();
         if let Some(reason) = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -86,39 +103,50 @@ impl Stub {
         }
     }
 
-    /// Ends the session after all replies are sent.
+    /// Ends the session after all events that the plugin is handling have been replied to, which
+    /// may take up to 2 s.
     pub async fn stop(self) {
-        self.end.trunk().flush().await.ok(); // fails if the session has already ended
+        let replied = async {
+            self.end.replied().await;
+            self.end.trunk().flush().await
+        };
+        // Fails if the session has already ended.
+        timeout(STOP_TIMEOUT, replied).await.ok();
         self.end.close();
     }
 }
 
 impl<P: Plugin> Builder<P> {
-    /// Sets the plugin's name. A runtime that launches the plugin overrides the name. By
-    /// default the name is taken from the program's file name, `NN-name` or `name`.
+    /// Sets the plugin's name. The variable `NRI_PLUGIN_NAME` overrides it: a runtime sets it for a
+    /// plugin that it launches. By default the name is taken from the program's file name,
+    /// `NN-name` or `name`.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets the plugin's index, two digits. A runtime that launches the plugin overrides the
-    /// index. By default the index is taken from the program's file name, `NN-name`.
+    /// Sets the plugin's index, two digits. The variable `NRI_PLUGIN_IDX` overrides it: a runtime
+    /// sets it for a plugin that it launches. By default the index is taken from the program's file
+    /// name, `NN-name`.
     #[must_use]
     pub fn index(mut self, index: impl Into<String>) -> Self {
         self.index = Some(index.into());
         self
     }
 
-    /// Adds a socket to connect to, even if the plugin was launched. Several sockets are tried in
-    /// the given order. Default: [`DEFAULT_SOCKETS`].
+    /// Adds a socket to connect to. Several sockets are tried in the given order. The environment
+    /// is ignored then. By default, the variable `NRI_PLUGIN_SOCKET` has the descriptor of a
+    /// launched plugin's socket, or the path of a socket; without it, [`DEFAULT_SOCKETS`] are
+    /// tried.
     #[must_use]
     pub fn socket_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.sockets.push(path.into());
         self
     }
 
-    /// Uses an existing connection instead of a socket path, even if the plugin was launched.
+    /// Uses an existing connection instead of a socket path. The environment is ignored, and the
+    /// plugin does not connect again.
     #[must_use]
     pub fn stream(mut self, stream: UnixStream) -> Self {
         self.stream = Some(stream);
@@ -148,17 +176,45 @@ impl<P: Plugin> Builder<P> {
     /// # Errors
     /// If no socket accepts the connection, the runtime refuses the plugin, or the plugin's name or
     /// index is missing or invalid.
-    pub async fn connect(self) -> Result<Stub, StubError> {
+    pub async fn connect(mut self) -> Result<Stub, StubError> {
+        let environment = self.environment()?;
+        let plugin = self.identity(&environment)?;
+        self.open(&environment, plugin).await
+    }
+
+    /// Returns the variables that apply: none if the program determines the socket.
+    pub(crate) fn environment(&self) -> Result<PluginEnvironment, StubError> {
         let is_explicit = self.stream.is_some() || !self.sockets.is_empty();
-        let launched = if is_explicit { None } else { Launched::from_env()? };
-        let plugin = identity(&self, launched.as_ref(), env::args_os().next().map(PathBuf::from))?;
-        let stream = match (self.stream, launched) {
+        if is_explicit { Ok(PluginEnvironment::default()) } else { PluginEnvironment::read() }
+    }
+
+    /// Returns the identity of the plugin: from the environment, the builder, or the program's
+    /// name.
+    pub(crate) fn identity(&self, environment: &PluginEnvironment) -> Result<PluginId, StubError> {
+        identity(self, environment, env::args_os().next().map(PathBuf::from))
+    }
+
+    /// Whether the plugin has one connection, which it cannot open again.
+    pub(crate) fn has_one_connection(&self, environment: &PluginEnvironment) -> bool {
+        self.stream.is_some() || environment.is_launched()
+    }
+
+    /// Connects and registers the plugin.
+    pub(crate) async fn open(
+        &mut self,
+        environment: &PluginEnvironment,
+        plugin: PluginId,
+    ) -> Result<Stub, StubError> {
+        let stream = match (self.stream.take(), &environment.socket) {
             (Some(stream), _) => stream,
-            (None, Some(launched)) => {
+            (None, Some(SocketVariable::Inherited(fd))) => {
                 let failed = |source| StubError::Connect(vec![("inherited socket".into(), source)]);
-                let socket = launched.socket()?;
+                let socket = take_inherited(*fd)?;
                 socket.set_nonblocking(true).map_err(failed)?;
                 UnixStream::from_std(socket).map_err(failed)?
+            }
+            (None, Some(SocketVariable::Path(path))) => {
+                connect_to_first(std::slice::from_ref(path)).await?
             }
             (None, None) if self.sockets.is_empty() => {
                 connect_to_first(&DEFAULT_SOCKETS.map(PathBuf::from)).await?
@@ -169,14 +225,14 @@ impl<P: Plugin> Builder<P> {
         let session = Session::new(plugin.clone());
         let refusal = Arc::new(Mutex::new(None));
         let served = Served {
-            plugin: self.plugin,
+            plugin: self.plugin.clone(),
             session: session.clone(),
             parts: Mutex::new(None),
             refusal: refusal.clone(),
-            failure_policy: self.failure_policy,
+            failure_policy: self.failure_policy.clone(),
         };
         let end = PluginEnd::new(stream, Arc::new(served)).await?;
-        session.set_client(end.runtime().clone());
+        session.set_target(RequestTarget::Runtime(end.runtime().clone()));
         let mut request = RegisterPluginRequest::new();
         request.plugin_name = plugin.name.to_string();
         request.plugin_idx = plugin.index.to_string();
@@ -189,27 +245,24 @@ impl<P: Plugin> Builder<P> {
     }
 }
 
-/// Returns the identity of the plugin: from the runtime that launched it, from the builder, or from
-/// the program's name.
 fn identity<P>(
     builder: &Builder<P>,
-    launched: Option<&Launched>,
+    environment: &PluginEnvironment,
     program: Option<PathBuf>,
 ) -> Result<PluginId, StubError> {
     let file =
         program.as_deref().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
     let from_program = file.as_deref().and_then(|f| PluginId::from_file_name(f).ok());
-    let name = launched
-        .and_then(|l| l.name.clone())
+    let missing = |what, variable| StubError::NoIdentity { what, variable };
+    let name = (environment.name.clone())
         .or_else(|| builder.name.clone())
         .or_else(|| from_program.as_ref().map(|id| id.name.to_string()))
         .or(file)
-        .ok_or(StubError::NoIdentity("name"))?;
-    let index = launched
-        .and_then(|l| l.index.clone())
+        .ok_or_else(|| missing("name", "NRI_PLUGIN_NAME"))?;
+    let index = (environment.index.clone())
         .or_else(|| builder.index.clone())
         .or_else(|| from_program.map(|id| id.index.to_string()))
-        .ok_or(StubError::NoIdentity("index"))?;
+        .ok_or_else(|| missing("index", "NRI_PLUGIN_IDX"))?;
     Ok(PluginId::new(&index, &name)?)
 }
 
@@ -228,24 +281,19 @@ async fn connect_to_first(paths: &[PathBuf]) -> Result<UnixStream, StubError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EventMask;
 
     struct Nothing;
-    impl Plugin for Nothing {
-        fn events(&self) -> EventMask {
-            EventMask::ALL
-        }
-    }
+    impl Plugin for Nothing {}
 
     #[test]
-    fn the_identity_comes_from_the_builder_then_from_the_program() {
+    fn the_identity_comes_from_environment_builder_and_program() {
         let check = |name: Option<&str>,
                      index: Option<&str>,
                      program: Option<&str>,
                      expect: Result<&str, &str>| {
             let mut builder = Stub::builder(Nothing);
             (builder.name, builder.index) = (name.map(Into::into), index.map(Into::into));
-            let id = identity(&builder, None, program.map(Into::into));
+            let id = identity(&builder, &PluginEnvironment::default(), program.map(Into::into));
             let id = id.as_ref().map(ToString::to_string).map_err(ToString::to_string);
             // The first 17 characters tell the errors apart.
             assert_eq!(id.as_ref().map(String::as_str).map_err(|e| &e[..17.min(e.len())]), expect);
@@ -257,6 +305,10 @@ mod tests {
         check(None, Some("10"), Some("/usr/bin/logger"), Ok("10-logger"));
         check(None, None, Some("/usr/bin/logger"), Err("the plugin has no"));
         check(Some("a b"), Some("10"), None, Err("invalid name or i"));
+        let (name, index) = (Some("e".to_owned()), Some("30".to_owned()));
+        let environment = PluginEnvironment { name, index, socket: None };
+        let builder = Stub::builder(Nothing).name("a").index("10");
+        assert_eq!(identity(&builder, &environment, None).unwrap().to_string(), "30-e");
         check(Some("a"), Some("1"), None, Err("invalid name or i"));
     }
 }

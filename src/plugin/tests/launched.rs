@@ -184,6 +184,43 @@ async fn an_external_plugin_connects_to_the_given_socket() {
     );
 }
 
+/// The environment of an external plugin has what a command line would have.
+#[tokio::test]
+async fn an_external_plugin_connects_again_until_it_is_told_to_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, log) = (dir.path().join("nri.sock"), dir.path().join("log"));
+    let listener = UnixListener::bind(&socket).unwrap();
+    let child = Command::new(example())
+        .args(["--reconnect", "--log", log.to_str().unwrap()])
+        .env("NRI_PLUGIN_SOCKET", &socket)
+        .env("NRI_PLUGIN_IDX", "44")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut runtime = None;
+    for _ in 0..2 {
+        drop(runtime.take());
+        let (stream, _) = timeout(TIMEOUT, listener.accept()).await.unwrap().unwrap();
+        let mut end = serve_runtime(stream).await;
+        let registered = timeout(TIMEOUT, end.registered.recv()).await.unwrap().unwrap();
+        assert_eq!((&*registered.plugin_name, &*registered.plugin_idx), ("adjust", "44"));
+        end.end.plugin().configure(TIMEOUT, &configure("")).await.unwrap();
+        runtime = Some(end);
+    }
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    timeout(TIMEOUT, runtime.unwrap().end.closed()).await.unwrap();
+    let output = wait_for_exit(child).await;
+    assert!(output.status.success(), "{output:?}");
+    let events = std::fs::read_to_string(&log).unwrap();
+    let line = |event| format!("{{\"event\":\"{event}\"}}\n");
+    assert_eq!(events, line("Configure").repeat(2) + &line("Shutdown"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    let closed = " INFO 44-adjust: the runtime closed the connection\n";
+    let registered = " INFO 44-adjust: registered\n";
+    assert_eq!(text, [registered, closed, registered].concat());
+}
+
 #[test]
 fn help_is_printed_without_an_error() {
     for (name, usage) in [("adjust", "adjust [--config FILE]"), ("logger", "logger [--idx NN]")] {

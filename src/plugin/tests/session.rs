@@ -6,8 +6,8 @@ mod common;
 
 use common::*;
 use nri_plugin::{
-    Adjustment, CallError, Changes, Creation, EventMask, Plugin, Reply, RuntimeInfo, Session,
-    SetResources, Stub, StubError, Update, async_trait, eviction, proto::*,
+    Adjustment, CallError, Changes, Creation, EventMask, Plugin, Reply, RequestError, RuntimeInfo,
+    Session, SetResources, Stub, StubError, Update, eviction, proto::*,
 };
 use nri_wire::RuntimeEnd;
 use std::{
@@ -58,7 +58,6 @@ async fn the_failure_policy_of_the_builder_is_sent() {
     }
 }
 
-#[async_trait]
 impl Plugin for Recorder {
     fn events(&self) -> EventMask {
         EventMask::from_iter([Event::CREATE_CONTAINER, Event::REMOVE_CONTAINER])
@@ -71,7 +70,7 @@ impl Plugin for Recorder {
         _: &Session,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Reply<Vec<ContainerUpdate>> {
+    ) -> Reply<Vec<Update>> {
         let ids = |mut all: Vec<String>| {
             all.sort();
             all.join(",")
@@ -79,7 +78,7 @@ impl Plugin for Recorder {
         let pods = ids(pods.into_iter().map(|p| p.id).collect());
         let containers = ids(containers.into_iter().map(|c| c.id).collect());
         self.record("synchronize", &format!("{pods};{containers}"))?;
-        Ok(vec![Update::new("synced").into()])
+        Ok(vec![Update::new("synced")])
     }
     async fn shutdown(&self, _: &Session) {
         self.record("shutdown", "").ok();
@@ -116,12 +115,12 @@ impl Plugin for Recorder {
         let mut update = Update::new("other");
         update.set_pids_limit(5).set_memory_limit(6);
         let failed =
-            session.update_containers(vec![update.into()], vec![eviction("third", "full")]).await?;
+            session.update_containers(vec![update], vec![eviction("third", "full")]).await?;
         let mut adjustment = Adjustment::new();
         adjustment.add_env("FAILED", &failed[0].container_id);
         Ok(Creation {
             adjustment,
-            updates: vec![Update::new("u").into()],
+            updates: vec![Update::new("u")],
             evictions: vec![eviction("e", "why")],
         })
     }
@@ -154,9 +153,9 @@ impl Plugin for Recorder {
         _: &Session,
         pod: PodSandbox,
         c: Container,
-    ) -> Reply<Vec<ContainerUpdate>> {
+    ) -> Reply<Vec<Update>> {
         self.record("stop", &format!("{}/{}", pod.id, c.id))?;
-        Ok(vec![Update::new("freed").into()])
+        Ok(vec![Update::new("freed")])
     }
     async fn remove_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
         self.record("remove", &format!("{}/{}", pod.id, c.id))
@@ -382,12 +381,12 @@ async fn the_text_of_a_failure_is_sent_to_the_runtime() {
 async fn updates_can_be_requested_at_any_time() {
     let mut p = connected().await;
     let session = p.stub.session().clone();
-    let failed = session.update_containers(vec![Update::new("x").into()], vec![]).await.unwrap();
+    let failed = session.update_containers(vec![Update::new("x")], vec![]).await.unwrap();
     assert_eq!(failed[0].container_id, "x");
     assert_eq!(p.runtime.requested.recv().await.unwrap().update.len(), 1);
     p.stub.stop().await;
     let error = session.update_containers(vec![], vec![]).await.unwrap_err();
-    assert!(matches!(error, CallError::Closed(Some(_))), "{error:?}");
+    assert!(matches!(error, RequestError::Call(CallError::Closed(Some(_)))), "{error:?}");
 }
 
 #[tokio::test]

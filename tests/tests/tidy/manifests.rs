@@ -9,7 +9,11 @@ const OWN_LINTS: &[(&str, &str)] = &[
     ("integration/Cargo.toml", "it contains only tests, which may panic and print"),
     ("integration/bench/Cargo.toml", "measurements, which may panic and print"),
     ("tests/fuzz/Cargo.toml", "a workspace of its own, built with a C++ compiler"),
+    ("src/plugin/template/Cargo.toml", "copied to become a crate of its own"),
 ];
+
+/// Crates that are published: the SDK for plugins and what it needs.
+const PUBLISHED: &[&str] = &["src/api/Cargo.toml", "src/plugin/Cargo.toml", "src/wire/Cargo.toml"];
 
 /// Returns the settings that a manifest does not inherit from the workspace, and an exception that
 /// is not needed.
@@ -30,7 +34,11 @@ fn deviating(source: &Source) -> Vec<String> {
         found.push(format!("{}: {what}", source.path));
     }
     let keys = ["version", "edition", "rust-version", "license", "publish"];
-    let own_keys = keys.iter().filter(|key| !inherits(package.get(**key)));
+    let is_published = PUBLISHED.contains(&source.path.as_str());
+    let own_keys = keys.iter().filter(|key| match **key {
+        "publish" if is_published => package.get("publish").and_then(Value::as_bool) != Some(true),
+        key => !inherits(package.get(key)),
+    });
     if !manifest.contains_key("workspace") {
         found.extend(own_keys.map(|key| format!("{}: does not inherit {key}", source.path)));
     }

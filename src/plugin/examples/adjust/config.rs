@@ -127,25 +127,6 @@ impl Filter {
     }
 }
 
-/// Error of a TOML file. Its text is one line, since it is logged.
-#[derive(Debug, thiserror::Error)]
-#[error("line {line}, column {column}: {message}")]
-pub(crate) struct ParseError {
-    line: usize,
-    column: usize,
-    message: String,
-}
-
-/// Parses a TOML file.
-pub(crate) fn parse(text: &str) -> Result<AdjustConfig, ParseError> {
-    toml::from_str(text).map_err(|e| {
-        let before = &text[..e.span().map_or(0, |span| span.start.min(text.len()))];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        ParseError { line, column, message: e.message().trim_end().replace('\n', ", ") }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,22 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_line_with_line_and_column() {
-        let error_of = |text: &str| parse(text).unwrap_err().to_string();
-        assert!(
-            error_of("log = '/l'\n  nonsense = 1\n")
-                .starts_with("line 2, column 3: unknown field `nonsense`")
-        );
-        for text in ["a = \n", "[create]\nargs = 1\n", "\u{e4} = [", "="] {
-            let error = error_of(text);
-            assert!(error.starts_with("line ") && !error.contains('\n'), "{error}");
-        }
-    }
-
-    #[test]
     fn the_documented_example_is_parsed() {
         let config: AdjustConfig = toml::from_str(&documented()).unwrap();
-        let a = ContainerAdjustment::from(config.create.adjustment());
+        let a = config.create.adjustment().build().unwrap();
         assert_eq!(a.args, ["", "sleep", "100"]);
         assert_eq!(a.env.iter().map(|e| e.key.as_str()).collect::<Vec<_>>(), ["-C", "A"]);
         assert_eq!(

@@ -78,46 +78,51 @@ mod config;
 mod plugin;
 mod rules;
 
-use config::{AdjustConfig, parse};
-use nri_plugin::{Failure, Stub};
+use nri_plugin::{Builder, Configured, Failure, Stub};
 use plugin::Adjust;
-use std::{io::Write, path::PathBuf};
+use std::{io::Write, path::PathBuf, process::ExitCode};
 
 const USAGE: &str = "\
 An NRI plugin that adjusts containers by the rules of a TOML file.
 Usage: adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
+              [--reconnect]
 If a runtime launches the plugin as NN-name, the TOML is NN-name.conf in the plugin configuration
 directory.
 src/plugin/examples/adjust/main.rs documents the keys.";
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    if let Err(e) = run().await {
-        let mut text = format!("adjust: {e}");
-        let mut source = e.source();
-        while let Some(e) = source {
-            text += &format!(": {e}");
-            source = e.source();
+fn main() -> ExitCode {
+    match builder() {
+        Ok(Some(plugin)) => plugin.main(),
+        Ok(None) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("adjust: {e}");
+            ExitCode::FAILURE
         }
-        eprintln!("{text}");
-        std::process::exit(1);
     }
 }
 
-async fn run() -> Result<(), Failure> {
-    let (mut config, mut log, mut index, mut name, mut socket) =
-        (AdjustConfig::default(), None, None, None, None);
+/// Returns the plugin as the command line wants it; `None` after `--help`.
+fn builder() -> Result<Option<Builder<Adjust>>, Failure> {
+    let (config, mut log, mut index, mut name, mut socket, mut is_once) =
+        (Configured::default(), None, None, None, None, true);
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
-        if matches!(option.as_str(), "-h" | "--help") {
-            writeln!(std::io::stdout(), "{USAGE}")?;
-            return Ok(());
+        match option.as_str() {
+            "-h" | "--help" => {
+                writeln!(std::io::stdout(), "{USAGE}")?;
+                return Ok(None);
+            }
+            "--reconnect" => {
+                is_once = false;
+                continue;
+            }
+            _ => {}
         }
         let value = args.next().ok_or_else(|| format!("{option} needs a value"))?;
         match option.as_str() {
             "--config" => {
                 let text = std::fs::read_to_string(&value).map_err(|e| format!("{value}: {e}"))?;
-                config = parse(&text).map_err(|e| format!("{value}: {e}"))?;
+                config.read_toml(&text).map_err(|e| format!("{value}: {e}"))?;
             }
             "--log" => log = Some(PathBuf::from(value)),
             "--idx" => index = Some(value),
@@ -126,12 +131,11 @@ async fn run() -> Result<(), Failure> {
             _ => return Err(format!("unknown option {option}").into()),
         }
     }
-    let plugin = Adjust::new(config, log);
-    let mut stub = Stub::builder(plugin)
+    let mut plugin = Stub::builder(Adjust::new(config, log))
         .name(name.unwrap_or_else(|| "adjust".into()))
         .index(index.unwrap_or_else(|| "50".into()));
     if let Some(socket) = socket {
-        stub = stub.socket_path(socket);
+        plugin = plugin.socket_path(socket);
     }
-    Ok(stub.connect().await?.run().await?)
+    Ok(Some(if is_once { plugin.once() } else { plugin }))
 }

@@ -1,30 +1,26 @@
 //! The plugin: logs each event, and replies to creations and updates as the configuration says.
 
-use super::config::{AdjustConfig, parse};
+use super::config::AdjustConfig;
 use nri_plugin::{
-    Changes, Creation, EventMask, Plugin, Reply, Session, Update, async_trait, proto::*,
+    Changes, Configured, Creation, EventMask, Plugin, Reply, Session, Update, handled_events,
+    proto::*,
 };
-use std::{
-    fs::OpenOptions,
-    io::Write,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fs::OpenOptions, io::Write, path::PathBuf, sync::Arc};
 
 pub(crate) struct Adjust {
-    config: Mutex<Arc<AdjustConfig>>,
+    config: Configured<AdjustConfig>,
     /// Log path from the command line; overrides the path in the configuration.
     log: Option<PathBuf>,
 }
 
 impl Adjust {
     /// Creates the plugin; `log` is the log path from the command line.
-    pub(crate) fn new(config: AdjustConfig, log: Option<PathBuf>) -> Self {
-        Self { config: Mutex::new(Arc::new(config)), log }
+    pub(crate) fn new(config: Configured<AdjustConfig>, log: Option<PathBuf>) -> Self {
+        Self { config, log }
     }
 
     fn config(&self) -> Arc<AdjustConfig> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.config.get()
     }
 
     /// Appends a line with event, pod, container and resources to the log.
@@ -63,23 +59,20 @@ impl Adjust {
     }
 }
 
-#[async_trait]
 impl Plugin for Adjust {
     /// Subscribes to all events, but to validation only with a log: the plugin has nothing else to
-    /// do in a validation, and containers are refused if a validator hangs. An empty set means all
-    /// events but validation.
+    /// do in a validation, and containers are refused if a validator hangs.
     fn events(&self) -> EventMask {
+        let handled = handled_events::<Self>();
         if self.log.is_some() || self.config().log.is_some() {
-            EventMask::ALL
+            handled
         } else {
-            EventMask::NONE
+            handled.without(Event::VALIDATE_CONTAINER_ADJUSTMENT)
         }
     }
 
     async fn configure(&self, _: &Session, config: &str) -> Reply<()> {
-        if !config.trim().is_empty() {
-            *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(parse(config)?);
-        }
+        self.config.read_toml(config)?;
         self.log("Configure", None, None, None)
     }
 
@@ -88,7 +81,7 @@ impl Plugin for Adjust {
         _: &Session,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Reply<Vec<ContainerUpdate>> {
+    ) -> Reply<Vec<Update>> {
         self.log("Synchronize", None, None, None)?;
         for pod in &pods {
             self.log_pod("Synchronize", pod)?;
@@ -204,7 +197,7 @@ impl Plugin for Adjust {
         _: &Session,
         pod: PodSandbox,
         container: Container,
-    ) -> Reply<Vec<ContainerUpdate>> {
+    ) -> Reply<Vec<Update>> {
         self.log_container("StopContainer", &pod, &container)?;
         Ok(Vec::new())
     }

@@ -1,6 +1,6 @@
 //! Adjustments and updates that follow the rules of the TOML file.
 
-use super::config::{Create, HookRule, Resources, Stage};
+use super::config::{Create, HookRule, Keyed, Resources, Stage};
 use nri_plugin::{Adjustment, SetResources, opt, proto::*};
 
 impl Create {
@@ -8,8 +8,8 @@ impl Create {
     pub(crate) fn adjustment(&self) -> Adjustment {
         let mut a = Adjustment::new();
         if self.replace_args && !self.args.is_empty() {
-            a.replace_args(&self.args);
-        } else {
+            a.override_args(&self.args);
+        } else if !self.args.is_empty() {
             a.set_args(&self.args);
         }
         if let Some(score) = self.oom_score_adj {
@@ -18,42 +18,61 @@ impl Create {
         for name in &self.cdi_devices {
             a.add_cdi_device(name);
         }
-        // If one reply removes and sets a key, the key is set, even if an earlier plugin owns it.
-        for key in &self.env.remove {
+        // What a rule removes and sets is overridden: it is set, even if an earlier plugin owns it.
+        for key in self.env.only_removed() {
             a.remove_env(key);
         }
         for (key, value) in &self.env.set {
-            a.add_env(key, value);
+            if self.env.removes(key) {
+                a.override_env(key, value)
+            } else {
+                a.add_env(key, value)
+            };
         }
-        for key in &self.annotations.remove {
+        for key in self.annotations.only_removed() {
             a.remove_annotation(key);
         }
         for (key, value) in &self.annotations.set {
-            a.add_annotation(key, value);
+            if self.annotations.removes(key) {
+                a.override_annotation(key, value)
+            } else {
+                a.add_annotation(key, value)
+            };
         }
-        for key in &self.sysctl.remove {
+        for key in self.sysctl.only_removed() {
             a.remove_sysctl(key);
         }
         for (key, value) in &self.sysctl.set {
-            a.set_sysctl(key, value);
+            if self.sysctl.removes(key) {
+                a.override_sysctl(key, value)
+            } else {
+                a.set_sysctl(key, value)
+            };
         }
-        for destination in &self.remove_mounts {
+        let is_added = |path: &str| self.mounts.iter().any(|m| m.destination == path);
+        for destination in self.remove_mounts.iter().filter(|path| !is_added(path)) {
             a.remove_mount(destination);
         }
         for m in &self.mounts {
-            a.add_mount(Mount {
+            let mount = Mount {
                 destination: m.destination.clone(),
                 source: m.source.clone(),
                 type_: m.r#type.clone(),
                 options: m.options.clone(),
                 ..Default::default()
-            });
+            };
+            if self.remove_mounts.contains(&m.destination) {
+                a.override_mount(mount)
+            } else {
+                a.add_mount(mount)
+            };
         }
-        for path in &self.remove_devices {
+        let is_added = |path: &str| self.devices.iter().any(|d| d.path == path);
+        for path in self.remove_devices.iter().filter(|path| !is_added(path)) {
             a.remove_device(path);
         }
         for d in &self.devices {
-            a.add_device(LinuxDevice {
+            let device = LinuxDevice {
                 path: d.path.clone(),
                 type_: d.r#type.clone(),
                 major: d.major,
@@ -62,7 +81,12 @@ impl Create {
                 uid: opt(d.uid),
                 gid: opt(d.gid),
                 ..Default::default()
-            });
+            };
+            if self.remove_devices.contains(&d.path) {
+                a.override_device(device)
+            } else {
+                a.add_device(device)
+            };
         }
         for r in &self.rlimits {
             a.add_rlimit(&r.r#type, r.hard, r.soft);
@@ -74,6 +98,17 @@ impl Create {
             resources.apply(&mut a);
         }
         a
+    }
+}
+
+impl Keyed {
+    fn removes(&self, key: &str) -> bool {
+        self.remove.iter().any(|removed| removed == key)
+    }
+
+    /// Returns the keys to remove that are not set.
+    fn only_removed(&self) -> impl Iterator<Item = &String> {
+        self.remove.iter().filter(|key| !self.set.contains_key(*key))
     }
 }
 

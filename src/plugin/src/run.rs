@@ -1,0 +1,153 @@
+//! Runs a plugin as a program: keeps it connected, and ends it in order.
+
+use crate::{Builder, Plugin, Stub, StubError, error::with_causes, stub::STOP_TIMEOUT};
+use std::{
+    io::{Write, stderr},
+    process::ExitCode,
+    time::Duration,
+};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{Instant, sleep, timeout},
+};
+
+/// First and longest pause before another attempt to connect. A runtime that restarts is back soon;
+/// `nrid` and upstream's runtimes do not wait long for plugins.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Runs a plugin until it is told to end, and returns the exit code of the program: what most
+/// plugins' `main` consists of. See [`Builder::main`].
+///
+/// ```no_run
+/// use nri_plugin::prelude::*;
+///
+/// struct Idle;
+///
+/// impl Plugin for Idle {}
+///
+/// fn main() -> std::process::ExitCode {
+///     nri_plugin::run(Idle)
+/// }
+/// ```
+pub fn run(plugin: impl Plugin) -> ExitCode {
+    Stub::builder(plugin).main()
+}
+
+impl<P: Plugin> Builder<P> {
+    /// Ends the plugin with its first session, or with the first failure to connect, instead of
+    /// connecting again.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.is_once = true;
+        self
+    }
+
+    /// Runs the plugin until it is told to end.
+    ///
+    /// A plugin that a runtime launched ends with its session. An external plugin connects again
+    /// when its session ends or no runtime accepts it, after pauses of 100 ms to 5 s, and is
+    /// registered, configured and synchronized anew.
+    ///
+    /// SIGTERM and SIGINT end the plugin in order: [`Plugin::shutdown`] is called, and events that
+    /// the plugin is handling are replied to, for up to 2 s each.
+    ///
+    /// # Errors
+    /// If the plugin has no valid identity, refuses its configuration, or has only one connection
+    /// and that fails.
+    pub async fn run(mut self) -> Result<(), StubError> {
+        let mut ends = EndSignals::new()?;
+        let environment = self.environment()?;
+        let plugin = self.identity(&environment)?;
+        let is_once = self.is_once || self.has_one_connection(&environment);
+        let mut pause = PAUSES.0;
+        loop {
+            let start = Instant::now();
+            let ended = tokio::select! {
+                stub = self.open(&environment, plugin.clone()) => match stub {
+                    Ok(stub) => {
+                        if !is_once {
+                            tracing::info!("{plugin}: registered");
+                        }
+                        match self.session(stub, &mut ends).await {
+                            Some(ended) => ended,
+                            None => return Ok(()),
+                        }
+                    }
+                    Err(error) => Err(error),
+                },
+                () = ends.wait() => return Ok(()),
+            };
+            if is_once || ended.as_ref().is_err_and(|error| !error.is_temporary()) {
+                return ended;
+            }
+            if start.elapsed() > PAUSES.1 {
+                pause = PAUSES.0; // it was connected meanwhile
+            }
+            match ended {
+                Ok(()) => tracing::info!("{plugin}: the runtime closed the connection"),
+                Err(error) => tracing::warn!(
+                    "{plugin}: {}; the next attempt is in {pause:?}",
+                    with_causes(&error)
+                ),
+            }
+            tokio::select! {
+                () = sleep(pause) => pause = PAUSES.1.min(pause * 2),
+                () = ends.wait() => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits for the end of a session, and returns it; `None` if the plugin was told to end.
+    async fn session(&self, stub: Stub, ends: &mut EndSignals) -> Option<Result<(), StubError>> {
+        tokio::select! {
+            ended = stub.ended() => return Some(ended),
+            () = ends.wait() => {}
+        }
+        // A handler that hangs must not keep the process from ending.
+        timeout(STOP_TIMEOUT, self.plugin.shutdown(stub.session())).await.ok();
+        stub.stop().await;
+        None
+    }
+
+    /// Runs the plugin as [`run`](Self::run) does, in a tokio runtime of its own, and returns the
+    /// exit code of the program. With the feature `logging`, messages of `tracing` go to stderr
+    /// (see [`logging`](crate::logging)). An error is one line on stderr, with exit code 1.
+    pub fn main(self) -> ExitCode {
+        #[cfg(feature = "logging")]
+        crate::logging::init();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let result = match runtime {
+            Ok(runtime) => runtime.block_on(self.run()).map_err(|error| with_causes(&error)),
+            Err(error) => Err(error.to_string()),
+        };
+        match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let program = std::env::args().next().unwrap_or_default();
+                let name = program.rsplit('/').next().unwrap_or_default();
+                // Nothing is left to report a failure to.
+                let _ = writeln!(stderr(), "{name}: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+/// The signals that end a plugin.
+struct EndSignals([Signal; 2]);
+
+impl EndSignals {
+    fn new() -> Result<Self, StubError> {
+        let open = |kind| signal(kind).map_err(StubError::Signals);
+        Ok(Self([open(SignalKind::terminate())?, open(SignalKind::interrupt())?]))
+    }
+
+    /// Waits for a signal.
+    async fn wait(&mut self) {
+        let [terminate, interrupt] = &mut self.0;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }
+}
