@@ -7,8 +7,8 @@ CARGO ?= cargo
 .PHONY: help build clean release setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
 	test-kubernetes test-cgroup2 test-updates test-takeover runc-suite chaos crash-points \
-	vectors check-upstream fuzz fuzz-short bench instructions test-size soak lint sanitize \
-	deny packages test-packages test-reproducible test-otlp
+	vectors check-upstream fuzz fuzz-short bench instructions test-size soak lint test-crates \
+	sanitize deny packages test-packages test-reproducible test-otlp
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
@@ -207,6 +207,11 @@ lint: ## format, clippy, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+
+# The crates of the SDK for plugins as they would be published; the compiled ones are those of the
+# packages. Needs no network if the workspace has been built.
+test-crates: ## package the published crates and build the packages
+	$(CARGO) package --offline --allow-dirty -p nri-api -p nri-wire -p nri-plugin
 
 # SHORT=short omits the tests with real containers.
 sanitize: setup ## test the programs with unsafe code with address sanitizer (SHORT=)
