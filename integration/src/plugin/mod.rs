@@ -5,5 +5,6 @@ pub(crate) mod events;
 pub(crate) mod journal;
 pub(crate) mod programs;
 pub(crate) mod sessions;
+pub(crate) mod tutorial;
 pub(crate) mod versions;
 pub(crate) mod view;

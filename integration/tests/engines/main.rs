@@ -26,3 +26,4 @@ mod pod_facts;
 mod podman;
 mod restart;
 mod rootless;
+mod tutorial;

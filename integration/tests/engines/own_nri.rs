@@ -14,7 +14,7 @@ const THEIRS: &str = "[create]\nenv = { set = { THEIRS = '1' } }\n";
 const OURS: &str = "[create]\nenv = { set = { OURS = '1' } }\n";
 
 /// Runs `test` with the suites whose containerd has NRI.
-fn for_each_with_nri(name: &str, test: impl Fn(&Suite)) {
+pub(crate) fn for_each_with_nri(name: &str, test: impl Fn(&Suite)) {
     if !Containerd::has_cri(name) {
         return;
     }

@@ -1,9 +1,10 @@
-//! Tests of the compatibility with plugins that were built years ago: each test runs with plugins
-//! that use several versions of upstream's Go stub.
+//! Tests of the compatibility with plugins that were built years ago, each with plugins that use
+//! several versions of upstream's Go stub, and with those that are written from the tutorial today.
 
 mod life_cycle;
 mod many;
 mod pods;
+mod tutorial;
 
 use nri_integration::*;
 
