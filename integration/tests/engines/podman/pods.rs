@@ -195,3 +195,29 @@ fn a_podman_pod_without_an_infra_container_has_the_events_of_a_pod() {
         );
     });
 }
+
+#[test]
+fn labels_of_a_podman_pod_are_annotations_of_the_pod() {
+    for_each::<Podman>("labels of a pod", |suite, go_plugin| {
+        if suite.version("podman") < (4, 8) {
+            return limitation("labels of a pod", "the labels of this Podman are in a BoltDB");
+        }
+        let podman = Podman::start(suite);
+        podman.configure("pods.annotations_from_labels = ['']\n");
+        let adjusted = Adjusted::with(podman, go_plugin, &json!({}));
+        let podman = &adjusted.engine;
+        create_pod(podman, &[]);
+        podman.out(&["pod", "create", "--name=bare", "--infra=false", "--label=a=b"]);
+        for name in ["shop", "bare"] {
+            let pod = format!("--pod={name}");
+            let options = [&pod, "--network=none", "--label=c=d", IMAGE];
+            let options = if name == "shop" { &[&pod, "--label=c=d", IMAGE] } else { &options[..] };
+            let id = podman.run_detached(&format!("in-{name}"), &[options, &WAIT].concat());
+            let requested = adjusted.plugin.journal.wait_for("CreateContainer", &id);
+            let annotation = |of: &str, key: &str| requested[of]["annotations"][key].clone();
+            let found = ["pod", "container"].map(|of| (annotation(of, "a"), annotation(of, "c")));
+            assert_eq!(found, [(json!("b"), json!(null)), (json!(null), json!("d"))], "{name}");
+            assert_eq!(requested["pod"]["namespace"], "default");
+        }
+    });
+}
