@@ -59,7 +59,7 @@ impl<P: Plugin> Builder<P> {
         let environment = self.environment()?;
         let plugin = self.identity(&environment)?;
         let is_once = self.is_once || self.has_one_connection(&environment);
-        let mut pause = PAUSES.0;
+        let (mut pause, mut last_error) = (PAUSES.0, None);
         loop {
             let start = Instant::now();
             let ended = tokio::select! {
@@ -67,6 +67,7 @@ impl<P: Plugin> Builder<P> {
                     Ok(stub) => {
                         if !is_once {
                             tracing::info!("{plugin}: registered");
+                            last_error = None;
                         }
                         match self.session(stub, &mut ends).await {
                             Some(ended) => ended,
@@ -85,10 +86,16 @@ impl<P: Plugin> Builder<P> {
             }
             match ended {
                 Ok(()) => tracing::info!("{plugin}: the runtime closed the connection"),
-                Err(error) => tracing::warn!(
-                    "{plugin}: {}; the next attempt is in {pause:?}",
-                    with_causes(&error)
-                ),
+                Err(error) => {
+                    let error = with_causes(&error);
+                    if last_error.as_ref() == Some(&error) {
+                        tracing::debug!("{plugin}: {error}; the next attempt is in {pause:?}");
+                    } else {
+                        // A runtime may be absent for days: once is enough.
+                        tracing::warn!("{plugin}: {error}; trying again");
+                        last_error = Some(error);
+                    }
+                }
             }
             tokio::select! {
                 () = sleep(pause) => pause = PAUSES.1.min(pause * 2),

@@ -221,6 +221,34 @@ async fn an_external_plugin_connects_again_until_it_is_told_to_end() {
     assert_eq!(text, [registered, closed, registered].concat());
 }
 
+#[tokio::test]
+async fn a_plugin_without_a_runtime_says_so_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let err = dir.path().join("err");
+    let child = Command::new(example())
+        .args(["--reconnect", "--socket", "/missing"])
+        .stderr(std::fs::File::create(&err).unwrap())
+        .spawn()
+        .unwrap();
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    let pause = |ms| tokio::time::sleep(std::time::Duration::from_millis(ms));
+    let said = async {
+        while !std::fs::read_to_string(&err).unwrap().ends_with('\n') {
+            pause(10).await;
+        }
+    };
+    timeout(TIMEOUT, said).await.unwrap();
+    // The next attempts are after 100 and 300 ms.
+    pause(350).await;
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert!(wait_for_exit(child).await.status.success());
+    assert_eq!(
+        std::fs::read_to_string(&err).unwrap(),
+        " WARN 50-adjust: no NRI socket accepts connections: \
+         /missing: No such file or directory (os error 2); trying again\n"
+    );
+}
+
 #[test]
 fn help_is_printed_without_an_error() {
     for (name, usage) in [("adjust", "adjust [--config FILE]"), ("logger", "logger [--idx NN]")] {
