@@ -118,6 +118,41 @@ fn a_go_plugin_requests_its_failure_policy() {
     });
 }
 
+/// Creations wait as long as for a reply to a request, `nrictl status` says how far the plugin is,
+/// and a second synchronization has the containers that missed it.
+#[test]
+fn a_plugin_may_be_slow_to_synchronize() {
+    let Some(go_plugin) = go_plugin("slow synchronization") else { return };
+    for_each_runtime("slow synchronization", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("plugin_request_timeout = '1s'\nplugin_synchronization_timeout = '10m'\n");
+        let resume = node.path("resume");
+        let rules = json!({"rules": [{"event": "Synchronize", "until": resume}]});
+        let journal = node.launch("10-slow", &go_plugin, &rules.to_string());
+        node.ctl(&["start"]).success();
+        create(&node, "first").success();
+        create(&node, "second").success();
+        let status = node.ctl(&["status"]).success().out();
+        let line = status.lines().find(|line| line.starts_with("10-slow: synchronizing for "));
+        let line = line.unwrap_or_else(|| panic!("{status}"));
+        assert!(line.ends_with(", 0 of 0 containers sent"), "{line}");
+        let plugin = node.status().unwrap()["plugins"][0].clone();
+        assert_eq!(plugin["state"], "synchronizing");
+        assert!(plugin["synchronization"]["since"].as_u64().is_some(), "{plugin}");
+        fs::write(resume, "").unwrap();
+        wait_until("the plugin to be active", || {
+            (node.status()?["plugins"][0]["state"] == "active").then_some(())
+        });
+        let entries = journal.entries().into_iter();
+        let last = entries.rev().find(|e| e["event"] == "Synchronize").unwrap();
+        let ids: Vec<_> = last["containers"].as_array().unwrap().iter().collect();
+        assert_eq!(ids.len(), 2, "{last}");
+        assert!(ids.contains(&&json!(node.id("first"))), "{last}");
+        create(&node, "third").success();
+        journal.wait_for("CreateContainer", &node.id("third"));
+    });
+}
+
 #[test]
 fn a_missing_required_plugin_refuses_creations_and_no_other_verb() {
     let Some(go_plugin) = go_plugin("required") else { return };

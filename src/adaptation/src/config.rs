@@ -27,6 +27,9 @@ pub struct AdaptationConfig {
     pub registration_timeout: Duration,
     /// Time limit of each call to a plugin whose policy sets no timeout.
     pub request_timeout: Duration,
+    /// Time limit of each message of a synchronization, if it is longer than that of a call.
+    /// Requests wait for the plugin no longer than for the reply to a call.
+    pub synchronization_timeout: Duration,
     /// Time that a launched plugin has to exit after SIGTERM before it gets SIGKILL.
     pub stop_grace: Duration,
     /// Pause before the first restart of a launched plugin whose policy sets no pause. Each further
@@ -68,6 +71,7 @@ impl Default for AdaptationConfig {
             disable_connections: false,
             registration_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(2),
+            synchronization_timeout: Duration::from_secs(10),
             stop_grace: Duration::from_secs(2),
             restart_backoff: Duration::from_secs(1),
             restart_backoff_limit: Duration::from_secs(60),

@@ -153,6 +153,9 @@ pub enum NoReply {
     /// The plugin's session ended; says how the plugin's program ended, if it was launched.
     #[error("{0}")]
     Exited(String),
+    /// The plugin was still being synchronized.
+    #[error("it is still being synchronized")]
+    Unsynchronized,
     /// Timeout, closed connection or broken protocol.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -216,6 +219,15 @@ pub enum SessionError {
     /// `Synchronize` failed.
     #[error("cannot be synchronized: {0}")]
     Synchronize(#[source] CallError),
+    /// Each synchronization took longer than requests wait for it, and containers have changed
+    /// meanwhile.
+    #[error(
+        "cannot be synchronized: {times} times, containers have changed before the plugin replied"
+    )]
+    Outdated {
+        /// Number of synchronizations.
+        times: u32,
+    },
     /// The snapshot takes several messages, which plugins before NRI v0.7 do not support.
     #[error(
         "cannot be synchronized: the snapshot takes {parts} messages, and the plugin is too old \

@@ -51,7 +51,9 @@ pub use manager::{ContainerManager, Snapshot};
 pub use order::context::RequestContext;
 pub use plugin::histogram::{BUCKET_BOUNDS, DurationHistogram};
 pub use plugin::statistics::{CallFailures, EventStatistics, PluginStatistics};
-pub use plugin::status::{AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus};
+pub use plugin::status::{
+    AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus, SynchronizationProgress,
+};
 pub use plugin::trace::{CallTrace, RequestTrace, current_trace, inherited, traced};
 pub use policy::failure_policy::{FailureHandling, RequestedFailurePolicy};
 pub use policy::fields::field_groups;

@@ -31,6 +31,9 @@ pub struct Config {
     /// Time in which a plugin has to reply to a request.
     #[serde(alias = "plugin-request-timeout", deserialize_with = "duration::deserialize")]
     pub plugin_request_timeout: Duration,
+    /// Time in which a plugin has to reply to each message of its synchronization.
+    #[serde(alias = "plugin-synchronization-timeout", deserialize_with = "duration::deserialize")]
+    pub plugin_synchronization_timeout: Duration,
     /// First pause before a launched plugin is restarted; each failure doubles the pause.
     #[serde(alias = "plugin-restart-backoff", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff: Duration,
@@ -336,6 +339,7 @@ impl Default for Config {
             plugin_config_path: None,
             plugin_registration_timeout: Duration::from_secs(5),
             plugin_request_timeout: Duration::from_secs(2),
+            plugin_synchronization_timeout: Duration::from_secs(10),
             plugin_restart_backoff: Duration::from_secs(1),
             plugin_restart_backoff_limit: Duration::from_secs(60),
             socket_path: None,

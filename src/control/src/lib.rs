@@ -43,7 +43,8 @@ pub use message::{
     Reloaded, Reply, Request, Status, Substitute, Verb, Verified, VerifiedResource, Versioned,
 };
 pub use plugin_status::{
-    CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, RequestedByPlugin,
+    CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, PluginSynchronization,
+    RequestedByPlugin,
 };
 pub use printable::printable;
 pub use root::resolved_root;

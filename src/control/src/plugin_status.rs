@@ -42,6 +42,9 @@ pub struct PluginStatus {
     /// releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<PluginFailurePolicy>,
+    /// How far the synchronization is, while it lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synchronization: Option<PluginSynchronization>,
     /// Resident memory of the plugin's process in bytes, if the process is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
@@ -56,6 +59,17 @@ impl PluginStatus {
     pub fn has_ended(&self) -> bool {
         matches!(self.state.as_str(), "closed" | "restarting")
     }
+}
+
+/// Progress of a plugin's synchronization.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PluginSynchronization {
+    /// Start in seconds since the epoch.
+    pub since: u64,
+    /// Number of containers that were sent to the plugin.
+    pub sent: usize,
+    /// Number of containers to send.
+    pub containers: usize,
 }
 
 /// Handling of a plugin's failures: the configuration, together with what the plugin requested.

@@ -6,7 +6,10 @@ use crate::{
     output::output,
     table::{TableForm, TextTable},
 };
-use nri_control::{Inherited, MissedContainers, PluginChange, PluginStatus, Status, printable};
+use nri_control::{
+    Inherited, MissedContainers, PluginChange, PluginStatus, PluginSynchronization, Status,
+    printable,
+};
 use nri_locate::{BreakGlass, Environment, break_glass_file};
 use std::{
     io::{self, Write},
@@ -160,18 +163,23 @@ fn describe_missed(missed: &MissedContainers) -> String {
     }
 }
 
-/// Describes the failures of a plugin, one line each.
+/// Describes the synchronization and the failures of a plugin, one line each.
 fn failures(plugin: &PluginStatus, now: SystemTime) -> Vec<String> {
     let mut lines: Vec<String> = plugin.last_error.iter().cloned().collect();
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    lines.extend(plugin.synchronization.map(|progress| {
+        let PluginSynchronization { since, sent, containers } = progress;
+        let time = duration(now.saturating_sub(since));
+        format!("synchronizing for {time}, {sent} of {containers} containers sent")
+    }));
     let restarts = match plugin.restarts {
         0 => None,
         1 => Some("restarted once".to_owned()),
         n => Some(format!("restarted {n} times")),
     };
-    let next = plugin.next_launch.map(|next| {
-        let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        format!("next launch in {}", duration(next.saturating_sub(now)))
-    });
+    let next = plugin
+        .next_launch
+        .map(|next| format!("next launch in {}", duration(next.saturating_sub(now))));
     // The end of the last session is also the last error, until the plugin is active again.
     let exit = plugin.last_exit.as_ref().filter(|exit| plugin.last_error.as_ref() != Some(exit));
     let exit = exit.map(|exit| format!("last end: {exit}"));
@@ -227,6 +235,14 @@ mod tests {
             ]
         );
         let active = PluginStatus { last_exit: exit, restarts: 1, ..healthy };
+        let synchronization = PluginSynchronization { since: 997, sent: 83, containers: 500 };
+        let synchronizing = PluginStatus {
+            state: "synchronizing".to_owned(),
+            synchronization: Some(synchronization),
+            ..PluginStatus::default()
+        };
+        let line = "synchronizing for 3 s, 83 of 500 containers sent";
+        assert_eq!(failures(&synchronizing, now), [line]);
         let line = "restarted once; last end: the program exited with code 5";
         assert_eq!(failures(&active, now), [line]);
     }

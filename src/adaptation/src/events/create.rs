@@ -90,7 +90,7 @@ impl Adaptation {
                 })?;
             }
         }
-        // Checked again, since a plugin may have closed meanwhile.
+        // Checked again, since a plugin may have closed meanwhile, or was skipped.
         self.check_required(&plugins, &id).or_else(|e| context.refuse(e))?;
         let outcome = merge.finish();
         self.validate(&plugins, &outcome, context, validation).await?;
@@ -129,11 +129,13 @@ impl Adaptation {
     ) -> Result<(), AdaptError> {
         let config = self.core.config();
         let default_validator = config.default_validator.as_ref();
-        let validators: Vec<_> = plugins
+        // A validator that was not synchronized in time counts as one that is not connected.
+        let (late, validators): (Vec<_>, Vec<_>) = plugins
             .iter()
             .filter(|p| p.mask.contains(Event::VALIDATE_CONTAINER_ADJUSTMENT))
             .cloned()
-            .collect();
+            .partition(|p| p.is_late() && !p.is_closed());
+        late.iter().for_each(|plugin| context.record_skipped(plugin));
         if default_validator.is_none() && validators.is_empty() {
             return Ok(());
         }
@@ -192,7 +194,8 @@ fn missing_required<'a>(
     plugins: &[Arc<Plugin>],
 ) -> impl Iterator<Item = &'a PluginPolicy> {
     config.policies.iter().filter(|policy| {
-        policy.required && !plugins.iter().any(|p| !p.is_closed() && policy.matches(&p.id))
+        let serves = |p: &Plugin| !p.is_closed() && !p.is_late() && policy.matches(&p.id);
+        policy.required && !plugins.iter().any(|p| serves(p))
     })
 }
 

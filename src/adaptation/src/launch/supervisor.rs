@@ -112,7 +112,7 @@ impl LaunchSupervisor {
         let mut outcomes = Vec::new();
         for (path, result) in configured {
             let result = match result {
-                Ok(plugin) => self.core.admit(plugin).await,
+                Ok(plugin) => self.core.admit_launched(plugin).await,
                 Err(e) => Err(e),
             };
             outcomes.push(LaunchOutcome { path, result });
@@ -129,7 +129,7 @@ impl LaunchSupervisor {
         let file = self.examine_again(path).await?;
         let serial = self.core.registry.next_serial();
         match self.clone().launch_one(file.clone(), serial).await {
-            Ok(plugin) => self.core.admit(plugin).await,
+            Ok(plugin) => self.core.admit_launched(plugin).await,
             Err(e) => {
                 self.restart(file.id, file.path, Duration::ZERO);
                 Err(e)
@@ -222,7 +222,7 @@ impl LaunchSupervisor {
             // The container manager is notified of a failure by the launch itself.
             if let Ok(plugin) = self.clone().launch_one(found, serial).await {
                 // A failure ends the session, whose end starts the next restart.
-                let _ = core.admit(plugin).await;
+                let _ = core.admit_launched(plugin).await;
                 return;
             }
         }

@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::AdaptError;
+use crate::error::{AdaptError, NoReply};
 use crate::plugin::handle::Plugin;
 use crate::plugin::status::AbsentPlugin;
 use nri_api::PluginId;
@@ -69,7 +69,11 @@ impl RequestContext {
 
     /// Records that the plugin did not reply, and that its policy is to continue without it.
     pub(crate) fn record_skipped(&self, plugin: &Plugin) {
-        let why = plugin.record.read(|status| status.last_error.clone());
+        let why = if plugin.is_admitted() || plugin.is_closed() {
+            plugin.record.read(|status| status.last_error.clone())
+        } else {
+            Some(NoReply::Unsynchronized.to_string())
+        };
         let why = why.unwrap_or_else(|| "it did not reply".to_owned());
         self.record_missed([AbsentPlugin { plugin: plugin.id.clone(), why }]);
     }
@@ -79,10 +83,12 @@ impl RequestContext {
         self.lock().reached.iter().any(|(serial, _)| *serial == plugin.serial)
     }
 
-    /// Records that the plugin received the request, unless it was too large to be sent.
+    /// Records that the plugin received the request, unless it was too large to be sent, or skipped
+    /// the plugin because it was not synchronized.
     pub(crate) fn record_reached<T>(&self, plugin: &Plugin, reply: &Result<T, AdaptError>) {
         // A validator also receives the creation.
-        if !matches!(reply, Err(AdaptError::TooLarge { .. })) && !self.has_reached(plugin) {
+        let was_sent = plugin.is_admitted() && !matches!(reply, Err(AdaptError::TooLarge { .. }));
+        if was_sent && !self.has_reached(plugin) {
             self.lock().reached.push((plugin.serial, plugin.id.clone()));
         }
     }

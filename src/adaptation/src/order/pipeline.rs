@@ -15,7 +15,9 @@
 //!   commit is granted. Requests that entered before the plugin have committed by then, and are not
 //!   delivered to it. Requests that enter after the plugin wait until it is synchronized, and
 //!   commit after the snapshot. So each request either has its effect in the snapshot or is
-//!   delivered to the plugin, never both.
+//!   delivered to the plugin, never both. A plugin that takes longer than for a request leaves its
+//!   permit: requests skip it. It takes new tickets after its reply, and gets a second snapshot if
+//!   that differs from the first.
 //!
 //! Post-events cannot change anything, so they need no commit and are sent to all subscribers at
 //! the same time. They take their tickets at entry too, so that each plugin receives them after all
@@ -135,6 +137,14 @@ impl Pipeline {
         let order = |p: &Plugin| (p.id.index, p.serial);
         let at = plugins.partition_point(|p| order(p) < order(plugin));
         plugins.insert(at, plugin.clone());
+        AdmissionTickets { queue: plugin.queue.ticket(), commit: self.commit.ticket() }
+    }
+
+    /// Takes the tickets of a plugin that has not been synchronized in time, and is to be
+    /// synchronized again.
+    pub(crate) fn readmit(&self, plugin: &Plugin) -> AdmissionTickets {
+        // With the lock, no request enters between the two tickets.
+        let _plugins = self.lock();
         AdmissionTickets { queue: plugin.queue.ticket(), commit: self.commit.ticket() }
     }
 

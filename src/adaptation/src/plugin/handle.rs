@@ -8,6 +8,7 @@ use nri_api::proto::{
 };
 use nri_api::{EventMask, PluginId};
 use nri_wire::{CallError, PluginClient, TraceContext};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -56,6 +57,10 @@ pub(crate) struct Plugin {
     state_change_only: Mutex<EventMask>,
     /// Reason why the plugin is closed; the first reason is kept.
     closed: watch::Sender<Option<String>>,
+    /// Whether the plugin is synchronized. Set with the permit of its queue.
+    admitted: AtomicBool,
+    /// Whether the plugin was not synchronized in time for requests to wait for it.
+    late: watch::Sender<bool>,
     /// Reason why a reload ends the plugin, which the supervisor then does not restart.
     retired: OnceLock<&'static str>,
     /// Whether the session is cleaned up and the plugin's program has exited.
@@ -85,6 +90,8 @@ impl Plugin {
             call_lock: tokio::sync::Mutex::default(),
             state_change_only: Mutex::default(),
             closed: watch::Sender::new(None),
+            admitted: AtomicBool::new(false),
+            late: watch::Sender::new(false),
             retired: OnceLock::new(),
             cleaned_up: watch::Sender::new(false),
         }
@@ -100,10 +107,29 @@ impl Plugin {
         permit: QueuePermit,
         request: &EncodedRequest<Q>,
     ) -> Result<Option<Q::Reply>, AdaptError> {
+        if !self.is_admitted() && !self.is_closed() {
+            return self.skip_unsynchronized(request).map(|()| None);
+        }
         match self.call_uncancelled(Some(permit), request).await {
             Ok(reply) => Ok(Some(reply)),
             Err(e) => self.failure(request, e).await.map_or(Ok(None), Err),
         }
+    }
+
+    /// Handles a request that reaches the plugin while it is still being synchronized.
+    fn skip_unsynchronized<Q: EventRequest>(
+        &self,
+        request: &EncodedRequest<Q>,
+    ) -> Result<(), AdaptError> {
+        let (plugin, event) = (self.id.clone(), Q::EVENT);
+        if self.failure_handling().on_failure == OnFailure::Ignore {
+            let (container, pod) = (request.container(), request.pod());
+            warn!(%plugin, container, pod, ?event, "plugin skipped: {}", NoReply::Unsynchronized);
+            return Ok(());
+        }
+        let requested = self.policy.get().on_failure == OnFailure::Ignore;
+        let (subject, source) = (request.subject().to_owned(), NoReply::Unsynchronized);
+        Err(AdaptError::Unavailable { plugin, event, subject, source, requested })
     }
 
     /// Requests a verdict from the plugin, outside its queue. Returns `None` if the plugin does not
@@ -164,6 +190,32 @@ impl Plugin {
         let mut closed = self.closed.subscribe();
         // The sender is a field of self, so the channel stays open.
         closed.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
+    }
+
+    /// Records that the plugin is synchronized. Called with the permit of its queue.
+    pub(crate) fn set_admitted(&self) {
+        self.admitted.store(true, Ordering::Release);
+    }
+
+    /// Whether the plugin is synchronized.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.admitted.load(Ordering::Acquire)
+    }
+
+    /// Records that the plugin was not synchronized in time for requests to wait for it.
+    pub(crate) fn set_late(&self) {
+        self.late.send_replace(true);
+    }
+
+    /// Whether requests skip the plugin because it was not synchronized in time.
+    pub(crate) fn is_late(&self) -> bool {
+        *self.late.borrow() && !self.is_admitted()
+    }
+
+    /// Waits until requests do not wait for the plugin's synchronization any more.
+    pub(crate) async fn late(&self) {
+        // The sender is a field of self, so the channel stays open.
+        let _ = self.late.subscribe().wait_for(|is_late| *is_late).await;
     }
 
     /// Ends the plugin, which is not restarted: sends `Shutdown`, then closes the session. Returns

@@ -32,6 +32,8 @@ pub struct PluginStatus {
     pub requested_failure_policy: Option<RequestedFailurePolicy>,
     /// State of the session.
     pub state: PluginState,
+    /// How far the synchronization is, while it lasts.
+    pub synchronization: Option<SynchronizationProgress>,
     /// Number of consecutive timeouts up to now.
     pub timeouts: u32,
     /// Last failure of a call, or the reason why the plugin was closed.
@@ -43,6 +45,17 @@ pub struct PluginStatus {
     pub next_launch: Option<SystemTime>,
     /// Earlier sessions of the same plugin, and how the last one ended.
     pub history: PluginHistory,
+}
+
+/// Progress of a synchronization.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SynchronizationProgress {
+    /// Start of the synchronization.
+    pub start: SystemTime,
+    /// Number of containers that were sent, in one or several messages.
+    pub sent: usize,
+    /// Number of containers to send.
+    pub total: usize,
 }
 
 /// Earlier sessions of a plugin that was launched again, or connected again.
@@ -148,6 +161,7 @@ impl StatusRecord {
             events: EventMask::NONE,
             requested_failure_policy: None,
             state: PluginState::Connecting,
+            synchronization: None,
             timeouts: 0,
             last_error: None,
             failed: false,
@@ -179,6 +193,7 @@ impl StatusRecord {
         *self.closed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.set(|status| {
             status.state = PluginState::Closed;
+            status.synchronization = None;
             status.failed = failed;
             status.history.last_exit = Some(why.clone());
             status.history.last_output = last_output;

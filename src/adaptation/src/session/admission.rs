@@ -2,9 +2,12 @@
 //! session.
 
 use nri_api::PluginId;
+use nri_api::proto::ContainerUpdate;
 use nri_merge::UpdatesMerge;
-use nri_wire::{PLUGIN_SERVICE, RuntimeEnd, max_message};
+use nri_wire::{CallError, PLUGIN_SERVICE, RuntimeEnd, max_message};
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tracing::{debug, warn};
 
 use crate::core::Core;
@@ -14,13 +17,19 @@ use crate::launch::process::Process;
 use crate::manager::Snapshot;
 use crate::order::pipeline::AdmissionTickets;
 use crate::plugin::handle::Plugin;
-use crate::plugin::status::{PluginState, SessionEnd};
+use crate::plugin::queue::QueuePermit;
+use crate::plugin::status::{PluginState, SessionEnd, SynchronizationProgress};
 use crate::session::handshake::{ConfiguredPlugin, OnEnd, wait_disconnected};
 use crate::session::synchronize;
 
+/// Limit of synchronizations of one session. A further one follows only if a reply came so late
+/// that requests have passed the plugin, and containers have changed since.
+const MAX_SYNCHRONIZATIONS: u32 = 5;
+
 impl Core {
     /// Adds the plugin to the pipeline and synchronizes it. Requests that enter the pipeline
-    /// meanwhile are delivered to the plugin afterwards.
+    /// meanwhile are delivered to the plugin afterwards; those that have waited for a reply as long
+    /// as for one to a request proceed without the plugin.
     ///
     /// The admission completes even if the caller's future is dropped: a plugin that is admitted
     /// halfway would receive events of containers that it does not know.
@@ -31,6 +40,20 @@ impl Core {
         let core = self.clone();
         let admitted = tokio::spawn(async move { core.admit_uncancelled(configured).await });
         admitted.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())))
+    }
+
+    /// Like [`Core::admit`], but returns as soon as no request waits for the plugin any more, which
+    /// may still be synchronized then.
+    pub(crate) async fn admit_launched(
+        self: &Arc<Self>,
+        configured: ConfiguredPlugin,
+    ) -> Result<PluginId, SessionError> {
+        let plugin = configured.plugin.clone();
+        tokio::select! {
+            biased;
+            result = self.admit(configured) => result,
+            () = plugin.late() => Ok(plugin.id.clone()),
+        }
     }
 
     async fn admit_uncancelled(
@@ -50,23 +73,42 @@ impl Core {
             }
         }
         // Requests that enter from now on wait for this permit.
-        let permit = queue.permit().await;
+        let mut permit = Some(queue.permit().await);
         self.spawn_session_task(plugin.clone(), end, process, on_end);
         let result = async {
-            let snapshot = {
-                let _commit = commit.permit().await;
-                self.manager.snapshot().await
-            };
-            if self.is_shutting_down() {
-                return Err(SessionError::ShuttingDown);
+            let mut commit = commit;
+            let mut known = None;
+            for _ in 0..MAX_SYNCHRONIZATIONS {
+                let snapshot = {
+                    let _commit = commit.permit().await;
+                    self.manager.snapshot().await
+                };
+                if self.is_shutting_down() {
+                    return Err(SessionError::ShuttingDown);
+                }
+                service.accept_updates(&plugin);
+                if known.as_ref() != Some(&snapshot) {
+                    known = Some(self.synchronize(&plugin, snapshot, &mut permit).await?);
+                }
+                if plugin.is_closed() {
+                    return Err(SessionError::Synchronize(CallError::Closed(None)));
+                }
+                if permit.is_some() {
+                    return Ok(());
+                }
+                // Requests have passed the plugin meanwhile.
+                let again = self.pipeline.readmit(&plugin);
+                permit = Some(again.queue.permit().await);
+                commit = again.commit;
             }
-            service.accept_updates(&plugin);
-            self.synchronize(&plugin, snapshot).await
+            Err(SessionError::Outdated { times: MAX_SYNCHRONIZATIONS })
         };
         match result.await {
             Ok(()) => {
+                plugin.set_admitted();
                 let status = plugin.record.set(|s| {
                     s.state = PluginState::Active;
+                    s.synchronization = None;
                     s.clone()
                 });
                 self.notify_changed(status);
@@ -80,23 +122,54 @@ impl Core {
         }
     }
 
-    /// Sends the snapshot to the plugin, and performs the updates of its reply.
-    async fn synchronize(&self, plugin: &Plugin, snapshot: Snapshot) -> Result<(), SessionError> {
-        let limit = max_message(PLUGIN_SERVICE, "Synchronize", Some(plugin.timeout));
+    /// Sends the snapshot to the plugin, performs the updates of its reply, and returns the
+    /// snapshot. Gives `permit` back when a reply takes longer than one to a request may take.
+    async fn synchronize(
+        &self,
+        plugin: &Plugin,
+        snapshot: Snapshot,
+        permit: &mut Option<QueuePermit>,
+    ) -> Result<Snapshot, SessionError> {
+        let timeout = self.config().synchronization_timeout.max(plugin.timeout);
+        let limit = max_message(PLUGIN_SERVICE, "Synchronize", Some(timeout));
+        let total = snapshot.containers.len();
+        let mut progress = SynchronizationProgress { start: SystemTime::now(), sent: 0, total };
         let parts = synchronize::split(snapshot, limit)?;
-        let count = parts.len();
         let mut updates = Vec::new();
-        for part in parts {
-            let call = plugin.session.synchronize(plugin.timeout, &part);
-            let reply = call.await.map_err(SessionError::Synchronize)?;
+        for part in &parts {
+            progress.sent += part.containers.len();
+            plugin.record.set(|status| status.synchronization = Some(progress));
+            let mut call = pin!(plugin.session.synchronize(timeout, part));
+            let in_time = tokio::time::timeout(plugin.timeout, &mut call).await;
+            let reply = match in_time {
+                Ok(reply) => reply,
+                Err(_) => {
+                    if permit.take().is_some() {
+                        let plugin = &plugin.id;
+                        warn!(%plugin, ?timeout, "slow to synchronize, requests skip the plugin");
+                    }
+                    plugin.set_late();
+                    call.await
+                }
+            };
+            let reply = reply.map_err(SessionError::Synchronize)?;
             if part.more && (!reply.more || !reply.update.is_empty()) {
-                return Err(SessionError::CannotSplit { parts: count });
+                return Err(SessionError::CannotSplit { parts: parts.len() });
             }
             updates = reply.update;
         }
-        if updates.is_empty() {
-            return Ok(());
+        if !updates.is_empty() {
+            self.perform_updates(plugin, updates).await?;
         }
+        Ok(synchronize::join(parts))
+    }
+
+    /// Performs the updates in the reply to `Synchronize`.
+    async fn perform_updates(
+        &self,
+        plugin: &Plugin,
+        updates: Vec<ContainerUpdate>,
+    ) -> Result<(), SessionError> {
         log_updates(&plugin.id, &updates, &[]);
         plugin.counters.record_requests(updates.len(), 0);
         plugin.reply_check().check_updates(None, &updates, &[]).map_err(|denied| {
@@ -106,8 +179,8 @@ impl Core {
         let mut merge = UpdatesMerge::new();
         merge.reply(&plugin.id, updates).map_err(SessionError::Updates)?;
         let outcome = merge.finish();
-        // The permit of the plugin's queue is still held, so that updates in replies to later
-        // events are performed after these.
+        // No request is delivered to the plugin yet, so that updates in replies to later events are
+        // performed after these.
         let (updates, evictions) = (outcome.updates, outcome.evictions);
         let failed = self.manager.update_containers(&plugin.id, updates, evictions).await.len()
             + outcome.failed.len();

@@ -49,6 +49,16 @@ pub(crate) fn split(snapshot: Snapshot, limit: usize) -> Result<Vec<SynchronizeR
     Ok(parts)
 }
 
+/// Returns the snapshot that was split into these parts.
+pub(crate) fn join(parts: Vec<SynchronizeRequest>) -> Snapshot {
+    let (mut pods, mut containers) = (Vec::new(), Vec::new());
+    for part in parts {
+        pods.extend(part.pods);
+        containers.extend(part.containers);
+    }
+    Snapshot { pods, containers }
+}
+
 /// Returns the part for the next entry: the last part if the entry `fits`, otherwise a new part.
 fn part_for(parts: &mut Vec<SynchronizeRequest>, fits: bool) -> &mut SynchronizeRequest {
     if !fits || parts.is_empty() {
@@ -103,11 +113,7 @@ mod tests {
                 part.compute_size()
             );
         }
-        let joined = Snapshot {
-            pods: split.iter().flat_map(|p| p.pods.clone()).collect(),
-            containers: split.iter().flat_map(|p| p.containers.clone()).collect(),
-        };
-        assert_eq!(joined, original);
+        assert_eq!(join(split), original);
     }
 
     #[test]

@@ -129,6 +129,27 @@ async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped
     assert_eq!(fs::read_to_string(dirs.file("shutdown")).unwrap(), "shutdown");
 }
 
+/// The start returns, and creations proceed, as soon as a reply to a request would be late.
+#[tokio::test]
+async fn a_start_does_not_wait_for_a_slow_synchronization() {
+    let mut dirs = Dirs::new();
+    dirs.config.request_timeout = Duration::from_secs(2);
+    dirs.config.synchronization_timeout = Duration::from_secs(60);
+    let (done, conf) = (dirs.file("done"), dirs.config.plugin_config_path.join("10-a.conf"));
+    fs::write(conf, format!("synchronized with {}", done.display())).unwrap();
+    dirs.plugin("10-a", &dirs.fixture());
+    let (harness, outcomes) = dirs.start().await;
+    assert_eq!(results(&outcomes), [("10-a".to_owned(), "ok 10-a".to_owned())]);
+    let state = || harness.adaptation.plugins()[0].state;
+    assert_eq!(state(), PluginState::Synchronizing);
+    assert_eq!(harness.create("c").await.unwrap().consulted, []);
+    fs::write(done, "").unwrap();
+    harness.log.wait("manager 10-a Active").await;
+    assert_eq!(state(), PluginState::Active);
+    assert_eq!(harness.create("d").await.unwrap().consulted.len(), 1);
+    harness.adaptation.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_plugin_that_fails_to_start_is_reported_and_others_start() {
     let mut dirs = Dirs::new();

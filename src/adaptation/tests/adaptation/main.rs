@@ -25,4 +25,5 @@ mod rollback;
 mod sessions;
 mod statistics;
 mod subscriptions;
+mod synchronization;
 mod validators;

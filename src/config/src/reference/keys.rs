@@ -124,6 +124,15 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                  policy decides what happens otherwise.",
             ),
             duration(
+                "plugin_synchronization_timeout",
+                "\"10s\"",
+                "\"1m\"",
+                "Time in which a plugin that has connected has to reply to each message with the \
+                 existing containers, if it is longer than the time for a request. Creations wait \
+                 for the reply no longer than for one to a request, and then proceed as after a \
+                 timeout: `on_failure` and `required` apply.",
+            ),
+            duration(
                 "plugin_restart_backoff",
                 "\"1s\"",
                 "\"5s\"",

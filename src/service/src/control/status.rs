@@ -12,8 +12,8 @@ use crate::{
 use nri_adaptation::{OnFailure, PluginOrigin};
 use nri_config::Mode;
 use nri_control::{
-    MissedContainers, MissedPlugin, OsText, PluginFailurePolicy, PluginStatus, RequestedByPlugin,
-    Status,
+    MissedContainers, MissedPlugin, OsText, PluginFailurePolicy, PluginStatus,
+    PluginSynchronization, RequestedByPlugin, Status,
 };
 use std::{
     collections::BTreeMap,
@@ -37,6 +37,11 @@ impl Service {
         };
         let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
             calls: plugin.id.as_ref().and_then(|id| calls.get(id).cloned()),
+            synchronization: plugin.synchronization.map(|progress| PluginSynchronization {
+                since: seconds_since_epoch(progress.start).unwrap_or_default(),
+                sent: progress.sent,
+                containers: progress.total,
+            }),
             failure_policy: self.failure_policy(&plugin),
             pid: pid(&plugin),
             memory: pid(&plugin).and_then(resident_memory),

@@ -27,6 +27,7 @@ pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> Ad
         disable_connections: config.disable_connections,
         registration_timeout: config.plugin_registration_timeout,
         request_timeout: config.plugin_request_timeout,
+        synchronization_timeout: config.plugin_synchronization_timeout,
         restart_backoff: config.plugin_restart_backoff,
         restart_backoff_limit: config.plugin_restart_backoff_limit,
         peers,

@@ -227,6 +227,7 @@ mod tests {
             events: EventMask::NONE,
             requested_failure_policy: None,
             state,
+            synchronization: None,
             timeouts: 0,
             last_error: None,
             failed: false,
