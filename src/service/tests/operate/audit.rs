@@ -3,7 +3,7 @@
 use crate::{
     containers::{Sleep, create_and_start, perform},
     create::{bundle_with, create},
-    node::{Node, example, wait_until},
+    node::{Node, example, remove_directory, wait_until},
 };
 use nri_control::{AuditEvent, AuditLine, Exit, Finished, Reply, Request, Verb};
 use rustix::process::{Pid, Signal, kill_process};
@@ -156,7 +156,7 @@ fn the_log_is_kept_by_a_restart_and_created_again_with_its_directory() {
         let registered = lines.iter().filter(|l| l.event == AuditEvent::PluginRegistered);
         (registered.count() == 2).then_some(())
     });
-    fs::remove_dir_all(node.state_dir()).unwrap();
+    remove_directory(&node.state_dir());
     wait_until("the control socket", || node.socket().exists().then_some(()));
     let second = Sleep::new();
     wait_until("nrid to listen", || nri_control::Client::connect(&node.socket()).ok());

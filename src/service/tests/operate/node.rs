@@ -4,7 +4,7 @@
 use nri_control::{Client, Reply, Request, Status};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -174,6 +174,14 @@ pub(crate) fn example(name: &str) -> PathBuf {
         path.display()
     );
     path
+}
+
+/// Removes a directory in which a running `nrid` may create a file at the same time.
+pub(crate) fn remove_directory(path: &Path) {
+    wait_until("the removal of a directory", || match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => None,
+        result => Some(result.unwrap()),
+    });
 }
 
 /// Waits until the condition returns a value. `what` names the awaited event.

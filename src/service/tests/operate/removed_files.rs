@@ -2,7 +2,7 @@
 
 use crate::{
     create::{bundle_with, create, records},
-    node::{Node, example, wait_until},
+    node::{Node, example, remove_directory, wait_until},
 };
 use nri_control::{Client, Reply};
 use std::{
@@ -75,7 +75,7 @@ fn removed_sockets_for_containers_are_created_again_with_their_modes() {
     for removed in ["plugins/ready.sock", "plugins", ""] {
         let path = node.state_dir().join(removed);
         if path.is_dir() {
-            fs::remove_dir_all(&path).unwrap();
+            remove_directory(&path);
         } else {
             fs::remove_file(&path).unwrap();
         }
@@ -108,7 +108,7 @@ fn a_removed_state_directory_is_created_again_with_its_records() {
     let lock = node.state_dir().join("nrid.lock");
     let first_lock = inode(&lock);
 
-    fs::remove_dir_all(node.state_dir()).unwrap();
+    remove_directory(&node.state_dir());
     // A second nrid must not lock the new directory before the first one has done so.
     let error = start_second(&node);
     assert!(error.contains("runs already"), "{error}");

@@ -4,7 +4,7 @@
 
 use crate::{
     containers::{perform, try_begin},
-    node::{Node, wait_until},
+    node::{Node, remove_directory, wait_until},
 };
 use nri_control::{Client, ClientError, Reply, Request, Verb};
 use rustix::{
@@ -259,7 +259,7 @@ fn nrid_of_a_rootless_or_containerized_engine_stays_in_the_namespaces_of_the_eng
         let line = log.lines().rfind(|line| line.contains("is in the namespaces of")).unwrap();
         assert!(line.contains(reason), "{reason}: {line}");
         drop(background);
-        fs::remove_dir_all(node.state_dir()).unwrap();
+        remove_directory(&node.state_dir());
     }
 }
 
