@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
-use nri_api::proto::{Container, FieldOwners, PodSandbox};
+use nri_api::proto::*;
 use protobuf::{
     MessageFull,
     reflect::{EnumDescriptor, MessageDescriptor, RuntimeFieldType, RuntimeType},
@@ -40,7 +40,7 @@ impl Tables {
         self.0.insert(name.clone(), String::new());
         let mut fields: Vec<_> = message.fields().collect();
         fields.sort_by_key(|field| field.number());
-        let mut text = format!("pub(crate) static {name}: &[Field] = &[\n");
+        let mut text = format!("static {name}: &[Field] = &[\n");
         for field in fields {
             let (label, kind) = match field.runtime_field_type() {
                 RuntimeFieldType::Singular(kind) => ("One", kind),
@@ -90,12 +90,31 @@ impl Tables {
 #[test]
 fn the_committed_tables_are_up_to_date() {
     let mut tables = Tables::default();
-    for message in [Container::descriptor(), PodSandbox::descriptor(), FieldOwners::descriptor()] {
-        tables.add_message(&message);
+    let file = Container::descriptor().file_descriptor().clone();
+    let replies = file.messages().filter(|message| message.name().ends_with("Response"));
+    let packable: Vec<_> = [
+        Container::descriptor(),
+        ContainerAdjustment::descriptor(),
+        ContainerUpdate::descriptor(),
+        FieldOwners::descriptor(),
+        LinuxResources::descriptor(),
+        PodSandbox::descriptor(),
+    ]
+    .into_iter()
+    .chain(replies)
+    .collect();
+    let mut impls = String::new();
+    for message in &packable {
+        let (name, table) = (message.name(), tables.add_message(message));
+        impls += &format!(
+            "\nimpl Packable for {name} {{\n    fn fields() -> Fields {{\n        \
+             Fields({table})\n    }}\n}}\n"
+        );
     }
     let fresh = format!(
         "// @generated from the messages by the test packed_fields.\n\n\
-         use crate::field_table::{{Field, Kind, Label}};\n\n{}",
+         use crate::{{\n    field_table::{{Field, Kind, Label}},\n    \
+         packed::{{Fields, Packable}},\n    proto::*,\n}};\n\n{}{impls}",
         tables.0.into_values().collect::<Vec<_>>().join("\n")
     );
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);

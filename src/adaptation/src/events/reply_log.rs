@@ -7,7 +7,7 @@ use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, CreateContainerResponse};
 use tracing::{Level, debug, enabled};
 
-use crate::policy::fields::{RESOURCES_PREFIX, fields_set, group_of};
+use crate::policy::fields::{fields_set, group_of, resources_set};
 
 /// Logs the adjustment, the updates and the evictions in the reply to a creation.
 pub(crate) fn log_creation(
@@ -15,12 +15,12 @@ pub(crate) fn log_creation(
     (container, pod): (&str, &str),
     reply: &CreateContainerResponse,
 ) {
-    // The fields are found by reflection, which takes longer than the rest of a request.
+    // To find the fields takes longer than the rest of a request.
     if !enabled!(Level::DEBUG) {
         return;
     }
     if let Some(adjust) = reply.adjust.as_ref() {
-        debug!(%plugin, container, pod, fields = names(fields_set(adjust, "")), "adjustment");
+        debug!(%plugin, container, pod, fields = names(fields_set(adjust)), "adjustment");
     }
     log_updates(plugin, &reply.update, &reply.evict);
 }
@@ -36,7 +36,7 @@ pub(crate) fn log_updates(
     }
     for update in updates {
         let resources = update.linux.resources.as_ref();
-        let fields = resources.map(|r| names(fields_set(r, RESOURCES_PREFIX)));
+        let fields = resources.map(|r| names(resources_set(r)));
         debug!(%plugin, container = update.container_id, fields, "update requested");
     }
     for eviction in evictions {
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn each_field_of_an_adjustment_is_named_as_in_policies() {
         each_field(&mut |path, adjust| {
-            assert_eq!(names(fields_set(adjust, "")), group_of(path).unwrap(), "{path}");
+            assert_eq!(names(fields_set(adjust)), group_of(path).unwrap(), "{path}");
         });
     }
 }

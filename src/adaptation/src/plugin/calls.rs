@@ -3,13 +3,13 @@
 //! The table at the end covers every event of the protocol. [`crate::plugin::handle`] makes the
 //! calls and handles their failures; requests are encoded in [`crate::plugin::request`].
 
-use nri_api::proto::*;
-use protobuf::{MessageField, MessageFull};
+use nri_api::{Packable, proto::*};
+use protobuf::{Message, MessageField};
 
 /// A request of the protocol that delivers an event.
-pub(crate) trait EventRequest: MessageFull {
+pub(crate) trait EventRequest: Message {
     /// Reply of the plugin.
-    type Reply: MessageFull;
+    type Reply: Packable;
     /// Event that the request delivers, and that plugins subscribe to.
     const EVENT: Event;
     /// Name of the call.
@@ -112,9 +112,8 @@ mod tests {
     #[test]
     fn calls_have_the_names_of_the_protocol() {
         fn check<Q: EventRequest>() {
-            let message = Q::descriptor().name().to_owned();
-            assert_eq!(format!("{}Request", Q::METHOD), message);
-            assert_eq!(Q::Reply::descriptor().name(), format!("{}Response", Q::METHOD));
+            assert_eq!(format!("{}Request", Q::METHOD), Q::NAME);
+            assert_eq!(Q::Reply::NAME, format!("{}Response", Q::METHOD));
             let event: String = format!("{:?}", Q::EVENT).split('_').map(capitalized).collect();
             assert_eq!(event, Q::METHOD);
         }

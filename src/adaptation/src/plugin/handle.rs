@@ -6,15 +6,13 @@
 use nri_api::proto::{
     Empty, Event, ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
-use nri_api::{EventMask, PluginId};
+use nri_api::{EventMask, Packable, PluginId};
 use nri_wire::{CallError, PluginClient, TraceContext};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
-
-use protobuf::MessageFull;
 
 use crate::error::{AdaptError, NoReply};
 use crate::plugin::calls::EventRequest;
@@ -430,17 +428,15 @@ impl Plugin {
 ///
 /// Protobuf treats such a field as unknown, so that a validator's verdict could be dropped without
 /// an error. Fields with unknown numbers are those of a newer protocol, and accepted.
-fn check_types<R: MessageFull>(reply: R) -> Result<R, CallError> {
+fn check_types<R: Packable>(reply: R) -> Result<R, CallError> {
     let mut unknown = reply.special_fields().unknown_fields().iter().peekable();
     if unknown.peek().is_none() {
         return Ok(reply);
     }
-    let descriptor = R::descriptor();
-    match unknown.find(|(number, _)| descriptor.field_by_number(*number).is_some()) {
+    match unknown.find(|(number, _)| R::has_field(*number)) {
         None => Ok(reply),
-        Some((number, _)) => Err(CallError::Malformed(format!(
-            "field {number} of {} has the wrong type",
-            descriptor.name()
-        ))),
+        Some((number, _)) => {
+            Err(CallError::Malformed(format!("field {number} of {} has the wrong type", R::NAME)))
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! Field groups: each permission covers one group of protocol fields.
 //!
-//! The fields that a reply sets are found by the protocol's descriptors. A field that is missing in
-//! this table is therefore refused to plugins with restricted permissions, not silently permitted.
+//! The fields that a reply sets are found by the tables of the protocol's fields. A field without a
+//! group is therefore refused to plugins with restricted permissions, not silently permitted.
 
-use nri_api::proto::Field;
-use nri_api::{RESOURCE_FIELDS, field_name};
-use protobuf::MessageDyn;
-use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
+use nri_api::{
+    Packed, RESOURCE_FIELDS, field_name,
+    proto::{ContainerAdjustment, Field, LinuxResources},
+};
 use std::collections::BTreeSet;
 
 /// Group of updates of containers other than the one that an event is about.
@@ -64,11 +64,18 @@ const SAME_EFFECT: &[(&str, &str)] = &[
 /// Fields below the group `rdt`.
 const RDT_FIELDS: [Field; 3] = [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring];
 /// Path of the resources in `ContainerAdjustment`; an update has the same fields below it.
-pub(crate) const RESOURCES_PREFIX: &str = "linux.resources.";
+const RESOURCES_PREFIX: &str = "linux.resources.";
 
-/// Messages that only group other fields. Every other message is a value, even if it is empty.
-const GROUPING_MESSAGES: &[&str] =
-    &["Hooks", "LinuxContainerAdjustment", "LinuxResources", "LinuxMemory", "LinuxCPU", "LinuxRdt"];
+/// Fields whose messages only group other fields. Every other message is a value, even if it is
+/// empty.
+const GROUPING_FIELDS: &[&str] = &[
+    "hooks",
+    "linux",
+    "linux.rdt",
+    "linux.resources",
+    "linux.resources.cpu",
+    "linux.resources.memory",
+];
 
 /// Returns the names of all field groups.
 pub fn field_groups() -> BTreeSet<&'static str> {
@@ -120,29 +127,17 @@ fn is_below(path: &str, field: &str) -> bool {
     path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Returns the paths of the fields that are set in a message, each with `prefix` before it.
-pub(crate) fn fields_set(message: &dyn MessageDyn, prefix: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for field in message.descriptor_dyn().fields() {
-        let path = format!("{prefix}{}", field.name());
-        let is_set = match field.get_reflect(message) {
-            ReflectFieldRef::Repeated(list) => !list.is_empty(),
-            ReflectFieldRef::Map(map) => !map.is_empty(),
-            ReflectFieldRef::Optional(_) => field.has_field(message),
-        };
-        if !is_set {
-            continue;
-        }
-        match field.is_singular().then(|| field.get_singular(message)).flatten() {
-            Some(ReflectValueRef::Message(inner))
-                if GROUPING_MESSAGES.contains(&inner.descriptor_dyn().name()) =>
-            {
-                found.extend(fields_set(&*inner, &format!("{path}.")));
-            }
-            _ => found.push(path),
-        }
-    }
-    found
+/// Returns the paths of the fields that an adjustment sets.
+pub(crate) fn fields_set(adjustment: &ContainerAdjustment) -> Vec<String> {
+    Packed::new(adjustment).set_fields(GROUPING_FIELDS)
+}
+
+/// Returns the paths, in `ContainerAdjustment`, of the resources that are set.
+pub(crate) fn resources_set(resources: &LinuxResources) -> Vec<String> {
+    let groups = GROUPING_FIELDS.iter().filter_map(|path| path.strip_prefix(RESOURCES_PREFIX));
+    let mut paths = Packed::new(resources).set_fields(&groups.collect::<Vec<_>>());
+    paths.iter_mut().for_each(|path| path.insert_str(0, RESOURCES_PREFIX));
+    paths
 }
 
 #[cfg(test)]
@@ -152,7 +147,7 @@ pub(crate) mod tests {
     use protobuf::reflect::{
         FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType,
     };
-    use protobuf::{Enum, MessageFull};
+    use protobuf::{Enum, MessageDyn, MessageFull};
 
     /// Calls `check` once for each field of the protocol, with its path and an adjustment in which
     /// only this field is set.
@@ -167,25 +162,20 @@ pub(crate) mod tests {
     ) {
         for field in message.fields() {
             path.push(field.clone());
-            match grouping_message(&field) {
-                Some(inner) => each_below(&inner, path, check),
-                None => {
+            let name = path.iter().map(|f| f.name()).collect::<Vec<_>>().join(".");
+            match field.runtime_field_type() {
+                RuntimeFieldType::Singular(RuntimeType::Message(inner))
+                    if GROUPING_FIELDS.contains(&&*name) =>
+                {
+                    each_below(&inner, path, check);
+                }
+                _ => {
                     let mut root = ContainerAdjustment::new();
                     fill(&mut root, path);
-                    let name = path.iter().map(|f| f.name()).collect::<Vec<_>>().join(".");
                     check(&name, &root);
                 }
             }
             path.pop();
-        }
-    }
-
-    fn grouping_message(field: &FieldDescriptor) -> Option<MessageDescriptor> {
-        match field.runtime_field_type() {
-            RuntimeFieldType::Singular(RuntimeType::Message(inner)) => {
-                GROUPING_MESSAGES.contains(&inner.name()).then_some(inner)
-            }
-            _ => None,
         }
     }
 
@@ -223,7 +213,10 @@ pub(crate) mod tests {
         let mut count = 0;
         each_field(&mut |path, adjust| {
             count += 1;
-            assert_eq!(fields_set(adjust, ""), [path]);
+            assert_eq!(fields_set(adjust), [path]);
+            if path.starts_with(RESOURCES_PREFIX) {
+                assert_eq!(resources_set(&adjust.linux.resources), [path]);
+            }
             groups.insert(group_of(path).unwrap_or_else(|| panic!("{path} is in no group")));
         });
         // The descriptors of the protocol have more than 40 fields.

@@ -4,8 +4,8 @@
 //! must not depend on the requests of other plugins.
 
 use crate::policy::fields::{
-    EVICT, RESOURCES_PREFIX, RUNTIME_ANNOTATIONS, UPDATE, fields_set, group_of, groups_of_effect,
-    name_of,
+    EVICT, RUNTIME_ANNOTATIONS, UPDATE, fields_set, group_of, groups_of_effect, name_of,
+    resources_set,
 };
 use crate::policy::permissions::{DenialReason, PermissionDenied};
 use crate::policy::plugin_policy::PluginPolicy;
@@ -32,7 +32,7 @@ impl ReplyCheck<'_> {
             return Ok(());
         }
         if let Some(adjust) = reply.adjust.as_ref() {
-            self.check_fields("adjust", container, &fields_set(adjust, ""))?;
+            self.check_fields("adjust", container, &fields_set(adjust))?;
             for key in adjust.annotations.keys().filter(|key| is_runtime_annotation(key)) {
                 self.check_group(RUNTIME_ANNOTATIONS, container, || {
                     format!("adjust {} of {container}", entry_name("annotations", key))
@@ -60,7 +60,7 @@ impl ReplyCheck<'_> {
                 self.check_group(UPDATE, id, || format!("update other containers ({id})"))?;
             }
             if let Some(resources) = update.linux.resources.as_ref() {
-                self.check_fields("update", id, &fields_set(resources, RESOURCES_PREFIX))?;
+                self.check_fields("update", id, &resources_set(resources))?;
                 self.check_unified("update", id, resources)?;
             }
         }

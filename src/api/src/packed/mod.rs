@@ -1,5 +1,5 @@
 //! [`Packed`]: a message in its protobuf encoding. It takes a tenth of the memory of the decoded
-//! message, and is converted to and from JSON without reflection.
+//! message, and is converted to and from JSON without reflection, whose code is large.
 //!
 //! The JSON is that of the protobuf specification: names in lower camel case, 64-bit numbers as
 //! text, enums by name, and no field that has its default.
@@ -8,43 +8,26 @@ mod read;
 mod wire;
 mod write;
 
-use crate::{
-    field_table::{Field, Kind},
-    generated::fields,
-    proto::{Container, FieldOwners, PodSandbox},
-};
+use crate::field_table::{Field, Kind, Label};
 use protobuf::Message;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeSeed};
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-/// A message that can be packed.
+/// A message that can be packed, because the generated code has a table of its fields.
 pub trait Packable: Message {
     #[doc(hidden)]
     fn fields() -> Fields;
+
+    /// Whether the message has a field with this number.
+    fn has_field(number: u32) -> bool {
+        Self::fields().0.iter().any(|field| field.number == number)
+    }
 }
 
 /// The fields of a message.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
-pub struct Fields(&'static [Field]);
-
-impl Packable for Container {
-    fn fields() -> Fields {
-        Fields(fields::CONTAINER)
-    }
-}
-
-impl Packable for PodSandbox {
-    fn fields() -> Fields {
-        Fields(fields::POD_SANDBOX)
-    }
-}
-
-impl Packable for FieldOwners {
-    fn fields() -> Fields {
-        Fields(fields::FIELD_OWNERS)
-    }
-}
+pub struct Fields(pub(crate) &'static [Field]);
 
 /// An encoded message, shared by its clones.
 pub struct Packed<M> {
@@ -102,6 +85,23 @@ impl<M: Packable> Packed<M> {
         Some(bytes)
     }
 
+    /// Returns the paths of the fields that are set, such as `linux.resources.cpu`: the names in
+    /// the protocol, in the order of their numbers. A message is one field unless its path is in
+    /// `groups`; the paths of its fields are then returned instead.
+    pub fn set_fields(&self, groups: &[&str]) -> Vec<String> {
+        let mut found = Vec::new();
+        set_fields(M::fields().0, &self.bytes, "", groups, &mut found);
+        found
+    }
+
+    /// Returns the paths of unknown fields, each once and at most `limit`, such as `linux.99`: the
+    /// last part is the number of the field. A known field with another type of value is unknown.
+    pub fn unknown_fields(&self, limit: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        unknown_fields(M::fields().0, &self.bytes, "", limit, &mut found);
+        found
+    }
+
     /// Returns a number, by the name of the field in the protocol; zero if the field is missing.
     pub fn number(&self, name: &str) -> i64 {
         let field = M::fields().0.iter().find(|field| field.original == name);
@@ -121,6 +121,70 @@ impl<M: Packable> Packed<M> {
             .and_then(|entry| {
                 std::str::from_utf8(wire::last(entry, wire::VALUE).unwrap_or_default()).ok()
             })
+    }
+}
+
+/// Adds the paths of the fields that are set in a message, each with `prefix` before it.
+fn set_fields(
+    fields: &'static [Field],
+    message: &[u8],
+    prefix: &str,
+    groups: &[&str],
+    found: &mut Vec<String>,
+) {
+    for field in fields {
+        let Some(value) = wire::Values::of(message, field.number).last() else { continue };
+        let path = format!("{prefix}{}", field.original);
+        match (field.kind, value) {
+            (Kind::Message(inner), wire::Value::Bytes(bytes)) if groups.contains(&&*path) => {
+                set_fields(inner, bytes, &format!("{path}."), groups, found);
+            }
+            _ => found.push(path),
+        }
+    }
+}
+
+/// Adds the paths of the unknown fields of a message, each with `prefix` before it.
+fn unknown_fields(
+    fields: &'static [Field],
+    message: &[u8],
+    prefix: &str,
+    limit: usize,
+    found: &mut Vec<String>,
+) {
+    let mut rest = message;
+    while let Some((number, value)) = wire::take(&mut rest) {
+        let is_known = fields.iter().any(|field| field.number == number && field.accepts(&value));
+        let path = || format!("{prefix}{number}");
+        if !is_known && found.len() < limit && !found.iter().any(|known| *known == path()) {
+            found.push(path());
+        }
+    }
+    for field in fields {
+        let Kind::Message(inner) = field.kind else { continue };
+        for bytes in wire::Values::of(message, field.number).filter_map(wire::Value::bytes) {
+            let bytes = match field.label {
+                Label::One | Label::Repeated => Some(bytes),
+                Label::MapOfString | Label::MapOfInt32 => wire::last(bytes, wire::VALUE),
+            };
+            let prefix = format!("{prefix}{}.", field.original);
+            unknown_fields(inner, bytes.unwrap_or_default(), &prefix, limit, found);
+        }
+    }
+}
+
+impl Field {
+    /// Whether the field can have this value. Repeated numbers may be packed into one value.
+    fn accepts(&self, value: &wire::Value<'_>) -> bool {
+        match (self.label, self.kind, value) {
+            (
+                Label::Repeated | Label::MapOfString | Label::MapOfInt32,
+                _,
+                wire::Value::Bytes(_),
+            ) => true,
+            (_, Kind::String | Kind::Message(_), value) => matches!(value, wire::Value::Bytes(_)),
+            (_, _, value) => matches!(value, wire::Value::Number(_)),
+        }
     }
 }
 
