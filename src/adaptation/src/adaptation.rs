@@ -105,7 +105,7 @@ impl Adaptation {
 
     /// Starts a session for an accepted connection, in a separate task.
     fn accept(&self, stream: UnixStream) {
-        let (record, other_uid) = match self.check_peer(&stream) {
+        let (record, uid) = match self.check_peer(&stream) {
             Ok(checked) => checked,
             Err(e) => {
                 // Only logged: the manager was notified of the refusal.
@@ -115,7 +115,7 @@ impl Adaptation {
         };
         let adaptation = self.clone();
         self.core.spawn(async move {
-            if let Err(e) = adaptation.connect_peer(stream, record, other_uid).await {
+            if let Err(e) = adaptation.connect_peer(stream, record, Some(uid)).await {
                 // Only logged: the manager was notified of the failure.
                 debug!("plugin did not become active: {e}");
             }
@@ -123,18 +123,15 @@ impl Adaptation {
     }
 
     /// Checks whether the peer may connect. Returns the status record of the connection, and the
-    /// peer's user if that is neither root nor the user of this process.
-    fn check_peer(
-        &self,
-        stream: &UnixStream,
-    ) -> Result<(Arc<StatusRecord>, Option<u32>), PeerRefusal> {
+    /// peer's user.
+    fn check_peer(&self, stream: &UnixStream) -> Result<(Arc<StatusRecord>, u32), PeerRefusal> {
         let core = &self.core;
         let config = core.config();
         let peer = Peer::of(stream).inspect_err(|e| core.notify_refused(None, e))?;
         let checked = peer.check(&config.peers);
         let record = checked.and_then(|()| core.registry.add_connection(&config.peers, peer.pid));
         let record = record.inspect_err(|e| core.notify_refused(peer.pid, e))?;
-        Ok((record, peer.other_uid()))
+        Ok((record, peer.uid))
     }
 
     /// Connects an external plugin over `stream`, without checking the process at the other end.
@@ -156,14 +153,13 @@ impl Adaptation {
         &self,
         stream: S,
         record: Arc<StatusRecord>,
-        other_uid: Option<u32>,
+        uid: Option<u32>,
     ) -> Result<PluginId, SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let config = String::new();
-        let connection =
-            Connection { stream, record, config, process: None, on_end: None, other_uid };
+        let connection = Connection { stream, record, config, process: None, on_end: None, uid };
         let configured = self.core.configure(connection).await?;
         self.core.admit(configured).await
     }

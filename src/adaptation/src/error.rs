@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::launch::discovery::SkipReason;
+use crate::plugin::registrant::ReplacementRefused;
 use crate::policy::peers::PeerRefusal;
 use crate::policy::permissions::PermissionDenied;
 use crate::session::synchronize::TooLarge;
@@ -210,6 +211,9 @@ pub enum SessionError {
         /// User of the process that connected.
         uid: u32,
     },
+    /// Another session has the index and name of the plugin, and may not be replaced by it.
+    #[error(transparent)]
+    Replacement(#[from] ReplacementRefused),
     /// `Configure` failed.
     #[error("cannot be configured: {0}")]
     Configure(#[source] CallError),

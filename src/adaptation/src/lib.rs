@@ -50,6 +50,7 @@ pub use launch::supervisor::LaunchOutcome;
 pub use manager::{ContainerManager, Snapshot};
 pub use order::context::RequestContext;
 pub use plugin::histogram::{BUCKET_BOUNDS, DurationHistogram};
+pub use plugin::registrant::{ReplacementBar, ReplacementRefused};
 pub use plugin::statistics::{CallFailures, EventStatistics, PluginStatistics};
 pub use plugin::status::{
     AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus, SynchronizationProgress,

@@ -22,6 +22,10 @@ pub struct PluginStatus {
     /// it, or because an external plugin disconnected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// Whether the session was refused because another session has its name, and may not be
+    /// replaced by it. `last_error` names both processes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replacement_refused: bool,
     /// Number of times that the plugin was launched again, or connected again, after its end.
     #[serde(default)]
     pub restarts: u32,

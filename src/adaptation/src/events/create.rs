@@ -10,7 +10,8 @@ use crate::config::AdaptationConfig;
 use crate::error::AdaptError;
 use crate::events::reply_log::log_creation;
 use crate::order::context::RequestContext;
-use crate::order::pipeline::{PluginTicket, RequestTickets};
+use crate::order::pipeline::RequestTickets;
+use crate::order::slot::PluginTicket;
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::Ticket;
 use crate::plugin::request::{CreateRequests, EncodedRequest};
@@ -52,17 +53,19 @@ impl Adaptation {
         let id = container.id.clone();
         let mut merge = CreateMerge::new(request.pod.unwrap_or_default(), container);
         let mut requests = CreateRequests::new(&merge);
-        let plugins: Vec<_> = entries.iter().map(|entry| entry.plugin.clone()).collect();
-        self.check_required(&plugins, &id).or_else(|e| context.refuse(e))?;
-        let is_called = |id: &PluginId| plugins.iter().any(|plugin| plugin.id == *id);
+        let sessions: Vec<_> = entries.iter().flat_map(PluginTicket::sessions).cloned().collect();
+        self.check_required(&sessions, &id).or_else(|e| context.refuse(e))?;
+        let is_called = |id: &PluginId| sessions.iter().any(|plugin| plugin.id == *id);
         context.record_missed(self.core.registry.absent(is_called));
         self.core.config().assumed.iter().for_each(|id| merge.consulted(id));
-        for PluginTicket { plugin, ticket } in entries {
-            let Some(ticket) = ticket else {
+        let mut plugins = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let (plugin, permit) = entry.turn().await;
+            plugins.push(plugin.clone());
+            let Some(permit) = permit else {
                 merge.consulted(&plugin.id);
                 continue;
             };
-            let permit = ticket.permit().await;
             let reply = plugin.call(permit, &requests.next(&merge)).await;
             if matches!(reply, Ok(None)) {
                 context.record_skipped(&plugin);
@@ -91,7 +94,7 @@ impl Adaptation {
             }
         }
         // Checked again, since a plugin may have closed meanwhile, or was skipped.
-        self.check_required(&plugins, &id).or_else(|e| context.refuse(e))?;
+        self.check_required(&sessions, &id).or_else(|e| context.refuse(e))?;
         let outcome = merge.finish();
         self.validate(&plugins, &outcome, context, validation).await?;
         let prepared = prepare(outcome).await;

@@ -4,17 +4,15 @@
 use nri_api::proto::*;
 use std::future::IntoFuture;
 use std::pin::Pin;
-use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
 use crate::order::context::RequestContext;
-use crate::order::pipeline::{PluginTicket, RequestTickets};
+use crate::order::pipeline::RequestTickets;
+use crate::order::slot::PluginTicket;
 use crate::plugin::calls::EventRequest;
-use crate::plugin::handle::Plugin;
-use crate::plugin::queue::Ticket;
 use crate::plugin::request::EncodedRequest;
 use crate::plugin::trace::inherited;
 
@@ -68,9 +66,8 @@ impl Adaptation {
     ) -> Result<R, AdaptError> {
         let tickets = self.core.pipeline.enter(Q::EVENT);
         let request = EncodedRequest::new(request);
-        for PluginTicket { plugin, ticket } in tickets.plugins {
-            if let Some(ticket) = ticket {
-                let permit = ticket.permit().await;
+        for ticket in tickets.plugins {
+            if let (plugin, Some(permit)) = ticket.turn().await {
                 let reply = plugin.call(permit, &request).await;
                 context.record_reply(&plugin, reply)?;
             }
@@ -126,8 +123,7 @@ impl Adaptation {
         commit: impl AsyncFnOnce() -> R,
     ) -> R {
         let RequestTickets { plugins, commit: commit_ticket, .. } = tickets;
-        let subscribed =
-            plugins.into_iter().filter_map(|entry| Some((entry.plugin, entry.ticket?)));
+        let subscribed = plugins.into_iter().filter(PluginTicket::is_subscribed);
         self.deliver(subscribed.collect(), request).await;
         let _permit = self.core.permit_to_commit(commit_ticket).await;
         commit().await
@@ -163,15 +159,16 @@ impl Adaptation {
         self.deliver(self.core.pipeline.enter_post(Q::EVENT), request)
     }
 
-    fn deliver<Q: EventRequest>(&self, to: Vec<(Arc<Plugin>, Ticket)>, request: Q) -> Delivery {
+    fn deliver<Q: EventRequest>(&self, to: Vec<PluginTicket>, request: Q) -> Delivery {
         if to.is_empty() {
             return Delivery(Vec::new());
         }
         let request = EncodedRequest::new(request);
-        let notify = |(plugin, ticket): (Arc<Plugin>, Ticket)| {
+        let notify = |ticket: PluginTicket| {
             let request = request.clone();
             self.core.runtime.spawn(inherited(async move {
-                if let Err(e) = plugin.call(ticket.permit().await, &request).await {
+                let (plugin, Some(permit)) = ticket.turn().await else { return };
+                if let Err(e) = plugin.call(permit, &request).await {
                     warn!("{e}");
                 }
             }))

@@ -8,7 +8,7 @@ use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
 use crate::events::reply_log::log_updates;
 use crate::order::context::RequestContext;
-use crate::order::pipeline::{PluginTicket, RequestTickets};
+use crate::order::pipeline::RequestTickets;
 use crate::plugin::request::{EncodedRequest, UpdateRequests};
 
 /// Outcome of the stop of a container.
@@ -39,9 +39,8 @@ impl Adaptation {
         let resources = request.linux_resources.unwrap_or_default();
         let mut merge = UpdateMerge::new(request.pod.unwrap_or_default(), container, resources);
         let requests = UpdateRequests::new(&merge);
-        for PluginTicket { plugin, ticket } in tickets.plugins {
-            let Some(ticket) = ticket else { continue };
-            let permit = ticket.permit().await;
+        for ticket in tickets.plugins {
+            let (plugin, Some(permit)) = ticket.turn().await else { continue };
             let reply = plugin.call(permit, &requests.next(&merge)).await;
             if let Some(reply) = context.record_reply(&plugin, reply)? {
                 plugin.counters.record_requests(reply.update.len(), reply.evict.len());
@@ -90,9 +89,8 @@ impl Adaptation {
         let mut merge = UpdatesMerge::new();
         let mut failures = Vec::new();
         let request = EncodedRequest::new(request);
-        for PluginTicket { plugin, ticket } in tickets.plugins {
-            let Some(ticket) = ticket else { continue };
-            let permit = ticket.permit().await;
+        for ticket in tickets.plugins {
+            let (plugin, Some(permit)) = ticket.turn().await else { continue };
             let merged = match plugin.call(permit, &request).await {
                 Ok(Some(reply)) => {
                     plugin.counters.record_requests(reply.update.len(), 0);

@@ -165,8 +165,7 @@ impl LaunchSupervisor {
         let supervisor = self.clone();
         let on_end: OnEnd = Box::new(move |active| supervisor.restart(file.id, file.path, active));
         let on_end = Some(on_end);
-        let other_uid = None;
-        core.configure(Connection { stream, record, config, process, on_end, other_uid }).await
+        core.configure(Connection { stream, record, config, process, on_end, uid: None }).await
     }
 
     /// Restarts a plugin that was active for `active` and ended, if its policy permits restarts.

@@ -3,3 +3,4 @@
 
 pub(crate) mod context;
 pub(crate) mod pipeline;
+pub(crate) mod slot;

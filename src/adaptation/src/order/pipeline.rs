@@ -25,21 +25,24 @@
 //! order: it makes the next request after the previous one returned. After a post-event, it need
 //! not await the delivery.
 
+use nri_api::PluginId;
 use nri_api::proto::Event;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::order::context::RequestContext;
+use crate::order::slot::{PluginSlot, PluginTicket};
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::{PluginQueue, Ticket};
+use crate::plugin::registrant::{Registrant, ReplacementRefused};
 
 /// All plugins in the order in which they are called, then the queues of validation and commit.
 #[derive(Default)]
 pub(crate) struct Pipeline {
-    plugins: Mutex<Vec<Arc<Plugin>>>,
+    slots: Mutex<Vec<PluginSlot>>,
     validation: PluginQueue,
     commit: PluginQueue,
-    /// Closed while a plugin is relaunched. Closing and reading take the lock of `plugins`.
+    /// Closed while a plugin is relaunched. Closing and reading take the lock of `slots`.
     gate: Gate,
 }
 
@@ -57,12 +60,6 @@ pub(crate) struct RequestTickets {
     pub(crate) plugins: Vec<PluginTicket>,
     pub(crate) validation: Ticket,
     pub(crate) commit: Ticket,
-}
-
-/// A plugin, and the ticket of its queue if it subscribed to the event.
-pub(crate) struct PluginTicket {
-    pub(crate) plugin: Arc<Plugin>,
-    pub(crate) ticket: Option<Ticket>,
 }
 
 /// Guard that keeps the gate of a pipeline closed. Dropping the guard opens the gate.
@@ -92,9 +89,9 @@ impl Pipeline {
         event: Event,
         context: &RequestContext,
     ) -> RequestTickets {
-        let mut tickets = self.enter(event);
-        tickets.plugins.retain(|entry| context.has_reached(&entry.plugin));
-        tickets
+        let RequestTickets { plugins, validation, commit } = self.enter(event);
+        let plugins = plugins.into_iter().filter_map(|ticket| ticket.of_reached(context)).collect();
+        RequestTickets { plugins, validation, commit }
     }
 
     /// Enters a request that must not miss a plugin that is being relaunched: waits until the gate
@@ -102,9 +99,9 @@ impl Pipeline {
     pub(crate) async fn enter_when_open(&self, event: Event) -> RequestTickets {
         loop {
             {
-                let plugins = self.lock();
+                let slots = self.lock();
                 if *self.gate.0.borrow() {
-                    return self.enter_locked(&plugins, event);
+                    return self.enter_locked(&slots, event);
                 }
             }
             // The sender is a field of self, so the channel stays open.
@@ -112,32 +109,56 @@ impl Pipeline {
         }
     }
 
-    fn enter_locked(&self, plugins: &[Arc<Plugin>], event: Event) -> RequestTickets {
-        let entry = |plugin: &Arc<Plugin>| PluginTicket {
-            ticket: plugin.mask.contains(event).then(|| plugin.queue.ticket()),
-            plugin: plugin.clone(),
-        };
+    fn enter_locked(&self, slots: &[PluginSlot], event: Event) -> RequestTickets {
         RequestTickets {
-            plugins: open(plugins).map(entry).collect(),
+            plugins: slots.iter().filter_map(|slot| slot.enter(event)).collect(),
             validation: self.validation.ticket(),
             commit: self.commit.ticket(),
         }
     }
 
     /// Enters a post-event, which passes neither validators nor commit.
-    pub(crate) fn enter_post(&self, event: Event) -> Vec<(Arc<Plugin>, Ticket)> {
-        let plugins = self.lock();
-        let subscribed = open(&plugins).filter(|p| p.mask.contains(event));
-        subscribed.map(|p| (p.clone(), p.queue.ticket())).collect()
+    pub(crate) fn enter_post(&self, event: Event) -> Vec<PluginTicket> {
+        let slots = self.lock();
+        let tickets = slots.iter().filter_map(|slot| slot.enter(event));
+        tickets.filter(PluginTicket::is_subscribed).collect()
     }
 
-    /// Inserts a plugin in call order: by index, then by serial number.
-    pub(crate) fn add(&self, plugin: &Arc<Plugin>) -> AdmissionTickets {
-        let mut plugins = self.lock();
-        let order = |p: &Plugin| (p.id.index, p.serial);
-        let at = plugins.partition_point(|p| order(p) < order(plugin));
-        plugins.insert(at, plugin.clone());
-        AdmissionTickets { queue: plugin.queue.ticket(), commit: self.commit.ticket() }
+    /// Checks whether a session of this process may register as `plugin`: no other session has the
+    /// name, or may be replaced by it.
+    pub(crate) fn check(
+        &self,
+        plugin: &PluginId,
+        registrant: &Registrant,
+    ) -> Result<(), ReplacementRefused> {
+        self.lock().iter().filter(|slot| slot.is_of(plugin)).try_for_each(|s| s.check(registrant))
+    }
+
+    /// Adds a session: to the slot of its index and name, if there is one, to replace the session
+    /// there; otherwise in call order, by index, then by serial number.
+    pub(crate) fn add(&self, plugin: &Arc<Plugin>) -> Result<AdmissionTickets, ReplacementRefused> {
+        let mut slots = self.lock();
+        match slots.iter_mut().find(|slot| slot.is_of(&plugin.id)) {
+            Some(slot) => {
+                slot.check(&plugin.registrant)?;
+                slot.add(plugin);
+            }
+            None => {
+                let new = PluginSlot::new(plugin);
+                let at = slots.partition_point(|slot| slot.order() < new.order());
+                slots.insert(at, new);
+            }
+        }
+        Ok(AdmissionTickets { queue: plugin.queue().ticket(), commit: self.commit.ticket() })
+    }
+
+    /// Lets a session that is synchronized replace the earlier ones of its slot. Must be called
+    /// with the permit of its queue. Returns the sessions that it has replaced, or `None` if it has
+    /// ended meanwhile.
+    pub(crate) fn replace_with(&self, plugin: &Plugin) -> Option<Vec<Arc<Plugin>>> {
+        let mut slots = self.lock();
+        let slot = slots.iter_mut().find(|slot| slot.is_of(&plugin.id))?;
+        slot.replace_with(plugin)
     }
 
     /// Takes the tickets of a plugin that has not been synchronized in time, and is to be
@@ -145,44 +166,40 @@ impl Pipeline {
     pub(crate) fn readmit(&self, plugin: &Plugin) -> AdmissionTickets {
         // With the lock, no request enters between the two tickets.
         let _plugins = self.lock();
-        AdmissionTickets { queue: plugin.queue.ticket(), commit: self.commit.ticket() }
+        AdmissionTickets { queue: plugin.queue().ticket(), commit: self.commit.ticket() }
     }
 
     /// Removes a plugin. Tickets of its queue stay valid.
     pub(crate) fn remove(&self, plugin: &Plugin) {
-        self.lock().retain(|p| p.serial != plugin.serial);
+        self.lock().retain_mut(|slot| slot.retain(|p| p.serial != plugin.serial));
     }
 
     /// Removes plugins, and closes the gate until the guard is dropped: requests that replacements
     /// of the plugins could change wait until then.
     pub(crate) fn remove_and_close(&self, removed: &[Arc<Plugin>]) -> ClosedGate<'_> {
-        let mut plugins = self.lock();
+        let mut slots = self.lock();
         self.gate.0.send_replace(false);
-        plugins.retain(|p| !removed.iter().any(|r| r.serial == p.serial));
+        let is_kept = |plugin: &Plugin| !removed.iter().any(|r| r.serial == plugin.serial);
+        slots.retain_mut(|slot| slot.retain(is_kept));
         ClosedGate(self)
     }
 
     /// Waits until all requests with a ticket of this removed plugin have passed its queue and have
     /// committed.
     pub(crate) async fn wait_drained(&self, plugin: &Plugin) {
-        let (queue, commit) = (plugin.queue.ticket(), self.commit.ticket());
+        let (queue, commit) = (plugin.queue().ticket(), self.commit.ticket());
         drop(queue.permit().await);
         drop(commit.permit().await);
     }
 
-    /// Returns the plugins in call order.
+    /// Returns the sessions of all plugins in call order.
     pub(crate) fn plugins(&self) -> Vec<Arc<Plugin>> {
-        self.lock().clone()
+        self.lock().iter().flat_map(PluginSlot::sessions).cloned().collect()
     }
 
     // Held for the whole entry of a request, which makes the entry atomic. No code waits for
     // anything else while it holds this lock.
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Plugin>>> {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<PluginSlot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the plugins that are not closed. The session task of a closed plugin removes it soon.
-fn open(plugins: &[Arc<Plugin>]) -> impl Iterator<Item = &Arc<Plugin>> {
-    plugins.iter().filter(|plugin| !plugin.is_closed())
 }

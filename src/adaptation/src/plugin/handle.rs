@@ -17,6 +17,7 @@ use tracing::{debug, info, warn};
 use crate::error::{AdaptError, NoReply};
 use crate::plugin::calls::EventRequest;
 use crate::plugin::queue::{PluginQueue, QueuePermit};
+use crate::plugin::registrant::Registrant;
 use crate::plugin::request::EncodedRequest;
 use crate::plugin::statistics::PluginCounters;
 use crate::plugin::status::{PluginOrigin, StatusRecord};
@@ -47,7 +48,9 @@ pub(crate) struct Plugin {
     pub(crate) session: PluginClient,
     pub(crate) record: Arc<StatusRecord>,
     pub(crate) counters: Arc<PluginCounters>,
-    pub(crate) queue: PluginQueue,
+    pub(crate) registrant: Registrant,
+    /// Queue of requests; shared with the session that this one replaces.
+    queue: OnceLock<PluginQueue>,
     /// Lock that is held during a call, so that a plugin gets one call at a time although
     /// validations bypass its queue. The holder waits for the plugin only, never for another lock.
     call_lock: tokio::sync::Mutex<()>,
@@ -59,8 +62,11 @@ pub(crate) struct Plugin {
     admitted: AtomicBool,
     /// Whether the plugin was not synchronized in time for requests to wait for it.
     late: watch::Sender<bool>,
-    /// Reason why a reload ends the plugin, which the supervisor then does not restart.
-    retired: OnceLock<&'static str>,
+    /// Whether a newer session has replaced this one.
+    replaced: Arc<AtomicBool>,
+    /// Reason why a reload or a newer session ends the plugin, which the supervisor then does not
+    /// restart.
+    retired: OnceLock<String>,
     /// Whether the session is cleaned up and the plugin's program has exited.
     cleaned_up: watch::Sender<bool>,
 }
@@ -72,8 +78,8 @@ impl Plugin {
         mask: EventMask,
         policy: PluginPolicy,
         timeout: Duration,
-        session: PluginClient,
         (record, counters): (Arc<StatusRecord>, Arc<PluginCounters>),
+        (session, registrant): (PluginClient, Registrant),
     ) -> Self {
         Self {
             id,
@@ -84,15 +90,27 @@ impl Plugin {
             session,
             record,
             counters,
-            queue: PluginQueue::default(),
+            registrant,
+            queue: OnceLock::new(),
             call_lock: tokio::sync::Mutex::default(),
             state_change_only: Mutex::default(),
             closed: watch::Sender::new(None),
             admitted: AtomicBool::new(false),
             late: watch::Sender::new(false),
+            replaced: Arc::default(),
             retired: OnceLock::new(),
             cleaned_up: watch::Sender::new(false),
         }
+    }
+
+    /// Returns the queue of the plugin's requests.
+    pub(crate) fn queue(&self) -> &PluginQueue {
+        self.queue.get_or_init(PluginQueue::default)
+    }
+
+    /// Shares the queue of another session. Must be called before the first use of the own queue.
+    pub(crate) fn share_queue(&self, other: &Self) {
+        self.queue.get_or_init(|| other.queue().clone());
     }
 
     /// Calls the plugin, with the permit of its queue. Returns `None` if the call failed and the
@@ -216,22 +234,38 @@ impl Plugin {
         let _ = self.late.subscribe().wait_for(|is_late| *is_late).await;
     }
 
+    /// Records that a newer session has replaced this one, with the reason for its end.
+    pub(crate) fn set_replaced(&self, why: String) {
+        self.replaced.store(true, Ordering::Relaxed);
+        self.retired.get_or_init(|| why);
+    }
+
+    /// Returns the flag whether a newer session has replaced this one.
+    pub(crate) fn replaced(&self) -> Arc<AtomicBool> {
+        self.replaced.clone()
+    }
+
+    /// Whether a newer session has replaced this one.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Relaxed)
+    }
+
     /// Ends the plugin, which is not restarted: sends `Shutdown`, then closes the session. Returns
     /// when the plugin's program has exited.
-    pub(crate) async fn retire(&self, why: &'static str, grace: Duration) {
+    pub(crate) async fn retire(&self, why: &str, grace: Duration) {
         // Set before the request: a plugin that exits at the request is reported with this reason.
-        let why = *self.retired.get_or_init(|| why);
+        let why = self.retired.get_or_init(|| why.to_owned());
         // Best effort: old plugins do not implement Shutdown.
         let _ = self.session.shutdown(grace, &Empty::new()).await;
-        self.close(why.to_owned());
+        self.close(why.clone());
         let mut cleaned_up = self.cleaned_up.subscribe();
         // The sender is a field of self, so the channel stays open.
         let _ = cleaned_up.wait_for(|done| *done).await;
     }
 
-    /// Returns the reason why a reload ended the plugin, if one did.
-    pub(crate) fn retired(&self) -> Option<&'static str> {
-        self.retired.get().copied()
+    /// Returns the reason why a reload or a newer session ended the plugin, if one did.
+    pub(crate) fn retired(&self) -> Option<&str> {
+        self.retired.get().map(String::as_str)
     }
 
     pub(crate) fn set_cleaned_up(&self) {

@@ -7,6 +7,7 @@ pub(crate) mod calls;
 pub(crate) mod handle;
 pub(crate) mod histogram;
 pub(crate) mod queue;
+pub(crate) mod registrant;
 pub(crate) mod registry;
 pub(crate) mod request;
 pub(crate) mod statistics;

@@ -88,7 +88,7 @@ impl PluginRegistry {
         listed.is_none().then_some(status)
     }
 
-    /// Removes the record of a connection that closed before it registered.
+    /// Removes a record.
     pub(crate) fn remove(&self, serial: u64) {
         self.lock().remove(&serial);
     }
@@ -174,6 +174,27 @@ impl PluginRegistry {
         })
     }
 
+    /// Returns the process of a launched plugin with this index and name that has not ended for
+    /// good: it runs, or is about to be launched again. `Some(None)` if the process is not known.
+    pub(crate) fn launched(&self, id: &PluginId) -> Option<Option<u32>> {
+        self.lock().values().find_map(|record| {
+            record.read(|status| {
+                let is_launched = matches!(status.origin, PluginOrigin::Launched(_));
+                let is_kept = status.state != PluginState::Closed && status.id.as_ref() == Some(id);
+                let pid = status.pid.filter(|_| !status.state.has_ended());
+                (is_launched && is_kept).then_some(pid)
+            })
+        })
+    }
+
+    /// Removes the records of sessions of this plugin that were refused because another session
+    /// had its name.
+    pub(crate) fn remove_refused(&self, id: &PluginId) {
+        let is_refused = |s: &PluginStatus| s.replacement_refused && s.id.as_ref() == Some(id);
+        let is_external = |s: &PluginStatus| s.origin == PluginOrigin::External;
+        self.lock().retain(|_, record| !record.read(|s| is_refused(s) && is_external(s)));
+    }
+
     /// Whether a plugin of this file is active or becoming active, or its program still runs.
     pub(crate) fn is_running(&self, file: &Path) -> bool {
         self.any(|status| !status.state.has_ended() && status.origin.is_file(file))
@@ -191,7 +212,8 @@ impl PluginRegistry {
         self.lock().retain(|_, record| {
             record.read(|status| {
                 let is_removed = matches(status);
-                if is_removed && (status.failed || status.origin == PluginOrigin::External) {
+                let is_external = status.origin == PluginOrigin::External;
+                if is_removed && !status.replacement_refused && (status.failed || is_external) {
                     history = status.history.clone();
                     history.restarts = history.restarts.saturating_add(1);
                 }
@@ -217,9 +239,10 @@ impl PluginRegistry {
     /// Returns all plugins in the order in which they are called; those without a name last.
     pub(crate) fn all(&self) -> Vec<PluginStatus> {
         self.remove_expired();
-        let mut all: Vec<_> = self.lock().values().map(|r| r.get()).collect();
-        all.sort_by_key(|s| (s.id.is_none(), s.id.as_ref().map(|id| id.index), s.serial));
-        all
+        let mut all: Vec<_> = self.lock().values().map(|r| (r.get(), r.order())).collect();
+        let index = |s: &PluginStatus| s.id.as_ref().map(|id| id.index);
+        all.sort_by_key(|(s, order)| (s.id.is_none(), index(s), *order, s.serial));
+        all.into_iter().map(|(status, _)| status).collect()
     }
 
     /// Whether any plugin is active or becoming active.

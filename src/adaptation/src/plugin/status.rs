@@ -6,7 +6,7 @@ use crate::policy::failure_policy::RequestedFailurePolicy;
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::time::Instant;
@@ -43,6 +43,9 @@ pub struct PluginStatus {
     pub failed: bool,
     /// Time of the next launch, while the state is `Restarting`.
     pub next_launch: Option<SystemTime>,
+    /// Whether the session was refused because another session has its name, and may not be
+    /// replaced by it ([`ReplacementRefused`](crate::ReplacementRefused)).
+    pub replacement_refused: bool,
     /// Earlier sessions of the same plugin, and how the last one ended.
     pub history: PluginHistory,
 }
@@ -139,6 +142,8 @@ impl PluginState {
 #[derive(Debug)]
 pub(crate) struct StatusRecord {
     status: Mutex<PluginStatus>,
+    /// Number that orders the plugins of one index; see [`StatusRecord::set_order`].
+    order: AtomicU64,
     closed_at: Mutex<Option<Instant>>,
     /// Whether a reload ends the plugin for good.
     removed: AtomicBool,
@@ -166,10 +171,12 @@ impl StatusRecord {
             last_error: None,
             failed: false,
             next_launch: None,
+            replacement_refused: false,
             history: PluginHistory::default(),
         };
+        let order = AtomicU64::new(serial);
         let (closed_at, removed) = (Mutex::default(), AtomicBool::new(false));
-        Self { status: Mutex::new(status), closed_at, removed }
+        Self { status: Mutex::new(status), order, closed_at, removed }
     }
 
     /// Returns a copy of the status.
@@ -187,6 +194,14 @@ impl StatusRecord {
         change(&mut self.lock())
     }
 
+    /// Records that the session was refused because another one is registered as this plugin.
+    pub(crate) fn set_replacement_refused(&self, plugin: &PluginId) {
+        self.set(|status| {
+            status.id = Some(plugin.clone());
+            status.replacement_refused = true;
+        });
+    }
+
     /// Marks the plugin as closed, and returns its status.
     pub(crate) fn close(&self, end: SessionEnd) -> PluginStatus {
         let SessionEnd { why, failed, last_output } = end;
@@ -200,6 +215,17 @@ impl StatusRecord {
             status.last_error = Some(why);
             status.clone()
         })
+    }
+
+    /// Sets the serial number of the session whose place among the plugins of the same index this
+    /// session takes.
+    pub(crate) fn set_order(&self, serial: u64) {
+        self.order.store(serial, Ordering::Relaxed);
+    }
+
+    /// Returns the number that orders the plugins of one index.
+    pub(crate) fn order(&self) -> u64 {
+        self.order.load(Ordering::Relaxed)
     }
 
     /// Records that a reload ends the plugin for good.

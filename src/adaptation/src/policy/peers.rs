@@ -69,7 +69,7 @@ pub enum PeerRefusal {
 /// Process at the other end of a connection.
 pub(crate) struct Peer {
     pub(crate) pid: Option<u32>,
-    uid: u32,
+    pub(crate) uid: u32,
     /// Pidfd of the process. While it is not readable, the pid still names the process.
     process: Option<OwnedFd>,
 }
@@ -91,7 +91,7 @@ impl Peer {
 
     /// Checks the user and the program against the policy.
     pub(crate) fn check(&self, policy: &PeerPolicy) -> Result<(), PeerRefusal> {
-        if self.other_uid().is_some_and(|uid| !policy.uids.contains(&uid)) {
+        if !Owners::of_this_process().contains(self.uid) && !policy.uids.contains(&self.uid) {
             return Err(PeerRefusal::User(self.uid));
         }
         let Some(programs) = &policy.programs else { return Ok(()) };
@@ -101,11 +101,6 @@ impl Peer {
             |program: &&PathBuf| fs::metadata(program).is_ok_and(|m| (m.dev(), m.ino()) == file);
         let program = programs.iter().find(is_same).ok_or(PeerRefusal::Program(path))?;
         Owners::of_this_process().check(program).map_err(PeerRefusal::Untrusted)
-    }
-
-    /// Returns the peer's user, unless that is root or the user of this process.
-    pub(crate) fn other_uid(&self) -> Option<u32> {
-        (!Owners::of_this_process().contains(self.uid)).then_some(self.uid)
     }
 
     /// Returns the path of the peer's program, and the file's device and inode.

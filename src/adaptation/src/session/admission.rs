@@ -18,7 +18,8 @@ use crate::manager::Snapshot;
 use crate::order::pipeline::AdmissionTickets;
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::QueuePermit;
-use crate::plugin::status::{PluginState, SessionEnd, SynchronizationProgress};
+use crate::plugin::registrant::ProcessName;
+use crate::plugin::status::{PluginHistory, PluginState, SessionEnd, SynchronizationProgress};
 use crate::session::handshake::{ConfiguredPlugin, OnEnd, wait_disconnected};
 use crate::session::synchronize;
 
@@ -61,7 +62,12 @@ impl Core {
         configured: ConfiguredPlugin,
     ) -> Result<PluginId, SessionError> {
         let ConfiguredPlugin { plugin, end, service, process, on_end } = configured;
-        let AdmissionTickets { queue, commit } = self.pipeline.add(&plugin);
+        let added = self.pipeline.add(&plugin);
+        self.spawn_session_task(plugin.clone(), end, process, on_end);
+        let AdmissionTickets { queue, commit } = added.inspect_err(|refused| {
+            plugin.record.set_replacement_refused(&plugin.id);
+            plugin.close(refused.to_string());
+        })?;
         // A reload during the registration did not update this plugin's policy, since the plugin
         // was not in the pipeline. Later reloads find the plugin there, so the policy is read again
         // until no reload has replaced the configuration meanwhile.
@@ -72,9 +78,9 @@ impl Core {
                 break;
             }
         }
-        // Requests that enter from now on wait for this permit.
+        // Requests that enter from now on wait for this permit. If the plugin is to replace another
+        // session, the requests that entered before have passed that session then.
         let mut permit = Some(queue.permit().await);
-        self.spawn_session_task(plugin.clone(), end, process, on_end);
         let result = async {
             let mut commit = commit;
             let mut known = None;
@@ -103,9 +109,14 @@ impl Core {
             }
             Err(SessionError::Outdated { times: MAX_SYNCHRONIZATIONS })
         };
-        match result.await {
-            Ok(()) => {
-                plugin.set_admitted();
+        let ended = || SessionError::Synchronize(CallError::Closed(None));
+        let replace = || self.pipeline.replace_with(&plugin).ok_or_else(ended);
+        match result.await.and_then(|()| replace()) {
+            Ok(replaced) => {
+                if replaced.is_empty() {
+                    self.continue_history(&plugin);
+                }
+                self.retire_replaced(replaced, &plugin);
                 let status = plugin.record.set(|s| {
                     s.state = PluginState::Active;
                     s.synchronization = None;
@@ -119,6 +130,36 @@ impl Core {
                 plugin.close(e.to_string());
                 Err(e)
             }
+        }
+    }
+
+    /// Continues the history of a session that ended after this one had registered.
+    fn continue_history(&self, plugin: &Plugin) {
+        if plugin.registrant.is_external {
+            let history = self.registry.remove_closed(&plugin.id);
+            if history != PluginHistory::default() {
+                plugin.record.set(|status| status.history = history);
+            }
+        }
+    }
+
+    /// Ends sessions that a newer one has replaced, once all requests that entered before have
+    /// passed them and have committed. The newer session continues their history.
+    fn retire_replaced(self: &Arc<Self>, replaced: Vec<Arc<Plugin>>, newer: &Plugin) {
+        for plugin in replaced {
+            let by = ProcessName(newer.registrant.pid);
+            let why = format!("replaced by a newer session of the plugin ({by})");
+            let mut history = plugin.record.read(|status| status.history.clone());
+            history.restarts = history.restarts.saturating_add(1);
+            history.last_exit = Some(why.clone());
+            newer.record.set(|status| status.history = history);
+            plugin.set_replaced(why);
+            let core = self.clone();
+            self.spawn(async move {
+                core.pipeline.wait_drained(&plugin).await;
+                let grace = plugin.timeout.min(core.config().stop_grace);
+                plugin.retire("replaced", grace).await;
+            });
         }
     }
 
@@ -230,6 +271,10 @@ impl Core {
             let active = start.elapsed();
             let end = SessionEnd { why, failed, last_output };
             core.notify_changed(core.registry.close(&plugin.record, end));
+            if plugin.is_replaced() {
+                // The record of the newer session continues its history.
+                core.registry.remove(plugin.serial);
+            }
             if let Some(on_end) = on_end.filter(|_| plugin.retired().is_none()) {
                 on_end(active);
             }

@@ -3,7 +3,8 @@
 //! [`crate::session::admission`] then adds the configured plugin to the pipeline.
 
 use nri_api::proto::ConfigureRequest;
-use nri_api::{EventMask, NRI_VERSION};
+use nri_api::{EventMask, NRI_VERSION, PluginId};
+use nri_trust::Owners;
 use nri_wire::{Closed, RuntimeEnd, Trunk, WireError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::core::Core;
 use crate::error::SessionError;
 use crate::launch::process::Process;
 use crate::plugin::handle::Plugin;
+use crate::plugin::registrant::{Registrant, ReplacementBar};
 use crate::plugin::status::{PluginOrigin, PluginState, SessionEnd, StatusRecord};
 use crate::policy::failure_policy::RequestedFailurePolicy;
 use crate::session::service::RuntimeService;
@@ -37,8 +39,8 @@ pub(crate) struct Connection<S> {
     /// Program of a launched plugin; `None` for an external plugin.
     pub(crate) process: Option<Process>,
     pub(crate) on_end: Option<OnEnd>,
-    /// User of the plugin, unless it is root or the user of this process.
-    pub(crate) other_uid: Option<u32>,
+    /// User of an external plugin, if it was checked.
+    pub(crate) uid: Option<u32>,
 }
 
 /// A plugin that is configured, but not in the pipeline yet.
@@ -54,14 +56,14 @@ impl Core {
     /// Registers and configures a plugin. On failure the record is closed, and a launched program
     /// is stopped and reaped.
     pub(crate) async fn configure<S>(
-        &self,
+        self: &Arc<Self>,
         connection: Connection<S>,
     ) -> Result<ConfiguredPlugin, SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let Connection { stream, record, config, process, on_end, other_uid } = connection;
-        let handshake = self.handshake(stream, &record, config, process.as_ref(), other_uid);
+        let Connection { stream, record, config, process, on_end, uid } = connection;
+        let handshake = self.handshake(stream, &record, config, process.as_ref(), uid);
         let result = tokio::select! {
             result = handshake => result,
             () = self.wait_for_shutdown() => Err(SessionError::ShuttingDown),
@@ -91,17 +93,25 @@ impl Core {
     }
 
     async fn handshake<S>(
-        &self,
+        self: &Arc<Self>,
         stream: S,
         record: &Arc<StatusRecord>,
         plugin_config: String,
         process: Option<&Process>,
-        other_uid: Option<u32>,
+        uid: Option<u32>,
     ) -> Result<(Plugin, RuntimeEnd, Arc<RuntimeService>), SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let (service, registration) = RuntimeService::new(self.manager.clone(), record.get().id);
+        let registrant = record.read(|status| Registrant {
+            pid: status.pid,
+            uid,
+            is_external: status.origin == PluginOrigin::External,
+        });
+        let core = self.clone();
+        let check_name = Box::new(move |id: &PluginId| core.check_name(id, &registrant));
+        let (service, registration) =
+            RuntimeService::new(self.manager.clone(), record.get().id, check_name);
         let trunk = Trunk::new(stream);
         let end = match RuntimeEnd::over(trunk, service.clone(), &self.call_limits).await {
             Ok(end) => end,
@@ -118,17 +128,16 @@ impl Core {
         let (id, version) = match registration {
             Ok(Ok(registered)) => registered,
             Ok(Err(e)) => {
+                if let SessionError::Replacement(refused) = &e {
+                    self.registry.remove_refused(&refused.plugin);
+                    record.set_replacement_refused(&refused.plugin);
+                }
                 let _ = timeout(CLOSE_GRACE, end.closed()).await;
-                return Err(e.into());
+                return Err(e);
             }
             // The service keeps the sender until the registration, so this does not occur.
             Err(_) => return Err(SessionError::Unregistered("registration was dropped".into())),
         };
-        if let Some(uid) = other_uid
-            && !config.may_register(uid, &id)
-        {
-            return Err(SessionError::Name { plugin: id, uid });
-        }
         let history = self.registry.remove_closed(&id);
         // A launch was counted before its program could register.
         let counters = match process {
@@ -174,7 +183,25 @@ impl Core {
             s.serial
         });
         let state = (record.clone(), counters);
-        Ok((Plugin::new(id, serial, mask, policy, limit, session, state), end, service))
+        let plugin = Plugin::new(id, serial, mask, policy, limit, state, (session, registrant));
+        Ok((plugin, end, service))
+    }
+
+    /// Checks whether this process may register as `plugin`.
+    fn check_name(&self, plugin: &PluginId, registrant: &Registrant) -> Result<(), SessionError> {
+        let other_uid = registrant.uid.filter(|uid| !Owners::of_this_process().contains(*uid));
+        if let Some(uid) = other_uid
+            && !self.config().may_register(uid, plugin)
+        {
+            return Err(SessionError::Name { plugin: plugin.clone(), uid });
+        }
+        // A launched plugin keeps its name while it is launched, or launched again.
+        if registrant.is_external
+            && let Some(holder) = self.registry.launched(plugin)
+        {
+            return Err(registrant.refused(plugin, holder, ReplacementBar::Launched).into());
+        }
+        Ok(self.pipeline.check(plugin, registrant)?)
     }
 }
 

@@ -2,16 +2,18 @@
 //! plugin is being synchronized.
 
 use async_trait::async_trait;
+use nri_api::PluginId;
 use nri_api::proto::{
     Empty, RegisterPluginRequest, UpdateContainersRequest, UpdateContainersResponse,
 };
-use nri_api::{InvalidPlugin, PluginId};
 use nri_wire::ttrpc::{self, Code};
 use nri_wire::{Context, Runtime, TraceContext, status};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
+use crate::error::SessionError;
 use crate::events::reply_log::log_updates;
 use crate::manager::ContainerManager;
 use crate::plugin::handle::Plugin;
@@ -26,6 +28,8 @@ pub(crate) struct RuntimeService {
     /// Identity of a launched plugin, from its file name. It replaces the name that the plugin
     /// registers with. `None` for an external plugin.
     launched_as: Option<PluginId>,
+    /// Checks whether the plugin may register under a name.
+    check_name: NameCheck,
     registration: Mutex<Option<oneshot::Sender<Registration>>>,
     /// Set once the plugin may request updates.
     accepts_updates: OnceLock<Requester>,
@@ -43,21 +47,28 @@ struct Requester {
     id: PluginId,
     policy: SharedPolicy,
     counters: Arc<PluginCounters>,
+    /// Whether a newer session has replaced that of the plugin.
+    replaced: Arc<AtomicBool>,
 }
 
 /// Identity and NRI version that a plugin registered with.
-pub(crate) type Registration = Result<(PluginId, String), InvalidPlugin>;
+pub(crate) type Registration = Result<(PluginId, String), SessionError>;
+
+/// Check whether a plugin may register under a name.
+pub(crate) type NameCheck = Box<dyn Fn(&PluginId) -> Result<(), SessionError> + Send + Sync>;
 
 impl RuntimeService {
     /// Creates the service, and the channel that receives the registration.
     pub(crate) fn new(
         manager: Arc<dyn ContainerManager>,
         launched_as: Option<PluginId>,
+        check_name: NameCheck,
     ) -> (Arc<Self>, oneshot::Receiver<Registration>) {
         let (sender, receiver) = oneshot::channel();
         let registration = Mutex::new(Some(sender));
         let accepts_updates = OnceLock::new();
-        (Arc::new(Self { manager, launched_as, registration, accepts_updates }), receiver)
+        let service = Self { manager, launched_as, check_name, registration, accepts_updates };
+        (Arc::new(service), receiver)
     }
 
     /// Accepts `UpdateContainers` from now on. Called before `Synchronize` is sent, since the
@@ -67,6 +78,7 @@ impl RuntimeService {
             id: plugin.id.clone(),
             policy: plugin.policy.clone(),
             counters: plugin.counters.clone(),
+            replaced: plugin.replaced(),
         });
     }
 }
@@ -83,7 +95,7 @@ impl Runtime for RuntimeService {
             return Err(status(Code::FAILED_PRECONDITION, "the plugin has registered already"));
         };
         let requested = PluginId::new(&request.plugin_idx, &request.plugin_name);
-        let id = match &self.launched_as {
+        let identity = match &self.launched_as {
             Some(id) => {
                 if requested.as_ref().ok() != Some(id) {
                     let (index, name) = (&request.plugin_idx, &request.plugin_name);
@@ -93,13 +105,17 @@ impl Runtime for RuntimeService {
             }
             None => requested,
         };
-        let reply = match &id {
+        let checked =
+            identity.map_err(SessionError::from).and_then(|id| (self.check_name)(&id).map(|()| id));
+        let reply = match &checked {
             Ok(_) => Ok(Empty::new()),
+            Err(e @ SessionError::Name { .. }) => Err(status(Code::PERMISSION_DENIED, e)),
+            Err(e @ SessionError::Replacement(_)) => Err(status(Code::ALREADY_EXISTS, e)),
             Err(e) => Err(status(Code::INVALID_ARGUMENT, e)),
         };
+        let version = request.NRI_version.chars().take(MAX_VERSION).collect();
         // The receiver was dropped if the registration timed out; the connection is closed then.
-        let _ = registration
-            .send(id.map(|id| (id, request.NRI_version.chars().take(MAX_VERSION).collect())));
+        let _ = registration.send(checked.map(|id| (id, version)));
         reply
     }
 
@@ -108,12 +124,16 @@ impl Runtime for RuntimeService {
         context: &Context,
         request: UpdateContainersRequest,
     ) -> ttrpc::Result<UpdateContainersResponse> {
-        let Some(Requester { id, policy, counters }) = self.accepts_updates.get() else {
+        let Some(Requester { id, policy, counters, replaced }) = self.accepts_updates.get() else {
             return Err(status(
                 Code::FAILED_PRECONDITION,
                 "updates are accepted once the plugin is being synchronized",
             ));
         };
+        if replaced.load(Ordering::Relaxed) {
+            let message = "a newer session of the plugin has replaced this one";
+            return Err(status(Code::FAILED_PRECONDITION, message));
+        }
         let requested = request.update.len() + request.evict.len();
         if requested > MAX_UPDATES {
             let message = format!(

@@ -20,6 +20,8 @@ mod permissions;
 mod privileges;
 mod raw;
 mod reload;
+mod replacement;
+mod replacement_rules;
 mod restarts;
 mod rollback;
 mod sessions;

@@ -57,8 +57,13 @@ impl SocketDir {
     }
 
     fn connect(&self, program: &Path, uid: Option<u32>) -> Running {
+        self.connect_as("99", program, uid)
+    }
+
+    /// Connects a plugin with this index.
+    fn connect_as(&self, index: &str, program: &Path, uid: Option<u32>) -> Running {
         let mut command = Command::new(program);
-        command.arg("--connect").arg(self.path("nri.sock"));
+        command.arg("--connect").arg(self.path("nri.sock")).arg(index);
         if let Some(uid) = uid {
             command.uid(uid).gid(uid);
         }
@@ -272,16 +277,56 @@ async fn the_number_of_plugins_is_limited() {
     let dir = SocketDir::new();
     let harness = dir.serve(PeerPolicy { max_plugins: 2, ..PeerPolicy::default() }).await;
     let program = dir.program("plugin");
-    let first = dir.connect(&program, None);
+    let first = dir.connect_as("98", &program, None);
     let _second = dir.connect(&program, None);
-    harness.log.wait_times("manager 99-other Active", 2).await;
+    harness.log.wait("manager 98-other Active").await;
+    harness.log.wait("manager 99-other Active").await;
     let _third = dir.connect(&program, None);
     harness.log.wait("manager ? Closed").await;
     let refused = "refused: 2 plugins are connected, the limit of [connections] max_plugins";
     assert_eq!(refusals(&harness), [refused]);
     drop(first);
-    harness.log.wait("manager 99-other Closed").await;
-    let _fourth = dir.connect(&program, None);
-    harness.log.wait_times("manager 99-other Active", 3).await;
-    assert_eq!(harness.active_plugins(), ["99-other", "99-other"]);
+    harness.log.wait("manager 98-other Closed").await;
+    let _fourth = dir.connect_as("98", &program, None);
+    harness.log.wait_times("manager 98-other Active", 2).await;
+    assert_eq!(harness.active_plugins(), ["98-other", "99-other"]);
+}
+
+#[tokio::test]
+async fn only_a_session_of_the_same_user_replaces_one_and_a_policy_keeps_its_users() {
+    if !is_root() {
+        return;
+    }
+    let dir = SocketDir::new();
+    let program = dir.program("plugin");
+    let peers = PeerPolicy { uids: vec![4711, 4712, 4713], ..PeerPolicy::default() };
+    let uids = vec![4711, 4712];
+    let policies = vec![PluginPolicy { plugin: "other".into(), uids, ..PluginPolicy::default() }];
+    let config = AdaptationConfig { peers, policies, ..AdaptationConfig::default() };
+    let harness = dir.serve_with(config).await;
+    let first = dir.connect(&program, Some(4711));
+    harness.log.wait("manager 99-other Active").await;
+    // Another user of the policy, and root.
+    for (times, uid) in [(1, Some(4712)), (2, None)] {
+        let other = dir.connect(&program, uid);
+        harness.log.wait_times("manager 99-other Closed", times).await;
+        let (first, other) = (first.0.id(), other.0.id());
+        let refused = format!(
+            "refused: process {first} has registered as 99-other already, and process {other} may \
+             not replace it: it is of another user; end one of them, or give it another index or \
+             name"
+        );
+        // The last refusal is listed.
+        assert_eq!(refusals(&harness), [refused]);
+    }
+    let _no_user_of_the_policy = dir.connect(&program, Some(4713));
+    harness.log.wait("manager ? Closed").await;
+    let refused = "user 4713 may not register as 99-other; \
+                   to allow this, add 4713 to uids in the [[plugin]] that matches 99-other";
+    assert_eq!(refusals(&harness)[1..], [refused]);
+    let newer = dir.connect(&program, Some(4711));
+    harness.log.wait_times("manager 99-other Closed", 3).await;
+    let pids: Vec<_> = harness.adaptation.plugins().iter().map(|p| (p.pid, p.state)).collect();
+    assert_eq!(pids[0], (Some(newer.0.id()), PluginState::Active), "{pids:?}");
+    assert_eq!(harness.active_plugins(), ["99-other"]);
 }

@@ -39,9 +39,6 @@ async fn a_second_registration_in_a_session_is_refused() {
     let error = peer.register_as("20", "b").await.unwrap_err();
     assert_eq!(error.to_string(), "the plugin has registered already");
     assert_eq!(harness.active_plugins(), ["10-a"]);
-    // Two sessions with one name are two plugins, as in upstream NRI.
-    let _other = harness.plugin("10-a", &[], Quiet).await;
-    assert_eq!(harness.active_plugins(), ["10-a", "10-a"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,11 +21,11 @@ use rustix::{process::Pid, thread::capabilities};
 pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     for plugin in &status.plugins {
         // What a reload does with the file of a plugin that has ended says why, and what to do.
-        if !(plugin.launched && plugin.has_ended() && due(status, plugin).is_some()) {
+        let is_due = plugin.launched && plugin.has_ended() && due(status, plugin).is_some();
+        if !is_due || plugin.replacement_refused {
             session(report, plugin);
         }
     }
-    twice(report, status);
     unlimited(report, status);
     if let (Some(dir), Some(error)) = (&status.plugin_dir, &status.plugin_dir_error) {
         report.add(PLUGIN_DIR_UNREADABLE, format!("{}: {error}", dir.as_path().display()));
@@ -51,7 +51,11 @@ fn session(report: &mut DoctorReport, plugin: &PluginStatus) {
     let error = last_error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
     let about_process = plugin.pid.map_or(String::new(), |pid| format!(" (process {pid})"));
     if plugin.has_ended() {
-        if plugin.launched {
+        if plugin.replacement_refused {
+            let why = last_error.as_deref().unwrap_or("a second session was refused");
+            report.add(PLUGIN_TWICE, format!("{name}: {why}"));
+            report.advise("Containers are created with the session that has the name.");
+        } else if plugin.launched {
             report.add(PLUGIN_NOT_ACTIVE, format!("{name}: {state}{error}"));
             report.advise(
                 "Containers are created without it, or refused if it is required. `nrictl logs` \
@@ -115,30 +119,6 @@ fn file(report: &mut DoctorReport, status: &Status, due: &PluginChange) {
 /// Returns what a reload would do with the file of a launched plugin.
 fn due<'a>(status: &'a Status, plugin: &PluginStatus) -> Option<&'a PluginChange> {
     status.due.iter().find(|due| due.name == plugin.name)
-}
-
-/// Reports names under which more than one plugin is connected.
-fn twice(report: &mut DoctorReport, status: &Status) {
-    let connected = || status.plugins.iter().filter(|p| !p.has_ended() && !p.name.is_empty());
-    let mut reported: Vec<&str> = Vec::new();
-    for PluginStatus { name, .. } in connected() {
-        let pids: Vec<String> = connected()
-            .filter(|plugin| plugin.name == *name)
-            .map(|plugin| plugin.pid.map_or("unknown".into(), |pid| pid.to_string()))
-            .collect();
-        if pids.len() > 1 && !reported.contains(&name.as_str()) {
-            reported.push(name);
-            let (count, pids) = (pids.len(), pids.join(", "));
-            report.add(
-                PLUGIN_TWICE,
-                format!("{name}: {count} sessions with this index and name (processes {pids})"),
-            );
-            report.advise(
-                "Each of them is called for each container. End all but one, or start them with \
-                 other names or indices.",
-            );
-        }
-    }
 }
 
 /// Reports a policy with `required` that no active plugin matches.

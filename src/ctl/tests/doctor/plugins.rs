@@ -85,18 +85,20 @@ fn what_a_reload_would_do_with_each_file_is_reported_once() {
 }
 
 #[test]
-fn two_sessions_of_one_name_are_a_warning() {
+fn a_second_session_that_was_refused_is_a_warning_that_names_both_processes() {
     let site = Site::new("");
-    let of = |pid| PluginStatus { pid: Some(pid), ..plugin("10-a", false, "active", "") };
-    let left = plugin("10-b", false, "closed", "left");
-    let plugins = vec![of(1001), of(1002), left.clone(), plugin("10-b", false, "active", ""), left];
+    let why = "refused: process 1001 has registered as 10-a already, and process 1002 may not \
+               replace it: it is of another user";
+    let refused =
+        PluginStatus { replacement_refused: true, ..plugin("10-a", false, "closed", why) };
+    // While a newer session replaces an older one, both are listed.
+    let of = |pid| PluginStatus { pid: Some(pid), ..plugin("10-b", false, "active", "") };
+    let active = plugin("10-a", false, "active", "");
+    let plugins = vec![active, refused, of(1003), of(1004)];
     let findings = doctor(&site, Status { plugins, ..healthy(&site) });
-    findings.check(
-        "plugin-twice",
-        "warning",
-        "10-a: 2 sessions with this index and name (processes 1001, 1002)",
-    );
+    findings.check("plugin-twice", "warning", &format!("10-a: {why}"));
     assert_eq!(findings.texts("plugin-twice").len(), 1);
+    assert!(findings.texts("plugin-left").is_empty());
 }
 
 #[test]

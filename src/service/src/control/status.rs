@@ -51,6 +51,7 @@ impl Service {
             state: format!("{:?}", plugin.state).to_lowercase(),
             last_error: plugin.last_error,
             failed: plugin.failed,
+            replacement_refused: plugin.replacement_refused,
             restarts: plugin.history.restarts,
             last_exit: plugin.history.last_exit,
             last_output: plugin.history.last_output,

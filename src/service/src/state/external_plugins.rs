@@ -100,7 +100,9 @@ impl ExternalPlugins {
                 plugins.left.remove(id);
             }
             state if state.has_ended() => {
-                if plugins.active.remove(&status.serial).is_some() {
+                let was_active = plugins.active.remove(&status.serial).is_some();
+                // A session that a newer one has replaced ends while the newer one is active.
+                if was_active && !plugins.active.values().any(|active| active == id) {
                     plugins.set_left(id, status.last_error.clone().unwrap_or_default());
                 }
             }
@@ -231,6 +233,7 @@ mod tests {
             timeouts: 0,
             last_error: None,
             failed: false,
+            replacement_refused: false,
             next_launch: None,
             history: PluginHistory::default(),
         }
@@ -275,6 +278,19 @@ mod tests {
             plugins.update(&status(serial, &name, PluginState::Closed));
         }
         assert_eq!(absent(&plugins).len(), MAX_LEFT);
+    }
+
+    #[test]
+    fn a_plugin_whose_session_was_replaced_has_not_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let plugins = ExternalPlugins::load(dir.path());
+        plugins.update(&status(1, "10-a", PluginState::Active));
+        plugins.update(&status(2, "10-a", PluginState::Active));
+        plugins.update(&status(1, "10-a", PluginState::Closed));
+        assert_eq!((absent(&plugins), saved(dir.path())), (vec![], vec!["10-a".to_owned()]));
+        assert!(plugins.lock().left.is_empty());
+        plugins.update(&status(2, "10-a", PluginState::Closed));
+        assert_eq!(absent(&plugins), ["10-a: "]);
     }
 
     fn saved(dir: &Path) -> Vec<String> {

@@ -179,28 +179,40 @@ impl Drop for External {
     }
 }
 
-/// Waits until this many sessions of external plugins are active.
-fn wait_for_active(node: &Node, count: usize) {
+/// Waits until these processes have the active sessions.
+fn wait_for_active(node: &Node, pids: &[u32]) {
     wait_until("the external plugins", || {
         let status = node.status();
-        let active = status.plugins.iter().filter(|p| p.state == "active").count();
-        (active == count).then_some(())
+        let active = status.plugins.iter().filter(|p| p.state == "active");
+        active.map(|p| p.pid).eq(pids.iter().map(|pid| Some(*pid))).then_some(())
     });
 }
 
 #[test]
-fn two_sessions_of_one_plugin_are_a_warning_and_a_session_that_ended_is_an_information() {
+fn a_third_replacement_is_a_warning_and_a_session_that_ended_is_an_information() {
     let node = Node::new("");
     let nrid = node.start();
-    let first = External::start(&node);
-    wait_for_active(&node, 1);
-    let second = External::start(&node);
-    wait_for_active(&node, 2);
-    let twice = findings(&node, "plugin-twice");
-    let pids = format!("(processes {}, {})", first.0.id(), second.0.id());
-    assert!(matches!(&*twice, [one] if one.starts_with("warning 10-a: 2") && one.contains(&pids)));
-    drop((first, second));
-    wait_for_active(&node, 0);
+    let mut sessions: Vec<External> = Vec::new();
+    for _ in 0..3 {
+        let newer = External::start(&node);
+        wait_for_active(&node, &[newer.0.id()]);
+        if let Some(mut older) = sessions.pop() {
+            // The plugin ends by itself when its session is closed.
+            assert!(older.0.wait().unwrap().success());
+        }
+        sessions.push(newer);
+    }
+    assert_eq!(findings(&node, "plugin-twice"), [""; 0]);
+    assert_eq!(findings(&node, "plugin-left"), [""; 0]);
+    let refused = External::start(&node);
+    let twice = wait_until("the finding", || findings(&node, "plugin-twice").pop());
+    let pids = [sessions[0].0.id(), refused.0.id()];
+    let [holder, other] = pids.map(|pid| format!("process {pid} "));
+    assert!(twice.starts_with("warning 10-a: refused: "), "{twice}");
+    assert!(twice.contains(&holder) && twice.contains(&other), "{twice}: {pids:?}");
+    wait_for_active(&node, &pids[..1]);
+    drop((sessions, refused));
+    wait_for_active(&node, &[]);
     let left = findings(&node, "plugin-left");
     assert!(matches!(&*left, [one, ..] if one.starts_with("info 10-a: has left")), "{left:?}");
     let of_plugins: Vec<_> =

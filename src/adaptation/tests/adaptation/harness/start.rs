@@ -78,9 +78,20 @@ impl Harness {
         events: &[Event],
         script: impl Script,
     ) -> (Peer, JoinHandle<Result<PluginId, SessionError>>) {
+        self.connect_process(42, name, events, script).await
+    }
+
+    /// Connects a plugin of this process id that has not registered yet.
+    pub(crate) async fn connect_process(
+        &self,
+        pid: u32,
+        name: &str,
+        events: &[Event],
+        script: impl Script,
+    ) -> (Peer, JoinHandle<Result<PluginId, SessionError>>) {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let adaptation = self.adaptation.clone();
-        let connecting = tokio::spawn(async move { adaptation.connect(ours, Some(42)).await });
+        let connecting = tokio::spawn(async move { adaptation.connect(ours, Some(pid)).await });
         (self.serve(name, events, theirs, script).await, connecting)
     }
 
