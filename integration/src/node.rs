@@ -293,7 +293,20 @@ impl Node {
     /// Starts an external plugin, which connects to the running `nrid`, and waits until it is
     /// synchronized.
     pub fn connect(&self, name: &str, program: &Program, config: &str) -> External {
-        External::start(program, name, config, &self.state_dir().join("nri.sock"), self.dir.path())
+        self.connect_version("", name, program, config)
+    }
+
+    /// Like [`Node::connect`], for a plugin that replaces another one of its name: `version` is a
+    /// part of the names of its files.
+    pub fn connect_version(
+        &self,
+        version: &str,
+        name: &str,
+        program: &Program,
+        config: &str,
+    ) -> External {
+        let socket = self.state_dir().join("nri.sock");
+        External::start(program, name, config, &socket, &self.path(&format!("{name}{version}")))
     }
 
     /// Ids of the node's containers that the runtime knows.

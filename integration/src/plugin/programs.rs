@@ -80,17 +80,20 @@ pub struct External {
 }
 
 impl External {
-    /// Starts a plugin and waits until it is synchronized.
+    /// Starts a plugin and waits until it is synchronized. The paths of its files begin with
+    /// `files`.
     pub(crate) fn start(
         program: &Program,
         name: &str,
         config: &str,
         socket: &Path,
-        dir: &Path,
+        files: &Path,
     ) -> Self {
         let (index, base) = name.split_once('-').expect("NN-name");
-        let log = dir.join(format!("{name}.journal"));
-        let file = dir.join(format!("{name}.external.conf"));
+        let with_extension =
+            |extension: &str| PathBuf::from(format!("{}.{extension}", files.display()));
+        let (log, file) = (with_extension("journal"), with_extension("external.conf"));
+        let dir = files.parent().expect("the files are in a directory");
         std::fs::write(&file, program.configuration(config, &log))
             .expect("the test directory is writable");
         let mut command = Command::new(program.path());
