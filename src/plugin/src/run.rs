@@ -46,7 +46,9 @@ impl<P: Plugin> Builder<P> {
     ///
     /// A plugin that a runtime launched ends with its session. An external plugin connects again
     /// when its session ends or no runtime accepts it, after pauses of 100 ms to 5 s, and is
-    /// registered, configured and synchronized anew.
+    /// registered, configured and synchronized anew. It ends with a session in which the runtime
+    /// has sent `Shutdown`: `nrid` tells a plugin so that a newer session has replaced it.
+    /// (Upstream's runtimes, and an `nrid` that ends, only close connections.)
     ///
     /// SIGTERM and SIGINT end the plugin in order: [`Plugin::shutdown`] is called, and events that
     /// the plugin is handling are replied to, for up to 2 s each.
@@ -107,7 +109,7 @@ impl<P: Plugin> Builder<P> {
     /// Waits for the end of a session, and returns it; `None` if the plugin was told to end.
     async fn session(&self, stub: Stub, ends: &mut EndSignals) -> Option<Result<(), StubError>> {
         tokio::select! {
-            ended = stub.ended() => return Some(ended),
+            ended = stub.ended() => return Some(ended).filter(|_| !stub.is_shut_down()),
             () = ends.wait() => {}
         }
         // A handler that hangs must not keep the process from ending.

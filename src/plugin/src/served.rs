@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use nri_api::proto::*;
 use nri_wire::{Context, status, ttrpc};
 use protobuf::MessageField;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use ttrpc::Code;
 
@@ -17,6 +18,8 @@ pub(crate) struct Served<P> {
     pub(crate) parts: Mutex<Option<SynchronizeRequest>>,
     /// Error with which the plugin refused its configuration.
     pub(crate) refusal: Arc<Mutex<Option<String>>>,
+    /// Whether the runtime has sent `Shutdown`.
+    pub(crate) is_shut_down: Arc<AtomicBool>,
     pub(crate) failure_policy: Option<FailurePolicy>,
 }
 
@@ -56,6 +59,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
     }
 
     async fn shutdown(&self, _: &Context, _: Empty) -> ttrpc::Result<Empty> {
+        self.is_shut_down.store(true, Ordering::Relaxed);
         self.plugin.shutdown(&self.session).await;
         Ok(Empty::new())
     }

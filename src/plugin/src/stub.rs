@@ -14,7 +14,10 @@ use nri_wire::PluginEnd;
 use std::{
     env,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{net::UnixStream, time::timeout};
@@ -39,6 +42,7 @@ pub struct Stub {
     end: PluginEnd,
     session: Session,
     refusal: Arc<Mutex<Option<String>>>,
+    is_shut_down: Arc<AtomicBool>,
 }
 
 /// Settings of a plugin, which [`run`](Self::run) keeps connected, and [`connect`](Self::connect)
@@ -88,6 +92,11 @@ impl Stub {
     /// configuration.
     pub async fn run(self) -> Result<(), StubError> {
         self.ended().await
+    }
+
+    /// Whether the runtime has told the plugin to end, by `Shutdown`.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.is_shut_down.load(Ordering::Relaxed)
     }
 
     /// Waits for the end of the session.
@@ -224,11 +233,13 @@ impl<P: Plugin> Builder<P> {
 
         let session = Session::new(plugin.clone());
         let refusal = Arc::new(Mutex::new(None));
+        let is_shut_down = Arc::new(AtomicBool::new(false));
         let served = Served {
             plugin: self.plugin.clone(),
             session: session.clone(),
             parts: Mutex::new(None),
             refusal: refusal.clone(),
+            is_shut_down: is_shut_down.clone(),
             failure_policy: self.failure_policy.clone(),
         };
         let end = PluginEnd::new(stream, Arc::new(served)).await?;
@@ -241,7 +252,7 @@ impl<P: Plugin> Builder<P> {
             .register_plugin(self.registration_timeout, &request)
             .await
             .map_err(|source| StubError::Register { plugin, source })?;
-        Ok(Stub { end, session, refusal })
+        Ok(Stub { end, session, refusal, is_shut_down })
     }
 }
 

@@ -71,6 +71,7 @@ impl<P: Plugin> InProcessRuntime<P> {
                 session,
                 parts: Mutex::default(),
                 refusal: Arc::default(),
+                is_shut_down: Arc::default(),
                 failure_policy: None,
             },
             events: EventMask::NONE,

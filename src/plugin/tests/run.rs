@@ -115,6 +115,19 @@ async fn an_external_plugin_connects_again_and_is_registered_again() {
 }
 
 #[tokio::test]
+async fn an_external_plugin_that_is_shut_down_does_not_connect_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("nri.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let plugin = Stub::builder(Slow::new(0)).name("slow").index("07").socket_path(&socket);
+    let run = tokio::spawn(plugin.run());
+    let runtime = accept(&listener).await;
+    runtime.end.plugin().shutdown(TIMEOUT, &Empty::new()).await.unwrap();
+    drop(runtime);
+    timeout(TIMEOUT, run).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_plugin_with_one_connection_ends_with_it() {
     let (a, b) = UnixStream::pair().unwrap();
     let run = tokio::spawn(Stub::builder(Slow::new(0)).name("slow").index("07").stream(b).run());
