@@ -12,7 +12,10 @@ mod bounded;
 
 pub use bounded::{MAX_CONFIG_FILE, read_regular, read_regular_text};
 
-use rustix::process::geteuid;
+use rustix::{
+    fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx},
+    process::geteuid,
+};
 use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
@@ -171,7 +174,7 @@ impl Owners {
         let meta = fs::symlink_metadata(path).map_err(unreadable)?;
         let kind = meta.file_type();
         let what = if kind.is_dir() { Exposed::DirectoryContent } else { Exposed::File };
-        let is_of_host_root = || is_unmapped(meta.uid()) && !others_may_own_entries(path.parent());
+        let is_of_host_root = || is_unmapped(meta.uid()) && !self.others_may_own(path);
         if !self.contains(meta.uid()) && !is_of_host_root() {
             let owner = self.euid;
             return Err(Untrusted::Owner { path: path.to_owned(), uid: meta.uid(), owner, what });
@@ -192,6 +195,24 @@ impl Owners {
         }
         Ok(None)
     }
+
+    /// Whether an entry of a directory may belong to another user than root: everybody may create
+    /// files in the directory (`/tmp`), or it contains directories that root created for users
+    /// (`/home`).
+    ///
+    /// Rootless Docker mounts the host's `/run` and `/etc` as `.ro` and a number below a `/run` and
+    /// `/etc` of the user with the sticky bit. In a directory of an owner, another user can create
+    /// an entry but mount nothing on it.
+    fn others_may_own(&self, entry: &Path) -> bool {
+        let Some(dir) = entry.parent() else { return false };
+        let Ok(meta) = fs::metadata(dir) else { return false };
+        // The directories are compared, since rootless Docker mounts `/run/user` at another path.
+        let is_same = |other: fs::Metadata| (other.dev(), other.ino()) == (meta.dev(), meta.ino());
+        if ["/home", "/run/user"].iter().any(|users| fs::metadata(users).is_ok_and(is_same)) {
+            return true;
+        }
+        meta.mode() & 0o022 != 0 && !(self.contains(meta.uid()) && is_mount_point(entry))
+    }
 }
 
 /// Prepends the components of a path to the components that remain to be checked.
@@ -207,8 +228,7 @@ fn prepend(todo: &mut VecDeque<OsString>, path: &Path) {
 
 /// Whether this process is in a user namespace that does not map the owner. Files of the host's
 /// root then belong to the overflow user, as do files of all other unmapped users. Such an owner
-/// counts as root only in directories where root alone creates files
-/// ([`others_may_own_entries`]).
+/// counts as root only in directories where root alone creates files ([`Owners::others_may_own`]).
 fn is_unmapped(uid: u32) -> bool {
     let overflow = || fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok();
     let is_initial = || {
@@ -218,12 +238,10 @@ fn is_unmapped(uid: u32) -> bool {
     overflow() == Some(uid) && !is_initial()
 }
 
-/// Whether a directory may contain files of other users: everybody may create files in it (`/tmp`),
-/// or it contains directories that root created for users (`/home`).
-fn others_may_own_entries(dir: Option<&Path>) -> bool {
-    let Some(dir) = dir else { return false };
-    let holds_users = ["/home", "/run/user"].iter().any(|users| dir == Path::new(users));
-    holds_users || fs::metadata(dir).is_ok_and(|meta| meta.mode() & 0o022 != 0)
+/// Whether something is mounted at the path. Before Linux 5.8, which does not tell: no.
+fn is_mount_point(path: &Path) -> bool {
+    let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 #[cfg(test)]
@@ -391,25 +409,36 @@ mod tests {
             }
         }
         // Only the user of this process is mapped.
-        let inner = |name: &str| {
+        let inner = |mount: &str, name: &str| {
             let test = "tests::an_unmapped_owner_is_not_root_where_everybody_may_create_files";
             let output = std::process::Command::new("unshare")
-                .args(["--user", "--map-root-user"])
+                .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"])
                 .arg(std::env::current_exe().unwrap())
                 .args(["--exact", test, "--nocapture"])
                 .env(INNER, dir.path(name))
+                .current_dir(dir.path(""))
                 .output()
                 .unwrap();
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
-        let refused = inner("sticky/theirs");
+        let refused = inner("exec \"$@\"", "sticky/theirs");
         if !refused.contains("owner 65534") {
             println!("skipped: no user namespaces: {refused}");
             return;
         }
         assert!(refused.contains("belongs to user 65534"), "{refused}");
         // Only root may create files in `closed`, as in `/usr` and `/etc` of the host.
-        assert!(inner("closed/theirs").contains("owner 65534: ok"));
+        assert!(inner("exec \"$@\"", "closed/theirs").contains("owner 65534: ok"));
+        // Others may create files in our `sticky`, but mount nothing there.
+        let mount = "mkdir sticky/mounted; mount --bind closed sticky/mounted && exec \"$@\"";
+        chown(dir.path("closed"), Some(4711), None).unwrap();
+        let mounted = inner(mount, "sticky/mounted/theirs");
+        assert!(mounted.contains("owner 65534: ok"), "{mounted}");
+        // Directories of users are also found below another name of `/home`.
+        let mount =
+            "mount --bind sticky /home && mount --bind closed sticky/mounted && exec \"$@\"";
+        let of_user = inner(mount, "sticky/mounted/theirs");
+        assert!(of_user.contains("mounted belongs to user 65534"), "{of_user}");
     }
 
     #[test]
