@@ -16,6 +16,7 @@ use crate::{
     nrid_location::NridLocation,
 };
 use nri_host::RunningEngine;
+use rustix::process::geteuid;
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
 /// The engines that have files with runtimes.
@@ -142,9 +143,9 @@ fn own_mounts(
         ),
     );
     report.advise(format!(
-        "`nsenter --target {} --mount` shows what it sees. Its configuration, our programs and the \
-         state directory must be visible there.",
-        process.pid
+        "`{}` shows what it sees. Its configuration, our programs and the state directory must be \
+         visible there.",
+        enter(process.pid)
     ));
     let identity = |path: &Path| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
     let dir = &nrid.launcher.state_dir;
@@ -184,7 +185,15 @@ fn other_files(
         report.add(ENGINE_OTHER_FILES, text);
         report.advise(format!(
             "`nrictl install {name} --engine-config FILE` writes to another file. In the mount \
-             namespace of the engine: `nsenter --target {pid} --mount nrictl install {name}`."
+             namespace of the engine: `{} nrictl install {name}`.",
+            enter(pid)
         ));
     }
+}
+
+/// Returns the command that enters the mount namespace of an engine. That of a user's engine
+/// belongs to its user namespace.
+fn enter(pid: i32) -> String {
+    let user = if geteuid().is_root() { "" } else { " --user --preserve-credentials" };
+    format!("nsenter --target {pid}{user} --mount")
 }

@@ -41,9 +41,10 @@ impl InstallRoot {
         Ok(Self { dir: dir.filter(|dir| dir != Path::new("/")), user: None })
     }
 
-    /// Returns the root directory of a process in another mount namespace.
+    /// Returns the root directory of a process in another mount namespace, for the engines that
+    /// this process administers: the process of a user's engine reads the files of the user.
     pub(crate) fn of_process(pid: i32) -> Self {
-        Self { dir: Some(format!("/proc/{pid}/root").into()), user: None }
+        Self { dir: Some(format!("/proc/{pid}/root").into()), ..Self::of_this_process() }
     }
 
     /// Returns the machine's root, for the engines of a user.

@@ -1,7 +1,7 @@
 //! An engine's version, from the command line or from its program.
 
 use super::{engines::kind::TargetEngine, install_root::InstallRoot};
-use nri_locate::standard_dirs;
+use nri_locate::{Environment, search_dirs, standard_dirs};
 use std::{process::Command, str::FromStr};
 
 /// Major and minor version.
@@ -28,13 +28,18 @@ impl FromStr for EngineVersion {
     }
 }
 
-/// Runs the engine's program for its version. Programs of an image are not run.
+/// Runs the engine's program for its version. Programs of an image are not run. A user's rootless
+/// engine is often below the home directory, so it is searched in PATH.
 pub(crate) fn installed(root: &InstallRoot, engine: TargetEngine) -> Option<EngineVersion> {
     if !root.is_machine() {
         return None;
     }
     let program = engine.facts().program;
-    let path = standard_dirs().map(|dir| dir.join(program)).find(|path| root.is_program(path))?;
+    let dirs = match root.user() {
+        Some(_) => search_dirs(&Environment::of_this_process()),
+        None => standard_dirs().collect(),
+    };
+    let path = dirs.iter().map(|dir| dir.join(program)).find(|path| root.is_program(path))?;
     let output = Command::new(path).arg("--version").output().ok()?;
     parse(&String::from_utf8_lossy(&output.stdout))
 }
