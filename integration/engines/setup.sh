@@ -2,13 +2,13 @@
 # setup.sh [--suites "bookworm trixie sid"] [--check]
 #   Installs container engines of Debian suites into $NRI_ENGINES (default /var/tmp/nri-engines,
 #   about 0.6 GB a suite) for the tests of engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and
-#   28, Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit. It also makes images, and
-#   builds a client of the container runtime interface with Go (with Go of trixie if the host has
-#   none). Needs root and Debian 12 or newer. It starts nothing and does not change engines of
-#   the host: packages are downloaded with a separate apt configuration and unpacked, and
-#   dynamically linked programs use the C library of their suite. On the host it installs only the
-#   tools for these steps. Each step is done once; call the script again after a failure. Logs are
-#   in $NRI_ENGINES/log.
+#   28, Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit, and rootlesskit for
+#   Docker without root. It also makes images, and builds a client of the container runtime
+#   interface with Go (with Go of trixie if the host has none). Needs root and Debian 12 or newer.
+#   It starts nothing and does not change engines of the host: packages are downloaded with a
+#   separate apt configuration and unpacked, and dynamically linked programs use the C library of
+#   their suite. On the host it installs only the tools for these steps. Each step is done once;
+#   call the script again after a failure. Logs are in $NRI_ENGINES/log.
 #   --check only lists the missing suites, and exits with 1 if there are any.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -24,7 +24,8 @@ read -ra wanted <<<"$suites"
 if [ -n "$check" ]; then
   missing=()
   for s in "${wanted[@]}"; do
-    [ -e "$NRI_ENGINES/done/$s" ] && [ -e "$NRI_ENGINES/done/$s-catatonit" ] || missing+=("$s")
+    [ -e "$NRI_ENGINES/done/$s" ] && [ -e "$NRI_ENGINES/done/$s-catatonit" ] &&
+      [ -e "$NRI_ENGINES/done/$s-rootlesskit" ] || missing+=("$s")
   done
   [ ${#missing[@]} = 0 ] || { echo "missing: ${missing[*]}"; exit 1; }
   exit 0
@@ -165,6 +166,15 @@ catatonit() {
   rm -rf "$NRI_ENGINES/apt/$1"
 }
 
+# rootlesskit SUITE: unpacks and links the programs that rootless Docker needs besides Docker's own
+rootlesskit() {
+  local p
+  apt_of "$1"
+  unpack "$1" "$1" rootlesskit --
+  for p in rootlesskit rootlesskit-docker-proxy; do place "$1" usr/bin/$p; done
+  rm -rf "$NRI_ENGINES/apt/$1"
+}
+
 # cri: builds the client of the container runtime interface
 cri() {
   local go
@@ -182,7 +192,11 @@ cri() {
 step host-tools tools
 [ -z "$failed" ] || exit 1
 step images "$HERE/image.sh" "$IMAGES"
-for s in "${wanted[@]}"; do step "$s" engines "$s"; step "$s-catatonit" catatonit "$s"; done
+for s in "${wanted[@]}"; do
+  step "$s" engines "$s"
+  step "$s-catatonit" catatonit "$s"
+  step "$s-rootlesskit" rootlesskit "$s"
+done
 step cri cri
 [ -z "$failed" ] || exit 1
 echo "engines of ${wanted[*]} are in $NRI_ENGINES"

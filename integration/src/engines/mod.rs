@@ -18,5 +18,5 @@ pub use docker::Docker;
 pub use engine::Engine;
 pub use host::Host;
 pub use podman::Podman;
-pub use rootless::RootlessPodman;
+pub use rootless::RootlessEngine;
 pub use suite::{Suite, for_each_suite, suites};

@@ -1,4 +1,4 @@
-//! Podman of a user without root. The user exists in namespaces of its own only.
+//! An engine of a user without root. The user exists in namespaces of its own only.
 
 use super::{Host, Suite, suite::engine_script};
 use crate::{
@@ -12,17 +12,19 @@ use std::{
     process::Command,
 };
 
-/// A user who can run podman without root, and the built programs in a directory of the user's
+/// A user who can run an engine without root, and the built programs in a directory of the user's
 /// PATH. Dropping this value removes the containers and ends the user's processes.
 #[derive(Debug)]
-pub struct RootlessPodman {
+pub struct RootlessEngine {
     host: Host,
+    /// Name of the engine's client: `podman` or `docker`.
+    pub name: &'static str,
 }
 
-impl RootlessPodman {
-    /// Creates the user.
-    pub fn start(suite: &Suite) -> Self {
-        let new = Self { host: Host::new(suite) };
+impl RootlessEngine {
+    /// Creates the user, and starts the daemon of the engine, if it has one.
+    pub fn start(suite: &Suite, name: &'static str) -> Self {
+        let new = Self { host: Host::new(suite), name };
         let programs = new.host.path("programs");
         fs::create_dir(&programs).expect("the test directory is writable");
         for name in NAMES {
@@ -31,7 +33,7 @@ impl RootlessPodman {
         let adjust = existing(&built("nrid").with_file_name("examples/adjust"));
         fs::copy(adjust, programs.join("adjust")).expect("the test directory is writable");
         let mut command = new.script("start");
-        command.arg(&suite.name).arg(programs);
+        command.arg(&suite.name).arg(programs).arg(name);
         new.host.run(command).success();
         new
     }
@@ -55,6 +57,23 @@ impl RootlessPodman {
     #[track_caller]
     pub fn out(&self, arguments: &[&str]) -> String {
         self.call(arguments).success().out().trim_end().to_owned()
+    }
+
+    /// Calls the client of the engine; returns stdout like [`Self::out`].
+    #[track_caller]
+    pub fn client(&self, arguments: &[&str]) -> String {
+        self.out(&[&[self.name], arguments].concat())
+    }
+
+    /// Makes the daemon of the engine, if it has one, read its configuration again.
+    pub fn reload(&self) {
+        self.host.run(self.script("reload")).success();
+    }
+
+    /// Ends the daemon of the engine, if it has one, and starts it again.
+    pub fn restart(&self) {
+        self.host.run(self.script("halt")).success();
+        self.host.run(self.script("resume")).success();
     }
 
     /// Path of a file in the home directory, for this process.
@@ -88,7 +107,7 @@ impl RootlessPodman {
     }
 }
 
-impl Drop for RootlessPodman {
+impl Drop for RootlessEngine {
     fn drop(&mut self) {
         self.host.run(self.script("stop"));
     }
