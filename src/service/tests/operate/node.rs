@@ -178,10 +178,11 @@ pub(crate) fn example(name: &str) -> PathBuf {
 
 /// Removes a directory in which a running `nrid` may create a file at the same time.
 pub(crate) fn remove_directory(path: &Path) {
-    wait_until("the removal of a directory", || match fs::remove_dir_all(path) {
+    let removed = wait_until("the removal of a directory", || match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => None,
-        result => Some(result.unwrap()),
+        result => Some(result),
     });
+    removed.unwrap();
 }
 
 /// Waits until the condition returns a value. `what` names the awaited event.
