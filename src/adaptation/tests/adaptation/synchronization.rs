@@ -160,3 +160,30 @@ async fn a_validator_that_is_slow_to_synchronize_is_not_asked() {
     harness.create("b").await.unwrap();
     assert_eq!(harness.log.of("20-slow validate_container_adjustment"), ["b"]);
 }
+
+/// The requests that have waited as long as for a reply go to the session that is to be replaced.
+#[tokio::test(start_paused = true)]
+async fn an_older_session_serves_while_the_newer_one_is_slow_to_synchronize() {
+    let harness = Harness::new().await;
+    let _old = harness.plugin("20-slow", &[CREATE_CONTAINER], Quiet).await;
+    harness.manager.state.lock().unwrap().containers.push(container("old"));
+    let (new, connecting) =
+        harness.connect_unregistered("20-slow", &[CREATE_CONTAINER], Slow(3)).await;
+    new.register().await.unwrap();
+    harness.log.wait("20-slow synchronize old").await;
+    let start = Instant::now();
+    harness.create("a").await.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 2);
+    connecting.await.unwrap().unwrap();
+    harness.create("b").await.unwrap();
+    let expected = [
+        "synchronize ",
+        "synchronize old",
+        "create_container a",
+        "synchronize old,a",
+        "create_container b",
+    ];
+    let calls = harness.log.of("20-slow");
+    let calls: Vec<_> = calls.iter().filter(|call| !call.starts_with("shutdown")).collect();
+    assert_eq!(calls, expected);
+}
