@@ -147,7 +147,7 @@ pub(crate) mod tests {
     use protobuf::reflect::{
         FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType,
     };
-    use protobuf::{Enum, MessageDyn, MessageFull};
+    use protobuf::{Enum, Message, MessageDyn, MessageFull};
 
     /// Calls `check` once for each field of the protocol, with its path and an adjustment in which
     /// only this field is set.
@@ -223,6 +223,32 @@ pub(crate) mod tests {
         assert!(count > 40, "only {count} fields were checked");
         groups.extend([RESOURCES, RUNTIME_ANNOTATIONS, UPDATE, EVICT]);
         assert_eq!(groups, field_groups());
+    }
+
+    /// Protobuf keeps a value of another type beside the field, as an unknown field.
+    #[test]
+    fn a_value_of_another_type_hides_no_field() {
+        fn add(message: &mut impl Message) {
+            let unknown = message.mut_special_fields().mut_unknown_fields();
+            (1..50).for_each(|number| unknown.add_varint(number, 1));
+        }
+        each_field(&mut |path, adjust| {
+            let mut adjust = adjust.clone();
+            add(&mut adjust);
+            adjust.hooks.as_mut().into_iter().for_each(add);
+            if let Some(linux) = adjust.linux.as_mut() {
+                add(linux);
+                linux.rdt.as_mut().into_iter().for_each(add);
+                if let Some(resources) = linux.resources.as_mut() {
+                    add(resources);
+                    resources.cpu.as_mut().into_iter().for_each(add);
+                    resources.memory.as_mut().into_iter().for_each(add);
+                }
+            }
+            let sent = adjust.write_to_bytes().unwrap();
+            let received = ContainerAdjustment::parse_from_bytes(&sent).unwrap();
+            assert!(fields_set(&received).contains(&path.to_owned()), "{path}");
+        });
     }
 
     #[test]

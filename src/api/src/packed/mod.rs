@@ -133,7 +133,9 @@ fn set_fields(
     found: &mut Vec<String>,
 ) {
     for field in fields {
-        let Some(value) = wire::Values::of(message, field.number).last() else { continue };
+        // A value of another type, which a plugin can add to the field, is not the field's value.
+        let values = wire::Values::of(message, field.number);
+        let Some(value) = values.filter(|value| field.accepts(value)).last() else { continue };
         let path = format!("{prefix}{}", field.original);
         match (field.kind, value) {
             (Kind::Message(inner), wire::Value::Bytes(bytes)) if groups.contains(&&*path) => {
