@@ -63,7 +63,9 @@ impl Adaptation {
             let (plugin, permit) = entry.turn().await;
             plugins.push(plugin.clone());
             let Some(permit) = permit else {
-                merge.consulted(&plugin.id);
+                if !plugin.is_late() {
+                    merge.consulted(&plugin.id);
+                }
                 continue;
             };
             let reply = plugin.call(permit, &requests.next(&merge)).await;
@@ -94,7 +96,10 @@ impl Adaptation {
             }
         }
         // Checked again, since a plugin may have closed meanwhile, or was skipped.
-        self.check_required(&sessions, &id).or_else(|e| context.refuse(e))?;
+        let missed = context.missed();
+        let was_called = |id: &PluginId| missed.iter().all(|missed| missed.plugin != *id);
+        let called: Vec<_> = sessions.iter().filter(|p| was_called(&p.id)).cloned().collect();
+        self.check_required(&called, &id).or_else(|e| context.refuse(e))?;
         let outcome = merge.finish();
         self.validate(&plugins, &outcome, context, validation).await?;
         let prepared = prepare(outcome).await;

@@ -116,9 +116,9 @@ impl PluginSlot {
         let plugin = open.next()?.clone();
         let successors: Vec<_> = open.cloned().collect();
         let is_subscribed = match &*successors {
-            [] => plugin.mask.contains(event),
-            // Waits for the turns of the successors even if none of them is called now, but is a
-            // validator of the request later.
+            [] if plugin.is_admitted() => plugin.mask.contains(event),
+            // Waits for the synchronization, or for the turns of the successors, even if no session
+            // is called now: one of them may be a validator of the request later.
             successors => involved_events(event).iter().any(|event| {
                 [&plugin].into_iter().chain(successors).any(|p| p.mask.contains(event))
             }),

@@ -236,6 +236,18 @@ async fn every_combination_of_validator_and_administrator() {
     }
 }
 
+/// A plugin that stays connected although it does not reply is not one that `required` asks for.
+#[tokio::test(start_paused = true)]
+async fn a_required_plugin_that_is_kept_connected_has_to_reply() {
+    let policy = PluginPolicy { required: true, ..PluginPolicy::default() };
+    let (harness, _script, _peers) = start(policy, "keep", CREATE_CONTAINER).await;
+    harness.create("c").await.unwrap();
+    let error = harness.create("hang").await.unwrap_err();
+    assert!(error.starts_with("required plugin a is not active"), "{error}");
+    assert_eq!(session(&harness).await, "kept");
+    harness.create("d").await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_disconnects_between_requests_fails_none() {
     let (harness, script, _peers) =

@@ -2,7 +2,9 @@
 
 use crate::harness::*;
 use async_trait::async_trait;
-use nri_adaptation::{AdaptationConfig, OnFailure, PluginPolicy, PluginState, RequestContext};
+use nri_adaptation::{
+    AdaptationConfig, DefaultValidatorConfig, OnFailure, PluginPolicy, PluginState, RequestContext,
+};
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, ttrpc};
@@ -145,20 +147,44 @@ async fn a_skipped_plugin_is_recorded_as_missed_and_not_as_reached() {
     assert_eq!(reached, ["10-first"]);
 }
 
-/// As with a validator that is not connected, only `required` refuses the container.
+/// As with a validator that is not connected, only `required` refuses the container. Otherwise any
+/// plugin that hangs in its synchronization could refuse all containers.
 #[tokio::test(start_paused = true)]
 async fn a_validator_that_is_slow_to_synchronize_is_not_asked() {
-    let harness = Harness::new().await;
-    harness.manager.state.lock().unwrap().containers.push(container("old"));
+    let validates = [VALIDATE_CONTAINER_ADJUSTMENT];
     let both = [CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
-    let (slow, connecting) = harness.connect_unregistered("20-slow", &both, Slow(3)).await;
+    for events in [&validates[..], &both] {
+        let harness = Harness::new().await;
+        harness.manager.state.lock().unwrap().containers.push(container("old"));
+        let (slow, connecting) = harness.connect_unregistered("20-slow", events, Slow(3)).await;
+        slow.register().await.unwrap();
+        harness.log.wait("20-slow synchronize old").await;
+        let start = Instant::now();
+        harness.create("a").await.unwrap();
+        assert_eq!(start.elapsed().as_secs(), 2);
+        assert_eq!(harness.log.of("20-slow validate_container_adjustment"), [""; 0]);
+        connecting.await.unwrap().unwrap();
+        harness.create("b").await.unwrap();
+        assert_eq!(harness.log.of("20-slow validate_container_adjustment"), ["b"]);
+    }
+}
+
+/// The built-in validator does not count a plugin as consulted that was not asked.
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_slow_to_synchronize_is_not_consulted() {
+    let rules =
+        DefaultValidatorConfig { required_plugins: vec!["slow".into()], ..Default::default() };
+    let config = AdaptationConfig { default_validator: Some(rules), ..AdaptationConfig::default() };
+    let harness = Harness::with(config).await;
+    harness.manager.state.lock().unwrap().containers.push(container("old"));
+    let events = [VALIDATE_CONTAINER_ADJUSTMENT];
+    let (slow, connecting) = harness.connect_unregistered("20-slow", &events, Slow(3)).await;
     slow.register().await.unwrap();
     harness.log.wait("20-slow synchronize old").await;
-    harness.create("a").await.unwrap();
-    assert_eq!(harness.log.of("20-slow validate_container_adjustment"), [""; 0]);
+    let error = harness.create("a").await.unwrap_err();
+    assert!(error.contains("required plugin"), "{error}");
     connecting.await.unwrap().unwrap();
     harness.create("b").await.unwrap();
-    assert_eq!(harness.log.of("20-slow validate_container_adjustment"), ["b"]);
 }
 
 /// The requests that have waited as long as for a reply go to the session that is to be replaced.
