@@ -3,6 +3,7 @@
 use crate::{Builder, Plugin, Stub, StubError, error::with_causes, stub::STOP_TIMEOUT};
 use std::{
     io::{Write, stderr},
+    pin::{Pin, pin},
     process::ExitCode,
     time::Duration,
 };
@@ -64,21 +65,23 @@ impl<P: Plugin> Builder<P> {
         let (mut pause, mut last_error) = (PAUSES.0, None);
         loop {
             let start = Instant::now();
-            let ended = tokio::select! {
-                stub = self.open(&environment, plugin.clone()) => match stub {
-                    Ok(stub) => {
-                        if !is_once {
-                            tracing::info!("{plugin}: registered");
-                            last_error = None;
-                        }
-                        match self.session(stub, &mut ends).await {
-                            Some(ended) => ended,
-                            None => return Ok(()),
-                        }
+            let opened = {
+                let opening = pin!(self.open(&environment, plugin.clone()));
+                ends.or_stopping(opening).await
+            };
+            let ended = match opened {
+                None => return Ok(()),
+                Some(Err(error)) => Err(error),
+                Some(Ok(stub)) => {
+                    if !is_once {
+                        tracing::info!("{plugin}: registered");
+                        last_error = None;
                     }
-                    Err(error) => Err(error),
-                },
-                () = ends.wait() => return Ok(()),
+                    match self.session(stub, &mut ends).await {
+                        Some(ended) => ended,
+                        None => return Ok(()),
+                    }
+                }
             };
             if is_once || ended.as_ref().is_err_and(|error| !error.is_temporary()) {
                 return ended;
@@ -143,20 +146,41 @@ impl<P: Plugin> Builder<P> {
 }
 
 /// The signals that end a plugin.
-struct EndSignals([Signal; 2]);
+struct EndSignals {
+    signals: [Signal; 2],
+    is_received: bool,
+}
 
 impl EndSignals {
     fn new() -> Result<Self, StubError> {
         let open = |kind| signal(kind).map_err(StubError::Signals);
-        Ok(Self([open(SignalKind::terminate())?, open(SignalKind::interrupt())?]))
+        let signals = [open(SignalKind::terminate())?, open(SignalKind::interrupt())?];
+        Ok(Self { signals, is_received: false })
     }
 
-    /// Waits for a signal.
+    /// Waits for a signal. Returns at once if one was received before.
     async fn wait(&mut self) {
-        let [terminate, interrupt] = &mut self.0;
+        if self.is_received {
+            return;
+        }
+        let [terminate, interrupt] = &mut self.signals;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+        }
+        self.is_received = true;
+    }
+
+    /// Waits for the result of opening a session, for up to 2 s after a signal: the runtime may
+    /// have registered and configured the plugin already, so that the session has to be ended in
+    /// order. Returns `None` if there is none to be ended.
+    async fn or_stopping<T, E>(
+        &mut self,
+        mut opening: Pin<&mut impl Future<Output = Result<T, E>>>,
+    ) -> Option<Result<T, E>> {
+        tokio::select! {
+            opened = &mut opening => Some(opened),
+            () = self.wait() => timeout(STOP_TIMEOUT, opening).await.ok().filter(Result::is_ok),
         }
     }
 }
