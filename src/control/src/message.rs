@@ -403,6 +403,10 @@ pub struct Verified {
     /// Reason why nothing was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Whether nothing was compared because the container's process has ended: it has no cgroup
+    /// left, or soon has none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
     /// Comparisons, one per cgroup file.
     pub settings: Vec<VerifiedResource>,
     /// Fields for which this host has no cgroup file.

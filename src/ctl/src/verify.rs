@@ -42,6 +42,9 @@ struct ContainerReport<'a> {
     /// Whether the container is shown although nothing of it is.
     #[serde(skip)]
     requested: bool,
+    /// Whether the container should have been compared, and was not.
+    #[serde(skip)]
+    failed: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,17 +65,19 @@ struct SettingReport<'a> {
 
 impl<'a> VerifyReport<'a> {
     /// Selects what is shown: the settings of plugins and those that differ, or `all`. Without
-    /// any, a container is shown if the command line names it (`requested`).
+    /// any, a container is shown if the command line names it (`requested`). Only then is it a
+    /// failure that nothing was compared because the container has ended: containers end at any
+    /// time, and their records a moment later.
     pub(crate) fn new(verified: &'a [Verified], all: bool, requested: bool) -> Self {
         let mut counts = SettingCounts::default();
         let containers: Vec<_> = verified
             .iter()
             .map(|container| {
                 counts.add(&container.settings);
-                ContainerReport::new(container, all, requested || all)
+                ContainerReport::new(container, all, requested)
             })
             .collect();
-        let failed = containers.iter().any(|container| container.error.is_some());
+        let failed = containers.iter().any(|container| container.failed);
         Self { effective: counts.differing == 0 && !failed, containers, counts }
     }
 
@@ -129,15 +134,16 @@ impl<'a> ContainerReport<'a> {
             pod: &container.pod,
             missed: &container.missed,
             error: container.error.as_deref(),
+            failed: container.error.is_some() && (requested || !container.ended),
             settings: shown.map(SettingReport::new).collect(),
             unsupported: &container.nowhere,
-            requested,
+            requested: requested || all,
         }
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let has_settings = !self.settings.is_empty() || !self.unsupported.is_empty();
-        let is_shown = has_settings || !self.missed.is_empty() || self.error.is_some();
+        let is_shown = has_settings || !self.missed.is_empty() || self.failed;
         if !is_shown && !self.requested {
             return Ok(());
         }
@@ -268,6 +274,26 @@ mod tests {
         let mut text = Vec::new();
         VerifyReport::new(&verified, false, true).containers[1].print(&mut text).unwrap();
         assert_eq!(text, b"c2\n");
+    }
+
+    #[test]
+    fn a_container_that_has_ended_is_a_failure_only_if_it_was_requested() {
+        let verified = [Verified {
+            id: "c1".to_owned(),
+            error: Some("the container's process has ended".to_owned()),
+            ended: true,
+            ..Verified::default()
+        }];
+        for (all, requested, effective, shown) in
+            [(false, false, true, false), (true, false, true, true), (false, true, false, true)]
+        {
+            let report = VerifyReport::new(&verified, all, requested);
+            assert_eq!(report.is_effective(), effective);
+            let mut text = Vec::new();
+            report.containers[0].print(&mut text).unwrap();
+            let expected = "c1\n  not verified: the container's process has ended\n";
+            assert_eq!(String::from_utf8(text).unwrap(), if shown { expected } else { "" });
+        }
     }
 
     #[test]

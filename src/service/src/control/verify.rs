@@ -86,6 +86,7 @@ async fn verify(container: &Container) -> Verified {
     if lock.is_err() {
         verified.error = Some("another update of the container does not end".to_owned());
     } else if record.status == ContainerStatus::Stopped || record.process_has_ended() {
+        verified.ended = true;
         verified.error = Some("the container's process has ended".to_owned());
     } else if let Some(dirs) = record.cgroup() {
         let plan = nri_cgroup::plan(&record.effective, &dirs);
