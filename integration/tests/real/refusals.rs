@@ -184,3 +184,17 @@ fn a_refusal_names_a_duplicate_container_id() {
         );
     });
 }
+
+#[test]
+fn a_plugin_cannot_set_an_annotation_that_is_reserved_for_facts() {
+    for_each_runtime("reserved annotation", |runtime| {
+        let node = Node::new(runtime);
+        let config = "[create]\nannotations = { set = { 'facts.nri-container-runtime/x' = '' } }\n";
+        node.launch("10-adjust", &Program::Adjust, config);
+        let id = node.id("c");
+        let line = node.create(&node.bundle(&id).make(), &id).refusal();
+        for word in ["annotations[facts.nri-container-runtime/x]", "\"10-adjust\"", "reserved"] {
+            assert!(line.contains(word), "{word:?} is not in: {line}");
+        }
+    });
+}

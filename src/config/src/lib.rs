@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod broken;
+mod containers;
 mod duration;
 mod log_level;
 mod metrics;
@@ -20,6 +21,7 @@ mod pods;
 mod reference;
 mod tracing;
 
+pub use containers::{ContainerFact, ContainerSettings};
 pub use duration::{InvalidDuration, parse_duration};
 pub use log_level::{UnknownLogLevel, parse_log_level};
 pub use metrics::{InvalidMetricsAddress, MetricsAddress, MetricsSettings};

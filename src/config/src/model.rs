@@ -2,8 +2,8 @@
 //! documentation.
 
 use crate::{
-    duration, log_level, metrics::MetricsSettings, paths, plugin::PluginPolicy, pods::PodSettings,
-    tracing::TracingSettings,
+    containers::ContainerSettings, duration, log_level, metrics::MetricsSettings, paths,
+    plugin::PluginPolicy, pods::PodSettings, tracing::TracingSettings,
 };
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -67,6 +67,8 @@ pub struct Config {
     pub opt_out: OptOutSettings,
     /// Pods of engines without Kubernetes.
     pub pods: PodSettings,
+    /// Facts about containers.
+    pub containers: ContainerSettings,
     /// External plugins.
     pub connections: ConnectionSettings,
     /// The real runtime.
@@ -351,6 +353,7 @@ impl Default for Config {
             mode: Mode::default(),
             opt_out: OptOutSettings::default(),
             pods: PodSettings::default(),
+            containers: ContainerSettings::default(),
             connections: ConnectionSettings::default(),
             runtime: RuntimeSettings::default(),
             engines: EngineSettings::default(),

@@ -16,11 +16,12 @@ use crate::{
     verb::update::args::UpdateArgumentError,
 };
 use nri_adaptation::{AdaptError, Fault};
+use nri_api::set_by;
 use nri_config::UnknownLogLevel;
 use nri_locate::ConfigFileError;
 use nri_spec::{OciConfigError, WrongType, capability::UnsupportedFields};
 use nri_trust::Untrusted;
-use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
+use std::{collections::BTreeSet, io, path::PathBuf, process::ExitStatus, time::Duration};
 
 /// A request that failed.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +132,17 @@ pub enum PluginError {
     /// The adjusted OCI config has a field of a wrong type.
     #[error("adjusted config.json")]
     AdjustedField(#[source] WrongType),
+    /// A plugin set or removed an annotation by which plugins receive facts.
+    #[error(
+        "annotations[{key}]{}: reserved for facts about containers, plugins cannot change it",
+        set_by(plugins.iter().map(String::as_str))
+    )]
+    ReservedAnnotation {
+        /// Key of the annotation.
+        key: String,
+        /// The plugins that set or removed it.
+        plugins: BTreeSet<String>,
+    },
     /// The adjusted OCI config is too large to be read again.
     #[error(
         "the adjustments make its config.json larger than {limit} bytes: \

@@ -4,6 +4,7 @@
 //! that every key of the model is described, and that the parser accepts each example and default.
 
 mod commented;
+mod container_keys;
 mod keys;
 mod markdown;
 mod plugin_keys;

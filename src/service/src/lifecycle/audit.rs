@@ -136,6 +136,10 @@ impl RefusalCause {
             Error::Plugin(PluginError::Adjustment(error)) => {
                 Self { plugins: error.plugins.iter().cloned().collect(), fields: Vec::new() }
             }
+            Error::Plugin(PluginError::ReservedAnnotation { key, plugins }) => Self {
+                plugins: plugins.iter().cloned().collect(),
+                fields: vec![format!("annotations[{key}]")],
+            },
             Error::Operator(OperatorError::Class(error))
             | Error::Plugin(PluginError::Resources(ResourceError::Class(error))) => {
                 let (plugin, field) = error.cause();

@@ -70,3 +70,30 @@ fn labels_are_no_annotations_unless_they_are_chosen() {
     node.stop();
     nrid.wait_for_exit();
 }
+
+#[test]
+fn plugins_receive_facts_that_a_container_cannot_forge() {
+    const PREFIX: &str = "facts.nri-container-runtime/";
+    let forged = |name: &str| format!("{PREFIX}{name}");
+    let node =
+        Node::new("[pods]\nannotations_from_labels = ['']\n[containers]\nfacts = ['engine']\n");
+    let nrid = node.start();
+    docker_bundle(&node, "c1", Some(&json!({forged("privileged"): "true", "x": "1"})));
+    let file = node.path("bundles/c1/config.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for name in ["engine", "capabilities"] {
+        config["annotations"][forged(name)] = json!("forged");
+    }
+    fs::write(&file, config.to_string()).unwrap();
+    create_and_start(&node, "c1", &Sleep::new()).unwrap();
+    let container = json_of(&node, &["inspect", "c1"]);
+    let seen = json!({"a.example/own": "annotation", "x": "1", forged("engine"): "docker"});
+    assert_eq!(container["annotations"], seen);
+    let pod = json_of(&node, &["inspect", "--type", "pod", "c1"]);
+    assert_eq!(pod["annotations"], json!({"a.example/own": "annotation", "x": "1"}));
+    // The engine's `config.json` is as it was.
+    assert_eq!(fs::read_to_string(&file).unwrap(), config.to_string());
+    node.stop();
+    nrid.wait_for_exit();
+}

@@ -11,9 +11,9 @@ use crate::{
     },
     resources::owners::plugins_of,
     service::Service,
-    verb::creation::{agreed_container::agreed_container, draft::Draft},
+    verb::creation::{agreed_container::agreed_container, draft::Draft, facts},
 };
-use nri_api::proto;
+use nri_api::proto::{self, Field};
 use nri_merge::CreateOutcome;
 use nri_spec::{ApplyContext, OciConfig};
 use std::time::Duration;
@@ -112,6 +112,10 @@ impl Service {
         HostView { devices, paths }: &HostView,
     ) -> Result<AdjustedConfig, Error> {
         let adjust = &outcome.adjust;
+        if let Some(key) = facts::reserved(adjust.annotations.keys()) {
+            let plugins = plugins_of(owners, &[(Field::Annotations, Some(key))]);
+            return Err(PluginError::ReservedAnnotation { key: key.to_owned(), plugins }.into());
+        }
         let policy = self.resource_manager.policy();
         let sources = policy.classes.sources();
         let resources = &adjust.linux.resources;

@@ -17,9 +17,13 @@ use crate::{
         record::{BundleRecord, Record, original_of},
         status::ContainerStatus,
     },
-    verb::{creation::pod_identity::is_of_kubernetes, request::VerbRequest},
+    verb::{
+        creation::{facts, pod_identity::is_of_kubernetes},
+        request::VerbRequest,
+    },
 };
 use nri_api::{Packed, proto};
+use nri_config::ContainerFact;
 use nri_control::{AuditLine, Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
@@ -61,6 +65,8 @@ pub struct Draft {
     pub hook: Option<HookCall>,
     /// The wrapper's process.
     pub caller: Option<ProcessIdentity>,
+    /// Facts about the container that plugins receive as annotations.
+    facts: Vec<ContainerFact>,
     /// Time of the creation, which distinguishes successive containers of the same id.
     pub incarnation: i64,
 }
@@ -125,6 +131,7 @@ impl Service {
             identity,
             hook,
             caller,
+            facts: self.settings().config.containers.facts.clone(),
             incarnation,
         })
     }
@@ -199,13 +206,15 @@ impl Draft {
     /// Returns the pod, with the fields that are known from any of its containers.
     pub fn pod_message(&self) -> proto::PodSandbox {
         let pod = &self.identity.pod;
+        let mut annotations = pod.annotations.clone().into_iter().collect();
+        facts::remove_forged(&mut annotations);
         proto::PodSandbox {
             id: pod.id.clone(),
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             namespace: pod.namespace.clone(),
             labels: pod.labels.clone().into_iter().collect(),
-            annotations: pod.annotations.clone().into_iter().collect(),
+            annotations,
             runtime_handler: pod.runtime_handler.clone(),
             linux: Some(proto::LinuxPodSandbox {
                 cgroup_parent: pod.cgroup_parent.clone(),
@@ -249,8 +258,12 @@ impl Draft {
             created_at: now(),
             ..ContainerInfo::default()
         };
-        nri_spec::to_container(&self.config, &info)
-            .map_err(|source| CallerError::ConfigField { file: self.bundle.file(), source })
+        let mut container = nri_spec::to_container(&self.config, &info)
+            .map_err(|source| CallerError::ConfigField { file: self.bundle.file(), source })?;
+        facts::remove_forged(&mut container.annotations);
+        let facts = facts::annotations(&self.facts, &self.identity.engine, &self.config);
+        container.annotations.extend(facts);
+        Ok(container)
     }
 
     fn image(&self) -> Option<ContainerImage> {

@@ -7,6 +7,7 @@ mod changes;
 pub mod commit;
 pub mod draft;
 pub mod dry_run;
+mod facts;
 pub mod infra;
 pub mod missed;
 pub mod pod_identity;
