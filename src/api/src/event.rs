@@ -13,6 +13,11 @@ pub struct EventMask(u32);
 #[error("unknown event bits {0:#x} in the subscription")]
 pub struct UnknownEvents(pub u32);
 
+/// Error: a word of a list of events that names none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown event {0:?}")]
+pub struct UnknownEventName(pub String);
+
 impl EventMask {
     /// No event.
     pub const NONE: Self = Self(0);
@@ -31,6 +36,29 @@ impl EventMask {
             0 => Ok(Self(bits)),
             unknown => Err(UnknownEvents(unknown)),
         }
+    }
+
+    /// Parses a list of events as the configurations of upstream's plugins have it: names such as
+    /// `CreateContainer` in upper or lower case, separated by commas. `pod` (or `podsandbox`) and
+    /// `container` stand for all events with that word in their name, `all` for all events.
+    ///
+    /// # Errors
+    /// A word is none of these.
+    pub fn parse(list: &str) -> Result<Self, UnknownEventName> {
+        let names = list.split(',').map(|name| name.trim().to_lowercase());
+        names.into_iter().try_fold(Self::NONE, |mask, name| {
+            let is_meant = |event: &Event| {
+                let event = format!("{event:?}").replace('_', "").to_lowercase();
+                match name.as_str() {
+                    "all" => true,
+                    "pod" | "podsandbox" => event.contains("pod"),
+                    "container" => event.contains("container"),
+                    _ => event == name,
+                }
+            };
+            let named: Self = Self::ALL.iter().filter(is_meant).collect();
+            if named.is_empty() { Err(UnknownEventName(name)) } else { Ok(mask.union(named)) }
+        })
     }
 
     /// Returns the mask in the form of `ConfigureResponse.events`.
@@ -102,6 +130,23 @@ mod tests {
         assert_eq!(EventMask::from_subscription(1 << 14), Err(UnknownEvents(1 << 14)));
         assert_eq!(EventMask::from_subscription(-1), Err(UnknownEvents(!0x3fff)));
         assert_eq!(EventMask::ALL.iter().count(), 14);
+    }
+
+    #[test]
+    fn a_list_names_events_and_groups_of_events() {
+        let check = |list: &str, expected: &[Event]| {
+            assert_eq!(EventMask::parse(list).unwrap(), expected.iter().copied().collect());
+        };
+        check("CreateContainer", &[Event::CREATE_CONTAINER]);
+        check("runpodsandbox, STOPContainer", &[Event::RUN_POD_SANDBOX, Event::STOP_CONTAINER]);
+        let pods = EventMask::parse("pod").unwrap();
+        assert_eq!((pods.iter().count(), EventMask::parse("podsandbox")), (5, Ok(pods)));
+        let containers = EventMask::parse("container").unwrap();
+        assert_eq!(containers.union(pods), EventMask::ALL);
+        assert_eq!(EventMask::parse("all"), Ok(EventMask::ALL));
+        for (list, unknown) in [("", ""), ("pods", "pods"), ("all,UNKNOWN", "unknown")] {
+            assert_eq!(EventMask::parse(list), Err(UnknownEventName(unknown.to_owned())));
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub mod proto {
     pub use crate::generated::nri::*;
 }
 
-pub use event::{EventMask, UnknownEvents};
+pub use event::{EventMask, UnknownEventName, UnknownEvents};
 pub use field::{FieldKind, entry_name, field_kind, field_name, full_name, set_by};
 pub use optional::{Optional, opt};
 pub use packed::{Packable, Packed};

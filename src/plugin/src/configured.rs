@@ -112,10 +112,19 @@ impl<T> Configured<T> {
         T: serde::de::DeserializeOwned,
     {
         if !text.trim().is_empty() {
-            self.set(serde_saphyr::from_str(text).map_err(|e| ConfigurationError::of_yaml(&e))?);
+            self.set(from_yaml(text)?);
         }
         Ok(())
     }
+}
+
+/// Reads YAML or JSON (feature `yaml`): the value of an annotation, or a configuration.
+///
+/// # Errors
+/// If the text is invalid.
+#[cfg(feature = "yaml")]
+pub fn from_yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ConfigurationError> {
+    serde_saphyr::from_str(text).map_err(|e| ConfigurationError::of_yaml(&e))
 }
 
 #[cfg(all(test, feature = "toml", feature = "yaml"))]

@@ -39,14 +39,21 @@
 //! # Features
 //!
 //! * `logging` (default): [`run`] writes messages of `tracing` to stderr, see [`logging`];
-//! * `toml`, `yaml`: configurations in these formats, see [`Configured`].
+//! * `toml`, `yaml`: configurations in these formats, see [`Configured`];
+//! * `flags`: the command line of a plugin, with the flags of upstream's plugins, see [`flags`];
+//! * `dump`: messages as JSON and YAML, for plugins that print them, see [`dump`].
 
 #![deny(unsafe_code)]
 
 mod adjustment;
+mod annotation;
 mod configured;
+#[cfg(feature = "dump")]
+pub mod dump;
 mod environment;
 mod error;
+#[cfg(feature = "flags")]
+pub mod flags;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod not_handled;
@@ -62,6 +69,9 @@ mod update;
 mod written;
 
 pub use adjustment::Adjustment;
+pub use annotation::effective_annotation;
+#[cfg(feature = "yaml")]
+pub use configured::from_yaml;
 pub use configured::{ConfigurationError, Configured};
 pub use error::StubError;
 pub use plugin::{Plugin, handled_events};
@@ -73,7 +83,7 @@ pub use stub::{Builder, DEFAULT_SOCKETS, Stub};
 pub use update::{Update, eviction};
 pub use written::Mistake;
 
-pub use nri_api::{EventMask, Marked, PluginId, opt, proto};
+pub use nri_api::{EventMask, Marked, PluginId, UnknownEventName, opt, proto};
 pub use nri_wire::{CallError, Closed};
 
 /// What most plugins use: `use nri_plugin::prelude::*`.

@@ -127,8 +127,8 @@ impl Stub {
 
 impl<P: Plugin> Builder<P> {
     /// Sets the plugin's name. The variable `NRI_PLUGIN_NAME` overrides it: a runtime sets it for a
-    /// plugin that it launches. By default the name is taken from the program's file name,
-    /// `NN-name` or `name`.
+    /// plugin that it launches. By default the name is taken from the program's file name:
+    /// `NN-name`, `nri-name` or `name`.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -268,7 +268,7 @@ fn identity<P>(
     let name = (environment.name.clone())
         .or_else(|| builder.name.clone())
         .or_else(|| from_program.as_ref().map(|id| id.name.to_string()))
-        .or(file)
+        .or(file.map(|file| file.strip_prefix("nri-").unwrap_or(&file).to_owned()))
         .ok_or_else(|| missing("name", "NRI_PLUGIN_NAME"))?;
     let index = (environment.index.clone())
         .or_else(|| builder.index.clone())
@@ -314,6 +314,7 @@ mod tests {
         check(Some("a"), None, Some("20-b"), Ok("20-a"));
         check(None, Some("10"), Some("20-b"), Ok("10-b"));
         check(None, Some("10"), Some("/usr/bin/logger"), Ok("10-logger"));
+        check(None, Some("10"), Some("/usr/bin/nri-logger"), Ok("10-logger"));
         check(None, None, Some("/usr/bin/logger"), Err("the plugin has no"));
         check(Some("a b"), Some("10"), None, Err("invalid name or i"));
         let (name, index) = (Some("e".to_owned()), Some("30".to_owned()));
