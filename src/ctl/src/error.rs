@@ -1,13 +1,15 @@
 //! Reasons why a command failed.
 
 use crate::{
-    exit_code::{FAILURE, NEEDS_ROOT, NOT_RUNNING},
+    exit_code::{FAILURE, NEEDS_ROOT, NOT_RUNNING, PROBLEM},
     install::InstallError,
+    shipped_plugins::ShippedPluginError,
     support::SupportError,
 };
 use nri_control::{ClientError, LaunchError};
 use nri_locate::ConfigFileError;
 use std::{
+    io,
     path::PathBuf,
     process::{ExitCode, ExitStatus},
 };
@@ -98,6 +100,8 @@ pub(crate) enum CtlError {
     NoHistory(String),
     #[error("several containers begin with {wanted:?}: {}", .ids.join(", "))]
     Ambiguous { wanted: String, ids: Vec<String> },
+    #[error(transparent)]
+    ShippedPlugin(#[from] ShippedPluginError),
     #[error("standard output: {0}")]
     Output(#[from] std::io::Error),
 }
@@ -110,6 +114,12 @@ impl CtlError {
             Self::NotRunning(_) | Self::NoNrid(_) | Self::NotServing(_) => {
                 ExitCode::from(NOT_RUNNING)
             }
+            Self::ShippedPlugin(ShippedPluginError::Io { error, .. })
+                if error.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                ExitCode::from(NEEDS_ROOT)
+            }
+            Self::ShippedPlugin(_) => ExitCode::from(PROBLEM),
             Self::NeedsRoot(_) | Self::Support(SupportError::NeedsRoot) => {
                 ExitCode::from(NEEDS_ROOT)
             }

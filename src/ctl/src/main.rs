@@ -19,6 +19,7 @@ mod ready;
 mod reload;
 mod rootless;
 mod rotated_log;
+mod shipped_plugins;
 mod status;
 mod support;
 mod table;
@@ -233,6 +234,7 @@ enum Command {
         #[arg(short, long, value_name = "FORM", conflicts_with = "json")]
         output: Option<TableForm>,
     },
+    Plugin(shipped_plugins::PluginCommand),
     /// Collect what a bug report needs in an archive, secrets masked.
     ///
     /// Reports of nrictl, the logs, the configuration and those of the engines, versions, and
@@ -350,6 +352,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         Command::LogLevel(log_level) => {
             log_level.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Plugin(plugin) => {
+            // What is linked where depends on the configuration.
+            let nrid = nrid.checked()?;
+            if plugin.run(&nrid)?
+                && let Some(reloaded) = nrid::reload(nrid)?
+            {
+                return Ok(problem_unless(reload::print(&reloaded, false)?));
+            }
+            Ok(ExitCode::SUCCESS)
         }
         Command::Plugins { json, output } => {
             let nrid = nrid.print_warning();
