@@ -8,7 +8,7 @@
 
 use crate::{
     client::{Client, ClientError},
-    files::{CONTROL_SOCKET, START_LOCK},
+    files::{CONTROL_SOCKET, START_FAILURE, START_LOCK},
 };
 use nri_locate::LIBEXEC_DIR;
 use rustix::{
@@ -16,10 +16,14 @@ use rustix::{
     fs::{FlockOperation, Mode, OFlags},
 };
 use std::{
+    fmt::{self, Display, Formatter},
     io::{self, Read},
-    os::unix::{fs::DirBuilderExt, process::CommandExt},
+    os::unix::{
+        fs::DirBuilderExt,
+        process::{CommandExt, ExitStatusExt},
+    },
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -64,12 +68,31 @@ pub enum LaunchError {
     /// `nrid` reported that it cannot start, with this reason.
     #[error("nrid did not start: {0}")]
     Refused(String),
+    /// `nrid` ended and reported nothing.
+    #[error("nrid did not start: it exited without a message{0}")]
+    Silent(Ended),
     /// `nrid` did not become ready in time.
     #[error(
         "nrid was not ready within {0:?}; its log is {path}, unless [log] names another",
         path = .1.join("nrid.log").display()
     )]
     Timeout(Duration, PathBuf),
+}
+
+/// How the process of `nrid --background` ended; shown in brackets unless it succeeded, which says
+/// nothing about the daemon that it has forked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended(Option<ExitStatus>);
+
+impl Display for Ended {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Some(status) = self.0.filter(|status| !status.success()) else { return Ok(()) };
+        match (status.code(), status.signal()) {
+            (Some(code), _) => write!(f, " (exit code {code})"),
+            (None, Some(signal)) => write!(f, " (ended by signal {signal})"),
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 impl Launcher {
@@ -135,10 +158,25 @@ impl Launcher {
         let started = self.spawn_and_wait(deadline);
         match self.connect() {
             Err(ClientError::Connect(e)) if is_not_running(&e) => {
+                if let Err(error) = &started {
+                    self.keep_failure(error);
+                }
                 started.and(Err(ClientError::Connect(e).into()))
             }
             other => Ok(other?),
         }
+    }
+
+    /// Writes the file with the reason of a failed start, for `nrictl doctor`, if `nrid` could not
+    /// write it.
+    fn keep_failure(&self, error: &LaunchError) {
+        let why = match error {
+            LaunchError::Silent(ended) => format!("it exited without a message{ended}"),
+            LaunchError::Spawn(..) => error.to_string(),
+            _ => return,
+        };
+        // The caller reports the error as well.
+        let _ = std::fs::write(self.state_dir.join(START_FAILURE), why + "\n");
     }
 
     fn spawn_and_wait(&self, deadline: Instant) -> Result<(), LaunchError> {
@@ -159,18 +197,16 @@ impl Launcher {
             .map_err(|e| LaunchError::Spawn(program.clone(), e))?;
         let reply = child.stdout.take().map(|pipe| read_line(pipe, deadline));
         // The started process forks the daemon and exits soon.
-        reap(
+        let ended = reap(
             &mut child,
             if matches!(reply, Some(Ok(Some(_)))) { deadline } else { Instant::now() },
         );
         match reply {
-            Some(Ok(Some(line))) => {
-                if line == READY {
-                    Ok(())
-                } else {
-                    Err(LaunchError::Refused(line))
-                }
-            }
+            Some(Ok(Some(line))) => match line.as_str() {
+                READY => Ok(()),
+                "" => Err(LaunchError::Silent(Ended(ended))),
+                _ => Err(LaunchError::Refused(line)),
+            },
             Some(Ok(None)) | None => {
                 Err(LaunchError::Timeout(self.timeout, self.state_dir.clone()))
             }
@@ -195,12 +231,21 @@ fn poll_until(deadline: Instant, mut check: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits until the child exits, and kills it after the deadline.
-fn reap(child: &mut Child, deadline: Instant) {
-    if !poll_until(deadline, || !matches!(child.try_wait(), Ok(None))) {
+/// Waits until the child exits, and kills it after the deadline. Returns how it ended by itself.
+fn reap(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
+    let mut ended = None;
+    let has_ended = poll_until(deadline, || match child.try_wait() {
+        Ok(None) => false,
+        result => {
+            ended = result.ok().flatten();
+            true
+        }
+    });
+    if !has_ended {
         let _ = child.kill();
         let _ = child.wait();
     }
+    ended
 }
 
 fn is_not_running(e: &io::Error) -> bool {
@@ -222,7 +267,8 @@ fn make_private_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the first line from `pipe`. Returns `None` after the deadline.
+/// Reads the first line from `pipe`. Returns `None` after the deadline, and an empty line if there
+/// is none.
 fn read_line(
     mut pipe: impl Read + std::os::fd::AsFd,
     deadline: Instant,
@@ -247,12 +293,7 @@ fn read_line(
             return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
         }
         if n == 0 {
-            let message = String::from_utf8_lossy(&line).into_owned();
-            return Ok(Some(if message.is_empty() {
-                "it exited without a message".to_owned()
-            } else {
-                message
-            }));
+            return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
         }
     }
 }
@@ -284,15 +325,27 @@ mod tests {
     fn a_program_that_does_not_become_ready_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         for (script, timeout, expected) in [
-            ("exit 1", LONG, "nrid did not start: it exited without a message"),
+            ("exit 0", LONG, "nrid did not start: it exited without a message"),
+            ("exit 1", LONG, "nrid did not start: it exited without a message (exit code 1)"),
+            (
+                "kill -9 $$",
+                LONG,
+                "nrid did not start: it exited without a message (ended by signal 9)",
+            ),
             ("echo why; exit 1", LONG, "nrid did not start: why"),
             ("exec sleep 1000", SHORT, "nrid was not ready within 300ms"),
             ("exec >&-; exec sleep 1000", SHORT, "nrid did not start: it exited without a message"),
             ("while :; do echo -n xxxxxxxxxxxxxxxx; done", SHORT, "nrid did not start: xxxx"),
         ] {
+            let failure = dir.path().join("s").join(START_FAILURE);
+            let _ = fs::remove_file(&failure);
             let (e, took) = start(dir.path(), script, timeout);
             assert!(e.to_string().starts_with(expected), "{script}: {e}");
             assert!(took < START_LIMIT, "{script}: {took:?}");
+            // An nrid with a message has written the file itself.
+            let kept = fs::read_to_string(&failure).ok();
+            let silent = expected.strip_prefix("nrid did not start: it exited");
+            assert_eq!(kept, silent.map(|how| format!("it exited{how}\n")), "{script}");
         }
     }
 

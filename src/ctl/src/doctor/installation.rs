@@ -4,8 +4,10 @@ use super::{
     finding::DoctorReport,
     kinds::{
         BYPASS_ON, BYPASS_UNTRUSTED, CONFIG_DISABLED, CONFIG_INVALID, CONFIG_MISTAKE, CONFIG_READ,
-        HOOK_NOT_FOUND, NRID_FOUND, NRID_NOT_FOUND, PATH_MISSING, RUNTIME_FOUND, RUNTIME_NOT_FOUND,
+        HOOK_NOT_FOUND, NRID_FOUND, NRID_NOT_FOUND, NRID_UNUSABLE, PATH_MISSING, RUNTIME_FOUND,
+        RUNTIME_NOT_FOUND, RUNTIME_UNUSABLE,
     },
+    program,
 };
 use crate::{bypass, nrid_location::NridLocation};
 use nri_locate::{
@@ -62,7 +64,13 @@ pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
 /// Checks that our programs and the real runtimes are found.
 pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     match &nrid.launcher.program {
-        Some(program) => report.add(NRID_FOUND, program.display().to_string()),
+        Some(program) => match program::defect(program) {
+            None => report.add(NRID_FOUND, program.display().to_string()),
+            Some(defect) => {
+                report.add(NRID_UNUSABLE, format!("{}, {defect}", program.display()));
+                report.advise("No container can be created. Install the program again.");
+            }
+        },
         None => report.add(NRID_NOT_FOUND, "the program is not found: no container can be created"),
     }
     let nrid_dir = nrid.launcher.program.as_deref().and_then(Path::parent);
@@ -77,20 +85,32 @@ pub(super) fn programs(report: &mut DoctorReport, nrid: &NridLocation) {
     let settings = &nrid.config.runtime;
     for path in settings.names.values().map(|named| &named.path).chain(&settings.path) {
         match find(path) {
-            Some(found) => report.add(RUNTIME_FOUND, found.display().to_string()),
+            Some(found) => runtime(report, &found, ""),
             None => {
-                let what = if path.is_file() { "not executable" } else { "not found" };
+                let what = match path {
+                    path if path.is_dir() => "a directory, not a program",
+                    path if path.is_file() => "not executable",
+                    _ => "not found",
+                };
                 report.add(RUNTIME_NOT_FOUND, format!("{} is {what}", path.display()));
             }
         }
     }
     if settings.path.is_none() {
         match runtime_candidates(settings).iter().find_map(|name| find(name)) {
-            Some(found) => {
-                let text = format!("{}, the first of the candidates", found.display());
-                report.add(RUNTIME_FOUND, text);
-            }
+            Some(found) => runtime(report, &found, ", the first of the candidates"),
             None => report.add(RUNTIME_NOT_FOUND, "none of the candidates is found"),
+        }
+    }
+}
+
+/// Checks a real runtime that was found; `which` says why it is called.
+fn runtime(report: &mut DoctorReport, found: &Path, which: &str) {
+    match program::defect(found) {
+        None => report.add(RUNTIME_FOUND, format!("{}{which}", found.display())),
+        Some(defect) => {
+            report.add(RUNTIME_UNUSABLE, format!("{}{which}, {defect}", found.display()));
+            report.advise("Install it again, or name another one in [runtime].");
         }
     }
 }

@@ -56,9 +56,11 @@ pub(super) const CONFIG_DISABLED: FindingKind = warning("configuration-disabled"
 pub(super) const PATH_MISSING: FindingKind = problem("path-missing", "configuration");
 pub(super) const NRID_FOUND: FindingKind = ok("nrid-found", "nrid");
 pub(super) const NRID_NOT_FOUND: FindingKind = problem("nrid-not-found", "nrid");
+pub(super) const NRID_UNUSABLE: FindingKind = problem("nrid-unusable", "nrid");
 pub(super) const HOOK_NOT_FOUND: FindingKind = problem("hook-not-found", "nri-oci-hook");
 pub(super) const RUNTIME_FOUND: FindingKind = ok("runtime-found", "runtime");
 pub(super) const RUNTIME_NOT_FOUND: FindingKind = problem("runtime-not-found", "runtime");
+pub(super) const RUNTIME_UNUSABLE: FindingKind = problem("runtime-unusable", "runtime");
 
 // The state directory.
 pub(super) const STATE_DIR_WRITABLE: FindingKind = ok("state-dir-writable", "state directory");

@@ -11,6 +11,7 @@ mod installation;
 mod kinds;
 mod plugin_sockets;
 mod plugins;
+mod program;
 mod rootless;
 mod running;
 mod state_dir;

@@ -71,6 +71,13 @@ fn missing_programs_are_problems() {
         make_executable(&site.path(name));
     }
     let findings = doctor();
+    findings.check("nrid-unusable", "problem", "nrid, which cannot be executed: Exec format");
+    assert!(findings.texts("hook-not-found").is_empty());
+    fs::write(site.path("nrid"), "#!/bin/sh\nexit 1\n").unwrap();
+    assert!(!site.run(Command::new(&copy), &["start"]).status.success());
+    let findings = doctor();
+    let silent = "it exited without a message (exit code 1)";
+    findings.check("nrid-start-failed", "problem", silent);
     findings.check("nrid-found", "ok", &site.path("nrid").to_string_lossy());
     assert!(findings.texts("hook-not-found").is_empty());
 }
@@ -109,6 +116,45 @@ fn a_runtime_that_is_not_executable_is_a_problem() {
     fs::set_permissions(&runtime, fs::Permissions::from_mode(0o644)).unwrap();
     site.configure(&format!("[runtime]\npath = {:?}\n", runtime.display().to_string()));
     site.doctor().check("runtime-not-found", "problem", "runtime is not executable");
+}
+
+#[test]
+fn a_runtime_that_cannot_be_executed_is_a_problem() {
+    let site = Site::new("");
+    let runtime = site.path("runtime");
+    site.configure(&format!("[runtime]\npath = {:?}\n", runtime.display().to_string()));
+    fs::create_dir(&runtime).unwrap();
+    site.doctor().check("runtime-not-found", "problem", "runtime is a directory");
+    fs::remove_dir(&runtime).unwrap();
+    let mut foreign = fs::read(env!("CARGO_BIN_EXE_nrictl")).unwrap()[..4096].to_vec();
+    // e_machine: a number that no architecture has.
+    foreign[18..20].fill(0xfe);
+    let cases: [(&[u8], &str); 6] = [
+        (b"", "cannot be executed: Exec format error"),
+        (b"echo a script without an interpreter\n", "cannot be executed: Exec format error"),
+        (b"#!/nowhere/sh\n", "cannot be executed: No such file"),
+        (&foreign, "cannot be executed: Exec format error"),
+        (b"#!/bin/sh\necho no libx.so >&2; exit 127\n", "exit code 127: no libx.so"),
+        (b"#!/bin/sh\nkill -SEGV $$\n", "signal 11 ends at its start"),
+    ];
+    for (program, expected) in cases {
+        fs::write(&runtime, program).unwrap();
+        make_executable(&runtime);
+        site.doctor().check("runtime-unusable", "problem", expected);
+    }
+    // A runtime need not know the option.
+    fs::write(&runtime, "#!/bin/sh\nexit 1\n").unwrap();
+    site.doctor().check("runtime-found", "ok", &runtime.to_string_lossy());
+}
+
+#[test]
+fn a_program_that_does_not_end_is_a_problem() {
+    let site = Site::new("");
+    let runtime = site.path("runtime");
+    site.configure(&format!("[runtime]\npath = {:?}\n", runtime.display().to_string()));
+    fs::write(&runtime, "#!/bin/sh\nsleep 1000\n").unwrap();
+    make_executable(&runtime);
+    site.doctor().check("runtime-unusable", "problem", "did not end within 5s");
 }
 
 #[test]
