@@ -19,6 +19,7 @@ mod paths;
 mod plugin;
 mod pods;
 mod reference;
+mod size;
 mod tracing;
 
 pub use containers::{ContainerFact, ContainerSettings};

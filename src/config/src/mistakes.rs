@@ -1,8 +1,12 @@
-//! Mistakes that do not prevent a start: unknown log levels and relative paths. Earlier releases
-//! accepted both, and a refused file would stop a node after an upgrade. `nrid --check` and a
-//! reload do refuse them.
+//! Mistakes that do not prevent a start: unknown log levels, relative paths, and an audit log of
+//! size 0. Earlier releases accepted them, and a refused file would stop a node after an upgrade.
+//! `nrid --check` and a reload do refuse them.
 
-use crate::{ConfigError, log_level, model::Config, paths};
+use crate::{
+    ConfigError, log_level,
+    model::{AuditSettings, Config},
+    paths, size,
+};
 use std::ops::Range;
 
 /// Maximum number of mistakes, since the text is parsed again after each mistake. A real file has a
@@ -44,6 +48,10 @@ fn correct(message: &str, text: &mut String, span: Range<usize>) -> Option<&'sta
         text.replace_range(span, "\"info\"");
         return Some("a start uses \"info\"");
     }
+    if size::is_no_size(message) {
+        text.replace_range(span, &AuditSettings::default().max_size.to_string());
+        return Some("a start uses the default");
+    }
     if !paths::is_relative(message) {
         return None;
     }
@@ -72,6 +80,17 @@ mod tests {
             assert!(mistakes[0].starts_with("line 3, column 9: "), "{mistakes:?}");
             assert!(mistakes[0].ends_with("; a start uses \"info\""), "{mistakes:?}");
         }
+    }
+
+    #[test]
+    fn a_size_of_0_is_replaced_by_the_default() {
+        let text = "[audit]\nmax_size = 0\n";
+        assert!(Config::parse(text).is_err());
+        let (config, mistakes) = parse(text);
+        assert_eq!(config, Config::default());
+        let expected = "line 2, column 12: 0 is not a size: no line would be kept; a start uses \
+                        the default";
+        assert_eq!(mistakes, [expected]);
     }
 
     #[test]

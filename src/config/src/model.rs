@@ -3,7 +3,7 @@
 
 use crate::{
     containers::ContainerSettings, duration, log_level, metrics::MetricsSettings, paths,
-    plugin::PluginPolicy, pods::PodSettings, tracing::TracingSettings,
+    plugin::PluginPolicy, pods::PodSettings, size, tracing::TracingSettings,
 };
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -277,7 +277,7 @@ pub struct AuditSettings {
     #[serde(deserialize_with = "paths::absolute_option")]
     pub file: Option<PathBuf>,
     /// Maximum size of the file in bytes. A file of this size is renamed to `FILE.1`.
-    #[serde(alias = "max-size")]
+    #[serde(alias = "max-size", deserialize_with = "size::deserialize")]
     pub max_size: u64,
     /// Whether the log has the values of environment variables.
     #[serde(alias = "environment-values")]

@@ -2,10 +2,11 @@
 //! added. A file that is renamed meanwhile is read to its end.
 
 use nri_control::PREVIOUS_SUFFIX;
+use rustix::fs::OFlags;
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, ErrorKind, Seek},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -94,9 +95,12 @@ impl RotatedLog {
     }
 }
 
-/// Opens a file; `None` if it does not exist.
+/// Opens a file; `None` if it does not exist. A pipe would be waited for, and a device may have no
+/// end.
 fn open(path: &Path) -> io::Result<Option<BufReader<File>>> {
-    match File::open(path) {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    match File::options().read(true).custom_flags(flags).open(path) {
+        Ok(file) if !file.metadata()?.is_file() => Err(io::Error::other("it is not a file")),
         Ok(file) => Ok(Some(BufReader::new(file))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -137,6 +141,17 @@ mod tests {
         fs::rename(&path, &previous).unwrap();
         fs::write(&path, "f\n").unwrap();
         assert_eq!(all(&mut log), "ef");
+    }
+
+    #[test]
+    fn a_pipe_or_a_device_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/zero"), dir.path()] {
+            let error = RotatedLog::open(path).unwrap_err();
+            assert_eq!(error.to_string(), "it is not a file", "{path:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::{environment::Environment, runtime::find_configured};
 use nri_config::Config;
 use std::{
     fmt,
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -26,8 +27,9 @@ impl fmt::Display for MissingPath {
     }
 }
 
-/// Returns the paths of runtimes, of the plugin directory and of class files at which nothing
-/// usable exists. Paths that have a default are checked only if the configuration file sets them.
+/// Returns the paths of runtimes, of the plugin directory, of class files and of the audit log at
+/// which nothing usable exists. Paths that have a default are checked only if the configuration
+/// file sets them.
 pub fn missing_paths(config: &Config, environment: &Environment) -> Vec<MissingPath> {
     let runtime = &config.runtime;
     let named =
@@ -65,6 +67,20 @@ pub fn missing_paths(config: &Config, environment: &Environment) -> Vec<MissingP
             Path::is_file,
             "no such file; RDT classes are refused",
         ),
+        missing(
+            "audit.file",
+            &config.audit.file,
+            can_be_log,
+            "not a file; no audit log is written",
+        ),
     ];
     programs.chain(files.into_iter().flatten()).collect()
+}
+
+/// Whether a log can be written there: to a file, also one that does not exist yet, or to a device.
+fn can_be_log(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |meta| {
+        let kind = meta.file_type();
+        kind.is_file() || kind.is_char_device()
+    })
 }

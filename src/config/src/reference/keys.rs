@@ -460,7 +460,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 kind: Path,
                 default: Derived("`audit.log` in the state directory, which a reboot empties."),
                 example: "\"/var/log/nri-audit.log\"",
-                text: "The file that `nrid` appends to.",
+                text: "The file that `nrid` appends to. Not a pipe: `nrictl events` and `explain` \
+                       read it.",
             },
             KeyDescription {
                 name: "max_size",

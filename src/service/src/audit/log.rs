@@ -255,7 +255,7 @@ impl Writer {
         }
         let destination = lock(&self.shared.destination).clone();
         self.shows_environment = destination.shows_environment;
-        let mut file = match BoundedFile::open(&destination.path, destination.max_size) {
+        let mut file = match BoundedFile::open_no_pipe(&destination.path, destination.max_size) {
             Ok(file) => file,
             Err(error) => return self.log_failure(&error),
         };
@@ -286,7 +286,11 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, path::Path};
+    use std::{
+        fs::{self, File},
+        io::Read,
+        path::Path,
+    };
 
     const LIMIT: Duration = Duration::from_secs(10);
 
@@ -346,6 +350,23 @@ mod tests {
         assert_eq!(read(&path)[0].container, "a");
         audit.flush(LIMIT);
         assert_eq!(audit.error(), None);
+    }
+
+    /// Even one with a reader: `nrictl explain` could not read it.
+    #[test]
+    fn a_pipe_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        let mut pipe_file = File::options().read(true).write(true).open(&pipe).unwrap();
+        let audit = Audit::start(&settings(dir.path(), &format!("file = {pipe:?}")));
+        audit.write(line("a"));
+        audit.flush(LIMIT);
+        let error = audit.error().unwrap();
+        assert!(error.ends_with("/pipe: it is a pipe or a socket, not a file"), "{error}");
+        pipe_file.write_all(b".").unwrap();
+        let mut written = [0; 2];
+        assert_eq!((pipe_file.read(&mut written).unwrap(), &written), (1, b".\0"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use nri_trust::Owners;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -34,6 +34,19 @@ impl BoundedFile {
         let file = open_file(&path)?;
         let meta = file.metadata()?;
         Ok(Self { path, file, size: meta.is_file().then_some(meta.len()), max_size })
+    }
+
+    /// Opens a file as [`BoundedFile::open`], but no pipe: its reader may stop to read, and nobody
+    /// else can read what was written.
+    ///
+    /// # Errors
+    /// The file cannot be opened, belongs to another user, or is a pipe or a socket.
+    pub fn open_no_pipe(path: &Path, max_size: u64) -> io::Result<Self> {
+        let is_pipe = |kind: fs::FileType| kind.is_fifo() || kind.is_socket();
+        if fs::metadata(path).is_ok_and(|meta| is_pipe(meta.file_type())) {
+            return Err(io::Error::other("it is a pipe or a socket, not a file"));
+        }
+        Self::open(path, max_size)
     }
 
     /// Returns the path of the file.

@@ -204,11 +204,18 @@ fn check_and_reload_name_missing_paths() {
     let node = Node::new("");
     let nrid = node.start();
     assert!(reload(&node).missing.is_empty());
-    node.configure("runtime.path = '/nowhere/runc'\nblockio.config_file = '/nowhere/b.yaml'\n");
+    let pipe = node.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    node.configure(&format!(
+        "runtime.path = '/nowhere/runc'\nblockio.config_file = '/nowhere/b.yaml'\n\
+         audit.file = {pipe:?}\n"
+    ));
+    let unwritten = format!("audit.file = {pipe:?}: not a file; no audit log is written");
     let expected = [
         "runtime.path = \"/nowhere/runc\": not found; \
          calls of the wrapper that need this runtime fail",
         "blockio.config_file = \"/nowhere/b.yaml\": no such file; block I/O classes are refused",
+        &unwritten,
     ];
     assert_eq!(reload(&node).missing, expected);
     let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_nrid"));
