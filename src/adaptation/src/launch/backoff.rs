@@ -28,6 +28,11 @@ impl Backoff {
         self.lock().entry(file.to_owned()).or_default().generation += 1;
     }
 
+    /// Forgets the failures of a file that was changed: they say nothing about the new one.
+    pub(crate) fn forget_failures(&self, file: &Path) {
+        self.lock().entry(file.to_owned()).or_default().failures = 0;
+    }
+
     /// Records the end of a plugin that was active for `active`. Returns the pause before its
     /// restart, and the generation that the pause belongs to.
     pub(crate) fn record_end(
@@ -81,13 +86,15 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_was_active_for_long_restarts_after_the_first_pause() {
+    fn a_plugin_that_was_active_for_long_or_changed_restarts_after_the_first_pause() {
         let (backoff, file) = (Backoff::default(), Path::new("/p"));
         let (config, policy) = (AdaptationConfig::default(), PluginPolicy::default());
         let end = |active| backoff.record_end(file, Duration::from_secs(active), &policy, &config);
         // The default first pause is 1 s, the default limit 60 s.
         let pauses: Vec<_> = [0, 0, 59, 60, 0].map(|active| end(active).0.as_secs()).to_vec();
         assert_eq!(pauses, [1, 2, 4, 1, 2]);
+        backoff.forget_failures(file);
+        assert_eq!(end(0).0.as_secs(), 1);
         let own = PluginPolicy { restart_backoff: Some(Duration::from_secs(5)), ..policy.clone() };
         let (pause, _) = backoff.record_end(Path::new("/other"), Duration::ZERO, &own, &config);
         assert_eq!(pause.as_secs(), 5);

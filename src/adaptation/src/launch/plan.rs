@@ -52,9 +52,11 @@ impl LaunchInput {
 }
 
 impl LaunchInputs {
-    /// Records a launch.
-    pub(crate) fn record(&self, file: &PluginFile, config: &AdaptationConfig) {
-        self.lock().insert(file.path.clone(), LaunchInput::new(file, config));
+    /// Records a launch. Returns whether its inputs differ from those of the previous launch.
+    pub(crate) fn record(&self, file: &PluginFile, config: &AdaptationConfig) -> bool {
+        let now = LaunchInput::new(file, config);
+        let before = self.lock().insert(file.path.clone(), now.clone());
+        before.is_none_or(|before| before != now)
     }
 
     /// Removes the record of a file that is not launched any more.

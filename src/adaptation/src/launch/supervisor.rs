@@ -151,7 +151,9 @@ impl LaunchSupervisor {
         record.set(|s| s.history = history);
         core.statistics.start_session(&file.id);
         let config = core.config();
-        self.inputs.record(&file, &config);
+        if self.inputs.record(&file, &config) {
+            self.backoff.forget_failures(&file.path);
+        }
         let (stream, process) = match launch(&file, &config, self.output.clone()).await {
             Ok(launched) => launched,
             Err(e) => {

@@ -7,7 +7,7 @@ use nri_adaptation::{
     ReloadedPlugin,
 };
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 fn outcomes(reloaded: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
     let text = |change: ReloadedPlugin| {
@@ -273,6 +273,29 @@ async fn a_reload_launches_or_removes_plugins_that_wait_for_a_restart() {
     );
     assert_eq!(harness.active_plugins(), ["10-mended"]);
     assert_eq!(harness.adaptation.plugins().len(), 2, "20-removed is still listed");
+    harness.adaptation.shutdown().await;
+}
+
+/// The failures of the previous program say nothing about the new one.
+#[tokio::test]
+async fn a_changed_plugin_starts_with_the_first_pause() {
+    let mut dirs = Dirs::new();
+    // Longer than the test, so that only reloads launch the plugin again.
+    let first = Duration::from_secs(1000);
+    dirs.config.restart_backoff = first;
+    dirs.config.restart_backoff_limit = first * 1000;
+    dirs.plugin("10-a", "exit 1");
+    let (harness, _) = dirs.start().await;
+    let reload = async |times| {
+        harness.adaptation.reload(dirs.config.clone()).await;
+        harness.log.wait_times("manager 10-a Restarting", times).await;
+        let next = harness.adaptation.plugins()[0].next_launch.unwrap();
+        next.duration_since(SystemTime::now()).unwrap()
+    };
+    assert!(reload(2).await > first);
+    assert!(reload(3).await > first * 3);
+    dirs.plugin("10-a", "exit 2");
+    assert!(reload(4).await <= first);
     harness.adaptation.shutdown().await;
 }
 
