@@ -130,6 +130,8 @@ pub struct EngineSettings {
     pub crio: AdaptedBy,
     /// Containers of Docker.
     pub docker: AdaptedBy,
+    /// Containers of iSulad's CRI.
+    pub isulad: AdaptedBy,
 }
 
 /// The NRI that adjusts the containers of an engine.

@@ -175,7 +175,9 @@ mod tests {
     fn the_keys_of_engines_accept_auto_engine_and_ours() {
         let config = Config::parse("[engines]\ncontainerd = 'ours'\ncrio = 'engine'\n").unwrap();
         let (ours, engine, auto) = (AdaptedBy::Nrid, AdaptedBy::Engine, AdaptedBy::Auto);
-        assert_eq!(config.engines, EngineSettings { containerd: ours, crio: engine, docker: auto });
+        let expected =
+            EngineSettings { containerd: ours, crio: engine, docker: auto, isulad: auto };
+        assert_eq!(config.engines, expected);
         check(
             "[engines]\ncontainerd = 'both'\n",
             "line 2, column 14: unknown variant `both`, expected one of `auto`, `engine`, `ours`",

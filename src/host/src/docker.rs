@@ -1,11 +1,13 @@
 //! NRI of a running dockerd. It is off unless `nri-opts` in `daemon.json` or on the command line
 //! enables it, and has no socket by default (`moby: daemon/pkg/opts/nri_opts.go`).
 
-use crate::command_line::{absolute, in_root, option_values, root_of};
-use nri_trust::{MAX_CONFIG_FILE, read_regular_text};
+use crate::{
+    command_line::{absolute, in_root, option_values, root_of},
+    daemon_json::read,
+};
 use procfs::process::Process;
 use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const DEFAULT_FILE: &str = "/etc/docker/daemon.json";
 
@@ -59,15 +61,10 @@ impl NriOptions {
         let arguments = Process::new(pid).and_then(|p| p.cmdline()).unwrap_or_default();
         let named = option_values(&arguments, &["config-file"]).first().copied();
         let file = absolute(pid, named.unwrap_or(DEFAULT_FILE).as_ref());
-        let mut options = read(&in_root(&root_of(pid), &file)).nri;
+        let mut options = read::<DaemonJson>(&in_root(&root_of(pid), &file)).nri;
         option_values(&arguments, &["nri-opts"]).into_iter().for_each(|flag| options.apply(flag));
         options
     }
-}
-
-fn read(file: &Path) -> DaemonJson {
-    let text = read_regular_text(file, MAX_CONFIG_FILE).unwrap_or_default();
-    serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -96,12 +93,12 @@ mod tests {
             (both, "enable=false", NriOptions { enable: false, ..on("/s", Some("/p")) }),
         ] {
             std::fs::write(&file, text).unwrap();
-            let mut options = read(&file).nri;
+            let mut options = read::<DaemonJson>(&file).nri;
             if !flag.is_empty() {
                 options.apply(flag);
             }
             assert_eq!(options, expected, "{text} {flag}");
         }
-        assert_eq!(read(&dir.path().join("missing")).nri, off());
+        assert_eq!(read::<DaemonJson>(&dir.path().join("missing")).nri, off());
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     command_line::{absolute, option_values},
     containerd::{NriConfig, OwnNri, on_by_default},
     docker::NriOptions,
+    isulad::NriKeys,
     listening, process, version_of,
 };
 use nri_locate::{PLUGIN_DIR, PLUGIN_SOCKET};
@@ -11,8 +12,9 @@ use procfs::process::Process;
 use std::path::{Path, PathBuf};
 
 /// Programs of engines that can have NRI of their own.
-const NAMES: [&str; 3] = ["containerd", "crio", DOCKERD];
+const NAMES: [&str; 4] = ["containerd", "crio", DOCKERD, ISULAD];
 const DOCKERD: &str = "dockerd";
+const ISULAD: &str = "isulad";
 
 /// State of an engine's own NRI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,13 +81,23 @@ pub fn launcher_of(plugin_path: &Path) -> Option<i32> {
     others.find(|(pid, name)| launches(nri_of(*pid, name))).map(|(pid, _)| pid)
 }
 
+/// Returns the process id of iSulad, if it runs, and whether its own NRI is on.
+pub fn isulad() -> Option<(i32, bool)> {
+    let (pid, name) = process::named(&[ISULAD]).next()?;
+    Some((pid, nri_of(pid, &name) != NriState::Off))
+}
+
 fn processes() -> impl Iterator<Item = (i32, String)> {
     process::named(&NAMES)
 }
 
 /// Returns the configuration file that the command line of an engine names.
 fn config_file(pid: i32, name: &str) -> Option<PathBuf> {
-    let options: &[&str] = if name == DOCKERD { &["config-file"] } else { &["config", "c"] };
+    let options: &[&str] = match name {
+        DOCKERD => &["config-file"],
+        ISULAD => return None,
+        _ => &["config", "c"],
+    };
     let arguments = Process::new(pid).and_then(|p| p.cmdline()).ok()?;
     let file = option_values(&arguments, options).first().copied()?;
     Some(absolute(pid, file.as_ref()))
@@ -95,6 +107,7 @@ fn nri_of(pid: i32, name: &str) -> NriState {
     match name {
         "containerd" => nri_of_containerd(pid),
         DOCKERD => nri_of_docker(pid),
+        ISULAD => nri_of_isulad(pid),
         _ => nri_by_socket(pid),
     }
 }
@@ -123,6 +136,19 @@ fn nri_of_docker(pid: i32) -> NriState {
         return NriState::Off;
     };
     NriState::On { socket, plugin_path: Some(options.plugin_path) }
+}
+
+/// Returns the state of NRI in an isulad, by its configuration or by its socket, as of dockerd.
+fn nri_of_isulad(pid: i32) -> NriState {
+    let keys = NriKeys::of(pid);
+    let socket = if keys.is_on() {
+        keys.socket()
+    } else if let NriState::On { socket, .. } = nri_by_socket(pid) {
+        socket
+    } else {
+        return NriState::Off;
+    };
+    NriState::On { socket, plugin_path: Some(keys.plugin_path) }
 }
 
 /// Returns the state of NRI in an engine other than containerd: on if the engine listens on a

@@ -8,9 +8,11 @@
 
 mod command_line;
 pub mod containerd;
+mod daemon_json;
 mod digest;
 mod docker;
 mod engine;
+mod isulad;
 mod lock;
 pub mod mountinfo;
 pub mod podman;
@@ -20,7 +22,7 @@ mod user_cgroups;
 mod writable;
 
 pub use digest::sha256;
-pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
+pub use engine::{NriState, RunningEngine, isulad, launcher_of, running_engines};
 pub use lock::lock_holder;
 pub use process::{command_name, describe, is_running, version_of};
 pub use socket::{listener, listener_unnoticed, listening};

@@ -154,8 +154,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 name: "socket_path",
                 kind: Path,
                 default: Derived(
-                    "`/var/run/nri/nri.sock` where neither containerd nor CRI-O is installed, else \
-                     none.",
+                    "`/var/run/nri/nri.sock` where none of containerd, CRI-O and iSulad is \
+                     installed, else none.",
                 ),
                 example: "\"/var/run/nri/nri.sock\"",
                 text: "One more socket for external plugins, in addition to `plugins/nri.sock` in \
@@ -240,6 +240,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
             engine("containerd", NRI_CHOICES, "Containers of containerd's CRI."),
             engine("crio", NRI_CHOICES, "Containers of CRI-O."),
             engine("docker", DOCKER_NRI_CHOICES, "Containers of Docker."),
+            engine("isulad", NRI_CHOICES, "Containers of iSulad's CRI."),
         ],
     },
     SectionDescription {

@@ -65,6 +65,7 @@ pub(super) fn containers(
     let choice = match engine.name.as_str() {
         "containerd" => config.engines.containerd,
         "crio" => config.engines.crio,
+        "isulad" => config.engines.isulad,
         _ => config.engines.docker,
     };
     if !is_installed && choice == AdaptedBy::Auto {
@@ -72,7 +73,10 @@ pub(super) fn containers(
     }
     let version = engine.version.as_deref().unwrap_or("of unknown version");
     let engine_shown = format!("{} {version} (process {})", engine.name, engine.pid);
-    let kind = if engine.name == "containerd" { "CRI containers" } else { "containers" };
+    let kind = match engine.name.as_str() {
+        "containerd" | "isulad" => "CRI containers",
+        _ => "containers",
+    };
     if let ("dockerd", NriState::On { socket, plugin_path }) = (&*engine.name, &engine.nri)
         && choice != AdaptedBy::Engine
     {

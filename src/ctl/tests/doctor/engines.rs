@@ -134,6 +134,29 @@ fn docker_whose_own_nri_is_on_is_reported() {
 }
 
 #[test]
+fn isulad_whose_own_nri_is_on_keeps_the_containers_of_its_pods() {
+    let site = Site::new("");
+    let on = r#""nri-support": true, "enable-cri-v1": true,"#;
+    site.write_etc("isulad/daemon.json", &daemon_json(&site, on));
+    copy_program("/bin/sh", &site.path("isulad"));
+    // In a pid namespace, since its configuration has a fixed path.
+    let script = format!(
+        "cd '{}' && {{ ./isulad -c 'touch ready; sleep 1000; :' & }}; \
+         until [ -e ready ]; do sleep 0.01; done; ",
+        site.path("").display()
+    );
+    let Some(command) = site.with_etc_after(&script) else { return };
+    let findings = site.doctor_by(command);
+    findings.check("adapted-by-engine", "info", "its own NRI adapts its CRI containers");
+    let launched = "/opt/nri/plugins: launched by isulad";
+    findings.check("plugins-launched-by-engine", "info", launched);
+    site.configure("[engines]\nisulad = 'ours'\n");
+    std::fs::remove_file(site.path("ready")).unwrap();
+    let Some(command) = site.with_etc_after(&script) else { return };
+    site.doctor_by(command).check("adapted-by-both", "problem", "both its own NRI and ours");
+}
+
+#[test]
 fn an_engine_that_adapts_containers_besides_nrid_is_a_problem() {
     let site = Site::new("[engines]\ncontainerd = 'ours'\n");
     let program = site.path("containerd");

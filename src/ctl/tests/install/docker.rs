@@ -133,9 +133,21 @@ fn isulad_has_runtimes_in_its_own_daemon_json() {
     }
     let output = Image::with(file, texts[0]).refused("install isulad --runtime lcr=/usr/bin/crun");
     assert!(output.contains("isulad has a runtime \"lcr\" of its own"), "{output}");
-    assert!(
-        Image::new().refused("install isulad --nri ours").contains("isulad has no NRI of its own")
-    );
+}
+
+#[test]
+fn the_nri_of_isulad_is_switched_off_on_request() {
+    let file = "/etc/isulad/daemon.json";
+    let text = "{\n  // NRI of its own\n  \"nri-support\": true,\n  \"enable-cri-v1\": true\n}\n";
+    let image = Image::with(file, text);
+    let output = image.run_ok("install isulad --dry-run");
+    let on = "isulad has NRI of its own, which is on; while it is on, the wrapper passes the";
+    assert!(output.contains(on), "{output}");
+    check_install_and_uninstall(&image, "isulad", "--nri ours", |image| {
+        assert!(image.read(file).contains("\"nri-support\": false"), "{}", image.read(file));
+        let own = image.read("/etc/nri-container-runtime/config.toml");
+        assert!(own.contains("isulad = \"ours\""), "{own}");
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use nri_locate::{PLUGIN_SOCKET, standard_dirs};
 use std::path::PathBuf;
 
 /// Engines that have NRI in recent versions, and then listen on the shared socket.
-const ENGINES_WITH_NRI: [&str; 2] = ["containerd", "crio"];
+const ENGINES_WITH_NRI: [&str; 3] = ["containerd", "crio", "isulad"];
 
 /// Returns the path of the second socket for plugins; the first is in the state directory. Another
 /// process may already listen there.

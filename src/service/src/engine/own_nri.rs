@@ -9,7 +9,7 @@ use crate::{
     host::{file_access::blocking, process::ProcessIdentity},
 };
 use nri_config::{AdaptedBy, EngineSettings};
-use nri_engine::{EngineKind, Identity, Source};
+use nri_engine::{EngineKind, Identity, Role, Source};
 use nri_host::containerd::{OwnNri, on_by_default, own_nri};
 use nri_locate::PLUGIN_SOCKET;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,9 @@ pub struct ContainerEngine {
     /// API socket of containerd, if containerd's CRI plugin created the container.
     #[serde(default)]
     pub cri: Option<PathBuf>,
+    /// Whether the container belongs to a pod, and iSulad created it by CRI.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_in_pod_of_isulad: bool,
 }
 
 impl ContainerEngine {
@@ -43,7 +46,9 @@ impl ContainerEngine {
             }
             _ => None,
         };
-        Self { name: identity.engine.name().to_owned(), cri }
+        let is_in_pod_of_isulad =
+            identity.engine == EngineKind::Isulad && identity.role != Role::Alone;
+        Self { name: identity.engine.name().to_owned(), cri, is_in_pod_of_isulad }
     }
 
     /// Whether the engine is dockerd.
@@ -52,10 +57,17 @@ impl ContainerEngine {
     }
 }
 
-/// Caches whether NRI is enabled in each containerd. The key is the process id and start time of
-/// containerd, because a restarted containerd may have another configuration.
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Caches whether NRI is enabled in each containerd, and in iSulad. The keys are process ids with
+/// start times, because an engine that was restarted may have another configuration.
 #[derive(Debug, Default)]
-pub struct EngineNri(Mutex<HashMap<ProcessIdentity, bool>>);
+pub struct EngineNri {
+    containerd: Mutex<HashMap<ProcessIdentity, bool>>,
+    isulad: Mutex<Option<(ProcessIdentity, bool)>>,
+}
 
 impl EngineNri {
     /// Whether `nrid`, rather than the engine itself, adapts the containers of this engine.
@@ -72,17 +84,38 @@ impl EngineNri {
                 (AdaptedBy::Engine, Some(_)) => true,
                 (AdaptedBy::Auto, Some(socket)) => self.is_on_in_containerd(socket).await,
             }
+        } else if container_engine.is_in_pod_of_isulad {
+            match settings.isulad {
+                AdaptedBy::Nrid => false,
+                AdaptedBy::Engine => true,
+                AdaptedBy::Auto => blocking(|| self.is_on_in_isulad(nri_host::isulad)),
+            }
         } else {
             is_adapted_by_engine(settings, container_engine, || listens_for_plugins("crio"))
         };
         !engine_adapts
     }
 
+    /// Whether NRI is enabled in iSulad, which `find` searches among all processes.
+    fn is_on_in_isulad(&self, find: impl FnOnce() -> Option<(i32, bool)>) -> bool {
+        let mut cached = self.isulad.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((process, enabled)) = *cached
+            && process.is_alive()
+        {
+            return enabled;
+        }
+        let Some((pid, enabled)) = find() else { return false };
+        let engine = nri_host::describe(pid);
+        tracing::info!(enabled, "checked whether NRI is enabled in {engine}");
+        *cached = ProcessIdentity::of(pid).map(|process| (process, enabled));
+        enabled
+    }
+
     /// Whether NRI is enabled in the containerd that listens on `socket`.
     async fn is_on_in_containerd(&self, socket: &Path) -> bool {
         let Some(pid) = blocking(|| nri_host::listener(socket)) else { return false };
         let Some(process) = ProcessIdentity::of(pid) else { return false };
-        let cache = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = || self.containerd.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(enabled) = cache().get(&process) {
             return *enabled;
         }
@@ -151,8 +184,14 @@ mod tests {
     #[test]
     fn docker_adapts_its_containers_only_if_configured() {
         let is_adapted_by_engine = |kind: EngineKind, setting| {
-            let settings = EngineSettings { containerd: setting, crio: setting, docker: setting };
-            let engine = ContainerEngine { name: kind.name().to_owned(), cri: None };
+            let settings = EngineSettings {
+                containerd: setting,
+                crio: setting,
+                docker: setting,
+                isulad: setting,
+            };
+            let engine =
+                ContainerEngine { name: kind.name().to_owned(), ..ContainerEngine::default() };
             super::is_adapted_by_engine(&settings, &engine, || true)
         };
         for kind in [EngineKind::Docker, EngineKind::CriDockerd] {
@@ -162,5 +201,25 @@ mod tests {
         }
         assert!(is_adapted_by_engine(EngineKind::CriO, AdaptedBy::Auto));
         assert!(!is_adapted_by_engine(EngineKind::Podman, AdaptedBy::Engine));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn isulad_adapts_the_containers_of_its_pods_while_its_nri_is_on() {
+        let engine_nri = EngineNri::default();
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(!engine_nri.is_on_in_isulad(|| None));
+        assert!(engine_nri.is_on_in_isulad(|| Some((own, true))));
+        // The process still runs, so it is not searched again.
+        assert!(engine_nri.is_on_in_isulad(|| unreachable!()));
+        let is_ours = async |isulad, is_in_pod_of_isulad| {
+            let settings = EngineSettings { isulad, ..EngineSettings::default() };
+            let name = EngineKind::Isulad.name().to_owned();
+            let engine = ContainerEngine { name, cri: None, is_in_pod_of_isulad };
+            engine_nri.is_ours(&settings, &engine).await
+        };
+        assert!(!is_ours(AdaptedBy::Auto, true).await);
+        assert!(is_ours(AdaptedBy::Nrid, true).await);
+        // Its NRI does not know containers without a pod.
+        assert!(is_ours(AdaptedBy::Engine, false).await);
     }
 }

@@ -113,7 +113,7 @@ const ISULAD: EngineFacts = EngineFacts {
     program: "isulad",
     reload: Some("systemctl restart isulad"),
     forget: Some("systemctl restart isulad"),
-    has_nri: false,
+    has_nri: true,
     has_user_files: false,
     // iSulad stores the name of each container's runtime (`iSulad:
     // src/daemon/modules/runtime/isula/isula_rt_ops.c`).

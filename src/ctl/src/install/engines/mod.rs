@@ -36,7 +36,7 @@ pub(super) fn needs(
         TargetEngine::Containerd => containerd::needs(request),
         TargetEngine::Podman => podman::needs(request),
         TargetEngine::Crio => crio::needs(request),
-        TargetEngine::Isulad => Ok(isulad::needs(request)),
+        TargetEngine::Isulad => isulad::needs(request),
         TargetEngine::Nerdctl => nerdctl::needs(request),
     }?;
     if request.default {
