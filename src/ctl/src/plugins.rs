@@ -2,7 +2,7 @@
 
 use crate::{
     output::output,
-    table::{TableForm, TextTable},
+    table::{GAP, TableForm, TextTable, terminal_width, text_width},
     units::{memory, time},
 };
 use nri_control::{
@@ -37,11 +37,21 @@ const COLUMNS: [&str; 16] = [
 
 const NARROW: usize = 11;
 
+/// The cells of a plugin.
+type Row = [String; COLUMNS.len()];
+
 /// Columns with numbers.
 const NUMBERS: [usize; 9] = [3, 6, 7, 8, 9, 10, 11, 12, 13];
 
-/// Width that a name has in any case. With the other columns it fits a terminal of 80 columns.
-const NAME_WIDTH: u16 = 6;
+/// The column of names, which wraps.
+const NAME: usize = 1;
+
+/// Width that a longer name has in any case.
+const NAME_WIDTH: u16 = 12;
+
+/// Columns that are left out, in this order, until the table fits the terminal: VERSION, KIND, P50,
+/// MEMORY. The wide form has them.
+const DISPENSABLE: [usize; 4] = [4, 2, 8, 10];
 
 /// Width that the events have in any case: the longest name of an event.
 const EVENT_WIDTH: u16 = 29;
@@ -69,18 +79,10 @@ pub(crate) fn print(
     if status.plugins.is_empty() {
         return writeln!(out, "no plugins");
     }
-    let columns = if form == Some(TableForm::Wide) { COLUMNS.len() } else { NARROW };
-    let mut table = TextTable::new(0);
-    table.row(COLUMNS.into_iter().take(columns));
-    for plugin in &status.plugins {
-        table.row(cells(plugin).into_iter().take(columns));
-    }
-    NUMBERS.into_iter().filter(|n| *n < columns).for_each(|column| table.align_right(column));
-    match form {
-        Some(TableForm::Wide) => table.wrap_only(columns - 1, EVENT_WIDTH),
-        None => table.wrap_only(1, NAME_WIDTH),
-    }
-    table.write(&mut out)?;
+    let rows: Vec<_> = std::iter::once(COLUMNS.map(str::to_owned))
+        .chain(status.plugins.iter().map(cells))
+        .collect();
+    write_table(&rows, form, terminal_width(), &mut out)?;
     if is_older(status) {
         let version = &status.version;
         writeln!(
@@ -91,6 +93,57 @@ pub(crate) fn print(
     Ok(())
 }
 
+/// Writes the table, for a terminal of this width if it is one. The first row has the names of the
+/// columns.
+fn write_table(
+    rows: &[Row],
+    form: Option<TableForm>,
+    width: Option<u16>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let columns = match form {
+        Some(TableForm::Wide) => (0..COLUMNS.len()).collect(),
+        None => fitting_columns(rows, width),
+    };
+    let mut table = TextTable::with_width(0, width);
+    for row in rows {
+        table.row(columns.iter().map(|column| &row[*column]));
+    }
+    let is_number = |(_, column): &(usize, &usize)| NUMBERS.contains(column);
+    columns.iter().enumerate().filter(is_number).for_each(|(at, _)| table.align_right(at));
+    match form {
+        Some(TableForm::Wide) => table.wrap_only(columns.len() - 1, EVENT_WIDTH),
+        None => table.wrap_only(NAME, NAME_WIDTH.min(width_of(rows, NAME))),
+    }
+    table.write(out)
+}
+
+/// Returns the columns of the narrow form that fit the terminal.
+fn fitting_columns(rows: &[Row], width: Option<u16>) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..NARROW).collect();
+    let Some(width) = width else { return columns };
+    let least = |column: &usize| match *column {
+        NAME => NAME_WIDTH.min(width_of(rows, NAME)),
+        column => width_of(rows, column),
+    };
+    let needed = |columns: &[usize]| -> usize {
+        columns.iter().map(|column| usize::from(least(column) + GAP)).sum()
+    };
+    for column in DISPENSABLE {
+        // The last column has no gap.
+        if needed(&columns) > usize::from(width.saturating_add(GAP)) {
+            columns.retain(|other| *other != column);
+        }
+    }
+    columns
+}
+
+/// Returns the width of a column.
+fn width_of(rows: &[Row], column: usize) -> u16 {
+    let widest = rows.iter().map(|row| text_width(&row[column])).max().unwrap_or_default();
+    widest.try_into().unwrap_or(u16::MAX / 2)
+}
+
 /// Whether the status is that of an `nrid` that does not count calls.
 fn is_older(status: &Status) -> bool {
     let mut named = status.plugins.iter().filter(|plugin| !plugin.name.is_empty()).peekable();
@@ -98,7 +151,7 @@ fn is_older(status: &Status) -> bool {
 }
 
 /// Returns the cells of a plugin; what is unknown is a dash.
-fn cells(plugin: &PluginStatus) -> [String; COLUMNS.len()] {
+fn cells(plugin: &PluginStatus) -> Row {
     let unknown = || "-".to_owned();
     let or_unknown = |text: &str| if text.is_empty() { unknown() } else { text.to_owned() };
     let (index, name) = index_and_name(plugin);
@@ -290,5 +343,54 @@ mod tests {
         plugin.calls = Some(Box::default());
         assert!(!is_older(&status(&plugin)));
         assert_eq!(cells(&plugin)[..2], ["10", "a-b"]);
+    }
+
+    fn table(rows: &[Row], form: Option<TableForm>, width: Option<u16>) -> String {
+        let mut out = Vec::new();
+        write_table(rows, form, width, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_table_fits_the_terminal() {
+        let row = |cells: [&str; NARROW]| {
+            let mut row = COLUMNS.map(|_| "-".to_owned());
+            row.iter_mut().zip(cells).for_each(|(to, from)| *to = from.to_owned());
+            row
+        };
+        let headings = COLUMNS.map(str::to_owned);
+        let short = row([
+            "10", "logger", "launched", "4711", "0.12.5", "active", "7", "0", "1.2 ms", "15 ms",
+            "3 MiB",
+        ]);
+        let long = row([
+            "10",
+            "a-long-name-of-a-plugin",
+            "external",
+            "4194303",
+            "0.12.5",
+            "restarting",
+            "1234567",
+            "123456",
+            "123.4 ms",
+            "123.4 ms",
+            "1234.5 MiB",
+        ]);
+        let all = "INDEX NAME KIND PID VERSION STATE CALLS FAILED P50 P99 MEMORY";
+        let names = |text: &str| {
+            text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let rows = [headings, short, long];
+        assert_eq!(names(&table(&rows, None, None)), all);
+        assert_eq!(names(&table(&rows, None, Some(200))), all);
+        for (rows, expected) in [
+            (&rows[..2], "INDEX NAME KIND PID STATE CALLS FAILED P50 P99 MEMORY"),
+            (&rows[..], "INDEX NAME PID STATE CALLS FAILED P99 MEMORY"),
+        ] {
+            let text = table(rows, None, Some(80));
+            assert_eq!(names(&text), expected, "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        }
+        assert!(names(&table(&rows, Some(TableForm::Wide), Some(80))).ends_with("FAILURE EVENTS"));
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     bypass,
     nrid_location::NridLocation,
     output::output,
-    table::{TableForm, TextTable},
+    table::{TableForm, TextTable, terminal_width, write_wrapped},
 };
 use nri_control::{
     Inherited, MissedContainers, PluginChange, PluginStatus, PluginSynchronization, Status,
@@ -88,14 +88,16 @@ pub(crate) fn print(
     if status.program_replaced {
         writeln!(out, "program          was replaced since nrid started: nrictl restart")?;
     }
+    let width = terminal_width();
     for Inherited { what, .. } in &status.inherited {
-        writeln!(out, "inherited        {}", printable(what))?;
+        write_wrapped(&mut out, "inherited        ", what, width)?;
     }
     for problem in &status.problems {
-        writeln!(out, "problem          {}", printable(problem))?;
+        write_wrapped(&mut out, "problem          ", problem, width)?;
     }
     if let Some(error) = &status.state_dir_error {
-        writeln!(out, "problem          cannot write a record: {}", printable(error))?;
+        let problem = format!("cannot write a record: {error}");
+        write_wrapped(&mut out, "problem          ", &problem, width)?;
     }
     for name in &status.missing_required {
         writeln!(out, "problem          required plugin {name:?} is not active")?;

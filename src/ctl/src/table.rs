@@ -11,7 +11,7 @@ use nri_control::printable;
 use std::io::{self, IsTerminal, Write};
 
 /// Columns between two cells of a row.
-const GAP: u16 = 2;
+pub(crate) const GAP: u16 = 2;
 
 /// Form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -101,6 +101,32 @@ impl TextTable {
     }
 }
 
+/// Writes a text after `prefix`; on a terminal of this width, further lines begin below the text.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub(crate) fn write_wrapped(
+    out: &mut impl Write,
+    prefix: &str,
+    text: &str,
+    width: Option<u16>,
+) -> io::Result<()> {
+    let indent = text_width(prefix).try_into().unwrap_or_default();
+    let mut table = TextTable::with_width(indent, width);
+    table.row([text]);
+    let mut lines = Vec::new();
+    table.write(&mut lines)?;
+    out.write_all(prefix.as_bytes())?;
+    // The first line is indented as the others are.
+    out.write_all(lines.get(usize::from(indent)..).unwrap_or(b"\n"))
+}
+
+/// Returns the number of columns of a cell on a terminal.
+pub(crate) fn text_width(cell: &str) -> usize {
+    // Names of plugins and states have no wide characters; a wrong width wraps a line.
+    printable(cell).chars().count()
+}
+
 /// Returns the width of the terminal; `None` if standard output is not a terminal.
 pub(crate) fn terminal_width() -> Option<u16> {
     let stdout = io::stdout();
@@ -136,6 +162,18 @@ mod tests {
         let file: String =
             narrow.lines().skip(1).map(|line| line.rsplit(' ').next().unwrap()).collect();
         assert!(file.contains("/sys/fs/cgroup/a/b/c/d/pids.max"), "{narrow}");
+    }
+
+    #[test]
+    fn a_text_is_wrapped_below_itself() {
+        let wrapped = |text: &str, width| {
+            let mut out = Vec::new();
+            write_wrapped(&mut out, "info  ", text, width).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(wrapped("one two three", None), "info  one two three\n");
+        assert_eq!(wrapped("one two three", Some(14)), "info  one two\n      three\n");
+        assert_eq!(wrapped("", Some(14)), "info  \n");
     }
 
     #[test]

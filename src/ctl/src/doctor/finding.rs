@@ -1,8 +1,10 @@
 //! Findings of `nrictl doctor`, and how they are printed.
 
 use super::kinds::{FindingKind, Severity};
-use crate::output::output;
-use nri_control::printable;
+use crate::{
+    output::output,
+    table::{terminal_width, write_wrapped},
+};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -46,7 +48,7 @@ impl DoctorReport {
     /// # Errors
     /// Standard output cannot be written to.
     pub(crate) fn print(&self, json: bool) -> io::Result<()> {
-        let mut out = output();
+        let (mut out, width) = (output(), terminal_width());
         if json {
             let report = serde_json::json!({"ok": !self.has_problem(), "findings": self.0});
             return writeln!(out, "{report}");
@@ -58,15 +60,16 @@ impl DoctorReport {
                 Severity::Warning => "warning",
                 Severity::Problem => "PROBLEM",
             };
-            write!(out, "{mark:<8}{:<17}{}", finding.about, printable(&finding.text))?;
             // The code is what the reader searches for in docs/troubleshooting.md.
-            match finding.severity {
-                Severity::Ok => writeln!(out)?,
-                _ => writeln!(out, "  [{}]", finding.code)?,
-            }
+            let code = match finding.severity {
+                Severity::Ok => String::new(),
+                _ => format!("  [{}]", finding.code),
+            };
+            let prefix = format!("{mark:<8}{:<17}", finding.about);
+            write_wrapped(&mut out, &prefix, &(finding.text.clone() + &code), width)?;
             if let Some(advice) = &finding.advice {
                 // The advice is below the text: 25 = 8 + 17 columns.
-                writeln!(out, "{:<25}{}", "", printable(advice))?;
+                write_wrapped(&mut out, &" ".repeat(25), advice, width)?;
             }
         }
         Ok(())

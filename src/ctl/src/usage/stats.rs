@@ -4,7 +4,7 @@ use crate::{
     error::CtlError,
     nrid_location::NridLocation,
     output::output,
-    table::TextTable,
+    table::{TextTable, terminal_width, write_wrapped},
     units,
     usage::{
         cgroup::{ContainerCgroup, HugePages, Measured, Throttling},
@@ -344,9 +344,11 @@ impl TextValues {
     /// Writes the reasons.
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         for (n, (names, why)) in self.reasons.iter().enumerate() {
-            let gap = if n == 0 { "\n" } else { "" };
-            let names = names.join(", ");
-            writeln!(out, "{gap}not available: {names}: {}", printable(why))?;
+            if n == 0 {
+                writeln!(out)?;
+            }
+            let text = format!("{}: {why}", names.join(", "));
+            write_wrapped(out, "not available: ", &text, terminal_width())?;
         }
         Ok(())
     }
