@@ -14,6 +14,9 @@ const LIMIT: u64 = 64 << 10;
 /// Length in characters to which an error is cut: runc adds the output of hooks.
 const MAX_ERROR: usize = 4096;
 
+/// Level of an error of runc's process in the namespaces of the container.
+const FATAL: &str = "fatal";
+
 /// Returns the size of a regular file; zero if the file does not exist, `None` for other files.
 pub(crate) fn size(path: &Path) -> Option<u64> {
     match std::fs::metadata(path) {
@@ -22,7 +25,8 @@ pub(crate) fn size(path: &Path) -> Option<u64> {
     }
 }
 
-/// Returns the last error that was written to a file after its first `before` bytes.
+/// Returns the last error that was written to a file after its first `before` bytes, with the
+/// reason in brackets if another process of runc has logged it.
 pub(crate) fn last(path: &Path, before: u64, json: bool) -> Option<String> {
     let size = size(path)?;
     let start = before.max(size.saturating_sub(LIMIT));
@@ -41,25 +45,47 @@ pub(crate) fn last(path: &Path, before: u64, json: bool) -> Option<String> {
 fn last_of_json(text: &str) -> Option<String> {
     let values = Deserializer::from_str(text).into_iter::<Value>().map_while(Result::ok);
     let message = |value: Value| {
-        let level = value.get("level")?.as_str()?;
+        let level = value.get("level")?.as_str()?.to_ascii_lowercase();
         let message = value.get("msg").or_else(|| value.get("message"))?.as_str()?;
-        level.eq_ignore_ascii_case("error").then(|| message.to_owned())
+        Some((level, message.to_owned()))
     };
-    values.filter_map(message).last()
+    last_of_messages(values.filter_map(message))
+}
+
+/// Returns the last message of level `error`. runc's process in the namespaces of the container
+/// logs its error as `fatal`; the error of runc itself then only says that this process has ended.
+fn last_of_messages(messages: impl Iterator<Item = (String, String)>) -> Option<String> {
+    let (mut error, mut reason) = (None, None);
+    for (level, message) in messages {
+        match level.as_str() {
+            "error" => error = Some(message),
+            FATAL => reason = Some(message),
+            _ => {}
+        }
+    }
+    Some(match (error?, reason) {
+        (error, Some(reason)) => format!("{} ({})", error.trim_end(), reason.trim()),
+        (error, None) => error,
+    })
 }
 
 /// A line of runc is in logfmt; crun writes the time and the message.
 fn last_of_lines(text: &str) -> Option<String> {
     let message = |line: &str| match line.split_once("level=") {
         Some((_, rest)) => {
-            let quoted = rest.strip_prefix("error")?.trim_start().strip_prefix("msg=")?;
+            let (level, rest) = rest.split_once(' ')?;
+            let quoted = rest.trim_start().strip_prefix("msg=")?;
             let mut strings = Deserializer::from_str(quoted).into_iter::<String>();
-            // Go has escapes that JSON does not have.
-            Some(strings.next()?.unwrap_or_else(|_| quoted.trim_matches('"').to_owned()))
+            // Go has escapes that JSON does not have, and no quotes around a single word.
+            let message = strings.next()?.unwrap_or_else(|_| quoted.trim_matches('"').to_owned());
+            Some((level.to_owned(), message))
         }
-        None => Some(line.split_once("Z: ").map_or(line, |(_, message)| message).to_owned()),
+        None => {
+            let message = line.split_once("Z: ").map_or(line, |(_, message)| message);
+            Some(("error".to_owned(), message.to_owned()))
+        }
     };
-    text.lines().filter(|line| !line.trim().is_empty()).filter_map(message).next_back()
+    last_of_messages(text.lines().filter(|line| !line.trim().is_empty()).filter_map(message))
 }
 
 #[cfg(test)]
@@ -86,11 +112,22 @@ mod tests {
                 Some("of youki"),
             ),
             (true, "{\"level\":\"info\",\"msg\":\"i\"}", None),
+            (
+                true,
+                "{\"level\":\"fatal\",\"msg\":\"nsexec[7]: no oom_score_adj\"}\n\
+                 {\"level\":\"error\",\"msg\":\"EOF\"}\n",
+                Some("EOF (nsexec[7]: no oom_score_adj)"),
+            ),
             (true, "no JSON", None),
             (
                 false,
                 "time=\"t\" level=error msg=\"write \\\"99\\\"\"\ntime=\"t\" level=info msg=x\n",
                 Some("write \"99\""),
+            ),
+            (
+                false,
+                "time=\"t\" level=fatal msg=\"no oom\"\ntime=\"t\" level=error msg=EOF\n",
+                Some("EOF (no oom)"),
             ),
             (false, "time=\"t\" level=error msg=\"\\x01\"\n", Some("\\x01")),
             (false, "2026-08-01T10:00:00.1Z: cannot stat `/x`\n\n", Some("cannot stat `/x`")),

@@ -59,9 +59,9 @@ const SUBJECTS: &[(&[&str], &[Field])] = &[
     ),
 ];
 
-/// What runc calls the process that it has just created, in lower case: in errors of cgroups, which
-/// are not about hooks.
-const NO_SUBJECT: &str = "prochooks process";
+/// Parts of messages, in lower case, that are not about a subject: what runc calls the process that
+/// it has just created, and an error of the kernel for whatever does not exist.
+const NO_SUBJECTS: [&str; 2] = ["prochooks process", "no such device"];
 
 /// Fields with keys that the runtime's messages name.
 const NAMED_BY_KEY: &[Field] = &[
@@ -72,6 +72,9 @@ const NAMED_BY_KEY: &[Field] = &[
     Field::Sysctl,
     Field::Annotations,
 ];
+
+/// Marks around a key in the runtime's messages.
+const QUOTES: [char; 3] = ['"', '`', '\''];
 
 /// The values that a failed verb gave to the runtime.
 #[derive(Debug, Clone, Copy)]
@@ -172,7 +175,8 @@ fn attribution(record: &Record, requested: RuntimeInput<'_>, error: &str) -> Opt
     let container = record.container.get();
     let sources: HashMap<&str, &str> =
         container.mounts.iter().map(|m| (m.destination.as_str(), m.source.as_str())).collect();
-    let error = error.to_lowercase().replace(NO_SUBJECT, "");
+    let error =
+        NO_SUBJECTS.iter().fold(error.to_lowercase(), |error, part| error.replace(part, ""));
     let in_question = |set: &SetField| set.is_in_question(&error, &sources);
     let is_certain = names_a_subject(&error) || fields.iter().any(in_question);
     if is_certain {
@@ -228,13 +232,27 @@ fn is_resource(field: i32) -> bool {
 /// Whether an error, in lower case, shows what it is about.
 fn names_a_subject(error: &str) -> bool {
     let has_word = |(words, _): &(&[&str], _)| words.iter().any(|word| error.contains(word));
-    SUBJECTS.iter().any(has_word) || RESOURCE_FIELDS.iter().any(|row| has_file(row, "", error))
+    SUBJECTS.iter().any(has_word)
+        || missing_controller(error).is_some()
+        || RESOURCE_FIELDS.iter().any(|row| has_file(row, "", error))
 }
 
-/// Whether an error names a control file of a resource field, or of its entry with this key.
+/// Whether an error names a control file of a resource field, or of its entry with this key, or the
+/// controller of the file.
 fn has_file(row: &ResourceField, key: &str, error: &str) -> bool {
-    let mut files = row.v1.iter().chain(row.v2).map(|file| file.replace("{}", key));
-    files.any(|file| !file.is_empty() && error.contains(&file.to_lowercase()))
+    let controller = missing_controller(error);
+    let mut files = row.v1.iter().chain(row.v2).map(|file| file.replace("{}", key).to_lowercase());
+    let is_of = |file: &str, controller: &str| file.split('.').next() == Some(controller);
+    files.any(|file| {
+        let has_file = !file.is_empty() && error.contains(&file);
+        has_file || controller.is_some_and(|controller| is_of(&file, controller))
+    })
+}
+
+/// Returns the controller in crun's error about a controller that the cgroup does not have.
+fn missing_controller(error: &str) -> Option<&str> {
+    let (_, rest) = error.split_once("controller `")?;
+    rest.split_once('`').map(|(controller, _)| controller)
 }
 
 impl SetField {
@@ -260,9 +278,10 @@ impl SetField {
         match field {
             Field::Env => (is_subject && key == "PATH") || names(&format!("${key}")),
             Field::CdiDevices => is_subject,
-            // The error names no entry, neither this one nor one of the engine.
-            Field::Mounts | Field::Devices if !error.contains('/') => is_subject,
-            keyed if NAMED_BY_KEY.contains(&keyed) => false,
+            // Below, the error names no entry, neither this one nor one of the engine.
+            Field::Mounts => is_subject && !error.contains('/'),
+            Field::Devices => is_subject && !error.contains("/dev/"),
+            keyed if NAMED_BY_KEY.contains(&keyed) => is_subject && !error.contains(QUOTES),
             _ => is_subject,
         }
     }
@@ -323,6 +342,8 @@ mod tests {
         }
         for (field, key, owner) in [
             (Field::Mounts, "/data", "20-b"),
+            (Field::Devices, "/dev/d", "20-b"),
+            (Field::Sysctl, "net.x", "10-a"),
             (Field::Env, "PATH", "-20-b"),
             (Field::Env, "SECRET", "10-a"),
             (Field::CgroupsUnified, "memory.high", "10-a"),
@@ -370,14 +391,24 @@ mod tests {
             ),
             ("write io.max: no such device", Some("20-b: blockio_class")),
             ("open memory.high: no such file", Some("10-a: unified[memory.high]=\"1\"")),
+            (
+                "controller `memory` is not available under /sys/fs/cgroup/x/cgroup.controllers",
+                Some("10-a: unified[memory.high]=\"1\""),
+            ),
+            ("controller `pids` is not available under /sys/fs/cgroup/x", None),
             ("error mounting \"/nowhere\" to rootfs at \"/data\"", Some("20-b: mounts[/data]")),
             ("cannot stat `/Nowhere`: No such file", Some("20-b: mounts[/data]")),
             ("error running hook #0: exit status 3", Some("10-a: hooks; 20-b: hooks")),
             ("exec: \"x\": executable file not found", Some("20-b: env[PATH] (removed)")),
             ("invalid mount options", Some("20-b: mounts[/data]")),
+            ("in /bundle/config.json: invalid device type \"z\"", Some("20-b: devices[/dev/d]")),
+            ("mknod `/dev/d`: invalid argument", Some("20-b: devices[/dev/d]")),
+            ("sysctls need a network namespace", Some("10-a: sysctl[net.x]")),
             // What the engine requested, and no plugin.
             ("error mounting \"/other\" to rootfs at \"/etc\"", None),
             ("write pids.max: invalid argument", None),
+            ("mknod `/dev/other`: invalid argument", None),
+            ("the sysctl `net.y` is not namespaced", None),
             ("seccomp: unknown action", None),
         ] {
             let expected = expected.map(|text| format!("set by plugins: {text}"));
@@ -389,8 +420,8 @@ mod tests {
     fn an_error_without_a_subject_names_all_fields_but_no_values_of_variables() {
         let resources = "cpu.quota=1000, cpu.cpus=\"99\", unified[memory.high]=\"1\"";
         let all = format!(
-            "set by plugins: 10-a: hooks, env[SECRET], {resources}; 20-b: mounts[/data], hooks, \
-             env[PATH] (removed), blockio_class"
+            "set by plugins: 10-a: hooks, env[SECRET], {resources}, sysctl[net.x]; 20-b: \
+             mounts[/data], hooks, devices[/dev/d], env[PATH] (removed), blockio_class"
         );
         check(&owners(), false, "it did not work", Some((&all, false)));
         check(&owners(), false, "", Some((&all, false)));
