@@ -112,3 +112,23 @@ fn a_missing_log_or_container_is_an_error_with_a_reason() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("the audit log has no container \"c9\""), "{error}");
 }
+
+/// A pipe that no process writes to would be waited for.
+#[test]
+fn no_name_and_no_file_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    write_log(dir.path());
+    let fails = |arguments: &[&str], expected: &str| {
+        let output = nrictl(dir.path(), arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(expected), "{error}");
+    };
+    fails(&["explain", ""], "the audit log has no container \"\"");
+    let log = dir.path().join("audit.log");
+    fs::remove_file(&log).unwrap();
+    assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
+    for arguments in [&["events"][..], &["explain", "c1"]] {
+        fails(arguments, "audit.log: it is not a file");
+    }
+}

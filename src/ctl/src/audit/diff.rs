@@ -11,6 +11,10 @@ use similar::TextDiff;
 /// Path of environment variables, which are `NAME=VALUE` in `config.json`.
 const VARIABLES: &str = "/process/env/-";
 
+/// Maximum number of keys above a value. Fields have a few; a damaged file may have any number, and
+/// documents are read and written by recursion.
+const MAX_KEYS: usize = 32;
+
 /// Number of unchanged lines that the diff shows around each change. Without the keys above it, a
 /// value would not show which field it has.
 const ALL_LINES: usize = 1 << 20;
@@ -42,6 +46,9 @@ pub(super) fn unified(history: &ContainerHistory) -> String {
 /// documents have the same keys.
 fn set(document: &mut Value, field: &FieldHistory, value: Option<&Value>) {
     let mut keys: Vec<String> = field.path.split('/').skip(1).map(unescaped).collect();
+    if keys.len() > MAX_KEYS {
+        return;
+    }
     let Some(last) = keys.pop() else { return };
     let is_entry = last == "-";
     let parents = if is_entry { &keys[..keys.len().saturating_sub(1)] } else { &keys[..] };
@@ -118,6 +125,11 @@ mod tests {
                     ],
                 ),
                 line(AuditEvent::Update, vec![pids(json!(2), json!(3))]),
+                // Of a damaged file.
+                line(
+                    AuditEvent::Adjustment,
+                    vec![change("x", &"/a".repeat(100_000), Value::Null, json!(1))],
+                ),
             ],
             "c",
         );

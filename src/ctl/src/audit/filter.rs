@@ -39,8 +39,8 @@ fn is_plugin(line: &AuditLine, wanted: &str) -> bool {
 
 /// Whether a line is about this container, given by its name or the beginning of its id.
 pub(super) fn is_container(line: &AuditLine, wanted: &str) -> bool {
-    let has_prefix = !wanted.is_empty() && line.container.starts_with(wanted);
-    !line.container.is_empty() && (has_prefix || line.name == wanted)
+    let is_named = !wanted.is_empty() && !line.container.is_empty();
+    is_named && (line.container.starts_with(wanted) || line.name == wanted)
 }
 
 /// Returns the time that `--since` names: a time of RFC 3339, or a duration before now.
