@@ -1,12 +1,13 @@
 # Targets for users and developers; `make help` lists them. All outputs are below target/. Outside
 # of the checkout, integration/setup.sh installs packages (a C linker, runc, crun, busybox-static),
 # and so does setup.sh of integration/engines for test-engines and of integration/guests for
-# test-cgroup2.
+# test-cgroup2; test-rootless needs both.
 CARGO ?= cargo
 
 .PHONY: help build clean release setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
-	test-kubernetes test-cgroup2 test-updates test-takeover runc-suite chaos crash-points \
+	test-kubernetes test-cgroup2 test-rootless test-updates test-takeover runc-suite chaos \
+	crash-points \
 	vectors check-upstream fuzz fuzz-short bench instructions test-size soak lint test-crates \
 	sanitize deny packages test-packages test-reproducible test-otlp
 
@@ -119,6 +120,13 @@ test-cgroup2: setup ## enforcement in guests with cgroup v2, one with Linux 5.10
 		>target/integration/$$test || exit; done
 	integration/run-tests.sh integration/guests/enforcement.sh \
 		"$$(cat target/integration/enforcement)" "$$(cat target/integration/real)" $(GUESTS)
+
+# The rootless engines on the cgroups of the host are among test-engines.
+test-rootless: setup ## rootless Podman on cgroup v2, in a guest with systemd
+	integration/guests/setup.sh uml
+	integration/engines/setup.sh --suites trixie
+	$(CARGO) build --workspace --bins --examples
+	integration/run-tests.sh integration/guests/rootless.sh trixie
 
 # The engine and plugins update containers of runc and crun at random and at the same time.
 test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates, checked against the cgroups
