@@ -1,6 +1,6 @@
 //! Configuration of the adaptation: paths, timeouts, policies.
 //!
-//! This file holds values only; `nri-config` reads the configuration file.
+//! This file holds values only; the caller reads them from where it has its configuration.
 
 use crate::policy::peers::PeerPolicy;
 use crate::policy::plugin_policy::PluginPolicy;
@@ -80,8 +80,8 @@ impl Default for AdaptationConfig {
             launcher: "/proc/self/exe".into(),
             plugin_cgroups: None,
             soft_nofile: None,
-            runtime_name: "nri-container-runtime".into(),
-            runtime_version: env!("CARGO_PKG_VERSION").into(),
+            runtime_name: String::new(),
+            runtime_version: String::new(),
             policies: Vec::new(),
             default_validator: None,
             start_without_required: false,

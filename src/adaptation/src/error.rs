@@ -62,8 +62,8 @@ pub enum AdaptError {
         if *requested {
             "since the validator has asked for it (fail_request), whatever its validation_failure"
         } else {
-            "unless the [[plugin]] of the validator has validation_failure = \"ignore\" \
-             (on_failure does not apply to verdicts)"
+            "unless validation_failure of its policy is \"ignore\" (on_failure does not apply to \
+             verdicts)"
         }
     )]
     NoVerdict {
@@ -202,8 +202,8 @@ pub enum SessionError {
     Identity(#[from] InvalidPlugin),
     /// The plugin registered with a name that its user may not use.
     #[error(
-        "user {uid} may not register as {plugin}; to allow this, add {uid} to uids in the \
-         [[plugin]] that matches {plugin}"
+        "user {uid} may not register as {plugin}; to allow this, add {uid} to uids of the \
+         policy for {plugin}"
     )]
     Name {
         /// Name that the plugin registered with.

@@ -1,6 +1,6 @@
 //! Ownership and name of each adjustable [`Field`].
 //!
-//! A field has one name in all messages, in logs, in `nrictl` and in documents. The names of
+//! A field has one name in all messages, in logs and in documents. The names of
 //! resource fields are in [`RESOURCE_FIELDS`], all others here.
 
 use crate::proto::Field;

@@ -1,7 +1,7 @@
 //! The table of resource fields: name, owner, path in `linux.resources`, way to update the field of
 //! a running container, and cgroup files.
 //!
-//! `nri-merge`, `nri-spec`, `nri-cgroup` and `nrid` take these facts only from
+//! `nri-merge`, `nri-spec` and `nri-cgroup` take these facts only from
 //! [`RESOURCE_FIELDS`]. The table does not convert values. Start from [`resource_field`] for one
 //! field and [`fields_of`] for the fields of one controller.
 

@@ -2,7 +2,7 @@
 //! adjustments.
 //!
 //! Start from [`OciConfig`], then [`to_container`] (the container as plugins see it) and [`apply`]
-//! (the adjustment of plugins). For `update` there are [`resources_to_nri`], [`merge_resources`],
+//! (the adjustment of plugins), and [`agreed_container`] (the container after it). For `update` there are [`resources_to_nri`], [`merge_resources`],
 //! [`changed`] and [`overlay`]. [`cdi::CdiRegistry`], [`BlockIoClasses`] and [`RdtClasses`] parse
 //! configuration files of the host for [`ApplyContext`]. [`capability::check`] finds the parts of
 //! an adjustment that the low-level runtime does not support.
@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agreed_container;
 mod apply;
 pub mod capability;
 pub mod cdi;
@@ -38,6 +39,7 @@ mod json;
 mod oci_config;
 mod resources;
 
+pub use agreed_container::agreed_container;
 pub use apply::{Applied, apply};
 pub use container::{ContainerImage, ContainerInfo, to_container};
 pub use context::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};

@@ -2,7 +2,7 @@
 //! limit.
 //!
 //! Other users must not be able to write to programs that run with our privileges, such as plugins,
-//! nor to the configuration of these programs or of nrid. Start from [`Owners::check`], which opens
+//! nor to their configuration, nor to ours. Start from [`Owners::check`], which opens
 //! no file; an error includes the command that repairs the file. [`read_regular`] reads a file
 //! whose type and size are not known to be harmless.
 

@@ -1,4 +1,4 @@
-//! Cgroup of a launched plugin, below the cgroup that systemd has delegated to `nrid`. It accounts
+//! Cgroup of a launched plugin, below a cgroup that systemd has delegated, for example. It accounts
 //! for the resources that the plugin and its children use. When the plugin ends, all processes in
 //! the cgroup are killed, also those that have left the plugin's process group.
 //!

@@ -1,8 +1,8 @@
 //! The launcher: a separate process that drops privileges, then executes a plugin's program.
 //!
 //! The process applies the privileges to itself in the order in which the kernel still permits each
-//! step: namespaces, resource limits, bounding set, groups, user, remaining capability sets. nrid
-//! cannot do this between fork and exec: it has threads, and looking up users may block. Standard
+//! step: namespaces, resource limits, bounding set, groups, user, remaining capability sets. The
+//! parent cannot do this between fork and exec: it has threads, and looking up users may block. Standard
 //! output is a pipe to the parent: the launcher writes an error to it, and closes it without an
 //! error when it executes the plugin's program.
 //!
@@ -32,7 +32,7 @@ use std::process::{Command, ExitCode};
 use crate::launch::isolation::isolate;
 use crate::policy::privileges::{InvalidArgument, Privileges};
 
-/// First argument that makes `nrid` act as the launcher.
+/// First argument that makes the program act as the launcher.
 pub const ARGUMENT: &str = "--launch";
 
 /// Resource limits by name.
@@ -58,7 +58,7 @@ const RLIMITS: [(&str, Resource); 16] = [
 /// Reason why the privileges of a plugin could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The arguments are not those that nrid passes.
+    /// The arguments are not those that the adaptation passes.
     #[error(transparent)]
     Argument(#[from] InvalidArgument),
     /// The user does not exist.
@@ -120,8 +120,10 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     if let Some(file) = &privileges.cgroup_procs
         && let Err(error) = std::fs::write(file, "0")
     {
-        // No failure: the plugin can run in the cgroup of nrid. Its standard error is logged.
-        eprintln!("warning: plugin stays in the cgroup of nrid, cannot write {file}: {error}");
+        // No failure: the plugin can run in the cgroup of its parent. Its standard error is logged.
+        eprintln!(
+            "warning: plugin stays in the cgroup of its parent, cannot write {file}: {error}"
+        );
     }
     let account = account(&privileges)?;
     let kept = privileges.capabilities.as_deref().map(capability_set).transpose()?;
@@ -173,7 +175,7 @@ fn limit_bounding_set(kept: CapabilitySet, no_new_privs: bool) -> Result<(), Lau
         match remove_capability_from_bounding_set(one) {
             // Beyond the last capability of the kernel.
             Err(rustix::io::Errno::INVAL) => break,
-            // nrid runs as another user than root, or without CAP_SETPCAP.
+            // The process runs as another user than root, or without CAP_SETPCAP.
             Err(rustix::io::Errno::PERM) if no_new_privs => break,
             result => result.map_err(system("drop capabilities"))?,
         }

@@ -30,7 +30,7 @@ struct Progress {
 
 impl RequestContext {
     /// Creates a context in which every plugin receives the request, and refusals are collected
-    /// instead of ending it (`mode = "shadow"`).
+    /// instead of ending it.
     pub fn consult_all() -> Self {
         Self { consult_all: true, ..Self::default() }
     }

@@ -329,7 +329,7 @@ impl Plugin {
             // not count against the plugin.
             warn!(
                 plugin = %self.id, event = ?Q::EVENT, ?took,
-                "nrid was stopped during the call, timeout not counted"
+                "this process was stopped during the call, timeout not counted"
             );
         } else {
             self.counters.record_call(Q::EVENT, took, result.as_ref().err());
@@ -446,7 +446,7 @@ impl Plugin {
         let (why, origin) = self.record.read(|s| (s.last_error.clone(), s.origin.clone()));
         match (why, origin) {
             (Some(why), PluginOrigin::Launched(_)) if ended.is_ok() => {
-                NoReply::Exited(format!("{why}; its output is in the log of nrid"))
+                NoReply::Exited(format!("{why}; its output is in the log"))
             }
             (Some(why), PluginOrigin::External) if ended.is_ok() => NoReply::Exited(why),
             _ => error.into(),

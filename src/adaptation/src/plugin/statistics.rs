@@ -158,8 +158,8 @@ impl PluginStatistics {
 pub struct EventStatistics {
     /// The event.
     pub event: Event,
-    /// Times from the request to the reply, or to the failure. A timeout that ended while `nrid`
-    /// itself was stopped is left out.
+    /// Times from the request to the reply, or to the failure. A timeout that ended while
+    /// this process was stopped is left out.
     pub latency: DurationHistogram,
     /// Calls without a usable reply.
     pub failures: CallFailures,

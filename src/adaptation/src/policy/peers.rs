@@ -19,10 +19,10 @@ use tokio::net::UnixStream;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerPolicy {
     /// Users that may connect in addition to root and the user of this process.
-    pub uids: Vec<u32>,
+    pub allow_uids: Vec<u32>,
     /// Programs that may connect; `None` allows any. This guards against accidents, not attacks: a
     /// user that may connect can let an allowed program inherit the connection.
-    pub programs: Option<Vec<PathBuf>>,
+    pub allow_programs: Option<Vec<PathBuf>>,
     /// Limit of connections that have not registered yet.
     pub max_unregistered: usize,
     /// Limit of plugins, launched ones included.
@@ -31,7 +31,12 @@ pub struct PeerPolicy {
 
 impl Default for PeerPolicy {
     fn default() -> Self {
-        Self { uids: Vec::new(), programs: None, max_unregistered: 64, max_plugins: 256 }
+        Self {
+            allow_uids: Vec::new(),
+            allow_programs: None,
+            max_unregistered: 64,
+            max_plugins: 256,
+        }
     }
 }
 
@@ -42,12 +47,10 @@ pub enum PeerRefusal {
     #[error("refused: credentials of the peer unknown: {0}")]
     Unknown(#[source] io::Error),
     /// The user may not connect.
-    #[error(
-        "refused: user {0} may not connect; to allow this, add {0} to [connections] allow_uids"
-    )]
+    #[error("refused: user {0} may not connect; to allow this, add {0} to allow_uids")]
     User(u32),
     /// The program may not connect.
-    #[error("refused: {} may not connect; it is not in [connections] allow_programs", .0.display())]
+    #[error("refused: {} may not connect; it is not in allow_programs", .0.display())]
     Program(PathBuf),
     /// The peer's program cannot be read from `/proc`, or has exited.
     #[error("refused: program of the peer unknown: {0}")]
@@ -56,13 +59,10 @@ pub enum PeerRefusal {
     #[error("refused: program is allowed but not trusted: {0}")]
     Untrusted(#[source] Untrusted),
     /// The limit of unregistered connections is reached.
-    #[error(
-        "refused: {0} connections have not registered yet, the limit of [connections] \
-         max_unregistered"
-    )]
+    #[error("refused: {0} connections have not registered yet, the limit of max_unregistered")]
     Unregistered(usize),
     /// The limit of plugins is reached.
-    #[error("refused: {0} plugins are connected, the limit of [connections] max_plugins")]
+    #[error("refused: {0} plugins are connected, the limit of max_plugins")]
     Plugins(usize),
 }
 
@@ -91,10 +91,10 @@ impl Peer {
 
     /// Checks the user and the program against the policy.
     pub(crate) fn check(&self, policy: &PeerPolicy) -> Result<(), PeerRefusal> {
-        if !Owners::of_this_process().contains(self.uid) && !policy.uids.contains(&self.uid) {
+        if !Owners::of_this_process().contains(self.uid) && !policy.allow_uids.contains(&self.uid) {
             return Err(PeerRefusal::User(self.uid));
         }
-        let Some(programs) = &policy.programs else { return Ok(()) };
+        let Some(programs) = &policy.allow_programs else { return Ok(()) };
         let (path, file) = self.program().map_err(PeerRefusal::NoProgram)?;
         // Compares files, not paths: the peer may have another mount namespace.
         let is_same =

@@ -1,6 +1,6 @@
 //! Policy of one plugin: failures, timeouts, restarts, permissions, privileges.
 //!
-//! This file holds values only; `nri-config` reads the configuration file.
+//! This file holds values only; the caller reads them from where it has its configuration.
 
 use crate::policy::permissions::Permissions;
 use crate::policy::privileges::Privileges;

@@ -20,7 +20,7 @@ const RUNTIME_ANNOTATION_PREFIXES: &[&str] = &[
     "io.katacontainers.",
     // gVisor: flags, mounts.
     "dev.gvisor.",
-    // Annotations that mark sandboxes and their containers, read by gVisor, Kata and nrid.
+    // Annotations that mark sandboxes and their containers, read by gVisor and Kata, for example.
     "io.kubernetes.cri.",
     "io.kubernetes.cri-o.",
     "io.container.manager",

@@ -107,8 +107,7 @@ async fn only_allowed_users_may_connect() {
     let harness = dir.serve(PeerPolicy::default()).await;
     let _ours = dir.connect(&program, None);
     harness.log.wait("manager 99-other Active").await;
-    let refused =
-        "refused: user 4711 may not connect; to allow this, add 4711 to [connections] allow_uids";
+    let refused = "refused: user 4711 may not connect; to allow this, add 4711 to allow_uids";
     let other = dir.connect(&program, Some(4711));
     harness.log.wait("manager ? Closed").await;
     assert_eq!(refusals(&harness), [refused]);
@@ -126,7 +125,7 @@ async fn only_allowed_users_may_connect() {
 
     let dir = SocketDir::new();
     let program = dir.program("plugin");
-    let harness = dir.serve(PeerPolicy { uids: vec![4711], ..PeerPolicy::default() }).await;
+    let harness = dir.serve(PeerPolicy { allow_uids: vec![4711], ..PeerPolicy::default() }).await;
     let _allowed = dir.connect(&program, Some(4711));
     harness.log.wait("manager 99-other Active").await;
     assert_eq!(refusals(&harness), [""; 0]);
@@ -146,7 +145,7 @@ async fn a_name_with_a_policy_is_refused_to_other_users() {
     let rules =
         DefaultValidatorConfig { required_plugins: vec!["other".into()], ..Default::default() };
     let refused = "user 4711 may not register as 99-other; \
-                   to allow this, add 4711 to uids in the [[plugin]] that matches 99-other";
+                   to allow this, add 4711 to uids of the policy for 99-other";
     for (policies, default_validator, expected) in [
         (vec![all.clone()], None, Ok(())),
         (vec![all.clone(), uids(&[])], None, Err(refused)),
@@ -155,7 +154,7 @@ async fn a_name_with_a_policy_is_refused_to_other_users() {
     ] {
         let dir = SocketDir::new();
         let program = dir.program("plugin");
-        let peers = PeerPolicy { uids: vec![4711], ..PeerPolicy::default() };
+        let peers = PeerPolicy { allow_uids: vec![4711], ..PeerPolicy::default() };
         let harness = dir
             .serve_with(AdaptationConfig {
                 peers,
@@ -184,7 +183,7 @@ async fn only_allowed_programs_may_connect() {
     let (good, other) = (dir.program("good"), dir.program("other"));
     fs::hard_link(&good, dir.path("alias")).unwrap();
     let peers = PeerPolicy {
-        programs: Some(vec![dir.path("missing"), dir.path("alias")]),
+        allow_programs: Some(vec![dir.path("missing"), dir.path("alias")]),
         ..PeerPolicy::default()
     };
     let harness = dir.serve(peers).await;
@@ -193,10 +192,7 @@ async fn only_allowed_programs_may_connect() {
     let _other = dir.connect(&other, None);
     harness.log.wait("manager ? Closed").await;
     let refused = |path: &Path| {
-        format!(
-            "refused: {} may not connect; it is not in [connections] allow_programs",
-            path.display()
-        )
+        format!("refused: {} may not connect; it is not in allow_programs", path.display())
     };
     assert_eq!(refusals(&harness), [refused(&other)]);
     // A program that other users can change is refused.
@@ -214,7 +210,8 @@ async fn only_allowed_programs_may_connect() {
     // An empty list allows no program.
     let dir = SocketDir::new();
     let program = dir.program("plugin");
-    let harness = dir.serve(PeerPolicy { programs: Some(vec![]), ..PeerPolicy::default() }).await;
+    let harness =
+        dir.serve(PeerPolicy { allow_programs: Some(vec![]), ..PeerPolicy::default() }).await;
     let _refused = dir.connect(&program, None);
     harness.log.wait("manager ? Closed").await;
     assert_eq!(self::refusals(&harness), [refused(&program)]);
@@ -224,7 +221,7 @@ async fn only_allowed_programs_may_connect() {
 async fn a_peer_that_exited_is_refused_even_if_its_pid_is_reused() {
     let dir = SocketDir::new();
     let program = dir.program("plugin");
-    let peers = PeerPolicy { programs: Some(vec![program.clone()]), ..PeerPolicy::default() };
+    let peers = PeerPolicy { allow_programs: Some(vec![program.clone()]), ..PeerPolicy::default() };
     let harness = Harness::with(AdaptationConfig { peers, ..AdaptationConfig::default() }).await;
     let listener = std::os::unix::net::UnixListener::bind(dir.path("nri.sock")).unwrap();
     let running = dir.connect(&program, None);
@@ -261,7 +258,7 @@ async fn connections_that_do_not_register_are_limited() {
     }
     wait_closed(UnixStream::connect(&socket).await.unwrap()).await;
     let refused = "refused: 3 connections have not registered yet, \
-                   the limit of [connections] max_unregistered";
+                   the limit of max_unregistered";
     assert_eq!(refusals(&harness), [refused]);
     // A closed connection no longer counts.
     drop(waiting.pop());
@@ -283,7 +280,7 @@ async fn the_number_of_plugins_is_limited() {
     harness.log.wait("manager 99-other Active").await;
     let _third = dir.connect(&program, None);
     harness.log.wait("manager ? Closed").await;
-    let refused = "refused: 2 plugins are connected, the limit of [connections] max_plugins";
+    let refused = "refused: 2 plugins are connected, the limit of max_plugins";
     assert_eq!(refusals(&harness), [refused]);
     drop(first);
     harness.log.wait("manager 98-other Closed").await;
@@ -299,7 +296,7 @@ async fn only_a_session_of_the_same_user_replaces_one_and_a_policy_keeps_its_use
     }
     let dir = SocketDir::new();
     let program = dir.program("plugin");
-    let peers = PeerPolicy { uids: vec![4711, 4712, 4713], ..PeerPolicy::default() };
+    let peers = PeerPolicy { allow_uids: vec![4711, 4712, 4713], ..PeerPolicy::default() };
     let uids = vec![4711, 4712];
     let policies = vec![PluginPolicy { plugin: "other".into(), uids, ..PluginPolicy::default() }];
     let config = AdaptationConfig { peers, policies, ..AdaptationConfig::default() };
@@ -322,7 +319,7 @@ async fn only_a_session_of_the_same_user_replaces_one_and_a_policy_keeps_its_use
     let _no_user_of_the_policy = dir.connect(&program, Some(4713));
     harness.log.wait("manager ? Closed").await;
     let refused = "user 4713 may not register as 99-other; \
-                   to allow this, add 4713 to uids in the [[plugin]] that matches 99-other";
+                   to allow this, add 4713 to uids of the policy for 99-other";
     assert_eq!(refusals(&harness)[1..], [refused]);
     let newer = dir.connect(&program, Some(4711));
     harness.log.wait_times("manager 99-other Closed", 3).await;

@@ -228,7 +228,7 @@ async fn a_request_that_fails_with_its_plugin_names_the_exit_status() {
     assert_eq!(
         failures[0].to_string(),
         "plugin 10-dies could not handle STOP_CONTAINER of c: the program exited with code 3; its \
-         output is in the log of nrid"
+         output is in the log"
     );
     harness.adaptation.shutdown().await;
 }

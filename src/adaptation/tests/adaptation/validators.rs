@@ -57,9 +57,9 @@ fn validator(verdict: &'static str) -> Validator {
 }
 
 /// End of the error for a validator that does not reply.
-const NO_VERDICT: &str = "; the container is refused without the validator's verdict, unless the \
-                          [[plugin]] of the validator has validation_failure = \"ignore\" \
-                          (on_failure does not apply to verdicts)";
+const NO_VERDICT: &str = "; the container is refused without the validator's verdict, unless \
+                          validation_failure of its policy is \"ignore\" (on_failure does not \
+                          apply to verdicts)";
 
 const VALIDATE: &[Event] = &[VALIDATE_CONTAINER_ADJUSTMENT];
 

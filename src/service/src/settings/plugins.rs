@@ -16,8 +16,8 @@ use std::path::PathBuf;
 pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> AdaptationConfig {
     let config = &settings.config;
     let peers = PeerPolicy {
-        uids: config.connections.allow_uids.clone(),
-        programs: config.connections.allow_programs.clone(),
+        allow_uids: config.connections.allow_uids.clone(),
+        allow_programs: config.connections.allow_programs.clone(),
         max_unregistered: config.connections.max_unregistered,
         max_plugins: config.connections.max_plugins,
     };
@@ -33,6 +33,7 @@ pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> Ad
         peers,
         plugin_cgroups: delegation::plugin_cgroups(),
         soft_nofile: descriptors::inherited_soft_limit(),
+        runtime_name: "nri-container-runtime".to_owned(),
         runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
         policies: config.plugin.iter().map(plugin_policy).collect(),
         default_validator: config

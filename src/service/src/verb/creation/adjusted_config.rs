@@ -9,13 +9,12 @@ use crate::{
         cdi, classes,
         file_access::{self, FileSystem, FileSystemHangs, blocking},
     },
-    resources::owners::plugins_of,
     service::Service,
-    verb::creation::{agreed_container::agreed_container, draft::Draft, facts},
+    verb::creation::{draft::Draft, facts},
 };
 use nri_api::proto::{self, Field};
-use nri_merge::CreateOutcome;
-use nri_spec::{ApplyContext, OciConfig};
+use nri_merge::{CreateOutcome, plugins_of};
+use nri_spec::{ApplyContext, OciConfig, agreed_container};
 use std::time::Duration;
 
 /// Time limit of reading CDI specifications.

@@ -2,7 +2,6 @@
 //! a record and an adjusted bundle. Start from [`prepare`].
 
 pub mod adjusted_config;
-pub mod agreed_container;
 mod changes;
 pub mod commit;
 pub mod draft;

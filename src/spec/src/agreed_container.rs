@@ -2,8 +2,10 @@
 //! plugins requested; the adjusted `config.json` also has their consequences (edits of CDI devices,
 //! a swap limit that follows a memory limit).
 
+use crate::container::{ContainerInfo, to_container};
+use crate::json::wrong_type::WrongType;
+use crate::oci_config::OciConfig;
 use nri_api::proto::{CDIDevice, Container};
-use nri_spec::{ContainerInfo, OciConfig, WrongType, to_container};
 
 /// Returns the merged container with the fields of the adjusted `config.json` and the injected CDI
 /// devices. An empty name of a block I/O or RDT class means no class.
