@@ -216,14 +216,16 @@ lint: ## format, clippy, documentation
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
-# The crates of the SDK for plugins as they would be published. Cargo takes the registry of packages
-# that it makes below the target directory for one that never changes: each run needs another path.
+# The crates for plugins and for runtimes as they would be published. Cargo takes the registry of
+# packages that it makes below the target directory for one that never changes: each run needs
+# another path.
 # Needs no network if the workspace has been built.
 test-crates: ## package the published crates and build the packages
 	$(CARGO) check --offline -p nri-plugin --no-default-features
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 		$(CARGO) package --offline --allow-dirty --target-dir "$$dir" \
-		-p nri-api -p nri-wire -p nri-plugin
+		-p nri-api -p nri-wire -p nri-plugin \
+		-p nri-merge -p nri-trust -p nri-spec -p nri-adaptation -p nri-runtime
 
 # SHORT=short omits the tests with real containers.
 sanitize: setup ## test the programs with unsafe code with address sanitizer (SHORT=)

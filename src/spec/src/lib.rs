@@ -1,11 +1,12 @@
 //! The OCI config (`config.json`): kept lossless, converted to NRI messages, and changed by NRI
 //! adjustments.
 //!
-//! Start from [`OciConfig`], then [`to_container`] (the container as plugins see it) and [`apply`]
-//! (the adjustment of plugins), and [`agreed_container`] (the container after it). For `update` there are [`resources_to_nri`], [`merge_resources`],
-//! [`changed`] and [`overlay`]. [`cdi::CdiRegistry`], [`BlockIoClasses`] and [`RdtClasses`] parse
-//! configuration files of the host for [`ApplyContext`]. [`capability::check`] finds the parts of
-//! an adjustment that the low-level runtime does not support.
+//! Start from [`OciConfig`], then [`to_container`] (the container as plugins see it), [`apply`]
+//! (the adjustment of plugins) and [`agreed_container`] (the container after it). For `update` are
+//! [`resources_to_nri`], [`merge_resources`], [`changed`] and [`overlay`]. [`cdi::CdiRegistry`],
+//! [`BlockIoClasses`] and [`RdtClasses`] parse configuration files of the host for
+//! [`ApplyContext`]. [`capability::check`] finds the parts of an adjustment that the low-level
+//! runtime does not support.
 //!
 //! * **Lossless.** An OCI config is untyped JSON with its key order and the text of its numbers.
 //!   Fields that an adjustment does not name, including unknown ones, are unchanged; `null` is

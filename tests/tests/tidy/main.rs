@@ -26,6 +26,7 @@ mod paths;
 mod purity;
 mod source;
 mod texts;
+mod traces;
 mod unsafety;
 
 use source::Source;

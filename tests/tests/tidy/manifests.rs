@@ -12,8 +12,17 @@ const OWN_LINTS: &[(&str, &str)] = &[
     ("src/plugin/template/Cargo.toml", "copied to become a crate of its own"),
 ];
 
-/// Crates that are published: the SDK for plugins and what it needs.
-const PUBLISHED: &[&str] = &["src/api/Cargo.toml", "src/plugin/Cargo.toml", "src/wire/Cargo.toml"];
+/// Crates that are published: the SDK for plugins, that for runtimes, and what they need.
+const PUBLISHED: &[&str] = &[
+    "src/adaptation/Cargo.toml",
+    "src/api/Cargo.toml",
+    "src/merge/Cargo.toml",
+    "src/plugin/Cargo.toml",
+    "src/runtime/Cargo.toml",
+    "src/spec/Cargo.toml",
+    "src/trust/Cargo.toml",
+    "src/wire/Cargo.toml",
+];
 
 /// Returns the settings that a manifest does not inherit from the workspace, and an exception that
 /// is not needed.

@@ -16,6 +16,7 @@ const MERGE_ONLY: &[(&str, &str)] = &[
     ("merged", "the merged container and adjustment"),
     ("groups", "the list of the resource groups"),
     ("outcome", "the result of a request"),
+    ("plugins_of", "fields of the OCI config have no owners"),
     ("owners", "fields of the OCI config have no owners"),
     ("marked", "lists and maps of the OCI config differ too much for one helper"),
     ("evictions", "no change of the OCI config"),
@@ -27,6 +28,7 @@ const MERGE_ONLY: &[(&str, &str)] = &[
 
 /// Files and folders of `nri-spec` without a counterpart in `nri-merge`, with the reason.
 const SPEC_ONLY: &[(&str, &str)] = &[
+    ("agreed_container", "the container after all of its fields are applied"),
     ("blockio_classes", "definitions of classes, which the merge does not read"),
     ("capability", "capabilities of runtimes, which the merge does not know"),
     ("class", "definitions of classes, which the merge does not read"),

@@ -2,9 +2,9 @@
 //!
 //! The process applies the privileges to itself in the order in which the kernel still permits each
 //! step: namespaces, resource limits, bounding set, groups, user, remaining capability sets. The
-//! parent cannot do this between fork and exec: it has threads, and looking up users may block. Standard
-//! output is a pipe to the parent: the launcher writes an error to it, and closes it without an
-//! error when it executes the plugin's program.
+//! parent cannot do this between fork and exec: it has threads, and looking up users may block.
+//! Standard output is a pipe to the parent: the launcher writes an error to it, and closes it
+//! without an error when it executes the plugin's program.
 //!
 //! Capabilities are set with `rustix`, a dependency anyway, and not with the crate `caps`, a second
 //! set of wrappers for the same system calls. The launcher sets effective, permitted and

@@ -19,7 +19,7 @@ pub struct Privileges {
     pub no_new_privs: bool,
     /// Resource limits, such as `nofile`, soft and hard alike; `None` is unlimited.
     pub rlimits: Vec<(String, Option<u64>)>,
-    /// File that moves the process into the cgroup of the plugin; `None` keeps that of this process.
+    /// File that moves the process into the cgroup of the plugin; `None` keeps that of ours.
     pub cgroup_procs: Option<String>,
     /// Soft limit of open files, set before `rlimits`; `None` keeps that of this process.
     pub soft_nofile: Option<u64>,
