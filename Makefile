@@ -4,7 +4,7 @@
 # test-cgroup2; test-rootless needs both.
 CARGO ?= cargo
 
-.PHONY: help build clean release setup demo test test-one test-engines \
+.PHONY: help build clean release libnri setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
 	test-kubernetes test-cgroup2 test-rootless test-updates test-takeover runc-suite chaos \
 	crash-points \
@@ -24,6 +24,11 @@ build: ## all programs, for development
 release: ## the four programs and the example plugins, optimized
 	$(CARGO) build --release $(PROGRAMS:%=-p %)
 	$(CARGO) build --release -p nri-plugin --examples
+
+# Needs nothing but Rust and a C linker; see docs/embedding.md. DESTDIR is for packages.
+libnri: ## PREFIX=/usr/local: build and install libnri, nri.h and nri.pc, for engines in C
+	$(CARGO) build --release -p nri-capi
+	src/capi/install.sh "$${CARGO_TARGET_DIR:-target}/release" '$(or $(PREFIX),/usr/local)'
 
 setup: ## install the missing programs that the demo and the tests need (root, apt)
 	integration/setup.sh

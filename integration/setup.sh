@@ -37,6 +37,7 @@ static_busybox() { b=$(command -v busybox) && ! ldd "$b" >/dev/null 2>&1; }
 
 missing() {
   linker_works || printf 'gcc libc6-dev '
+  command -v pkg-config >/dev/null || printf 'pkgconf '
   for p in runc crun; do command -v "$p" >/dev/null || printf '%s ' "$p"; done
   static_busybox || printf 'busybox-static '
 }

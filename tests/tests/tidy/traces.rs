@@ -8,6 +8,7 @@ use crate::{check, clean};
 const FOLDERS: &[&str] = &[
     "src/adaptation/",
     "src/api/",
+    "src/capi/",
     "src/merge/",
     "src/runtime/",
     "src/spec/",

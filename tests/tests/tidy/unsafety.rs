@@ -7,6 +7,7 @@ use crate::{check, clean};
 const ALLOWED: &[&str] = &[
     "shim/src/entry.rs",
     "shim/src/runtime/sys.rs",
+    "src/capi/src/ffi.rs",
     "src/service/src/host/sys.rs",
     "tests/src/bin/fake_runtime.rs",
     "integration/before_6_15/main.rs",
@@ -29,7 +30,10 @@ fn unreasoned(source: &Source) -> Vec<String> {
             }
             // An unsafe attribute asserts a symbol name; one comment for the module suffices.
             let is_attribute = after.trim_start().starts_with('(');
-            let wanted = if after.trim_start().starts_with("fn") { "# Safety" } else { "SAFETY: " };
+            let after = after.trim_start();
+            let is_function =
+                after.starts_with("fn") || after.starts_with("extern") && after.contains(" fn ");
+            let wanted = if is_function { "# Safety" } else { "SAFETY: " };
             let above = text[..number].iter().rev().map(|above| above.trim());
             let mut above =
                 above.take_while(|above| above.starts_with("//") || above.starts_with("#["));
@@ -59,6 +63,12 @@ fn unsafe_code_is_in_listed_modules_and_has_safety_comments() {
         &["shim/src/entry.rs:3: no SAFETY: "],
     );
     check(unreasoned, listed, "/// a\nunsafe fn f() {}", &["shim/src/entry.rs:2: no # Safety"]);
+    check(
+        unreasoned,
+        listed,
+        "/// a\npub unsafe extern \"C\" fn f() {}",
+        &["shim/src/entry.rs:2: no # Safety"],
+    );
     check(
         unreasoned,
         other,

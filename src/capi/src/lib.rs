@@ -1,0 +1,11 @@
+//! NRI for container runtimes and engines in C: `libnri`, with the functions of
+//! `include/nri.h`. The header is the documentation of the functions; `docs/embedding.md` of the
+//! repository shows how to build and link.
+//!
+//! [`ffi`] has the functions, and all unsafe code; `instance` does the work, on texts. Everything
+//! else is in `nri-runtime`.
+
+mod failure;
+pub mod ffi;
+mod instance;
+mod messages;
