@@ -2,6 +2,7 @@
 //! those of the administrator who started it.
 
 use crate::StubError;
+use nri_api::PluginId;
 use rustix::process::{ForeignRawFd, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::{
     env,
@@ -48,6 +49,22 @@ impl PluginEnvironment {
     pub(crate) fn is_launched(&self) -> bool {
         matches!(self.socket, Some(SocketVariable::Inherited(_)))
     }
+}
+
+/// Returns the identity and the socket that a runtime gave to this process, which it launched as a
+/// plugin. For programs that serve the protocol themselves, with `nri-wire`; once per process.
+///
+/// # Errors
+/// No runtime launched this process, or the socket cannot be taken over.
+pub fn launched() -> Result<(PluginId, UnixStream), StubError> {
+    let environment = PluginEnvironment::read()?;
+    let missing = |what, variable| StubError::NoIdentity { what, variable };
+    let index = environment.index.ok_or_else(|| missing("index", "NRI_PLUGIN_IDX"))?;
+    let name = environment.name.ok_or_else(|| missing("name", "NRI_PLUGIN_NAME"))?;
+    let Some(SocketVariable::Inherited(fd)) = environment.socket else {
+        return Err(StubError::NotLaunched);
+    };
+    Ok((PluginId::new(&index, &name)?, take_inherited(fd)?))
 }
 
 /// Takes over the inherited socket, once per process.

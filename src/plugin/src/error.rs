@@ -23,6 +23,9 @@ pub enum StubError {
     /// `NRI_PLUGIN_SOCKET` is neither the number of a file descriptor nor an absolute path.
     #[error("NRI_PLUGIN_SOCKET={0:?} is neither a file descriptor nor an absolute path")]
     SocketVariable(String),
+    /// The process has no socket of a runtime.
+    #[error("NRI_PLUGIN_SOCKET has no file descriptor: only a runtime can launch this plugin")]
+    NotLaunched,
     /// The handlers of SIGTERM and SIGINT could not be installed.
     #[error("handling signals failed")]
     Signals(#[source] io::Error),

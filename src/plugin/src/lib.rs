@@ -73,6 +73,7 @@ pub use annotation::effective_annotation;
 #[cfg(feature = "yaml")]
 pub use configured::from_yaml;
 pub use configured::{ConfigurationError, Configured};
+pub use environment::launched;
 pub use error::StubError;
 pub use plugin::{Plugin, handled_events};
 pub use reply::{Changes, Creation, Failure, Reply};
