@@ -16,12 +16,14 @@ const FREE: &[(&str, &str)] = &[
     ("nri-bench", "measurements"),
     ("nri-fuzz", "fuzz targets"),
     ("{{project-name}}", "the template of plugins"),
+    ("nri-wasm-guest", "an example plugin, of another target"),
 ];
 
 /// Libraries that a program must not link, even indirectly.
 const NEVER: &[(&str, &[&str])] = &[
     ("nri-container-runtime", &["tokio", "ttrpc", "protobuf", "nri-merge", "nri-spec"]),
     ("nri-oci-hook", &["tokio", "ttrpc", "protobuf", "nri-merge", "nri-spec"]),
+    ("nrid", &["wasmi"]),
     ("nri-merge", &["nri-spec", "tokio"]),
     ("nri-spec", &["nri-merge", "tokio"]),
 ];
