@@ -9,6 +9,7 @@ const OWN_LINTS: &[(&str, &str)] = &[
     ("integration/Cargo.toml", "it contains only tests, which may panic and print"),
     ("integration/bench/Cargo.toml", "measurements, which may panic and print"),
     ("tests/fuzz/Cargo.toml", "a workspace of its own, built with a C++ compiler"),
+    ("src/wasm/guest/Cargo.toml", "a workspace of its own, built for another target"),
     ("src/plugin/template/Cargo.toml", "copied to become a crate of its own"),
 ];
 
