@@ -43,6 +43,9 @@ pub struct AdaptationConfig {
     /// Program that drops privileges and becomes a plugin ([`launcher`](crate::launcher)), called
     /// with `--launch`.
     pub launcher: PathBuf,
+    /// Program that runs plugins that are WebAssembly modules, with an absolute path; `None`: such
+    /// plugins are skipped.
+    pub wasm_host: Option<PathBuf>,
     /// Cgroup in which each launched plugin gets a cgroup of its own; `None`: the plugins run in
     /// the cgroup of this process.
     pub plugin_cgroups: Option<PathBuf>,
@@ -78,6 +81,7 @@ impl Default for AdaptationConfig {
             peers: PeerPolicy::default(),
             // The running program, even if its file was replaced after its start.
             launcher: "/proc/self/exe".into(),
+            wasm_host: None,
             plugin_cgroups: None,
             soft_nofile: None,
             runtime_name: String::new(),

@@ -94,10 +94,18 @@ pub struct PluginPolicy {
     /// Resource limits of a launched plugin. Default: the limits of `nrid`.
     #[serde(default)]
     pub rlimits: BTreeMap<Rlimit, Limit>,
+    /// Limit of the memory of a WebAssembly module in MiB.
+    #[serde(default = "default_wasm_memory", alias = "wasm-memory")]
+    pub wasm_memory: u16,
     /// Whether a second instance of the plugin may be launched beside the running one, for
     /// `nrictl dry-run`.
     #[serde(default, alias = "dry-run")]
     pub dry_run: bool,
+}
+
+/// Programs in Go start with 15 MiB, and messages have at most 4 MiB.
+fn default_wasm_memory() -> u16 {
+    128
 }
 
 /// Defines a type that can only hold a name of `$table`. `$normal` converts a name of the

@@ -23,6 +23,7 @@ fn by_default_a_plugin_may_change_all_fields_and_is_restarted() {
     assert_eq!((plain.allow, plain.deny), (None, vec![]));
     assert_eq!((plain.user, plain.capabilities, plain.no_new_privs), (None, None, false));
     assert!(plain.rlimits.is_empty() && !plain.dry_run);
+    assert_eq!((plain.wasm_memory, policy("wasm-memory = 64").unwrap().wasm_memory), (128, 64));
     assert!(policy("dry_run = true").unwrap().dry_run && policy("dry-run = true").unwrap().dry_run);
 }
 

@@ -26,7 +26,7 @@ pub use nri_trust::{MAX_CONFIG_FILE, read_regular, read_regular_text};
 pub use config_file::{ConfigFileError, LoadedConfig};
 pub use environment::{Environment, absolute, working_dir};
 pub use missing::{MissingPath, missing_paths};
-pub use own_programs::{HOOK, NRID, find_own_program, own_program_dirs};
+pub use own_programs::{HOOK, NRID, WASM_HOST, find_installed, find_own_program, own_program_dirs};
 pub use paths::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR,
     PLUGIN_CONFIG_DIR, PLUGIN_DIR, PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH,

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub const NRID: &str = "nrid";
 /// Name of the OCI hook.
 pub const HOOK: &str = "nri-oci-hook";
+/// Name of the program that runs plugins that are WebAssembly modules.
+pub const WASM_HOST: &str = "nri-wasm-host";
 
 /// Returns the absolute path of a program of this project.
 pub fn find_own_program(name: &str, environment: &Environment) -> Option<PathBuf> {
@@ -19,6 +21,12 @@ pub fn find_own_program(name: &str, environment: &Environment) -> Option<PathBuf
         .chain(search_dirs(environment))
         .map(|dir| dir.join(name))
         .find(|path| can_run(path))
+}
+
+/// Returns the absolute path of a program that is installed with the running program; PATH is not
+/// searched.
+pub fn find_installed(name: &str) -> Option<PathBuf> {
+    own_program_dirs().map(|dir| dir.join(name)).find(|path| can_run(path))
 }
 
 /// Returns the directory of the running program, then the libexec directory.

@@ -7,6 +7,7 @@
 use crate::config::AdaptationConfig;
 use nri_api::{InvalidPlugin, MAX_MESSAGE, PluginId};
 use nri_trust::{Owners, Untrusted, read_regular_text};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -24,6 +25,25 @@ pub(crate) struct PluginFile {
     pub(crate) config: String,
     /// Identity of the program, to notice its replacement.
     pub(crate) program: ProgramIdentity,
+    /// Program that runs the file, if it is a WebAssembly module.
+    pub(crate) wasm_host: Option<WasmHost>,
+}
+
+/// Program that runs a WebAssembly module, `nri-wasm-host`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WasmHost {
+    pub(crate) program: PathBuf,
+    /// Limit of the module's memory in bytes.
+    pub(crate) memory: u64,
+}
+
+impl PluginFile {
+    /// Returns the command line of the plugin: its program and arguments.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        let path = self.path.clone().into_os_string();
+        let Some(WasmHost { program, memory }) = &self.wasm_host else { return vec![path] };
+        vec![program.clone().into(), "--memory".into(), memory.to_string().into(), path]
+    }
 }
 
 /// Device, inode, size and modification time (seconds, nanoseconds) of a program.
@@ -35,9 +55,12 @@ pub enum SkipReason {
     /// The executable is not named `NN-name`.
     #[error(transparent)]
     Name(#[from] InvalidPlugin),
-    /// The file is a WebAssembly module.
-    #[error("webassembly plugins are not supported")]
-    Wasm,
+    /// The file is a WebAssembly module, and the program that runs such modules is not installed.
+    #[error("webassembly plugin, and nri-wasm-host is not installed")]
+    NoWasmHost,
+    /// Other users can replace the program that runs WebAssembly modules.
+    #[error("webassembly plugin, and nri-wasm-host is not trusted: {0}")]
+    WasmHostUntrusted(#[source] Untrusted),
     /// Other users can replace the program.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
@@ -169,11 +192,18 @@ pub(crate) fn examine(
     let id = PluginId::from_file_name(&file)?;
     let absolute = std::path::absolute(path).map_err(SkipReason::Unreadable)?;
     Owners::of_this_process().check(&absolute)?;
-    if is_wasm(path).map_err(SkipReason::Unreadable)? {
-        return Err(SkipReason::Wasm);
-    }
+    let is_wasm = is_wasm(path).map_err(SkipReason::Unreadable)?;
+    let wasm_host = if is_wasm { Some(wasm_host(&id, config)?) } else { None };
     let program = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
-    Ok(Some(PluginFile { config: plugin_config(&id, config)?, id, path: path.to_owned(), program }))
+    let (config, path) = (plugin_config(&id, config)?, path.to_owned());
+    Ok(Some(PluginFile { id, path, config, program, wasm_host }))
+}
+
+/// Returns the program that runs a WebAssembly module.
+fn wasm_host(id: &PluginId, config: &AdaptationConfig) -> Result<WasmHost, SkipReason> {
+    let program = config.wasm_host.clone().ok_or(SkipReason::NoWasmHost)?;
+    Owners::of_this_process().check(&program).map_err(SkipReason::WasmHostUntrusted)?;
+    Ok(WasmHost { program, memory: config.policy(id).wasm_memory })
 }
 
 /// Reads `NN-name.conf`, or else `name.conf`; empty if neither exists.
@@ -209,6 +239,8 @@ fn is_wasm(path: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::plugin_policy::PluginPolicy;
+    use std::ffi::OsStr;
     use std::os::unix::fs::symlink;
 
     /// Replaces the messages of `nri-trust` in comparisons.
@@ -311,7 +343,7 @@ mod tests {
         let not_executable = dirs.check(
             &[("10-a", ""), ("20-b", ""), ("31-nearly", ""), ("60-link", "")],
             &[
-                ("30-wasm", "webassembly plugins are not supported"),
+                ("30-wasm", "webassembly plugin, and nri-wasm-host is not installed"),
                 ("40-open", UNTRUSTED),
                 ("41-shared", UNTRUSTED),
                 ("62-dangling", "cannot be read"),
@@ -320,6 +352,31 @@ mod tests {
             ],
         );
         assert_eq!(not_executable, ["15-readme", "61-todata"]);
+    }
+
+    #[test]
+    fn a_webassembly_module_is_run_by_the_host() {
+        let mut dirs = Dirs::new();
+        let module = dirs.file("plugins/30-wasm", 0o755, b"\0asm\x01\0\0\0rest");
+        let native = dirs.file("plugins/31-native", 0o755, b"#!");
+        let host = dirs.file("nri-wasm-host", 0o755, b"");
+        dirs.config.wasm_host = Some(host.clone());
+        let policy = |wasm_memory| PluginPolicy {
+            plugin: "30-wasm".into(),
+            wasm_memory,
+            ..PluginPolicy::default()
+        };
+        dirs.config.policies.push(policy(1 << 20));
+        let files = discover(&dirs.config).files;
+        let commands: Vec<_> = files.iter().map(PluginFile::command).collect();
+        let limit = ["--memory", "1048576"].map(OsStr::new);
+        assert_eq!(commands[0], [host.as_os_str(), limit[0], limit[1], module.as_os_str()]);
+        assert_eq!(commands[1], [native.as_os_str()]);
+        fs::set_permissions(&host, fs::Permissions::from_mode(0o777)).unwrap();
+        let skipped = discover(&dirs.config).skipped;
+        let reason = skipped[0].reason.to_string();
+        let expected = "webassembly plugin, and nri-wasm-host is not trusted: ";
+        assert!(reason.starts_with(expected), "{reason}");
     }
 
     #[test]

@@ -158,7 +158,7 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     if privileges.no_new_privs {
         set_no_new_privs(true).map_err(system("set no_new_privs"))?;
     }
-    Err(LaunchError::Exec(Command::new(program).exec(), privileges.user))
+    Err(LaunchError::Exec(Command::new(program).args(arguments).exec(), privileges.user))
 }
 
 /// Drops all capabilities but `kept` from the bounding set.

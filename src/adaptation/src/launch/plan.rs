@@ -41,6 +41,8 @@ impl LaunchInput {
             Some("program changed")
         } else if self.file.config != now.file.config {
             Some("configuration changed")
+        } else if self.file.wasm_host != now.file.wasm_host {
+            Some("host of webassembly modules changed")
         } else if self.privileges != now.privileges {
             Some("privileges changed")
         } else if self.timeouts != now.timeouts {

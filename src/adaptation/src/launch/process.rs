@@ -82,15 +82,18 @@ pub(crate) async fn launch(
     let (output_reader, output_writer) = io::pipe()?;
     // The launcher writes its error to standard output. If standard output is closed without an
     // error, the launcher has executed the plugin's program.
+    let mut words = plugin.command().into_iter();
+    let program = words.next().unwrap_or_default();
     let (launcher_error, stdout, mut command) = if privileges.are_inherited() {
-        (None, output_writer.try_clone()?, std::process::Command::new(&plugin.path))
+        (None, output_writer.try_clone()?, std::process::Command::new(program))
     } else {
         let (reader, writer) = io::pipe()?;
         let mut command = std::process::Command::new(&config.launcher);
-        command.arg(launcher::ARGUMENT).args(privileges.arguments()).arg(&plugin.path);
+        command.arg(launcher::ARGUMENT).args(privileges.arguments()).arg(program);
         (Some(reader), writer, command)
     };
     command
+        .args(words)
         .env_clear()
         .env("NRI_PLUGIN_NAME", plugin.id.name.as_str())
         .env("NRI_PLUGIN_IDX", plugin.id.index.to_string())

@@ -37,6 +37,8 @@ pub struct PluginPolicy {
     pub permissions: Permissions,
     /// Privileges that a launched plugin runs with.
     pub privileges: Privileges,
+    /// Limit of the memory of a plugin that is a WebAssembly module, in bytes.
+    pub wasm_memory: u64,
     /// Whether a dry run may launch an instance of the plugin of its own.
     pub dry_run: bool,
     /// Users, in addition to root and the user of this process, that may register this name.
@@ -69,6 +71,7 @@ impl Default for PluginPolicy {
             restart_backoff: None,
             permissions: Permissions::default(),
             privileges: Privileges::default(),
+            wasm_memory: 128 << 20,
             dry_run: false,
             uids: Vec::new(),
         }

@@ -142,6 +142,13 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
                    hard limit.",
         },
         KeyDescription {
+            name: "wasm_memory",
+            kind: Integer,
+            default: Value("128"),
+            example: "64",
+            text: "Limit of the memory of a plugin that is a WebAssembly module, in MiB.",
+        },
+        KeyDescription {
             name: "dry_run",
             kind: Boolean,
             default: Value("false"),

@@ -9,6 +9,7 @@ use nri_adaptation::{
     AdaptationConfig, AmbiguousPermissions, DefaultValidatorConfig, OnFailure, PeerPolicy,
     Permissions, PluginPolicy, Privileges,
 };
+use nri_locate::{WASM_HOST, find_installed};
 use std::path::PathBuf;
 
 /// Returns the configuration of the adaptation. `plugin_dir` is the directory of the plugins to
@@ -31,6 +32,7 @@ pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> Ad
         restart_backoff: config.plugin_restart_backoff,
         restart_backoff_limit: config.plugin_restart_backoff_limit,
         peers,
+        wasm_host: find_installed(WASM_HOST),
         plugin_cgroups: delegation::plugin_cgroups(),
         soft_nofile: descriptors::inherited_soft_limit(),
         runtime_name: "nri-container-runtime".to_owned(),
@@ -70,6 +72,7 @@ fn plugin_policy(p: &nri_config::PluginPolicy) -> PluginPolicy {
         restart_backoff: p.restart_backoff,
         permissions: permissions(p),
         privileges: privileges(p),
+        wasm_memory: u64::from(p.wasm_memory) << 20,
         dry_run: p.dry_run,
         uids: p.uids.clone(),
     }
