@@ -12,6 +12,8 @@ CARGO ?= cargo
 	sanitize deny packages test-packages test-reproducible test-otlp
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
+# What runs WebAssembly plugins; `make release WASM=` leaves it out.
+WASM ?= nri-wasm-host
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
 INTEGRATION_TEST = $(CARGO) test -p nri-integration --test
 
@@ -21,8 +23,8 @@ help: ## this list
 build: ## all programs, for development
 	$(CARGO) build --workspace --all-targets
 
-release: ## the four programs and the example plugins, optimized
-	$(CARGO) build --release $(PROGRAMS:%=-p %)
+release: ## the programs and the example plugins, optimized (WASM=)
+	$(CARGO) build --release $(PROGRAMS:%=-p %) $(WASM:%=-p %)
 	$(CARGO) build --release -p nri-plugin --examples
 
 # Needs nothing but Rust and a C linker; see docs/embedding.md. DESTDIR is for packages.
@@ -38,6 +40,8 @@ demo: ## run real containers that real plugins adjust, on runc and on crun
 
 test: setup ## all tests, including those with real runc and crun
 	integration/plugins/build.sh
+	integration/plugins/wasm-rust-setup.sh
+	integration/plugins/wasm-rust.sh
 	$(CARGO) build --workspace --all-targets
 	integration/run-tests.sh $(CARGO) test --workspace --no-fail-fast
 

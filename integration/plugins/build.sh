@@ -1,6 +1,7 @@
 #!/bin/sh
 # build.sh [DIR [NAME...]]: builds the Go test plugins into DIR (default target/integration): gostub
-# (directory go) and gostub-VERSION for each directory of versions/, or only the named ones. If Go
+# (directory go), gostub-VERSION for each directory of versions/, and gowasm.wasm (directory wasm),
+# which is a WebAssembly module, or only the named ones. If Go
 # is missing, the script prints `skipped: no go toolchain` with the number of plugins and succeeds;
 # with CI=true it fails.
 set -eu
@@ -8,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd -P)
 out=${1:-$here/../../target/integration}
 [ $# -eq 0 ] || shift
 if [ $# -eq 0 ]; then
-  set -- gostub
+  set -- gostub gowasm
   for dir in "$here"/versions/v*; do set -- "$@" "gostub-${dir##*/}"; done
 fi
 PATH=${PATH:-}:/usr/local/go/bin:/usr/lib/go/bin
@@ -21,6 +22,13 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd -P)
 for name in "$@"; do
   case $name in
+    gowasm)
+      cd "$here/wasm"
+      GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -buildmode=c-shared \
+        -o "$out/$name.wasm" .
+      echo "$out/$name.wasm"
+      continue
+      ;;
     gostub) cd "$here/go" ;;
     *) cd "$here/versions/${name#gostub-}" ;;
   esac

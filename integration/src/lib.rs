@@ -41,6 +41,7 @@ pub use plugin::programs::{External, Program, go_plugin};
 pub use plugin::tutorial::{Newcomer, template_plugin, tutorial_plugin};
 pub use plugin::versions::{Version, versions};
 pub use plugin::view::View;
+pub use plugin::wasm::wasm_guests;
 pub use process::container_process::ContainerProcess;
 pub use process::crash::{Crash, TracedProcess, check_tracing};
 pub use process::host_process::Process;

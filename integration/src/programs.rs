@@ -86,7 +86,8 @@ pub(crate) fn target_dir() -> PathBuf {
 }
 
 /// Names of the programs of an installation.
-pub(crate) const NAMES: [&str; 4] = ["nri-container-runtime", "nrid", "nri-oci-hook", "nrictl"];
+pub(crate) const NAMES: [&str; 5] =
+    ["nri-container-runtime", "nrid", "nri-oci-hook", "nrictl", "nri-wasm-host"];
 
 /// Path of a program of the workspace.
 pub(crate) fn built(name: &str) -> PathBuf {

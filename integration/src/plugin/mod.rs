@@ -8,3 +8,4 @@ pub(crate) mod sessions;
 pub(crate) mod tutorial;
 pub(crate) mod versions;
 pub(crate) mod view;
+pub(crate) mod wasm;

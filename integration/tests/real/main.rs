@@ -28,4 +28,5 @@ mod terminal;
 mod transparency;
 mod validator;
 mod values;
+mod wasm;
 mod wrappers_at_once;

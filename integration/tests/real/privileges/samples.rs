@@ -34,6 +34,15 @@ impl Sample {
         Self { node, name }
     }
 
+    /// Installs a plugin that is a WebAssembly module, without a policy of its own.
+    fn module(runtime: &Runtime, file: &Path) -> Self {
+        let node = Node::new(runtime);
+        configure(&node, "");
+        copy_program(file, &node.path("plugins/10-wasm"));
+        node.ctl(&["start"]).success();
+        Self { node, name: "10-wasm".to_owned() }
+    }
+
     /// Creates a container with these annotations, which its pod has, too.
     fn create(
         &self,
@@ -110,6 +119,14 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
             sample.check_printed(if name == "network-logger" { "Removed pod" } else { &id });
             sample.check_active(0);
         }
+
+        let wasm = Sample::module(runtime, &dir.join("wasm"));
+        wasm.create("c", &[], unchanged).0.success();
+        let id = wasm.node.id("c");
+        wasm.node.call(&["start", &id]).success();
+        wasm.node.call(&["delete", "--force", &id]).success();
+        wasm.check_printed("INFO WASM: Got remove pod sandbox request");
+        wasm.check_active(0);
 
         let injector = sample("device-injector", "");
         let device = "- path: /dev/sample\n  type: c\n  major: 1\n  minor: 3\n";

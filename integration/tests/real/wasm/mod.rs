@@ -1,0 +1,156 @@
+//! Tests of plugins that are WebAssembly modules: modules that are compiled from Go and from Rust,
+//! and modules that loop, use up memory, trap, or are invalid. The latter must cost a container one
+//! timeout at most, and the plugin beside them nothing.
+
+mod modules;
+
+use modules::{EATS_MEMORY, LOOPS, TRAPS, install, module};
+use nri_integration::*;
+use serde_json::json;
+
+/// Sets a limit by which a container shows that the plugin beside the module was asked.
+const GOOD: &str = "[create.resources]\npids = 66\n";
+
+/// Returns how often the log says that the plugin `10-bad` became active.
+fn active(node: &Node) -> usize {
+    node.log().matches("plugin=\"10-bad\" state=Active").count()
+}
+
+/// Returns how many processes run the module `10-bad` of a node.
+fn hosts(node: &Node) -> usize {
+    let module = node.path("plugins/10-bad").display().to_string();
+    let runs = |process: &Process| {
+        let line = std::fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&module)
+    };
+    Process::all().iter().filter(|process| runs(process)).count()
+}
+
+/// Creates a container and checks that the plugin beside the module has adjusted it.
+fn check_created(node: &Node, name: &str) {
+    let id = node.id(name);
+    node.create(&node.bundle(&id).make(), &id).success();
+    assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "66", "{name}");
+    node.call(&["start", &id]).success();
+}
+
+#[test]
+fn a_module_that_loops_eats_memory_or_traps_costs_one_call_and_is_launched_again() {
+    for_each_runtime("wasm, failing", |runtime| {
+        for (name, instructions, timeout, timeouts, last_line) in [
+            // nrid counts the timeout, and ends the process before the module's own limit.
+            ("loops", LOOPS, "1s", 1, ""),
+            ("eats", EATS_MEMORY, "20s", 0, "exceeded the memory limit of 16 MiB"),
+            ("traps", TRAPS, "20s", 0, "plugin_create_container trapped: "),
+        ] {
+            let node = Node::new(runtime);
+            node.configure(&format!(
+                "plugin = [{{ match = '10-bad', timeout = '{timeout}', restart_backoff = '10ms', \
+                 wasm_memory = 16 }}]\n"
+            ));
+            install(&node.path("plugins/10-bad"), &module(instructions));
+            let journal = node.launch("20-good", &Program::Adjust, GOOD);
+            node.ctl(&["start"]).success();
+            check_created(&node, "first");
+            let log = node.log();
+            assert_eq!(log.matches("timeouts=").count(), timeouts, "{name}: {log}");
+            assert_eq!(log.matches("plugin skipped").count(), 1, "{name}: {log}");
+            assert!(log.contains(last_line), "{name}: {log}");
+            wait_until("the module to be launched again", || (active(&node) == 2).then_some(()));
+            assert_eq!(hosts(&node), 1, "{name}");
+            // Removed, it is asked no more.
+            std::fs::remove_file(node.path("plugins/10-bad")).unwrap();
+            node.ctl(&["reload"]).success();
+            check_created(&node, "second");
+            let log = node.log();
+            assert_eq!(log.matches("plugin skipped").count(), 1, "{name}: {log}");
+            assert_eq!(hosts(&node), 0, "{name}");
+            journal.wait_for("PostStartContainer", &node.id("second"));
+            // The process of the container may have ended since.
+            let events = journal.events(&node.id("first"));
+            assert!(events.iter().map(String::as_str).take(TO_START.len()).eq(TO_START), "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_module_that_loops_ends_by_itself_where_timeouts_do_not_close_the_connection() {
+    for_each_runtime("wasm, own limit", |runtime| {
+        let node = Node::new(runtime);
+        node.configure(
+            "plugin = [{ match = '10-bad', timeout = '500ms', consecutive_timeouts = 0, \
+             restart_backoff = '10ms' }]\n",
+        );
+        install(&node.path("plugins/10-bad"), &module(LOOPS));
+        node.launch("20-good", &Program::Adjust, GOOD);
+        node.ctl(&["start"]).success();
+        check_created(&node, "first");
+        wait_until("the module to be launched again", || (active(&node) == 2).then_some(()));
+        let log = node.log();
+        assert_eq!(log.matches("timeouts=").count(), 1, "{log}");
+        assert!(log.contains("plugin_create_container did not return within 700ms"), "{log}");
+        assert_eq!(hosts(&node), 1);
+    });
+}
+
+#[test]
+fn an_invalid_module_is_reported_and_containers_are_created_without_it() {
+    for_each_runtime("wasm, invalid", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("plugin = [{ match = '*', restart = 'never' }]\n");
+        install(&node.path("plugins/10-bad"), b"\0asm\x01\0\0\0 and nothing that is a section");
+        let no_export = wat::parse_str("(module (memory (export \"memory\") 1))").unwrap();
+        install(&node.path("plugins/11-empty"), &no_export);
+        node.launch("20-good", &Program::Adjust, GOOD);
+        node.ctl(&["start"]).success();
+        check_created(&node, "c");
+        let log = node.log();
+        for line in ["nri-wasm-host: invalid module: ", "does not export malloc"] {
+            assert!(log.contains(line), "{line}: {log}");
+        }
+        let status = node.status().unwrap();
+        let plugins = status["plugins"].as_array().unwrap();
+        let closed: Vec<_> = plugins.iter().filter(|p| p["state"] == "closed").collect();
+        assert_eq!(closed.len(), 2, "{status}");
+        assert_eq!(hosts(&node), 0);
+    });
+}
+
+#[test]
+fn modules_compiled_from_go_and_rust_adjust_containers_and_get_all_events() {
+    let guests = wasm_guests("wasm guests");
+    for_each_runtime("wasm guests", |runtime| {
+        for (variable, guest) in &guests {
+            let node = Node::new(runtime);
+            // As a new installation.
+            node.configure(
+                "plugin = [{ match = '*', capabilities = [], no_new_privs = true, \
+                 wasm_memory = 64 }]\n",
+            );
+            install(&node.path("plugins/10-guest"), &std::fs::read(guest).unwrap());
+            std::fs::write(node.path("conf.d/10-guest.conf"), "from a module").unwrap();
+            let id = node.id("c");
+            let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+            let created = node.create(&bundle, &id).success();
+            node.call(&["start", &id]).success();
+            wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+            let report = Report::parse(&created.out());
+            report.check(&[(&format!("env.{variable}"), "from a module")]);
+            node.call(&["kill", &id, "KILL"]).success();
+            node.call(&["delete", "--force", &id]).success();
+            if *variable == "GO_WASM" {
+                let logged = |event: &str| node.log().contains(&format!(" WARN {event} {id}"));
+                wait_until("the last event", || logged("RemovePodSandbox").then_some(()));
+                for event in TO_START.iter().chain(&FROM_STOP) {
+                    assert!(logged(event), "{event} was not logged: {}", node.log());
+                }
+                let id = node.id("refused");
+                let bundle = node.bundle(&id).annotation("refuse.example.org=yes").make();
+                let line = node.create(&bundle, &id).refusal();
+                assert!(line.contains("10-guest") && line.contains("not today"), "{line}");
+            }
+            let status = node.status().unwrap();
+            assert_eq!(status["plugins"][0]["state"], json!("active"), "{status}");
+        }
+    });
+}
