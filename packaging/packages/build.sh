@@ -51,7 +51,8 @@ deb_options=() rpm_options=()
 if [ -n "$programs" ]; then
   deb_options=(--fast) rpm_options=(--payload-compress none)
 else
-  "${cargo[@]}" build --release --locked -p $name -p nri-oci-hook -p nrid -p nrictl
+  "${cargo[@]}" build --release --locked -p $name -p nri-oci-hook -p nrid -p nrictl \
+    -p nri-wasm-host
   "${cargo[@]}" build --release --locked -p nri-plugin --examples
   programs=$CARGO_TARGET_DIR/release
 fi
@@ -66,7 +67,7 @@ put() { # MODE DIRECTORY FILE...
   install -m "$mode" -D -t "$dir" "$@"
 }
 put 755 usr/bin "$programs/$name" "$programs/nrictl"
-put 755 usr/libexec/$name "$programs/nrid" "$programs/nri-oci-hook"
+put 755 usr/libexec/$name "$programs"/{nrid,nri-oci-hook,nri-wasm-host}
 put 755 usr/lib/$name/examples "$programs"/examples/{adjust,logger}
 put 644 usr/lib/systemd/system packaging/systemd/$name.{service,socket}
 put 644 usr/lib/systemd/user packaging/systemd/user/$name.{service,socket}
@@ -105,7 +106,8 @@ mkdir -p "$copy"
 tar -c --exclude=./target --exclude=./.git --exclude=./tests/fuzz . | tar -x -C "$copy"
 "$tools/bin/cargo-cyclonedx" cyclonedx --quiet --manifest-path "$copy/Cargo.toml" --format json \
   --spec-version 1.5 --describe binaries --no-build-deps
-for program in shim/$name hooks/nri-oci-hook src/service/nrid src/ctl/nrictl; do
+for program in shim/$name hooks/nri-oci-hook src/service/nrid src/ctl/nrictl \
+  src/wasm/nri-wasm-host; do
   sed "s,file://$copy,file:///$name,g" "$copy/${program}_bin.cdx.json" \
     >"$out/${program##*/}-$version.cdx.json"
 done

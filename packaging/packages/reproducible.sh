@@ -32,7 +32,7 @@ for file in "$home"/*; do ln -s "$file" "$work/home"; done
 if ! diff {"$first","$second"}/target/packages/SHA256SUMS; then
   echo 'reproducible.sh: these files differ; the differences of the programs:' >&2
   for file in usr/bin/nri-container-runtime usr/bin/nrictl \
-    usr/libexec/nri-container-runtime/{nrid,nri-oci-hook}; do
+    usr/libexec/nri-container-runtime/{nrid,nri-oci-hook,nri-wasm-host}; do
     cmp {"$first","$second"}"/target/package-build/release/package/$file" >&2 || true
   done
   exit 1

@@ -25,12 +25,12 @@ if [ "$1" != --inside ]; then
 
   step 'checksums'
   (cd "$packages" && sha256sum --quiet -c SHA256SUMS)
-  [ "$(wc -l <"$packages/SHA256SUMS")" = 6 ] || fail 'SHA256SUMS does not list six files'
+  [ "$(wc -l <"$packages/SHA256SUMS")" = 7 ] || fail 'SHA256SUMS does not list seven files'
 
   step 'files of the .deb'
   dpkg-deb -x "$deb" "$work/deb"
   (cd "$work/deb" && find . ! -type d -printf '%m %P\n' | sort -k 2) >"$work/deb.list"
-  for file in usr/bin/{$name,nrictl} usr/libexec/$name/{nrid,nri-oci-hook} \
+  for file in usr/bin/{$name,nrictl} usr/libexec/$name/{nrid,nri-oci-hook,nri-wasm-host} \
     usr/lib/$name/examples/{adjust,logger}; do
     grep -qx "755 $file" "$work/deb.list" || fail "$file is missing or not executable"
   done
@@ -58,7 +58,7 @@ if [ "$1" != --inside ]; then
   done
 
   step 'bills of materials'
-  for program in $name nri-oci-hook nrid nrictl; do
+  for program in $name nri-oci-hook nrid nrictl nri-wasm-host; do
     bom=$packages/$program-$version.cdx.json
     grep -q '"bomFormat": "CycloneDX"' "$bom" || fail "$bom"
     grep -q '"name": "serde_json"' "$bom" || fail "$program uses serde_json"
