@@ -6,9 +6,11 @@
 mod case;
 mod compare;
 mod difference;
+mod merged;
 mod refusal;
 mod run;
 
 pub use case::{Case, Expected, Malformed, Op, Plugin};
 pub use difference::Difference;
+pub use merged::Merged;
 pub use run::run;
