@@ -6,10 +6,10 @@ CARGO ?= cargo
 
 .PHONY: help build clean release libnri setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
-	test-kubernetes test-cgroup2 test-rootless test-updates test-takeover runc-suite chaos \
-	crash-points \
-	vectors check-upstream fuzz fuzz-short bench instructions test-size soak lint test-crates \
-	sanitize deny packages test-packages test-reproducible test-otlp
+	test-kubernetes conformance test-cgroup2 test-rootless test-updates test-takeover \
+	runc-suite chaos crash-points vectors check-upstream fuzz fuzz-short bench instructions \
+	test-size soak lint test-crates sanitize deny packages test-packages test-reproducible \
+	test-otlp
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
@@ -89,6 +89,15 @@ test-engines-extra: setup ## BuildKit, nerdctl, CRI-O, cri-dockerd, Docker 29 of
 	PATH="$$PATH:$${NRI_ENGINES:-/var/tmp/nri-engines}/bin/bookworm" \
 		DOCKER29="$${NRI_ENGINES:-/var/tmp/nri-engines}/bin/sid" \
 		integration/engines/extra/run.sh $(NAMES)
+
+# TARGETS='runc crun' limits it to these, and writes no document. Engines of Go modules are included
+# if integration/engines/extra/build.sh has built them; moby-29 needs the engines of sid.
+conformance: setup ## run nri-conformance at each runtime, write docs/conformance.md (TARGETS=)
+	$(if $(filter-out runc crun,$(or $(TARGETS),all)), \
+		integration/engines/setup.sh --suites 'trixie sid')
+	$(CARGO) build $(PROGRAMS:%=-p %) -p nri-conformance
+	integration/conformance/run.sh \
+		$(if $(TARGETS),$(TARGETS),--document docs/conformance.md)
 
 # Not in CI: builds Kubernetes and Helm from Go modules, at first for 20 minutes. The test takes 5.
 test-kubernetes: setup ## the DaemonSet on a real API server, kubelet and containerd (long build)

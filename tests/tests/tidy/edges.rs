@@ -14,6 +14,7 @@ const FREE: &[(&str, &str)] = &[
     ("nri-tests", "tests across crates"),
     ("nri-integration", "tests on real runtimes"),
     ("nri-bench", "measurements"),
+    ("nri-conformance", "tests of any runtime"),
     ("nri-fuzz", "fuzz targets"),
     ("{{project-name}}", "the template of plugins"),
     ("nri-wasm-guest", "an example plugin, of another target"),
