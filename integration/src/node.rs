@@ -306,7 +306,14 @@ impl Node {
         config: &str,
     ) -> External {
         let socket = self.state_dir().join("nri.sock");
-        External::start(program, name, config, &socket, &self.path(&format!("{name}{version}")))
+        External::start(
+            program,
+            name,
+            &[],
+            config,
+            &socket,
+            &self.path(&format!("{name}{version}")),
+        )
     }
 
     /// Ids of the node's containers that the runtime knows.

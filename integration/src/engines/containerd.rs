@@ -4,9 +4,15 @@ use super::{
     Host, Suite,
     suite::{are_disabled, cri_client, engine_script},
 };
-use crate::{Ended, Journal, Program, skip};
+use crate::{Ended, External, Journal, Program, skip};
 use serde_json::Value;
-use std::{fs, ops::Deref, os::unix::fs::symlink, path::PathBuf, process::Command};
+use std::{
+    fs,
+    ops::Deref,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// A containerd that one test starts, and its host. Dropping this value deletes the containers and
 /// stops containerd.
@@ -27,7 +33,7 @@ impl Containerd {
     /// Starts containerd with its built-in NRI disabled and the tests' images imported.
     pub fn start(suite: &Suite) -> Self {
         let new = Self { host: Host::new(suite) };
-        new.run_start_script(&[]);
+        new.run_start_script(&new.launcher(), &[]);
         new
     }
 
@@ -39,7 +45,30 @@ impl Containerd {
         program: &Program,
         config: &str,
     ) -> (Self, Journal) {
-        let new = Self { host: Host::new(suite) };
+        let host = Host::new(suite);
+        let launcher = host.launcher();
+        Self::set_up_nri(host, &launcher, name, program, config)
+    }
+
+    /// Starts containerd like [`Self::start_with_nri`], but without the wrapper: containerd calls
+    /// runc.
+    pub fn start_with_nri_alone(
+        suite: &Suite,
+        name: &str,
+        program: &Program,
+        config: &str,
+    ) -> (Self, Journal) {
+        Self::set_up_nri(Host::new(suite), &suite.program("runc"), name, program, config)
+    }
+
+    fn set_up_nri(
+        host: Host,
+        runtime: &Path,
+        name: &str,
+        program: &Program,
+        config: &str,
+    ) -> (Self, Journal) {
+        let new = Self { host };
         let nri = new.dir().join("nri");
         for dir in ["plugins", "conf.d"] {
             fs::create_dir_all(nri.join(dir)).expect("the test directory is writable");
@@ -50,13 +79,26 @@ impl Containerd {
             .expect("the test directory is writable");
         symlink(program.path(), nri.join("plugins").join(name))
             .expect("the test directory is writable");
-        new.run_start_script(&["--nri"]);
+        new.run_start_script(runtime, &["--nri"]);
         (new, Journal::new(&journal))
     }
 
-    fn run_start_script(&self, options: &[&str]) {
+    /// Starts an external plugin, which connects to containerd's built-in NRI, and waits until it
+    /// is synchronized. `options` are arguments of the plugin.
+    pub fn connect_to_nri(
+        &self,
+        name: &str,
+        program: &Program,
+        options: &[&str],
+        config: &str,
+    ) -> External {
+        let socket = self.dir().join("nri.sock");
+        External::start(program, name, options, config, &socket, &self.path(name))
+    }
+
+    fn run_start_script(&self, runtime: &Path, options: &[&str]) {
         let mut command = self.script("start");
-        command.arg(&self.suite().name).arg(self.launcher()).args(options);
+        command.arg(&self.suite().name).arg(runtime).args(options);
         self.run(command).success();
     }
 

@@ -81,10 +81,11 @@ pub struct External {
 
 impl External {
     /// Starts a plugin and waits until it is synchronized. The paths of its files begin with
-    /// `files`.
+    /// `files`; `options` are further arguments.
     pub(crate) fn start(
         program: &Program,
         name: &str,
+        options: &[&str],
         config: &str,
         socket: &Path,
         files: &Path,
@@ -98,8 +99,9 @@ impl External {
             .expect("the test directory is writable");
         let mut command = Command::new(program.path());
         command.args(["--idx", index, "--name", base, "--socket"]).arg(socket);
-        command.arg("--config").arg(&file).arg("--log").arg(&log).stdin(Stdio::piped());
+        command.arg("--config").arg(&file).arg("--log").arg(&log).args(options);
         let (_, err) = call::redirect(&mut command, dir);
+        command.stdin(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let journal = Journal::new(&log);
         wait_until(format_args!("{name} to be synchronized"), || {
@@ -127,7 +129,8 @@ impl External {
         std::fs::read_to_string(&self.err).unwrap_or_default()
     }
 
-    /// Sends a command to the Go plugin (see its `main.go`).
+    /// Sends a command to the Go plugin (see its `main.go`), or to the example of the SDK if it
+    /// runs with `--updates`.
     pub fn send(&mut self, command: &Value) {
         let stdin = self.child.stdin.as_mut().expect("stdin is a pipe");
         writeln!(stdin, "{command}").expect("the plugin reads its stdin");

@@ -26,4 +26,5 @@ mod pod_facts;
 mod podman;
 mod restart;
 mod rootless;
+mod sdk;
 mod tutorial;

@@ -3,7 +3,12 @@
 //!
 //! ```text
 //! adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
+//!        [--reconnect] [--updates]
 //! ```
+//! `--reconnect`: connects again after the end of a session. `--updates`: requests updates of
+//! containers, a JSON line on stdin each, with keys as in `create.resources` below:
+//! `{"container": "ID", "resources": {"memory": 67108864}}`.
+//!
 //! A runtime can also launch the plugin, as `NN-name` in its plugin directory. The TOML is then in
 //! the plugin's configuration file, `NN-name.conf`. The defaults are `--idx 50` and
 //! `--name adjust`. All keys are optional; an unknown key is an error.
@@ -77,6 +82,7 @@
 mod config;
 mod plugin;
 mod rules;
+mod updates;
 
 use nri_plugin::{Builder, Configured, Failure, Stub};
 use plugin::Adjust;
@@ -85,7 +91,7 @@ use std::{io::Write, path::PathBuf, process::ExitCode};
 const USAGE: &str = "\
 An NRI plugin that adjusts containers by the rules of a TOML file.
 Usage: adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
-              [--reconnect]
+              [--reconnect] [--updates]
 If a runtime launches the plugin as NN-name, the TOML is NN-name.conf in the plugin configuration
 directory.
 src/plugin/examples/adjust/main.rs documents the keys.";
@@ -103,8 +109,9 @@ fn main() -> ExitCode {
 
 /// Returns the plugin as the command line wants it; `None` after `--help`.
 fn builder() -> Result<Option<Builder<Adjust>>, Failure> {
-    let (config, mut log, mut index, mut name, mut socket, mut is_once) =
-        (Configured::default(), None, None, None, None, true);
+    let (config, mut log, mut index, mut name, mut socket) =
+        (Configured::default(), None, None, None, None);
+    let (mut is_once, mut updates) = (true, false);
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
         match option.as_str() {
@@ -114,6 +121,10 @@ fn builder() -> Result<Option<Builder<Adjust>>, Failure> {
             }
             "--reconnect" => {
                 is_once = false;
+                continue;
+            }
+            "--updates" => {
+                updates = true;
                 continue;
             }
             _ => {}
@@ -131,7 +142,7 @@ fn builder() -> Result<Option<Builder<Adjust>>, Failure> {
             _ => return Err(format!("unknown option {option}").into()),
         }
     }
-    let mut plugin = Stub::builder(Adjust::new(config, log))
+    let mut plugin = Stub::builder(Adjust::new(config, log, updates))
         .name(name.unwrap_or_else(|| "adjust".into()))
         .index(index.unwrap_or_else(|| "50".into()));
     if let Some(socket) = socket {

@@ -1,22 +1,35 @@
 //! The plugin: logs each event, and replies to creations and updates as the configuration says.
 
-use super::config::AdjustConfig;
+use super::{config::AdjustConfig, updates::Updates};
 use nri_plugin::{
     Changes, Configured, Creation, EventMask, Plugin, Reply, Session, Update, handled_events,
     proto::*,
 };
-use std::{fs::OpenOptions, io::Write, path::PathBuf, sync::Arc};
+use serde_json::{Value, json};
+use std::{
+    fs::OpenOptions,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 pub(crate) struct Adjust {
     config: Configured<AdjustConfig>,
     /// Log path from the command line; overrides the path in the configuration.
     log: Option<PathBuf>,
+    /// `None` unless updates are requested on stdin.
+    updates: Option<Arc<Updates>>,
 }
 
 impl Adjust {
-    /// Creates the plugin; `log` is the log path from the command line.
-    pub(crate) fn new(config: Configured<AdjustConfig>, log: Option<PathBuf>) -> Self {
-        Self { config, log }
+    /// Creates the plugin; `log` is the log path from the command line, and `updates` says whether
+    /// updates are requested on stdin.
+    pub(crate) fn new(
+        config: Configured<AdjustConfig>,
+        log: Option<PathBuf>,
+        updates: bool,
+    ) -> Self {
+        Self { config, log, updates: updates.then(Arc::default) }
     }
 
     fn config(&self) -> Arc<AdjustConfig> {
@@ -31,9 +44,8 @@ impl Adjust {
         container: Option<&Container>,
         resources: Option<&LinuxResources>,
     ) -> Reply<()> {
-        let config = self.config();
-        let Some(path) = self.log.as_ref().or(config.log.as_ref()) else { return Ok(()) };
-        let mut line = serde_json::json!({ "event": event });
+        let Some(path) = self.log_path() else { return Ok(()) };
+        let mut line = json!({ "event": event });
         if let Some(pod) = pod {
             line["pod"] = pod.id.as_str().into();
         }
@@ -44,10 +56,34 @@ impl Adjust {
             line["resources"] =
                 serde_json::from_str(&protobuf_json_mapping::print_to_string(resources)?)?;
         }
-        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-        // One write, so that lines are not interleaved.
-        file.write_all(format!("{line}\n").as_bytes())?;
-        Ok(())
+        append(&path, &line)
+    }
+
+    fn log_path(&self) -> Option<PathBuf> {
+        self.log.clone().or_else(|| self.config().log.clone())
+    }
+
+    /// Starts the thread that requests updates, if this is the first session.
+    fn read_updates(&self, session: &Session) {
+        let Some(updates) = self.updates.clone() else { return };
+        if !updates.set_session(session) {
+            return;
+        }
+        let (runtime, log) = (tokio::runtime::Handle::current(), self.log_path());
+        std::thread::spawn(move || {
+            updates.read_stdin(&runtime, |result| {
+                let line = match result {
+                    Ok((container, failed)) => json!({
+                        "event": "UpdateContainers", "container": container,
+                        "failed": failed.len()
+                    }),
+                    Err(e) => json!({ "event": "UpdateContainers", "error": e.to_string() }),
+                };
+                if let Some(Err(e)) = log.as_ref().map(|path| append(path, &line)) {
+                    tracing::error!("{e}");
+                }
+            });
+        });
     }
 
     fn log_pod(&self, event: &str, pod: &PodSandbox) -> Reply<()> {
@@ -57,6 +93,14 @@ impl Adjust {
     fn log_container(&self, event: &str, pod: &PodSandbox, container: &Container) -> Reply<()> {
         self.log(event, Some(pod), Some(container), container.linux.resources.as_ref())
     }
+}
+
+/// Appends a line to the log.
+fn append(path: &Path, line: &Value) -> Reply<()> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    // One write, so that lines are not interleaved.
+    file.write_all(format!("{line}\n").as_bytes())?;
+    Ok(())
 }
 
 impl Plugin for Adjust {
@@ -78,10 +122,11 @@ impl Plugin for Adjust {
 
     async fn synchronize(
         &self,
-        _: &Session,
+        session: &Session,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
     ) -> Reply<Vec<Update>> {
+        self.read_updates(session);
         self.log("Synchronize", None, None, None)?;
         for pod in &pods {
             self.log_pod("Synchronize", pod)?;
