@@ -6,4 +6,5 @@ pub(crate) mod failing;
 mod labels;
 mod life_cycle;
 mod names;
+mod samples;
 mod update;

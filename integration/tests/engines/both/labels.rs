@@ -3,7 +3,7 @@
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::{Value, json};
-use std::{os::unix::fs::symlink, path::PathBuf};
+use std::os::unix::fs::symlink;
 
 test_both! {
     chosen_labels_are_annotations_of_pod_and_container,
@@ -11,7 +11,7 @@ test_both! {
 }
 
 /// Whether the suite's engine keeps labels where `nrid` does not read them: in a BoltDB.
-fn hides_labels<E: Engine>(suite: &Suite) -> bool {
+pub(super) fn hides_labels<E: Engine>(suite: &Suite) -> bool {
     E::PROGRAM == "podman" && suite.version("podman") < (4, 8)
 }
 
@@ -45,9 +45,7 @@ fn chosen_labels_are_annotations_of_pod_and_container<E: Engine>() {
 
 fn a_plugin_of_upstream_obeys_labels<E: Engine>() {
     let name = "labels, sample plugin";
-    let Some(dir) = std::env::var_os("NRI_TEST_SAMPLES").map(PathBuf::from) else {
-        return limitation(name, "NRI_TEST_SAMPLES is not set, see plugins/samples.sh");
-    };
+    let Some(dir) = samples(name) else { return };
     for_each_suite(name, E::PROGRAM, |suite| {
         if hides_labels::<E>(suite) {
             return limitation(name, "the labels of this Podman are in a BoltDB");

@@ -1,12 +1,10 @@
 //! Tests of upstream's sample plugins with the privileges of a new installation.
 //!
-//! `NRI_TEST_SAMPLES` is the directory of the plugins, which `plugins/samples.sh` builds from a
-//! checkout of containerd/nri. `docs/plugins.md` has a table of the privileges that the plugins
-//! need.
+//! `docs/plugins.md` has a table of the privileges that the plugins need.
 
 use super::*;
 use serde_json::Value;
-use std::{path::PathBuf, process::Command};
+use std::process::Command;
 
 /// A node on which one sample plugin is launched.
 struct Sample {
@@ -77,34 +75,9 @@ impl Sample {
     }
 }
 
-/// A file of the host that exists during a test.
-struct HostFile(PathBuf);
-
-impl HostFile {
-    fn new(path: &str, text: &str, is_program: bool) -> Self {
-        let path = PathBuf::from(path);
-        assert!(!path.exists(), "{} exists already", path.display());
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        match is_program {
-            true => write_program(&path, text),
-            false => fs::write(&path, text).unwrap(),
-        }
-        Self(path)
-    }
-}
-
-impl Drop for HostFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 #[test]
 fn sample_plugins_of_upstream_run_without_capabilities() {
-    let Some(dir) = std::env::var_os("NRI_TEST_SAMPLES").map(PathBuf::from) else {
-        limitation("sample plugins", "NRI_TEST_SAMPLES is not set, see plugins/samples.sh");
-        return;
-    };
+    let Some(dir) = samples("sample plugins") else { return };
     for_each_runtime("sample plugins", |runtime| {
         let unchanged = |_: &mut Value| {};
         let sample =
@@ -150,7 +123,7 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
 
         let hook = r#"{"version": "1.0.0", "hook": {"path": "/bin/true", "args": ["sample"]},
             "when": {"commands": ["^/bin/hostid$"]}, "stages": ["prestart"]}"#;
-        let _hook = HostFile::new("/etc/containers/oci/hooks.d/nri-sample.json", hook, false);
+        let _hook = HostFile::new("/etc/containers/oci/hooks.d/nri-sample.json", hook);
         let injector = sample("hook-injector", "");
         let (created, config) = injector.create("c", &[], unchanged);
         created.success();
@@ -171,9 +144,9 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
 
         let called = rdt.node.path("called");
         let program = format!("#!/bin/sh\n/bin/cat >>'{}'\necho '{{}}'\n", called.display());
-        let _program = HostFile::new("/opt/nri/bin/nri-sample", &program, true);
+        let _program = HostFile::program("/opt/nri/bin/nri-sample", &program);
         let list = r#"{"version": "0.1", "plugins": [{"type": "nri-sample"}]}"#;
-        let _list = HostFile::new("/etc/nri/conf.json", list, false);
+        let _list = HostFile::new("/etc/nri/conf.json", list);
         let adapter = sample("v010-adapter", "");
         adapter.create("c", &[], unchanged).0.success();
         adapter.node.call(&["start", &adapter.node.id("c")]).success();
@@ -212,10 +185,7 @@ impl Drop for Network {
 
 #[test]
 fn a_sample_plugin_that_moves_network_devices_needs_two_capabilities() {
-    let Some(dir) = std::env::var_os("NRI_TEST_SAMPLES").map(PathBuf::from) else {
-        limitation("sample of network devices", "NRI_TEST_SAMPLES is not set");
-        return;
-    };
+    let Some(dir) = samples("sample of network devices") else { return };
     for_each_runtime("sample of network devices", |runtime| {
         // CAP_NET_ADMIN is bit 12, CAP_SYS_ADMIN is bit 21.
         for (capabilities, bits, is_moved) in [
