@@ -9,7 +9,7 @@ CARGO ?= cargo
 	test-kubernetes conformance test-cgroup2 test-rootless test-updates test-takeover \
 	runc-suite chaos crash-points vectors check-upstream fuzz fuzz-short bench instructions \
 	test-size soak lint test-crates sanitize deny packages test-packages test-reproducible \
-	test-otlp
+	test-otlp test-policies
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
@@ -64,6 +64,15 @@ test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES
 	$(CARGO) build --workspace --bins --examples
 	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
 		integration/run-tests.sh $(INTEGRATION_TEST) engines --no-fail-fast
+
+# SOURCE is a checkout of containers/nri-plugins. The results are in docs/nri-plugins.md.
+test-policies: setup ## SOURCE=DIR: policies of nri-plugins on Docker and Podman (SUITES=)
+	integration/engines/setup.sh --suites '$(SUITES_OR_ALL)'
+	integration/plugins/policies.sh '$(SOURCE)'
+	$(CARGO) build --workspace --bins --examples
+	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
+		NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
+		$(INTEGRATION_TEST) engines policies:: -- --ignored --test-threads 1
 
 # FROM=target/debug follows them with these programs in place of a release build.
 test-quick-starts: setup ## FROM=DIR: docs/quick-start.md and README.md, as they are written

@@ -59,8 +59,13 @@ impl Docker {
 
     /// Calls `nrictl` without `--config` in dockerd's mount namespace.
     pub fn nrictl(&self, arguments: &[&str]) -> Ended {
+        self.inside(&built("nrictl"), arguments)
+    }
+
+    /// Calls a program in dockerd's mount namespace.
+    pub fn inside(&self, program: &Path, arguments: &[&str]) -> Ended {
         let mut command = self.script("enter");
-        command.arg(built("nrictl")).args(arguments);
+        command.arg(program).args(arguments);
         self.run(command)
     }
 

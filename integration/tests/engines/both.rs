@@ -6,5 +6,6 @@ pub(crate) mod failing;
 mod labels;
 mod life_cycle;
 mod names;
+mod policies;
 mod samples;
 mod update;

@@ -14,8 +14,8 @@ test_both! {
     sample_plugins_of_upstream_work_together,
 }
 
-/// The plugins that `nrid` launches, with their arguments, in the order of their indices. The mounts
-/// of process 1 need a capability, so `writable-cgroups` reads those of its own.
+/// The plugins that `nrid` launches, with their arguments, in the order of their indices. Reading
+/// the mounts of process 1 needs a capability, so `writable-cgroups` reads its own.
 const LAUNCHED: [(&str, &str); 9] = [
     ("logger", ""),
     ("template", ""),
@@ -30,7 +30,8 @@ const LAUNCHED: [(&str, &str); 9] = [
 
 /// Labels of the container `web`, which are annotations by configuration.
 const LABELS: [&str; 4] = [
-    "devices.noderesource.dev/container.web=- path: /dev/sample\n  type: c\n  major: 1\n  minor: 3\n",
+    "devices.noderesource.dev/container.web=- path: /dev/sample\n  type: c\n  major: 1\n  \
+     minor: 3\n",
     "mounts.noderesource.dev/container.web=- source: /proc/version\n  destination: /sample\n  \
      type: bind\n  options: [bind, ro]\n",
     "ulimits.noderesource.dev/container.web=- type: RLIMIT_CORE\n  hard: 4096\n  soft: 1024\n",
