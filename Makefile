@@ -7,13 +7,14 @@ CARGO ?= cargo
 .PHONY: help build clean release libnri setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
 	test-kubernetes conformance test-cgroup2 test-rootless test-updates test-takeover \
-	runc-suite chaos crash-points vectors check-upstream fuzz fuzz-short bench instructions \
-	test-size soak lint test-crates sanitize deny packages test-packages test-reproducible \
-	test-otlp test-policies
+	runc-suite chaos crash-points vectors check-upstream compare-plugins fuzz fuzz-short bench \
+	instructions test-size soak lint test-crates sanitize deny packages test-packages \
+	test-reproducible test-otlp test-policies
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
 WASM ?= nri-wasm-host
+PLUGINS := $(patsubst src/plugins/%/Cargo.toml,nri-%,$(wildcard src/plugins/*/Cargo.toml))
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
 INTEGRATION_TEST = $(CARGO) test -p nri-integration --test
 
@@ -23,8 +24,9 @@ help: ## this list
 build: ## all programs, for development
 	$(CARGO) build --workspace --all-targets
 
-release: ## the programs and the example plugins, optimized (WASM=)
+release: ## the programs, the shipped plugins and the example plugins, optimized (WASM=)
 	$(CARGO) build --release $(PROGRAMS:%=-p %) $(WASM:%=-p %)
+	$(CARGO) build --release $(PLUGINS:%=-p %)
 	$(CARGO) build --release -p nri-plugin --examples
 
 # Needs nothing but Rust and a C linker; see docs/embedding.md. DESTDIR is for packages.
@@ -196,6 +198,15 @@ vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 # Needs Go, and the network for versions that are not in Go's module cache.
 check-upstream: ## what the newest NRI's protocol adds and changes (VERSION= for another one)
 	$(CARGO) run -q -p nri-tests --bin check-upstream -- '$(VERSION)'
+
+# SOURCE is a checkout of containerd/nri: its plugins are modules that are not published. Needs Go.
+# SEED and PODS are the seed and the number of generated pods.
+compare-plugins: ## SOURCE=DIR: compare the shipped plugins with upstream's
+	integration/plugins/samples.sh '$(SOURCE)'
+	$(CARGO) build $(PLUGINS:%=-p %)
+	NRI_TEST_SAMPLES='$(CURDIR)/target/integration/samples' NRI_UPSTREAM='$(SOURCE)' \
+		$(if $(SEED),NRI_SEED=$(SEED)) $(if $(PODS),NRI_PODS=$(PODS)) \
+		$(CARGO) test -p nri-tests --test plugins -- --nocapture
 
 fuzz: ## SECONDS=600: run each fuzz target; needs stable Rust and a C++ compiler
 	tests/fuzz/run.sh $(or $(SECONDS),600)

@@ -47,6 +47,7 @@ remap "$target" /$name/target
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${flags[*]}")
 # A directory of its own: the other flags would make every build of the user's start over.
 export CARGO_ENCODED_RUSTFLAGS CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target/package-build
+mapfile -t plugins < <(cd src/plugins && printf '%s\n' *)
 deb_options=() rpm_options=()
 if [ -n "$programs" ]; then
   deb_options=(--fast) rpm_options=(--payload-compress none)
@@ -54,6 +55,7 @@ else
   "${cargo[@]}" build --release --locked -p $name -p nri-oci-hook -p nrid -p nrictl \
     -p nri-wasm-host
   "${cargo[@]}" build --release --locked -p nri-plugin --examples
+  "${cargo[@]}" build --release --locked "${plugins[@]/#/-pnri-}"
   programs=$CARGO_TARGET_DIR/release
 fi
 
@@ -68,14 +70,20 @@ put() { # MODE DIRECTORY FILE...
 }
 put 755 usr/bin "$programs/$name" "$programs/nrictl"
 put 755 usr/libexec/$name "$programs"/{nrid,nri-oci-hook,nri-wasm-host}
-put 755 usr/lib/$name/examples "$programs"/examples/{adjust,logger}
+put 755 usr/lib/$name/examples "$programs"/examples/adjust
+for plugin in "${plugins[@]}"; do
+  # The name of a plugin is that of its program.
+  install -m 755 -D "$programs/nri-$plugin" "$files/usr/libexec/$name/plugins/$plugin"
+  for file in src/plugins/"$plugin"/{README.md,*.service,sample*}; do
+    [ ! -e "$file" ] || put 644 "usr/share/doc/$name/plugins/$plugin" "$file"
+  done
+done
 put 644 usr/lib/systemd/system packaging/systemd/$name.{service,socket}
 put 644 usr/lib/systemd/user packaging/systemd/user/$name.{service,socket}
 put 644 usr/lib/tmpfiles.d packaging/systemd/$name.conf
 put 644 usr/share/$name packaging/config.toml
 put 644 usr/share/doc/$name README.md CHANGELOG.md SECURITY.md LICENSE
 put 644 usr/share/doc/$name/docs docs/*.md
-put 644 usr/share/doc/$name/examples src/plugin/examples/logger.rs
 put 644 usr/share/doc/$name/examples/adjust src/plugin/examples/adjust/*.rs
 completions() { # SHELL FILE...
   local shell=$1 file

@@ -21,7 +21,11 @@ impl ConfigurationError {
 
 #[cfg(feature = "yaml")]
 impl ConfigurationError {
-    fn of_yaml(error: &serde_saphyr::Error) -> Self {
+    pub(crate) fn of_json(error: &serde_json::Error) -> Self {
+        Self(error.to_string().replace('\n', ", "))
+    }
+
+    pub(crate) fn of_yaml(error: &serde_saphyr::Error) -> Self {
         let error = error.without_snippet();
         let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
         let place = error
@@ -118,7 +122,8 @@ impl<T> Configured<T> {
     }
 }
 
-/// Reads YAML or JSON (feature `yaml`): the value of an annotation, or a configuration.
+/// Reads YAML or JSON (feature `yaml`), as [`Configured::read_yaml`] does. For annotations of
+/// upstream's plugins, see [`from_go_yaml`](crate::from_go_yaml).
 ///
 /// # Errors
 /// If the text is invalid.

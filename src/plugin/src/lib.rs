@@ -54,6 +54,8 @@ mod environment;
 mod error;
 #[cfg(feature = "flags")]
 pub mod flags;
+#[cfg(feature = "yaml")]
+mod go_yaml;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod not_handled;
@@ -75,6 +77,8 @@ pub use configured::from_yaml;
 pub use configured::{ConfigurationError, Configured};
 pub use environment::launched;
 pub use error::StubError;
+#[cfg(feature = "yaml")]
+pub use go_yaml::from_go_yaml;
 pub use plugin::{Plugin, handled_events};
 pub use reply::{Changes, Creation, Failure, Reply};
 pub use resources::SetResources;

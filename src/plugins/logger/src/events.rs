@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(events, EventMask::parse("StopContainer").unwrap());
         for (config, error) in [
             ("events: [colour]", "unknown event \"colour\""),
-            ("events: 7", "line 1"),
+            ("events: 7", "invalid type: "),
             ("logFile: /nonexistent/dir/log", "failed to open log file /nonexistent/dir/log"),
         ] {
             let refused = start(config).err().unwrap().0;

@@ -1,29 +1,35 @@
 //! Settings of the plugin: from the command line, each replaced by that of the configuration.
 
-use nri_plugin::{ConfigurationError, EventMask, from_yaml};
+use nri_plugin::{ConfigurationError, EventMask, from_go_yaml};
 use std::path::PathBuf;
 
 /// Settings; those that are absent have no effect. Empty texts are absent, too, as upstream's.
+/// Keys of the configuration are read in lower case.
 #[derive(Debug, Clone, Default, PartialEq, serde::Deserialize, clap::Args)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub(crate) struct LoggerSettings {
     /// Log to this file instead of stderr
     #[arg(long, value_name = "PATH")]
+    #[serde(rename = "logfile")]
     pub(crate) log_file: Option<PathBuf>,
     /// Lists of events to subscribe to; all events if absent.
     #[arg(skip)]
     pub(crate) events: Option<Vec<String>>,
     /// Add this annotation to containers
     #[arg(long, value_name = "KEY")]
+    #[serde(rename = "addannotation")]
     pub(crate) add_annotation: Option<String>,
     /// Set this annotation of containers, even if another plugin has set it
     #[arg(long, value_name = "KEY")]
+    #[serde(rename = "setannotation")]
     pub(crate) set_annotation: Option<String>,
     /// Add this environment variable to containers
     #[arg(long, value_name = "NAME")]
+    #[serde(rename = "addenv")]
     pub(crate) add_env: Option<String>,
     /// Set this environment variable of containers, even if another plugin has set it
     #[arg(long, value_name = "NAME")]
+    #[serde(rename = "setenv")]
     pub(crate) set_env: Option<String>,
 }
 
@@ -33,7 +39,7 @@ impl LoggerSettings {
         if text.trim().is_empty() {
             return Ok(self.clone());
         }
-        let sent: Self = from_yaml(text)?;
+        let sent: Self = from_go_yaml(text)?;
         let old = self.clone();
         Ok(Self {
             log_file: sent.log_file.or(old.log_file),

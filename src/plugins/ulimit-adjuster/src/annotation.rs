@@ -1,6 +1,6 @@
 //! Annotations of pods, parsed to limits.
 
-use nri_plugin::{ConfigurationError, from_yaml, proto::PodSandbox};
+use nri_plugin::{ConfigurationError, from_go_yaml, proto::PodSandbox};
 
 /// Prefixes of annotations; the second one is that of earlier versions.
 const KEYS: [&str; 2] = ["ulimits.noderesource.dev", "ulimits.nri.containerd.io"];
@@ -76,7 +76,7 @@ pub(crate) fn ulimits(pod: &PodSandbox, container: &str) -> Result<Vec<Ulimit>, 
         return Ok(Vec::new());
     };
     let entries: Option<Vec<Entry>> =
-        from_yaml(text).map_err(|source| UlimitError::Syntax { key, source })?;
+        from_go_yaml(text).map_err(|source| UlimitError::Syntax { key, source })?;
     let limits = entries.into_iter().flatten().map(limit).collect::<Result<Vec<_>, _>>()?;
     match limits.iter().find(|limit| limit.hard < limit.soft) {
         Some(limit) => Err(UlimitError::HardBelowSoft(limit.kind.clone())),
@@ -146,7 +146,7 @@ mod tests {
             ("[{type: foo}]", "failed to parse type: \"foo\""),
             ("[{hard: 1}]", "failed to parse type: \"\""),
             ("[{type: as, soft: 1}]", "ulimit \"RLIMIT_AS\" must have hard limit >= soft limit"),
-            ("[{type: as, hard: -1}]", "annotation ulimits.noderesource.dev/container.c: line 1"),
+            ("[{type: as, hard: -1}]", "annotation ulimits.noderesource.dev/container.c: "),
             ("[{type: as, hard: unlimited}]", "annotation ulimits"),
             ("type: as", "annotation ulimits"),
             ("[", "annotation ulimits"),

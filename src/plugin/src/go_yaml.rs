@@ -1,0 +1,99 @@
+//! YAML as upstream's plugins read it: converted to JSON, and then to a type of Go.
+
+use crate::ConfigurationError;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Number, Value};
+
+/// Reads YAML or JSON as upstream's plugins in Go do (feature `yaml`), so that annotations mean the
+/// same: keys have any case, the last of equal keys counts, unknown keys are ignored, `010` is
+/// octal, `1e3` is an integer, and `"7"` is no number.
+///
+/// Fields of `T` need names in lower case: all keys are read so.
+///
+/// ```
+/// #[derive(Debug, PartialEq, serde::Deserialize)]
+/// struct Limit {
+///     hard: u64,
+/// }
+///
+/// let limit: Limit = nri_plugin::from_go_yaml("{Hard: 010, color: red}")?;
+/// assert_eq!(limit, Limit { hard: 8 });
+/// # Ok::<(), nri_plugin::ConfigurationError>(())
+/// ```
+///
+/// # Errors
+/// If the text is invalid.
+pub fn from_go_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigurationError> {
+    let options = serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+    };
+    let value: Value = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| ConfigurationError::of_yaml(&error))?;
+    serde_json::from_value(folded(value)).map_err(|error| ConfigurationError::of_json(&error))
+}
+
+/// Returns a value with keys in lower case, and with integers where numbers are integral.
+fn folded(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(key, value)| (key.to_lowercase(), value));
+            let mut lower = Map::new();
+            for (key, value) in members {
+                lower.insert(key, folded(value)); // the last one counts
+            }
+            lower.into()
+        }
+        Value::Array(values) => values.into_iter().map(folded).collect(),
+        Value::Number(number) => Value::Number(integer(&number).unwrap_or(number)),
+        value => value,
+    }
+}
+
+/// Returns an integral number as an integer.
+fn integer(number: &Number) -> Option<Number> {
+    let value = number.as_f64().filter(|_| !number.is_i64() && !number.is_u64())?;
+    // Above, JSON of Go has an exponent, which is no integer there.
+    if value.fract() != 0.0 || value.abs() >= 1e21 {
+        return None;
+    }
+    format!("{value:.0}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, serde::Deserialize)]
+    #[serde(default)]
+    struct Values {
+        name: String,
+        limit: Option<u64>,
+    }
+
+    fn check(text: &str, expected: Option<(&str, Option<u64>)>) {
+        let found = from_go_yaml::<Values>(text);
+        let expected = expected.map(|(name, limit)| Values { name: name.to_owned(), limit });
+        assert_eq!(found.as_ref().ok(), expected.as_ref(), "{text}: {found:?}");
+        if let Err(error) = found {
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn keys_and_numbers_are_those_of_go() {
+        check("{name: a, LIMIT: 7, color: red}", Some(("a", Some(7))));
+        check("name: a\nname: b\n", Some(("b", None)));
+        for (text, number) in [("010", 8), ("0x10", 16), ("1e3", 1000), ("1_000", 1000), ("+7", 7)]
+        {
+            check(&format!("limit: {text}"), Some(("", Some(number))));
+        }
+        check("limit: 18446744073709551615", Some(("", Some(u64::MAX))));
+        check("limit: ~", Some(("", None)));
+        for text in ["\"7\"", "-1", "1.5", "18446744073709551616", "1e30", "many", "[1]"] {
+            check(&format!("limit: {text}"), None);
+        }
+        check("- 1", None);
+        check("[", None);
+    }
+}

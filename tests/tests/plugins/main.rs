@@ -1,0 +1,125 @@
+//! The shipped plugins give the replies that upstream's plugins of the same names give, but for the
+//! differences that are listed with a reason ([`difference::Difference`]).
+//!
+//! Both are started as a runtime starts them, receive the same events about upstream's sample pods
+//! and about generated ones, and their replies are compared as protobuf JSON. Upstream's plugins
+//! are built from a checkout, since their modules are not published:
+//!
+//! ```sh
+//! make compare-plugins SOURCE=DIR    # a checkout of containerd/nri
+//! ```
+//!
+//! Without `NRI_TEST_SAMPLES`, the directory of upstream's plugins, only the shipped ones are
+//! started, and it is checked that they adjust, refuse and leave alone some of the pods.
+//! `NRI_UPSTREAM` is the checkout, for its sample pods. `NRI_PODS` is the number of generated pods
+//! of each plugin, `NRI_SEED` their seed.
+//!
+//! A plugin is a [`Row`] of [`rows::ROWS`].
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests, which fail by panicking and print a summary"
+)]
+
+mod cgroup_pods;
+mod compare;
+mod difference;
+mod logger_pods;
+mod pods;
+mod process;
+mod random;
+mod replies;
+mod rows;
+mod runtime;
+mod sample_pods;
+mod ulimit_pods;
+
+use compare::Comparison;
+use pods::Case;
+use random::Random;
+use replies::Outcome;
+use rows::{ROWS, Row};
+use std::path::PathBuf;
+
+/// Number of generated pods of a row: in a comparison, and without one.
+const PODS: [u64; 2] = [500, 100];
+
+/// Returns the number in a variable of the environment.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Returns the pods of a row: the samples, and generated ones.
+fn cases(row: &Row, samples: &[Case], pods: u64, seed: u64) -> Vec<Case> {
+    let mut random = Random::new(seed);
+    let generated = (0..number("NRI_PODS", pods)).map(|_| (row.pod)(&mut random));
+    samples.iter().cloned().chain(generated).collect()
+}
+
+/// Compares the two plugins of a row, and returns the differences that are not listed.
+async fn compare(
+    row: &Row,
+    upstream: &std::path::Path,
+    samples: &[Case],
+    seed: u64,
+) -> Vec<String> {
+    let cases = cases(row, samples, PODS[0], seed);
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = (row.arguments)(dir.path());
+    let ours = process::start(row, &process::ours(row.name), &arguments).await;
+    let theirs = process::start(row, &upstream.join(row.name), &arguments).await;
+    let mut comparison = Comparison::new(row, ours.subscriptions(), theirs.subscriptions());
+    for case in &cases {
+        let (ours, theirs) = (ours.replies(case).await, theirs.replies(case).await);
+        comparison.add(case, &ours, &theirs);
+    }
+    println!("{}", comparison.summary());
+    comparison.unlisted()
+}
+
+/// Sends the pods to the shipped plugin of a row alone, and counts its replies.
+async fn run_alone(row: &Row, seed: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = process::start(row, &process::ours(row.name), &(row.arguments)(dir.path())).await;
+    let mut counts = [0; 3];
+    for case in cases(row, &[], PODS[1], seed) {
+        for reply in plugin.replies(&case).await {
+            let kind = match reply.outcome {
+                Outcome::Unchanged => 0,
+                Outcome::Changed(_) => 1,
+                Outcome::Refused(_) => 2,
+                Outcome::Ended(why) => panic!("{}: {why}: {case:?}", row.label),
+            };
+            counts[kind] += 1;
+        }
+    }
+    let [unchanged, changed, refused] = counts;
+    println!("{}: {unchanged} unchanged, {changed} changed, {refused} refused", row.label);
+    let is_expected = [true, row.adjusts, row.refuses];
+    for (count, expected) in counts.iter().zip(is_expected) {
+        assert_eq!(*count > 0, expected, "{}: {counts:?}, seed {seed}", row.label);
+    }
+}
+
+#[tokio::test]
+async fn replies_are_those_of_upstream() {
+    let seed = number("NRI_SEED", 16);
+    let Some(upstream) = std::env::var_os("NRI_TEST_SAMPLES").map(PathBuf::from) else {
+        println!("SKIPPED comparison: NRI_TEST_SAMPLES is not set, see `make compare-plugins`");
+        for row in ROWS {
+            run_alone(row, seed).await;
+        }
+        return;
+    };
+    let samples = std::env::var_os("NRI_UPSTREAM").map(PathBuf::from);
+    let samples = samples.map_or_else(Vec::new, |checkout| sample_pods::read(&checkout));
+    println!("{} containers of sample pods, seed {seed}", samples.len());
+    let mut unlisted = Vec::new();
+    for row in ROWS {
+        unlisted.extend(compare(row, &upstream, &samples, seed).await);
+    }
+    assert!(unlisted.is_empty(), "{} differences:\n{}", unlisted.len(), unlisted.join("\n"));
+}
