@@ -166,12 +166,16 @@ absent() { for file in "$@"; do [ ! -e "$file" ] || fail "$file exists"; done; }
 absent /etc/$name /etc/docker /opt/nri
 systemd_is_absent
 
-step 'a container runs with runc, and an example plugin adjusts it'
+step 'a container runs with runc, and an example plugin and a shipped one adjust it'
 install -D /usr/lib/$name/examples/adjust /opt/nri/plugins/10-adjust
 mkdir -p /etc/nri/conf.d
 echo 'create = { env = { set = { PACKAGED = "yes" } } }' >/etc/nri/conf.d/10-adjust.conf
+install -D /usr/libexec/$name/plugins/logger /opt/nri/plugins/20-logger
+echo '{events: [CreateContainer], setEnv: LOGGER}' >/etc/nri/conf.d/20-logger.conf
 first=$(container first)
 adjusted "$first" || fail 'the plugin did not adjust the container'
+tr '\0' '\n' <"/proc/$first/environ" | grep -q '^LOGGER=logger-pid-' ||
+  fail 'the shipped plugin did not adjust the container'
 before=$(nrid)
 [ "$(readlink "/proc/$before/exe")" = /usr/libexec/$name/nrid ] || fail 'another nrid runs'
 

@@ -2,6 +2,7 @@
 //! more, and in the report of `nrictl doctor`.
 
 mod samples;
+mod shipped;
 
 use nri_integration::*;
 use std::{collections::BTreeMap, fs, path::Path};
