@@ -36,6 +36,16 @@ units() {
       cat "$work/output"
     if grep nri-container-runtime "$work/output"; then return 1; fi
   done
+  # Units of the shipped plugins, whose programs need not be built.
+  local unit name
+  for unit in "$here"/../src/plugins/*/*.service; do
+    name=$(basename "$unit" .service)
+    install -D /bin/true "$work/root/usr/libexec/nri-container-runtime/plugins/$name"
+    cp "$unit" "$work/root/etc/systemd/system"
+    systemd-analyze verify --root="$work/root" "$work/root/etc/systemd/system/$name.service" \
+      >"$work/output" 2>&1 || cat "$work/output"
+    if grep "$name" "$work/output"; then return 1; fi
+  done
   # A private mount namespace would hide the host's mounts from plugins and runtimes.
   if sed -n '/^\[Service\]/,$p' "$here"/systemd/*.service | grep -v '^ProtectHostname=' |
     grep -E '^(Private|Protect|Read|Inaccessible|Bind|Temporary|Mount|Root|Dynamic)'; then
