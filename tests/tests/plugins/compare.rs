@@ -6,6 +6,7 @@ use crate::{
     rows::Row,
 };
 use nri_api::EventMask;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Indices of a plugin's sessions, and the events that they have subscribed to.
@@ -18,6 +19,7 @@ pub(crate) struct Comparison<'a> {
     same: usize,
     changed: usize,
     refused: usize,
+    observed: usize,
     listed: BTreeMap<&'static str, usize>,
     unlisted: Vec<String>,
 }
@@ -31,7 +33,7 @@ impl<'a> Comparison<'a> {
             unlisted.push(format!("{label}: subscriptions {ours:?}, upstream's {theirs:?}"));
         }
         let listed = row.differences.iter().map(|difference| (difference.what, 0)).collect();
-        Self { row, pods: 0, same: 0, changed: 0, refused: 0, listed, unlisted }
+        Self { row, pods: 0, same: 0, changed: 0, refused: 0, observed: 0, listed, unlisted }
     }
 
     /// Compares the replies to the events of a pod.
@@ -63,6 +65,22 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    /// Compares what the plugins did besides replying.
+    pub(crate) fn add_observed(&mut self, ours: &[Value], theirs: &[Value]) {
+        let label = self.row.label;
+        if ours.len() != theirs.len() {
+            let (ours, theirs) = (ours.len(), theirs.len());
+            self.unlisted.push(format!("{label}: {ours} observations, upstream's {theirs}"));
+        }
+        for (ours, theirs) in ours.iter().zip(theirs) {
+            if ours == theirs {
+                self.observed += 1;
+            } else {
+                self.unlisted.push(format!("{label}: observed {ours}, upstream's {theirs}"));
+            }
+        }
+    }
+
     /// Returns the numbers as lines.
     pub(crate) fn summary(&self) -> String {
         let mut lines = format!(
@@ -74,6 +92,9 @@ impl<'a> Comparison<'a> {
             self.refused,
             self.unlisted.len()
         );
+        if self.observed > 0 {
+            lines += &format!("\n  {} observations the same", self.observed);
+        }
         for (what, count) in &self.listed {
             lines += &format!("\n  {count} on purpose: {what}");
         }

@@ -14,6 +14,8 @@
 //! `NRI_UPSTREAM` is the checkout, for its sample pods. `NRI_PODS` is the number of generated pods
 //! of each plugin, `NRI_SEED` their seed.
 //!
+//! `NRI_ROW` is the label of the only row to run.
+//!
 //! A plugin is a [`Row`] of [`rows::ROWS`].
 
 #![allow(
@@ -26,16 +28,21 @@
 
 mod cgroup_pods;
 mod compare;
+mod device_pods;
 mod difference;
+mod hook_pods;
 mod logger_pods;
+mod network_pods;
 mod pods;
 mod process;
 mod random;
+mod rdt_pods;
 mod replies;
 mod rows;
 mod runtime;
 mod sample_pods;
 mod ulimit_pods;
+mod v010_pods;
 
 use compare::Comparison;
 use pods::Case;
@@ -67,15 +74,16 @@ async fn compare(
     seed: u64,
 ) -> Vec<String> {
     let cases = cases(row, samples, PODS[0], seed);
-    let dir = tempfile::tempdir().unwrap();
-    let arguments = (row.arguments)(dir.path());
-    let ours = process::start(row, &process::ours(row.name), &arguments).await;
-    let theirs = process::start(row, &upstream.join(row.name), &arguments).await;
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let ours = process::start(row, &process::ours(row.name), dirs[0].path()).await;
+    let theirs = process::start(row, &upstream.join(row.name), dirs[1].path()).await;
     let mut comparison = Comparison::new(row, ours.subscriptions(), theirs.subscriptions());
     for case in &cases {
         let (ours, theirs) = (ours.replies(case).await, theirs.replies(case).await);
         comparison.add(case, &ours, &theirs);
     }
+    let [ours, theirs] = dirs.each_ref().map(|dir| (row.observed)(&process::root(dir.path())));
+    comparison.add_observed(&ours, &theirs);
     println!("{}", comparison.summary());
     comparison.unlisted()
 }
@@ -83,7 +91,7 @@ async fn compare(
 /// Sends the pods to the shipped plugin of a row alone, and counts its replies.
 async fn run_alone(row: &Row, seed: u64) {
     let dir = tempfile::tempdir().unwrap();
-    let plugin = process::start(row, &process::ours(row.name), &(row.arguments)(dir.path())).await;
+    let plugin = process::start(row, &process::ours(row.name), dir.path()).await;
     let mut counts = [0; 3];
     for case in cases(row, &[], PODS[1], seed) {
         for reply in plugin.replies(&case).await {
@@ -104,12 +112,24 @@ async fn run_alone(row: &Row, seed: u64) {
     }
 }
 
+/// Returns the rows that this user can run.
+fn rows() -> impl Iterator<Item = &'static Row> {
+    let only = std::env::var("NRI_ROW").ok();
+    let rows = ROWS.iter().filter(|row| only.as_ref().is_none_or(|label| label == row.label));
+    let (usable, unusable): (Vec<_>, Vec<_>) =
+        rows.partition(|row| row.files.is_none() || process::is_root());
+    for row in unusable {
+        println!("SKIPPED {}: not root, so its files cannot be mounted", row.label);
+    }
+    usable.into_iter()
+}
+
 #[tokio::test]
 async fn replies_are_those_of_upstream() {
     let seed = number("NRI_SEED", 16);
     let Some(upstream) = std::env::var_os("NRI_TEST_SAMPLES").map(PathBuf::from) else {
         println!("SKIPPED comparison: NRI_TEST_SAMPLES is not set, see `make compare-plugins`");
-        for row in ROWS {
+        for row in rows() {
             run_alone(row, seed).await;
         }
         return;
@@ -118,7 +138,7 @@ async fn replies_are_those_of_upstream() {
     let samples = samples.map_or_else(Vec::new, |checkout| sample_pods::read(&checkout));
     println!("{} containers of sample pods, seed {seed}", samples.len());
     let mut unlisted = Vec::new();
-    for row in ROWS {
+    for row in rows() {
         unlisted.extend(compare(row, &upstream, &samples, seed).await);
     }
     assert!(unlisted.is_empty(), "{} differences:\n{}", unlisted.len(), unlisted.join("\n"));

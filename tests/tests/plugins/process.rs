@@ -9,6 +9,7 @@ use crate::{
 use command_fds::{CommandFdExt, FdMapping};
 use nri_api::EventMask;
 use std::{
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -33,10 +34,34 @@ pub(crate) fn ours(name: &str) -> PathBuf {
     program
 }
 
-/// Starts a plugin and opens its sessions.
-pub(crate) async fn start(row: &Row, program: &Path, arguments: &[String]) -> RunningPlugin {
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear().stdin(Stdio::null()).stderr(Stdio::null());
+/// Copies the files below `$1` over `/`, in a mount namespace in which the directories that they are
+/// in are empty file systems, and becomes a program.
+const WITH_FILES: &str = r#"root=$1; shift
+for top in etc opt usr/share; do
+  [ -e "$root/$top" ] || continue
+  mount -t tmpfs none "/$top" && cp -a "$root/$top/." "/$top/" || exit
+done
+exec "$@""#;
+
+/// Whether this process may mount file systems, which rows with files need.
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Starts a plugin and opens its sessions. It sees the files of its row in `dir`.
+pub(crate) async fn start(row: &Row, program: &Path, dir: &Path) -> RunningPlugin {
+    let mut command = match row.files {
+        None => Command::new(program),
+        Some(write) => {
+            let root = root(dir);
+            write(&root);
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "--propagation", "private", "sh", "-c", WITH_FILES, "sh"]);
+            command.arg(root).arg(program);
+            command
+        }
+    };
+    command.args((row.arguments)(dir)).env_clear().stdin(Stdio::null()).stderr(Stdio::null());
     command.env("PATH", "/usr/bin:/bin");
     match row.start {
         Start::Launched => {
@@ -65,6 +90,11 @@ pub(crate) async fn start(row: &Row, program: &Path, arguments: &[String]) -> Ru
             RunningPlugin { sessions, process, _socket: Some(dir) }
         }
     }
+}
+
+/// Directory of the files that a plugin finds below `/`.
+pub(crate) fn root(dir: &Path) -> PathBuf {
+    dir.join("root")
 }
 
 impl RunningPlugin {

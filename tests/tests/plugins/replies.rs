@@ -81,6 +81,26 @@ fn order_adjustment(adjust: &mut ContainerAdjustment) {
     }
 }
 
+/// Returns the outcome of an event that has a method of its own. Plugins on a stub of before v0.12
+/// have not, and receive it as a change of state, as runtimes send it then.
+async fn of_notification<M: MessageFull>(
+    reply: Result<M, CallError>,
+    plugin: &PluginClient,
+    event: Event,
+    case: &Case,
+) -> Outcome {
+    if !reply.as_ref().is_err_and(CallError::is_unimplemented) {
+        return Outcome::of(reply, |_| {});
+    }
+    let change = StateChangeEvent {
+        event: event.into(),
+        pod: Some(case.pod.clone()).into(),
+        container: Some(case.container.clone()).into(),
+        ..Default::default()
+    };
+    Outcome::of(plugin.state_change(TIMEOUT, &change).await, |_| {})
+}
+
 /// Sends the events of a life cycle that the plugin has subscribed to.
 pub(crate) async fn replies(plugin: &PluginClient, events: EventMask, case: &Case) -> Vec<Reply> {
     let pod = || Some(case.pod.clone()).into();
@@ -89,7 +109,8 @@ pub(crate) async fn replies(plugin: &PluginClient, events: EventMask, case: &Cas
     if events.contains(Event::RUN_POD_SANDBOX) {
         let request = RunPodSandboxRequest { pod: pod(), ..Default::default() };
         let reply = plugin.run_pod_sandbox(TIMEOUT, &request).await;
-        found.push(Reply { event: "RunPodSandbox", outcome: Outcome::of(reply, |_| {}) });
+        let outcome = of_notification(reply, plugin, Event::RUN_POD_SANDBOX, case).await;
+        found.push(Reply { event: "RunPodSandbox", outcome });
     }
     if events.contains(Event::CREATE_CONTAINER) {
         let request =
@@ -99,6 +120,13 @@ pub(crate) async fn replies(plugin: &PluginClient, events: EventMask, case: &Cas
             reply.adjust.as_mut().into_iter().for_each(order_adjustment)
         });
         found.push(Reply { event: "CreateContainer", outcome });
+    }
+    if events.contains(Event::START_CONTAINER) {
+        let request =
+            StartContainerRequest { pod: pod(), container: container(), ..Default::default() };
+        let reply = plugin.start_container(TIMEOUT, &request).await;
+        let outcome = of_notification(reply, plugin, Event::START_CONTAINER, case).await;
+        found.push(Reply { event: "StartContainer", outcome });
     }
     if events.contains(Event::UPDATE_CONTAINER) {
         let mut request =
@@ -113,10 +141,17 @@ pub(crate) async fn replies(plugin: &PluginClient, events: EventMask, case: &Cas
         let reply = plugin.stop_container(TIMEOUT, &request).await;
         found.push(Reply { event: "StopContainer", outcome: Outcome::of(reply, |_| {}) });
     }
+    if events.contains(Event::STOP_POD_SANDBOX) {
+        let request = StopPodSandboxRequest { pod: pod(), ..Default::default() };
+        let reply = plugin.stop_pod_sandbox(TIMEOUT, &request).await;
+        let outcome = of_notification(reply, plugin, Event::STOP_POD_SANDBOX, case).await;
+        found.push(Reply { event: "StopPodSandbox", outcome });
+    }
     if events.contains(Event::REMOVE_POD_SANDBOX) {
         let request = RemovePodSandboxRequest { pod: pod(), ..Default::default() };
         let reply = plugin.remove_pod_sandbox(TIMEOUT, &request).await;
-        found.push(Reply { event: "RemovePodSandbox", outcome: Outcome::of(reply, |_| {}) });
+        let outcome = of_notification(reply, plugin, Event::REMOVE_POD_SANDBOX, case).await;
+        found.push(Reply { event: "RemovePodSandbox", outcome });
     }
     found
 }

@@ -1,13 +1,14 @@
 //! The plugins that are compared, and how they differ on purpose.
 
 use crate::{
-    cgroup_pods,
+    cgroup_pods, device_pods,
     difference::Difference,
-    logger_pods,
+    hook_pods, logger_pods, network_pods,
     pods::{self, Case},
     random::Random,
-    ulimit_pods,
+    rdt_pods, ulimit_pods, v010_pods,
 };
+use serde_json::Value;
 use std::path::Path;
 
 /// How a plugin is started.
@@ -29,6 +30,10 @@ pub(crate) struct Row {
     pub(crate) arguments: fn(&Path) -> Vec<String>,
     /// Configuration that the runtime sends.
     pub(crate) config: &'static str,
+    /// Writes files that the programs find below `/`, in a directory in its place.
+    pub(crate) files: Option<fn(&Path)>,
+    /// Returns what a program did besides replying, from that directory.
+    pub(crate) observed: fn(&Path) -> Vec<Value>,
     /// Generates a pod.
     pub(crate) pod: fn(&mut Random) -> Case,
     /// Whether some of the generated pods are adjusted.
@@ -46,6 +51,8 @@ const ROW: Row = Row {
     start: Start::Launched,
     arguments: |_| Vec::new(),
     config: "",
+    files: None,
+    observed: |_| Vec::new(),
     pod: pods::any,
     adjusts: false,
     refuses: false,
@@ -102,6 +109,43 @@ pub(crate) const ROWS: &[Row] = &[
         label: "writable-cgroups without nsdelegate",
         arguments: |dir| cgroup_pods::arguments(dir, "rw"),
         pod: cgroup_pods::any,
+        ..ROW
+    },
+    Row {
+        name: "device-injector",
+        label: "device-injector",
+        pod: device_pods::any,
+        adjusts: true,
+        refuses: true,
+        differences: device_pods::DIFFERENCES,
+        ..ROW
+    },
+    Row {
+        name: "network-device-injector",
+        label: "network-device-injector",
+        pod: network_pods::any,
+        refuses: true,
+        differences: network_pods::DIFFERENCES,
+        ..ROW
+    },
+    Row {
+        name: "hook-injector",
+        label: "hook-injector",
+        files: Some(hook_pods::write),
+        pod: hook_pods::any,
+        adjusts: true,
+        refuses: true,
+        differences: hook_pods::DIFFERENCES,
+        ..ROW
+    },
+    Row { name: "rdt", label: "rdt", pod: rdt_pods::any, adjusts: true, refuses: true, ..ROW },
+    Row {
+        name: "v010-adapter",
+        label: "v010-adapter",
+        files: Some(v010_pods::write),
+        observed: v010_pods::received,
+        pod: v010_pods::any,
+        refuses: true,
         ..ROW
     },
 ];
