@@ -37,7 +37,7 @@ pub use message_check::message_defect;
 pub use node::Node;
 pub use plugin::events::{FROM_STOP, REQUESTED, TO_START, WITHOUT_VALIDATION, life_cycle};
 pub use plugin::journal::Journal;
-pub use plugin::programs::{External, Program, go_plugin};
+pub use plugin::programs::{External, Program, go_plugin, v010_plugin};
 pub use plugin::samples::{HostFile, samples};
 pub use plugin::tutorial::{Newcomer, template_plugin, tutorial_plugin};
 pub use plugin::versions::{Version, versions};

@@ -27,24 +27,39 @@ pub enum Program {
 /// The build fails.
 pub fn go_plugin(test: &str) -> Option<Program> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| {
-        if let Some(file) = std::env::var_os("NRI_TEST_GOSTUB") {
-            return Some(file.into());
-        }
-        let dir = programs::target_dir().join("integration");
-        std::fs::create_dir_all(&dir).expect("target is writable");
-        let mut build = Command::new(programs::script("plugins/build.sh"));
-        // With CI set, build.sh would fail without Go; `skip` reports that instead.
-        build.arg(&dir).arg("gostub").env_remove("CI");
-        // A build may exceed the timeout of `call::run`.
-        let built = build.stderr(Stdio::inherit()).output().expect("build.sh runs");
-        assert!(built.status.success(), "build.sh: {}", built.status);
-        (!built.stdout.starts_with(b"skipped")).then(|| dir.join("gostub"))
-    });
-    if built.is_none() {
+    let given = || std::env::var_os("NRI_TEST_GOSTUB").map(PathBuf::from);
+    built(test, BUILT.get_or_init(|| given().or_else(|| build("gostub")))).map(Program::Go)
+}
+
+/// Returns the program of NRI v0.1 that is made with the Go module of that version, which the first
+/// call builds; records a skip if Go is not installed.
+///
+/// # Panics
+/// The build fails.
+pub fn v010_plugin(test: &str) -> Option<PathBuf> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    built(test, BUILT.get_or_init(|| build("clearquota")))
+}
+
+/// Records a skip if the program was not built.
+fn built(test: &str, program: &Option<PathBuf>) -> Option<PathBuf> {
+    if program.is_none() {
         skip(test, "no go toolchain");
     }
-    built.clone().map(Program::Go)
+    program.clone()
+}
+
+/// Builds a program of `plugins/build.sh`; `None` if Go is not installed.
+fn build(name: &str) -> Option<PathBuf> {
+    let dir = programs::target_dir().join("integration");
+    std::fs::create_dir_all(&dir).expect("target is writable");
+    let mut build = Command::new(programs::script("plugins/build.sh"));
+    // With CI set, build.sh would fail without Go; `skip` reports that instead.
+    build.arg(&dir).arg(name).env_remove("CI");
+    // A build may exceed the timeout of `call::run`.
+    let built = build.stderr(Stdio::inherit()).output().expect("build.sh runs");
+    assert!(built.status.success(), "build.sh: {}", built.status);
+    (!built.stdout.starts_with(b"skipped")).then(|| dir.join(name))
 }
 
 impl Program {

@@ -23,6 +23,7 @@ mod refusals;
 mod run;
 mod runtime_failures;
 mod shadow;
+mod shipped;
 mod stopped;
 mod terminal;
 mod transparency;
