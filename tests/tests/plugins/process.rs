@@ -34,8 +34,8 @@ pub(crate) fn ours(name: &str) -> PathBuf {
     program
 }
 
-/// Copies the files below `$1` over `/`, in a mount namespace in which the directories that they are
-/// in are empty file systems, and becomes a program.
+/// Copies the files below `$1` over `/`, in a mount namespace in which their directories are empty
+/// file systems, and becomes a program.
 const WITH_FILES: &str = r#"root=$1; shift
 for top in etc opt usr/share; do
   [ -e "$root/$top" ] || continue
