@@ -3,7 +3,8 @@
 #   Runs CMD like uml.sh, but in QEMU without hardware virtualization, with 2 CPUs and with all
 #   controllers of cgroup v2 (cpuset, cpu, io, memory, hugetlb, pids and others). It is slow: it
 #   boots in 10 s, and each process takes seconds to start.
-#   Environment: TIMEOUT=1800 (s), MEM=4G, OUT as for uml.sh.
+#   Environment: TIMEOUT=1800 (s), MEM=4G, OUT as for uml.sh; NODES=2: 16 CPUs on 2 memory nodes,
+#   each a socket of 4 cores with 2 threads.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 case ${1:-} in '' | -*) usage ;; esac
@@ -31,11 +32,25 @@ for _ in $(seq 200); do
 done
 { [ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ]; } ||
   die "virtiofsd did not start: $(cat "$TMP"/*.log)"
+if [ "${NODES:-1}" = 2 ]; then
+  half=$((${mem%G} / 2))G
+  machine=(
+    -smp "16,sockets=2,cores=4,threads=2"
+    -object "memory-backend-memfd,id=mem0,size=$half,share=on"
+    -object "memory-backend-memfd,id=mem1,size=$half,share=on"
+    -numa "node,nodeid=0,cpus=0-7,memdev=mem0" -numa "node,nodeid=1,cpus=8-15,memdev=mem1"
+    -numa "dist,src=0,dst=1,val=20"
+  )
+else
+  machine=(
+    -smp 2
+    -object "memory-backend-memfd,id=mem,size=$mem,share=on" -numa "node,memdev=mem"
+  )
+fi
 append="console=ttyS0 quiet loglevel=1 panic=-1 root=hostroot rootfstype=virtiofs ro"
 append="$append init=$HERE/init.sh guest_mode=qemu guest_out=/ guest_modules=$modules"
 timeout -k 5 "${TIMEOUT:-1800}" "$BIN/qemu/qemu-system-x86_64" \
-  -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -accel tcg -cpu max -smp 2 \
-  -m "$mem" -object memory-backend-memfd,id=mem,size="$mem",share=on -numa node,memdev=mem \
+  -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -accel tcg -cpu max -m "$mem" "${machine[@]}" \
   -nodefaults -no-reboot -display none -serial stdio \
   -chardev socket,id=c0,path="$TMP/root.sock" -device vhost-user-fs-pci,chardev=c0,tag=hostroot \
   -chardev socket,id=c1,path="$TMP/out.sock" -device vhost-user-fs-pci,chardev=c1,tag=out \
