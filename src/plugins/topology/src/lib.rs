@@ -1,0 +1,27 @@
+//! NRI plugin that places containers on CPUs and memory nodes by a policy.
+//!
+//! Deciding and doing are apart: `allocator.rs` and what it uses are functions from values to
+//! values. The shell around it reads sysfs (`snapshot.rs`), is an NRI plugin (`plugin.rs`) and
+//! answers `nri-topology status` (`socket.rs`).
+
+pub mod allocator;
+pub mod classes;
+pub mod cpuset;
+mod exclusive;
+pub mod existing;
+pub mod facts;
+pub mod machine;
+mod memory_nodes;
+pub mod placed;
+pub mod placement;
+pub mod plugin;
+pub mod policy;
+mod rebalance;
+pub mod request;
+mod shared;
+pub mod snapshot;
+pub mod socket;
+pub mod status;
+pub mod svg;
+mod synchronize;
+pub mod sysfs;

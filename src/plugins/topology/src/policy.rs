@@ -1,0 +1,438 @@
+//! The policy: what an administrator wants, as a TOML file. Its meaning for a container is in
+//! `request.rs`.
+
+use crate::{cpuset::CpuSet, machine::Level};
+use glob::Pattern;
+use serde::Deserialize;
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+
+/// Class of containers for which no rule and no request names one.
+pub const SHARED: &str = "shared";
+
+/// Class of containers that ask for a number of CPUs of their own, and for no class.
+pub const EXCLUSIVE: &str = "exclusive";
+
+/// A policy. The default is an empty file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// CPUs that no container gets: a list, or a number of CPUs, which are whole cores beginning
+    /// with the first one.
+    pub reserved_cpus: Reserved,
+    /// The least number of CPUs in the shared pool.
+    pub shared_min: usize,
+    /// Class of containers for which no rule and no request names one.
+    pub default_class: String,
+    /// Where containers may ask for a class and for a number of CPUs.
+    pub requests_from: Vec<Source>,
+    /// What happens to CPUs that the engine has set for a container (`docker run --cpuset-cpus`).
+    pub user_cpuset: UserCpuset,
+    /// Whether memory nodes follow CPUs.
+    pub memory_nodes: bool,
+    /// How many containers with exclusive CPUs one event may move to improve their placement.
+    pub max_moves: usize,
+    /// Socket for `nri-topology status`; none if empty.
+    pub socket: PathBuf,
+    /// Classes by name.
+    #[serde(rename = "class")]
+    pub classes: BTreeMap<String, Class>,
+    /// Rules; the first one that matches a container chooses its class.
+    #[serde(rename = "rule")]
+    pub rules: Vec<Rule>,
+}
+
+/// Reserved CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "a number of CPUs, or a list such as \"0-1,8\"")]
+pub enum Reserved {
+    /// As many whole cores as have this number of CPUs.
+    Count(usize),
+    /// These CPUs.
+    List(CpuSet),
+}
+
+/// Where a container may ask for a class and CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Its annotations, and those of its pod.
+    Annotation,
+    /// Its labels, which include those of its image, and those of its pod.
+    Label,
+}
+
+/// See [`Policy::user_cpuset`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UserCpuset {
+    /// The container keeps them. They are not given to others exclusively meanwhile.
+    Keep,
+    /// The class decides.
+    Override,
+}
+
+/// A class of containers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Class {
+    /// Whose CPUs the containers use.
+    pub cpus: Cpus,
+    /// Number of exclusive CPUs. Without it, what the container asks for, rounded up.
+    pub count: Option<usize>,
+    /// What happens to the other threads of cores with exclusive CPUs.
+    pub smt: Smt,
+    /// The kind of cores.
+    pub cores: Cores,
+    /// The group that must have all CPUs of a container.
+    pub within: Within,
+    /// What happens to a container that cannot get exclusive CPUs.
+    pub unsatisfied: Unsatisfied,
+    /// Whether only rules choose the class; containers cannot ask for it.
+    pub by_rule_only: bool,
+    /// Run only when no other container wants the CPU: `cpu.idle`, and with cgroup v1 the lowest
+    /// weight.
+    pub idle: bool,
+    /// Weight of CPU time, in CPU shares: 1024 is the default of engines.
+    pub shares: Option<u64>,
+    /// `memory.min`: memory that is never reclaimed.
+    pub memory_min: Option<Amount>,
+    /// `memory.low`: memory that is reclaimed last.
+    pub memory_low: Option<Amount>,
+    /// `memory.high`: memory from which on the container is slowed down.
+    pub memory_high: Option<Amount>,
+    /// Class of block I/O, of the runtime's class file.
+    pub blockio_class: Option<String>,
+    /// Class of caches and memory bandwidth (RDT).
+    pub rdt_class: Option<String>,
+}
+
+/// Whose CPUs a container uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cpus {
+    /// Those of the shared pool.
+    #[default]
+    Shared,
+    /// Its own.
+    Exclusive,
+    /// Those that it has: the plugin does not change the container.
+    Unmanaged,
+}
+
+/// What happens to the other threads of a core.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Smt {
+    /// Others may use them.
+    #[default]
+    Share,
+    /// The container gets all threads of its cores.
+    Whole,
+    /// The container gets one thread of each core; nobody uses the others.
+    Single,
+}
+
+/// Kind of cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cores {
+    /// All.
+    #[default]
+    Any,
+    /// The fastest ones.
+    Performance,
+    /// All but the fastest ones.
+    Efficiency,
+}
+
+/// The group of CPUs that must have all CPUs of a container.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Within {
+    /// The machine: any CPUs, but as near to each other as possible.
+    #[default]
+    Machine,
+    /// A package.
+    Package,
+    /// A memory node.
+    Node,
+    /// A cache of level 3.
+    L3,
+}
+
+/// See [`Class::unsatisfied`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unsatisfied {
+    /// It is not created.
+    #[default]
+    Refuse,
+    /// It uses the shared pool until there are exclusive CPUs for it.
+    Share,
+}
+
+/// Amount of memory: bytes, or a part of the container's memory limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of the limit; nothing for a container without a limit.
+    Percent(u64),
+}
+
+/// A rule. It matches a container for which everything that it names is true; names are patterns
+/// with `*`, `?` and `[a-z]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The class of the containers.
+    pub class: String,
+    /// Name of the container.
+    pub name: Option<Glob>,
+    /// Name of the image, where the engine tells it.
+    pub image: Option<Glob>,
+    /// Name of the pod.
+    pub pod: Option<Glob>,
+    /// Namespace of the pod.
+    pub namespace: Option<Glob>,
+    /// Labels of the container or its pod.
+    #[serde(default)]
+    pub labels: BTreeMap<String, Glob>,
+    /// Annotations of the container or its pod.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, Glob>,
+    /// Whether the container asks for a whole number of CPUs (`docker run --cpus 2`).
+    pub whole_cpus: Option<bool>,
+    /// The least number of CPUs that the container asks for.
+    pub min_cpus: Option<u32>,
+}
+
+/// A pattern of the shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glob(Pattern);
+
+/// Policy that has no meaning.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// It is not TOML, or a key or a value is unknown.
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    /// A class is not defined.
+    #[error("{by} names the class {class:?}, which is not defined: add [class.{class}]")]
+    NoClass {
+        /// Who names it.
+        by: String,
+        /// Its name.
+        class: String,
+    },
+    /// A class has keys that do not go together.
+    #[error("class {class:?}: {why}")]
+    Class {
+        /// Its name.
+        class: String,
+        /// What does not go together.
+        why: &'static str,
+    },
+    /// The shared pool would be empty.
+    #[error(
+        "{reserved} CPUs are reserved and the shared pool needs {shared_min}, but the machine has \
+         {online}: reserve fewer"
+    )]
+    NothingShared {
+        /// Number of reserved and isolated CPUs.
+        reserved: usize,
+        /// Least number of shared CPUs.
+        shared_min: usize,
+        /// Number of CPUs.
+        online: usize,
+    },
+    /// A reserved CPU does not exist.
+    #[error("reserved_cpus has CPUs that are not online: {0}")]
+    NotOnline(CpuSet),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        let mut policy = Self {
+            reserved_cpus: Reserved::Count(0),
+            shared_min: 1,
+            default_class: SHARED.to_owned(),
+            requests_from: vec![Source::Annotation],
+            user_cpuset: UserCpuset::Keep,
+            memory_nodes: true,
+            max_moves: 1,
+            socket: "/run/nri-topology/status.sock".into(),
+            classes: BTreeMap::new(),
+            rules: Vec::new(),
+        };
+        policy.add_classes();
+        policy
+    }
+}
+
+impl Policy {
+    /// Adds the classes that always exist, unless they are defined.
+    fn add_classes(&mut self) {
+        self.classes.entry(SHARED.to_owned()).or_default();
+        let exclusive = || Class { cpus: Cpus::Exclusive, ..Class::default() };
+        self.classes.entry(EXCLUSIVE.to_owned()).or_insert_with(exclusive);
+    }
+
+    fn check(&self) -> Result<(), PolicyError> {
+        let named = self.rules.iter().enumerate();
+        let named = named.map(|(index, rule)| (format!("rule {}", index + 1), &rule.class));
+        let default = ("default_class".to_owned(), &self.default_class);
+        for (by, class) in named.chain([default]) {
+            if !self.classes.contains_key(class) {
+                return Err(PolicyError::NoClass { by, class: class.clone() });
+            }
+        }
+        for (name, class) in &self.classes {
+            let error = |why| Err(PolicyError::Class { class: name.clone(), why });
+            match class.cpus {
+                Cpus::Exclusive if class.count == Some(0) => return error("count is 0"),
+                Cpus::Shared | Cpus::Unmanaged if class.count.is_some() => {
+                    return error("count needs cpus = \"exclusive\"");
+                }
+                Cpus::Shared if class.smt != Smt::Share => {
+                    return error("smt needs cpus = \"exclusive\"");
+                }
+                Cpus::Exclusive | Cpus::Shared | Cpus::Unmanaged => {}
+            }
+            if class.idle && class.shares.is_some() {
+                return error("idle and shares exclude each other");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let mut policy: Self = toml::from_str(text)?;
+        policy.add_classes();
+        policy.check()?;
+        Ok(policy)
+    }
+}
+
+impl Within {
+    /// Returns the level of the groups; `None` for the machine.
+    pub fn level(self) -> Option<Level> {
+        match self {
+            Self::Machine => None,
+            Self::Package => Some(Level::Package),
+            Self::Node => Some(Level::Node),
+            Self::L3 => Some(Level::L3),
+        }
+    }
+}
+
+impl fmt::Display for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Machine => "the machine",
+            Self::Package => "one package",
+            Self::Node => "one memory node",
+            Self::L3 => "one cache of level 3",
+        })
+    }
+}
+
+impl Amount {
+    /// Returns the bytes for a container with this limit.
+    pub fn bytes(self, limit: Option<u64>) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Percent(percent) => limit.map(|limit| limit / 100 * percent),
+        }
+    }
+}
+
+impl FromStr for Amount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no amount of memory such as \"512M\" or \"80%\"");
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let number: u64 = digits.parse().map_err(|_| wrong())?;
+        let shift = match &text[digits.len()..] {
+            "%" if number <= 100 => return Ok(Self::Percent(number)),
+            "" => 0,
+            "K" => 10,
+            "M" => 20,
+            "G" => 30,
+            _ => return Err(wrong()),
+        };
+        number.checked_mul(1 << shift).map(Self::Bytes).ok_or_else(wrong)
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Glob {
+    /// Whether the pattern matches the whole text.
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.matches(text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Glob {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Pattern::new(&text).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_read() {
+        let text = r#"
+            reserved_cpus = "0-1"
+            [class.fast]
+            cpus = "exclusive"
+            within = "node"
+            memory_high = "80%"
+            [[rule]]
+            class = "fast"
+            name = "web-*"
+        "#;
+        let policy: Policy = text.parse().unwrap();
+        assert_eq!(policy.reserved_cpus, Reserved::List("0-1".parse().unwrap()));
+        assert_eq!(policy.classes["fast"].memory_high, Some(Amount::Percent(80)));
+        assert!(policy.rules[0].name.as_ref().unwrap().matches("web-1"));
+        assert_eq!(policy.classes.len(), 3);
+        assert_eq!(
+            "reserved_cpus = 2".parse::<Policy>().unwrap().reserved_cpus,
+            Reserved::Count(2)
+        );
+        assert_eq!("1G".parse(), Ok(Amount::Bytes(1 << 30)));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let check = |text: &str, expected: &str| {
+            let error = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("reserved = 1", "unknown field `reserved`");
+        check("\nreserved_cpus = \"a\"", "line 2");
+        check("reserved_cpus = \"a\"", "a number of CPUs, or a list");
+        check("default_class = \"x\"", "default_class names the class \"x\", which is not defined");
+        check("[[rule]]\nclass = \"x\"", "rule 1 names the class \"x\"");
+        check("[class.a]\ncount = 1", "class \"a\": count needs");
+        check("[class.a]\nidle = true\nshares = 2", "exclude each other");
+        check("[class.a]\nmemory_min = \"101%\"", "no amount of memory");
+        check("[class.a]\nwithin = \"rack\"", "unknown variant `rack`");
+        check("[[rule]]\nclass = \"shared\"\nname = \"[\"", "line 3");
+    }
+}

@@ -1,0 +1,90 @@
+//! The shared pool: which part of it a container uses. A class can limit its containers to one
+//! memory node, package or cache each; they are spread by how much CPU time they ask for.
+
+use crate::{
+    allocator::Allocator,
+    cpuset::CpuSet,
+    machine::Level,
+    placed::{Kind, Placed},
+};
+
+/// Load of a container that asks for no CPU time, in thousandths of a CPU.
+const DEFAULT_LOAD: u64 = 100;
+
+/// Load of a group and the number of its shared CPUs; compared by load per CPU.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) milli: u64,
+    pub(crate) cpus: usize,
+}
+
+impl Load {
+    /// Whether there is less load per CPU.
+    pub(crate) fn is_less(self, other: Self) -> bool {
+        let per_cpu = |a: Self, b: Self| u128::from(a.milli) * b.cpus as u128;
+        per_cpu(self, other) < per_cpu(other, self)
+    }
+}
+
+/// Returns the load of one container.
+pub(crate) fn load_of(placed: &Placed) -> u64 {
+    placed.request.milli_cpus.max(DEFAULT_LOAD)
+}
+
+impl Allocator {
+    /// Sets the CPUs of all containers that share CPUs. A container changes its group only if the
+    /// group has no shared CPU any more.
+    pub(crate) fn refresh_shared(&mut self) {
+        let pool = self.pool();
+        let ids: Vec<String> = self.shared().map(|(id, _)| id.clone()).collect();
+        for id in ids {
+            let Some(level) = self.level_of(&id) else {
+                self.change(&id, |placed| placed.cpus = pool.clone());
+                continue;
+            };
+            let known = self.containers[&id].group;
+            let groups = self.machine.groups(level);
+            let known = known.filter(|g| groups.get(*g).is_some_and(|g| g.intersects(&pool)));
+            let group = known.or_else(|| self.least_loaded(level, &pool));
+            let cpus =
+                group.map_or_else(|| pool.clone(), |g| pool.and(&self.machine.groups(level)[g]));
+            self.change(&id, |placed| (placed.cpus, placed.group) = (cpus, group));
+        }
+    }
+
+    /// Returns the containers that share CPUs.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = (&String, &Placed)> {
+        self.containers.iter().filter(|(_, placed)| placed.kind == Kind::Shared)
+    }
+
+    /// Returns the level of the groups that limit a container; `None` if nothing limits it.
+    pub(crate) fn level_of(&self, id: &str) -> Option<Level> {
+        self.class(&self.containers.get(id)?.request).within.level()
+    }
+
+    /// Returns the loads of the groups of a level that have shared CPUs, by the groups' indices.
+    pub(crate) fn loads(&self, level: Level, pool: &CpuSet) -> Vec<(usize, Load)> {
+        let groups = self.machine.groups(level).iter().enumerate();
+        let groups = groups.map(|(index, group)| (index, pool.common(group)));
+        let load = |group: usize| {
+            let shared = self.shared().filter(|(id, placed)| {
+                placed.group == Some(group) && self.level_of(id) == Some(level)
+            });
+            shared.map(|(_, placed)| load_of(placed)).sum()
+        };
+        let groups = groups.filter(|(_, cpus)| *cpus > 0);
+        groups.map(|(index, cpus)| (index, Load { milli: load(index), cpus })).collect()
+    }
+
+    fn least_loaded(&self, level: Level, pool: &CpuSet) -> Option<usize> {
+        let loads = self.loads(level, pool).into_iter();
+        let least = loads.reduce(|best, next| if next.1.is_less(best.1) { next } else { best });
+        least.map(|(group, _)| group)
+    }
+
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut Placed)) {
+        if let Some(placed) = self.containers.get_mut(id) {
+            change(placed);
+        }
+    }
+}

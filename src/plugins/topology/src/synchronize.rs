@@ -1,0 +1,105 @@
+//! The state from what containers have: after a start of the plugin, and after each loss of the
+//! connection. What containers have and may have, they keep.
+
+use crate::{
+    allocator::Allocator,
+    cpuset::CpuSet,
+    existing::Existing,
+    placed::{Changes, Kind, Placed},
+    placement::Choice,
+    policy::Cpus,
+    request::Request,
+};
+use std::collections::BTreeMap;
+
+/// Why a container shares CPUs whose creation the plugin has not seen.
+const UNSEEN: &str = "it was created while the plugin was not connected: start it again";
+
+/// Why another container shares CPUs, if nothing else is known.
+const SHARED_BEFORE: &str = "it shared CPUs when it was created: start it again";
+
+impl Allocator {
+    /// Replaces all containers by those that exist. The changes make them what they should be.
+    pub fn synchronize(&mut self, existing: &BTreeMap<String, Existing>) -> Changes {
+        self.containers.clear();
+        let mut exclusive = Vec::new();
+        for (id, container) in existing {
+            match self.place_existing(container) {
+                Some(placed) => _ = self.containers.insert(id.clone(), placed),
+                None => exclusive.push((id, container)),
+            }
+        }
+        // First those that keep what they have, so that no other one gets it.
+        let mut others = Vec::new();
+        for (id, container) in exclusive {
+            match self.accept_exclusive(&container.request, &container.has.cpus) {
+                Some(choice) => self.insert_exclusive(id, &container.request, choice),
+                None => others.push((id, container)),
+            }
+        }
+        for (id, container) in others {
+            match self.choose_exclusive(&container.request) {
+                Ok(choice) => self.insert_exclusive(id, &container.request, choice),
+                Err(reason) => {
+                    let placed = Placed::new(container.request.clone(), Kind::Shared);
+                    let placed = Placed { reason: Some(reason), ..placed };
+                    self.containers.insert(id.clone(), placed);
+                }
+            }
+        }
+        self.refresh_shared();
+        for (id, container) in existing {
+            let placed = &self.containers[id];
+            let home = self.home_of(&placed.cpus);
+            let is_kept = matches!(placed.kind, Kind::Exclusive | Kind::Shared)
+                && self.accepts_nodes(id, &container.has.nodes);
+            if let Some(placed) = self.containers.get_mut(id).filter(|_| is_kept) {
+                (placed.nodes, placed.home) = (container.has.nodes.clone(), home);
+            }
+        }
+        self.refresh_nodes();
+        let differs = |(id, placed): (&String, &Placed)| {
+            let (now, has) = (placed.assignment(), &existing.get(id)?.has);
+            let is_same = |wanted: &CpuSet, has: &CpuSet| wanted.is_empty() || wanted == has;
+            let same = is_same(&now.cpus, &has.cpus) && is_same(&now.nodes, &has.nodes);
+            (!same).then(|| (id.clone(), now))
+        };
+        self.containers.iter().filter_map(differs).collect()
+    }
+
+    fn insert_exclusive(&mut self, id: &str, request: &Request, choice: Choice) {
+        let placed = Placed::new(request.clone(), Kind::Exclusive);
+        let placed = Placed { cpus: choice.cpus, owned: choice.owned, ..placed };
+        self.containers.insert(id.to_owned(), placed);
+    }
+
+    /// Returns a container that gets no exclusive CPUs, before it is one of the containers. `None`
+    /// if it gets some.
+    pub(crate) fn place_existing(&self, container: &Existing) -> Option<Placed> {
+        let (request, has) = (container.request.clone(), &container.has);
+        let class = self.class(&request);
+        let placed = match container.kind {
+            _ if class.cpus == Cpus::Unmanaged => Placed::new(request, Kind::Unmanaged),
+            Some(Kind::Pinned) if has.cpus.intersects(&self.machine.cpus) => {
+                let pinned = Some((has.cpus.clone(), has.nodes.clone()));
+                let request = Request { pinned, ..request };
+                let cpus = has.cpus.and(&self.machine.cpus);
+                Placed { cpus, nodes: has.nodes.clone(), ..Placed::new(request, Kind::Pinned) }
+            }
+            Some(Kind::Exclusive) if request.count > 0 => return None,
+            _ => {
+                let why = if container.kind.is_some() { SHARED_BEFORE } else { UNSEEN };
+                let why = (class.cpus == Cpus::Exclusive).then(|| why.to_owned());
+                let reason = container.reason.clone().or(why);
+                // It stays in the group where it is.
+                let groups = class.within.level().map(|level| self.machine.groups(level));
+                let group = groups.and_then(|groups| {
+                    let is_in = |group| !has.cpus.is_empty() && has.cpus.is_subset(group);
+                    groups.iter().position(is_in)
+                });
+                Placed { reason, group, ..Placed::new(request, Kind::Shared) }
+            }
+        };
+        Some(Placed { is_seen: container.kind.is_some(), ..placed })
+    }
+}

@@ -1,0 +1,19 @@
+//! A container as engine and kernel have it.
+
+use nri_topology::{
+    cpuset::CpuSet,
+    placed::{Assignment, Kind},
+    request::Subject,
+};
+
+/// A container that exists.
+#[derive(Debug, Clone)]
+pub(crate) struct Container {
+    pub(crate) subject: Subject,
+    /// What it has; empty sets as long as nobody has set any.
+    pub(crate) has: Assignment,
+    /// Annotations of the plugin: its kind and class. `None` if the plugin did not see it.
+    pub(crate) assigned: Option<(Kind, String)>,
+    /// CPUs that the engine has set for it.
+    pub(crate) pinned: Option<CpuSet>,
+}

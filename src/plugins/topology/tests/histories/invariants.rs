@@ -1,0 +1,125 @@
+//! What must be true at any time, of what the plugin knows and of what containers have.
+
+use crate::container::Container;
+use nri_topology::{
+    allocator::Allocator,
+    cpuset::CpuSet,
+    placed::Kind,
+    policy::{Cpus, Smt},
+};
+use std::collections::BTreeMap;
+
+/// Checks all invariants, and returns the first one that is violated.
+pub(crate) fn check(
+    allocator: &Allocator,
+    containers: &BTreeMap<String, Container>,
+) -> Result<(), String> {
+    let (machine, policy) = (allocator.machine(), allocator.policy());
+    let known: Vec<&String> = allocator.containers().keys().collect();
+    if known != containers.keys().collect::<Vec<_>>() {
+        return Err(format!("the plugin knows {known:?}"));
+    }
+    let never = allocator.reserved().or(&machine.isolated);
+    let pool = allocator.pool();
+    let mut all = never.clone();
+    for (id, placed) in allocator.containers() {
+        let fail = |what: &str| Err(format!("{what}: {id} {placed:?} pool {pool:?}"));
+        let (class, has) = (&policy.classes[&placed.request.class], &containers[id].has);
+        match placed.kind {
+            Kind::Unmanaged => continue,
+            Kind::Exclusive => {
+                if placed.owned.intersects(&all) {
+                    return fail("CPUs are reserved, or exclusive twice");
+                }
+                all = all.or(&placed.owned);
+                let (count, threads) = (placed.request.count, machine.cores_of(&placed.cpus));
+                let is_right = match class.smt {
+                    Smt::Share => placed.cpus.len() == count && placed.owned == placed.cpus,
+                    Smt::Single => {
+                        placed.cpus.len() == count
+                            && machine.cores().filter(|c| c.intersects(&placed.cpus)).count()
+                                == count
+                            && placed.owned == threads
+                    }
+                    Smt::Whole => {
+                        placed.owned == threads
+                            && placed.cpus == threads
+                            && placed.cpus.len() >= count
+                    }
+                };
+                if !is_right {
+                    return fail("wrong CPUs");
+                }
+                if let Some(level) = class.within.level()
+                    && machine.spanned(level, &placed.cpus) != 1
+                {
+                    return fail("not within one group");
+                }
+            }
+            Kind::Shared => {
+                if placed.cpus.is_empty() || !placed.cpus.is_subset(&pool) {
+                    return fail("not in the shared pool");
+                }
+                if class.cpus == Cpus::Exclusive && placed.reason.is_none() {
+                    return fail("no reason");
+                }
+            }
+            Kind::Pinned => {
+                if containers[id].pinned.as_ref() != Some(&placed.cpus) {
+                    return fail("CPUs of the engine changed");
+                }
+            }
+        }
+        if has.cpus != placed.cpus {
+            return fail(&format!("the container has {:?}", has.cpus));
+        }
+        if policy.memory_nodes && placed.kind != Kind::Pinned {
+            memory(allocator, id, &has.nodes)?;
+        }
+    }
+    if !all.is_subset(&machine.cpus.or(&never)) || pool != machine.cpus.minus(&all) {
+        return Err(format!("wrong pool: {pool:?}"));
+    }
+    if pool.len() < policy.shared_min.max(1) {
+        return Err(format!("the shared pool is too small: {pool:?}"));
+    }
+    // What containers have, without what the plugin knows.
+    for (id, placed) in allocator.containers() {
+        let others = containers.iter().filter(|(other, _)| *other != id);
+        let managed = others.filter(|(o, _)| allocator.containers()[*o].kind != Kind::Unmanaged);
+        for (other, container) in managed {
+            if container.has.cpus.intersects(&placed.owned) {
+                return Err(format!("{other} has CPUs of {id}: {:?}", container.has.cpus));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Memory nodes are those of the CPUs, and more only if limits do not fit.
+fn memory(allocator: &Allocator, id: &str, nodes: &CpuSet) -> Result<(), String> {
+    let machine = allocator.machine();
+    let (placed, all) = (&allocator.containers()[id], machine.memory_nodes());
+    let fail = |what: &str| Err(format!("{what}: {id} has {nodes:?}: {placed:?}"));
+    if *nodes != placed.nodes || nodes.is_empty() || !nodes.is_subset(&all) {
+        return fail("wrong memory nodes");
+    }
+    let of_cpus = machine.nodes_of(&placed.cpus).and(&all);
+    if !of_cpus.is_subset(nodes) {
+        return fail("memory nodes do not follow CPUs");
+    }
+    if placed.request.memory_limit.is_none() && !of_cpus.is_empty() && *nodes != of_cpus {
+        return fail("more memory nodes than needed");
+    }
+    let within = allocator.containers().values().filter(|other| {
+        !other.nodes.is_empty() && other.nodes.is_subset(nodes) && other.kind != Kind::Unmanaged
+    });
+    let sum: u128 = within.filter_map(|other| other.request.memory_limit).map(u128::from).sum();
+    if *nodes != all
+        && placed.request.memory_limit.is_some()
+        && sum > u128::from(machine.memory_of(nodes))
+    {
+        return fail("memory limits do not fit");
+    }
+    Ok(())
+}

@@ -1,0 +1,406 @@
+//! What an engine and the kernel would have: containers, what they ask for, and the CPUs and memory
+//! nodes that they really have. The plugin is restarted from that.
+
+use crate::{container::Container, invariants, oracle};
+use nri_topology::{
+    allocator::Allocator,
+    cpuset::CpuSet,
+    existing::Existing,
+    machine::Machine,
+    placed::{Assignment, Changes, Kind},
+    policy::Policy,
+    request::{CLASS_KEY, CPUS_KEY, Subject, request},
+};
+use std::collections::BTreeMap;
+
+/// A history; the numbers choose among what exists.
+#[derive(Debug, Clone)]
+pub(crate) struct History {
+    pub(crate) machine: u32,
+    pub(crate) policy: u32,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// An event.
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    Create {
+        what: u32,
+        size: u32,
+    },
+    /// The runtime fails after the plugin has replied.
+    CreateFails {
+        what: u32,
+        size: u32,
+    },
+    /// The plugin is not connected, and is restarted then.
+    CreateUnseen {
+        what: u32,
+        size: u32,
+    },
+    Update {
+        which: u32,
+        size: u32,
+    },
+    /// The runtime fails after the plugin has replied, and the plugin is restarted then.
+    UpdateFails {
+        which: u32,
+        size: u32,
+    },
+    Stop {
+        which: u32,
+    },
+    StopUnseen {
+        which: u32,
+    },
+    Restart,
+}
+
+/// How often something happened: a test of invariants that never get into play shows nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    histories: u64,
+    events: u64,
+    exclusive: u64,
+    degraded: u64,
+    refused: u64,
+    pinned: u64,
+    moved: u64,
+    restarts: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.histories += 1;
+        self.events += other.events;
+        self.exclusive += other.exclusive;
+        self.degraded += other.degraded;
+        self.refused += other.refused;
+        self.pinned += other.pinned;
+        self.moved += other.moved;
+        self.restarts += other.restarts;
+    }
+
+    /// Returns what happened least often.
+    pub(crate) fn rarest(&self) -> (&'static str, u64) {
+        let counts = [
+            ("exclusive CPUs", self.exclusive),
+            ("a container that had to share", self.degraded),
+            ("a refusal", self.refused),
+            ("CPUs of the engine", self.pinned),
+            ("a changed container", self.moved),
+            ("a restart", self.restarts),
+        ];
+        counts.into_iter().min_by_key(|(_, count)| *count).unwrap()
+    }
+}
+
+pub(crate) struct World {
+    machine: Machine,
+    pub(crate) policy: String,
+    pub(crate) allocator: Allocator,
+    pub(crate) containers: BTreeMap<String, Container>,
+    pub(crate) counts: Counts,
+    next: usize,
+}
+
+const CLASSES: &str = r#"
+[class.node]
+within = "node"
+[class.package]
+within = "package"
+[class.other]
+cpus = "unmanaged"
+[class.soft]
+cpus = "exclusive"
+unsatisfied = "share"
+[class.soft-node]
+cpus = "exclusive"
+unsatisfied = "share"
+within = "node"
+[class.hard-node]
+cpus = "exclusive"
+within = "node"
+[class.l3]
+cpus = "exclusive"
+within = "l3"
+unsatisfied = "share"
+[class.whole]
+cpus = "exclusive"
+smt = "whole"
+unsatisfied = "share"
+[class.single]
+cpus = "exclusive"
+smt = "single"
+unsatisfied = "share"
+[class.fast]
+cpus = "exclusive"
+cores = "performance"
+[class.slow]
+cpus = "exclusive"
+cores = "efficiency"
+smt = "whole"
+unsatisfied = "share"
+[[rule]]
+class = "soft"
+whole_cpus = true
+min_cpus = 3
+"#;
+
+const NAMES: [&str; 13] = [
+    "shared",
+    "exclusive",
+    "node",
+    "package",
+    "other",
+    "soft",
+    "soft-node",
+    "hard-node",
+    "l3",
+    "whole",
+    "single",
+    "fast",
+    "slow",
+];
+
+impl World {
+    pub(crate) fn new(machine: Machine, choice: u32) -> Self {
+        let reserved = ["0", "1", "\"0\"", "3"][choice as usize % 4];
+        let shared_min = [1, 1, 2, 5][choice as usize / 4 % 4];
+        let user_cpuset = ["keep", "override"][choice as usize / 16 % 2];
+        let max_moves = choice / 32 % 3;
+        let memory_nodes = !(choice / 96).is_multiple_of(8);
+        let policy = format!(
+            "reserved_cpus = {reserved}\nshared_min = {shared_min}\nmax_moves = {max_moves}\n\
+             user_cpuset = \"{user_cpuset}\"\nmemory_nodes = {memory_nodes}\n{CLASSES}"
+        );
+        let built = Allocator::new(machine.clone(), policy.parse().unwrap());
+        let (policy, allocator) = match built {
+            Ok(allocator) => (policy, allocator),
+            Err(_) => {
+                let allocator = Allocator::new(machine.clone(), CLASSES.parse().unwrap()).unwrap();
+                (CLASSES.to_owned(), allocator)
+            }
+        };
+        let (containers, counts) = (BTreeMap::new(), Counts::default());
+        Self { machine, policy, allocator, containers, counts, next: 0 }
+    }
+
+    /// Lets an event happen, and checks all invariants.
+    pub(crate) fn run(&mut self, op: &Op) -> Result<(), String> {
+        self.counts.events += 1;
+        match *op {
+            Op::Create { what, size } => _ = self.create(what, size)?,
+            Op::CreateFails { what, size } => {
+                if let Some(id) = self.create(what, size)? {
+                    self.stop(&id);
+                }
+            }
+            Op::CreateUnseen { what, size } => {
+                let (id, subject) = self.subject(what, size);
+                let (cpus, nodes) = subject.pinned.clone().unwrap_or_default();
+                let has = Assignment { cpus, nodes };
+                let subject = Subject { pinned: None, ..subject };
+                let container = Container { subject, has, assigned: None, pinned: None };
+                self.containers.insert(id, container);
+                self.restart()?;
+            }
+            Op::Update { which, size } => {
+                if let Some((id, changed)) = self.change(which, size) {
+                    self.update(&id, &changed, true)?;
+                }
+            }
+            Op::UpdateFails { which, size } => {
+                if let Some((id, changed)) = self.change(which, size) {
+                    self.update(&id, &changed, false)?;
+                    self.start_plugin()?;
+                }
+            }
+            Op::Stop { which } => {
+                if let Some(id) = self.any(which) {
+                    self.stop(&id);
+                }
+            }
+            Op::StopUnseen { which } => {
+                if let Some(id) = self.any(which) {
+                    self.containers.remove(&id);
+                    self.start_plugin()?;
+                }
+            }
+            Op::Restart => self.restart()?,
+        }
+        self.count();
+        invariants::check(&self.allocator, &self.containers)
+    }
+
+    /// Restarts the plugin: it must know and want what it knew and wanted before, and nothing of
+    /// what it has placed may change.
+    pub(crate) fn restart(&mut self) -> Result<(), String> {
+        self.counts.restarts += 1;
+        let before = self.allocator.containers().clone();
+        let changes = self.start_plugin()?;
+        for (id, placed) in &before {
+            let now = &self.allocator.containers()[id];
+            let same = (now.kind, &now.cpus, &now.owned, &now.nodes)
+                == (placed.kind, &placed.cpus, &placed.owned, &placed.nodes);
+            let is_alone = changes.keys().all(|changed| before.contains_key(changed));
+            if !same && is_alone {
+                return Err(format!("drift of {id}: {placed:?} became {now:?}"));
+            }
+        }
+        let again = self.start_plugin()?;
+        if !again.is_empty() {
+            return Err(format!("a second start changes {again:?}"));
+        }
+        Ok(())
+    }
+
+    fn start_plugin(&mut self) -> Result<Changes, String> {
+        let policy: Policy = self.policy.parse().unwrap();
+        let existing = self.containers.iter().map(|(id, container)| {
+            let assigned = container.assigned.as_ref().map(|(kind, class)| (*kind, class.as_str()));
+            let has = container.has.clone();
+            (id.clone(), Existing::new(&policy, &container.subject, assigned, has))
+        });
+        let existing = existing.collect();
+        let mut allocator =
+            Allocator::new(self.machine.clone(), policy).map_err(|e| e.to_string())?;
+        let changes = allocator.synchronize(&existing);
+        self.allocator = allocator;
+        self.apply(&changes);
+        Ok(changes)
+    }
+
+    fn apply(&mut self, changes: &Changes) {
+        for (id, assignment) in changes {
+            if let Some(container) = self.containers.get_mut(id) {
+                if !assignment.cpus.is_empty() {
+                    container.has.cpus = assignment.cpus.clone();
+                }
+                if !assignment.nodes.is_empty() {
+                    container.has.nodes = assignment.nodes.clone();
+                }
+            }
+        }
+    }
+
+    fn subject(&mut self, what: u32, size: u32) -> (String, Subject) {
+        self.next += 1;
+        let id = format!("c{:03}", (self.next * 37) % 1000); // ids are not in order of creation
+        let mut subject = Subject { name: id.clone(), ..Subject::default() };
+        let class = NAMES[what as usize % NAMES.len()];
+        if !(what / 16).is_multiple_of(4) {
+            subject.annotations.insert(CLASS_KEY.to_owned(), class.to_owned());
+        }
+        set_size(&mut subject, &self.machine, size);
+        if (what / 64).is_multiple_of(8) {
+            let cpus = self.machine.cpus.iter().skip(size as usize % self.machine.cpus.len());
+            subject.pinned = Some((cpus.take(2).collect(), CpuSet::new()));
+        }
+        (id, subject)
+    }
+
+    fn create(&mut self, what: u32, size: u32) -> Result<Option<String>, String> {
+        let (id, subject) = self.subject(what, size);
+        let before = self.allocator.containers().clone();
+        let wanted = request(self.allocator.policy(), &subject);
+        let Ok(wanted) = wanted else {
+            self.counts.refused += 1;
+            return Ok(None);
+        };
+        let possible = oracle::is_possible(&self.allocator, &wanted);
+        match self.allocator.create(&id, wanted) {
+            Err(_) => {
+                self.counts.refused += 1;
+                if *self.allocator.containers() != before {
+                    return Err("a refusal changed the state".to_owned());
+                }
+                match possible {
+                    Some(true) => Err("refused, but there are CPUs".to_owned()),
+                    Some(false) | None => Ok(None),
+                }
+            }
+            Ok(changes) => {
+                let placed = &self.allocator.containers()[&id];
+                if placed.is_degraded() && possible == Some(true) {
+                    return Err(format!("degraded, but there are CPUs: {placed:?}"));
+                }
+                if placed.kind == Kind::Exclusive && possible == Some(false) {
+                    return Err(format!("there are not enough CPUs: {placed:?}"));
+                }
+                let assigned = Some((placed.kind, placed.request.class.clone()));
+                let pinned = (placed.kind == Kind::Pinned).then(|| placed.cpus.clone());
+                let (cpus, nodes) = subject.pinned.clone().unwrap_or_default();
+                let has = Assignment { cpus, nodes };
+                let subject = Subject { pinned: None, ..subject };
+                self.containers.insert(id.clone(), Container { subject, has, assigned, pinned });
+                self.apply(&changes);
+                self.counts.moved += changes.len() as u64 - u64::from(changes.contains_key(&id));
+                Ok(Some(id))
+            }
+        }
+    }
+
+    fn change(&self, which: u32, size: u32) -> Option<(String, Subject)> {
+        let id = self.any(which)?;
+        let mut subject = self.containers[&id].subject.clone();
+        set_size(&mut subject, &self.machine, size);
+        // Annotations stay what they were at the creation.
+        subject.annotations = self.containers[&id].subject.annotations.clone();
+        Some((id, subject))
+    }
+
+    fn update(&mut self, id: &str, subject: &Subject, succeeds: bool) -> Result<(), String> {
+        let before = self.allocator.containers().clone();
+        match self.allocator.update(id, subject) {
+            Err(_) if *self.allocator.containers() == before => self.counts.refused += 1,
+            Err(_) => return Err("a refused update changed the state".to_owned()),
+            Ok(mut changes) => {
+                if succeeds {
+                    self.containers.get_mut(id).unwrap().subject = subject.clone();
+                } else {
+                    changes.remove(id);
+                }
+                self.apply(&changes);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, id: &str) {
+        self.containers.remove(id);
+        let changes = self.allocator.remove(id);
+        self.counts.moved += changes.len() as u64;
+        self.apply(&changes);
+    }
+
+    fn any(&self, which: u32) -> Option<String> {
+        let count = self.containers.len().max(1);
+        self.containers.keys().nth(which as usize % count).cloned()
+    }
+
+    fn count(&mut self) {
+        for placed in self.allocator.containers().values() {
+            self.counts.exclusive += u64::from(placed.kind == Kind::Exclusive);
+            self.counts.degraded += u64::from(placed.is_degraded());
+            self.counts.pinned += u64::from(placed.kind == Kind::Pinned);
+        }
+    }
+}
+
+/// Sets the requested CPUs and the memory limit.
+fn set_size(subject: &mut Subject, machine: &Machine, size: u32) {
+    let most = machine.cpus.len() as u32 / 3 + 2;
+    match size % 8 {
+        0 => subject.milli_cpus = 0,
+        1 => subject.milli_cpus = u64::from(size / 8 % most) * 1000 + 500,
+        2..5 => subject.milli_cpus = u64::from(1 + size / 8 % most) * 1000,
+        _ => {
+            let count = 1 + size / 8 % most;
+            subject.annotations.insert(CPUS_KEY.to_owned(), count.to_string());
+        }
+    }
+    let memory = machine.memory_of(&machine.memory_nodes());
+    let parts = u64::from(1 + size / 512 % 20);
+    subject.memory_limit = ((size / 64).is_multiple_of(3)).then_some(memory / 20 * parts);
+}
