@@ -7,9 +7,9 @@ CARGO ?= cargo
 .PHONY: help build clean release libnri setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
 	test-kubernetes conformance test-cgroup2 test-rootless test-updates test-takeover \
-	runc-suite chaos crash-points vectors check-upstream compare-plugins fuzz fuzz-short bench \
-	instructions test-size soak lint test-crates sanitize deny packages test-packages \
-	test-reproducible test-otlp test-policies
+	runc-suite chaos crash-points vectors topology-histories test-topology check-upstream \
+	compare-plugins fuzz fuzz-short bench instructions test-size soak lint test-crates \
+	sanitize deny packages test-packages test-reproducible test-otlp test-policies
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
@@ -196,6 +196,17 @@ vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)
 
 # Needs Go, and the network for versions that are not in Go's module cache.
+topology-histories: ## HISTORIES=100000: random histories for the plugin topology
+	NRI_TOPOLOGY_HISTORIES='$(or $(HISTORIES),100000)' \
+		$(CARGO) test -p nri-topology --test histories -- --nocapture
+
+# Runs few containers in the guest: each process takes seconds to start there.
+test-topology: setup ## containers on CPUs by the plugin topology, here and on 16 CPUs, 2 nodes
+	$(CARGO) build --workspace --bins
+	integration/run-tests.sh $(INTEGRATION_TEST) topology -- --nocapture
+	integration/guests/setup.sh qemu
+	integration/guests/topology.sh
+
 check-upstream: ## what the newest NRI's protocol adds and changes (VERSION= for another one)
 	$(CARGO) run -q -p nri-tests --bin check-upstream -- '$(VERSION)'
 

@@ -1,7 +1,8 @@
 #!/bin/bash
-# quick-start.sh [--programs DIR] [--suite SUITE] [--then SCRIPT] [docker|containerd|podman|readme|migrating]...
-#   Follows docs/quick-start.md (README.md for `readme`, docs/migrating.md for `migrating`) as a new
-#   user would: runs each block marked
+# quick-start.sh [--programs DIR] [--suite SUITE] [--then SCRIPT] [QUICK_START]...
+#   QUICK_START: docker, containerd, podman, readme, migrating, topology; default all.
+#   Follows docs/quick-start.md (README.md for `readme`, docs/migrating.md for `migrating`,
+#   docs/topology.md for `topology`) as a new user would: runs each block marked
 #   `sh` as it is written, and compares its output with the block `text` after it, whose lines must
 #   be in the output in this order; `…` stands for any text. Each engine gets namespaces in which
 #   /etc, /opt, /run, /usr and /var are private, and an engine of a Debian suite is installed
@@ -28,7 +29,7 @@ if [ "${1:-}" != --inside ]; then
     esac
   done
   suite "$suite"
-  [ $# -gt 0 ] || set -- docker readme containerd podman migrating
+  [ $# -gt 0 ] || set -- docker readme containerd podman migrating topology
   for quick_start; do
     work=$(mktemp -d)
     # All processes end with process 1 of the namespace.
@@ -50,6 +51,7 @@ case $quick_start in
   containerd) sections+=("$page:containerd") ;;
   podman) sections+=("$page:Podman") ;;
   readme) engine=docker sections=('README.md:Install it for Docker' 'README.md:A first plugin') ;;
+  topology) engine=docker sections=("$page:Install" 'docs/topology.md:Quick start on Docker') ;;
   migrating) engine=containerd sections+=('docs/migrating.md:Steps for containerd') ;;
   *) usage ;;
 esac
