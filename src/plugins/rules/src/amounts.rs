@@ -1,0 +1,92 @@
+//! Values of fields for one container: of expressions, of CPUs, between limits.
+
+use crate::{
+    compile::{rlimit_of, value_of},
+    expression::EvaluationError,
+    field::{Absent, DEFAULT_PERIOD, FieldValue, Key},
+    quantity::Unit,
+    rule::Amount,
+};
+use cel::Context;
+
+/// Returns the value of an amount for a container whose quota has this period.
+///
+/// # Errors
+/// An expression fails, or its value is no amount of the field.
+pub(crate) fn evaluated(
+    amount: &Amount,
+    context: &Context<'_, '_>,
+    period: Option<&FieldValue>,
+) -> Result<FieldValue, EvaluationError> {
+    let failed = |error: crate::quantity::QuantityError| EvaluationError::Failed(error.to_string());
+    match amount {
+        Amount::Constant(value) => Ok(value.clone()),
+        Amount::Computed(template, unit) => {
+            value_of(&template.text(context)?, *unit).map_err(failed)
+        }
+        Amount::Cpus(cpus) => Ok(quota(*cpus, period)),
+        Amount::ComputedCpus(template) => {
+            let cpus = Unit::Cpus.parse(&template.text(context)?).map_err(failed)?;
+            Ok(quota(cpus, period))
+        }
+        Amount::Rlimit(soft, hard) => {
+            let limit = |text: String| rlimit_of(&text).map_err(failed);
+            Ok(FieldValue::Rlimit(limit(soft.text(context)?)?, limit(hard.text(context)?)?))
+        }
+    }
+}
+
+/// Returns the quota that gives this many millionths of a CPU.
+fn quota(cpus: i64, period: Option<&FieldValue>) -> FieldValue {
+    let period = match period {
+        Some(FieldValue::Number(period)) if *period > 0 => *period,
+        _ => DEFAULT_PERIOD,
+    };
+    if cpus < 0 {
+        return FieldValue::Number(-1);
+    }
+    let quota = i128::from(cpus) * i128::from(period) / 1_000_000;
+    // The kernel refuses less than a millisecond.
+    FieldValue::Number(i64::try_from(quota).unwrap_or(i64::MAX).max(1000))
+}
+
+/// Returns the value that a field gets by a largest or smallest value; `None` if it keeps its own.
+pub(crate) fn most_or_least(
+    key: &Key,
+    value: Option<&FieldValue>,
+    limit: &FieldValue,
+    is_most: bool,
+) -> Option<FieldValue> {
+    match (value, limit) {
+        (Some(FieldValue::Rlimit(soft, hard)), FieldValue::Rlimit(limit_soft, limit_hard)) => {
+            let bound = |value: &u64, limit: &u64| match is_most {
+                true => *value.min(limit),
+                false => *value.max(limit),
+            };
+            let bounded = FieldValue::Rlimit(bound(soft, limit_soft), bound(hard, limit_hard));
+            (Some(&bounded) != value).then_some(bounded)
+        }
+        (_, FieldValue::Number(limit)) => {
+            let absent = match key {
+                Key::Field(row) => row.absent,
+                Key::Entry(..) => Absent::Unlimited,
+            };
+            // Amounts from 0 down mean that there is no limit, where none is the default.
+            let amount = match (value, absent) {
+                (Some(FieldValue::Number(n)), Absent::Unlimited) => Some(*n).filter(|n| *n > 0),
+                (Some(FieldValue::Number(n)), Absent::Is(_)) => Some(*n),
+                (_, Absent::Is(default)) => Some(default),
+                (_, Absent::Unlimited) => None,
+            };
+            let is_unlimited = |n: i64| absent == Absent::Unlimited && n < 0;
+            let outside = match amount {
+                Some(amount) if is_most => !is_unlimited(*limit) && amount > *limit,
+                Some(amount) => is_unlimited(*limit) || amount < *limit,
+                None => is_most && !is_unlimited(*limit),
+            };
+            outside.then_some(FieldValue::Number(*limit))
+        }
+        (None, FieldValue::Rlimit(..)) => is_most.then(|| limit.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,339 @@
+//! From the tables of a file to rules: names of fields, units, expressions.
+
+use crate::{
+    expression::{Expression, ExpressionError},
+    field::{FieldValue, Group, Key, QUOTA, field},
+    file::{Limits, Named, Placed, Rlimit, RuleFile, RuleText, Scalar, Settings},
+    mistake::{LoadError, Mistake, at},
+    prepared::Patterns,
+    quantity::{QuantityError, Unit},
+    rule::{Action, Amount, MountTemplate, Place, Rule, RuleSet, Step, hook},
+    template::Template,
+};
+use serde_saphyr::Spanned;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Fields of the protocol that cannot be below zero.
+const UNSIGNED: [&str; 3] = ["memory.swappiness", "cpu.shares", "cpu.period"];
+
+/// Reads the rules of a file.
+///
+/// # Errors
+/// The first mistake.
+pub(crate) fn compile(file: &RuleFile) -> Result<RuleSet, LoadError> {
+    let mut set = RuleSet::default();
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut patterns = Patterns::new();
+    for text in &file.rules {
+        let place = Place::from(text.name.referenced);
+        if let Some(line) = names.insert(&text.name.value, place.line) {
+            return Err(at(place, Mistake::Name { rule: text.name.value.clone(), line }));
+        }
+        let rule = RuleCompiler { name: &text.name.value }.rule(text, place)?;
+        let own =
+            rule.condition.iter().chain(rule.steps.iter().flat_map(|s| s.action.expressions()));
+        let all = own.chain(rule.refuse.iter().flat_map(Template::expressions));
+        for expression in all {
+            set.variables.extend(expression.variables().iter().cloned());
+            patterns.extend(expression.patterns().clone());
+        }
+        set.rules.push(rule);
+    }
+    set.patterns = Arc::new(patterns);
+    Ok(set)
+}
+
+/// Reads one rule; its name is for errors.
+struct RuleCompiler<'a> {
+    name: &'a str,
+}
+
+/// How a value is applied.
+type Kind = fn(Key, Amount) -> Action;
+
+impl RuleCompiler<'_> {
+    fn rule(&self, text: &RuleText, place: Place) -> Result<Rule, LoadError> {
+        let condition = text.condition.as_ref().map(|c| self.expression(c, false)).transpose()?;
+        let mut steps = Vec::new();
+        self.strip(text, &mut steps)?;
+        self.remove(text, place, &mut steps);
+        self.settings(&text.defaults, Action::Default, &mut steps)?;
+        self.settings(&text.set, Action::Set, &mut steps)?;
+        self.limits(&text.at_least, Action::AtLeast, &mut steps)?;
+        self.limits(&text.at_most, Action::AtMost, &mut steps)?;
+        self.additions(text, &mut steps)?;
+        let refuse = text.refuse.as_ref().map(|refuse| self.template(refuse)).transpose()?;
+        if steps.is_empty() && refuse.is_none() && !text.observe {
+            return Err(at(place, Mistake::NoAction(self.name.to_owned())));
+        }
+        Ok(Rule {
+            name: self.name.to_owned(),
+            place,
+            condition,
+            overrides: text.overrides,
+            observe: text.observe,
+            steps,
+            refuse,
+        })
+    }
+
+    fn strip(&self, text: &RuleText, steps: &mut Vec<Step>) -> Result<(), LoadError> {
+        for (group, condition) in [
+            (Group::Env, &text.strip.env),
+            (Group::Mounts, &text.strip.mounts),
+            (Group::Devices, &text.strip.devices),
+            (Group::Sysctl, &text.strip.sysctl),
+            (Group::Annotations, &text.strip.annotations),
+        ] {
+            let Some(condition) = condition else { continue };
+            let action = Action::Strip(group, self.expression(condition, true)?);
+            steps.push(Step { place: condition.referenced.into(), action });
+        }
+        Ok(())
+    }
+
+    fn remove(&self, text: &RuleText, place: Place, steps: &mut Vec<Step>) {
+        for (group, keys) in [
+            (Group::Env, &text.remove.env),
+            (Group::Mounts, &text.remove.mounts),
+            (Group::Devices, &text.remove.devices),
+            (Group::Sysctl, &text.remove.sysctl),
+            (Group::Annotations, &text.remove.annotations),
+        ] {
+            let actions = keys.iter().map(|key| Action::Remove(Key::Entry(group, key.clone())));
+            steps.extend(actions.map(|action| Step { place, action }));
+        }
+    }
+
+    fn settings(
+        &self,
+        settings: &Settings,
+        kind: Kind,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), LoadError> {
+        self.fields(settings.fields(), kind, steps)?;
+        for (group, values) in [
+            (Group::Hugepages, &settings.hugepages),
+            (Group::Unified, &settings.unified),
+            (Group::Env, &settings.env),
+            (Group::Sysctl, &settings.sysctl),
+            (Group::Annotations, &settings.annotations),
+        ] {
+            self.entries(group, values, kind, steps)?;
+        }
+        self.rlimits(&settings.rlimits, kind, steps)
+    }
+
+    fn limits(&self, limits: &Limits, kind: Kind, steps: &mut Vec<Step>) -> Result<(), LoadError> {
+        self.fields(limits.fields(), kind, steps)?;
+        self.entries(Group::Hugepages, &limits.hugepages, kind, steps)?;
+        self.rlimits(&limits.rlimits, kind, steps)
+    }
+
+    fn fields<'f>(
+        &self,
+        fields: impl Iterator<Item = (&'static str, &'f Placed)>,
+        kind: Kind,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), LoadError> {
+        for (name, value) in fields {
+            let (key, amount) = match field(name) {
+                // The one name that is not a field's.
+                None => (QUOTA, self.cpus(value)?),
+                Some(Key::Field(row)) => {
+                    (Key::Field(row), self.amount(&Key::Field(row), row.unit, value)?)
+                }
+                Some(entry) => (entry.clone(), self.amount(&entry, None, value)?),
+            };
+            steps.push(Step { place: value.referenced.into(), action: kind(key, amount) });
+        }
+        Ok(())
+    }
+
+    fn entries(
+        &self,
+        group: Group,
+        values: &Named,
+        kind: Kind,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), LoadError> {
+        for (name, value) in values {
+            let key = Key::Entry(group, name.clone());
+            let place = value.referenced.into();
+            if name.is_empty() || name.starts_with('-') {
+                return Err(self.value(
+                    place,
+                    &key,
+                    "no name of an entry: use remove to remove one",
+                ));
+            }
+            let amount = self.amount(&key, group.unit(), value)?;
+            steps.push(Step { place, action: kind(key, amount) });
+        }
+        Ok(())
+    }
+
+    fn rlimits(
+        &self,
+        limits: &BTreeMap<String, Spanned<Rlimit>>,
+        kind: Kind,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), LoadError> {
+        for (name, limit) in limits {
+            let upper = name.to_ascii_uppercase();
+            let full = if upper.starts_with("RLIMIT_") { upper } else { format!("RLIMIT_{upper}") };
+            let key = Key::Entry(Group::Rlimits, full);
+            let (soft, hard) = match &limit.value {
+                Rlimit::Both(both) => (both, both),
+                Rlimit::Each(pair) => (&pair.soft, &pair.hard),
+            };
+            let place = limit.referenced.into();
+            let amount = self.rlimit(place, &key, soft, hard)?;
+            steps.push(Step { place, action: kind(key, amount) });
+        }
+        Ok(())
+    }
+
+    fn rlimit(
+        &self,
+        place: Place,
+        key: &Key,
+        soft: &Scalar,
+        hard: &Scalar,
+    ) -> Result<Amount, LoadError> {
+        let template = |value: &Scalar| {
+            Template::parse(&value.text()).map_err(|error| self.of_expression(place, error))
+        };
+        let templates = [template(soft)?, template(hard)?];
+        let constants = templates.each_ref().map(Template::constant);
+        let [Some(soft), Some(hard)] = constants else {
+            let [soft, hard] = templates;
+            return Ok(Amount::Rlimit(soft, hard));
+        };
+        let limit = |text| rlimit_of(text).map_err(|error| self.of_amount(place, key, error));
+        let (soft, hard) = (limit(soft)?, limit(hard)?);
+        if soft > hard {
+            return Err(self.value(place, key, "the soft limit is above the hard limit"));
+        }
+        Ok(Amount::Constant(FieldValue::Rlimit(soft, hard)))
+    }
+
+    fn additions(&self, text: &RuleText, steps: &mut Vec<Step>) -> Result<(), LoadError> {
+        let add = &text.add;
+        self.entries(Group::Env, &add.env, Action::Set, steps)?;
+        self.entries(Group::Sysctl, &add.sysctl, Action::Set, steps)?;
+        self.entries(Group::Annotations, &add.annotations, Action::Set, steps)?;
+        self.rlimits(&add.rlimits, Action::Set, steps)?;
+        for mount in &add.mounts {
+            let place = mount.referenced.into();
+            let template = |text: &str| {
+                Template::parse(text).map_err(|error| self.of_expression(place, error))
+            };
+            let value = &mount.value;
+            let options = || vec!["rbind".to_owned(), "ro".to_owned()];
+            let action = Action::Mount(MountTemplate {
+                source: template(&value.source)?,
+                destination: template(&value.destination)?,
+                kind: value.kind.clone().unwrap_or_else(|| "bind".to_owned()),
+                options: value.options.clone().unwrap_or_else(options),
+            });
+            steps.push(Step { place, action });
+        }
+        for device in &add.devices {
+            let place = device.referenced.into();
+            let path = Template::parse(&device.value.path)
+                .map_err(|error| self.of_expression(place, error))?;
+            steps.push(Step { place, action: Action::Device(path) });
+        }
+        for device in &add.cdi {
+            let action = Action::Cdi(self.template(device)?);
+            steps.push(Step { place: device.referenced.into(), action });
+        }
+        for text in &add.hooks {
+            let place = text.referenced.into();
+            if !text.value.path.starts_with('/') {
+                let key = Key::Entry(Group::Mounts, text.value.path.clone());
+                return Err(self.value(place, &key, "the path of a hook must be absolute"));
+            }
+            let action = Action::Hook(text.value.stage, Box::new(hook(&text.value)));
+            steps.push(Step { place, action });
+        }
+        Ok(())
+    }
+
+    fn amount(&self, key: &Key, unit: Option<Unit>, value: &Placed) -> Result<Amount, LoadError> {
+        let place = value.referenced.into();
+        let template = Template::parse(&value.value.text())
+            .map_err(|error| self.of_expression(place, error))?;
+        let Some(text) = template.constant() else { return Ok(Amount::Computed(template, unit)) };
+        let value = value_of(text, unit).map_err(|error| self.of_amount(place, key, error))?;
+        match (key, &value) {
+            (Key::Field(row), FieldValue::Number(number))
+                if *number < 0 && UNSIGNED.contains(&row.name) =>
+            {
+                Err(self.value(place, key, "cannot be below zero"))
+            }
+            (Key::Entry(Group::Hugepages, _), FieldValue::Number(number)) if *number < 0 => {
+                Err(self.value(place, key, "cannot be below zero"))
+            }
+            _ => Ok(Amount::Constant(value)),
+        }
+    }
+
+    fn cpus(&self, value: &Placed) -> Result<Amount, LoadError> {
+        let place = value.referenced.into();
+        let template = Template::parse(&value.value.text())
+            .map_err(|error| self.of_expression(place, error))?;
+        let Some(text) = template.constant() else { return Ok(Amount::ComputedCpus(template)) };
+        let cpus = Unit::Cpus.parse(text).map_err(|error| self.of_amount(place, &QUOTA, error))?;
+        Ok(Amount::Cpus(cpus))
+    }
+
+    fn template(&self, text: &Spanned<String>) -> Result<Template, LoadError> {
+        Template::parse(&text.value)
+            .map_err(|error| self.of_expression(text.referenced.into(), error))
+    }
+
+    fn expression(&self, text: &Spanned<String>, entry: bool) -> Result<Expression, LoadError> {
+        let parse = if entry { Expression::of_entry } else { Expression::parse };
+        parse(&text.value).map_err(|error| self.of_expression(text.referenced.into(), error))
+    }
+
+    fn of_expression(&self, place: Place, error: ExpressionError) -> LoadError {
+        at(place, Mistake::Expression { rule: self.name.to_owned(), error })
+    }
+
+    fn of_amount(&self, place: Place, key: &Key, error: QuantityError) -> LoadError {
+        let (rule, field) = (self.name.to_owned(), key.to_string());
+        at(place, Mistake::Amount { rule, field, error })
+    }
+
+    fn value(&self, place: Place, key: &Key, reason: &'static str) -> LoadError {
+        let (rule, field) = (self.name.to_owned(), key.to_string());
+        at(place, Mistake::Value { rule, field, reason })
+    }
+}
+
+/// Reads a value in a unit, or a text.
+///
+/// # Errors
+/// It is no amount.
+pub(crate) fn value_of(text: &str, unit: Option<Unit>) -> Result<FieldValue, QuantityError> {
+    match unit {
+        Some(unit) => unit.parse(text).map(FieldValue::Number),
+        None => Ok(FieldValue::Text(text.to_owned())),
+    }
+}
+
+/// Reads a resource limit; `unlimited` is the largest number.
+///
+/// # Errors
+/// It is no amount, or below zero.
+pub(crate) fn rlimit_of(text: &str) -> Result<u64, QuantityError> {
+    if text.trim() == "unlimited" {
+        return Ok(u64::MAX);
+    }
+    let number = Unit::Bytes.parse(text)?;
+    u64::try_from(number)
+        .map_err(|_| QuantityError::Invalid(text.to_owned(), "a number from 0 on, or unlimited"))
+}

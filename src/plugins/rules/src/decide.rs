@@ -1,0 +1,417 @@
+//! What the rules do with a container. Pure: the device nodes of the host come from the caller.
+//!
+//! Rules are evaluated in their order, and each sees what earlier ones have done: a limit applies
+//! to the value of an earlier rule, and a default only where none has set one. Conditions and
+//! expressions see the container as it was requested.
+
+use crate::{
+    amounts::{evaluated, most_or_least},
+    changes::{Changed, Changes, New},
+    expression::{ENTRY, EvaluationError},
+    facts::{self, OPTIONAL},
+    field::{FieldValue, Group, Key, environment},
+    refusal::Refusal,
+    rule::{Action, MountTemplate, Rule, RuleSet, Step},
+};
+use cel::{Context, Value};
+use nri_plugin::proto::{Container, LinuxDevice, Mount, PodSandbox};
+use std::time::Instant;
+
+/// What the rules do with a container.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Decision {
+    /// The changes.
+    pub changes: Changes,
+    /// What rules that only observe would do: the rule, and its changes or its refusal.
+    pub observed: Vec<(String, Result<Vec<Changed>, Refusal>)>,
+}
+
+/// Looks up a device node of the host.
+pub(crate) type FindDevice<'a> = &'a (dyn Fn(&str) -> Result<LinuxDevice, String> + Sync);
+
+/// Evaluates the rules for the creation of a container. To be called within
+/// [`crate::stack::with_stack`]. After `deadline`, expressions fail.
+///
+/// # Errors
+/// See [`Refusal`].
+pub(crate) fn decide(
+    rules: &RuleSet,
+    pod: &PodSandbox,
+    container: &Container,
+    device: FindDevice<'_>,
+    deadline: Instant,
+) -> Result<Decision, Refusal> {
+    let context = facts::context(pod, container, rules, deadline);
+    let evaluation = Evaluation { container, context: &context, device };
+    let mut decision = Decision::default();
+    for rule in &rules.rules {
+        if rule.observe {
+            let mut changes = decision.changes.clone();
+            let result = evaluation.matches(rule).and_then(|matches| {
+                if !matches {
+                    return Ok(None);
+                }
+                evaluation.apply(rule, &mut changes)?;
+                Ok(Some(changes.since(&decision.changes, container)))
+            });
+            if let Some(result) = result.transpose() {
+                decision.observed.push((rule.name.clone(), result));
+            }
+        } else if evaluation.matches(rule)? {
+            evaluation.apply(rule, &mut decision.changes)?;
+        }
+    }
+    Ok(decision)
+}
+
+/// Evaluates the limits for an update of a container. `updated` has the resources that the update
+/// requests, and `is_requested` says of a field whether it has.
+///
+/// # Errors
+/// See [`Refusal`].
+pub(crate) fn limit(
+    rules: &RuleSet,
+    pod: &PodSandbox,
+    updated: &Container,
+    is_requested: impl Fn(&Key) -> bool,
+    deadline: Instant,
+) -> Result<Changes, Refusal> {
+    let context = facts::context(pod, updated, rules, deadline);
+    let device = |_: &str| Err("no update adds a device".to_owned());
+    let evaluation = Evaluation { container: updated, context: &context, device: &device };
+    let mut changes = Changes::default();
+    for rule in rules.rules.iter().filter(|rule| !rule.observe) {
+        let limits = rule.steps.iter().filter(|step| match &step.action {
+            Action::AtLeast(key, _) | Action::AtMost(key, _) => is_requested(key),
+            _ => false,
+        });
+        let limits: Vec<&Step> = limits.collect();
+        if !limits.is_empty() && evaluation.matches(rule)? {
+            for step in limits {
+                evaluation.step(rule, step, &mut changes)?;
+            }
+        }
+    }
+    Ok(changes)
+}
+
+/// The evaluation of rules for one container.
+struct Evaluation<'a> {
+    container: &'a Container,
+    context: &'a Context<'static, 'static>,
+    device: FindDevice<'a>,
+}
+
+impl Evaluation<'_> {
+    fn matches(&self, rule: &Rule) -> Result<bool, Refusal> {
+        match &rule.condition {
+            Some(condition) => {
+                condition.is_true(self.context).map_err(|error| failed(rule, "match", error))
+            }
+            None => Ok(true),
+        }
+    }
+
+    fn apply(&self, rule: &Rule, changes: &mut Changes) -> Result<(), Refusal> {
+        rule.steps.iter().try_for_each(|step| self.step(rule, step, changes))?;
+        let Some(message) = &rule.refuse else { return Ok(()) };
+        let message = message.text(self.context).map_err(|error| failed(rule, "refuse", error))?;
+        Err(Refusal::ByRule { rule: rule.name.clone(), message })
+    }
+
+    fn step(&self, rule: &Rule, step: &Step, changes: &mut Changes) -> Result<(), Refusal> {
+        let container = self.container;
+        match &step.action {
+            Action::Strip(group, condition) => {
+                for (key, entry) in entries(*group, container) {
+                    let mut scope = self.context.new_inner_scope();
+                    scope.add_variable_from_value(ENTRY, entry);
+                    let what = || format!("strip.{}", group.name());
+                    if condition.is_true(&scope).map_err(|e| failed(rule, &what(), e))? {
+                        changes.put(rule, Key::Entry(*group, key), New::Removed, container)?;
+                    }
+                }
+                Ok(())
+            }
+            Action::Remove(key) => {
+                if changes.value(key, container).is_none() {
+                    return Ok(());
+                }
+                changes.put(rule, key.clone(), New::Removed, container)
+            }
+            Action::Default(key, amount) => {
+                if changes.value(key, container).is_some_and(|value| key.is_requested(&value)) {
+                    return Ok(());
+                }
+                let value = self.amount(rule, key, amount, changes)?;
+                changes.replace(rule, key.clone(), New::Value(value));
+                Ok(())
+            }
+            Action::Set(key, amount) => {
+                let value = self.amount(rule, key, amount, changes)?;
+                changes.put(rule, key.clone(), New::Value(value), container)
+            }
+            Action::AtLeast(key, amount) | Action::AtMost(key, amount) => {
+                let limit = self.amount(rule, key, amount, changes)?;
+                let is_most = matches!(step.action, Action::AtMost(..));
+                let value = changes.value(key, container);
+                if let Some(value) = most_or_least(key, value.as_ref(), &limit, is_most) {
+                    changes.replace(rule, key.clone(), New::Value(value));
+                }
+                Ok(())
+            }
+            Action::Mount(template) => {
+                let mount = self.mount(template).map_err(|e| failed(rule, "add.mounts", e))?;
+                let key = Key::Entry(Group::Mounts, mount.destination.clone());
+                changes.put(rule, key, New::Mount(Box::new(mount)), container)
+            }
+            Action::Device(path) => {
+                let paths = path.texts(self.context);
+                for path in paths.map_err(|e| failed(rule, "add.devices", e))? {
+                    let device = (self.device)(&path).map_err(|error| Refusal::Device {
+                        rule: rule.name.clone(),
+                        path: path.clone(),
+                        error,
+                    })?;
+                    let key = Key::Entry(Group::Devices, path);
+                    changes.put(rule, key, New::Device(Box::new(device)), container)?;
+                }
+                Ok(())
+            }
+            Action::Cdi(template) => {
+                let names = template.texts(self.context);
+                for name in names.map_err(|e| failed(rule, "add.cdi", e))? {
+                    let key = Key::Entry(Group::Cdi, name.clone());
+                    changes.put(rule, key, New::Value(FieldValue::Text(name)), container)?;
+                }
+                Ok(())
+            }
+            Action::Hook(stage, hook) => {
+                changes.hooks.push((*stage, (**hook).clone(), rule.name.clone()));
+                Ok(())
+            }
+        }
+    }
+
+    fn amount(
+        &self,
+        rule: &Rule,
+        key: &Key,
+        amount: &crate::rule::Amount,
+        changes: &Changes,
+    ) -> Result<FieldValue, Refusal> {
+        let period = changes.value(&crate::field::PERIOD, self.container);
+        evaluated(amount, self.context, period.as_ref())
+            .map_err(|error| failed(rule, &key.to_string(), error))
+    }
+
+    fn mount(&self, template: &MountTemplate) -> Result<Mount, EvaluationError> {
+        Ok(Mount {
+            source: template.source.text(self.context)?,
+            destination: template.destination.text(self.context)?,
+            type_: template.kind.clone(),
+            options: template.options.clone(),
+            ..Default::default()
+        })
+    }
+}
+
+/// Returns the entries of a group, by key, as values of expressions. Their order is that of keys.
+fn entries(group: Group, container: &Container) -> Vec<(String, Value)> {
+    let named = |(key, value): (&String, &String)| (key.clone(), facts::named(key, value));
+    let mut entries: Vec<(String, Value)> = match group {
+        Group::Env => environment(&container.env).iter().map(named).collect(),
+        Group::Sysctl => container.linux.sysctl.iter().map(named).collect(),
+        Group::Annotations => container.annotations.iter().map(named).collect(),
+        Group::Mounts => {
+            container.mounts.iter().map(|m| (m.destination.clone(), facts::mount(m))).collect()
+        }
+        Group::Devices => {
+            container.linux.devices.iter().map(|d| (d.path.clone(), facts::device(d))).collect()
+        }
+        Group::Hugepages | Group::Unified | Group::Rlimits | Group::Cdi => Vec::new(),
+    };
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    entries
+}
+
+/// Returns the refusal for an expression that fails.
+fn failed(rule: &Rule, what: &str, error: EvaluationError) -> Refusal {
+    let missing = |fact: &&str| matches!(&error, EvaluationError::NoVariable(name) if name == fact);
+    match OPTIONAL.into_iter().find(missing) {
+        Some(fact) => Refusal::NoFact { rule: rule.name.clone(), fact },
+        None => Refusal::Evaluation { rule: rule.name.clone(), what: what.to_owned(), error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::load;
+    use nri_api::opt;
+    use nri_plugin::proto::{LinuxContainer, LinuxResources, POSIXRlimit};
+
+    fn container() -> Container {
+        let mut resources = LinuxResources::new();
+        resources.memory.mut_or_insert_default().limit = opt(Some(1 << 30));
+        Container {
+            name: "web".into(),
+            env: vec!["PATH=/bin".into(), "DEBUG=1".into()],
+            rlimits: vec![POSIXRlimit {
+                type_: "RLIMIT_NOFILE".into(),
+                soft: 100,
+                hard: 5000,
+                ..Default::default()
+            }],
+            mounts: vec![Mount {
+                destination: "/host".into(),
+                source: "/".into(),
+                type_: "bind".into(),
+                ..Default::default()
+            }],
+            linux: Some(LinuxContainer { resources: Some(resources).into(), ..Default::default() })
+                .into(),
+            ..Container::default()
+        }
+    }
+
+    fn in_a_minute() -> Instant {
+        Instant::now() + std::time::Duration::from_secs(60)
+    }
+
+    fn decided(text: &str, container: &Container) -> Result<Decision, Refusal> {
+        let rules = load(text).unwrap_or_else(|error| panic!("{error}"));
+        let device = |path: &str| match path {
+            "/dev/fuse" => Ok(LinuxDevice { path: path.into(), major: 10, ..Default::default() }),
+            _ => Err("No such file or directory".to_owned()),
+        };
+        crate::stack::with_stack(|| {
+            decide(&rules, &PodSandbox::new(), container, &device, in_a_minute())
+        })
+        .unwrap()
+    }
+
+    /// Returns the changes as `field=value`, and `field-` for a removal.
+    fn changes(text: &str) -> Vec<String> {
+        let container = container();
+        let decision = decided(text, &container).unwrap();
+        let changed = decision.changes.since(&Changes::default(), &container);
+        let shown = |c: Changed| match c.after {
+            Some(value) => format!("{}={value}", c.field),
+            None => format!("{}-", c.field),
+        };
+        changed.into_iter().map(shown).collect()
+    }
+
+    fn refusal(text: &str) -> String {
+        decided(text, &container()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_rule_sees_what_earlier_ones_have_done() {
+        let set =
+            "rules: [{name: a, set: {pids.limit: 500}}, {name: b, at_most: {pids.limit: 100}}]";
+        assert_eq!(changes(set), ["pids.limit=100"]);
+        let default = "rules: [{name: a, default: {pids.limit: 500, memory.limit: 1Mi}}, \
+             {name: b, default: {pids.limit: 100}}]";
+        assert_eq!(changes(default), ["pids.limit=500"]);
+        // Docker writes 0 where nothing was requested.
+        let mut none = container();
+        none.linux.mut_or_insert_default().oom_score_adj = opt(Some(0));
+        let score = decided("rules: [{name: a, default: {oom_score_adj: 5}}]", &none).unwrap();
+        assert_eq!(score.changes.since(&Changes::default(), &none)[0].after.as_deref(), Some("5"));
+        let same = "rules: [{name: a, match: 'true', set: {pids.limit: 5}}, \
+             {name: b, match: 'image == \"\"', set: {pids.limit: 5}}]";
+        assert_eq!(changes(same), ["pids.limit=5"]);
+    }
+
+    #[test]
+    fn limits_apply_to_what_the_container_requests() {
+        assert_eq!(changes("rules: [{name: a, at_most: {memory.limit: 2Gi}}]"), [""; 0]);
+        let limit = changes("rules: [{name: a, at_most: {memory.limit: 512Mi}}]");
+        assert_eq!(limit, ["memory.limit=536870912"]);
+        // Without a limit of its own, the container gets the largest one.
+        assert_eq!(changes("rules: [{name: a, at_most: {pids.limit: 9}}]"), ["pids.limit=9"]);
+        assert_eq!(changes("rules: [{name: a, at_least: {pids.limit: 9}}]"), [""; 0]);
+        let raised = changes("rules: [{name: a, at_least: {memory.limit: 2Gi}}]");
+        assert_eq!(raised, ["memory.limit=2147483648"]);
+        let files = changes("rules: [{name: a, at_most: {rlimits: {nofile: 1000}}}]");
+        assert_eq!(files, ["rlimits[RLIMIT_NOFILE]=100:1000"]);
+        let cpus = changes("rules: [{name: a, at_most: {cpus: 1.5}}]");
+        assert_eq!(cpus, ["cpu.quota=150000"]);
+        // 1024 is the default of the kernel.
+        assert_eq!(changes("rules: [{name: a, at_most: {cpu.shares: 2000}}]"), [""; 0]);
+        assert_eq!(changes("rules: [{name: a, at_most: {cpu.shares: 512}}]"), ["cpu.shares=512"]);
+    }
+
+    #[test]
+    fn entries_are_added_removed_and_chosen_by_a_condition() {
+        let text = "rules: [{name: a, remove: {env: [DEBUG, NONE]}, \
+             strip: {mounts: 'it.source == \"/\"'}, add: {env: {WHO: '${container.name}!'}, \
+             devices: [{path: /dev/fuse}], cdi: ['${[\"v/c=1\", \"v/c=2\"]}']}}]";
+        assert_eq!(
+            changes(text),
+            [
+                "env[DEBUG]-",
+                "env[WHO]=\"web!\"",
+                "mounts[/host]-",
+                "devices[/dev/fuse]=\"10:0\"",
+                "cdi_devices[v/c=1]=\"v/c=1\"",
+                "cdi_devices[v/c=2]=\"v/c=2\"",
+            ]
+        );
+        let absent = refusal("rules: [{name: a, add: {devices: [{path: /dev/none}]}}]");
+        assert_eq!(absent, "rule \"a\" adds the device \"/dev/none\": No such file or directory");
+    }
+
+    #[test]
+    fn a_refusal_names_the_rule_and_the_reason() {
+        let text =
+            "rules: [{name: a, match: 'env[\"DEBUG\"] == \"1\"', refuse: 'no ${env.DEBUG}'}]";
+        assert_eq!(refusal(text), "rule \"a\": no 1");
+        let no_key = refusal("rules: [{name: a, match: 'labels[\"x\"] == \"1\"', refuse: no}]");
+        assert!(no_key.starts_with("rule \"a\": match: No such key"), "{no_key}");
+        let no_fact = refusal("rules: [{name: a, match: privileged, refuse: no}]");
+        assert!(no_fact.contains("needs \"privileged\"") && no_fact.contains("[containers]"));
+        let no_amount = refusal("rules: [{name: a, set: {memory.limit: '${image}x'}}]");
+        assert!(no_amount.contains("memory.limit: \"x\" is no amount"), "{no_amount}");
+        let conflict = refusal(
+            "rules: [{name: a, match: 'image == \"\"', set: {pids.limit: 5}}, \
+             {name: b, match: 'true', set: {pids.limit: 6}}]",
+        );
+        assert!(conflict.contains("\"b\" sets pids.limit to 6") && conflict.contains("\"a\""));
+        let allowed = changes(
+            "rules: [{name: a, set: {pids.limit: 5}}, \
+             {name: b, override: true, set: {pids.limit: 6}}]",
+        );
+        assert_eq!(allowed, ["pids.limit=6"]);
+    }
+
+    #[test]
+    fn a_rule_that_observes_changes_nothing() {
+        let text = "rules: [{name: a, observe: true, set: {pids.limit: 5}}, \
+             {name: b, observe: true, refuse: never}, {name: c, observe: true, match: 'false'}]";
+        let container = container();
+        let decision = decided(text, &container).unwrap();
+        assert!(decision.changes.is_empty());
+        let observed: Vec<_> = decision.observed.iter().map(|(rule, _)| rule.as_str()).collect();
+        assert_eq!(observed, ["a", "b"]);
+        assert_eq!(decision.observed[0].1.as_ref().unwrap()[0].field, "pids.limit");
+        assert!(decision.observed[1].1.is_err());
+    }
+
+    #[test]
+    fn an_update_is_limited_in_what_it_requests() {
+        let rules = load(
+            "rules: [{name: a, at_most: {memory.limit: 512Mi, pids.limit: 9}, \
+             set: {cpu.shares: 2}}]",
+        )
+        .unwrap();
+        let memory = |key: &Key| key.to_string() == "memory.limit";
+        let changes =
+            limit(&rules, &PodSandbox::new(), &container(), memory, in_a_minute()).unwrap();
+        let changed = changes.since(&Changes::default(), &container());
+        let fields: Vec<_> = changed.iter().map(|change| change.field.as_str()).collect();
+        assert_eq!(fields, ["memory.limit"]);
+    }
+}

@@ -1,0 +1,333 @@
+//! Expressions of the Common Expression Language (CEL). An
+//! expression that names an unknown variable or has a syntax error is found when the file is read.
+
+use crate::{
+    prepared::{FunctionError, Patterns, is_too_late, prepare},
+    variables::free_variables,
+};
+use cel::{Context, Env, ExecutionError, Value, common::ast::IdedExpr, extensions};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, LazyLock},
+};
+
+/// The variables of expressions. [`crate::facts`] has their values.
+pub(crate) const VARIABLES: &[&str] = &[
+    "annotations",
+    "capabilities",
+    "command",
+    "container",
+    "devices",
+    "engine",
+    "env",
+    "image",
+    "labels",
+    "mounts",
+    "pod",
+    "privileged",
+    "requested",
+    "user",
+];
+
+/// The variable of an expression that chooses entries of a list; see [`Expression::of_entry`].
+pub(crate) const ENTRY: &str = "it";
+
+/// Length of an expression in bytes, so that a broken file cannot occupy the parser for long.
+const MAX_LENGTH: usize = 16 << 10;
+
+/// Depth of brackets, and number of operators outside of texts. Parser and interpreter are
+/// recursive: see [`crate::stack`].
+const MAX_DEPTH: usize = 32;
+const MAX_OPERATORS: usize = 200;
+
+/// The functions of CEL, with the extension for texts (`split`, `replace`, `lowerAscii`, …).
+pub(crate) static FUNCTIONS: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    // A conflict with the standard functions would be one of the library with itself.
+    env.add_extension(extensions::strings).ok();
+    Arc::new(env)
+});
+
+/// Error of the text of an expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ExpressionError {
+    /// Syntax error.
+    #[error("{message} (at column {column} of the expression's line {line})")]
+    Syntax {
+        /// What is wrong.
+        message: String,
+        /// Line in the expression, from 1.
+        line: usize,
+        /// Column in that line, from 1.
+        column: usize,
+    },
+    /// A variable that no container has.
+    #[error("unknown variable {0:?}: there are {all}", all = VARIABLES.join(", "))]
+    UnknownVariable(String),
+    /// A call of a function.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
+    /// The expression is too long.
+    #[error("expression of {0} bytes: at most {MAX_LENGTH} are allowed")]
+    TooLong(usize),
+    /// The expression is too complex.
+    #[error(
+        "expression too complex: more than {MAX_DEPTH} brackets in brackets, or {MAX_OPERATORS} \
+         operators"
+    )]
+    TooComplex,
+    /// `${` without `}`.
+    #[error("\"${{\" without \"}}\": write \"$${{\" for the text itself")]
+    Unclosed,
+}
+
+/// Error of the evaluation of an expression for a container.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EvaluationError {
+    /// The container does not have the variable.
+    #[error("{0} is not known of this container")]
+    NoVariable(String),
+    /// The evaluation took too long.
+    #[error("the evaluation of the rules takes too long: are there macros in macros?")]
+    TooLong,
+    /// CEL's own error, such as a missing key.
+    #[error("{0}")]
+    Failed(String),
+    /// The value has another type than the place needs.
+    #[error("the expression is {found}, expected {expected}")]
+    Type {
+        /// Type of the value.
+        found: &'static str,
+        /// Types that are possible.
+        expected: &'static str,
+    },
+}
+
+/// An expression without syntax errors.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    source: String,
+    tree: IdedExpr,
+    variables: BTreeSet<String>,
+    patterns: Patterns,
+}
+
+impl Expression {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// See [`ExpressionError`].
+    pub(crate) fn parse(source: &str) -> Result<Self, ExpressionError> {
+        Self::with_variables(source, &[])
+    }
+
+    /// Reads an expression that chooses entries of a list: it has the variable [`ENTRY`], too.
+    ///
+    /// # Errors
+    /// See [`ExpressionError`].
+    pub(crate) fn of_entry(source: &str) -> Result<Self, ExpressionError> {
+        Self::with_variables(source, &[ENTRY])
+    }
+
+    fn with_variables(source: &str, own: &[&str]) -> Result<Self, ExpressionError> {
+        if source.len() > MAX_LENGTH {
+            return Err(ExpressionError::TooLong(source.len()));
+        }
+        if is_too_complex(source) {
+            return Err(ExpressionError::TooComplex);
+        }
+        let program = FUNCTIONS.compile(source).map_err(|errors| {
+            let first = errors.errors.first();
+            let position = |at: isize| usize::try_from(at).unwrap_or(1).max(1);
+            ExpressionError::Syntax {
+                message: first.map_or_else(|| "invalid".to_owned(), |e| e.msg.replace('\n', " ")),
+                line: position(first.map_or(1, |e| e.pos.0)),
+                column: position(first.map_or(1, |e| e.pos.1)),
+            }
+        })?;
+        let mut tree = program.expression().clone();
+        let mut patterns = Patterns::new();
+        prepare(&mut tree, &mut patterns)?;
+        let variables = free_variables(&tree);
+        let is_known = |name: &str| VARIABLES.contains(&name) || own.contains(&name);
+        if let Some(name) = variables.iter().find(|name| !is_known(name)) {
+            return Err(ExpressionError::UnknownVariable(name.clone()));
+        }
+        Ok(Self { source: source.to_owned(), tree, variables, patterns })
+    }
+
+    /// Returns the text.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the variables that the expression names.
+    pub(crate) fn variables(&self) -> &BTreeSet<String> {
+        &self.variables
+    }
+
+    /// Returns the constant patterns of `matches` in the expression.
+    pub(crate) fn patterns(&self) -> &Patterns {
+        &self.patterns
+    }
+
+    /// Evaluates the expression.
+    ///
+    /// # Errors
+    /// See [`EvaluationError`].
+    pub(crate) fn evaluate(&self, context: &Context<'_, '_>) -> Result<Value, EvaluationError> {
+        Value::resolve(&self.tree, context).map_err(|error| match error {
+            error if is_too_late(&error) => EvaluationError::TooLong,
+            ExecutionError::UndeclaredReference(name) if VARIABLES.contains(&name.as_str()) => {
+                EvaluationError::NoVariable(name.to_string())
+            }
+            error => EvaluationError::Failed(error.to_string()),
+        })
+    }
+
+    /// Evaluates a condition.
+    ///
+    /// # Errors
+    /// See [`EvaluationError`].
+    pub(crate) fn is_true(&self, context: &Context<'_, '_>) -> Result<bool, EvaluationError> {
+        match self.evaluate(context)? {
+            Value::Bool(value) => Ok(value),
+            other => Err(EvaluationError::Type { found: type_name(&other), expected: "a bool" }),
+        }
+    }
+}
+
+/// Returns the name of a value's type, with its article.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "a list",
+        Value::Map(_) => "a map",
+        Value::Int(_) | Value::UInt(_) => "an int",
+        Value::Float(_) => "a double",
+        Value::String(_) => "a string",
+        Value::Bytes(_) => "bytes",
+        Value::Bool(_) => "a bool",
+        Value::Null => "null",
+        _ => "of another type",
+    }
+}
+
+/// Whether an expression may have more levels than the parser's stack allows. Characters of texts
+/// do not count, but where a raw text or one in three quotes may begin, whose ends are others.
+fn is_too_complex(source: &str) -> bool {
+    let skips_texts =
+        !["r'", "r\"", "R'", "R\"", "'''", "\"\"\""].iter().any(|s| source.contains(s));
+    let (mut depth, mut deepest, mut operators) = (0_usize, 0, 0);
+    let (mut quote, mut escaped) = (None, false);
+    for c in source.chars() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(end) if c == end => quote = None,
+            Some(_) => {}
+            None => match c {
+                '"' | '\'' if skips_texts => quote = Some(c),
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth = depth.saturating_sub(1),
+                _ if "+-*/%!?<>=&|.".contains(c) => operators += 1,
+                _ => {}
+            },
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest > MAX_DEPTH || operators > MAX_OPERATORS
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::prepared::add_functions;
+    use crate::stack::with_stack;
+    use std::time::{Duration, Instant};
+
+    pub(crate) fn context() -> Context<'static, 'static> {
+        let mut context = Context::with_env(FUNCTIONS.clone());
+        let deadline = Instant::now() + Duration::from_millis(300);
+        add_functions(&mut context, Arc::default(), deadline);
+        context.add_variable_from_value("image", "registry/app:1");
+        context.add_variable_from_value("command", vec!["a", "b"]);
+        context
+    }
+
+    #[test]
+    fn conditions_have_the_functions_of_cel_and_of_its_extension_for_texts() {
+        for (source, expected) in [
+            ("image.startsWith('registry/')", true),
+            ("image.split(':')[1] == '1'", true),
+            ("command.exists(c, c == 'b')", true),
+            ("command.all(c, command.exists(d, d == c && c != 'a'))", false),
+            ("image.matches('^[a-z]+/app')", true),
+            ("matches(image, image.substring(0, 4))", true),
+            ("command.map(c, c + c).filter(d, d != 'aa') == ['bb']", true),
+            ("{'a': 1}[?'b'].orValue(2) == 2", true),
+        ] {
+            let expression = Expression::parse(source).unwrap();
+            assert_eq!(expression.is_true(&context()), Ok(expected), "{source}");
+        }
+        let expression = Expression::of_entry("it == image").unwrap();
+        assert_eq!(expression.variables().len(), 2);
+    }
+
+    #[test]
+    fn errors_of_an_expression_are_found_before_a_container() {
+        let error = |source: &str| Expression::parse(source).unwrap_err();
+        assert!(matches!(error("image =="), ExpressionError::Syntax { line: 1, .. }));
+        assert_eq!(error("imag == ''"), ExpressionError::UnknownVariable("imag".to_owned()));
+        assert_eq!(error("it == ''"), ExpressionError::UnknownVariable("it".to_owned()));
+        let unknown = |name: &str| ExpressionError::from(FunctionError::Unknown(name.into()));
+        assert_eq!(error("image.startWith('')"), unknown("startWith"));
+        assert_eq!(error("command.exists(c)"), unknown("exists"));
+        let pattern = error("image.matches('(')").to_string();
+        assert_eq!(pattern, "invalid pattern \"(\": unclosed group");
+        let large = error("image.matches('(a{1000}){1000}')");
+        assert!(matches!(large, ExpressionError::Function(FunctionError::Pattern(_))), "{large}");
+        assert_eq!(error(&" ".repeat(20_000)), ExpressionError::TooLong(20_000));
+        assert_eq!(error(&"(".repeat(33)), ExpressionError::TooComplex);
+        let not_bool = Expression::parse("image").unwrap().is_true(&context());
+        let expected = EvaluationError::Type { found: "a string", expected: "a bool" };
+        assert_eq!(not_bool, Err(expected));
+    }
+
+    #[test]
+    fn long_lists_of_images_are_not_too_complex() {
+        let images: Vec<_> = (0..200).map(|n| format!("'registry.example.com/a-{n}'")).collect();
+        let source = format!("image in [{}]", images.join(", "));
+        assert_eq!(Expression::parse(&source).unwrap().is_true(&context()), Ok(false));
+    }
+
+    #[test]
+    fn an_evaluation_ends_in_time_however_deep_its_macros_are() {
+        let list = format!("[{}]", ["1"; 100].join(","));
+        for (macro_call, end) in [("map", "1"), ("exists", "false"), ("all", "true")] {
+            let deep = |n: u32| format!("{list}.{macro_call}(x{n}, ");
+            let source =
+                format!("{}{end}{}", (0..10).map(deep).collect::<String>(), ")".repeat(10));
+            let result = with_stack(|| Expression::parse(&source).unwrap().evaluate(&context()));
+            assert_eq!(result.unwrap(), Err(EvaluationError::TooLong), "{source}");
+        }
+    }
+
+    #[test]
+    fn the_most_complex_expressions_need_no_more_stack_than_a_thread_has() {
+        for source in [
+            format!("{}true{}", "(".repeat(32), ")".repeat(32)),
+            format!("{}true", "!".repeat(200)),
+            format!("{}true", "true?".repeat(100).replace('?', " && ")),
+            format!("1{} == 101", "+1".repeat(100)),
+            format!("{}1{} == 1", "[".repeat(32), "]".repeat(32)),
+            format!("{}true{}", "true ? ".repeat(200), ": false".repeat(200)),
+            format!("{}true{}", "command.exists(c, ".repeat(32), ")".repeat(32)),
+        ] {
+            let result = with_stack(|| match Expression::parse(&source) {
+                Ok(expression) => drop(expression.is_true(&context())),
+                Err(error) => assert!(matches!(error, ExpressionError::Syntax { .. }), "{error}"),
+            });
+            result.unwrap_or_else(|error| panic!("{source}: {error}"));
+        }
+    }
+}

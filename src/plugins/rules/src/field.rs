@@ -1,0 +1,263 @@
+//! The fields that rules set: their names, units and values in messages of NRI.
+
+use crate::quantity::Unit;
+use nri_api::{
+    Access, RESOURCE_FIELDS, entry_name,
+    proto::{Container, LinuxResources},
+};
+use nri_plugin::SetResources;
+use std::{
+    collections::HashMap,
+    fmt::{self, Display},
+};
+
+/// The period of a quota where a container has none, in microseconds, as in runc and the kernel.
+pub(crate) const DEFAULT_PERIOD: i64 = 100_000;
+
+/// A field or an entry that rules can change. Its text is its name in all messages.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// A field with one value.
+    Field(&'static FieldRow),
+    /// An entry of a map.
+    Entry(Group, String),
+}
+
+/// A map of a container that rules change by key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub(crate) enum Group {
+    Hugepages,
+    Unified,
+    Env,
+    Rlimits,
+    Sysctl,
+    Annotations,
+    Mounts,
+    Devices,
+    Cdi,
+}
+
+impl Group {
+    /// Returns the name of the map.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hugepages => "hugepageLimits",
+            Self::Unified => "unified",
+            Self::Env => "env",
+            Self::Rlimits => "rlimits",
+            Self::Sysctl => "sysctl",
+            Self::Annotations => "annotations",
+            Self::Mounts => "mounts",
+            Self::Devices => "devices",
+            Self::Cdi => "cdi_devices",
+        }
+    }
+
+    /// Returns the unit of its values.
+    pub(crate) fn unit(self) -> Option<Unit> {
+        match self {
+            Self::Hugepages => Some(Unit::Bytes),
+            Self::Rlimits => Some(Unit::Plain),
+            _ => None,
+        }
+    }
+}
+
+impl Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(row) => f.write_str(row.name),
+            Self::Entry(group, key) => f.write_str(&entry_name(group.name(), key)),
+        }
+    }
+}
+
+impl Key {
+    /// Whether a value was requested. Engines write 0 for what was not, where 0 is no amount.
+    pub(crate) fn is_requested(&self, value: &FieldValue) -> bool {
+        let zero_is_amount = match self {
+            Self::Field(row) => row.name == "memory.swappiness",
+            Self::Entry(..) => true,
+        };
+        zero_is_amount || *value != FieldValue::Number(0)
+    }
+}
+
+/// A value of a field or an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FieldValue {
+    /// A number in the unit of the protocol.
+    Number(i64),
+    /// A text.
+    Text(String),
+    /// Soft and hard limit.
+    Rlimit(u64, u64),
+}
+
+impl Display for FieldValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Rlimit(soft, hard) => write!(f, "{soft}:{hard}"),
+        }
+    }
+}
+
+/// What a field without a value is equal to, for limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Absent {
+    /// There is no limit, as with a number below zero.
+    Unlimited,
+    /// The kernel's default.
+    Is(i64),
+}
+
+/// A field with one value.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FieldRow {
+    /// Name in files and messages.
+    pub name: &'static str,
+    /// Unit; `None` for a text.
+    pub unit: Option<Unit>,
+    /// Meaning of no value.
+    pub absent: Absent,
+}
+
+/// Returns a row of [`FIELDS`].
+const fn row(name: &'static str, unit: Option<Unit>, absent: Absent) -> FieldRow {
+    FieldRow { name, unit, absent }
+}
+
+/// All fields with one value. `cpus` is no row: it is another way to write `cpu.quota`.
+pub(crate) static FIELDS: [FieldRow; 13] = [
+    row("memory.limit", Some(Unit::Bytes), Absent::Unlimited),
+    row("memory.reservation", Some(Unit::Bytes), Absent::Unlimited),
+    row("memory.swap", Some(Unit::Bytes), Absent::Unlimited),
+    row("memory.swappiness", Some(Unit::Plain), Absent::Unlimited),
+    row("cpu.shares", Some(Unit::Plain), Absent::Is(1024)),
+    row("cpu.quota", Some(Unit::Microseconds), Absent::Unlimited),
+    row("cpu.period", Some(Unit::Microseconds), Absent::Is(DEFAULT_PERIOD)),
+    row("cpu.cpus", None, Absent::Unlimited),
+    row("cpu.mems", None, Absent::Unlimited),
+    row("pids.limit", Some(Unit::Plain), Absent::Unlimited),
+    row("oom_score_adj", Some(Unit::Plain), Absent::Is(0)),
+    row("blockio_class", None, Absent::Unlimited),
+    row("rdt_class", None, Absent::Unlimited),
+];
+
+/// The key of a field with one value, such as [`QUOTA`].
+///
+/// # Panics
+/// There is no such field.
+const fn key_of(index: usize) -> Key {
+    Key::Field(&FIELDS[index])
+}
+
+/// The quota, which `cpus` sets.
+pub(crate) const QUOTA: Key = key_of(5);
+/// The period of the quota.
+pub(crate) const PERIOD: Key = key_of(6);
+
+/// Returns the key of the field with this name.
+pub(crate) fn field(name: &str) -> Option<Key> {
+    FIELDS.iter().find(|row| row.name == name).map(Key::Field)
+}
+
+/// Returns the value that a container has, after earlier plugins.
+pub(crate) fn value(key: &Key, container: &Container) -> Option<FieldValue> {
+    let linux = &container.linux;
+    match key {
+        Key::Field(row) if row.name == "oom_score_adj" => {
+            linux.oom_score_adj.as_ref().map(|score| FieldValue::Number(score.value))
+        }
+        Key::Field(row) => resource(row.name, &linux.resources),
+        Key::Entry(group, key) => entry(*group, key, container),
+    }
+}
+
+/// Returns the value of a resource.
+pub(crate) fn resource(name: &str, resources: &LinuxResources) -> Option<FieldValue> {
+    let field = RESOURCE_FIELDS.iter().find(|field| field.name == name)?;
+    match &field.access {
+        Access::Int64(a) => (a.get)(resources).map(FieldValue::Number),
+        Access::UInt64(a) => {
+            (a.get)(resources).map(|n| FieldValue::Number(i64::try_from(n).unwrap_or(i64::MAX)))
+        }
+        Access::Text(a) => (a.get)(resources).map(FieldValue::Text),
+        Access::Bool(_) | Access::Entries(_) | Access::OciOnly => None,
+    }
+}
+
+fn entry(group: Group, key: &str, container: &Container) -> Option<FieldValue> {
+    let linux = &container.linux;
+    let text = |text: &String| FieldValue::Text(text.clone());
+    match group {
+        Group::Hugepages => {
+            let limit = linux.resources.hugepage_limits.iter().find(|l| l.page_size == key)?;
+            Some(FieldValue::Number(i64::try_from(limit.limit).unwrap_or(i64::MAX)))
+        }
+        Group::Unified => linux.resources.unified.get(key).map(text),
+        Group::Env => environment(&container.env).get(key).map(text),
+        Group::Rlimits => {
+            let limit = container.rlimits.iter().find(|limit| limit.type_ == key)?;
+            Some(FieldValue::Rlimit(limit.soft, limit.hard))
+        }
+        Group::Sysctl => linux.sysctl.get(key).map(text),
+        Group::Annotations => container.annotations.get(key).map(text),
+        Group::Mounts => {
+            let mount = container.mounts.iter().rfind(|mount| mount.destination == key)?;
+            Some(text(&mount.source))
+        }
+        Group::Devices => {
+            let device = linux.devices.iter().find(|device| device.path == key)?;
+            Some(FieldValue::Text(format!("{}:{}", device.major, device.minor)))
+        }
+        Group::Cdi => {
+            let device = container.CDI_devices.iter().find(|device| device.name == key)?;
+            Some(text(&device.name))
+        }
+    }
+}
+
+/// Returns the environment by name. Of several values of a name, the last one counts.
+pub(crate) fn environment(env: &[String]) -> HashMap<String, String> {
+    let pair = |entry: &String| {
+        let (name, value) = entry.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    env.iter().filter_map(pair).collect()
+}
+
+/// Sets a resource of an adjustment or an update. Returns whether the field is a resource.
+pub(crate) fn set_resource<R: SetResources>(target: &mut R, key: &Key, value: &FieldValue) -> bool {
+    let (number, text) = match value {
+        FieldValue::Number(number) => (*number, String::new()),
+        FieldValue::Text(text) => (0, text.clone()),
+        FieldValue::Rlimit(..) => return false,
+    };
+    // Below zero is a mistake that the file's reader refuses where the protocol has no sign.
+    let unsigned = u64::try_from(number).unwrap_or_default();
+    match key {
+        Key::Field(row) => match row.name {
+            "memory.limit" => _ = target.set_memory_limit(number),
+            "memory.reservation" => _ = target.set_memory_reservation(number),
+            "memory.swap" => _ = target.set_memory_swap(number),
+            "memory.swappiness" => _ = target.set_memory_swappiness(unsigned),
+            "cpu.shares" => _ = target.set_cpu_shares(unsigned),
+            "cpu.quota" => _ = target.set_cpu_quota(number),
+            "cpu.period" => _ = target.set_cpu_period(unsigned),
+            "cpu.cpus" => _ = target.set_cpu_cpus(text),
+            "cpu.mems" => _ = target.set_cpu_mems(text),
+            "pids.limit" => _ = target.set_pids_limit(number),
+            "blockio_class" => _ = target.set_blockio_class(text),
+            "rdt_class" => _ = target.set_rdt_class(text),
+            _ => return false,
+        },
+        Key::Entry(Group::Hugepages, size) => _ = target.add_hugepage_limit(size, unsigned),
+        Key::Entry(Group::Unified, file) => _ = target.add_unified(file, text),
+        Key::Entry(..) => return false,
+    }
+    true
+}

@@ -1,0 +1,152 @@
+//! From the text of a file to rules. Whatever is wrong with the file itself is found here, with its
+//! line and column.
+
+use crate::{
+    compile::compile,
+    conflicts,
+    file::RuleFile,
+    mistake::{LoadError, Mistake, at},
+    rule::{Place, RuleSet},
+    stack::with_stack,
+};
+use std::io;
+
+/// Size of a file in bytes.
+const MAX_FILE: usize = 4 << 20;
+
+/// Number of rules in a file. Each is compared with each other one.
+const MAX_RULES: usize = 1000;
+
+/// Reads a file.
+///
+/// # Errors
+/// See [`LoadError`].
+pub(crate) fn load(text: &str) -> Result<RuleSet, LoadError> {
+    let thread = |error: io::Error| at(Place::default(), Mistake::Thread(error.to_string()));
+    with_stack(|| read(text)).map_err(thread)?
+}
+
+fn read(text: &str) -> Result<RuleSet, LoadError> {
+    if text.len() > MAX_FILE {
+        let size = format!("the file has {} bytes: at most {MAX_FILE} are allowed", text.len());
+        return Err(at(Place { line: 1, column: 1 }, Mistake::TooLarge(size)));
+    }
+    if text.trim().is_empty() {
+        return Ok(RuleSet::default());
+    }
+    let file: RuleFile = serde_saphyr::from_str(text).map_err(|error| {
+        let error = error.without_snippet();
+        let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+        let place = error.location().map_or(Place { line: 1, column: 1 }, |at| at.into());
+        at(place, Mistake::Form(message.trim_end().replace('\n', ", ")))
+    })?;
+    if file.rules.len() > MAX_RULES {
+        let number = format!("{} rules: at most {MAX_RULES} are allowed", file.rules.len());
+        return Err(at(Place { line: 1, column: 1 }, Mistake::TooLarge(number)));
+    }
+    let rules = compile(&file)?;
+    conflicts::check(&rules.rules)?;
+    Ok(rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, path::Path};
+
+    fn error(text: &str) -> String {
+        load(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn mistakes_are_named_with_line_and_column() {
+        for (text, expected) in [
+            ("rules:\n  - nam: a\n", "line 2, column 5: unknown field `nam`"),
+            ("rules:\n  - name: a\n", "line 2, column 11: rule \"a\" does nothing"),
+            (
+                "rules:\n  - name: a\n    match: image ==\n    refuse: no\n",
+                "line 3, column 12: rule \"a\": ",
+            ),
+            (
+                "rules:\n  - name: a\n    match: imag == ''\n    refuse: no\n",
+                "line 3, column 12: rule \"a\": unknown variable \"imag\"",
+            ),
+            (
+                "rules:\n  - name: a\n    set:\n      memory.limit: 5 GB\n",
+                "line 4, column 21: rule \"a\": memory.limit: \"5 GB\" is no amount",
+            ),
+            (
+                "rules:\n  - name: a\n    set: { cpu.shares: -1 }\n",
+                "line 3, column 24: rule \"a\": cpu.shares: cannot be below zero",
+            ),
+            (
+                "rules:\n  - name: a\n    remove: { hooks: [x] }\n",
+                "line 3, column 15: unknown field `hooks`",
+            ),
+            (
+                "rules:\n  - name: a\n    refuse: x\n  - name: a\n    refuse: y\n",
+                "line 4, column 11: rule \"a\": the rule of line 2 has this name, too",
+            ),
+            (
+                "rules:\n  - name: a\n    set: { pids.limit: 1 }\n  - name: b\n    \
+                 match: privileged\n    set: { pids.limit: 2 }\n",
+                "line 6, column 24: rule \"b\" sets pids.limit, and so does rule \"a\" of line 2",
+            ),
+            (
+                "rules:\n  - name: a\n    at_most: { cpus: 1 }\n    at_least: { cpus: 2 }\n",
+                "line 4, column 23: rule \"a\": at_least of cpu.quota is above at_most of rule",
+            ),
+            ("rules: 5", "line 1, column 8: "),
+        ] {
+            let error = error(text);
+            assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn files_that_would_take_too_much_are_refused() {
+        let many: String = (0..1001).map(|n| format!("- {{name: r{n}, refuse: no}}\n")).collect();
+        assert!(error(&format!("rules:\n{many}")).contains("1001 rules: at most 1000"));
+        let long = format!("rules: []\n#{}", "x".repeat(MAX_FILE));
+        assert!(error(&long).contains("at most 4194304 are allowed"));
+        assert!(error(&format!("rules: {}", "[".repeat(100_000))).starts_with("line 1, column "));
+        // Each list has ten of the list before it.
+        let lists =
+            (1..20).map(|n| format!("&l{n} [{}]", vec![format!("*l{}", n - 1); 10].join(",")));
+        let lists: Vec<String> = std::iter::once("&l0 [x]".to_owned()).chain(lists).collect();
+        let laughs = format!("rules: [{{name: a, remove: {{env: [{}]}}}}]", lists.join(", "));
+        assert!(error(&laughs).starts_with("line 1, column "));
+        for text in
+            ["rules:\n  - name: a\0", "rules: [{name: a, name: b, refuse: c}]", "--- 1\n--- 2"]
+        {
+            error(text);
+        }
+    }
+
+    #[test]
+    fn an_empty_file_has_no_rules() {
+        for text in ["", "\n# nothing\n", "rules: []\n"] {
+            assert!(load(text).unwrap().rules.is_empty(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_the_cookbook_have_no_mistake() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("cookbook");
+        let mut files = 0;
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let rules = load(&fs::read_to_string(&path).unwrap());
+            assert!(rules.is_ok_and(|rules| !rules.rules.is_empty()), "{}", path.display());
+            files += 1;
+        }
+        assert_eq!(files, 9);
+    }
+
+    #[test]
+    fn rules_that_differ_in_their_condition_are_no_conflict() {
+        let text = "rules: [{name: a, match: privileged, set: {pids.limit: 1}}, \
+             {name: b, match: '!privileged', set: {pids.limit: 2}}]";
+        assert_eq!(load(text).unwrap().rules.len(), 2);
+    }
+}

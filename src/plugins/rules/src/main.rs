@@ -1,0 +1,165 @@
+//! An NRI plugin that applies the rules of a file to containers: values, defaults and limits of
+//! resources, environment, mounts, devices and hooks, and refusals.
+//!
+//! | module | content |
+//! |---|---|
+//! | `file`, `compile`, `conflicts`, `load`, `mistake` | from the text of a file to rules |
+//! | `expression`, `prepared`, `template`, `stack` | expressions, their functions and limits |
+//! | `variables`, `facts` | what expressions know of a container |
+//! | `field`, `quantity`, `amounts` | fields, units, values |
+//! | `rule`, `decide`, `changes`, `refusal` | what rules do with a container, without I/O |
+//! | `plugin`, `try_out` | the plugin, and `nri-rules test` |
+
+mod amounts;
+mod changes;
+mod compile;
+mod conflicts;
+mod decide;
+mod expression;
+mod facts;
+mod field;
+mod file;
+mod load;
+mod mistake;
+mod plugin;
+mod prepared;
+mod quantity;
+#[cfg(test)]
+mod random;
+mod refusal;
+mod rule;
+mod stack;
+mod template;
+mod try_out;
+mod variables;
+
+use clap::Parser;
+use nri_plugin::flags::{Flags, parse};
+use plugin::Rules;
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// NRI plugin that applies the rules of a file to containers
+#[derive(Parser)]
+#[command(name = "nri-rules", version, args_conflicts_with_subcommands = true)]
+struct CommandLine {
+    #[command(flatten)]
+    plugin: Flags,
+    /// File of rules, unless the runtime sends it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Check a file of rules
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Print what the rules of a file do with containers
+    Test {
+        /// The file
+        file: PathBuf,
+        /// Directory with a config.json
+        #[arg(long, value_name = "DIR", required_unless_present = "samples")]
+        bundle: Option<PathBuf>,
+        /// The containers in this program: of Docker, privileged and not, and of Podman
+        #[arg(long, conflicts_with = "bundle")]
+        samples: bool,
+        #[command(flatten)]
+        facts: try_out::Facts,
+    },
+    /// Print the JSON schema of files of rules, for editors
+    Schema,
+}
+
+/// A mistake in a file, or a container that would be refused.
+const PROBLEM: u8 = 4;
+
+fn main() -> ExitCode {
+    let CommandLine { plugin, config, command } = parse();
+    let result = match command {
+        Some(command) => run(&command),
+        None => match config.as_deref().map(read).transpose() {
+            Ok(rules) => return plugin.builder(Rules::new(rules.unwrap_or_default())).main(),
+            Err(error) => Err(error),
+        },
+    };
+    result.unwrap_or_else(|error| {
+        // Nothing is left to report a failure to.
+        let _ = writeln!(io::stderr(), "nri-rules: {error}");
+        ExitCode::from(PROBLEM)
+    })
+}
+
+fn run(command: &Command) -> Result<ExitCode, String> {
+    let mut out = io::stdout().lock();
+    match command {
+        Command::Check { file } => {
+            let number = read(file)?.rules.len();
+            let rules = if number == 1 { "1 rule".to_owned() } else { format!("{number} rules") };
+            writeln!(out, "{}: {rules}, no mistake found", file.display()).map_err(text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Test { file, bundle, facts, .. } => {
+            let rules = read(file)?;
+            let created = match bundle {
+                Some(dir) => try_out::bundle(&rules, dir, facts, &mut out),
+                None => try_out::samples(&rules, &mut out),
+            };
+            Ok(if created.map_err(text)? { ExitCode::SUCCESS } else { ExitCode::from(PROBLEM) })
+        }
+        Command::Schema => {
+            let schema = schemars::schema_for!(file::RuleFile);
+            let json = serde_json::to_string_pretty(&schema).map_err(text)?;
+            writeln!(out, "{json}").map_err(text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Reads a file of rules.
+fn read(file: &Path) -> Result<rule::RuleSet, String> {
+    let in_file = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let content = fs::read_to_string(file).map_err(|error| in_file(&error))?;
+    load::load(&content).map_err(|error| in_file(&error))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_is_that_of_the_types() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("rules.schema.json");
+        let schema = schemars::schema_for!(file::RuleFile);
+        let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        assert_eq!(
+            fs::read_to_string(file).unwrap(),
+            expected,
+            "write it anew: cargo run -p nri-rules -- schema >src/plugins/rules/rules.schema.json"
+        );
+    }
+
+    #[test]
+    fn the_command_line_is_that_of_plugins_and_of_the_subcommands() {
+        use clap::CommandFactory;
+        CommandLine::command().debug_assert();
+        let parse = |arguments: &[&str]| CommandLine::try_parse_from(arguments);
+        assert!(parse(&["rules", "--idx", "10"]).is_ok());
+        assert!(parse(&["rules", "test", "file"]).is_err(), "neither bundle nor samples");
+        let both = ["rules", "test", "file", "--samples", "--bundle", "dir"];
+        assert!(parse(&both).is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! The plugin: events of NRI to the rules, and their decisions to replies and log lines.
+
+use crate::{
+    decide::{Decision, decide, limit},
+    facts,
+    field::{self, Key},
+    load::load,
+    refusal::Refusal,
+    rule::RuleSet,
+    stack::with_stack_and_limit,
+};
+use nri_api::{RESOURCE_FIELDS, opt};
+use nri_plugin::{Configured, prelude::*, proto::LinuxDevice};
+use rustix::fs::{FileType, Mode, major, minor, stat};
+use std::time::{Duration, Instant};
+
+/// Name of the runtime whose annotations are facts. Elsewhere, whoever creates a container can set
+/// them.
+const RUNTIME: &str = "nri-container-runtime";
+
+/// Time limit of a request where the runtime does not say one.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A plugin that applies rules.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    rules: Configured<RuleSet>,
+}
+
+impl Rules {
+    /// Creates a plugin whose rules apply until the runtime sends others.
+    pub(crate) fn new(rules: RuleSet) -> Self {
+        Self { rules: Configured::new(rules) }
+    }
+}
+
+impl Plugin for Rules {
+    async fn configure(&self, _: &Session, text: &str) -> Reply<()> {
+        if !text.trim().is_empty() {
+            let rules = load(text)?;
+            tracing::info!(rules = rules.rules.len(), "rules loaded");
+            self.rules.set(rules);
+        }
+        Ok(())
+    }
+
+    async fn create_container(
+        &self,
+        session: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<Creation> {
+        let rules = self.rules.get();
+        let container = with_own_facts(session, container);
+        let (of_pod, of_container) = (pod.clone(), container.clone());
+        let result = evaluate(session, move |deadline| {
+            decide(&rules, &of_pod, &of_container, &device_of_host, deadline)
+        });
+        let decision = result?.inspect_err(|refusal| log_refusal(refusal, &pod, &container))?;
+        log(&decision, &pod, &container);
+        Ok(decision.changes.adjustment().into())
+    }
+
+    async fn update_container(
+        &self,
+        session: &Session,
+        pod: PodSandbox,
+        container: Container,
+        resources: LinuxResources,
+    ) -> Reply<Changes> {
+        let rules = self.rules.get();
+        let updated = with_resources(with_own_facts(session, container), &resources);
+        let (of_pod, of_container) = (pod.clone(), updated.clone());
+        let result = evaluate(session, move |deadline| {
+            let requested = |key: &Key| is_requested(key, &resources);
+            limit(&rules, &of_pod, &of_container, requested, deadline)
+        });
+        let changes = result?.inspect_err(|refusal| log_refusal(refusal, &pod, &updated))?;
+        if changes.is_empty() {
+            return Ok(Changes::default());
+        }
+        for changed in changes.since(&crate::changes::Changes::default(), &updated) {
+            let crate::changes::Changed { rule, field, after, .. } = changed;
+            let (container, pod) = (&updated.name, &pod.name);
+            tracing::info!(container, pod, rule, field, after, "update limited");
+        }
+        let mut update = Update::new(&updated.id);
+        changes.update(&mut update);
+        Ok(update.into())
+    }
+}
+
+/// Evaluates rules in less than the time that the runtime waits: after that, it would create the
+/// container without them. Expressions fail after a quarter of this time, and what they cannot
+/// interrupt is no longer waited for after a half.
+fn evaluate<T: Send + 'static>(
+    session: &Session,
+    function: impl FnOnce(Instant) -> T + Send + 'static,
+) -> std::io::Result<T> {
+    let timeout = session.runtime().map(|runtime| runtime.request_timeout);
+    let timeout = timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(REQUEST_TIMEOUT);
+    let deadline = Instant::now() + timeout / 4;
+    with_stack_and_limit(timeout / 2, move || function(deadline))
+}
+
+/// Removes the annotations that would be facts, unless the runtime is the one that sets them.
+fn with_own_facts(session: &Session, mut container: Container) -> Container {
+    if session.runtime().is_none_or(|runtime| runtime.name != RUNTIME) {
+        container.annotations.retain(|key, _| !key.starts_with(facts::PREFIX));
+    }
+    container
+}
+
+/// Returns the container as it would be after an update.
+fn with_resources(mut container: Container, resources: &LinuxResources) -> Container {
+    let linux = container.linux.mut_or_insert_default();
+    let updated = linux.resources.mut_or_insert_default();
+    for field in RESOURCE_FIELDS {
+        field.copy(resources, updated);
+    }
+    for limit in &resources.hugepage_limits {
+        updated.hugepage_limits.retain(|other| other.page_size != limit.page_size);
+        updated.hugepage_limits.push(limit.clone());
+    }
+    container
+}
+
+/// Whether an update requests a field.
+fn is_requested(key: &Key, resources: &LinuxResources) -> bool {
+    match key {
+        Key::Field(row) => field::resource(row.name, resources).is_some(),
+        Key::Entry(field::Group::Hugepages, size) => {
+            resources.hugepage_limits.iter().any(|limit| limit.page_size == *size)
+        }
+        Key::Entry(..) => false,
+    }
+}
+
+/// Looks up a device node of the host.
+fn device_of_host(path: &str) -> Result<LinuxDevice, String> {
+    let found = stat(path).map_err(|error| std::io::Error::from(error).to_string())?;
+    let kind = match FileType::from_raw_mode(found.st_mode) {
+        FileType::CharacterDevice => "c",
+        FileType::BlockDevice => "b",
+        _ => return Err("it is no device".to_owned()),
+    };
+    Ok(LinuxDevice {
+        path: path.to_owned(),
+        type_: kind.to_owned(),
+        major: major(found.st_rdev).into(),
+        minor: minor(found.st_rdev).into(),
+        file_mode: opt(Some(Mode::from_raw_mode(found.st_mode).bits())),
+        uid: opt(Some(found.st_uid)),
+        gid: opt(Some(found.st_gid)),
+        ..Default::default()
+    })
+}
+
+/// Logs what the rules do, and what rules that only observe would do.
+fn log(decision: &Decision, pod: &PodSandbox, container: &Container) {
+    let (container, pod) = ((&container.name, container), &pod.name);
+    let (container, requested) = container;
+    let none = crate::changes::Changes::default();
+    for changed in decision.changes.since(&none, requested) {
+        let crate::changes::Changed { rule, field, .. } = changed;
+        tracing::info!(container, pod, rule, field, "field set");
+    }
+    for (rule, result) in &decision.observed {
+        match result {
+            Ok(changes) if changes.is_empty() => {
+                tracing::info!(container, pod, rule, "rule would change nothing");
+            }
+            Ok(changes) => {
+                for change in changes {
+                    let field = &change.field;
+                    tracing::info!(container, pod, rule, field, "rule would set field");
+                }
+            }
+            Err(refusal) => {
+                let reason = refusal.to_string();
+                tracing::warn!(container, pod, rule, reason, "rule would refuse container");
+            }
+        }
+    }
+}
+
+fn log_refusal(refusal: &Refusal, pod: &PodSandbox, container: &Container) {
+    let reason = refusal.to_string();
+    tracing::warn!(container = container.name, pod = pod.name, reason, "container refused");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_plugin::testing::{InProcessRuntime, container, env, pod};
+
+    #[test]
+    fn a_container_is_adjusted_refused_and_limited_in_its_updates() {
+        let text = "rules: [{name: a, add: {env: {WHO: '${pod.name}'}}, at_most: {pids.limit: 9}}, \
+             {name: b, match: 'container.name == \"bad\"', refuse: not here}]";
+        let runtime = InProcessRuntime::start(Rules::default(), text).unwrap();
+        let pod = pod("shop");
+        let web = container(&pod, "web");
+        let reply = runtime.create_container(&pod, &web).unwrap();
+        assert_eq!(env(&reply, "WHO"), Some("shop"));
+        assert_eq!(reply.adjust.linux.resources.pids.limit, 9);
+        let refused = runtime.create_container(&pod, &container(&pod, "bad")).unwrap_err();
+        assert!(refused.to_string().contains("rule \"b\": not here"), "{refused}");
+        let mut resources = LinuxResources::new();
+        resources.pids.mut_or_insert_default().limit = 100;
+        let reply = runtime.update_container(&pod, &web, &resources).unwrap();
+        assert_eq!(reply.update[0].linux.resources.pids.limit, 9);
+        resources.pids.mut_or_insert_default().limit = 5;
+        let reply = runtime.update_container(&pod, &web, &resources).unwrap();
+        assert!(reply.update.is_empty());
+    }
+
+    #[test]
+    fn annotations_of_other_runtimes_are_no_facts() {
+        let text = "rules: [{name: a, match: privileged, refuse: not here}]";
+        let runtime = InProcessRuntime::start(Rules::default(), text).unwrap();
+        let pod = pod("shop");
+        let mut web = container(&pod, "web");
+        web.annotations.insert("facts.nri-container-runtime/privileged".into(), "false".into());
+        let refused = runtime.create_container(&pod, &web).unwrap_err().to_string();
+        assert!(refused.contains("needs \"privileged\""), "{refused}");
+    }
+
+    #[test]
+    fn a_container_with_more_entries_than_the_rules_have_time_for_is_refused() {
+        let text = "rules: [{name: a, add: {env: {A: b}}, \
+             match: 'env.exists(a, env.exists(b, env.exists(c, a + b == c)))'}]";
+        let runtime = InProcessRuntime::start(Rules::default(), text).unwrap();
+        let pod = pod("shop");
+        let mut web = container(&pod, "web");
+        web.env = (0..2000).map(|n| format!("V{n}=")).collect();
+        let refused = runtime.create_container(&pod, &web).unwrap_err().to_string();
+        assert!(refused.contains("too long") || refused.contains("took longer"), "{refused}");
+        web.env.truncate(2);
+        assert!(runtime.create_container(&pod, &web).is_ok());
+    }
+
+    #[test]
+    fn a_broken_configuration_is_refused_with_its_place() {
+        let refused = InProcessRuntime::start(Rules::default(), "rules:\n  - nam: a\n").err();
+        assert!(refused.unwrap().to_string().contains("line 2, column 5"));
+    }
+
+    #[test]
+    fn devices_are_those_of_the_host() {
+        let null = device_of_host("/dev/null").unwrap();
+        assert_eq!((null.type_.as_str(), null.major, null.minor), ("c", 1, 3));
+        assert_eq!(device_of_host("/dev").unwrap_err(), "it is no device");
+        assert!(device_of_host("/dev/none").is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! `nri-rules test`: what the rules do with containers that do not exist: of a bundle, or the
+//! samples in this program.
+
+use crate::{
+    changes::{Changed, Changes},
+    decide::decide,
+    refusal::Refusal,
+    rule::RuleSet,
+    stack::with_stack,
+};
+use nri_plugin::proto::{Container, LinuxDevice, PodSandbox};
+use nri_spec::{ContainerImage, ContainerInfo, OciConfig, to_container};
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// Time for the rules, as the plugin has it with the default request timeout.
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// Size of a `config.json` in bytes, as runtimes read it.
+const MAX_CONFIG: u64 = 16 << 20;
+
+/// The containers in this program: their names, and their `config.json`, as the engines write them.
+const SAMPLES: [(&str, &str, &str); 3] = [
+    ("docker", "docker", include_str!("../containers/docker.json")),
+    ("docker-privileged", "docker", include_str!("../containers/docker-privileged.json")),
+    ("podman", "podman", include_str!("../containers/podman.json")),
+];
+
+/// What is known of the container of a bundle beside its `config.json`.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Facts {
+    /// Engine of the container
+    #[arg(long, default_value = "docker")]
+    pub engine: String,
+    /// Image of the container
+    #[arg(long, default_value = "")]
+    pub image: String,
+    /// Label of the container, KEY=VALUE
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
+    pub labels: Vec<(String, String)>,
+    /// Whether the container is privileged
+    #[arg(long)]
+    pub privileged: bool,
+}
+
+/// Error of a bundle.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TryError {
+    /// The file cannot be read.
+    #[error("{0}: {1}")]
+    Read(PathBuf, #[source] io::Error),
+    /// The file is no OCI config.
+    #[error("{0}: {1}")]
+    Config(PathBuf, String),
+    /// The result cannot be printed.
+    #[error("standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Prints what the rules do with the container of a bundle. Returns whether it would be created.
+///
+/// # Errors
+/// See [`TryError`].
+pub(crate) fn bundle(
+    rules: &RuleSet,
+    dir: &Path,
+    facts: &Facts,
+    out: &mut dyn Write,
+) -> Result<bool, TryError> {
+    let file = dir.join("config.json");
+    let read = |error| TryError::Read(file.clone(), error);
+    let size = fs::metadata(&file).map_err(read)?.len();
+    if size > MAX_CONFIG {
+        return Err(TryError::Config(file, format!("{size} bytes: at most {MAX_CONFIG} are read")));
+    }
+    let text = fs::read(&file).map_err(read)?;
+    let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
+    let container =
+        container(&name, &text, facts).map_err(|e| TryError::Config(file.clone(), e))?;
+    Ok(print(rules, &container, out)?)
+}
+
+/// Prints what the rules do with the samples. Returns whether all of them would be created.
+///
+/// # Errors
+/// See [`TryError`].
+pub(crate) fn samples(rules: &RuleSet, out: &mut dyn Write) -> Result<bool, TryError> {
+    let mut all = true;
+    for (name, engine, text) in SAMPLES {
+        let facts = Facts {
+            engine: engine.to_owned(),
+            image: "busybox".to_owned(),
+            labels: Vec::new(),
+            privileged: name.ends_with("privileged"),
+        };
+        let file = PathBuf::from(name);
+        let container =
+            container(name, text.as_bytes(), &facts).map_err(|e| TryError::Config(file, e))?;
+        all &= print(rules, &container, out)?;
+    }
+    Ok(all)
+}
+
+/// Returns the container as plugins see it.
+fn container(name: &str, config: &[u8], facts: &Facts) -> Result<Container, String> {
+    let config = OciConfig::parse(config).map_err(|error| error.to_string())?;
+    let bounding = config.get(&["process", "capabilities", "bounding"]);
+    let names = bounding.and_then(|set| set.as_array()).into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(|name| name.as_str()).collect();
+    let fact = |name: &str, value: String| (format!("{}{name}", crate::facts::PREFIX), value);
+    let annotations = HashMap::from([
+        fact("engine", facts.engine.clone()),
+        fact("capabilities", names.join(",")),
+        fact("privileged", facts.privileged.to_string()),
+    ]);
+    let image = ContainerImage { name: facts.image.clone(), ..ContainerImage::default() };
+    let info = ContainerInfo {
+        id: name.to_owned(),
+        pod_sandbox_id: name.to_owned(),
+        name: name.to_owned(),
+        labels: facts.labels.iter().cloned().collect(),
+        annotations,
+        image: Some(image),
+        ..ContainerInfo::default()
+    };
+    to_container(&config, &info).map_err(|error| error.to_string())
+}
+
+/// Prints what the rules do with a container. Returns whether it would be created.
+fn print(rules: &RuleSet, container: &Container, out: &mut dyn Write) -> io::Result<bool> {
+    let pod = PodSandbox {
+        id: container.pod_sandbox_id.clone(),
+        name: container.name.clone(),
+        labels: container.labels.clone(),
+        ..PodSandbox::default()
+    };
+    // A device of the machine where the rules will apply may not be here.
+    let device = |path: &str| Ok(LinuxDevice { path: path.to_owned(), ..LinuxDevice::default() });
+    writeln!(out, "{}", container.name)?;
+    match with_stack(|| decide(rules, &pod, container, &device, Instant::now() + LIMIT))? {
+        Err(refusal) => {
+            writeln!(out, "  refused: {refusal}")?;
+            Ok(false)
+        }
+        Ok(decision) => {
+            let changes = decision.changes.since(&Changes::default(), container);
+            if changes.is_empty() {
+                writeln!(out, "  unchanged")?;
+            }
+            changes.iter().try_for_each(|change| print_change(change, "", out))?;
+            for (rule, result) in &decision.observed {
+                print_observed(rule, result, out)?;
+            }
+            Ok(true)
+        }
+    }
+}
+
+fn print_observed(
+    rule: &str,
+    result: &Result<Vec<Changed>, Refusal>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match result {
+        Ok(changes) if changes.is_empty() => writeln!(out, "  rule {rule:?} matches"),
+        Ok(changes) => changes.iter().try_for_each(|change| print_change(change, "would ", out)),
+        Err(refusal) => writeln!(out, "  would refuse: {refusal}"),
+    }
+}
+
+/// Prints a change as two lines of a diff.
+fn print_change(change: &Changed, would: &str, out: &mut dyn Write) -> io::Result<()> {
+    let Changed { rule, field, before, after } = change;
+    if let Some(before) = before {
+        writeln!(out, "  - {field}: {before}")?;
+    }
+    match after {
+        Some(after) => writeln!(out, "  + {field}: {after}  ({would}rule {rule:?})"),
+        None => writeln!(out, "    removed  ({would}rule {rule:?})"),
+    }
+}
