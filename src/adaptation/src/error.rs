@@ -217,6 +217,9 @@ pub enum SessionError {
     /// `Configure` failed.
     #[error("cannot be configured: {0}")]
     Configure(#[source] CallError),
+    /// The plugin failed with a new configuration, and was launched with the previous one.
+    #[error("{0}; it continues with its previous configuration")]
+    PreviousConfiguration(#[source] Box<SessionError>),
     /// The plugin subscribed to unknown events.
     #[error(transparent)]
     Events(#[from] UnknownEvents),

@@ -51,6 +51,12 @@ impl LaunchInput {
             None
         }
     }
+
+    /// Returns the file with the configuration of this launch, if no more than that has changed.
+    pub(crate) fn previous_configuration(&self, now: &PluginFile) -> Option<PluginFile> {
+        let is_same_program = self.file.program == now.program;
+        (is_same_program && self.file.config != now.config).then(|| self.file.clone())
+    }
 }
 
 impl LaunchInputs {

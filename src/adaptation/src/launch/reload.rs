@@ -5,7 +5,9 @@
 //! configured again: the protocol has one `Configure` per session, and upstream's stub accepts only
 //! one. The old program ends before the new one starts, since both may need the same file, lock or
 //! socket. The pipeline's gate is closed meanwhile, so that no container is created without the
-//! plugin. All other changes of a policy apply from the next request on.
+//! plugin. One that fails with a changed configuration is launched with the previous one before
+//! the gate opens, so that a mistake in a file changes nothing. All other changes of a policy apply
+//! from the next request on.
 //!
 //! [`crate::launch::plan`] decides what changes; this module carries it out.
 
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::AdaptationConfig;
+use crate::error::SessionError;
 use crate::launch::directory::READ_TIMEOUT;
 use crate::launch::discovery::{PluginFile, SkipReason};
 use crate::launch::plan::{ReloadAction, ReloadPlan, plan};
@@ -57,7 +60,7 @@ pub enum ReloadOutcome {
     Relaunched(&'static str),
     /// The plugin was ended, for this reason.
     Ended(&'static str),
-    /// The plugin did not become active, for this reason.
+    /// The plugin did not become active, or not with its new configuration, for this reason.
     Failed(String),
     /// The file cannot be launched, for this reason; a running plugin of the file is kept.
     Unusable(String),
@@ -187,12 +190,12 @@ impl LaunchSupervisor {
             self.inputs.remove(path);
             core.registry.remove_closed_file(path);
         }
-        let mut outcomes = self.clone().launch_after_exit(new_files).await;
+        let mut outcomes = self.clone().launch_after_exit(new_files, |_| true).await;
         drop(gate);
         if !changed_files.is_empty() {
             let _gate = core.pipeline.remove_and_close(&plugins(&to_relaunch));
             self.retire(to_relaunch).await;
-            outcomes.extend(self.clone().launch_after_exit(changed_files).await);
+            outcomes.extend(self.relaunch(changed_files).await);
         }
         outcomes
     }
@@ -212,14 +215,45 @@ impl LaunchSupervisor {
         while ending.join_next().await.is_some() {}
     }
 
-    /// Launches plugins, each after the previous program of its file has exited.
-    async fn launch_after_exit(self: Arc<Self>, files: Vec<PluginFile>) -> Vec<LaunchOutcome> {
+    /// Launches plugins that were ended. One that fails, and of which only the configuration has
+    /// changed, is launched with the previous configuration.
+    async fn relaunch(self: &Arc<Self>, files: Vec<PluginFile>) -> Vec<LaunchOutcome> {
+        let before = self.inputs.all();
+        let previous: BTreeMap<PathBuf, PluginFile> = files
+            .iter()
+            .filter_map(|file| {
+                Some((file.path.clone(), before.get(&file.path)?.previous_configuration(file)?))
+            })
+            .collect();
+        let should_restart = |path: &Path| !previous.contains_key(path);
+        let outcomes = self.clone().launch_after_exit(files, should_restart).await;
+        let failed = outcomes.iter().filter(|outcome| outcome.result.is_err());
+        let failed = failed.filter_map(|outcome| previous.get(&outcome.path).cloned()).collect();
+        let active = self.clone().launch_after_exit(failed, |_| true).await;
+        let continues = |path: &Path| active.iter().any(|o| o.path == path && o.result.is_ok());
+        let outcome = |LaunchOutcome { path, result }: LaunchOutcome| {
+            let result = result.map_err(|error| match continues(&path) {
+                true => SessionError::PreviousConfiguration(Box::new(error)),
+                false => error,
+            });
+            LaunchOutcome { path, result }
+        };
+        outcomes.into_iter().map(outcome).collect()
+    }
+
+    /// Launches plugins, each after the previous program of its file has exited. A plugin that
+    /// fails is restarted if `should_restart` returns true for its file.
+    async fn launch_after_exit(
+        self: Arc<Self>,
+        files: Vec<PluginFile>,
+        should_restart: impl Fn(&Path) -> bool,
+    ) -> Vec<LaunchOutcome> {
         for file in &files {
             // The wait is bounded, since the program gets SIGKILL after `stop_grace`.
             while self.core.registry.is_running(&file.path) && !self.core.is_shutting_down() {
                 tokio::time::sleep(EXIT_POLL_INTERVAL).await;
             }
         }
-        self.launch_each(files, |_| true).await
+        self.launch_each(files, should_restart).await
     }
 }

@@ -300,6 +300,43 @@ async fn a_changed_plugin_starts_with_the_first_pause() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_refuses_its_new_configuration_continues_with_the_previous_one() {
+    let dirs = Dirs::new();
+    dirs.plugin("10-a", &dirs.fixture());
+    let file = dirs.config.plugin_config_path.join("a.conf");
+    fs::write(&file, "one").unwrap();
+    let (harness, _) = dirs.start().await;
+    let config = async |id: &str| {
+        let outcome = harness.create(id).await.unwrap();
+        outcome.adjust.annotations["config"].clone()
+    };
+    for (id, text) in [("a", "refused"), ("b", "refused")] {
+        fs::write(&file, text).unwrap();
+        let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
+        let reason = &changes[0].1;
+        assert!(reason.contains("line 1: mistake"), "{reason}");
+        assert!(reason.ends_with("it continues with its previous configuration"), "{reason}");
+        assert_eq!(harness.active_plugins(), ["10-a"]);
+        assert_eq!(config(id).await, "one");
+        // The next reload tries the new configuration again.
+        let due = ReloadAction::Relaunch("configuration changed");
+        assert_eq!(pending(&harness).await.actions[0].1, due);
+    }
+    fs::write(&file, "two").unwrap();
+    let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
+    assert_eq!(changes, expected(&[("10-a", "relaunched: configuration changed")]));
+    assert_eq!(config("c").await, "two");
+    // A program that is new, too, has no configuration that it is known to accept.
+    dirs.plugin("10-a", &dirs.fixture());
+    fs::write(&file, "refused").unwrap();
+    let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
+    let reason = &changes[0].1;
+    assert!(reason.contains("line 1") && !reason.contains("previous"), "{reason}");
+    assert!(harness.active_plugins().is_empty());
+    harness.adaptation.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_new_plugin_path_replaces_all_plugins_and_unmatched_policies_are_listed() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
