@@ -7,5 +7,6 @@ mod labels;
 mod life_cycle;
 mod names;
 mod policies;
+mod rules;
 mod samples;
 mod update;

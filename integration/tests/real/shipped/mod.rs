@@ -3,6 +3,7 @@
 
 mod injectors;
 mod network;
+mod rules;
 mod v010;
 
 use nri_integration::*;

@@ -1,0 +1,106 @@
+//! Tests of the plugin `rules` with real runtimes: the recipe for builds, several files, conflicts
+//! with other plugins, files with mistakes. The other recipes are tested with Docker and Podman
+//! (`tests/engines/both/rules.rs`).
+
+use nri_integration::*;
+use serde_json::json;
+use std::{fs, os::unix::fs::symlink};
+
+/// Installs the plugin, `NN-name`, with this file.
+fn install(node: &Node, name: &str, text: &str) {
+    fs::write(node.path("conf.d").join(format!("{name}.conf")), text).unwrap();
+    symlink(node.program("nri-rules"), node.path("plugins").join(name)).unwrap();
+}
+
+#[test]
+fn the_recipe_for_builds_limits_containers_of_buildkit() {
+    for_each_runtime("recipe builds", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("containers.facts = ['engine']");
+        let recipe = script("../src/plugins/rules/cookbook/builds.yaml");
+        install(&node, "50-rules", &fs::read_to_string(recipe).unwrap());
+        let report = |name: &str, cgroup: &dyn Fn(&str) -> String| {
+            let id = node.id(name);
+            let resources = r#"{"pids": {"limit": 9999}}"#;
+            let bundle = node.bundle(&id).cgroup(&cgroup(&id)).resources(resources);
+            let script = "/probe once; echo oom_score_adj=$(cat /proc/self/oom_score_adj)";
+            let bundle = bundle.arguments(&["/bin/sh", "-c", script]).make();
+            let mut command = node.wrapper();
+            // BuildKit calls `run`.
+            command.arg("run").arg("--bundle").arg(bundle.dir()).arg(&id);
+            let ran = node.run(command).success();
+            Report::parse(&ran.out())
+        };
+        let build = report("step", &|id| format!("/{}-builds/buildkit/{id}", node.prefix()));
+        build.check(&[
+            ("memory.limit_in_bytes|memory.max", "4294967296"),
+            ("cpu.cfs_quota_us|cpu.max", "200000|200000 100000"),
+            ("pids.max", "4096"),
+            ("oom_score_adj", "500"),
+        ]);
+        let service = report("service", &|id| format!("/{}-builds/{id}", node.prefix()));
+        service.check(&[("pids.max", "9999")]);
+    });
+}
+
+#[test]
+fn plugins_with_several_files_and_other_plugins_conflict_by_field() {
+    let Some(go_plugin) = go_plugin("rules and another plugin") else { return };
+    for_each_runtime("rules in several files", |runtime| {
+        let node = Node::new(runtime);
+        let files = [
+            ("50-rules", "rules: [{name: a, default: {env: {A: a}}, set: {pids.limit: 50}}]"),
+            (
+                "60-rules",
+                "rules: [{name: b, default: {env: {A: b, B: b}}, at_most: {pids.limit: 60}}]",
+            ),
+        ];
+        files.iter().for_each(|(name, text)| install(&node, name, text));
+        let (web, script) = (node.id("web"), "echo $A $B");
+        let bundle = node.bundle(&web).arguments(&["/bin/sh", "-c", script]).make();
+        let mut command = node.wrapper();
+        command.arg("run").arg("--bundle").arg(bundle.dir()).arg(&web);
+        // The second file sees what the first one has done.
+        assert_eq!(node.run(command).success().out(), "a b\n");
+        let limit = json!({"linux": {"resources": {"pids": {"limit": 77}}}});
+        let config = json!({"rules": [{"adjust": limit}]}).to_string();
+        let _other = node.connect("10-other", &go_plugin, &config);
+        let id = node.id("db");
+        let refused = node.create(&node.bundle(&id).make(), &id).refusal();
+        for text in ["10-other", "50-rules", "pids.limit"] {
+            assert!(refused.contains(text), "{refused}");
+        }
+    });
+}
+
+#[test]
+fn a_file_with_a_mistake_changes_nothing() {
+    for_each_runtime("rules with a mistake", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("plugin = [{ match = 'rules', required = true }]");
+        install(
+            &node,
+            "50-rules",
+            "rules: [{name: a, match: 'annotations.size() > 0', refuse: never}]",
+        );
+        node.ctl(&["start"]).success();
+        let refusal = |name: &str| {
+            let id = node.id(name);
+            node.create(&node.bundle(&id).annotation("a=b").make(), &id).refusal()
+        };
+        assert!(refusal("a").contains("rule \"a\": never"));
+        let file = node.path("conf.d/50-rules.conf");
+        fs::write(&file, "rules:\n  - name: b\n    refuze: no\n").unwrap();
+        let reloaded = node.ctl(&["reload"]);
+        assert_eq!(reloaded.code, Some(4), "{}", reloaded.err());
+        let text = reloaded.out() + &reloaded.err();
+        for part in ["line 3, column 5", "refuze", "continues with its previous configuration"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(refusal("b").contains("rule \"a\": never"));
+        // A start with such a file creates no container, since the plugin is required.
+        node.ctl(&["stop"]).success();
+        let refused = refusal("c");
+        assert!(refused.contains("rules"), "{refused}");
+    });
+}
