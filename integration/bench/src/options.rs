@@ -8,8 +8,8 @@ const USAGE: &str = "usage: nri-bench [OPTIONS] [GROUP...]
   --out DIR        directory of the results (default: integration/bench/results)
   --programs DIR   programs to measure (default: the directory of this program)
   --build COMMIT   also build COMMIT and HEAD, and compare the CPU time (takes long)
-  GROUP            verb life create lives observe in-flight size memory cold build (default: all
-                   but build)";
+  GROUP            verb life create lives observe rules in-flight size memory cold build (default:
+                   all but build)";
 
 /// The command line.
 #[derive(Debug)]

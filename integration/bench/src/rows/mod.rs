@@ -8,6 +8,7 @@ pub(crate) mod life;
 pub(crate) mod lives;
 pub(crate) mod memory;
 pub(crate) mod observe;
+pub(crate) mod rules;
 pub(crate) mod size;
 pub(crate) mod verb;
 
@@ -17,12 +18,13 @@ use crate::{bench::Bench, row::Row};
 pub(crate) type Measure = fn(&Bench) -> Vec<Row>;
 
 /// All groups of rows, in the order of the result.
-pub(crate) const GROUPS: [(&str, Measure); 10] = [
+pub(crate) const GROUPS: [(&str, Measure); 11] = [
     ("verb", verb::measure),
     ("life", life::measure),
     ("create", create::measure),
     ("lives", lives::measure),
     ("observe", observe::measure),
+    ("rules", rules::measure),
     ("in-flight", in_flight::measure),
     ("size", size::measure),
     ("memory", memory::measure),
