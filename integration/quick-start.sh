@@ -1,15 +1,15 @@
 #!/bin/bash
 # quick-start.sh [--programs DIR] [--suite SUITE] [--then SCRIPT] [QUICK_START]...
-#   QUICK_START: docker, containerd, podman, readme, migrating, topology; default all.
+#   QUICK_START: docker, containerd, podman, readme, migrating, rules, topology; default all.
 #   Follows docs/quick-start.md (README.md for `readme`, docs/migrating.md for `migrating`,
-#   docs/topology.md for `topology`) as a new user would: runs each block marked
-#   `sh` as it is written, and compares its output with the block `text` after it, whose lines must
-#   be in the output in this order; `…` stands for any text. Each engine gets namespaces in which
-#   /etc, /opt, /run, /usr and /var are private, and an engine of a Debian suite is installed
-#   (integration/engines/setup.sh; default trixie). What differs from such a machine: `systemctl` is
-#   a script that restarts the engine or sends it SIGHUP, the image busybox (for ctr, $IMAGE) is
-#   there already, and the engines' firewall rules are switched off, since not every kernel has
-#   them.
+#   docs/rules.md for `rules`, docs/topology.md for `topology`) as a new user would: runs each
+#   block marked `sh` as it is written, and compares its output with the block `text` after it,
+#   whose lines must be in the output in this order; `…` stands for any text. Each engine gets
+#   namespaces in which /etc, /opt, /run, /usr and /var are private, and an engine of a Debian
+#   suite is installed (integration/engines/setup.sh; default trixie). What differs from such a
+#   machine: `systemctl` is a script that restarts the engine or sends it SIGHUP, the image busybox
+#   (for ctr, $IMAGE) is there already, and the engines' firewall rules are switched off, since not
+#   every kernel has them.
 #   --programs DIR (target/debug): `make` does nothing, and DIR stands in for target/release.
 #   --then SCRIPT: runs this script, too, where the engine and the programs are installed.
 set -euo pipefail
@@ -29,7 +29,7 @@ if [ "${1:-}" != --inside ]; then
     esac
   done
   suite "$suite"
-  [ $# -gt 0 ] || set -- docker readme containerd podman migrating topology
+  [ $# -gt 0 ] || set -- docker readme containerd podman migrating rules topology
   for quick_start; do
     work=$(mktemp -d)
     # All processes end with process 1 of the namespace.
@@ -51,6 +51,7 @@ case $quick_start in
   containerd) sections+=("$page:containerd") ;;
   podman) sections+=("$page:Podman") ;;
   readme) engine=docker sections=('README.md:Install it for Docker' 'README.md:A first plugin') ;;
+  rules) engine=docker sections=("$page:Install" 'docs/rules.md:Quick start') ;;
   topology) engine=docker sections=("$page:Install" 'docs/topology.md:Quick start on Docker') ;;
   migrating) engine=containerd sections+=('docs/migrating.md:Steps for containerd') ;;
   *) usage ;;

@@ -77,7 +77,12 @@ for plugin in "${plugins[@]}"; do
   for file in src/plugins/"$plugin"/{README.md,*.service,sample*}; do
     [ ! -e "$file" ] || put 644 "usr/share/doc/$name/plugins/$plugin" "$file"
   done
+  # What `nrictl plugin enable` copies.
+  file=src/plugins/$plugin/$plugin.conf
+  [ ! -e "$file" ] || put 644 "usr/libexec/$name/plugins" "$file"
 done
+put 644 usr/share/$name src/plugins/rules/rules.schema.json
+put 644 usr/share/doc/$name/plugins/rules/cookbook src/plugins/rules/cookbook/*.yaml
 put 644 usr/lib/systemd/system packaging/systemd/$name.{service,socket}
 put 644 usr/lib/systemd/user packaging/systemd/user/$name.{service,socket}
 put 644 usr/lib/tmpfiles.d packaging/systemd/$name.conf

@@ -31,11 +31,13 @@ if [ "$1" != --inside ]; then
   dpkg-deb -x "$deb" "$work/deb"
   (cd "$work/deb" && find . ! -type d -printf '%m %P\n' | sort -k 2) >"$work/deb.list"
   for file in usr/bin/{$name,nrictl} usr/libexec/$name/{nrid,nri-oci-hook,nri-wasm-host} \
-    usr/lib/$name/examples/adjust usr/libexec/$name/plugins/{logger,ulimit-adjuster}; do
+    usr/lib/$name/examples/adjust usr/libexec/$name/plugins/{logger,rules,ulimit-adjuster}; do
     grep -qx "755 $file" "$work/deb.list" || fail "$file is missing or not executable"
   done
   share=(lib/systemd/{system,user}/"$name".{service,socket} "lib/tmpfiles.d/$name.conf"
-    "share/$name/config.toml" share/doc/"$name"/{README.md,docs/operations.md}
+    "share/$name/config.toml" "share/$name/rules.schema.json"
+    "libexec/$name/plugins/rules.conf" share/doc/"$name"/plugins/rules/cookbook/defaults.yaml
+    share/doc/"$name"/{README.md,docs/operations.md}
     share/doc/"$name"/plugins/{logger/{sample.conf,logger.service},ulimit-adjuster/README.md}
     share/man/man8/{nrictl,nrictl-status}.8.gz share/bash-completion/completions/nrictl
     share/zsh/{vendor-completions,site-functions}/_nrictl
