@@ -122,7 +122,13 @@ impl Node {
     pub fn upgrade(&self, from: &Path) {
         for name in programs::NAMES {
             let new = self.programs.join(format!("{name}.new"));
-            let program = programs::existing(&from.join(name));
+            let program = from.join(name);
+            if name == programs::WASM_HOST && !program.exists() {
+                // Releases before it have none.
+                fs::remove_file(self.programs.join(name)).ok();
+                continue;
+            }
+            let program = programs::existing(&program);
             // A hard link is cheaper, but works only within one file system.
             if fs::hard_link(&program, &new).is_err() {
                 programs::copy_program(&program, &new);

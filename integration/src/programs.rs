@@ -85,9 +85,12 @@ pub(crate) fn target_dir() -> PathBuf {
     build_dir().parent().expect("the build is in target").to_owned()
 }
 
+/// The program that runs WebAssembly plugins.
+pub(crate) const WASM_HOST: &str = "nri-wasm-host";
+
 /// Names of the programs of an installation.
 pub(crate) const NAMES: [&str; 5] =
-    ["nri-container-runtime", "nrid", "nri-oci-hook", "nrictl", "nri-wasm-host"];
+    ["nri-container-runtime", "nrid", "nri-oci-hook", "nrictl", WASM_HOST];
 
 /// Path of a program of the workspace.
 pub(crate) fn built(name: &str) -> PathBuf {
