@@ -106,7 +106,7 @@ async fn run_alone(row: &Row, seed: u64) {
     }
     let [unchanged, changed, refused] = counts;
     println!("{}: {unchanged} unchanged, {changed} changed, {refused} refused", row.label);
-    let is_expected = [true, row.adjusts, row.refuses];
+    let is_expected = [row.spares, row.adjusts, row.refuses];
     for (count, expected) in counts.iter().zip(is_expected) {
         assert_eq!(*count > 0, expected, "{}: {counts:?}, seed {seed}", row.label);
     }

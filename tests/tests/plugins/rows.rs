@@ -36,6 +36,8 @@ pub(crate) struct Row {
     pub(crate) observed: fn(&Path) -> Vec<Value>,
     /// Generates a pod.
     pub(crate) pod: fn(&mut Random) -> Case,
+    /// Whether some of the generated pods stay unchanged.
+    pub(crate) spares: bool,
     /// Whether some of the generated pods are adjusted.
     pub(crate) adjusts: bool,
     /// Whether some of the generated pods are refused.
@@ -54,6 +56,7 @@ const ROW: Row = Row {
     files: None,
     observed: |_| Vec::new(),
     pod: pods::any,
+    spares: true,
     adjusts: false,
     refuses: false,
     differences: &[],
@@ -133,6 +136,8 @@ pub(crate) const ROWS: &[Row] = &[
         label: "hook-injector",
         files: Some(hook_pods::write),
         pod: hook_pods::any,
+        // One of the definitions applies always.
+        spares: false,
         adjusts: true,
         refuses: true,
         differences: hook_pods::DIFFERENCES,
