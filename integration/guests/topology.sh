@@ -1,9 +1,10 @@
 #!/bin/bash
-# topology.sh [CONTAINERS]
+# topology.sh [CONTAINERS [TEST]]
 #   Runs the tests of the plugin topology in a guest with 16 CPUs on 2 memory nodes and with cgroup
-#   v2 (qemu.sh). CONTAINERS is the number of containers of each runtime, default 15: each process
-#   takes seconds to start there. Needs the programs and tests of `cargo build` and `cargo test
-#   --no-run` in target/debug. Skipped tests are counted with the name of the guest.
+#   v2 (qemu.sh). CONTAINERS is the number of containers of each runtime, default 5: each takes a
+#   minute or two there. TEST limits the tests to those with this name. Needs the programs and tests
+#   of `cargo build` and `cargo test --no-run` in target/debug. Skipped tests are counted with the
+#   name of the guest.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 case ${1:-} in -*) usage ;; esac
@@ -24,9 +25,9 @@ cp "$test" "$stage/debug/deps/topology"
 for name in nrid nrictl nri-container-runtime nri-oci-hook nri-topology; do
   cp "$target/debug/$name" "$stage/debug/$name" || exit
 done
-OUT=$stage NODES=2 TIMEOUT=3600 "$HERE/qemu.sh" \
-  env NRI_TEST_SLOW=1 NRI_TOPOLOGY_CONTAINERS="${1:-15}" \
-  /out/debug/deps/topology --test-threads=1 --nocapture --color never
+OUT=$stage NODES=2 TIMEOUT=5400 "$HERE/qemu.sh" \
+  env NRI_TEST_SLOW=1 NRI_TOPOLOGY_CONTAINERS="${1:-5}" \
+  /out/debug/deps/topology --test-threads=1 --nocapture --color never ${2:+"$2"}
 status=$?
 [ ! -e "$stage/skipped.txt" ] ||
   sed 's/^SKIPPED /SKIPPED in topology: /' "$stage/skipped.txt" >>"$target/skipped.txt"

@@ -11,8 +11,9 @@ use std::{
 };
 use tokio::{io::AsyncWriteExt, net::UnixListener, task::JoinHandle, time::timeout};
 
-/// Time limit of a reply. A client that does not read must not hold memory for ever.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit of a reply, for both ends. A client that does not read must not hold memory for ever;
+/// on a host with much load, a reply can take seconds.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A listening socket. Dropping it ends it.
 #[derive(Debug)]
