@@ -79,7 +79,7 @@ for plugin in "${plugins[@]}"; do
   done
   # What `nrictl plugin enable` copies.
   file=src/plugins/$plugin/$plugin.conf
-  [ ! -e "$file" ] || put 644 "usr/libexec/$name/plugins" "$file"
+  [ ! -e "$file" ] || put 644 "usr/share/$name/plugins" "$file"
 done
 put 644 usr/share/$name src/plugins/rules/rules.schema.json
 put 644 usr/share/doc/$name/plugins/rules/cookbook src/plugins/rules/cookbook/*.yaml

@@ -17,6 +17,9 @@ use std::{
 /// Directory of the shipped plugins, beside our other programs.
 const SHIPPED: &str = "plugins";
 
+/// Directory of their sample configurations, below the prefix of the installation.
+const SAMPLES: &str = "share/nri-container-runtime/plugins";
+
 /// What an error of standard output names.
 const STDOUT: &str = "standard output";
 
@@ -184,7 +187,7 @@ impl Shipped {
         name: &str,
         index: &str,
     ) -> Result<(), ShippedPluginError> {
-        let sample = program.with_file_name(format!("{name}.conf"));
+        let Some(sample) = sample_of(program, name) else { return Ok(()) };
         let file = dirs.configuration.join(format!("{name}.conf"));
         let own = dirs.configuration.join(format!("{index}-{name}.conf"));
         if !sample.exists() || file.exists() || own.exists() {
@@ -220,6 +223,12 @@ impl Shipped {
         }
         Ok(())
     }
+}
+
+/// Returns the path of the sample configuration of a plugin, which may not exist: below
+/// `PREFIX/share` for a program `PREFIX/libexec/nri-container-runtime/plugins/NAME`.
+fn sample_of(program: &Path, name: &str) -> Option<PathBuf> {
+    Some(program.ancestors().nth(4)?.join(SAMPLES).join(format!("{name}.conf")))
 }
 
 /// Returns the files `NN-name` of the plugin directory, in order.
@@ -283,19 +292,25 @@ mod tests {
     impl Fixture {
         fn new() -> Self {
             let root = tempfile::tempdir().unwrap();
-            let dir = root.path().join("libexec/plugins");
+            let dir = root.path().join("usr/libexec/nri-container-runtime/plugins");
             fs::create_dir_all(&dir).unwrap();
             for name in ["rules", "logger"] {
                 fs::write(dir.join(name), "#!/bin/sh\n").unwrap();
                 fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
             }
-            fs::write(dir.join("rules.conf"), "rules: []\n").unwrap();
+            let samples = root.path().join("usr").join(SAMPLES);
+            fs::create_dir_all(&samples).unwrap();
+            fs::write(samples.join("rules.conf"), "rules: []\n").unwrap();
             Self { root }
         }
 
         fn shipped(&self) -> Shipped {
             Shipped::find(
-                [self.root.path().join("none"), self.root.path().join("libexec")].into_iter(),
+                [
+                    self.root.path().join("none"),
+                    self.root.path().join("usr/libexec/nri-container-runtime"),
+                ]
+                .into_iter(),
             )
         }
 
@@ -325,7 +340,7 @@ mod tests {
         let link = dirs.programs.join("50-rules");
         assert_eq!(
             fs::read_link(&link).unwrap(),
-            fixture.root.path().join("libexec/plugins/rules")
+            fixture.root.path().join("usr/libexec/nri-container-runtime/plugins/rules")
         );
         assert_eq!(fixture.enabled()[1].1, ["50-rules"]);
         let config = dirs.configuration.join("rules.conf");
