@@ -62,7 +62,7 @@ pub(super) fn form(case: &Case, nri: &str) -> Result<Form, String> {
             Err("no plugin adjusts anything".to_owned())
         }
         (Op::Create, _) if !is_at_least(nri, VALIDATORS) => {
-            Err("results are told to validators only, of NRI v0.10".to_owned())
+            Err("only validators receive results, since NRI v0.10".to_owned())
         }
         (Op::Create, _) => Ok(Form::Result),
     }
