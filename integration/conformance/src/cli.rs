@@ -195,7 +195,7 @@ fn run(options: &RunOptions) -> Result<(String, u8), Error> {
 
 /// Reports that a case has ended: a run takes minutes.
 fn progress(outcome: &Outcome) {
-    // Nobody has to read the progress.
+    // Progress is written even without a reader.
     let _ = writeln!(stderr(), "{:?} {}", outcome.status, outcome.case);
 }
 

@@ -8,7 +8,7 @@ use std::{
 fn main() -> ExitCode {
     match nri_conformance::cli::main() {
         Ok((text, code)) => {
-            // If nobody reads the text, the exit code still tells the result.
+            // Without a reader of the text, the exit code still has the result.
             let _ = stdout().write_all(text.as_bytes());
             ExitCode::from(code)
         }

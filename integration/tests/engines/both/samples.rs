@@ -41,7 +41,7 @@ const LABELS: [&str; 4] = [
 /// Prints what the plugins have changed.
 const SCRIPT: &str = "ls /dev/sample; head -c 6 /sample; grep core /proc/self/limits";
 
-/// Names of programs by which hooks and plugins of NRI v0.1 of a test are told from others.
+/// Writes the files of the host that the samples read: a hook, a v0.1 program and its list.
 fn files<E: Engine>(engine: &E) -> [HostFile; 3] {
     let hook = serde_json::json!({
         "version": "1.0.0",

@@ -82,7 +82,7 @@ fn sockets(line: &CommandLine) -> Result<Vec<PathBuf>, DifferError> {
     }
 }
 
-/// Registers at each index, and runs until the process is told to end.
+/// Registers at each index, and runs until a signal ends the process.
 fn run(line: &CommandLine) -> Result<(), DifferError> {
     nri_plugin::logging::init();
     if let Some(path) = &line.log_file {

@@ -99,7 +99,7 @@ impl Allocator {
     /// changes then.
     pub fn create(&mut self, id: &str, request: Request) -> Result<Changes, Refusal> {
         let mut next = self.clone();
-        next.containers.remove(id); // an earlier container with its id, of whose end nobody told
+        next.containers.remove(id); // an earlier container with its id, whose end was missed
         let placed = next.place(request)?;
         next.containers.insert(id.to_owned(), placed);
         Ok(self.become_settled(next))

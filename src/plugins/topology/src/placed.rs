@@ -29,7 +29,7 @@ pub struct Placed {
     pub kind: Kind,
     /// The CPUs on which it runs; empty if it is unmanaged.
     pub cpus: CpuSet,
-    /// CPUs that nobody else may use.
+    /// CPUs that no other container may use.
     pub owned: CpuSet,
     /// Memory nodes; empty if they are left as they are.
     pub nodes: NodeSet,

@@ -128,7 +128,7 @@ pub enum Smt {
     Share,
     /// The container gets all threads of its cores.
     Whole,
-    /// The container gets one thread of each core; nobody uses the others.
+    /// The container gets one thread of each core; the others stay unused.
     Single,
 }
 

@@ -10,7 +10,7 @@ use nri_topology::{
 #[derive(Debug, Clone)]
 pub(crate) struct Container {
     pub(crate) subject: Subject,
-    /// What it has; empty sets as long as nobody has set any.
+    /// What it has; empty sets until some are set.
     pub(crate) has: Assignment,
     /// Annotations of the plugin: its kind and class. `None` if the plugin did not see it.
     pub(crate) assigned: Option<(Kind, String)>,
