@@ -202,7 +202,7 @@ fn missing_required<'a>(
     plugins: &[Arc<Plugin>],
 ) -> impl Iterator<Item = &'a PluginPolicy> {
     config.policies.iter().filter(|policy| {
-        let serves = |p: &Plugin| !p.is_closed() && !p.is_late() && policy.matches(&p.id);
+        let serves = |p: &Plugin| p.is_connected() && !p.is_late() && policy.matches(&p.id);
         policy.required && !plugins.iter().any(|p| serves(p))
     })
 }

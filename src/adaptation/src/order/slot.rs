@@ -110,11 +110,11 @@ impl PluginSlot {
         !self.sessions.is_empty()
     }
 
-    /// Enters a request; `None` if no session is open.
+    /// Enters a request; `None` if no session is connected.
     pub(crate) fn enter(&self, event: Event) -> Option<PluginTicket> {
-        let mut open = self.open();
-        let plugin = open.next()?.clone();
-        let successors: Vec<_> = open.cloned().collect();
+        let mut connected = self.sessions.iter().filter(|session| session.is_connected());
+        let plugin = connected.next()?.clone();
+        let successors: Vec<_> = connected.cloned().collect();
         let is_subscribed = match &*successors {
             [] if plugin.is_admitted() => plugin.mask.contains(event),
             // Waits for the synchronization, or for the turns of the successors, even if no session

@@ -201,6 +201,13 @@ impl Plugin {
         self.closed.borrow().is_some()
     }
 
+    /// Whether a request that begins now reaches the plugin. After the end of a connection it may
+    /// take a second until the plugin is marked as closed, with the exit status of its program as
+    /// the reason.
+    pub(crate) fn is_connected(&self) -> bool {
+        !self.is_closed() && !self.session.is_closed()
+    }
+
     /// Waits until the plugin is marked as closed, and returns the reason.
     pub(crate) async fn closed(&self) -> String {
         let mut closed = self.closed.subscribe();

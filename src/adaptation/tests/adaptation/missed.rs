@@ -7,6 +7,7 @@ use nri_adaptation::{AdaptationConfig, OnFailure, PluginPolicy, RequestContext};
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, ttrpc};
+use std::process::Command;
 use std::time::Duration;
 
 /// Creates a container. Returns the plugins that it missed, each with the reason.
@@ -93,6 +94,47 @@ async fn a_launched_plugin_that_has_not_registered_is_missed() {
     assert_eq!(missed(&harness).await, [format!("10-slow: {why}")]);
     harness.adaptation.shutdown().await;
     assert!(!exists(pid));
+}
+
+/// The reason for the end of a session may be known only a second after the connection has ended:
+/// the exit status of a program that still runs. A validator whose connection has ended is one that
+/// is not connected, not one that fails to reply.
+#[tokio::test]
+async fn a_validator_is_missed_as_soon_as_its_connection_has_ended() {
+    for required in [false, true] {
+        let mut dirs = Dirs::new();
+        dirs.policy(PluginPolicy { required, ..never_back() });
+        std::fs::write(dirs.config.plugin_config_path.join("10-v.conf"), "validator").unwrap();
+        let pid_file = dirs.file("pid");
+        let fixture = env!("CARGO_BIN_EXE_nri-adaptation-fixture");
+        // Only the fixture holds the connection.
+        let script = format!(
+            "{fixture} <&3 3<&- &\necho $! > {}\nexec 3<&-\nwait\nexec /bin/sleep 1000",
+            pid_file.display()
+        );
+        dirs.plugin("10-v", &script);
+        dirs.config.stop_grace = Duration::from_millis(100);
+        let (harness, _) = dirs.start().await;
+        assert_eq!(missed(&harness).await, [""; 0]);
+        let fixture: u32 = std::fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
+        assert!(
+            Command::new("kill").arg("-9").arg(fixture.to_string()).status().unwrap().success()
+        );
+        let mut is_gone = false;
+        while !is_gone {
+            is_gone = !exists(fixture);
+            // The end of the connection is received meanwhile.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        if required {
+            let error = harness.create("c").await.unwrap_err();
+            assert_eq!(error, "required plugin * is not active, so c cannot be created");
+        } else {
+            let missed = missed(&harness).await;
+            assert!(missed.len() == 1 && missed[0].starts_with("10-v: "), "{missed:?}");
+        }
+        harness.adaptation.shutdown().await;
+    }
 }
 
 #[tokio::test]

@@ -88,6 +88,11 @@ macro_rules! calls {
         pub struct $client(Caller);
 
         impl $client {
+            /// Whether the session has ended, so that every call fails.
+            pub fn is_closed(&self) -> bool {
+                self.0.trunk.close_reason().is_some()
+            }
+
             pub(crate) fn new(conn: ConnId, calls: Arc<Calls>, trunk: Trunk) -> Self {
                 Self(Caller { service: $service, conn, calls, trunk })
             }
