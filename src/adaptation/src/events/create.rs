@@ -225,3 +225,38 @@ fn set_hook_environments(adjust: &mut ContainerAdjustment) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_api::proto::Hook;
+
+    /// What containers have of it: `integration/tests/real/values.rs`.
+    #[test]
+    fn a_hook_of_any_kind_without_variables_gets_a_path() {
+        let hook = |env: &[&str]| Hook {
+            path: "/h".into(),
+            env: env.iter().map(|&variable| variable.to_owned()).collect(),
+            ..Hook::default()
+        };
+        let with = |env: &[&str]| {
+            let kind = || vec![hook(env), hook(&["A=b"]), hook(&[""])];
+            let hooks = Hooks {
+                prestart: kind(),
+                create_runtime: kind(),
+                create_container: kind(),
+                start_container: kind(),
+                poststart: kind(),
+                poststop: kind(),
+                ..Hooks::default()
+            };
+            ContainerAdjustment { hooks: Some(hooks).into(), ..ContainerAdjustment::default() }
+        };
+        let mut adjust = with(&[]);
+        set_hook_environments(&mut adjust);
+        assert_eq!(adjust, with(&[HOOK_ENVIRONMENT]));
+        let mut without_hooks = ContainerAdjustment::default();
+        set_hook_environments(&mut without_hooks);
+        assert_eq!(without_hooks, ContainerAdjustment::default());
+    }
+}
