@@ -70,6 +70,29 @@ typedef int nri_update_fn(void *data, const char *container, const char *resourc
 typedef int nri_evict_fn(void *data, const char *container, const char *reason);
 typedef void nri_output_fn(void *data, const char *plugin, const char *line);
 
+/* Facts about the host for nri_lookup_fn, each with what name is, and the JSON text to return. */
+enum nri_fact {
+	NRI_BLOCKIO_CLASS = 1,     /* a block I/O class: its linux.resources.blockIO */
+	NRI_RDT_CLASS = 2,         /* an RDT class: its linux.intelRdt */
+	NRI_CDI_SPECS = 3,         /* empty: a list of all CDI specifications, see below */
+	NRI_DEVICE = 4,            /* a path: type, major, minor and fileMode, as in linux.devices */
+	NRI_MOUNT_PROPAGATION = 5, /* a path: "private", "shared" or "slave", of the mount there */
+};
+
+/*
+ * nri_lookup_fn: returns a fact that an adjustment or update of a plugin needs, as JSON in memory
+ * of malloc(), which the library frees. NULL, or a text of another form, means unknown: the request
+ * is refused, and the error names plugin and field. It is called by any thread, under the rules
+ * above, and should return at once, since other events may wait for it. Later versions may have
+ * more values of fact, for which it returns NULL.
+ *
+ * A CDI specification is an object with path, for errors; priority, the position of its directory
+ * in the list of directories, of which a later one has precedence; and content, the object in the
+ * file. A device completes specifications that leave out its type, numbers or mode; symbolic links
+ * are not followed.
+ */
+typedef char *nri_lookup_fn(void *data, int fact, const char *name);
+
 /* Options of nri_start(). Set all to 0, then size and what is wanted. */
 struct nri_options {
 	size_t size;                   /* sizeof(struct nri_options) */
@@ -84,7 +107,8 @@ struct nri_options {
 	nri_update_fn *update; /* NULL: updates by plugins fail */
 	nri_evict_fn *evict;   /* NULL: evictions fail */
 	nri_output_fn *output; /* NULL: output of plugins is dropped */
-	void *data;            /* first argument of the three functions */
+	nri_lookup_fn *lookup; /* NULL: nothing is known of the host */
+	void *data;            /* first argument of the four functions */
 };
 
 /* Launches the plugins and accepts external ones. Returns when each launched plugin is active or

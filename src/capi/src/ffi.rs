@@ -1,29 +1,21 @@
-//! The functions of `include/nri.h`, and all unsafe code of the crate: pointers of C become
-//! references and texts here, and results become pointers that `nri_free` takes back.
+//! The functions of `include/nri.h`: pointers of C become references and texts here, and results
+//! become pointers that `nri_free` takes back. What the library calls is in [`crate::callbacks`].
 //!
 //! A panic ends at the border as a failure. Whether a pointer is valid is the promise of the
 //! caller, which `nri.h` states; null is checked wherever it is not allowed.
 #![allow(unsafe_code)]
 
-use async_trait::async_trait;
-use nri_runtime::{HandlerResult, PluginId, RuntimeConfig, RuntimeHandler};
-use serde_json::Value;
+use nri_runtime::RuntimeConfig;
 use std::any::Any;
-use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::time::Duration;
 
+use crate::callbacks::{Callbacks, c_string, in_callback};
+pub use crate::callbacks::{EvictFn, LookupFn, OutputFn, UpdateFn};
 use crate::failure::Failure;
 pub use crate::instance::Instance;
-
-/// `nri_update_fn`: updates a container; 0, or a value of `errno`.
-pub type UpdateFn = extern "C" fn(*mut c_void, *const c_char, *const c_char) -> c_int;
-/// `nri_evict_fn`: stops a container that a plugin evicts; 0, or a value of `errno`.
-pub type EvictFn = extern "C" fn(*mut c_void, *const c_char, *const c_char) -> c_int;
-/// `nri_output_fn`: a line of output of a plugin.
-pub type OutputFn = extern "C" fn(*mut c_void, *const c_char, *const c_char);
 
 /// `struct nri_options`.
 #[derive(Debug, Clone, Copy)]
@@ -41,81 +33,8 @@ pub struct StartOptions {
     update: Option<UpdateFn>,
     evict: Option<EvictFn>,
     output: Option<OutputFn>,
+    lookup: Option<LookupFn>,
     data: *mut c_void,
-}
-
-thread_local! {
-    /// Whether this thread is in a callback, where waiting for a request could wait forever.
-    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The functions that plugins' requests are passed to.
-#[derive(Clone, Copy)]
-struct Callbacks {
-    update: Option<UpdateFn>,
-    evict: Option<EvictFn>,
-    output: Option<OutputFn>,
-    data: *mut c_void,
-}
-
-// SAFETY: the functions and their data may be used by any thread: nri.h requires it of whoever
-// sets them. This crate only hands `data` on, and never dereferences it.
-unsafe impl Send for Callbacks {}
-// SAFETY: as above; nri.h says that the functions may be called at the same time.
-unsafe impl Sync for Callbacks {}
-
-impl Callbacks {
-    /// Calls `call` with two texts.
-    fn call<R>(self, first: &str, second: &str, call: impl FnOnce(Self, &CStr, &CStr) -> R) -> R {
-        let (first, second) = (c_string(first), c_string(second));
-        IN_CALLBACK.set(true);
-        let result = call(self, &first, &second);
-        IN_CALLBACK.set(false);
-        result
-    }
-
-    /// Calls a function that may block, in a thread for such calls.
-    async fn request(
-        self,
-        function: Option<UpdateFn>,
-        container: &str,
-        second: String,
-    ) -> HandlerResult {
-        let Some(function) = function else { return Err("not supported by the runtime".into()) };
-        let container = container.to_owned();
-        let called = tokio::task::spawn_blocking(move || {
-            self.call(&container, &second, |callbacks, container, second| {
-                function(callbacks.data, container.as_ptr(), second.as_ptr())
-            })
-        });
-        match called.await? {
-            0 => Ok(()),
-            errno => Err(std::io::Error::from_raw_os_error(errno).into()),
-        }
-    }
-}
-
-#[async_trait]
-impl RuntimeHandler for Callbacks {
-    async fn update_container(&self, container: &str, resources: &Value) -> HandlerResult {
-        self.request(self.update, container, resources.to_string()).await
-    }
-
-    async fn evict_container(&self, container: &str, reason: &str) -> HandlerResult {
-        self.request(self.evict, container, reason.to_owned()).await
-    }
-
-    fn plugin_output(&self, plugin: &PluginId, line: &str) {
-        let Some(output) = self.output else { return };
-        self.call(&plugin.to_string(), line, |callbacks, plugin, line| {
-            output(callbacks.data, plugin.as_ptr(), line.as_ptr());
-        });
-    }
-}
-
-/// Returns a text for C, without the NUL characters that it cannot have.
-fn c_string(text: &str) -> CString {
-    CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
 /// Returns a text of C; `None` for null.
@@ -170,7 +89,7 @@ unsafe fn give(to: *mut *mut c_char, text: &str) {
 /// # Safety
 /// `error` is null or may be written to.
 unsafe fn guarded(error: *mut *mut c_char, work: impl FnOnce() -> Result<(), Failure>) -> c_int {
-    let work = || match IN_CALLBACK.get() {
+    let work = || match in_callback() {
         true => Err(Failure::argument("nri", "is in use by the callback that calls this")),
         false => work(),
     };
@@ -261,8 +180,8 @@ pub unsafe extern "C" fn nri_start(
                 return Err(Failure::argument("nri", "is NULL"));
             }
             let options = StartOptions::read(options)?;
-            let StartOptions { update, evict, output, data, .. } = options;
-            let callbacks = Callbacks { update, evict, output, data };
+            let StartOptions { update, evict, output, lookup, data, .. } = options;
+            let callbacks = Callbacks { update, evict, output, lookup, data };
             let state = optional("options.state", options.state)?;
             let started = Instance::start(options.config()?, callbacks, state)?;
             nri.write(Box::into_raw(Box::new(started)));
@@ -409,6 +328,8 @@ pub extern "C" fn nri_version() -> *const c_char {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nri_runtime::{PluginId, RuntimeHandler};
+    use serde_json::Value;
     use std::sync::Mutex;
 
     /// What callbacks received, and the error of a function that one of them called.
@@ -442,7 +363,8 @@ mod tests {
     async fn callbacks_get_texts_and_cannot_call_the_library() {
         let calls = Calls::default();
         let data = (&raw const calls).cast_mut().cast();
-        let callbacks = Callbacks { update: None, evict: Some(evict), output: Some(output), data };
+        let (evict, output) = (Some(evict as EvictFn), Some(output as OutputFn));
+        let callbacks = Callbacks { update: None, evict, output, lookup: None, data };
         let failed = callbacks.update_container("c", &Value::Null).await.unwrap_err();
         assert_eq!(failed.to_string(), "not supported by the runtime");
         let failed = callbacks.evict_container("c", "too\0 large").await.unwrap_err();

@@ -1,5 +1,5 @@
 //! Checks that `nri.h` and the library have the same functions, constants and structure, and that C
-//! programs can use them. Programs with containers are in `integration/tests/embedding.rs`.
+//! programs can use them. Programs with containers are in `integration/tests/embedding`.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,9 +22,10 @@ struct Installed(TempDir);
 impl Installed {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // The libraries are beside the directory of this test.
+        // The libraries that were built for this test are beside it. Those in the directory above
+        // are of the last `cargo build`.
         let test = std::env::current_exe().unwrap();
-        let build = test.parent().and_then(Path::parent).unwrap();
+        let build = test.parent().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
         run(Command::new(script).arg(build).arg(dir.path()));
         Self(dir)
@@ -180,7 +181,7 @@ int main(int argc, char **argv)
 fn wrong_arguments_are_errors_and_nothing_crashes() {
     let installed = Installed::new();
     let printed = installed.program(ARGUMENTS, &installed.flags(&["--libs"]));
-    let size = 12 * size_of::<usize>();
+    let size = 13 * size_of::<usize>();
     let expected = format!(
         "1 options: is NULL
 1 options.size: is 1, but this libnri has {size}

@@ -1,5 +1,5 @@
 //! Tests without plugins: records, wrong ids, required plugins, restart. Tests with plugins and
-//! containers are in `integration/tests/embedding.rs`.
+//! containers are in `integration/tests/embedding`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 

@@ -2,11 +2,13 @@
 //! example of `nri-capi` in C run real containers with plugins of the Rust SDK and of upstream's
 //! stub.
 
+mod facts;
+
 use nri_integration::*;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
 };
 
@@ -34,24 +36,7 @@ impl Embedder {
     fn command(self, node: &Node) -> Command {
         match self {
             Self::Rust => Command::new(program_dir().join("examples/minimal_runtime")),
-            Self::C => {
-                let (prefix, program) = (node.path("prefix"), node.path("engine"));
-                let source = script("../src/capi");
-                let mut install = Command::new(source.join("install.sh"));
-                install.arg(program_dir()).arg(&prefix);
-                run(install, &node.path("calls")).success();
-                let mut pkg_config = Command::new("pkg-config");
-                pkg_config.args(["--cflags", "--libs", "nri"]);
-                pkg_config.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
-                let flags = run(pkg_config, &node.path("calls")).success().out();
-                let mut cc = Command::new("cc");
-                cc.args(["-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o"]).arg(&program);
-                cc.arg(source.join("examples/engine.c")).args(flags.split_whitespace());
-                run(cc, &node.path("calls")).success();
-                let mut command = Command::new(program);
-                command.env("LD_LIBRARY_PATH", prefix.join("lib"));
-                command
-            }
+            Self::C => compiled(node, &script("../src/capi/examples/engine.c")),
         }
     }
 
@@ -70,6 +55,25 @@ impl Embedder {
         let child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
         Running { child, out, err }
     }
+}
+
+/// Compiles a program in C with the installed library, and returns a command of it.
+fn compiled(node: &Node, source: &Path) -> Command {
+    let (prefix, program) = (node.path("prefix"), node.path("engine"));
+    let mut install = Command::new(script("../src/capi/install.sh"));
+    install.arg(program_dir()).arg(&prefix);
+    run(install, &node.path("calls")).success();
+    let mut pkg_config = Command::new("pkg-config");
+    pkg_config.args(["--cflags", "--libs", "nri"]);
+    pkg_config.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let flags = run(pkg_config, &node.path("calls")).success().out();
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o"]).arg(&program);
+    cc.arg(source).args(flags.split_whitespace());
+    run(cc, &node.path("calls")).success();
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", prefix.join("lib"));
+    command
 }
 
 impl Running {
