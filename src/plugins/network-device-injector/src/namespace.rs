@@ -145,6 +145,45 @@ pub(crate) mod tests {
     use super::*;
     use netlink_packet_route::link::{InfoKind, LinkInfo};
     use nix::sched::{CloneFlags, unshare};
+    use std::ffi::OsStr;
+    use std::io::Write;
+    use std::process::{Command, Output};
+
+    /// Calls a test as root of the machine, or else of a user namespace, which only a new process
+    /// can enter. The test is skipped where that is not allowed.
+    pub(crate) fn as_root(test: &str, body: impl FnOnce()) {
+        if nix::unistd::geteuid().is_root() {
+            return body();
+        }
+        let run = |program: &OsStr, arguments: &[&str]| -> io::Result<Output> {
+            let mut command = Command::new("unshare");
+            command
+                .args(["--user", "--map-root-user", "--net"])
+                .arg(program)
+                .args(arguments)
+                .output()
+        };
+        if !run(OsStr::new("true"), &[]).is_ok_and(|output| output.status.success()) {
+            return skip(test, "neither root, nor may this user create user namespaces");
+        }
+        let program = std::env::current_exe().unwrap();
+        let ran = run(program.as_os_str(), &["--exact", test, "--nocapture"]).unwrap();
+        let printed = [ran.stdout, ran.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert!(ran.status.success() && printed.contains(" 1 passed"), "{printed}");
+    }
+
+    /// Reports a skipped test and the reason; `integration/run-tests.sh` counts it.
+    fn skip(test: &str, reason: &str) {
+        let line = format!("SKIPPED {test}: {reason}\n");
+        // The test harness would capture `print!`.
+        io::stdout().lock().write_all(line.as_bytes()).unwrap();
+        // The program is `target/PROFILE/deps/NAME`.
+        let program = std::env::current_exe().unwrap();
+        let file = program.ancestors().nth(3).unwrap().join("skipped.txt");
+        let file = File::options().append(true).create(true).open(file);
+        file.unwrap().write_all(line.as_bytes()).unwrap();
+    }
 
     /// What tests need to know of a network device.
     #[derive(Debug, PartialEq, Eq)]
@@ -155,7 +194,7 @@ pub(crate) mod tests {
     }
 
     impl Namespace {
-        /// Creates a namespace; needs root.
+        /// Creates a namespace; needs [`as_root`].
         pub(crate) fn create() -> Self {
             let create = || {
                 unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -220,12 +259,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_namespace_has_its_own_devices() {
-        let (a, b) = (Namespace::create(), Namespace::create());
-        a.add_device("net7");
-        assert!(a.index("net7").unwrap().is_some());
-        assert_eq!(b.index("net7").unwrap(), None);
-        let same = Namespace::open(Path::new(&a.path())).unwrap();
-        assert_eq!(same.index("net7").unwrap(), a.index("net7").unwrap());
-        assert!(Namespace::open(Path::new("/proc/self/exe")).is_err());
+        as_root("namespace::tests::a_namespace_has_its_own_devices", || {
+            let (a, b) = (Namespace::create(), Namespace::create());
+            a.add_device("net7");
+            assert!(a.index("net7").unwrap().is_some());
+            assert_eq!(b.index("net7").unwrap(), None);
+            let same = Namespace::open(Path::new(&a.path())).unwrap();
+            assert_eq!(same.index("net7").unwrap(), a.index("net7").unwrap());
+            assert!(Namespace::open(Path::new("/proc/self/exe")).is_err());
+        });
     }
 }

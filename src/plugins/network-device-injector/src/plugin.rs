@@ -69,6 +69,7 @@ fn open(path: &str) -> Result<Namespace, PodError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::tests::as_root;
     use nri_plugin::{
         proto::{LinuxNamespace, LinuxPodSandbox},
         testing::{InProcessRuntime, pod},
@@ -86,31 +87,35 @@ mod tests {
 
     #[test]
     fn pods_without_devices_or_namespace() {
-        let runtime = InProcessRuntime::start(NetworkDeviceInjector, "").unwrap();
-        let run = |pod: &PodSandbox| runtime.notify(Event::RUN_POD_SANDBOX, pod, None);
-        let stop = |pod: &PodSandbox| runtime.notify(Event::STOP_POD_SANDBOX, pod, None);
-        run(&pod("shop")).unwrap();
-        run(&pod_with("[]", "")).unwrap();
-        let on_host = pod_with("- name: eth7", "");
-        let error = run(&on_host).unwrap_err().to_string();
-        assert!(error.starts_with("pod shop has no network namespace of its own"), "{error}");
-        stop(&on_host).unwrap();
-        let error = run(&pod_with("- name: eth7", "/no/such/ns")).unwrap_err().to_string();
-        assert!(error.starts_with("network namespace /no/such/ns: "), "{error}");
-        assert!(run(&pod_with("- name: ''", "/x")).unwrap_err().0.contains("is no name"));
+        as_root("plugin::tests::pods_without_devices_or_namespace", || {
+            let runtime = InProcessRuntime::start(NetworkDeviceInjector, "").unwrap();
+            let run = |pod: &PodSandbox| runtime.notify(Event::RUN_POD_SANDBOX, pod, None);
+            let stop = |pod: &PodSandbox| runtime.notify(Event::STOP_POD_SANDBOX, pod, None);
+            run(&pod("shop")).unwrap();
+            run(&pod_with("[]", "")).unwrap();
+            let on_host = pod_with("- name: eth7", "");
+            let error = run(&on_host).unwrap_err().to_string();
+            assert!(error.starts_with("pod shop has no network namespace of its own"), "{error}");
+            stop(&on_host).unwrap();
+            let error = run(&pod_with("- name: eth7", "/no/such/ns")).unwrap_err().to_string();
+            assert!(error.starts_with("network namespace /no/such/ns: "), "{error}");
+            assert!(run(&pod_with("- name: ''", "/x")).unwrap_err().0.contains("is no name"));
+        });
     }
 
     #[test]
     fn devices_are_injected_and_released() {
-        let (host, in_pod) = (Namespace::create(), Namespace::create());
-        host.add_device("host7");
-        let pod = pod_with("- {name: host7, new_name: pod7}", &in_pod.path());
-        host.enter(|| {
-            let runtime = InProcessRuntime::start(NetworkDeviceInjector, "").unwrap();
-            runtime.notify(Event::RUN_POD_SANDBOX, &pod, None).unwrap();
-            assert!(in_pod.seen("pod7").is_some_and(|seen| seen.is_up));
-            runtime.notify(Event::STOP_POD_SANDBOX, &pod, None).unwrap();
+        as_root("plugin::tests::devices_are_injected_and_released", || {
+            let (host, in_pod) = (Namespace::create(), Namespace::create());
+            host.add_device("host7");
+            let pod = pod_with("- {name: host7, new_name: pod7}", &in_pod.path());
+            host.enter(|| {
+                let runtime = InProcessRuntime::start(NetworkDeviceInjector, "").unwrap();
+                runtime.notify(Event::RUN_POD_SANDBOX, &pod, None).unwrap();
+                assert!(in_pod.seen("pod7").is_some_and(|seen| seen.is_up));
+                runtime.notify(Event::STOP_POD_SANDBOX, &pod, None).unwrap();
+            });
+            assert!(host.seen("host7").is_some());
         });
-        assert!(host.seen("host7").is_some());
     }
 }

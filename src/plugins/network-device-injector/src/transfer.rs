@@ -97,7 +97,7 @@ pub(crate) fn release(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::namespace::tests::Seen;
+    use crate::namespace::tests::{Seen, as_root};
 
     fn device(host_name: &str, name: &str) -> Device {
         let address = Some(("192.0.2.7".parse().unwrap(), 24));
@@ -106,39 +106,43 @@ mod tests {
 
     #[test]
     fn a_device_is_moved_configured_and_moved_back() {
-        let (host, pod) = (Namespace::create(), Namespace::create());
-        host.add_device("host7");
-        pod.add_device("host7"); // the name that the device has on the host is free to the pod
-        let device = device("host7", "pod7");
-        inject_all(&host, &pod, std::slice::from_ref(&device)).unwrap();
-        assert_eq!(host.seen("host7"), None);
-        let expected = Seen { is_up: true, mtu: 1400, alias: "host7".into() };
-        assert_eq!(pod.seen("pod7"), Some(expected));
-        assert!(pod.has_address("pod7", "192.0.2.7".parse().unwrap(), 24));
-        release(&host, &pod, &device).unwrap();
-        assert!(host.seen("host7").is_some_and(|seen| !seen.is_up));
-        assert_eq!(pod.seen("pod7"), None);
-        let error = release(&host, &pod, &device).unwrap_err().to_string();
-        assert_eq!(error, "network device pod7 does not exist in the pod");
+        as_root("transfer::tests::a_device_is_moved_configured_and_moved_back", || {
+            let (host, pod) = (Namespace::create(), Namespace::create());
+            host.add_device("host7");
+            pod.add_device("host7"); // the name that the device has on the host is free to the pod
+            let device = device("host7", "pod7");
+            inject_all(&host, &pod, std::slice::from_ref(&device)).unwrap();
+            assert_eq!(host.seen("host7"), None);
+            let expected = Seen { is_up: true, mtu: 1400, alias: "host7".into() };
+            assert_eq!(pod.seen("pod7"), Some(expected));
+            assert!(pod.has_address("pod7", "192.0.2.7".parse().unwrap(), 24));
+            release(&host, &pod, &device).unwrap();
+            assert!(host.seen("host7").is_some_and(|seen| !seen.is_up));
+            assert_eq!(pod.seen("pod7"), None);
+            let error = release(&host, &pod, &device).unwrap_err().to_string();
+            assert_eq!(error, "network device pod7 does not exist in the pod");
+        });
     }
 
     #[test]
     fn after_an_error_all_devices_are_on_the_host() {
-        let (host, pod) = (Namespace::create(), Namespace::create());
-        host.add_device("a");
-        host.add_device("b");
-        pod.add_device("taken");
-        let check = |failing: Device, expected: &str| {
-            let devices = [device("a", "eth7"), failing];
-            let error = inject_all(&host, &pod, &devices).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-            assert!(host.seen("a").is_some() && host.seen("b").is_some());
-            assert_eq!(pod.seen("eth7"), None);
-        };
-        check(device("absent", "x"), "network device absent does not exist on the host");
-        check(device("b", "taken"), "network device taken exists in the pod already");
-        let address = Some(("192.0.2.8".parse().unwrap(), 24));
-        let tiny = Device { mtu: Some(1), address, ..device("b", "eth8") };
-        check(tiny, "configuring network device eth8 failed: ");
+        as_root("transfer::tests::after_an_error_all_devices_are_on_the_host", || {
+            let (host, pod) = (Namespace::create(), Namespace::create());
+            host.add_device("a");
+            host.add_device("b");
+            pod.add_device("taken");
+            let check = |failing: Device, expected: &str| {
+                let devices = [device("a", "eth7"), failing];
+                let error = inject_all(&host, &pod, &devices).unwrap_err().to_string();
+                assert!(error.contains(expected), "{error}");
+                assert!(host.seen("a").is_some() && host.seen("b").is_some());
+                assert_eq!(pod.seen("eth7"), None);
+            };
+            check(device("absent", "x"), "network device absent does not exist on the host");
+            check(device("b", "taken"), "network device taken exists in the pod already");
+            let address = Some(("192.0.2.8".parse().unwrap(), 24));
+            let tiny = Device { mtu: Some(1), address, ..device("b", "eth8") };
+            check(tiny, "configuring network device eth8 failed: ");
+        });
     }
 }
