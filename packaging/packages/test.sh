@@ -181,6 +181,24 @@ tr '\0' '\n' <"/proc/$first/environ" | grep -q '^LOGGER=logger-pid-' ||
 before=$(nrid)
 [ "$(readlink "/proc/$before/exe")" = /usr/libexec/$name/nrid ] || fail 'another nrid runs'
 
+step 'a plugin that is enabled runs with its sample configuration, or with the one that exists'
+conf=/etc/nri/conf.d/rules.conf sample=/usr/share/$name/plugins/rules.conf
+run nrictl plugin enable rules
+cmp "$sample" "$conf" || fail 'the sample configuration was not copied'
+run nrictl plugins
+has '^50  *rules  *launched .* active '
+echo '{rules: [{name: own, set: {env: {RULE: own}}}]}' >"$conf"
+cp "$conf" "$work/own.conf"
+run nrictl plugin disable rules
+run nrictl plugins
+lacks '^50  *rules .* active '
+run nrictl plugin enable rules
+cmp "$work/own.conf" "$conf" || fail 'the configuration was replaced'
+ruled=$(container ruled)
+tr '\0' '\n' <"/proc/$ruled/environ" | grep -qx RULE=own || fail 'the rule was not applied'
+run $name delete --force ruled
+run nrictl plugin disable rules
+
 step 'an upgrade replaces the running nrid in its process, and the container continues'
 newer 99.0-1
 run dpkg -i "$work/newer.deb"
