@@ -115,12 +115,12 @@ test-kubernetes: setup ## the DaemonSet on a real API server, kubelet and contai
 	integration/engines/setup.sh --suites trixie
 	integration/kubernetes/setup.sh
 	integration/plugins/build.sh $${CARGO_TARGET_DIR:-target}/integration gostub
-	$(CARGO) build $(PROGRAMS:%=-p %)
+	$(CARGO) build $(PROGRAMS:%=-p %) -p nri-wasm-host
 	integration/kubernetes/run.sh
 
 # Needs shellcheck and systemd-analyze, and Go for the manifests.
 test-packaging: ## units, Kubernetes manifests, the node installer
-	$(CARGO) build $(PROGRAMS:%=-p %)
+	$(CARGO) build $(PROGRAMS:%=-p %) -p nri-wasm-host
 	packaging/test.sh
 
 # Needs dpkg-dev and git. The tools are installed below target/, see packaging/packages/tools.sh.

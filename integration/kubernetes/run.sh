@@ -238,7 +238,7 @@ nodes_files() {
     \( -type f -o -type l \) 2>/dev/null | sort
 }
 
-for p in nrid nrictl nri-oci-hook nri-container-runtime; do
+for p in nrid nrictl nri-oci-hook nri-wasm-host nri-container-runtime; do
   strip -o "$dir/programs/$p" "$programs/$p"
 done
 base

@@ -1,7 +1,7 @@
 #!/bin/sh
 # build.sh PROGRAMS [NAME:TAG]
 #   Builds the installer's image (nri-container-runtime-installer:VERSION) with docker, podman or
-#   buildah, or the program in BUILDER. PROGRAMS is the directory of the four programs, such as
+#   buildah, or the program in BUILDER. PROGRAMS is the directory of the five programs, such as
 #   target/release. They run on the nodes, not in the image: build them statically, or for the
 #   oldest C library of the nodes. BASE is the base image.
 set -eu
@@ -16,7 +16,7 @@ done
 [ -n "$builder" ] || { echo 'build.sh: neither docker nor podman nor buildah is here' >&2; exit 1; }
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
-for program in nri-container-runtime nri-oci-hook nrictl nrid; do
+for program in nri-container-runtime nri-oci-hook nri-wasm-host nrictl nrid; do
   install -m 755 -D -t "$context/programs" "$1/$program"
 done
 for unit in nri-container-runtime.service nri-container-runtime.socket; do

@@ -53,7 +53,7 @@ nrictl() { on_host "$dir/nrictl" "$@"; }
 copy() {
   mkdir -p "$host$dir"
   # nrictl is replaced last: the previous nrictl has the protocol of the running nrid.
-  for program in nrid nri-oci-hook nri-container-runtime nrictl; do
+  for program in nrid nri-oci-hook nri-wasm-host nri-container-runtime nrictl; do
     [ -f "$programs/$program" ] || fail "$program is not in this image"
     cmp -s "$programs/$program" "$host$dir/$program" || : >"$host$outdated"
     if [ $program = nrictl ] && [ -e "$host$outdated" ] && [ -x "$host$dir/nrictl" ]; then

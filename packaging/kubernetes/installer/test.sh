@@ -25,7 +25,8 @@ root=$work/root
 mkdir -p "$work/programs" "$root"/{bin,dev,opt,proc,run,tmp,old,lib,lib64}
 mkdir -p "$root"/{etc/containerd,etc/crio,usr/bin,usr/local}
 chmod 755 "$work" "$root"
-cp "$1"/{nrid,nri-oci-hook,nri-container-runtime,nrictl} "$work/programs"
+programs=(nrid nri-oci-hook nri-wasm-host nri-container-runtime nrictl)
+cp "${programs[@]/#/$1/}" "$work/programs"
 cp "$(command -v busybox)" "$root/bin"
 for applet in sh sleep; do ln -s busybox "$root/bin/$applet"; done
 # ldd fails on the programs that are linked statically.
@@ -83,7 +84,7 @@ before=$(tree)
 
 step 'installation: programs, configuration, nrid; nothing is restarted'
 run "$here/installer.sh" install
-for program in nrid nri-oci-hook nri-container-runtime nrictl; do
+for program in "${programs[@]}"; do
   cmp "$work/programs/$program" "$root$bin/$program" || fail "$program"
   [ -x "$root$bin/$program" ] || fail "$program"
 done
