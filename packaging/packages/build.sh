@@ -1,8 +1,9 @@
 #!/bin/bash
 # build.sh [PROGRAMS]
 #   Builds the .deb and .rpm packages into target/packages, with a software bill of materials
-#   (CycloneDX) per program, and SHA256SUMS. Two builds of a commit should give the same bytes,
-#   wherever the checkout is, with the same versions of Rust, the C compiler and the C library.
+#   (CycloneDX) per program and plugin, and SHA256SUMS. Two builds of a commit should give the same
+#   bytes, wherever the checkout is, with the same versions of Rust, the C compiler and the C
+#   library.
 #   PROGRAMS packages the programs of this directory instead of a release build, compressed less:
 #   with target/debug, packages for tests.
 # Environment:
@@ -88,7 +89,10 @@ put 644 usr/lib/systemd/user packaging/systemd/user/$name.{service,socket}
 put 644 usr/lib/tmpfiles.d packaging/systemd/$name.conf
 put 644 usr/share/$name packaging/config.toml
 put 644 usr/share/doc/$name README.md CHANGELOG.md SECURITY.md LICENSE
+packaging/packages/licenses.sh $name nri-oci-hook nrid nrictl nri-wasm-host nri-plugin \
+  "${plugins[@]/#/nri-}" | gzip -9n >"$files/usr/share/doc/$name/THIRD-PARTY-LICENSES.gz"
 put 644 usr/share/doc/$name/docs docs/*.md
+put 644 usr/share/doc/$name/docs/pictures docs/pictures/*.svg
 put 644 usr/share/doc/$name/examples/adjust src/plugin/examples/adjust/*.rs
 completions() { # SHELL FILE...
   local shell=$1 file
@@ -119,10 +123,10 @@ mkdir -p "$copy"
 tar -c --exclude=./target --exclude=./.git --exclude=./tests/fuzz . | tar -x -C "$copy"
 "$tools/bin/cargo-cyclonedx" cyclonedx --quiet --manifest-path "$copy/Cargo.toml" --format json \
   --spec-version 1.5 --describe binaries --no-build-deps
-for program in shim/$name hooks/nri-oci-hook src/service/nrid src/ctl/nrictl \
-  src/wasm/nri-wasm-host; do
-  sed "s,file://$copy,file:///$name,g" "$copy/${program}_bin.cdx.json" \
-    >"$out/${program##*/}-$version.cdx.json"
+for bom in "$copy"/{"shim/$name",hooks/nri-oci-hook,src/{service/nrid,ctl/nrictl}}_bin.cdx.json \
+  "$copy"/src/{wasm,plugins/*}/nri-*_bin.cdx.json; do
+  sed "s,file://$copy,file:///$name,g" "$bom" \
+    >"$out/$(basename "$bom" _bin.cdx.json)-$version.cdx.json"
 done
 rm -rf "$copy"
 (cd "$out" && sha256sum -- * >"$target/SHA256SUMS.new")

@@ -30,11 +30,8 @@ for file in "$home"/*; do ln -s "$file" "$work/home"; done
   "$second/packaging/packages/build.sh"
 )
 if ! diff {"$first","$second"}/target/packages/SHA256SUMS; then
-  echo 'reproducible.sh: these files differ; the differences of the programs:' >&2
-  for file in usr/bin/nri-container-runtime usr/bin/nrictl \
-    usr/libexec/nri-container-runtime/{nrid,nri-oci-hook,nri-wasm-host}; do
-    cmp {"$first","$second"}"/target/package-build/release/package/$file" >&2 || true
-  done
+  echo 'reproducible.sh: these files differ; of the packages:' >&2
+  diff -rq {"$first","$second"}/target/package-build/release/package >&2 || true
   exit 1
 fi
 echo 'both builds have the same bytes'

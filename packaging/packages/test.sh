@@ -25,7 +25,6 @@ if [ "$1" != --inside ]; then
 
   step 'checksums'
   (cd "$packages" && sha256sum --quiet -c SHA256SUMS)
-  [ "$(wc -l <"$packages/SHA256SUMS")" = 7 ] || fail 'SHA256SUMS does not list seven files'
 
   step 'files of the .deb'
   dpkg-deb -x "$deb" "$work/deb"
@@ -37,7 +36,7 @@ if [ "$1" != --inside ]; then
   share=(lib/systemd/{system,user}/"$name".{service,socket} "lib/tmpfiles.d/$name.conf"
     "share/$name/config.toml" "share/$name/rules.schema.json"
     "share/$name/plugins/rules.conf" share/doc/"$name"/plugins/rules/cookbook/defaults.yaml
-    share/doc/"$name"/{README.md,docs/operations.md}
+    share/doc/"$name"/{README.md,docs/operations.md,THIRD-PARTY-LICENSES.gz}
     share/doc/"$name"/plugins/{logger/{sample.conf,logger.service},ulimit-adjuster/README.md}
     share/man/man8/{nrictl,nrictl-status}.8.gz share/bash-completion/completions/nrictl
     share/zsh/{vendor-completions,site-functions}/_nrictl
@@ -60,8 +59,20 @@ if [ "$1" != --inside ]; then
     fi
   done
 
+  step 'licences'
+  licenses=$work/deb/usr/share/doc/$name/THIRD-PARTY-LICENSES
+  gzip -d "$licenses.gz"
+  # Of nrid, of a plugin.
+  for crate in tokio cel; do grep -q "^$crate-[0-9]" "$licenses" || fail "$crate is missing"; done
+  grep -q '^Copyright (c) Tokio Contributors' "$licenses" || fail 'the text of tokio is missing'
+  if grep '^\(nri-.*\|proptest\)-[0-9]' "$licenses"; then fail 'not of the programs'; fi
+
   step 'bills of materials'
-  for program in $name nri-oci-hook nrid nrictl nri-wasm-host; do
+  programs=("$name" nri-oci-hook nrid nrictl nri-wasm-host)
+  for plugin in "$work/deb/usr/libexec/$name/plugins"/*; do programs+=("nri-${plugin##*/}"); done
+  [ "$(wc -l <"$packages/SHA256SUMS")" = $((2 + ${#programs[@]})) ] ||
+    fail 'SHA256SUMS does not list two packages and a bill for each program'
+  for program in "${programs[@]}"; do
     bom=$packages/$program-$version.cdx.json
     grep -q '"bomFormat": "CycloneDX"' "$bom" || fail "$bom"
     grep -q '"name": "serde_json"' "$bom" || fail "$program uses serde_json"
