@@ -34,3 +34,31 @@ finish() {
   rm -rf "$TMP"
   exit "$rc"
 }
+
+# stage TEST PROGRAM...: makes the directory STAGE, in cargo's layout, with copies of a test program
+# of this crate and of these programs, because a build on the host may replace them during a run.
+# Changes to the directory of the tests.
+stage() {
+  local file name test=
+  TARGET=$(cd "$HERE/../../target" && pwd -P)
+  # The newest one, if there are several.
+  for file in "$TARGET/debug/deps/$1"-*; do
+    [ ! -x "$file" ] || { [ -n "$test" ] && [ "$test" -nt "$file" ]; } || test=$file
+  done
+  [ -n "$test" ] || die "no test: cargo test -p nri-integration --test $1 --no-run"
+  STAGE=$(mktemp -d "$NRI_GUESTS/programs.XXXXXX")
+  trap 'rm -rf "$STAGE"' EXIT
+  mkdir -p "$STAGE"/debug/{deps,examples}
+  cp "$test" "$STAGE/debug/deps/$1" || exit
+  shift
+  for name in "$@"; do cp "$TARGET/debug/$name" "$STAGE/debug/$name" || exit; done
+  cd "$HERE/.." || exit
+}
+
+# unstage TEST: counts the skipped tests of TEST, and exits with the status of the last command
+unstage() {
+  local status=$?
+  [ ! -e "$STAGE/skipped.txt" ] ||
+    sed "s/^SKIPPED /SKIPPED in $1: /" "$STAGE/skipped.txt" >>"$TARGET/skipped.txt"
+  exit $status
+}

@@ -102,6 +102,10 @@ impl Fleet {
         }
         let ended = self.node.create(&bundle.make(), &id);
         self.created += 1;
+        // In a guest, these take many minutes.
+        if self.created.is_multiple_of(10) {
+            println!("{}", self.summary());
+        }
         if ended.code == Some(0) {
             self.ids.push(id);
         } else {

@@ -25,6 +25,16 @@ unsatisfied = "share"
 within = "node"
 [class.batch]
 idle = true
+[class.bytes]
+shares = 512
+memory_min = "16M"
+memory_low = "32M"
+memory_high = "64M"
+[class.percent]
+idle = true
+memory_min = "10%"
+memory_low = "25%"
+memory_high = "80%"
 "#;
 
 #[test]
@@ -87,5 +97,60 @@ fn classes_set_weights_and_the_picture_shows_owners() {
         fleet.plugin(&["status", "--svg", picture.to_str().unwrap()]).success();
         let picture = std::fs::read_to_string(picture).unwrap();
         assert!(picture.starts_with("<svg ") && picture.contains("(exclusive): "), "{picture}");
+    });
+}
+
+/// Amounts of memory in percent follow the limit of the container. Without one, they are nothing.
+#[test]
+fn classes_set_memory_and_weights_that_the_kernel_has() {
+    if !has_cpusets() {
+        return limitation("topology", "no controller cpuset");
+    }
+    for_each_runtime("topology memory", |runtime| {
+        let fleet = Fleet::new(runtime, POLICY);
+        let files = |id: &str| {
+            let weight = fleet.node.cgroup_file(id, "cpu", "cpu.shares", "cpu.weight");
+            let memory = |name: &str| {
+                let file = format!("memory.{name}");
+                fleet.node.try_cgroup_file(id, "memory", &file, &file).unwrap_or_default()
+            };
+            let idle = fleet.node.try_cgroup_file(id, "cpu", "cpu.idle", "cpu.idle");
+            [weight, idle.unwrap_or_default(), memory("min"), memory("low"), memory("high")]
+        };
+        let create = |name: &str, class: &str, limit: Option<u64>| {
+            let id = fleet.node.id(name);
+            let mut bundle = fleet.node.bundle(&id);
+            bundle = bundle.annotation(&format!("nri-topology/class={class}"));
+            if let Some(limit) = limit {
+                bundle = bundle.resources(&format!("{{\"memory\": {{\"limit\": {limit}}}}}"));
+            }
+            fleet.node.create(&bundle.make(), &id).success();
+            id
+        };
+        let mib = |n: u64| (n << 20).to_string();
+
+        let bytes = create("bytes", "bytes", None);
+        let percent = create("percent", "percent", Some(100 << 20));
+        let unlimited = create("unlimited", "percent", None);
+        let [weight, _, min, low, high] = files(&bytes);
+        if !is_cgroup_v2() {
+            assert_eq!([weight, min, low, high], ["512", "", "", ""]);
+            return limitation("topology memory", "memory.min, low and high need cgroup v2");
+        }
+        // As the runtime converts shares.
+        assert!(["20", "59"].contains(&weight.as_str()), "{weight}");
+        assert_eq!([min, low, high], [16, 32, 64].map(mib));
+        let of = |id: &str| {
+            let [_, idle, min, low, high] = files(id);
+            assert_eq!(idle, "1");
+            [min, low, high]
+        };
+        assert_eq!(of(&percent), [10, 25, 80].map(mib));
+        assert_eq!(of(&unlimited), ["0", "0", "max"]);
+        let limit = mib(200);
+        fleet.node.call(&["update", "--memory", &limit, &percent]).success();
+        assert_eq!(of(&percent), [20, 50, 160].map(mib));
+        fleet.node.ctl(&["verify"]).success();
+        println!("{}: bytes {:?}, percent {:?}", runtime.name, files(&bytes), files(&percent));
     });
 }
