@@ -151,7 +151,7 @@ test-cgroup2: setup ## enforcement in guests with cgroup v2, one with Linux 5.10
 		"$$(cat target/integration/enforcement)" "$$(cat target/integration/real)" $(GUESTS)
 
 # The rootless engines on the cgroups of the host are among test-engines.
-test-rootless: setup ## rootless Podman on cgroup v2, in a guest with systemd
+test-rootless: setup ## rootless Podman, Docker, nerdctl on cgroup v2, in a guest with systemd
 	integration/guests/setup.sh uml
 	integration/engines/setup.sh --suites trixie
 	$(CARGO) build --workspace --bins --examples
