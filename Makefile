@@ -1,15 +1,15 @@
 # Targets for users and developers; `make help` lists them. All outputs are below target/. Outside
 # of the checkout, integration/setup.sh installs packages (a C linker, runc, crun, busybox-static),
 # and so does setup.sh of integration/engines for test-engines and of integration/guests for
-# test-cgroup2; test-rootless needs both.
+# test-cgroup2; test-engines-guest, test-rootless and test-policies need both.
 CARGO ?= cargo
 
 .PHONY: help build clean release libnri setup demo test test-one test-engines \
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
-	test-kubernetes conformance test-cgroup2 test-rootless test-updates test-takeover \
-	runc-suite chaos crash-points vectors topology-histories test-topology check-upstream \
-	compare-plugins fuzz fuzz-short bench instructions test-size soak lint test-crates \
-	sanitize deny packages test-packages test-reproducible test-otlp test-policies
+	test-kubernetes conformance test-cgroup2 test-engines-guest test-rootless test-updates \
+	test-takeover runc-suite chaos crash-points vectors topology-histories test-topology \
+	check-upstream compare-plugins fuzz fuzz-short bench instructions test-size soak lint \
+	test-crates sanitize deny packages test-packages test-reproducible test-otlp test-policies
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
@@ -67,14 +67,27 @@ test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES
 	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
 		integration/run-tests.sh $(INTEGRATION_TEST) engines --no-fail-fast
 
+# SUITES='trixie' limits the tests to these engines, T=name to the tests with this name. The default
+# is the recipes of the plugin rules.
+test-engines-guest: setup ## Docker and Podman in a guest with cgroup v2 (SUITES=, T=)
+	integration/guests/setup.sh uml
+	integration/engines/setup.sh --suites '$(or $(SUITES),trixie sid)'
+	integration/plugins/build.sh
+	$(CARGO) build --workspace --bins --examples
+	$(INTEGRATION_TEST) engines --no-run
+	integration/run-tests.sh integration/guests/engines.sh '$(or $(SUITES),trixie sid)' $(T)
+
 # SOURCE is a checkout of containers/nri-plugins. The results are in docs/nri-plugins.md.
 test-policies: setup ## SOURCE=DIR: policies of nri-plugins on Docker and Podman (SUITES=)
 	integration/engines/setup.sh --suites '$(SUITES_OR_ALL)'
+	integration/guests/setup.sh uml
 	integration/plugins/policies.sh '$(SOURCE)'
 	$(CARGO) build --workspace --bins --examples
 	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
 		NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
 		$(INTEGRATION_TEST) engines policies:: -- --ignored --test-threads 1
+	NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
+		integration/guests/engines.sh '$(or $(SUITES),trixie sid)' memory_qos
 
 # FROM=target/debug follows them with these programs in place of a release build.
 test-quick-starts: setup ## FROM=DIR: docs/quick-start.md and README.md, as they are written

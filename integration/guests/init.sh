@@ -19,22 +19,29 @@ done
 mount -t tmpfs -o size=75% tmpfs /media
 mkdir /media/{upper,work,root}
 
-# module NAME: loads a kernel module, which may be compressed
+# module NAME: loads a kernel module, which may be compressed. It may also be part of the kernel.
 module() {
   local file
   for file in "$modules/$1".ko "$modules/$1".ko.xz; do
+    [ -e "$file" ] || continue
     case $file in
-      *.xz) [ ! -e "$file" ] || xz -dc "$file" >/media/module.ko ;;
-      *) [ ! -e "$file" ] || cp "$file" /media/module.ko ;;
+      *.xz) xz -dc "$file" >/media/module.ko ;;
+      *) cp "$file" /media/module.ko ;;
     esac
+    busybox insmod /media/module.ko
+    rm -f /media/module.ko
   done
-  busybox insmod /media/module.ko
-  rm -f /media/module.ko
 }
 module fs/overlayfs/overlay
 # The tests need a block device for io limits, and an I/O scheduler with weights.
 module drivers/block/loop
 module block/bfq
+# Engines need bridges and /dev/fuse.
+if [ "$mode" != qemu ]; then
+  for name in net/llc/llc net/802/stp net/bridge/bridge drivers/net/veth fs/fuse/fuse; do
+    module $name
+  done
+fi
 root=/media/root
 mount -t overlay overlay -o lowerdir=/,upperdir=/media/upper,workdir=/media/work $root ||
   echo 'guest: no overlay'

@@ -1,0 +1,34 @@
+#!/bin/bash
+# engines.sh SUITES [TEST...]
+#   Runs tests of Docker and Podman (tests/engines) in User Mode Linux, with cgroup v2. SUITES are
+#   those of integration/engines/setup.sh, such as 'trixie sid'. TEST limits the tests to those with
+#   this name; default: the recipes of the plugin rules. NRI_TEST_POLICIES=DIR: tests with the
+#   plugins in this directory, see integration/plugins/policies.sh. Needs the programs and tests of
+#   `cargo build` and `cargo test --no-run` in target/debug, and integration/plugins/build.sh for
+#   tests with the Go plugin. Skipped tests are counted with the name of the guest.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+case ${1:-} in '' | -*) usage ;; esac
+suites=$1
+shift
+[ $# -gt 0 ] || set -- rules::
+stage engines nrid nrictl nri-container-runtime nri-oci-hook nri-rules crash-at examples/adjust
+with=() ignored=
+if [ -e "$TARGET/integration/gostub" ]; then
+  cp "$TARGET/integration/gostub" "$STAGE/" || exit
+  with+=(NRI_TEST_GOSTUB=/out/gostub)
+fi
+if [ -n "${NRI_TEST_POLICIES:-}" ]; then
+  cp -r "$NRI_TEST_POLICIES" "$STAGE/policies" || exit
+  with+=(NRI_TEST_POLICIES=/out/policies) ignored=--include-ignored
+fi
+# The storage of engines has to be on a tmpfs: overlays on the overlay of the guest do not work. They
+# run in a cgroup below the root, as under systemd: dockerd looks there for what the kernel has.
+# shellcheck disable=SC2016 # the shell of the guest expands
+OUT=$STAGE TIMEOUT=${TIMEOUT:-3600} "$HERE/uml.sh" \
+  env NRI_TEST_SLOW=1 TMPDIR=/dev/shm NRI_ENGINE_SUITES="$suites" "${with[@]}" \
+  bash -c 'cgroup=/sys/fs/cgroup
+    echo "+cpu +io +memory +pids" >$cgroup/cgroup.subtree_control &&
+      mkdir $cgroup/engines && echo $$ >$cgroup/engines/cgroup.procs && exec "$@"' bash \
+  /out/debug/deps/engines --test-threads=1 --color never $ignored "$@"
+unstage engines
