@@ -67,9 +67,8 @@ test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES
 	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
 		integration/run-tests.sh $(INTEGRATION_TEST) engines --no-fail-fast
 
-# SUITES='trixie' limits the tests to these engines, T=name to the tests with this name. The default
-# is the recipes of the plugin rules.
-test-engines-guest: setup ## Docker and Podman in a guest with cgroup v2 (SUITES=, T=)
+# SUITES='trixie' limits the tests to these engines, T=name to the tests with this name.
+test-engines-guest: setup ## as test-engines, in a guest with cgroup v2 (SUITES=, T=)
 	integration/guests/setup.sh uml
 	integration/engines/setup.sh --suites '$(or $(SUITES),trixie sid)'
 	integration/plugins/build.sh

@@ -1,17 +1,18 @@
 #!/bin/bash
 # engines.sh SUITES [TEST...]
-#   Runs tests of Docker and Podman (tests/engines) in User Mode Linux, with cgroup v2. SUITES are
-#   those of integration/engines/setup.sh, such as 'trixie sid'. TEST limits the tests to those with
-#   this name; default: the recipes of the plugin rules. NRI_TEST_POLICIES=DIR: tests with the
-#   plugins in this directory, see integration/plugins/policies.sh. Needs the programs and tests of
-#   `cargo build` and `cargo test --no-run` in target/debug, and integration/plugins/build.sh for
-#   tests with the Go plugin. Skipped tests are counted with the name of the guest.
+#   Runs the tests of containerd, Docker and Podman (tests/engines) in User Mode Linux, with cgroup
+#   v2. SUITES are those of integration/engines/setup.sh, such as 'trixie sid'; the tests of one
+#   take 20 minutes. TEST limits the tests to those with this name. GUEST=qemu: in QEMU, which has
+#   the controllers cpuset and hugetlb, too, but takes minutes for a test. NRI_TEST_POLICIES=DIR:
+#   also those with the plugins in this directory, see integration/plugins/policies.sh. Needs the
+#   programs and tests of `cargo build` and `cargo test --no-run` in target/debug, and
+#   integration/plugins/build.sh for tests with the Go plugin. Skipped tests are counted with the
+#   name of the program.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 case ${1:-} in '' | -*) usage ;; esac
 suites=$1
 shift
-[ $# -gt 0 ] || set -- rules::
 stage engines nrid nrictl nri-container-runtime nri-oci-hook nri-rules crash-at examples/adjust
 with=() ignored=
 if [ -e "$TARGET/integration/gostub" ]; then
@@ -25,10 +26,10 @@ fi
 # The storage of engines has to be on a tmpfs: overlays on the overlay of the guest do not work. They
 # run in a cgroup below the root, as under systemd: dockerd looks there for what the kernel has.
 # shellcheck disable=SC2016 # the shell of the guest expands
-OUT=$STAGE TIMEOUT=${TIMEOUT:-3600} "$HERE/uml.sh" \
+OUT=$STAGE TIMEOUT=${TIMEOUT:-5400} "$HERE/${GUEST:-uml}.sh" \
   env NRI_TEST_SLOW=1 TMPDIR=/dev/shm NRI_ENGINE_SUITES="$suites" "${with[@]}" \
   bash -c 'cgroup=/sys/fs/cgroup
-    echo "+cpu +io +memory +pids" >$cgroup/cgroup.subtree_control &&
+    sed "s/[^ ]\+/+&/g" $cgroup/cgroup.controllers >$cgroup/cgroup.subtree_control &&
       mkdir $cgroup/engines && echo $$ >$cgroup/engines/cgroup.procs && exec "$@"' bash \
   /out/debug/deps/engines --test-threads=1 --color never $ignored "$@"
 unstage engines

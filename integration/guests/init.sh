@@ -37,11 +37,9 @@ module fs/overlayfs/overlay
 module drivers/block/loop
 module block/bfq
 # Engines need bridges and /dev/fuse.
-if [ "$mode" != qemu ]; then
-  for name in net/llc/llc net/802/stp net/bridge/bridge drivers/net/veth fs/fuse/fuse; do
-    module $name
-  done
-fi
+for name in net/llc/llc net/802/stp net/bridge/bridge drivers/net/veth fs/fuse/fuse; do
+  module $name
+done
 root=/media/root
 mount -t overlay overlay -o lowerdir=/,upperdir=/media/upper,workdir=/media/work $root ||
   echo 'guest: no overlay'

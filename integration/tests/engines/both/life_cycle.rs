@@ -5,6 +5,7 @@ use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use rustix::process::Signal;
 use serde_json::json;
+use std::process::Command;
 
 test_both! {
     a_container_is_adjusted_and_its_events_arrive_in_order,
@@ -157,7 +158,14 @@ fn verbs_without_events_work<E: Engine>() {
         engine.out(&["pause", "web"]);
         assert_eq!(engine.inspect("web")["State"]["Status"], "paused");
         engine.out(&["unpause", "web"]);
-        assert!(engine.out(&["top", "web"]).contains("sleep 600"));
+        // dockerd calls ps, which finds no boot time in User Mode Linux.
+        if E::NAME == "docker"
+            && !Command::new("ps").arg("-ef").output().is_ok_and(|o| o.status.success())
+        {
+            limitation("docker top", "ps fails on this machine");
+        } else {
+            assert!(engine.out(&["top", "web"]).contains("sleep 600"));
+        }
         assert_eq!(engine.out(&["logs", "web"]), "started");
         let file = engine.path("copied");
         let path = file.to_str().unwrap();
