@@ -1,7 +1,8 @@
 //! A guest: the instance of a module, and calls of its functions within limits.
 //!
 //! Every call has a time limit, which the engine's fuel enforces: the guest runs in slices of fuel,
-//! and gets another slice while there is time. An error other than [`GuestReply::Refused`] leaves
+//! and gets another slice while there is time. [`memory`](crate::memory) enforces it for functions
+//! of the host. An error other than [`GuestReply::Refused`] leaves
 //! the guest in the middle of its work, so that it must not be called again.
 
 use crate::error::Error;
@@ -217,6 +218,10 @@ mod tests {
     /// Never returns.
     const ENDLESS: &str = "(loop $again (br $again)) (unreachable)";
 
+    /// Never returns, and needs minutes for its first slice of fuel.
+    const ENDLESS_HOST_CALLS: &str = "(loop $again
+        (drop (call $random (i32.const 0) (i32.const 65536))) (br $again)) (unreachable)";
+
     fn guest(more: &str) -> Result<Guest, Error> {
         let module = wat::parse_str(text(more)).unwrap_or_else(|e| panic!("{e}: {more}"));
         Guest::new(&module, MEMORY)
@@ -231,12 +236,15 @@ mod tests {
             "(import \"wasi_snapshot_preview1\" \"proc_exit\" (func $exit (param i32)))
              (import \"wasi_snapshot_preview1\" \"path_open\" (func $open (param i32 i32 i32 i32
                i32 i64 i64 i32 i32) (result i32)))
+             (import \"wasi_snapshot_preview1\" \"random_get\"
+               (func $random (param i32 i32) (result i32)))
              (import \"env\" \"log\" (func $log (param i32 i32) (result i64)))
              {VERSION}
              (func (export \"plugin_configure\") (param $pointer i32) (param $size i32)
                (result i64) {instructions})"
         );
-        let limit = if instructions == ENDLESS { Duration::from_millis(100) } else { LONG };
+        let is_endless = [ENDLESS, ENDLESS_HOST_CALLS].contains(&instructions);
+        let limit = if is_endless { Duration::from_millis(100) } else { LONG };
         guest(&function)?.call(CONFIGURE, b"abc", limit)
     }
 
@@ -281,6 +289,7 @@ mod tests {
     fn a_guest_that_breaks_a_limit_or_a_rule_ends_with_the_reason() {
         for (instructions, expected) in [
             (ENDLESS, "did not return within 100ms, module ended"),
+            (ENDLESS_HOST_CALLS, "did not return within 100ms, module ended"),
             (
                 "(loop $l (drop (memory.grow (i32.const 1))) (br $l)) (unreachable)",
                 "exceeded the memory limit of 1 MiB, module ended",

@@ -1,4 +1,6 @@
-//! Memory of a guest, as functions of the host read and write it.
+//! Memory of a guest, as functions of the host read and write it. Both fail once the time of the
+//! call is up: fuel limits instructions of the guest only, and one of them can call a function of
+//! the host that works for seconds.
 
 use crate::limits::GuestLimits;
 use wasmi::{Caller, Error, Extern, Memory};
@@ -6,7 +8,7 @@ use wasmi::{Caller, Error, Extern, Memory};
 /// Returns the bytes at an address.
 ///
 /// # Errors
-/// The bytes are outside of the guest's memory.
+/// The bytes are outside of the guest's memory, or the time of the call is up.
 pub(crate) fn read<'a>(
     caller: &'a Caller<'_, GuestLimits>,
     pointer: u32,
@@ -19,7 +21,7 @@ pub(crate) fn read<'a>(
 /// Returns the number at an address.
 ///
 /// # Errors
-/// The number is outside of the guest's memory.
+/// As for [`read`].
 pub(crate) fn read_u32(caller: &Caller<'_, GuestLimits>, pointer: u32) -> Result<u32, Error> {
     let bytes = read(caller, pointer, 4)?;
     Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)))
@@ -28,7 +30,7 @@ pub(crate) fn read_u32(caller: &Caller<'_, GuestLimits>, pointer: u32) -> Result
 /// Returns the number at an address.
 ///
 /// # Errors
-/// The number is outside of the guest's memory.
+/// As for [`read`].
 pub(crate) fn read_u64(caller: &Caller<'_, GuestLimits>, pointer: u32) -> Result<u64, Error> {
     let low = read_u32(caller, pointer)?;
     let high = read_u32(caller, pointer.checked_add(4).ok_or_else(outside)?)?;
@@ -38,7 +40,7 @@ pub(crate) fn read_u64(caller: &Caller<'_, GuestLimits>, pointer: u32) -> Result
 /// Writes bytes to an address.
 ///
 /// # Errors
-/// The address is outside of the guest's memory.
+/// As for [`read`].
 pub(crate) fn write(
     caller: &mut Caller<'_, GuestLimits>,
     pointer: u32,
@@ -49,6 +51,9 @@ pub(crate) fn write(
 }
 
 fn memory(caller: &Caller<'_, GuestLimits>) -> Result<Memory, Error> {
+    if caller.data().left().is_none() {
+        return Err(Error::new("the time of the call is up"));
+    }
     let memory = caller.get_export("memory").and_then(Extern::into_memory);
     memory.ok_or_else(|| Error::new("the module does not export its memory"))
 }
