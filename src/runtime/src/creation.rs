@@ -33,7 +33,7 @@ impl Nri {
     /// request. Returns the `config.json` to create the container with.
     ///
     /// # Errors
-    /// The pod is unknown, the container exists, a plugin refuses, plugins contradict one another,
+    /// The pod is unknown, the container exists or has no id, a plugin refuses, plugins contradict one another,
     /// an adjustment cannot be applied, or an update of another container fails. The container is
     /// then unknown to `Nri`, and the plugins that received the event have received its stop and
     /// removal.

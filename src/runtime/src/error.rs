@@ -18,6 +18,9 @@ pub enum Error {
         /// Cause; `AddrInUse` if another process listens on the socket.
         source: io::Error,
     },
+    /// A new pod or container without an id.
+    #[error("{0} has no id")]
+    NoId(&'static str),
     /// A pod that was not run, or was removed.
     #[error("unknown pod {0}")]
     UnknownPod(String),

@@ -67,13 +67,19 @@ impl Records {
         Ok((pod, container))
     }
 
-    /// Fails if a pod or container of this id exists.
+    /// Fails if a pod or container of this id exists, or if the id is empty.
     pub(crate) fn check_new_pod(&self, id: &str) -> Result<(), Error> {
+        if id.is_empty() {
+            return Err(Error::NoId("pod"));
+        }
         let exists = self.lock().pods.contains_key(id);
         if exists { Err(Error::Exists(format!("pod {id}"))) } else { Ok(()) }
     }
 
     pub(crate) fn check_new_container(&self, id: &str) -> Result<(), Error> {
+        if id.is_empty() {
+            return Err(Error::NoId("container"));
+        }
         let exists = self.lock().containers.contains_key(id);
         if exists { Err(Error::Exists(format!("container {id}"))) } else { Ok(()) }
     }

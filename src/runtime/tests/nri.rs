@@ -79,7 +79,7 @@ async fn a_container_without_plugins_lives_unchanged() {
 }
 
 #[tokio::test]
-async fn unknown_and_existing_ids_are_errors() {
+async fn unknown_existing_and_empty_ids_are_errors() {
     let nri = start(config(), Snapshot::default()).await;
     let other = ContainerInfo { pod_sandbox_id: "q".into(), ..info("c") };
     let error = nri.create_container(&other, BUNDLE).await.unwrap_err();
@@ -92,6 +92,10 @@ async fn unknown_and_existing_ids_are_errors() {
     assert!(nri.container("c").is_ok(), "the first container was forgotten");
     let pod = PodSandbox { id: "p".into(), ..PodSandbox::default() };
     assert_eq!(nri.run_pod_sandbox(pod).await.unwrap_err().to_string(), "pod p exists already");
+    let error = nri.run_pod_sandbox(PodSandbox::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "pod has no id");
+    let error = nri.create_container(&info(""), BUNDLE).await.unwrap_err();
+    assert_eq!(error.to_string(), "container has no id");
     let error = nri.create_container(&info("d"), b"{\"process\": {\"args\": 1}}").await;
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("container d: ") && error.contains("process.args"), "{error}");
