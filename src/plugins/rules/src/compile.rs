@@ -5,16 +5,15 @@ use crate::{
     field::{FieldValue, Group, Key, QUOTA, field},
     file::{Limits, Named, Placed, Rlimit, RuleFile, RuleText, Scalar, Settings},
     mistake::{LoadError, Mistake, at},
+    possible::{entry, impossible},
     prepared::Patterns,
     quantity::{QuantityError, Unit},
     rule::{Action, Amount, MountTemplate, Place, Rule, RuleSet, Step, hook},
     template::Template,
 };
+use nri_api::entry_name;
 use serde_saphyr::Spanned;
 use std::{collections::BTreeMap, sync::Arc};
-
-/// Fields of the protocol that cannot be below zero.
-const UNSIGNED: [&str; 3] = ["memory.swappiness", "cpu.shares", "cpu.period"];
 
 /// Reads the rules of a file.
 ///
@@ -212,6 +211,9 @@ impl RuleCompiler<'_> {
         };
         let limit = |text| rlimit_of(text).map_err(|error| self.of_amount(place, key, error));
         let (soft, hard) = (limit(soft)?, limit(hard)?);
+        if let Some(reason) = impossible(key, &FieldValue::Rlimit(soft, hard)) {
+            return Err(self.value(place, key, reason));
+        }
         if soft > hard {
             return Err(self.value(place, key, "the soft limit is above the hard limit"));
         }
@@ -230,10 +232,12 @@ impl RuleCompiler<'_> {
                 Template::parse(text).map_err(|error| self.of_expression(place, error))
             };
             let value = &mount.value;
+            let destination = template(&value.destination)?;
+            self.entry(place, Group::Mounts, &destination)?;
             let options = || vec!["rbind".to_owned(), "ro".to_owned()];
             let action = Action::Mount(MountTemplate {
                 source: template(&value.source)?,
-                destination: template(&value.destination)?,
+                destination,
                 kind: value.kind.clone().unwrap_or_else(|| "bind".to_owned()),
                 options: value.options.clone().unwrap_or_else(options),
             });
@@ -243,17 +247,19 @@ impl RuleCompiler<'_> {
             let place = device.referenced.into();
             let path = Template::parse(&device.value.path)
                 .map_err(|error| self.of_expression(place, error))?;
+            self.entry(place, Group::Devices, &path)?;
             steps.push(Step { place, action: Action::Device(path) });
         }
         for device in &add.cdi {
-            let action = Action::Cdi(self.template(device)?);
-            steps.push(Step { place: device.referenced.into(), action });
+            let (place, name) = (device.referenced.into(), self.template(device)?);
+            self.entry(place, Group::Cdi, &name)?;
+            steps.push(Step { place, action: Action::Cdi(name) });
         }
         for text in &add.hooks {
             let place = text.referenced.into();
             if !text.value.path.starts_with('/') {
-                let key = Key::Entry(Group::Mounts, text.value.path.clone());
-                return Err(self.value(place, &key, "the path of a hook must be absolute"));
+                let field = entry_name("hooks", &text.value.path);
+                return Err(self.wrong(place, field, "no absolute path"));
             }
             let action = Action::Hook(text.value.stage, Box::new(hook(&text.value)));
             steps.push(Step { place, action });
@@ -267,16 +273,9 @@ impl RuleCompiler<'_> {
             .map_err(|error| self.of_expression(place, error))?;
         let Some(text) = template.constant() else { return Ok(Amount::Computed(template, unit)) };
         let value = value_of(text, unit).map_err(|error| self.of_amount(place, key, error))?;
-        match (key, &value) {
-            (Key::Field(row), FieldValue::Number(number))
-                if *number < 0 && UNSIGNED.contains(&row.name) =>
-            {
-                Err(self.value(place, key, "cannot be below zero"))
-            }
-            (Key::Entry(Group::Hugepages, _), FieldValue::Number(number)) if *number < 0 => {
-                Err(self.value(place, key, "cannot be below zero"))
-            }
-            _ => Ok(Amount::Constant(value)),
+        match impossible(key, &value) {
+            Some(reason) => Err(self.value(place, key, reason)),
+            None => Ok(Amount::Constant(value)),
         }
     }
 
@@ -286,6 +285,9 @@ impl RuleCompiler<'_> {
             .map_err(|error| self.of_expression(place, error))?;
         let Some(text) = template.constant() else { return Ok(Amount::ComputedCpus(template)) };
         let cpus = Unit::Cpus.parse(text).map_err(|error| self.of_amount(place, &QUOTA, error))?;
+        if cpus == 0 {
+            return Err(self.value(place, &QUOTA, "of 0 CPUs: expected more, or unlimited"));
+        }
         Ok(Amount::Cpus(cpus))
     }
 
@@ -308,9 +310,19 @@ impl RuleCompiler<'_> {
         at(place, Mistake::Amount { rule, field, error })
     }
 
+    /// Fails if the name or path of an entry, without expressions, cannot be one.
+    fn entry(&self, place: Place, group: Group, name: &Template) -> Result<(), LoadError> {
+        let Some(name) = name.constant() else { return Ok(()) };
+        let key = Key::Entry(group, name.to_owned());
+        entry(group, name).map_or(Ok(()), |reason| Err(self.value(place, &key, reason)))
+    }
+
     fn value(&self, place: Place, key: &Key, reason: &'static str) -> LoadError {
-        let (rule, field) = (self.name.to_owned(), key.to_string());
-        at(place, Mistake::Value { rule, field, reason })
+        self.wrong(place, key.to_string(), reason)
+    }
+
+    fn wrong(&self, place: Place, field: String, reason: &'static str) -> LoadError {
+        at(place, Mistake::Value { rule: self.name.to_owned(), field, reason })
     }
 }
 

@@ -22,6 +22,7 @@ mod file;
 mod load;
 mod mistake;
 mod plugin;
+mod possible;
 mod prepared;
 mod quantity;
 #[cfg(test)]
