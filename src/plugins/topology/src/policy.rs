@@ -235,8 +235,8 @@ pub enum PolicyError {
     },
     /// The shared pool would be empty.
     #[error(
-        "{reserved} CPUs are reserved and the shared pool needs {shared_min}, but the machine has \
-         {online}: reserve fewer"
+        "{reserved} CPUs are reserved or isolated (isolcpus=) and the shared pool needs \
+         {shared_min}, but the machine has {online}: reserve fewer"
     )]
     NothingShared {
         /// Number of reserved and isolated CPUs.
