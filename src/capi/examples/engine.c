@@ -56,11 +56,12 @@ static char *file(const char *dir, const char *name, const char *text)
 	return fclose(stream) ? NULL : buffer;
 }
 
-/* Sends an event about a pod or container. */
+/* Sends an event about a pod or container, whose name is its id. */
 static int event(nri *nri, int kind, const char *id, const char *field, int value)
 {
 	char message[1024], *error = NULL;
-	snprintf(message, sizeof(message), "{\"id\": \"%s\", \"%s\": %d}", id, field, value);
+	snprintf(message, sizeof(message), "{\"id\": \"%s\", \"name\": \"%s\", \"%s\": %d}", id,
+		 id, field, value);
 	int result = nri_event(nri, kind, message, &error);
 	if (result)
 		fail(message, error);

@@ -53,7 +53,8 @@
 //! # Failures
 //!
 //! A plugin that does not reply in time, or ends, is closed, and events go on without it, unless
-//! [`RuntimeConfig::required_plugins`] names it. Launched plugins are launched again, after a pause
+//! [`RuntimeConfig::required_plugins`] names it, or the plugin has asked for another failure policy
+//! in its reply to `Configure`. Launched plugins are launched again, after a pause
 //! that grows with each failure. If a plugin refuses a creation, or plugins contradict one another,
 //! nothing changes, and the plugins that received the event get a stop and a removal. If the
 //! low-level runtime fails later, the caller sends [`Nri::stop_container`] and
