@@ -25,6 +25,10 @@ impl ConfigurationError {
         Self(error.to_string().replace('\n', ", "))
     }
 
+    pub(crate) fn too_large(size: usize, limit: usize) -> Self {
+        Self(format!("a text of {size} bytes: at most {limit} are allowed"))
+    }
+
     pub(crate) fn of_yaml(error: &serde_saphyr::Error) -> Self {
         let error = error.without_snippet();
         let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);

@@ -4,6 +4,13 @@ use crate::ConfigurationError;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
+/// Largest text in bytes: the total size that Kubernetes allows the annotations of a pod.
+const MAX_TEXT: usize = 256 << 10;
+
+/// Largest number of values, with aliases expanded. Whoever creates a container writes the text, and
+/// the plugin must not miss the runtime's time limit because of it.
+const MAX_NODES: usize = 20_000;
+
 /// Reads YAML or JSON as upstream's plugins in Go do (feature `yaml`), so that annotations mean the
 /// same: keys have any case, the last of equal keys counts, unknown keys are ignored, `010` is
 /// octal, `1e3` is an integer, and `"7"` is no number.
@@ -22,9 +29,14 @@ use serde_json::{Map, Number, Value};
 /// ```
 ///
 /// # Errors
-/// If the text is invalid.
+/// If the text is invalid, has more than 256 KiB, or more than 20,000 values with its aliases
+/// expanded: it is of whoever creates a container, and has to be read within a request.
 pub fn from_go_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigurationError> {
+    if text.len() > MAX_TEXT {
+        return Err(ConfigurationError::too_large(text.len(), MAX_TEXT));
+    }
     let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: MAX_NODES },
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         legacy_octal_numbers: true,
     };
@@ -95,5 +107,21 @@ mod tests {
         }
         check("- 1", None);
         check("[", None);
+    }
+
+    #[test]
+    fn a_text_that_takes_too_long_is_an_error() {
+        // Each list has ten of the list before it.
+        let lists =
+            (1..10).map(|n| format!("- &l{n} [{}]", vec![format!("*l{}", n - 1); 10].join(",")));
+        let lists: Vec<String> = std::iter::once("- &l0 [x]".to_owned()).chain(lists).collect();
+        let error = from_go_yaml::<Value>(&lists.join("\n")).unwrap_err().to_string();
+        assert!(error.contains("too large or too complex"), "{error}");
+        let entries =
+            |count| from_go_yaml::<Vec<u64>>(&format!("[{}]", vec!["1"; count].join(",")));
+        assert_eq!(entries(19_000).unwrap().len(), 19_000);
+        assert!(entries(21_000).is_err());
+        let long = from_go_yaml::<String>(&"x".repeat(300 << 10)).unwrap_err().to_string();
+        assert_eq!(long, "a text of 307200 bytes: at most 262144 are allowed");
     }
 }
