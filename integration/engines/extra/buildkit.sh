@@ -122,6 +122,30 @@ check 'BuildKit calls exec' equal "$execs" \
   "$(calls | tr ' ' '\n' | grep 'run\|exec' | tr '\n' ' ' | sed 's/ $//')"
 check 'exec sends no event' has_events 10 "$step $end"
 
+# The recipe of the plugin `rules` for builds, as it is written.
+clear_records
+plugins ''
+cp "$PROGRAMS/nri-rules" "$WORK/plugins/50-rules"
+cp "$top/src/plugins/rules/cookbook/builds.yaml" "$WORK/conf/50-rules.conf"
+printf '[containers]\nfacts = ["engine"]\n' >>"$WORK/config.toml"
+cat >"$WORK/context/Dockerfile" <<'D'
+FROM base
+RUN cd /sys/fs/cgroup && for file in \
+    memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us pids/pids.max memory.max cpu.max pids.max; \
+    do [ ! -e $file ] || echo "$file $(cat $file)"; done >/limits; \
+    echo "oom_score_adj $(cat /proc/self/oom_score_adj)" >>/limits
+D
+check 'a step of a build succeeds with the recipe' build --output "type=local,dest=$WORK/capped"
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+  set -- 'memory.max 4294967296' 'cpu.max 200000 100000' 'pids.max 4096'
+else
+  set -- 'memory/memory.limit_in_bytes 4294967296' 'cpu/cpu.cfs_quota_us 200000' \
+    'pids/pids.max 4096'
+fi
+for limit in "$@" 'oom_score_adj 500'; do
+  check "the kernel has $limit" grep -qx "$limit" "$WORK/capped/limits"
+done
+
 clear_records
 plugins '' '{"Rules": [{"Error": "no builds on this node"}]}'
 printf 'FROM base\nRUN echo ran >&2\n' >"$WORK/context/Dockerfile"
