@@ -26,7 +26,15 @@ pub enum StubError {
     /// The process has no socket of a runtime.
     #[error("NRI_PLUGIN_SOCKET has no file descriptor: only a runtime can launch this plugin")]
     NotLaunched,
-    /// The handlers of SIGTERM and SIGINT could not be installed.
+    /// The configuration file could not be read, or the plugin refused it.
+    #[error("{}: {reason}", .path.display())]
+    ConfigFile {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the file or of the plugin.
+        reason: String,
+    },
+    /// The handlers of signals could not be installed.
     #[error("handling signals failed")]
     Signals(#[source] io::Error),
     /// The inherited socket could not be taken over.

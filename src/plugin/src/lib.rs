@@ -47,6 +47,7 @@
 
 mod adjustment;
 mod annotation;
+mod config_file;
 mod configured;
 #[cfg(feature = "dump")]
 pub mod dump;

@@ -62,6 +62,21 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         NotHandled::new()
     }
 
+    /// Receives the content of the plugin's own configuration file: when the plugin starts, before
+    /// any session, and after SIGHUP (see [`Builder::config_file`](crate::Builder::config_file)).
+    /// The events that the plugin is subscribed to stay the same. Default:
+    /// [`configure`](Self::configure).
+    ///
+    /// # Errors
+    /// The configuration has a mistake. The plugin must go on as before: only its start fails.
+    fn reconfigure(
+        &self,
+        session: &Session,
+        config: &str,
+    ) -> impl Future<Output = Reply<()>> + Send {
+        self.configure(session, config)
+    }
+
     /// Receives all existing pods and containers when the plugin connects. Returns updates of
     /// containers.
     fn synchronize(

@@ -1,6 +1,10 @@
 //! Runs a plugin as a program: keeps it connected, and ends it in order.
 
-use crate::{Builder, Plugin, Stub, StubError, error::with_causes, stub::STOP_TIMEOUT};
+use crate::{
+    Builder, Plugin, Stub, StubError, environment::PluginEnvironment, error::with_causes,
+    stub::STOP_TIMEOUT,
+};
+use nri_api::PluginId;
 use std::{
     io::{Write, stderr},
     pin::{Pin, pin},
@@ -51,16 +55,36 @@ impl<P: Plugin> Builder<P> {
     /// has sent `Shutdown`: `nrid` tells a plugin so that a newer session has replaced it.
     /// (Upstream's runtimes, and an `nrid` that ends, only close connections.)
     ///
+    /// SIGHUP makes it read its [configuration file](Self::config_file) again, if it has one.
     /// SIGTERM and SIGINT end the plugin in order: [`Plugin::shutdown`] is called, and events that
     /// the plugin is handling are replied to, for up to 2 s each.
     ///
     /// # Errors
     /// If the plugin has no valid identity, refuses its configuration, or has only one connection
     /// and that fails.
-    pub async fn run(mut self) -> Result<(), StubError> {
-        let mut ends = EndSignals::new()?;
+    pub async fn run(self) -> Result<(), StubError> {
+        let ends = EndSignals::new()?;
         let environment = self.environment()?;
-        let plugin = self.identity(&environment)?;
+        let id = self.identity(&environment)?;
+        let Some(file) = self.config_file.clone() else {
+            return self.sessions(ends, environment, id).await;
+        };
+        let hangups = signal(SignalKind::hangup()).map_err(StubError::Signals)?;
+        let plugin = self.plugin.clone();
+        file.load(&*plugin, &id).await?;
+        tokio::select! {
+            ended = self.sessions(ends, environment, id.clone()) => ended,
+            never = file.load_at(hangups, &*plugin, &id) => match never {},
+        }
+    }
+
+    /// Has one session after the other, until the plugin is told to end.
+    async fn sessions(
+        mut self,
+        mut ends: EndSignals,
+        environment: PluginEnvironment,
+        plugin: PluginId,
+    ) -> Result<(), StubError> {
         let is_once = self.is_once || self.has_one_connection(&environment);
         let (mut pause, mut last_error) = (PAUSES.0, None);
         loop {

@@ -1,7 +1,9 @@
 //! Dispatches the calls of the protocol to the methods of [`Plugin`], including `StateChange`,
 //! which older runtimes use.
 
-use crate::{EventMask, Failure, Plugin, Reply, Session, reply::build_updates};
+use crate::{
+    EventMask, Failure, Plugin, Reply, Session, config_file::ConfigFile, reply::build_updates,
+};
 use async_trait::async_trait;
 use nri_api::proto::*;
 use nri_wire::{Context, status, ttrpc};
@@ -21,6 +23,7 @@ pub(crate) struct Served<P> {
     /// Whether the runtime has sent `Shutdown`.
     pub(crate) is_shut_down: Arc<AtomicBool>,
     pub(crate) failure_policy: Option<FailurePolicy>,
+    pub(crate) config_file: Option<Arc<ConfigFile>>,
 }
 
 #[async_trait]
@@ -31,7 +34,12 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         request: ConfigureRequest,
     ) -> ttrpc::Result<ConfigureResponse> {
         self.session.set_runtime(&request);
-        if let Err(e) = self.plugin.configure(&self.session, &request.config).await {
+        let of_file = self.config_file.as_ref().map(|file| file.of_session(&self.session));
+        let config = match of_file {
+            Some(text) if request.config.trim().is_empty() => text,
+            Some(_) | None => request.config,
+        };
+        if let Err(e) = self.plugin.configure(&self.session, &config).await {
             *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(e.to_string());
             return Err(ttrpc_error(&e));
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     Plugin, Session, StubError,
+    config_file::ConfigFile,
     environment::{PluginEnvironment, SocketVariable, take_inherited},
     served::Served,
     session::RequestTarget,
@@ -55,6 +56,7 @@ pub struct Builder<P> {
     stream: Option<UnixStream>,
     registration_timeout: Duration,
     failure_policy: Option<FailurePolicy>,
+    pub(crate) config_file: Option<Arc<ConfigFile>>,
     pub(crate) is_once: bool,
 }
 
@@ -76,6 +78,7 @@ impl Stub {
             stream: None,
             registration_timeout: REGISTRATION_TIMEOUT,
             failure_policy: None,
+            config_file: None,
             is_once: false,
         }
     }
@@ -179,6 +182,16 @@ impl<P: Plugin> Builder<P> {
         self
     }
 
+    /// Sets a configuration file for runtimes that send no configuration, such as those that do not
+    /// launch the plugin. [`run`](Self::run) passes its content to [`Plugin::reconfigure`] at the
+    /// start and after each SIGHUP, and to [`Plugin::configure`] in each session. A file that the
+    /// plugin refuses ends it at the start; after SIGHUP, the error is logged and nothing changes.
+    #[must_use]
+    pub fn config_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config_file = Some(Arc::new(ConfigFile::new(path.into())));
+        self
+    }
+
     /// Connects and registers the plugin. The runtime then configures and synchronizes the
     /// plugin, possibly before this method returns.
     ///
@@ -241,6 +254,7 @@ impl<P: Plugin> Builder<P> {
             refusal: refusal.clone(),
             is_shut_down: is_shut_down.clone(),
             failure_policy: self.failure_policy.clone(),
+            config_file: self.config_file.clone(),
         };
         let end = PluginEnd::new(stream, Arc::new(served)).await?;
         session.set_target(RequestTarget::Runtime(end.runtime().clone()));

@@ -73,6 +73,7 @@ impl<P: Plugin> InProcessRuntime<P> {
                 refusal: Arc::default(),
                 is_shut_down: Arc::default(),
                 failure_policy: None,
+                config_file: None,
             },
             events: EventMask::NONE,
             requests,
@@ -107,6 +108,17 @@ impl<P: Plugin> InProcessRuntime<P> {
     /// the last call. All of them succeed.
     pub fn take_requests(&self) -> Vec<UpdateContainersRequest> {
         std::mem::take(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sends the plugin another configuration, as SIGHUP does (see
+    /// [`Builder::config_file`](crate::Builder::config_file)).
+    ///
+    /// # Errors
+    /// The error of the plugin.
+    pub fn reconfigure(&self, config: &str) -> Result<(), Refused> {
+        let Served { plugin, session, .. } = &self.served;
+        let reply = self.tokio.block_on(plugin.reconfigure(session, config));
+        reply.map_err(|error| Refused(error.to_string()))
     }
 
     /// Synchronizes the plugin with existing pods and containers, and returns its updates.
