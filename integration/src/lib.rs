@@ -32,7 +32,9 @@ pub use bundle::Bundle;
 pub use call::{Ended, run};
 pub use enter::command_after;
 pub use hanging::{FreezableFileSystem, HangingFileSystem};
-pub use machine::{has_cpusets, is_cgroup_v2, is_root, kernel_reports_exit_codes, uses_systemd};
+pub use machine::{
+    disk, has_cpusets, is_cgroup_v2, is_root, kernel_reports_exit_codes, uses_systemd,
+};
 pub use message_check::message_defect;
 pub use node::Node;
 pub use plugin::events::{FROM_STOP, REQUESTED, TO_START, WITHOUT_VALIDATION, life_cycle};

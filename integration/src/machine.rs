@@ -29,6 +29,16 @@ pub fn has_cpusets() -> bool {
     !is_cgroup_v2() || v2.split_whitespace().any(|c| c == "cpuset")
 }
 
+/// Returns the device node of a disk of this machine. Block I/O limits need a disk, not a
+/// partition.
+pub fn disk() -> Option<String> {
+    let names = std::fs::read_dir("/sys/block")
+        .ok()?
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok());
+    names.map(|name| format!("/dev/{name}")).find(|path| std::fs::exists(path).unwrap_or_default())
+}
+
 /// Whether the kernel reports the exit code of a process to processes other than its parent:
 /// through a pidfd, since Linux 6.15, unless the program `before-6-15` runs this test.
 pub fn kernel_reports_exit_codes() -> bool {

@@ -160,14 +160,6 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
     });
 }
 
-/// Returns the device node of a disk of this machine. Block I/O limits need a disk, not a
-/// partition.
-fn disk() -> Option<String> {
-    let names =
-        fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
-    names.map(|name| format!("/dev/{name}")).find(|path| fs::exists(path).unwrap_or_default())
-}
-
 /// A plugin requests paths on a file system that hangs. A process that accesses such a path cannot
 /// be ended, not even by SIGKILL.
 #[test]

@@ -4,6 +4,7 @@
 //! `NRI_TOPOLOGY_CONTAINERS` is the number of containers of each runtime, by default 100. The
 //! guests of `integration/guests` run fewer, since each takes seconds there.
 
+mod classes;
 mod fleet;
 
 use fleet::Fleet;
