@@ -41,6 +41,7 @@ pub use plugin::events::{FROM_STOP, REQUESTED, TO_START, WITHOUT_VALIDATION, lif
 pub use plugin::journal::Journal;
 pub use plugin::programs::{External, Program, go_plugin, v010_plugin};
 pub use plugin::samples::{HostFile, samples};
+pub use plugin::service::PluginService;
 pub use plugin::tutorial::{Newcomer, template_plugin, tutorial_plugin};
 pub use plugin::versions::{Version, versions};
 pub use plugin::view::View;

@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod journal;
 pub(crate) mod programs;
 pub(crate) mod samples;
+pub(crate) mod service;
 pub(crate) mod sessions;
 pub(crate) mod tutorial;
 pub(crate) mod versions;

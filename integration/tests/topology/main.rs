@@ -9,6 +9,7 @@ mod fleet;
 
 use fleet::Fleet;
 use nri_integration::*;
+use rustix::process::Signal;
 use serde_json::json;
 
 /// Policy of these tests: all kinds of classes, on machines with two CPUs as well.
@@ -153,5 +154,57 @@ fn classes_set_memory_and_weights_that_the_kernel_has() {
         assert_eq!(of(&percent), [20, 50, 160].map(mib));
         fleet.node.ctl(&["verify"]).success();
         println!("{}: bytes {:?}, percent {:?}", runtime.name, files(&bytes), files(&percent));
+    });
+}
+
+#[test]
+fn a_service_takes_another_policy_at_a_reload_and_containers_keep_their_cpus() {
+    if !has_cpusets() {
+        return limitation("topology", "no controller cpuset");
+    }
+    for_each_runtime("topology as a service", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let file = node.path("policy.conf");
+        let write = |more: &str| {
+            let socket = node.path("topology.sock");
+            std::fs::write(&file, format!("socket = {socket:?}\n{more}")).unwrap();
+        };
+        write(POLICY);
+        let service = PluginService::start(&node, "topology", &file);
+        let create = |name: &str, annotation: &str| {
+            let id = node.id(name);
+            node.create(&node.bundle(&id).annotation(annotation).make(), &id)
+        };
+        create("db", "nri-topology/class=soft").success();
+        create("own", "nri-topology/cpus=1").success();
+        create("web", "a=b").success();
+        let cpus =
+            |name: &str| node.cgroup_file(&node.id(name), "cpuset", "cpuset.cpus", "cpuset.cpus");
+        let before = ["db", "own", "web"].map(cpus);
+        assert!(before[1] != before[2] && !before[1].is_empty(), "{before:?}");
+
+        write("default_class = 'nothing'");
+        let reloaded = service.reload();
+        assert_eq!(reloaded.code, Some(1));
+        assert!(reloaded.err().contains("nothing"), "{}", reloaded.err());
+        service.process().signal(Signal::HUP);
+        let expected = "the previous configuration stays";
+        wait_until(expected, || service.log().contains(expected).then_some(()));
+        create("later", "nri-topology/class=late").refusal();
+        assert_eq!(["db", "own", "web"].map(cpus), before);
+
+        write(&format!("{POLICY}\n[class.late]\nshares = 77\n"));
+        service.reload().success();
+        let created = wait_until("the new class", || {
+            let ended = create("later", "nri-topology/class=late");
+            (ended.code == Some(0)).then(|| ["db", "own", "web"].map(cpus))
+        });
+        assert_eq!(created, before);
+        assert_eq!(cpus("later"), cpus("web"));
+        // The CPUs return to those that share, which the plugin still knows.
+        node.call(&["delete", "--force", &node.id("own")]).success();
+        wait_until("the CPU to be shared", || (cpus("web") != before[2]).then_some(()));
+        assert_eq!(cpus("later"), cpus("web"));
     });
 }

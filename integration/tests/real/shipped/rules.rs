@@ -3,6 +3,7 @@
 //! (`tests/engines/both/rules.rs`).
 
 use nri_integration::*;
+use rustix::process::Signal;
 use serde_json::json;
 use std::{fs, os::unix::fs::symlink};
 
@@ -102,5 +103,50 @@ fn a_file_with_a_mistake_changes_nothing() {
         node.ctl(&["stop"]).success();
         let refused = refusal("c");
         assert!(refused.contains("rules"), "{refused}");
+    });
+}
+
+#[test]
+fn a_service_takes_its_file_again_at_a_reload_unless_it_has_a_mistake() {
+    for_each_runtime("rules as a service", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let file = node.path("rules.yaml");
+        let write = |message: &str| {
+            let rule = format!("{{name: a, match: 'annotations.size() > 0', refuse: {message}}}");
+            fs::write(&file, format!("rules: [{rule}]")).unwrap();
+        };
+        write("first");
+        let service = PluginService::start(&node, "rules", &file);
+        let refusal = |name: &str| {
+            let id = node.id(name);
+            node.create(&node.bundle(&id).annotation("a=b").make(), &id).refusal()
+        };
+        assert!(refusal("a").contains("50-rules"), "{}", refusal("a"));
+        assert!(refusal("a").contains("rule \"a\": first"));
+        write("second");
+        service.reload().success();
+        wait_until("the second file", || refusal("b").contains("second").then_some(()));
+
+        fs::write(&file, "rules:\n  - name: c\n    refuze: no\n").unwrap();
+        let reloaded = service.reload();
+        assert_eq!(reloaded.code, Some(4));
+        assert!(reloaded.err().contains("line 3, column 5"), "{}", reloaded.err());
+        assert!(refusal("c").contains("second"));
+        // Without the check of the unit, the log has the mistake.
+        service.process().signal(Signal::HUP);
+        let expected = format!("{}: line 3, column 5: unknown field `refuze`", file.display());
+        wait_until(&expected, || service.log().contains(&expected).then_some(()));
+        assert!(service.log().contains("the previous configuration stays"), "{}", service.log());
+        assert!(refusal("d").contains("second"));
+        // What the file has at the start of another nrid does not matter, either.
+        node.ctl(&["stop"]).success();
+        node.ctl(&["start"]).success();
+        wait_until("the plugin to connect again", || {
+            let status = node.status()?;
+            let mut plugins = status["plugins"].as_array()?.iter();
+            plugins.any(|p| p["name"] == "50-rules" && p["state"] == "active").then_some(())
+        });
+        assert!(refusal("e").contains("second"));
     });
 }

@@ -50,7 +50,7 @@ use std::{
 struct CommandLine {
     #[command(flatten)]
     plugin: Flags,
-    /// File of rules, unless the runtime sends it
+    /// File of rules, unless the runtime sends it; SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -88,10 +88,13 @@ fn main() -> ExitCode {
     let CommandLine { plugin, config, command } = parse();
     let result = match command {
         Some(command) => run(&command),
-        None => match config.as_deref().map(read).transpose() {
-            Ok(rules) => return plugin.builder(Rules::new(rules.unwrap_or_default())).main(),
-            Err(error) => Err(error),
-        },
+        None => {
+            let builder = plugin.builder(Rules::default());
+            return match config {
+                Some(file) => builder.config_file(file).main(),
+                None => builder.main(),
+            };
+        }
     };
     result.unwrap_or_else(|error| {
         // Nothing is left to report a failure to.

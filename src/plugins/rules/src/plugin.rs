@@ -28,20 +28,23 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Creates a plugin whose rules apply until the runtime sends others.
-    pub(crate) fn new(rules: RuleSet) -> Self {
-        Self { rules: Configured::new(rules) }
+    /// Replaces the rules, unless the file has a mistake.
+    fn take(&self, text: &str) -> Reply<()> {
+        let rules = load(text)?;
+        tracing::info!(rules = rules.rules.len(), "rules loaded");
+        self.rules.set(rules);
+        Ok(())
     }
 }
 
 impl Plugin for Rules {
     async fn configure(&self, _: &Session, text: &str) -> Reply<()> {
-        if !text.trim().is_empty() {
-            let rules = load(text)?;
-            tracing::info!(rules = rules.rules.len(), "rules loaded");
-            self.rules.set(rules);
-        }
-        Ok(())
+        // A runtime without a file for the plugin sends nothing.
+        if text.trim().is_empty() { Ok(()) } else { self.take(text) }
+    }
+
+    async fn reconfigure(&self, _: &Session, text: &str) -> Reply<()> {
+        self.take(text)
     }
 
     async fn create_container(
@@ -244,6 +247,25 @@ mod tests {
     fn a_broken_configuration_is_refused_with_its_place() {
         let refused = InProcessRuntime::start(Rules::default(), "rules:\n  - nam: a\n").err();
         assert!(refused.unwrap().to_string().contains("line 2, column 5"));
+    }
+
+    #[test]
+    fn a_file_that_is_read_again_replaces_the_rules_unless_it_has_a_mistake() {
+        let text = "rules: [{name: a, set: {env: {A: a}}}]";
+        let runtime = InProcessRuntime::start(Rules::default(), text).unwrap();
+        let pod = pod("shop");
+        let web = container(&pod, "web");
+        let of_a = || {
+            let reply = runtime.create_container(&pod, &web).unwrap();
+            env(&reply, "A").map(str::to_owned)
+        };
+        let refused = runtime.reconfigure("rules:\n  - nam: a\n").unwrap_err().to_string();
+        assert!(refused.starts_with("line 2, column 5"), "{refused}");
+        assert_eq!(of_a().as_deref(), Some("a"));
+        runtime.reconfigure("rules: [{name: a, set: {env: {A: b}}}]").unwrap();
+        assert_eq!(of_a().as_deref(), Some("b"));
+        runtime.reconfigure("").unwrap();
+        assert_eq!(of_a(), None);
     }
 
     #[test]

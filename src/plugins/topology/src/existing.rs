@@ -1,10 +1,31 @@
-//! A container that exists when the plugin starts, and what the policy means for it.
+//! A container that exists when the plugin starts or gets another policy, and what the policy means
+//! for it.
 
 use crate::{
     placed::{Assignment, Kind},
     policy::Policy,
     request::{Request, Subject, request, request_again},
 };
+
+/// A container as the runtime describes it, whatever the policy is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// What policies see of it.
+    pub subject: Subject,
+    /// Whose CPUs it got at its creation, and in which class; `None` if the plugin did not see it.
+    pub assigned: Option<(Kind, String)>,
+    /// Why that was not what it wanted.
+    pub reason: Option<String>,
+}
+
+impl Known {
+    /// Describes the container for a policy.
+    pub fn existing(&self, policy: &Policy, has: Assignment) -> Existing {
+        let assigned = self.assigned.as_ref().map(|(kind, class)| (*kind, class.as_str()));
+        let found = Existing::new(policy, &self.subject, assigned, has);
+        Existing { reason: self.reason.clone().or(found.reason), ..found }
+    }
+}
 
 /// A container that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]

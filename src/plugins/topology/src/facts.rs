@@ -54,7 +54,7 @@ pub fn assignment(resources: &LinuxResources) -> Assignment {
 }
 
 /// Returns what the plugin has assigned to a container at its creation: whose CPUs, and its class.
-pub fn assigned(container: &Container) -> Option<(Kind, &str)> {
+pub fn assigned(container: &Container) -> Option<(Kind, String)> {
     let kind = match container.annotations.get(KIND_KEY)?.as_str() {
         "exclusive" => Kind::Exclusive,
         "shared" => Kind::Shared,
@@ -62,7 +62,7 @@ pub fn assigned(container: &Container) -> Option<(Kind, &str)> {
         "unmanaged" => Kind::Unmanaged,
         _ => return None,
     };
-    Some((kind, container.annotations.get(ASSIGNED_CLASS_KEY)?))
+    Some((kind, container.annotations.get(ASSIGNED_CLASS_KEY)?.clone()))
 }
 
 /// Returns the word for a kind in annotations and in the status.

@@ -19,7 +19,7 @@ use std::{
 struct CommandLine {
     #[command(flatten)]
     plugin: Flags,
-    /// Policy, unless the runtime sends one
+    /// Policy, unless the runtime sends one; SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Directory with the CPUs and memory nodes
@@ -70,7 +70,11 @@ enum CommandError {
 fn main() -> ExitCode {
     let CommandLine { plugin, config, devices, command } = parse();
     let Some(command) = command else {
-        return plugin.builder(Topology::new(config, devices)).main();
+        let builder = plugin.builder(Topology::new(devices));
+        return match config {
+            Some(file) => builder.config_file(file).main(),
+            None => builder.main(),
+        };
     };
     let result = match command {
         Command::Status { from, svg, json } => status(&from, svg.as_deref(), json),

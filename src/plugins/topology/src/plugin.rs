@@ -3,11 +3,11 @@
 use crate::{
     allocator::Allocator,
     classes::{self, Cgroups},
-    existing::Existing,
+    existing::Known,
     facts::{self, ASSIGNED_CLASS_KEY, KIND_KEY, REASON_KEY},
-    placed::{Assignment, Changes, Kind},
+    placed::{Assignment, Changes, Kind, Placed},
     policy::Policy,
-    request::request,
+    request::{Subject, request},
     snapshot::Snapshot,
     socket::StatusSocket,
     status::Status,
@@ -20,7 +20,7 @@ use nri_plugin::{
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Where the host shows that it has cgroup v2 only.
@@ -28,11 +28,17 @@ const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 
 /// The plugin.
 pub struct Topology {
-    policy_file: Option<PathBuf>,
     devices: PathBuf,
     cgroups: Cgroups,
-    allocator: Arc<Mutex<Option<Allocator>>>,
+    state: Arc<Mutex<Option<State>>>,
     socket: Mutex<Option<StatusSocket>>,
+}
+
+/// What the plugin knows.
+struct State {
+    allocator: Allocator,
+    /// The containers of the allocator, for another policy.
+    known: BTreeMap<String, Known>,
 }
 
 /// Event before the plugin is configured.
@@ -41,23 +47,60 @@ pub struct Topology {
 pub struct NotConfigured;
 
 impl Topology {
-    /// Creates the plugin. The policy is that of the runtime, else that of the file, else the
-    /// default one; `devices` is `/sys/devices`.
-    pub fn new(policy_file: Option<PathBuf>, devices: PathBuf) -> Self {
+    /// Creates the plugin; `devices` is `/sys/devices`.
+    pub fn new(devices: PathBuf) -> Self {
         let is_v2 = Path::new(CONTROLLERS).exists();
         Self {
-            policy_file,
             devices,
             cgroups: if is_v2 { Cgroups::V2 } else { Cgroups::V1 },
-            allocator: Arc::default(),
+            state: Arc::default(),
             socket: Mutex::default(),
         }
     }
 
     /// Calls a function with the state.
-    fn with<T>(&self, call: impl FnOnce(&mut Allocator) -> Reply<T>) -> Reply<T> {
-        let mut allocator = self.allocator.lock().unwrap_or_else(PoisonError::into_inner);
-        call(allocator.as_mut().ok_or(NotConfigured)?)
+    fn with<T>(&self, call: impl FnOnce(&mut State) -> Reply<T>) -> Reply<T> {
+        call(self.state().as_mut().ok_or(NotConfigured)?)
+    }
+
+    fn state(&self) -> MutexGuard<'_, Option<State>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates an allocator without containers.
+    fn allocator(&self, policy: &str) -> Reply<Allocator> {
+        let policy: Policy = policy.parse()?;
+        let machine = sysfs::machine(&Snapshot::read(&self.devices))?;
+        for (name, class) in &policy.classes {
+            if let Some(why) = classes::without_effect(class, self.cgroups) {
+                tracing::warn!("class {name:?}: {why}");
+            }
+        }
+        Ok(Allocator::new(machine, policy)?)
+    }
+
+    /// Requests changes outside of events. An event meanwhile may change a container once more, so
+    /// the request is repeated until it was the last one.
+    async fn request(&self, session: &Session, mut changes: Changes) {
+        while !changes.is_empty() {
+            let updates = updates(changes.clone(), None);
+            if let Err(error) = session.update_containers(updates, Vec::new()).await {
+                // The next synchronization sends them.
+                return tracing::warn!("containers keep the CPUs of the previous policy: {error}");
+            }
+            let state = self.state();
+            let now = |id: &String| {
+                let containers = state.as_ref()?.allocator.containers();
+                containers.get(id).map(Placed::assignment)
+            };
+            changes = changes
+                .into_iter()
+                .filter_map(|(id, requested)| {
+                    let now = now(&id).filter(|now| *now != requested)?;
+                    Some((id, now))
+                })
+                .collect();
+        }
     }
 
     fn serve_status(&self, path: &Path) {
@@ -69,10 +112,10 @@ impl Topology {
         if path.as_os_str().is_empty() {
             return;
         }
-        let allocator = self.allocator.clone();
+        let state = self.state.clone();
         let status = move || {
-            let allocator = allocator.lock().unwrap_or_else(PoisonError::into_inner);
-            allocator.as_ref().map(Status::of)
+            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.as_ref().map(|state| Status::of(&state.allocator))
         };
         match StatusSocket::open(path, status) {
             Ok(opened) => *socket = Some(opened),
@@ -84,22 +127,34 @@ impl Topology {
 
 impl Plugin for Topology {
     async fn configure(&self, _: &Session, text: &str) -> Reply<()> {
-        let text = match &self.policy_file {
-            Some(path) if text.trim().is_empty() => std::fs::read_to_string(path)
-                .map_err(|error| format!("policy {}: {error}", path.display()))?,
-            _ => text.to_owned(),
-        };
-        let policy: Policy = text.parse()?;
-        let machine = sysfs::machine(&Snapshot::read(&self.devices))?;
-        for (name, class) in &policy.classes {
-            if let Some(why) = classes::without_effect(class, self.cgroups) {
-                tracing::warn!("class {name:?}: {why}");
-            }
-        }
-        let path = policy.socket.clone();
-        let allocator = Allocator::new(machine, policy)?;
-        *self.allocator.lock().unwrap_or_else(PoisonError::into_inner) = Some(allocator);
+        let allocator = self.allocator(text)?;
+        let path = allocator.policy().socket.clone();
+        *self.state() = Some(State { allocator, known: BTreeMap::new() });
         self.serve_status(&path);
+        Ok(())
+    }
+
+    /// Containers keep what they have, as after a restart.
+    async fn reconfigure(&self, session: &Session, text: &str) -> Reply<()> {
+        let mut allocator = self.allocator(text)?;
+        let path = allocator.policy().socket.clone();
+        let changes = {
+            let mut state = self.state();
+            let known = state.as_ref().map(|state| state.known.clone()).unwrap_or_default();
+            let has = |id: &String| {
+                let placed = state.as_ref()?.allocator.containers().get(id);
+                placed.map(Placed::assignment)
+            };
+            let existing = known.iter().map(|(id, known)| {
+                let has = has(id).unwrap_or_default();
+                (id.clone(), known.existing(allocator.policy(), has))
+            });
+            let changes = allocator.synchronize(&existing.collect());
+            *state = Some(State { allocator, known });
+            changes
+        };
+        self.serve_status(&path);
+        self.request(session, changes).await;
         Ok(())
     }
 
@@ -111,17 +166,20 @@ impl Plugin for Topology {
     ) -> Reply<Vec<Update>> {
         let pods: HashMap<&str, &PodSandbox> =
             pods.iter().map(|pod| (pod.id.as_str(), pod)).collect();
-        self.with(|allocator| {
+        self.with(|State { allocator, known }| {
             let no_pod = PodSandbox::default();
             let mut existing = BTreeMap::new();
+            known.clear();
             for container in &containers {
                 let pod = pods.get(container.pod_sandbox_id.as_str()).copied().unwrap_or(&no_pod);
                 let resources = &container.linux.resources;
                 let subject = facts::subject(pod, container, resources);
                 let (assigned, has) = (facts::assigned(container), facts::assignment(resources));
-                let found = Existing::new(allocator.policy(), &subject, assigned, has);
-                let reason = container.annotations.get(REASON_KEY).cloned().or(found.reason);
-                existing.insert(container.id.clone(), Existing { reason, ..found });
+                let reason = container.annotations.get(REASON_KEY).cloned();
+                let container_known = Known { subject, assigned, reason };
+                let found = container_known.existing(allocator.policy(), has);
+                existing.insert(container.id.clone(), found);
+                known.insert(container.id.clone(), container_known);
             }
             let changes = allocator.synchronize(&existing);
             for (id, placed) in allocator.containers() {
@@ -143,7 +201,7 @@ impl Plugin for Topology {
         let mut subject = facts::subject(&pod, &container, resources);
         let has = facts::assignment(resources);
         subject.pinned = (!has.cpus.is_empty()).then_some((has.cpus, has.nodes));
-        self.with(|allocator| {
+        self.with(|State { allocator, known }| {
             let request = request(allocator.policy(), &subject)?;
             let changes = allocator.create(&container.id, request)?;
             let placed = &allocator.containers()[&container.id];
@@ -168,6 +226,10 @@ impl Plugin for Topology {
                 let class = &allocator.policy().classes[&placed.request.class];
                 classes::set_all(&mut adjustment, class, subject.memory_limit, self.cgroups);
             }
+            let assigned = Some((placed.kind, placed.request.class.clone()));
+            let reason = placed.reason.clone();
+            let subject = Subject { pinned: None, ..subject };
+            known.insert(container.id.clone(), Known { subject, assigned, reason });
             let updates = updates(changes, Some(&container.id));
             Ok(Creation { adjustment, updates, evictions: Vec::new() })
         })
@@ -182,7 +244,7 @@ impl Plugin for Topology {
     ) -> Reply<Updated> {
         let now = merged(&container.linux.resources, &resources);
         let subject = facts::subject(&pod, &container, &now);
-        self.with(|allocator| {
+        self.with(|State { allocator, known }| {
             let changes = allocator.update(&container.id, &subject)?;
             let Some(placed) = allocator.containers().get(&container.id) else {
                 return Ok(Updated::default());
@@ -197,6 +259,9 @@ impl Plugin for Topology {
                 let class = &allocator.policy().classes[&placed.request.class];
                 classes::set_memory(&mut update, class, subject.memory_limit, self.cgroups);
             }
+            if let Some(known) = known.get_mut(&container.id) {
+                known.subject = subject;
+            }
             let mut all = updates(changes, Some(&container.id));
             all.push(update);
             Ok(Updated { updates: all, evictions: Vec::new() })
@@ -209,7 +274,10 @@ impl Plugin for Topology {
         _: PodSandbox,
         container: Container,
     ) -> Reply<Vec<Update>> {
-        self.with(|allocator| Ok(updates(allocator.remove(&container.id), Some(&container.id))))
+        self.with(|State { allocator, known }| {
+            known.remove(&container.id);
+            Ok(updates(allocator.remove(&container.id), Some(&container.id)))
+        })
     }
 }
 
@@ -250,4 +318,51 @@ fn merged(present: &LinuxResources, changed: &LinuxResources) -> LinuxResources 
         merged.memory.mut_or_insert_default().limit = changed.memory.limit.clone();
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_plugin::testing::{InProcessRuntime, container, pod};
+
+    /// Starts the plugin on a machine with four CPUs.
+    fn start(policy: &str) -> (tempfile::TempDir, InProcessRuntime<Topology>) {
+        let devices = tempfile::tempdir().unwrap();
+        let cpu = devices.path().join("system/cpu");
+        std::fs::create_dir_all(&cpu).unwrap();
+        std::fs::write(cpu.join("online"), "0-3").unwrap();
+        let runtime = InProcessRuntime::start(Topology::new(devices.path().to_owned()), policy);
+        (devices, runtime.unwrap())
+    }
+
+    #[test]
+    fn containers_keep_exclusive_cpus_with_another_policy_and_others_follow_it() {
+        let (_devices, runtime) = start("socket = ''");
+        let pod = pod("shop");
+        let mut db = container(&pod, "db");
+        db.annotations.insert("nri-topology/cpus".to_owned(), "1".to_owned());
+        let reply = runtime.create_container(&pod, &db).unwrap();
+        let own = reply.adjust.linux.resources.cpu.cpus.clone();
+        let web = container(&pod, "web");
+        let reply = runtime.create_container(&pod, &web).unwrap();
+        let shared = reply.adjust.linux.resources.cpu.cpus.clone();
+        assert_eq!((own.as_str(), shared.as_str()), ("0", "1-3"));
+
+        let refused = runtime.reconfigure("socket = ''\nshared_mim = 1").unwrap_err().to_string();
+        assert!(refused.contains("line 2, column 1"), "{refused}");
+        let refused = runtime.reconfigure("reserved_cpus = '7'").unwrap_err().to_string();
+        assert!(refused.contains('7'), "{refused}");
+        assert!(runtime.take_requests().is_empty());
+
+        runtime.reconfigure("socket = ''\nreserved_cpus = '3'").unwrap();
+        let requests = runtime.take_requests();
+        let updates: Vec<_> = requests.iter().flat_map(|request| &request.update).collect();
+        let [update] = updates[..] else { panic!("{updates:?}") };
+        assert_eq!(update.container_id, web.id);
+        assert_eq!(update.linux.resources.cpu.cpus, "1-2");
+        let mut other = container(&pod, "other");
+        other.annotations.insert("nri-topology/cpus".to_owned(), "3".to_owned());
+        let refused = runtime.create_container(&pod, &other).unwrap_err().to_string();
+        assert!(refused.contains("3 exclusive CPUs are wanted"), "{refused}");
+    }
 }
