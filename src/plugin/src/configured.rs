@@ -34,8 +34,12 @@ impl ConfigurationError {
         let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
         let place = error
             .location()
-            .map_or_else(String::new, |at| format!("line {}, column {}: ", at.line(), at.column()));
-        Self(format!("{place}{}", message.trim_end().replace('\n', ", ")))
+            .map_or_else(String::new, |at| format!("line {}, column {}", at.line(), at.column()));
+        // The message may have the place at its end.
+        let message = message.trim_end();
+        let message = message.strip_suffix(&format!(" at {place}")).unwrap_or(message);
+        let separator = if place.is_empty() { "" } else { ": " };
+        Self(format!("{place}{separator}{}", message.replace('\n', ", ")))
     }
 }
 
@@ -167,6 +171,7 @@ mod tests {
         assert!(Arc::ptr_eq(&old, &configured.get()));
         let error = configured.read_yaml("limit: 1\ncolour: red").unwrap_err().to_string();
         assert!(error.starts_with("line 2, column 1: ") && error.contains("colour"), "{error}");
+        assert_eq!(error.matches("line 2").count(), 1, "{error}");
     }
 
     #[test]

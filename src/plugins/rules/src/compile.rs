@@ -3,7 +3,7 @@
 use crate::{
     expression::{Expression, ExpressionError},
     field::{FieldValue, Group, Key, QUOTA, field},
-    file::{Limits, Named, Placed, Rlimit, RuleFile, RuleText, Scalar, Settings},
+    file::{Limits, Named, Placed, Rlimit, RuleText, Scalar, Settings},
     mistake::{LoadError, Mistake, at},
     possible::{entry, impossible},
     prepared::Patterns,
@@ -15,20 +15,20 @@ use nri_api::entry_name;
 use serde_saphyr::Spanned;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Reads the rules of a file.
+/// Reads the rules of a file with this content.
 ///
 /// # Errors
 /// The first mistake.
-pub(crate) fn compile(file: &RuleFile) -> Result<RuleSet, LoadError> {
+pub(crate) fn compile(rules: &[RuleText], content: &str) -> Result<RuleSet, LoadError> {
     let mut set = RuleSet::default();
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     let mut patterns = Patterns::new();
-    for text in &file.rules {
+    for text in rules {
         let place = Place::from(text.name.referenced);
         if let Some(line) = names.insert(&text.name.value, place.line) {
             return Err(at(place, Mistake::Name { rule: text.name.value.clone(), line }));
         }
-        let rule = RuleCompiler { name: &text.name.value }.rule(text, place)?;
+        let rule = RuleCompiler { name: &text.name.value, content }.rule(text, place)?;
         let own =
             rule.condition.iter().chain(rule.steps.iter().flat_map(|s| s.action.expressions()));
         let all = own.chain(rule.refuse.iter().flat_map(Template::expressions));
@@ -45,6 +45,8 @@ pub(crate) fn compile(file: &RuleFile) -> Result<RuleSet, LoadError> {
 /// Reads one rule; its name is for errors.
 struct RuleCompiler<'a> {
     name: &'a str,
+    /// The text of the file.
+    content: &'a str,
 }
 
 /// How a value is applied.
@@ -166,10 +168,22 @@ impl RuleCompiler<'_> {
                     "no name of an entry: use remove to remove one",
                 ));
             }
+            let verbatim = self.verbatim(value).filter(|_| group.unit().is_none());
+            let value = verbatim.as_ref().unwrap_or(value);
             let amount = self.amount(&key, group.unit(), value)?;
             steps.push(Step { place, action: kind(key, amount) });
         }
         Ok(())
+    }
+
+    /// Returns a number as it is written, for values that are texts: `3.10` is not `3.1`.
+    fn verbatim(&self, value: &Placed) -> Option<Placed> {
+        let span = value.defined.span();
+        let start = usize::try_from(span.byte_offset()?).ok()?;
+        let end = start.checked_add(usize::try_from(span.byte_len()?).ok()?)?;
+        let written = self.content.get(start..end)?;
+        let is_number = !matches!(value.value, Scalar::Text(_));
+        is_number.then(|| Spanned { value: Scalar::Text(written.to_owned()), ..value.clone() })
     }
 
     fn rlimits(

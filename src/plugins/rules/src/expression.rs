@@ -3,7 +3,7 @@
 
 use crate::{
     prepared::{FunctionError, Patterns, is_too_late, prepare},
-    variables::free_variables,
+    variables::Names,
 };
 use cel::{Context, Env, ExecutionError, Value, common::ast::IdedExpr, extensions};
 use std::{
@@ -27,6 +27,13 @@ pub(crate) const VARIABLES: &[&str] = &[
     "privileged",
     "requested",
     "user",
+];
+
+/// The members of those variables that always have the same ones.
+pub(crate) const MEMBERS: &[(&str, &[&str])] = &[
+    ("container", &["id", "name"]),
+    ("pod", &["annotations", "id", "labels", "name", "namespace", "uid"]),
+    ("user", &["gid", "groups", "uid"]),
 ];
 
 /// The variable of an expression that chooses entries of a list; see [`Expression::of_entry`].
@@ -64,6 +71,16 @@ pub(crate) enum ExpressionError {
     /// A variable that no container has.
     #[error("unknown variable {0:?}: there are {all}", all = VARIABLES.join(", "))]
     UnknownVariable(String),
+    /// A member that its variable does not have.
+    #[error("unknown {variable}.{member}: {variable} has {}", .all.join(", "))]
+    UnknownMember {
+        /// The variable.
+        variable: String,
+        /// The member.
+        member: String,
+        /// The members of the variable.
+        all: &'static [&'static str],
+    },
     /// A call of a function.
     #[error(transparent)]
     Function(#[from] FunctionError),
@@ -140,7 +157,7 @@ impl Expression {
             let first = errors.errors.first();
             let position = |at: isize| usize::try_from(at).unwrap_or(1).max(1);
             ExpressionError::Syntax {
-                message: first.map_or_else(|| "invalid".to_owned(), |e| e.msg.replace('\n', " ")),
+                message: first.map_or_else(|| "invalid".to_owned(), |e| syntax_message(&e.msg)),
                 line: position(first.map_or(1, |e| e.pos.0)),
                 column: position(first.map_or(1, |e| e.pos.1)),
             }
@@ -148,10 +165,16 @@ impl Expression {
         let mut tree = program.expression().clone();
         let mut patterns = Patterns::new();
         prepare(&mut tree, &mut patterns)?;
-        let variables = free_variables(&tree);
+        let Names { variables, members } = Names::of(&tree);
         let is_known = |name: &str| VARIABLES.contains(&name) || own.contains(&name);
         if let Some(name) = variables.iter().find(|name| !is_known(name)) {
             return Err(ExpressionError::UnknownVariable(name.clone()));
+        }
+        for (variable, member) in members {
+            let known = MEMBERS.iter().find(|(name, _)| *name == variable);
+            if let Some((_, all)) = known.filter(|(_, all)| !all.contains(&member.as_str())) {
+                return Err(ExpressionError::UnknownMember { variable, member, all });
+            }
         }
         Ok(Self { source: source.to_owned(), tree, variables, patterns })
     }
@@ -194,6 +217,17 @@ impl Expression {
             Value::Bool(value) => Ok(value),
             other => Err(EvaluationError::Type { found: type_name(&other), expected: "a bool" }),
         }
+    }
+}
+
+/// Returns the message of the parser as one line, and for `=` in place of `==` what is meant.
+fn syntax_message(message: &str) -> String {
+    let message = message.replace('\n', " ");
+    let text = message.trim_start_matches("Syntax error: ");
+    match text.strip_prefix("token recognition error at: '") {
+        Some(token) if token.starts_with('=') => "write == to compare".to_owned(),
+        Some(token) => format!("unexpected '{token}"),
+        None => text.to_owned(),
     }
 }
 
@@ -278,6 +312,11 @@ pub(crate) mod tests {
         let error = |source: &str| Expression::parse(source).unwrap_err();
         assert!(matches!(error("image =="), ExpressionError::Syntax { line: 1, .. }));
         assert_eq!(error("imag == ''"), ExpressionError::UnknownVariable("imag".to_owned()));
+        let assigned = error("image = 'x'").to_string();
+        assert_eq!(assigned, "write == to compare (at column 7 of the expression's line 1)");
+        let member = error("has(pod.lables.team) && container.name == ''").to_string();
+        let expected = "unknown pod.lables: pod has annotations, id, labels, name, namespace, uid";
+        assert_eq!(member, expected);
         assert_eq!(error("it == ''"), ExpressionError::UnknownVariable("it".to_owned()));
         let unknown = |name: &str| ExpressionError::from(FunctionError::Unknown(name.into()));
         assert_eq!(error("image.startWith('')"), unknown("startWith"));

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(crate) struct RuleFile {
     /// The rules, in their order.
     #[serde(default)]
-    pub rules: Vec<RuleText>,
+    pub rules: Option<Vec<RuleText>>,
 }
 
 /// What is done with the containers that match.
@@ -66,7 +66,7 @@ pub(crate) struct RuleText {
 /// A value: a number, an amount such as `512Mi`, `50ms` or `1.5`, `unlimited`, a text, or a text
 /// with expressions in `${…}`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number or a text: write true, yes and null in quotes")]
 pub(crate) enum Scalar {
     /// A whole number.
     Whole(i64),
@@ -208,7 +208,7 @@ fields! {
 
 /// A resource limit of processes: one number for both, or `soft` and `hard`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number, or { soft: …, hard: … }")]
 pub(crate) enum Rlimit {
     /// Both.
     Both(Scalar),

@@ -31,6 +31,8 @@ fn read(text: &str) -> Result<RuleSet, LoadError> {
         let size = format!("the file has {} bytes: at most {MAX_FILE} are allowed", text.len());
         return Err(at(Place { line: 1, column: 1 }, Mistake::TooLarge(size)));
     }
+    // Places in the file are those without a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Ok(RuleSet::default());
     }
@@ -38,20 +40,35 @@ fn read(text: &str) -> Result<RuleSet, LoadError> {
         let error = error.without_snippet();
         let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
         let place = error.location().map_or(Place { line: 1, column: 1 }, |at| at.into());
-        at(place, Mistake::Form(message.trim_end().replace('\n', ", ")))
+        at(place, Mistake::Form(form_message(&message, place)))
     })?;
-    if file.rules.len() > MAX_RULES {
-        let number = format!("{} rules: at most {MAX_RULES} are allowed", file.rules.len());
+    let texts = file.rules.unwrap_or_default();
+    if texts.len() > MAX_RULES {
+        let number = format!("{} rules: at most {MAX_RULES} are allowed", texts.len());
         return Err(at(Place { line: 1, column: 1 }, Mistake::TooLarge(number)));
     }
-    let rules = compile(&file)?;
+    let rules = compile(&texts, text)?;
     conflicts::check(&rules.rules)?;
     Ok(rules)
+}
+
+/// Returns the message of the YAML parser as one line in words of YAML, without the place.
+fn form_message(message: &str, Place { line, column }: Place) -> String {
+    let message = message.trim_end();
+    let place = format!(" at line {line}, column {column}");
+    let message = message.strip_suffix(&place).unwrap_or(message).replace('\n', ", ");
+    message
+        .replace("expected mapping start", "expected a mapping, such as `name: value`")
+        .replace("expected sequence start", "expected a list, such as `- value`")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        field::FieldValue,
+        rule::{Action, Amount},
+    };
     use std::{fs, path::Path};
 
     fn error(text: &str) -> String {
@@ -96,10 +113,20 @@ mod tests {
                 "rules:\n  - name: a\n    at_most: { cpus: 1 }\n    at_least: { cpus: 2 }\n",
                 "line 4, column 23: rule \"a\": at_least of cpu.quota is above at_most of rule",
             ),
-            ("rules: 5", "line 1, column 8: "),
+            ("rules: 5", "line 1, column 8: expected a list, such as `- value`"),
+            ("- name: a\n", "line 1, column 1: expected a mapping, such as `name: value`"),
+            (
+                "rules:\n  - name: a\n    set: { env: { A: yes } }\n",
+                "line 3, column 22: expected a number or a text: write true, yes and null in",
+            ),
+            (
+                "rules:\n  - name: a\n    set: { rlimits: { nofile: [1] } }\n",
+                "line 3, column 31: expected a number, or { soft: …, hard: … }",
+            ),
         ] {
             let error = error(text);
             assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
+            assert!(!error.contains("at line"), "the place is twice in {error}");
         }
     }
 
@@ -124,8 +151,26 @@ mod tests {
     }
 
     #[test]
+    fn values_that_are_texts_are_as_they_are_written() {
+        let values = "{A: 3.10, B: 012, C: 0x1F, D: 1e3, E: 'x', F: -0, G: \"1.0\", H: 1_000}";
+        for start in ["", "\u{feff}", "# \u{1f511}\n"] {
+            let text = format!("{start}rules: [{{name: a, set: {{env: {values}}}}}]");
+            let rules = load(&text).unwrap();
+            let found = rules.rules[0].steps.iter().map(|step| match &step.action {
+                Action::Set(_, Amount::Constant(FieldValue::Text(text))) => text.as_str(),
+                other => panic!("{other:?}"),
+            });
+            let found: Vec<_> = found.collect();
+            assert_eq!(found, ["3.10", "012", "0x1F", "1e3", "x", "-0", "1.0", "1_000"]);
+        }
+        let text = "rules: [{name: a, set: {env: {A: &a 1.10}, annotations: {b: *a}}}]";
+        let rules = format!("{:?}", load(text).unwrap());
+        assert_eq!(rules.matches("\"1.10\"").count(), 2, "{rules}");
+    }
+
+    #[test]
     fn an_empty_file_has_no_rules() {
-        for text in ["", "\n# nothing\n", "rules: []\n"] {
+        for text in ["", "\n# nothing\n", "rules: []\n", "rules:\n# - name: a\n"] {
             assert!(load(text).unwrap().rules.is_empty(), "{text:?}");
         }
     }

@@ -34,7 +34,7 @@ mod template;
 mod try_out;
 mod variables;
 
-use clap::Parser;
+use clap::{ArgGroup, Parser};
 use nri_plugin::flags::{Flags, parse};
 use plugin::Rules;
 use std::{
@@ -65,14 +65,15 @@ enum Command {
         file: PathBuf,
     },
     /// Print what the rules of a file do with containers
+    #[command(group(ArgGroup::new("containers").required(true)))]
     Test {
         /// The file
         file: PathBuf,
         /// Directory with a config.json
-        #[arg(long, value_name = "DIR", required_unless_present = "samples")]
+        #[arg(long, value_name = "DIR", group = "containers")]
         bundle: Option<PathBuf>,
         /// The containers in this program: of Docker, privileged and not, and of Podman
-        #[arg(long, conflicts_with = "bundle")]
+        #[arg(long, group = "containers", conflicts_with = "Facts")]
         samples: bool,
         #[command(flatten)]
         facts: try_out::Facts,
@@ -132,8 +133,18 @@ fn run(command: &Command) -> Result<ExitCode, String> {
 /// Reads a file of rules.
 fn read(file: &Path) -> Result<rule::RuleSet, String> {
     let in_file = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let content = fs::read_to_string(file).map_err(|error| in_file(&error))?;
+    let content = fs::read(file).map_err(|error| in_file(&error))?;
+    let content = String::from_utf8(content).map_err(|error| in_file(&not_utf8(&error)))?;
     load::load(&content).map_err(|error| in_file(&error))
+}
+
+/// Describes a file of other bytes, with line and column of the first one.
+fn not_utf8(error: &std::string::FromUtf8Error) -> String {
+    let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
+    format!("line {line}, column {column}: the file is not UTF-8")
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -165,5 +176,14 @@ mod tests {
         assert!(parse(&["rules", "test", "file"]).is_err(), "neither bundle nor samples");
         let both = ["rules", "test", "file", "--samples", "--bundle", "dir"];
         assert!(parse(&both).is_err());
+        let ignored = ["rules", "test", "file", "--samples", "--label", "a=b"];
+        assert!(parse(&ignored).is_err(), "the samples have their own labels");
+        assert!(parse(&["rules", "test", "file", "--samples"]).is_ok());
+    }
+
+    #[test]
+    fn a_file_of_other_bytes_is_named_with_their_place() {
+        let error = String::from_utf8(b"rules:\n  - name: caf\xe9\n".to_vec()).unwrap_err();
+        assert_eq!(not_utf8(&error), "line 2, column 14: the file is not UTF-8");
     }
 }

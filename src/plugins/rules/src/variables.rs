@@ -1,25 +1,40 @@
-//! The variables of an expression that a container has to have: not those that a macro such as
-//! `exists` declares.
+//! The variables of an expression that a container has to have, and the members of them that it
+//! names: not the variables that a macro such as `exists` declares.
 
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr};
 use std::collections::BTreeSet;
 
-/// Returns the free variables of an expression.
-pub(crate) fn free_variables(expression: &IdedExpr) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    visit(expression, &mut Vec::new(), &mut found);
-    found
+/// What an expression names of a container.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// Variables.
+    pub variables: BTreeSet<String>,
+    /// Variables and their members, as in `pod.name`.
+    pub members: BTreeSet<(String, String)>,
 }
 
-/// Adds the free variables of an expression to `found`; `declared` are those of macros around it.
-fn visit<'a>(expression: &'a IdedExpr, declared: &mut Vec<&'a str>, found: &mut BTreeSet<String>) {
+impl Names {
+    /// Returns the names in an expression.
+    pub(crate) fn of(expression: &IdedExpr) -> Self {
+        let mut found = Self::default();
+        visit(expression, &mut Vec::new(), &mut found);
+        found
+    }
+}
+
+/// Returns the name of a free variable; `declared` are the variables of macros.
+fn free_variable<'a>(expression: &'a IdedExpr, declared: &[&str]) -> Option<&'a str> {
+    let Expr::Ident(name) = &expression.expr else { return None };
+    // CEL's own variables begin with `@`. A leading dot skips variables of macros.
+    let name = name.trim_start_matches('.');
+    (!name.starts_with('@') && !declared.contains(&name)).then_some(name)
+}
+
+/// Adds the names in an expression to `found`; `declared` are the variables of macros around it.
+fn visit<'a>(expression: &'a IdedExpr, declared: &mut Vec<&'a str>, found: &mut Names) {
     match &expression.expr {
-        Expr::Ident(name) => {
-            // CEL's own variables begin with `@`. A leading dot skips variables of macros.
-            let name = name.trim_start_matches('.');
-            if !name.starts_with('@') && !declared.contains(&name) {
-                found.insert(name.to_owned());
-            }
+        Expr::Ident(_) => {
+            found.variables.extend(free_variable(expression, declared).map(str::to_owned));
         }
         Expr::Call(call) => {
             let target = call.target.as_deref();
@@ -31,16 +46,17 @@ fn visit<'a>(expression: &'a IdedExpr, declared: &mut Vec<&'a str>, found: &mut 
         Expr::Struct(value) => {
             value.entries.iter().for_each(|e| visit_entry(&e.expr, declared, found));
         }
-        Expr::Select(select) => visit(&select.operand, declared, found),
+        Expr::Select(select) => {
+            if let Some(variable) = free_variable(&select.operand, declared) {
+                found.members.insert((variable.to_owned(), select.field.clone()));
+            }
+            visit(&select.operand, declared, found);
+        }
         Expr::Literal(_) | Expr::Unspecified => {}
     }
 }
 
-fn visit_entry<'a>(
-    entry: &'a EntryExpr,
-    declared: &mut Vec<&'a str>,
-    found: &mut BTreeSet<String>,
-) {
+fn visit_entry<'a>(entry: &'a EntryExpr, declared: &mut Vec<&'a str>, found: &mut Names) {
     match entry {
         EntryExpr::StructField(field) => visit(&field.value, declared, found),
         EntryExpr::MapEntry(entry) => {
@@ -50,11 +66,7 @@ fn visit_entry<'a>(
     }
 }
 
-fn visit_macro<'a>(
-    call: &'a ComprehensionExpr,
-    declared: &mut Vec<&'a str>,
-    found: &mut BTreeSet<String>,
-) {
+fn visit_macro<'a>(call: &'a ComprehensionExpr, declared: &mut Vec<&'a str>, found: &mut Names) {
     visit(&call.iter_range, declared, found);
     visit(&call.accu_init, declared, found);
     let before = declared.len();
@@ -80,8 +92,11 @@ mod tests {
             ("has(a.b) ? a : 1", vec!["a"]),
         ] {
             let program = Program::compile(source).unwrap();
-            let found = free_variables(program.expression());
+            let found = Names::of(program.expression()).variables;
             assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected, "{source}");
         }
+        let program = Program::compile("a.b.c == d && e.exists(a, has(a.x))").unwrap();
+        let members = Names::of(program.expression()).members;
+        assert_eq!(members, BTreeSet::from([("a".to_owned(), "b".to_owned())]));
     }
 }
