@@ -88,11 +88,13 @@ test-policies: setup ## SOURCE=DIR: policies of nri-plugins on Docker and Podman
 	NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
 		integration/guests/engines.sh '$(or $(SUITES),trixie sid)' memory_qos
 
-# FROM=target/debug follows them with these programs in place of a release build.
-test-quick-starts: setup ## FROM=DIR: docs/quick-start.md and README.md, as they are written
+# FROM=target/debug follows them with these programs in place of a release build. PACKAGE=DEB
+# follows those of the shipped plugins with this package.
+test-quick-starts: setup ## FROM=DIR, PACKAGE=DEB: quick starts of docs/ and README.md, as written
 	integration/engines/setup.sh --suites trixie
 	$(if $(FROM),$(CARGO) build --workspace --bins --examples)
-	integration/quick-start.sh $(if $(FROM),--programs $(FROM))
+	integration/quick-start.sh \
+		$(if $(PACKAGE),--package $(PACKAGE),$(if $(FROM),--programs $(FROM)))
 
 # As quick starts; draws three containers of Docker that three plugins adjust.
 pictures: setup ## make the pictures of docs/pictures

@@ -1,5 +1,5 @@
 #!/bin/bash
-# quick-start.sh [--programs DIR] [--suite SUITE] [--then SCRIPT] [QUICK_START]...
+# quick-start.sh [--programs DIR | --package DEB] [--suite SUITE] [--then SCRIPT] [QUICK_START]...
 #   QUICK_START: docker, containerd, podman, readme, migrating, rules, topology; default all.
 #   Follows docs/quick-start.md (README.md for `readme`, docs/migrating.md for `migrating`,
 #   docs/rules.md for `rules`, docs/topology.md for `topology`) as a new user would: runs each
@@ -11,6 +11,8 @@
 #   (for ctr, $IMAGE) is there already, and the engines' firewall rules are switched off, since not
 #   every kernel has them.
 #   --programs DIR (target/debug): `make` does nothing, and DIR stands in for target/release.
+#   --package DEB: DEB is installed, and what installs from sources is left out. For rules and
+#     topology (the default then), whose quick starts say what a package needs.
 #   --then SCRIPT: runs this script, too, where the engine and the programs are installed.
 set -euo pipefail
 # shellcheck source=engines/lib.sh
@@ -18,10 +20,11 @@ set -euo pipefail
 root=$(cd "$HERE/../.." && pwd -P)
 
 if [ "${1:-}" != --inside ]; then
-  programs='' suite=trixie script=
+  programs='' package='' suite=trixie script=
   while [ $# -gt 0 ]; do
     case $1 in
       --programs) [ $# -ge 2 ] || usage; programs=$(cd "$2" && pwd -P); shift 2 ;;
+      --package) [ $# -ge 2 ] || usage; package=$(realpath "$2"); shift 2 ;;
       --suite) [ $# -ge 2 ] || usage; suite=$2; shift 2 ;;
       --then) [ $# -ge 2 ] || usage; script=$(realpath "$2"); shift 2 ;;
       -*) usage ;;
@@ -29,13 +32,15 @@ if [ "${1:-}" != --inside ]; then
     esac
   done
   suite "$suite"
+  [ -z "$package" ] || [ $# -gt 0 ] || set -- rules topology
   [ $# -gt 0 ] || set -- docker readme containerd podman migrating rules topology
   for quick_start; do
     work=$(mktemp -d)
     # All processes end with process 1 of the namespace.
     "$root/integration/cgroups.sh" unshare --mount --pid --net --uts --ipc --fork --kill-child \
       --mount-proc --propagation private \
-      "$(realpath "$0")" --inside "$work" "$suite" "$quick_start" "$programs" "$script" &&
+      "$(realpath "$0")" --inside "$work" "$suite" "$quick_start" "$programs" "$package" \
+      "$script" &&
       status=0 || status=$?
     rm -rf "$work"
     [ "$status" = 0 ] || exit "$status"
@@ -43,7 +48,7 @@ if [ "${1:-}" != --inside ]; then
   exit
 fi
 
-work=$2 suite=$3 quick_start=$4 programs=$5 script=$6
+work=$2 suite=$3 quick_start=$4 programs=$5 package=$6 script=$7
 page=docs/quick-start.md engine=$quick_start
 sections=("$page:Install" "$page:A first plugin")
 case $quick_start in
@@ -140,6 +145,8 @@ if [ -n "$programs" ]; then
   cd "$work/checkout"
   make() { :; }
   export -f make
+elif [ -n "$package" ]; then
+  cd "$work"
 else
   cd "$root"
 fi
@@ -162,6 +169,10 @@ for section in "${sections[@]}"; do
     END { print n; exit !found }' "$root/${section%:*}") || die "no section $section"
 done
 [ "$n" -gt 0 ] || die "no commands in ${sections[*]}"
+if [ -n "$package" ]; then
+  dpkg -i "$package" >"$work/output" 2>&1 || die "dpkg: $(cat "$work/output")"
+  grep -lE '^make |target/release' "$work/blocks"/*.sh | xargs rm
+fi
 
 # missing OUTPUT TEXT: prints the first line of TEXT that is not in OUTPUT after the lines before it
 missing() {

@@ -82,6 +82,12 @@ for plugin in "${plugins[@]}"; do
   file=src/plugins/$plugin/$plugin.conf
   [ ! -e "$file" ] || put 644 "usr/share/$name/plugins" "$file"
 done
+# Plugins with commands for administrators, by the names that documents have. No links: one of the
+# tools cannot package them.
+for plugin in rules topology; do
+  printf '#!/bin/sh\nexec /usr/libexec/%s/plugins/%s "$@"\n' $name $plugin |
+    install -m 755 /dev/stdin "$files/usr/bin/nri-$plugin"
+done
 put 644 usr/share/$name src/plugins/rules/rules.schema.json
 put 644 usr/share/doc/$name/plugins/rules/cookbook src/plugins/rules/cookbook/*.yaml
 put 644 usr/lib/systemd/system packaging/systemd/$name.{service,socket}

@@ -29,8 +29,8 @@ if [ "$1" != --inside ]; then
   step 'files of the .deb'
   dpkg-deb -x "$deb" "$work/deb"
   (cd "$work/deb" && find . ! -type d -printf '%m %P\n' | sort -k 2) >"$work/deb.list"
-  for file in usr/bin/{$name,nrictl} usr/libexec/$name/{nrid,nri-oci-hook,nri-wasm-host} \
-    usr/lib/$name/examples/adjust usr/libexec/$name/plugins/{logger,rules,ulimit-adjuster}; do
+  for file in usr/bin/{$name,nrictl,nri-rules,nri-topology} \
+    usr/libexec/$name/{nrid,nri-oci-hook,nri-wasm-host} usr/lib/$name/examples/adjust usr/libexec/$name/plugins/{logger,rules,ulimit-adjuster}; do
     grep -qx "755 $file" "$work/deb.list" || fail "$file is missing or not executable"
   done
   share=(lib/systemd/{system,user}/"$name".{service,socket} "lib/tmpfiles.d/$name.conf"
@@ -209,6 +209,26 @@ ruled=$(container ruled)
 tr '\0' '\n' <"/proc/$ruled/environ" | grep -qx RULE=own || fail 'the rule was not applied'
 run $name delete --force ruled
 run nrictl plugin disable rules
+
+step 'a shipped plugin is enabled as its guide says, and places a container'
+# The commands of the guide that write, check and enable a policy.
+awk '/^```sh$/ { text = ""; inside = 1; next }
+  /^```$/ { if (inside && text ~ /plugin enable topology/) { printf "%s", text; exit } inside = 0 }
+  inside { text = text $0 "\n" }' "$root/docs/topology.md" >"$work/guide.sh"
+grep -q 'plugin enable topology' "$work/guide.sh" || fail 'no commands in docs/topology.md'
+run bash -e "$work/guide.sh"
+has '^Shared: '
+[ "$(readlink /opt/nri/plugins/50-topology)" = /usr/libexec/$name/plugins/topology ] ||
+  fail 'no link to the plugin'
+run nri-topology status
+placed=$(container backup-1)
+run nri-topology status
+has '^backup-1 \+batch \+shared '
+run $name delete --force backup-1
+wait_until dead "$placed"
+run nrictl plugin disable topology
+absent /opt/nri/plugins/50-topology
+rm /etc/nri/conf.d/topology.conf
 
 step 'an upgrade replaces the running nrid in its process, and the container continues'
 newer 99.0-1
