@@ -9,4 +9,5 @@ mod names;
 mod policies;
 mod rules;
 mod samples;
+mod topology;
 mod update;

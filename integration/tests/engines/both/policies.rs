@@ -88,7 +88,7 @@ struct Policy<E> {
 }
 
 /// What these tests need of an engine besides containers.
-trait Managed: Engine {
+pub(super) trait Managed: Engine {
     /// Calls a program in the mount namespace of the engine.
     fn inside(&self, program: &Path, arguments: &[&str]) -> Ended;
     /// Restarts the engine, but not its containers.
