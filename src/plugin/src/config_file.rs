@@ -13,7 +13,7 @@ use tokio::signal::unix::Signal;
 
 /// A configuration file, and what the plugin has taken of it.
 #[derive(Debug)]
-pub(crate) struct ConfigFile {
+pub(crate) struct PluginConfigFile {
     path: PathBuf,
     state: Mutex<State>,
 }
@@ -26,7 +26,7 @@ struct State {
     session: Option<Session>,
 }
 
-impl ConfigFile {
+impl PluginConfigFile {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, state: Mutex::default() }
     }

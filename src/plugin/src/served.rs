@@ -2,7 +2,7 @@
 //! which older runtimes use.
 
 use crate::{
-    EventMask, Failure, Plugin, Reply, Session, config_file::ConfigFile, reply::build_updates,
+    EventMask, Failure, Plugin, Reply, Session, config_file::PluginConfigFile, reply::build_updates,
 };
 use async_trait::async_trait;
 use nri_api::proto::*;
@@ -23,7 +23,7 @@ pub(crate) struct Served<P> {
     /// Whether the runtime has sent `Shutdown`.
     pub(crate) is_shut_down: Arc<AtomicBool>,
     pub(crate) failure_policy: Option<FailurePolicy>,
-    pub(crate) config_file: Option<Arc<ConfigFile>>,
+    pub(crate) config_file: Option<Arc<PluginConfigFile>>,
 }
 
 #[async_trait]

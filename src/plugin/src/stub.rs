@@ -2,7 +2,7 @@
 
 use crate::{
     Plugin, Session, StubError,
-    config_file::ConfigFile,
+    config_file::PluginConfigFile,
     environment::{PluginEnvironment, SocketVariable, take_inherited},
     served::Served,
     session::RequestTarget,
@@ -56,7 +56,7 @@ pub struct Builder<P> {
     stream: Option<UnixStream>,
     registration_timeout: Duration,
     failure_policy: Option<FailurePolicy>,
-    pub(crate) config_file: Option<Arc<ConfigFile>>,
+    pub(crate) config_file: Option<Arc<PluginConfigFile>>,
     pub(crate) is_once: bool,
 }
 
@@ -188,7 +188,7 @@ impl<P: Plugin> Builder<P> {
     /// plugin refuses ends it at the start; after SIGHUP, the error is logged and nothing changes.
     #[must_use]
     pub fn config_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.config_file = Some(Arc::new(ConfigFile::new(path.into())));
+        self.config_file = Some(Arc::new(PluginConfigFile::new(path.into())));
         self
     }
 
