@@ -206,5 +206,14 @@ fn a_service_takes_another_policy_at_a_reload_and_containers_keep_their_cpus() {
         node.call(&["delete", "--force", &node.id("own")]).success();
         wait_until("the CPU to be shared", || (cpus("web") != before[2]).then_some(()));
         assert_eq!(cpus("later"), cpus("web"));
+        // Containers that share leave CPUs that another policy reserves, at the reload.
+        let all = cpus("web");
+        write(&format!("reserved_cpus = '0'\n{POLICY}\n[class.late]\n"));
+        service.reload().success();
+        wait_until("CPUs without the reserved one", || {
+            let now = ["web", "db", "later"].map(cpus);
+            (now.iter().all(|cpus| *cpus == now[0] && *cpus != all)).then_some(())
+        });
+        assert!(!cpus("web").starts_with('0'), "{}", cpus("web"));
     });
 }
