@@ -17,9 +17,13 @@ pub fn samples(test: &str) -> Option<PathBuf> {
     dir
 }
 
-/// A file of the host that exists during a test.
+/// A file of the host that exists during a test, as do the directories above it.
 #[derive(Debug)]
-pub struct HostFile(PathBuf);
+pub struct HostFile {
+    path: PathBuf,
+    /// Directories that did not exist before, the innermost first.
+    dirs: Vec<PathBuf>,
+}
 
 impl HostFile {
     /// Writes a file, with the directories above it.
@@ -45,13 +49,34 @@ impl HostFile {
     fn prepare(path: &str) -> Self {
         let path = PathBuf::from(path);
         assert!(!path.exists(), "{} exists already", path.display());
+        let new = |dir: &&Path| !dir.exists();
+        let dirs: Vec<_> = path.ancestors().skip(1).take_while(new).map(Path::to_owned).collect();
         fs::create_dir_all(path.parent().expect("an absolute path")).expect("the test is root");
-        Self(path)
+        Self { path, dirs }
     }
 }
 
 impl Drop for HostFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.path);
+        for dir in &self.dirs {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_host_leaves_no_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, deep) = (dir.path().join("a"), dir.path().join("b/c/d"));
+        {
+            let _files = [&path, &deep].map(|path| HostFile::new(path.to_str().unwrap(), "x"));
+            assert_eq!(fs::read_to_string(&deep).unwrap(), "x");
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

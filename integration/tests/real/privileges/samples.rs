@@ -75,9 +75,14 @@ impl Sample {
     }
 }
 
+/// Directories of hooks that Podman reads, too, also that of a user.
+const HOOKS: [&str; 2] = ["/usr/share/containers/oci", "/etc/containers/oci"];
+
 #[test]
 fn sample_plugins_of_upstream_run_without_capabilities() {
     let Some(dir) = samples("sample plugins") else { return };
+    let dirs_of_hooks = || HOOKS.map(|dir| Path::new(dir).exists());
+    let before = dirs_of_hooks();
     for_each_runtime("sample plugins", |runtime| {
         let unchanged = |_: &mut Value| {};
         let sample =
@@ -124,7 +129,7 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
         let hook = r#"{"version": "1.0.0", "hook": {"path": "/bin/true", "args": ["sample"]},
             "when": {"commands": ["^/bin/hostid$"]}, "stages": ["prestart"]}"#;
         let _hook = HostFile::new("/etc/containers/oci/hooks.d/nri-sample.json", hook);
-        let injector = sample("hook-injector", "");
+        let injector = sample("hook-injector", "-disableWatch"); // it creates what it watches
         let (created, config) = injector.create("c", &[], unchanged);
         created.success();
         assert!(config["hooks"].to_string().contains("/bin/true"), "{config}");
@@ -163,6 +168,7 @@ fn sample_plugins_of_upstream_run_without_capabilities() {
         assert!(!cgroups.node.log().contains("Failed to check"), "{}", cgroups.node.log());
         cgroups.check_active(0);
     });
+    assert_eq!(dirs_of_hooks(), before, "the test has left directories on the host");
 }
 
 /// Runs `ip` in the mount namespace of the runtimes, and returns whether it succeeded.
