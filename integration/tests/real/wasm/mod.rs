@@ -4,9 +4,10 @@
 
 mod modules;
 
-use modules::{EATS_MEMORY, LOOPS, TRAPS, install, module};
+use modules::{EATS_MEMORY, LOOPS, RETURNS_NOTHING, TRAPS, install, module};
 use nri_integration::*;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::{fs, path::Path};
 
 /// Sets a limit by which a container shows that the plugin beside the module was asked.
 const GOOD: &str = "[create.resources]\npids = 66\n";
@@ -20,7 +21,7 @@ fn active(node: &Node) -> usize {
 fn hosts(node: &Node) -> usize {
     let module = node.path("plugins/10-bad").display().to_string();
     let runs = |process: &Process| {
-        let line = std::fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
+        let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(&module)
     };
     Process::all().iter().filter(|process| runs(process)).count()
@@ -59,7 +60,7 @@ fn a_module_that_loops_eats_memory_or_traps_costs_one_call_and_is_launched_again
             wait_until("the module to be launched again", || (active(&node) == 2).then_some(()));
             assert_eq!(hosts(&node), 1, "{name}");
             // Removed, it is asked no more.
-            std::fs::remove_file(node.path("plugins/10-bad")).unwrap();
+            fs::remove_file(node.path("plugins/10-bad")).unwrap();
             node.ctl(&["reload"]).success();
             check_created(&node, "second");
             let log = node.log();
@@ -112,7 +113,75 @@ fn an_invalid_module_is_reported_and_containers_are_created_without_it() {
         let plugins = status["plugins"].as_array().unwrap();
         let closed: Vec<_> = plugins.iter().filter(|p| p["state"] == "closed").collect();
         assert_eq!(closed.len(), 2, "{status}");
+        let why = [
+            ("10-bad: not active: ", "nri-wasm-host: invalid module: "),
+            ("11-empty: not active: ", "does not export malloc"),
+        ];
+        let found = findings(&node, "plugin-not-active");
+        assert_eq!(found.len(), 2, "{found:?}");
+        for (found, (begin, reason)) in found.iter().zip(why) {
+            assert!(found.starts_with(begin) && found.contains(reason), "{found}");
+        }
         assert_eq!(hosts(&node), 0);
+    });
+}
+
+/// Returns the texts of the findings of `nrictl doctor` with a code.
+fn findings(node: &Node, code: &str) -> Vec<String> {
+    let report: Value = serde_json::from_str(&node.ctl(&["doctor", "--json"]).out()).unwrap();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let texts = findings.filter(|f| f["code"] == code).map(|f| f["text"].as_str().unwrap());
+    texts.map(str::to_owned).collect()
+}
+
+#[test]
+fn doctor_names_a_module_whose_host_program_is_not_installed() {
+    if Path::new("/usr/libexec/nri-container-runtime/nri-wasm-host").exists() {
+        return limitation("wasm, no host", "nri-wasm-host is installed on this machine");
+    }
+    for_each_runtime("wasm, no host", |runtime| {
+        let node = Node::with_programs(runtime, &program_dir());
+        let host = node.program("nri-wasm-host");
+        fs::remove_file(&host).unwrap();
+        install(&node.path("plugins/10-module"), &module(RETURNS_NOTHING));
+        node.launch("20-good", &Program::Adjust, GOOD);
+        node.ctl(&["start"]).success();
+        let why = "10-module: not launched: webassembly plugin, and nri-wasm-host is not installed";
+        assert_eq!(findings(&node, "plugin-unusable"), [why]);
+        check_created(&node, "c");
+        copy_program(&program_dir().join("nri-wasm-host"), &host);
+        node.ctl(&["reload"]).success();
+        assert!(findings(&node, "plugin-unusable").is_empty());
+        let active = findings(&node, "plugin-active");
+        assert!(active.iter().any(|text| text.starts_with("10-module")), "{active:?}");
+    });
+}
+
+#[test]
+fn a_dry_run_asks_modules() {
+    let guests = wasm_guests("wasm, dry run");
+    for_each_runtime("wasm, dry run", |runtime| {
+        for (variable, guest) in &guests {
+            let node = Node::new(runtime);
+            node.configure(&format!(
+                "plugin_registration_timeout = '60s'\nruntime.path = {:?}\n\
+                 plugin = [{{ match = '*', dry_run = true }}]\n",
+                runtime.path
+            ));
+            install(&node.path("plugins/10-guest"), &fs::read(guest).unwrap());
+            fs::write(node.path("conf.d/10-guest.conf"), "from a module").unwrap();
+            let bundle = node.bundle(&node.id("c")).make();
+            let dir = bundle.dir().to_str().unwrap();
+            let ended = node.ctl(&["dry-run", "--json", "--bundle", dir]);
+            let found: Value = serde_json::from_str(&ended.out()).unwrap();
+            assert_eq!(ended.code, Some(0), "{found:#}");
+            assert_eq!(found["plugins"][0]["answer"], "asked", "{found:#}");
+            let changes = found["changes"].as_array().unwrap();
+            let field = format!("env[{variable}]");
+            let change = changes.iter().find(|change| change["field"] == field);
+            assert_eq!(change.unwrap()["after"], "from a module", "{found:#}");
+            assert_eq!(hosts(&node), 0);
+        }
     });
 }
 
@@ -127,8 +196,8 @@ fn modules_compiled_from_go_and_rust_adjust_containers_and_get_all_events() {
                 "plugin = [{ match = '*', capabilities = [], no_new_privs = true, \
                  wasm_memory = 64 }]\n",
             );
-            install(&node.path("plugins/10-guest"), &std::fs::read(guest).unwrap());
-            std::fs::write(node.path("conf.d/10-guest.conf"), "from a module").unwrap();
+            install(&node.path("plugins/10-guest"), &fs::read(guest).unwrap());
+            fs::write(node.path("conf.d/10-guest.conf"), "from a module").unwrap();
             let id = node.id("c");
             let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
             let created = node.create(&bundle, &id).success();

@@ -16,6 +16,9 @@ pub(super) const EATS_MEMORY: &str = "
       (br $again))
     (unreachable)";
 
+/// Returns an empty reply.
+pub(super) const RETURNS_NOTHING: &str = "(i64.const 0)";
+
 /// Traps.
 pub(super) const TRAPS: &str = "(unreachable)";
 

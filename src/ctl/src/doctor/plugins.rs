@@ -56,7 +56,8 @@ fn session(report: &mut DoctorReport, plugin: &PluginStatus) {
             report.add(PLUGIN_TWICE, format!("{name}: {why}"));
             report.advise("Containers are created with the session that has the name.");
         } else if plugin.launched {
-            report.add(PLUGIN_NOT_ACTIVE, format!("{name}: {state}{error}"));
+            let output = last_output(plugin);
+            report.add(PLUGIN_NOT_ACTIVE, format!("{name}: {state}{error}{output}"));
             report.advise(
                 "Containers are created without it, or refused if it is required. `nrictl logs` \
                  has its output; `nrictl reload` launches it again.",
@@ -78,6 +79,11 @@ fn session(report: &mut DoctorReport, plugin: &PluginStatus) {
     }
 }
 
+/// Returns the last line that a launched plugin wrote, as the end of a text.
+fn last_output(plugin: &PluginStatus) -> String {
+    plugin.last_output.as_ref().map_or(String::new(), |line| format!("; last output: {line}"))
+}
+
 /// Reports a file of the plugin directory with which a reload would do something.
 fn file(report: &mut DoctorReport, status: &Status, due: &PluginChange) {
     let PluginChange { name, change, why } = due;
@@ -92,15 +98,16 @@ fn file(report: &mut DoctorReport, status: &Status, due: &PluginChange) {
             report
                 .add(PLUGIN_RUNS_UNUSABLE, format!("{name}: runs, but its file is refused: {why}"));
             report.advise(
-                "Once it ends, it is not launched again. Correct the file, then `nrictl reload`.",
+                "Once it ends, it is not launched again. Correct that, then `nrictl reload`.",
             );
         }
         "unusable" => {
             report.add(PLUGIN_UNUSABLE, format!("{name}: not launched: {why}{ended}"));
-            report.advise("Correct the file, then `nrictl reload`.");
+            report.advise("Correct that, then `nrictl reload`.");
         }
         "launch" if plugin.is_some() => {
-            report.add(PLUGIN_NOT_ACTIVE, format!("{name}: not active: {why}{ended}"));
+            let output = plugin.map_or(String::new(), last_output);
+            report.add(PLUGIN_NOT_ACTIVE, format!("{name}: not active: {why}{ended}{output}"));
             report.advise("`nrictl reload` launches it.");
         }
         change => {

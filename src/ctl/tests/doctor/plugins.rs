@@ -41,9 +41,11 @@ fn a_session_is_a_problem_only_if_a_launched_plugin_is_not_active() {
     assert!(findings.texts("plugin-not-active").is_empty());
 
     let mut plugins = plugins;
-    plugins.push(plugin("14-e", true, "restarting", "exit status 1"));
+    let ended = plugin("14-e", true, "restarting", "exit status 1");
+    plugins.push(PluginStatus { last_output: Some("no room".to_owned()), ..ended });
     let findings = doctor(&site, Status { plugins, ..healthy(&site) });
-    findings.check("plugin-not-active", "problem", "14-e: restarting (exit status 1)");
+    let why = "14-e: restarting (exit status 1); last output: no room";
+    findings.check("plugin-not-active", "problem", why);
 }
 
 #[test]
