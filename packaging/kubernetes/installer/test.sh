@@ -103,6 +103,13 @@ for namespace in mnt net uts ipc cgroup; do
     fail "nrid is in the $namespace namespace of the pod"
 done
 
+step 'plugins on the node can be WebAssembly modules'
+mkdir -p "$root/opt/nri/plugins"
+printf '\0asm\1\0\0\0' >"$root/opt/nri/plugins/10-module"
+chmod 755 "$root/opt/nri/plugins/10-module"
+on_node $bin/nrictl validate >"$work/output" 2>&1 || fail 'a module is not accepted'
+rm -r "$root/opt/nri"
+
 step 'a second installation changes nothing'
 installed=$(tree)
 run "$here/installer.sh" install
