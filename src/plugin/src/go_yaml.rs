@@ -7,8 +7,8 @@ use serde_json::{Map, Number, Value};
 /// Largest text in bytes: the total size that Kubernetes allows the annotations of a pod.
 const MAX_TEXT: usize = 256 << 10;
 
-/// Largest number of values, with aliases expanded. Whoever creates a container writes the text, and
-/// the plugin must not miss the runtime's time limit because of it.
+/// Largest number of values, with aliases expanded. Whoever creates a container writes the text,
+/// and the plugin must not miss the runtime's time limit because of it.
 const MAX_NODES: usize = 20_000;
 
 /// Reads YAML or JSON as upstream's plugins in Go do (feature `yaml`), so that annotations mean the

@@ -33,10 +33,10 @@ impl Nri {
     /// request. Returns the `config.json` to create the container with.
     ///
     /// # Errors
-    /// The pod is unknown, the container exists or has no id, a plugin refuses, plugins contradict one another,
-    /// an adjustment cannot be applied, or an update of another container fails. The container is
-    /// then unknown to `Nri`, and the plugins that received the event have received its stop and
-    /// removal.
+    /// The pod is unknown, the container exists or has no id, a plugin refuses, plugins contradict
+    /// one another, an adjustment cannot be applied, or an update of another container fails. The
+    /// container is then unknown to `Nri`, and the plugins that received the event have received
+    /// its stop and removal.
     pub async fn create_container(
         &self,
         info: &ContainerInfo,

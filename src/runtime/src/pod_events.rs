@@ -14,8 +14,8 @@ impl Nri {
     /// the id and name of the container.
     ///
     /// # Errors
-    /// The pod exists or has no id, or a plugin refuses. The pod is then unknown, and the plugins that received
-    /// the event have received its stop and removal.
+    /// The pod exists or has no id, or a plugin refuses. The pod is then unknown, and the plugins
+    /// that received the event have received its stop and removal.
     pub async fn run_pod_sandbox(&self, pod: PodSandbox) -> Result<(), Error> {
         self.shared.records.check_new_pod(&pod.id)?;
         let context = RequestContext::default();

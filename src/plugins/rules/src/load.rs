@@ -194,4 +194,51 @@ mod tests {
              {name: b, match: '!privileged', set: {pids.limit: 2}}]";
         assert_eq!(load(text).unwrap().rules.len(), 2);
     }
+
+    /// Returns the mistake in a file with one rule of these members.
+    fn mistake(members: &str) -> Option<String> {
+        load(&format!("rules: [{{name: r, {members}}}]")).err().map(|e| e.to_string())
+    }
+
+    #[test]
+    fn values_that_no_container_can_have_are_mistakes() {
+        for (members, expected) in [
+            ("set: {memory.limit: -5}", "memory.limit: is from 0 on, or unlimited"),
+            ("default: {pids.limit: -2}", "pids.limit: is from 0 on"),
+            ("set: {memory.swappiness: 101}", "memory.swappiness: is from 0 to 100"),
+            ("set: {cpu.period: 0}", "cpu.period: is from 1ms to 1s"),
+            ("set: {cpu.quota: 999}", "cpu.quota: is at least 1ms"),
+            ("set: {cpus: 0}", "cpu.quota: of 0 CPUs"),
+            ("at_most: {oom_score_adj: 1001}", "oom_score_adj: is from -1000 to 1000"),
+            ("set: {cpu.cpus: 3-1}", "cpu.cpus: no list of numbers"),
+            ("set: {cpu.mems: a}", "cpu.mems: no list of numbers"),
+            ("set: {hugepages: {2M: 1}}", "hugepageLimits[2M]: no page size"),
+            ("set: {unified: {../memory.high: '1'}}", "unified[../memory.high]: no file"),
+            ("add: {env: {A=B: c}}", "env[A=B]: a variable's name has no ="),
+            (r#"add: {env: {A: "\0"}}"#, "env[A]: a text with a NUL character"),
+            (r#"add: {env: {"A\0": b}}"#, "a name with a NUL character"),
+            ("add: {rlimits: {files: 1}}", "rlimits[RLIMIT_FILES]: no limit of setrlimit(2)"),
+            ("add: {mounts: [{source: /a, destination: b}]}", "mounts[b]: no absolute path"),
+            ("add: {devices: [{path: fuse}]}", "devices[fuse]: no absolute path"),
+            ("add: {cdi: [gpu0]}", "cdi_devices[gpu0]: no vendor/class=name"),
+            ("add: {hooks: [{stage: poststop, path: x}]}", "hooks[x]: no absolute path"),
+        ] {
+            let error = mistake(members).unwrap_or_else(|| panic!("{members} has no mistake"));
+            assert!(error.contains(expected), "{members}\n{error}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn values_that_containers_can_have_are_none() {
+        for members in [
+            "set: {memory.limit: unlimited, memory.swappiness: 0, memory.swap: -1}",
+            "set: {cpu.cpus: '0-3,8', cpu.mems: '0', cpu.quota: unlimited, oom_score_adj: -1000}",
+            "set: {cpus: 10m}",
+            "set: {hugepages: {2MB: 2Mi, 1GB: 0}, unified: {memory.high: max}}",
+            "add: {cdi: [vendor.example/class=name], devices: [{path: '${labels.x}'}]}",
+            "add: {mounts: [{source: /a, destination: '${labels.x}'}], rlimits: {core: 0}}",
+        ] {
+            assert_eq!(mistake(members), None, "{members}");
+        }
+    }
 }
