@@ -1,5 +1,5 @@
-//! A program in C with `nri.h` looks up classes, CDI devices and properties of its host for plugins.
-//! Its function is passed on as a `RuntimeHandler`, so that this also tests `nri-runtime`.
+//! A program in C with `nri.h` looks up classes, CDI devices and properties of its host for
+//! plugins. Its function is passed on as a `RuntimeHandler`, so that this also tests `nri-runtime`.
 
 use crate::compiled;
 use nri_integration::*;

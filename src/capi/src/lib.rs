@@ -2,8 +2,8 @@
 //! `include/nri.h`. The header is the documentation of the functions; `docs/embedding.md` of the
 //! repository shows how to build and link.
 //!
-//! [`ffi`] has the functions, and `callbacks` those of the program; all unsafe code is in these two.
-//! `instance` does the work, on texts. Everything else is in `nri-runtime`.
+//! [`ffi`] has the functions, and `callbacks` those of the program; all unsafe code is in these
+//! two. `instance` does the work, on texts. Everything else is in `nri-runtime`.
 
 mod callbacks;
 mod facts;
