@@ -251,18 +251,18 @@ mod tests {
     use nri_api::opt;
     use nri_plugin::proto::{LinuxContainer, LinuxResources, POSIXRlimit};
 
+    fn open_files((soft, hard): (u64, u64)) -> POSIXRlimit {
+        POSIXRlimit { type_: "RLIMIT_NOFILE".into(), soft, hard, ..Default::default() }
+    }
+
     fn container() -> Container {
         let mut resources = LinuxResources::new();
         resources.memory.mut_or_insert_default().limit = opt(Some(1 << 30));
         Container {
             name: "web".into(),
             env: vec!["PATH=/bin".into(), "DEBUG=1".into()],
-            rlimits: vec![POSIXRlimit {
-                type_: "RLIMIT_NOFILE".into(),
-                soft: 100,
-                hard: 5000,
-                ..Default::default()
-            }],
+            // The second one takes effect: runtimes set them in order.
+            rlimits: [(1, 1), (100, 5000)].map(open_files).into(),
             mounts: vec![Mount {
                 destination: "/host".into(),
                 source: "/".into(),

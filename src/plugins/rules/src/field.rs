@@ -201,7 +201,8 @@ fn entry(group: Group, key: &str, container: &Container) -> Option<FieldValue> {
         Group::Unified => linux.resources.unified.get(key).map(text),
         Group::Env => environment(&container.env).get(key).map(text),
         Group::Rlimits => {
-            let limit = container.rlimits.iter().find(|limit| limit.type_ == key)?;
+            // Runtimes set limits of one type one after the other.
+            let limit = container.rlimits.iter().rfind(|limit| limit.type_ == key)?;
             Some(FieldValue::Rlimit(limit.soft, limit.hard))
         }
         Group::Sysctl => linux.sysctl.get(key).map(text),
