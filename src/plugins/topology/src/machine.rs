@@ -144,6 +144,11 @@ impl Machine {
         cores.fold(CpuSet::new(), |all, core| all.or(core))
     }
 
+    /// Returns the threads of the core of a CPU.
+    pub fn core_of(&self, cpu: usize) -> Option<&CpuSet> {
+        self.core_of.get(&cpu)
+    }
+
     /// Returns the cores, in the order of their first CPUs.
     pub fn cores(&self) -> impl Iterator<Item = &CpuSet> {
         self.core_of.iter().filter(|(cpu, core)| core.first() == Some(**cpu)).map(|(_, core)| core)

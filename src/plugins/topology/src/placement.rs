@@ -1,5 +1,6 @@
-//! Choice of CPUs: as few packages, memory nodes, caches and cores as possible, and of several
-//! equal choices the one that leaves the largest groups of free CPUs to others.
+//! Choice of CPUs: as few packages, memory nodes, caches and cores as possible. Of several equal
+//! choices the one with the fewest cores that others use as well, and of these the one that leaves
+//! the largest groups of free CPUs to others.
 
 use crate::{
     cpuset::CpuSet,
@@ -66,17 +67,19 @@ impl Span {
 /// Chooses CPUs from the free ones. Returns `None` if there are not enough.
 pub fn choose(machine: &Machine, free: &CpuSet, wanted: &Wanted<'_>) -> Option<Choice> {
     let candidates = candidates(machine, free, wanted);
+    let search = Search { machine, smt: wanted.smt };
     let groups = match wanted.within.level() {
         None => vec![candidates],
         Some(level) => {
             let groups = machine.groups(level).iter().map(|group| group.and(&candidates));
             let mut groups: Vec<CpuSet> = groups.filter(|g| g.len() >= wanted.count).collect();
-            groups.sort_by_key(CpuSet::len); // stable: equal ones stay in order
+            // Stable: equal ones stay in order.
+            groups.sort_by_key(|group| (search.split_cores(group, wanted.count), group.len()));
             groups
         }
     };
     let group = groups.into_iter().find(|group| group.len() >= wanted.count.max(1))?;
-    let cpus = Search { machine, smt: wanted.smt }.fill(0, &group, wanted.count);
+    let cpus = search.fill(0, &group, wanted.count);
     Some(choice(machine, cpus, wanted.smt))
 }
 
@@ -119,6 +122,32 @@ fn candidates(machine: &Machine, free: &CpuSet, wanted: &Wanted<'_>) -> CpuSet {
     }
 }
 
+/// Returns the number of cores that a container with `count` of these free CPUs has to share with
+/// others: as many whole cores as it can fill, and other cores for the rest.
+fn split_cores(machine: &Machine, free: &CpuSet, count: usize) -> usize {
+    let (mut whole, mut partial, mut rest) = (Vec::new(), Vec::new(), free.clone());
+    while let Some(core) = rest.first().and_then(|cpu| machine.core_of(cpu)) {
+        let threads = core.common(free);
+        if threads == core.len() { &mut whole } else { &mut partial }.push(threads);
+        rest = rest.minus(core);
+    }
+    let mut missing = count;
+    let mut take = |mut cores: Vec<usize>, fills: bool| {
+        cores.sort_by_key(|threads| Reverse(*threads));
+        let mut taken = 0;
+        for threads in cores {
+            if missing > 0 && (threads <= missing || !fills) {
+                missing = missing.saturating_sub(threads);
+                taken += 1;
+            }
+        }
+        taken
+    };
+    take(whole, true);
+    let split = take(partial, false);
+    split + usize::from(missing > 0) // a whole core that it does not fill
+}
+
 fn choice(machine: &Machine, cpus: CpuSet, smt: Smt) -> Choice {
     let owned = match smt {
         Smt::Share => cpus.clone(),
@@ -155,7 +184,9 @@ impl Search<'_> {
         while missing > 0 && !parts.is_empty() {
             let distance = |part: &CpuSet| self.machine.distance_of(&chosen, part);
             let fitting = parts.iter().filter(|(_, free)| free.len() >= missing);
-            let fitting = fitting.min_by_key(|(_, free)| (distance(free), free.len()));
+            let fitting = fitting.min_by_key(|(_, free)| {
+                (distance(free), self.split_cores(free, missing), free.len())
+            });
             if let Some((child, free)) = fitting {
                 return chosen.or(&self.fill(*child, free, missing));
             }
@@ -169,19 +200,32 @@ impl Search<'_> {
         chosen
     }
 
+    /// As [`split_cores`]; 0 if no core is split.
+    fn split_cores(&self, free: &CpuSet, count: usize) -> usize {
+        match self.smt {
+            Smt::Share => split_cores(self.machine, free, count),
+            Smt::Whole | Smt::Single => 0,
+        }
+    }
+
     /// Returns the domain to take CPUs from: the smallest one with enough candidates. Of several,
-    /// the one with the fewest candidates in it, then in the domain around it, and so on.
+    /// the one with the fewest cores to split, then with the fewest candidates in it, then in the
+    /// domain around it, and so on.
     fn tightest(&self, within: usize, candidates: &CpuSet, count: usize) -> usize {
         let tree = self.machine.tree();
         let free: Vec<usize> = tree.iter().map(|d| d.cpus.common(candidates)).collect();
-        let mut best = (within, tree[within].cpus.len());
+        let split = |index: usize| self.split_cores(&tree[index].cpus.and(candidates), count);
+        let mut best = (within, tree[within].cpus.len(), split(within));
         let mut stack = vec![within];
         while let Some(index) = stack.pop() {
             let size = tree[index].cpus.len();
-            let is_better =
-                size < best.1 || size == best.1 && self.is_tighter(index, best.0, &free);
-            if is_better {
-                best = (index, size);
+            if size <= best.1 {
+                let split = split(index);
+                let is_better = (size, split) < (best.1, best.2)
+                    || (size, split) == (best.1, best.2) && self.is_tighter(index, best.0, &free);
+                if is_better {
+                    best = (index, size, split);
+                }
             }
             stack.extend(tree[index].children.iter().rev().filter(|child| free[**child] >= count));
         }

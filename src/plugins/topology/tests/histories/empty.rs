@@ -1,7 +1,8 @@
-//! Placement on machines without containers: there, the best one is known.
+//! Placement on machines without containers, or with few: there, the best one is known.
 
 use crate::machines;
 use nri_topology::{
+    cpuset::CpuSet,
     machine::{Level, Machine},
     placement::{Choice, Span, Wanted, choose},
     policy::{Smt, Within},
@@ -58,6 +59,24 @@ fn threads_of_cores_are_together() {
     check("20-cpus-1-socket-hybrid", 4, Smt::Share, "12-15", "12-15");
     check("20-cpus-1-socket-hybrid", 12, Smt::Share, "0-11", "0-11");
     check("128-cpus-2-sockets-4-nodes-arm", 4, Smt::Share, "0-3", "0-3");
+}
+
+#[test]
+fn whole_cores_come_before_groups_with_fewer_free_cpus() {
+    let machines = machines::all();
+    let (_, machine) = machines.iter().find(|(name, _)| name == "32-cpus-2-sockets").unwrap();
+    // One whole core and three threads on the first node, all CPUs on the second one.
+    let free: CpuSet = "0-3,16,8-15,24-31".parse().unwrap();
+    let check = |count: usize, within: Within, expected: &str| {
+        let wanted = Wanted { count, smt: Smt::Share, suitable: &machine.cpus, within };
+        assert_eq!(choose(machine, &free, &wanted).unwrap().cpus.to_string(), expected);
+    };
+    for within in [Within::Machine, Within::Node] {
+        check(1, within, "1");
+        check(2, within, "0,16");
+        check(3, within, "0-1,16");
+        check(4, within, "8-9,24-25");
+    }
 }
 
 #[test]
