@@ -8,8 +8,9 @@ CARGO ?= cargo
 	test-engines-extra test-quick-starts pictures test-installed test-packaging \
 	test-kubernetes conformance test-cgroup2 test-engines-guest test-rootless test-updates \
 	test-takeover runc-suite chaos crash-points vectors topology-histories test-topology \
-	check-upstream compare-plugins fuzz fuzz-short bench instructions test-size soak lint \
-	test-crates sanitize deny packages test-packages test-reproducible test-otlp test-policies
+	check-upstream compare-plugins compare-placement fuzz fuzz-short bench instructions \
+	test-size soak lint test-crates sanitize deny packages test-packages test-reproducible \
+	test-otlp test-policies
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
@@ -232,6 +233,16 @@ compare-plugins: ## SOURCE=DIR: compare the shipped plugins with upstream's
 	NRI_TEST_SAMPLES='$(CURDIR)/target/integration/samples' NRI_UPSTREAM='$(SOURCE)' \
 		$(if $(SEED),NRI_SEED=$(SEED)) $(if $(PODS),NRI_PODS=$(PODS)) \
 		$(CARGO) test -p nri-tests --test plugins -- --nocapture
+
+# SOURCE is a checkout of containers/nri-plugins. EVENTS and SEED are the number of events on each
+# machine and their seed, JSON a file for all figures. The results are in docs/topology-compared.md.
+compare-placement: ## SOURCE=DIR: compare exclusive CPUs by topology with those by nri-plugins
+	integration/plugins/policies.sh '$(SOURCE)'
+	$(CARGO) build -p nri-topology
+	NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
+		$(if $(EVENTS),NRI_EVENTS=$(EVENTS)) $(if $(SEED),NRI_SEED=$(SEED)) \
+		$(if $(JSON),NRI_JSON='$(abspath $(JSON))') \
+		$(CARGO) test -p nri-tests --test placement -- --nocapture
 
 fuzz: ## SECONDS=600: run each fuzz target; needs stable Rust and a C++ compiler
 	tests/fuzz/run.sh $(or $(SECONDS),600)

@@ -4,5 +4,6 @@
 #![deny(unsafe_code)]
 
 pub mod fake_runtime;
+pub mod random;
 pub mod upstream;
 pub mod vectors;

@@ -35,7 +35,6 @@ mod logger_pods;
 mod network_pods;
 mod pods;
 mod process;
-mod random;
 mod rdt_pods;
 mod replies;
 mod rows;
@@ -45,8 +44,8 @@ mod ulimit_pods;
 mod v010_pods;
 
 use compare::Comparison;
+use nri_tests::random::{self, Random};
 use pods::Case;
-use random::Random;
 use replies::Outcome;
 use rows::{ROWS, Row};
 use std::path::PathBuf;
