@@ -13,7 +13,8 @@ set -uo pipefail
 case ${1:-} in '' | -*) usage ;; esac
 suites=$1
 shift
-stage engines nrid nrictl nri-container-runtime nri-oci-hook nri-rules crash-at examples/adjust
+stage engines nrid nrictl nri-container-runtime nri-oci-hook nri-wasm-host nri-rules crash-at \
+  examples/adjust
 with=() ignored=
 if [ -e "$TARGET/integration/gostub" ]; then
   cp "$TARGET/integration/gostub" "$STAGE/" || exit
@@ -27,9 +28,9 @@ fi
 # run in a cgroup below the root, as under systemd: dockerd looks there for what the kernel has.
 # shellcheck disable=SC2016 # the shell of the guest expands
 OUT=$STAGE TIMEOUT=${TIMEOUT:-5400} "$HERE/${GUEST:-uml}.sh" \
-  env NRI_TEST_SLOW=1 TMPDIR=/dev/shm NRI_ENGINE_SUITES="$suites" "${with[@]}" \
+  env NRI_TEST_SLOW=1 TMPDIR=/run NRI_ENGINE_SUITES="$suites" "${with[@]}" \
   bash -c 'cgroup=/sys/fs/cgroup
     sed "s/[^ ]\+/+&/g" $cgroup/cgroup.controllers >$cgroup/cgroup.subtree_control &&
-      mkdir $cgroup/engines && echo $$ >$cgroup/engines/cgroup.procs && exec "$@"' bash \
+      mkdir $cgroup/engines /run/user && echo $$ >$cgroup/engines/cgroup.procs && exec "$@"' bash \
   /out/debug/deps/engines --test-threads=1 --color never $ignored "$@"
 unstage engines

@@ -117,7 +117,7 @@ mkdir -p dev/pts dev/shm dev/mqueue
 mount -t devpts -o ptmxmode=666 devpts dev/pts
 mount -t tmpfs shm dev/shm
 mount -t mqueue mqueue dev/mqueue
-mount -t tmpfs run run
+mount -t tmpfs -o mode=755 run run
 mount -t cgroup2 -o nsdelegate cgroup2 sys/fs/cgroup
 pivot_root . media
 exec chroot . /bin/bash -c 'ip link set lo up

@@ -53,10 +53,19 @@ fn an_update_by_docker_keeps_a_block_io_class() {
         let class = json!({"linux": {"resources": {"blockioClass": {"value": "slow"}}}});
         let adjusted = Adjusted::with(docker, go_plugin, &class);
         let docker = &adjusted.engine;
-        docker.run_detached("web", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+        let arguments = ["run", "--detach", "--name=web", "--network=none", IMAGE];
+        let ended = docker.call_client(&[&arguments, &WAIT[..]].concat());
+        let without = || {
+            limitation("docker update, block I/O class", "the kernel has no BFQ weights");
+        };
+        // So the wrapper refuses it on cgroup v2.
+        if ended.err().contains("host has no cgroup file io.bfq.weight") {
+            return without();
+        }
+        ended.success();
         let process = docker.process_of("web");
         let Some(weight) = process.try_limit("blkio", "blkio.bfq.weight", "io.bfq.weight") else {
-            return limitation("docker update, block I/O class", "the kernel has no BFQ weights");
+            return without();
         };
         assert!(weight.ends_with("300"), "{weight}");
         docker.out(&["update", "--pids-limit", "55", "web"]);
