@@ -1,5 +1,5 @@
 //! The functions of `include/nri.h`: pointers of C become references and texts here, and results
-//! become pointers that `nri_free` takes back. What the library calls is in [`crate::callbacks`].
+//! become pointers that `nri_free` takes back. What the library calls is in `callbacks`.
 //!
 //! A panic ends at the border as a failure. Whether a pointer is valid is the promise of the
 //! caller, which `nri.h` states; null is checked wherever it is not allowed.
