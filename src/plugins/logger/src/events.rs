@@ -277,7 +277,7 @@ mod tests {
         for (config, error) in [
             ("events: [colour]", "unknown event \"colour\""),
             ("events: 7", "invalid type: "),
-            ("logFile: /nonexistent/dir/log", "failed to open log file /nonexistent/dir/log"),
+            ("logFile: /dev/null/log", "failed to open log file /dev/null/log"),
         ] {
             let refused = start(config).err().unwrap().0;
             assert!(refused.contains(error), "{refused}");
