@@ -161,6 +161,14 @@ impl Pipeline {
         slot.replace_with(plugin)
     }
 
+    /// Counts the failed replacement of a plugin's session.
+    pub(crate) fn count_replacement(&self, plugin: &PluginId) {
+        let mut slots = self.lock();
+        if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of(plugin)) {
+            slot.count_replacement();
+        }
+    }
+
     /// Takes the tickets of a plugin that has not been synchronized in time, and is to be
     /// synchronized again.
     pub(crate) fn readmit(&self, plugin: &Plugin) -> AdmissionTickets {

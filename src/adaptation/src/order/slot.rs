@@ -35,7 +35,7 @@ pub(crate) struct PluginSlot {
     /// Sessions in the order of their registration. The first one that is open is called; each
     /// later one waits for its turn to replace those before it.
     sessions: Vec<Arc<Plugin>>,
-    /// Times of the replacements within [`REPLACEMENT_PERIOD`].
+    /// Times of the replacements within [`REPLACEMENT_PERIOD`], with those that failed late.
     replaced: Vec<Instant>,
 }
 
@@ -97,11 +97,17 @@ impl PluginSlot {
         }
         let replaced: Vec<_> = self.sessions.drain(..at).filter(|s| !s.is_closed()).collect();
         if !replaced.is_empty() {
-            self.replaced.retain(|at| at.elapsed() < REPLACEMENT_PERIOD);
-            self.replaced.push(Instant::now());
+            self.count_replacement();
         }
         session.set_admitted();
         Some(replaced)
+    }
+
+    /// Counts a replacement, also one that failed after requests had waited for it: programs that
+    /// try again and again would delay all requests.
+    pub(crate) fn count_replacement(&mut self) {
+        self.replaced.retain(|at| at.elapsed() < REPLACEMENT_PERIOD);
+        self.replaced.push(Instant::now());
     }
 
     /// Removes sessions. Returns whether the slot has any left.

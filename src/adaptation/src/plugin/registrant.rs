@@ -81,8 +81,8 @@ pub enum ReplacementBar {
     User,
     /// The session of this name was replaced too often.
     #[error(
-        "sessions of this name were replaced twice within a minute, so both processes seem to \
-         connect again and again; end one of them, or give it another index or name"
+        "sessions of this name were replaced twice within a minute, or could not be synchronized \
+         before containers changed; end one of the processes, or give it another index or name"
     )]
     TooOften,
 }

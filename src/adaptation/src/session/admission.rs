@@ -127,6 +127,9 @@ impl Core {
                 Ok(plugin.id.clone())
             }
             Err(e) => {
+                if matches!(e, SessionError::Outdated { .. }) {
+                    self.pipeline.count_replacement(&plugin.id);
+                }
                 plugin.close(e.to_string());
                 Err(e)
             }

@@ -30,8 +30,9 @@ async fn a_third_replacement_within_a_minute_is_refused() {
     let refused = |pid: u32| {
         format!(
             "refused: process 3 has registered as 10-a already, and process {pid} may not replace \
-             it: sessions of this name were replaced twice within a minute, so both processes seem \
-             to connect again and again; end one of them, or give it another index or name"
+             it: sessions of this name were replaced twice within a minute, or could not be \
+             synchronized before containers changed; end one of the processes, or give it another \
+             index or name"
         )
     };
     for pid in [4, 5] {
@@ -147,4 +148,31 @@ async fn a_launched_session_replaces_no_external_one() {
     assert_eq!(error.to_string(), text);
     assert_eq!(adjusted(harness.spawn_create("c")).await, "external");
     harness.adaptation.shutdown().await;
+}
+
+/// Requests wait for each synchronization, so that further attempts would delay them for ever.
+#[tokio::test(start_paused = true)]
+async fn sessions_that_cannot_follow_the_changes_are_refused_after_two_attempts() {
+    let harness = Harness::new().await;
+    let _old = harness.active_version(1, &[CREATE_CONTAINER], version("old")).await;
+    let mut containers: Vec<String> = Vec::new();
+    for pid in [2, 3] {
+        let gate = Gate::new();
+        let script = Version { synchronize: Some(gate.clone()), ..version("new") };
+        let (_new, connecting) = harness.version(pid, &[CREATE_CONTAINER], script).await;
+        for number in 0..5 {
+            harness.log.wait(&format!("new synchronize {}", containers.join(","))).await;
+            let name = format!("c{pid}{number}");
+            assert_eq!(adjusted(harness.spawn_create(&name)).await, "old");
+            containers.push(name);
+            gate.open();
+        }
+        let error = connecting.await.unwrap().unwrap_err();
+        assert!(matches!(error, SessionError::Outdated { times: 5 }), "{error}");
+    }
+    let error = harness.refused_version(4).await;
+    assert!(error.contains("could not be synchronized before containers changed"), "{error}");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let _new = harness.active_version(5, &[CREATE_CONTAINER], version("new")).await;
+    assert_eq!(adjusted(harness.spawn_create("after")).await, "new");
 }
