@@ -38,9 +38,9 @@ fn log_file() -> Option<Arc<File>> {
 /// Writes messages to stderr from now on. Does nothing if the program has a subscriber already.
 /// [`run`](crate::run) and [`Builder::main`](crate::Builder::main) call it.
 pub fn init() {
-    let level = std::env::var("NRI_PLUGIN_LOG").ok();
-    let level = level.and_then(|text| LevelFilter::from_str(&text).ok());
-    let (filter, handle) = reload::Layer::new(level.unwrap_or(LevelFilter::INFO));
+    let level = std::env::var("NRI_PLUGIN_LOG").ok().filter(|level| !level.is_empty());
+    let parsed = level.as_deref().map_or(Ok(LevelFilter::INFO), LevelFilter::from_str);
+    let (filter, handle) = reload::Layer::new(*parsed.as_ref().unwrap_or(&LevelFilter::INFO));
     let on_stderr =
         fmt::layer().with_ansi(false).with_target(false).without_time().with_writer(|| {
             match log_file() {
@@ -55,6 +55,10 @@ pub fn init() {
     let subscriber = tracing_subscriber::registry().with(filter).with(on_stderr).with(in_file);
     if subscriber.try_init().is_ok() {
         FILTER.get_or_init(|| handle);
+        if parsed.is_err() {
+            let level = level.unwrap_or_default();
+            tracing::warn!("NRI_PLUGIN_LOG is {level:?}, which is no level: info is used");
+        }
     }
 }
 
