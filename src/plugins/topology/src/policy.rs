@@ -4,7 +4,7 @@
 use crate::{cpuset::CpuSet, machine::Level};
 use glob::Pattern;
 use serde::Deserialize;
-use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
 /// Class of containers for which no rule and no request names one.
 pub const SHARED: &str = "shared";
@@ -171,6 +171,9 @@ pub enum Unsatisfied {
     Share,
 }
 
+/// CPU shares that kernels accept.
+const SHARES: RangeInclusive<u64> = 2..=262_144;
+
 /// Amount of memory: bytes, or a part of the container's memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
@@ -302,6 +305,15 @@ impl Policy {
             if class.idle && class.shares.is_some() {
                 return error("idle and shares exclude each other");
             }
+            if class.shares.is_some_and(|shares| !SHARES.contains(&shares)) {
+                return error("shares must be 2 to 262144");
+            }
+            if matches!(class.memory_high, Some(Amount::Bytes(0) | Amount::Percent(0))) {
+                return error("memory_high is 0, with which no process makes progress");
+            }
+            if name.is_empty() {
+                return error("a class needs a name");
+            }
         }
         Ok(())
     }
@@ -431,6 +443,9 @@ mod tests {
         check("[[rule]]\nclass = \"x\"", "rule 1 names the class \"x\"");
         check("[class.a]\ncount = 1", "class \"a\": count needs");
         check("[class.a]\nidle = true\nshares = 2", "exclude each other");
+        check("[class.a]\nshares = 0", "shares must be 2 to 262144");
+        check("[class.a]\nmemory_high = \"0%\"", "memory_high is 0");
+        check("[class.'']", "a class needs a name");
         check("[class.a]\nmemory_min = \"101%\"", "no amount of memory");
         check("[class.a]\nwithin = \"rack\"", "unknown variant `rack`");
         check("[[rule]]\nclass = \"shared\"\nname = \"[\"", "line 3");
