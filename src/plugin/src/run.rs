@@ -78,7 +78,7 @@ impl<P: Plugin> Builder<P> {
         }
     }
 
-    /// Has one session after the other, until the plugin is told to end.
+    /// Opens sessions one after the other, until a signal or the runtime ends the plugin.
     async fn sessions(
         mut self,
         mut ends: EndSignals,

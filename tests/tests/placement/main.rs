@@ -11,7 +11,7 @@
 //! a container has is what the plugins set and update.
 //!
 //! Without `NRI_TEST_POLICIES`, the directory of the other plugins, only ours runs, on few events.
-//! It has to place each container that fits, on CPUs of nobody else.
+//! It must place each container that fits, on CPUs that no other container has.
 //!
 //! `NRI_EVENTS` and `NRI_SEED` are the number of events on each machine and their seed,
 //! `NRI_MACHINE` is the only machine, and `NRI_JSON` is a file for all figures.
