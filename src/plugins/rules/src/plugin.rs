@@ -1,6 +1,7 @@
 //! The plugin: events of NRI to the rules, and their decisions to replies and log lines.
 
 use crate::{
+    changes::Changed,
     decide::{Decision, decide, limit},
     facts,
     field::{self, Key},
@@ -83,7 +84,7 @@ impl Plugin for Rules {
             return Ok(Changes::default());
         }
         for changed in changes.since(&crate::changes::Changes::default(), &updated) {
-            let crate::changes::Changed { rule, field, after, .. } = changed;
+            let Changed { rule, field, after, .. } = changed;
             let (container, pod) = (&updated.name, &pod.name);
             tracing::info!(container, pod, rule, field, after, "update limited");
         }
@@ -159,14 +160,17 @@ fn device_of_host(path: &str) -> Result<LinuxDevice, String> {
     })
 }
 
+/// Length of the fields in a line of the log, in bytes: `nrid` cuts lines of more than 2048 bytes.
+const MAX_FIELDS: usize = 1500;
+
 /// Logs what the rules do, and what rules that only observe would do.
 fn log(decision: &Decision, pod: &PodSandbox, container: &Container) {
-    let (container, pod) = ((&container.name, container), &pod.name);
-    let (container, requested) = container;
+    let requested = container;
+    let (container, pod) = (&container.name, &pod.name);
     let none = crate::changes::Changes::default();
-    for changed in decision.changes.since(&none, requested) {
-        let crate::changes::Changed { rule, field, .. } = changed;
-        tracing::info!(container, pod, rule, field, "field set");
+    let with_rule = |c: Changed| format!("{} by {}", c.field, c.rule);
+    for fields in lines(decision.changes.since(&none, requested).into_iter().map(with_rule)) {
+        tracing::info!(container, pod, fields, "fields set");
     }
     for (rule, result) in &decision.observed {
         match result {
@@ -174,9 +178,8 @@ fn log(decision: &Decision, pod: &PodSandbox, container: &Container) {
                 tracing::info!(container, pod, rule, "rule would change nothing");
             }
             Ok(changes) => {
-                for change in changes {
-                    let field = &change.field;
-                    tracing::info!(container, pod, rule, field, "rule would set field");
+                for fields in lines(changes.iter().map(|change| change.field.clone())) {
+                    tracing::info!(container, pod, rule, fields, "rule would set fields");
                 }
             }
             Err(refusal) => {
@@ -185,6 +188,18 @@ fn log(decision: &Decision, pod: &PodSandbox, container: &Container) {
             }
         }
     }
+}
+
+/// Joins fields to lines of at most [`MAX_FIELDS`] bytes; a longer field has a line of its own.
+fn lines(fields: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for field in fields {
+        match lines.last_mut().filter(|line| line.len() + 2 + field.len() <= MAX_FIELDS) {
+            Some(line) => *line = format!("{line}, {field}"),
+            None => lines.push(field),
+        }
+    }
+    lines
 }
 
 fn log_refusal(refusal: &Refusal, pod: &PodSandbox, container: &Container) {
@@ -266,6 +281,16 @@ mod tests {
         assert_eq!(of_a().as_deref(), Some("b"));
         runtime.reconfigure("").unwrap();
         assert_eq!(of_a(), None);
+    }
+
+    #[test]
+    fn fields_are_joined_to_lines_that_are_not_cut() {
+        assert_eq!(lines(["a", "b"].map(str::to_owned)), ["a, b"]);
+        let long = "x".repeat(MAX_FIELDS);
+        let fields = ["a", &long, "b", &long[4..], "c"].map(str::to_owned);
+        let last = format!("b, {}", &long[4..]);
+        assert_eq!(lines(fields), ["a", &long, &last, "c"]);
+        assert_eq!(lines([]), [""; 0]);
     }
 
     #[test]
