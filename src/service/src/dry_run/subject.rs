@@ -134,7 +134,7 @@ async fn of_record(record: &Record) -> Result<VerbRequest, Error> {
         config: Some(OsText::from(Path::new(&record.bundle.name).as_os_str())),
         ..begin(record.key.id.clone(), runtime.path(), &record.bundle.dir)
     };
-    let bundle = runtime.open_directory(&record.bundle.dir).map_err(|error| {
+    let bundle = runtime.open(&record.bundle.dir, OFlags::DIRECTORY).map_err(|error| {
         let file = record.bundle.dir.clone();
         Error::from(BundleError::Read(file, error))
     })?;

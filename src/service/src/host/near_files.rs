@@ -4,9 +4,12 @@
 //! directories of runtimes' containers.
 //!
 //! A path may lead to any file system, so a path is resolved only if the kernel has all of it in
-//! its cache (`RESOLVE_CACHED`, Linux 5.12). Otherwise, callers use [`super::file_access`].
+//! its cache (`RESOLVE_CACHED`, Linux 5.12). Otherwise, callers use [`super::file_access`]. The
+//! same look-up serves for files elsewhere of which the kernel's caches say enough: [`cached`].
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, fstat, makedev, openat2, statx};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags, fstat, makedev, openat2, statx,
+};
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -49,6 +52,16 @@ pub fn open_directory(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
     is_near(&dir).then_some(dir)
+}
+
+/// Returns what the kernel has in its caches of a file, near or not; links are followed. The file
+/// system is not asked, so this call does not hang with it, except on 9p without a cache. A file
+/// that an NFS server has changed in place may look unchanged.
+pub fn cached(path: &Path) -> Option<Statx> {
+    let (flags, resolve) = (OFlags::PATH | OFlags::CLOEXEC, ResolveFlags::CACHED);
+    let file = openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve).ok()?;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    statx(file, c"", flags, StatxFlags::BASIC_STATS).ok()
 }
 
 /// Returns the path of a near directory without links.

@@ -10,12 +10,11 @@ use crate::host::{
 };
 use nri_control::OsText;
 use nri_locate::{Environment, NridOwner, runtime_root};
-use rustix::fs::{AtFlags, Mode, OFlags, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx, statat};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
     ffi::{CString, OsStr, OsString},
-    fs::Metadata,
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
@@ -154,15 +153,9 @@ impl LowLevelRuntime {
         self.namespace.as_ref()?.open.as_ref()
     }
 
-    /// Returns the metadata of the program, links followed.
-    ///
-    /// # Errors
-    /// The file does not exist, or cannot be opened.
-    pub fn metadata(&self) -> io::Result<Metadata> {
-        match self.namespace() {
-            Some(namespace) => namespace.metadata(self.path()),
-            None => self.path().metadata(),
-        }
+    /// Returns the state of the program's file as far as the kernel has it in its caches.
+    pub fn cached_file(&self) -> Option<Statx> {
+        self.namespace.is_none().then(|| near_files::cached(self.path())).flatten()
     }
 
     /// Returns the path of the program.
@@ -190,15 +183,14 @@ impl LowLevelRuntime {
         global_options::uses_systemd(&self.globals)
     }
 
-    /// Opens a directory that the engine's call named, such as the bundle.
+    /// Opens a path that the engine's call named, such as the bundle.
     ///
     /// # Errors
-    /// The directory does not exist, or cannot be opened.
-    pub fn open_directory(&self, dir: &Path) -> io::Result<OwnedFd> {
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    /// The path does not exist, or cannot be opened.
+    pub fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         match self.namespace() {
-            Some(namespace) => namespace.open(dir, flags),
-            None => Ok(rustix::fs::open(dir, flags, Mode::empty())?),
+            Some(namespace) => namespace.open(path, flags),
+            None => Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())?),
         }
     }
 

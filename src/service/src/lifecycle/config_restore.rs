@@ -7,6 +7,7 @@ use crate::{
     state::record::Record,
 };
 use nri_host::sha256 as digest;
+use rustix::fs::OFlags;
 use std::{
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -100,7 +101,7 @@ fn restore_now(record: &Record) {
         return;
     };
     // Engines remove the bundle at about the same time, so a missing bundle is no error.
-    let Ok(dir) = record.runtime.open_directory(&record.bundle.dir) else { return };
+    let Ok(dir) = record.runtime.open(&record.bundle.dir, OFlags::DIRECTORY) else { return };
     let Ok(bundle) = Bundle::new(dir, &record.bundle.dir, Some(Path::new(&record.bundle.name)))
     else {
         return;

@@ -6,9 +6,10 @@ use crate::host::{
     runtime::LowLevelRuntime,
 };
 use nri_spec::capability::RuntimeVersion;
+use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 use std::{
     collections::HashMap,
-    os::unix::fs::MetadataExt,
+    io,
     path::PathBuf,
     sync::{Mutex, PoisonError},
 };
@@ -21,9 +22,9 @@ pub struct RuntimeVersions(Mutex<HashMap<FileIdentity, RuntimeVersion>>);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileIdentity {
     path: PathBuf,
-    device: u64,
+    device: (u32, u32),
     inode: u64,
-    changed: (i64, i64),
+    changed: (i64, u32),
 }
 
 impl RuntimeVersions {
@@ -50,16 +51,24 @@ impl RuntimeVersions {
 
 impl FileIdentity {
     async fn of(runtime: &LowLevelRuntime) -> Option<Self> {
-        let program = runtime.clone();
-        let file_system = FileSystem::directory(runtime.path().parent()?);
-        let read = move || program.metadata();
-        let meta = file_access::run(file_system, LOOKUP_TIMEOUT, read).await.ok()?.ok()?;
-        let changed = (meta.mtime(), meta.mtime_nsec());
+        let file = match runtime.cached_file() {
+            Some(file) => file,
+            None => {
+                let program = runtime.clone();
+                let file_system = FileSystem::directory(runtime.path().parent()?);
+                let read = move || {
+                    let file = program.open(program.path(), OFlags::PATH)?;
+                    statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)
+                        .map_err(io::Error::from)
+                };
+                file_access::run(file_system, LOOKUP_TIMEOUT, read).await.ok()?.ok()?
+            }
+        };
         Some(Self {
             path: runtime.path().to_owned(),
-            device: meta.dev(),
-            inode: meta.ino(),
-            changed,
+            device: (file.stx_dev_major, file.stx_dev_minor),
+            inode: file.stx_ino,
+            changed: (file.stx_mtime.tv_sec, file.stx_mtime.tv_nsec),
         })
     }
 }
