@@ -381,8 +381,11 @@ impl Bundle {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
         match rustix::fs::openat(&self.dir, name, flags, Mode::empty()) {
             Ok(fd) => {
-                let mut bytes = Vec::new();
-                File::from(fd).take(MAX_CONFIG_SIZE + 1).read_to_end(&mut bytes)?;
+                let file = File::from(fd);
+                // Without the capacity, the file is read in pieces that begin with 32 bytes.
+                let size = file.metadata()?.len().min(MAX_CONFIG_SIZE);
+                let mut bytes = Vec::with_capacity(size as usize + 1);
+                file.take(MAX_CONFIG_SIZE + 1).read_to_end(&mut bytes)?;
                 Ok(Entry::File(bytes))
             }
             Err(Errno::LOOP) => {
