@@ -258,7 +258,8 @@ bench: setup release ## compare with bare runtimes and upstream's NRI (ROWS=, QU
 	$(CARGO) build --release -p nri-bench
 	$(CARGO) build --release -p nri-integration --bin before-6-15
 	$(CARGO) test --release -p nrid --test operate --no-run
-	$${CARGO_TARGET_DIR:-target}/release/nri-bench $(if $(QUICK),--quick) \
+	TMPDIR=$(or $(TMPDIR),/dev/shm) $${CARGO_TARGET_DIR:-target}/release/nri-bench \
+		$(if $(QUICK),--quick) \
 		$(if $(OUT),--out '$(OUT)') $(if $(BUILD),--build '$(BUILD)') $(ROWS)
 
 # Needs valgrind. Incremental builds are cut into other units, and so have other instructions.

@@ -71,6 +71,14 @@ impl<'a> Container<'a> {
         took
     }
 
+    /// Whether the node's `nrid` has a record of a container or a pod.
+    pub(crate) fn has_record(&self) -> bool {
+        ["s/containers", "s/pods"].iter().any(|dir| {
+            let mut records = fs::read_dir(self.node.path(dir)).expect("nrid was started");
+            records.next().is_some()
+        })
+    }
+
     /// Runs one life cycle.
     pub(crate) fn live(&self) -> Times {
         [self.create(), self.call("start"), self.kill(), self.call("delete")]

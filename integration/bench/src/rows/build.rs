@@ -31,7 +31,9 @@ pub(crate) fn measure(bench: &Bench) -> Vec<Row> {
 /// Clones the repository, builds a commit, and returns the CPU time of the build in seconds. The
 /// download of dependencies does not count.
 fn build(commit: &str) -> f64 {
-    let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("TMPDIR is writable");
+    // Larger than TMPDIR may be.
+    let dir = tempfile::Builder::new().prefix("build-").tempdir_in(nri_integration::program_dir());
+    let dir = dir.expect("the directory of the programs is writable");
     let clone = dir.path().join("clone");
     let repository = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     run(Command::new("git").args(["clone", "--quiet", "--shared", repository]).arg(&clone));
