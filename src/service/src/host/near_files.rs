@@ -73,6 +73,7 @@ pub fn resolved(path: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     /// Runs in a process of its own, because no file may be near in the tests of other modules.
     #[test]
@@ -106,5 +107,9 @@ mod tests {
         assert!(open_directory(&dir.path().join("file")).is_none());
         assert!(open_directory(Path::new("/proc/self")).is_none());
         assert!(!is_near(std::fs::File::open("/proc/self/stat").unwrap()));
+        let file = std::fs::metadata(dir.path().join("file")).unwrap();
+        let found = cached(&dir.path().join("file")).unwrap();
+        assert_eq!((found.stx_ino, found.stx_size), (file.ino(), 0));
+        assert!(cached(&dir.path().join("none")).is_none());
     }
 }
