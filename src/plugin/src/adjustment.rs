@@ -3,6 +3,26 @@
 use crate::{Mistake, resources::HasResources, written::WrittenFields};
 use nri_api::{opt, proto::*};
 
+/// Names of the resource limits that Linux has, for [`Adjustment::add_rlimit`].
+pub const RLIMITS: &[&str] = &[
+    "RLIMIT_AS",
+    "RLIMIT_CORE",
+    "RLIMIT_CPU",
+    "RLIMIT_DATA",
+    "RLIMIT_FSIZE",
+    "RLIMIT_LOCKS",
+    "RLIMIT_MEMLOCK",
+    "RLIMIT_MSGQUEUE",
+    "RLIMIT_NICE",
+    "RLIMIT_NOFILE",
+    "RLIMIT_NPROC",
+    "RLIMIT_RSS",
+    "RLIMIT_RTPRIO",
+    "RLIMIT_RTTIME",
+    "RLIMIT_SIGPENDING",
+    "RLIMIT_STACK",
+];
+
 /// Adjustment of a container that is being created. The methods of
 /// [`SetResources`](crate::SetResources) set its resources.
 ///
@@ -136,8 +156,7 @@ impl Adjustment {
         self
     }
 
-    /// Sets a resource limit of the process, such as `RLIMIT_NOFILE`, in the unit of
-    /// `setrlimit(2)`.
+    /// Sets a resource limit of the process, one of [`RLIMITS`], in the unit of `setrlimit(2)`.
     pub fn add_rlimit(&mut self, kind: impl Into<String>, hard: u64, soft: u64) -> &mut Self {
         let limit = POSIXRlimit { type_: kind.into(), hard, soft, ..Default::default() };
         self.entry(Field::Rlimits, &limit.type_.clone()).rlimits.push(limit);

@@ -71,7 +71,7 @@ pub mod testing;
 mod update;
 mod written;
 
-pub use adjustment::Adjustment;
+pub use adjustment::{Adjustment, RLIMITS};
 pub use annotation::effective_annotation;
 #[cfg(feature = "yaml")]
 pub use configured::from_yaml;

@@ -2,27 +2,8 @@
 //! file, found before it refuses containers. Values of expressions are left to the runtime.
 
 use crate::field::{FieldValue, Group, Key};
+use nri_plugin::RLIMITS;
 use nri_spec::cdi::CdiDeviceName;
-
-/// The limits of processes that the kernel has; see getrlimit(2).
-const RLIMITS: [&str; 16] = [
-    "AS",
-    "CORE",
-    "CPU",
-    "DATA",
-    "FSIZE",
-    "LOCKS",
-    "MEMLOCK",
-    "MSGQUEUE",
-    "NICE",
-    "NOFILE",
-    "NPROC",
-    "RSS",
-    "RTPRIO",
-    "RTTIME",
-    "SIGPENDING",
-    "STACK",
-];
 
 /// Returns why a field cannot have a value; `None` if it can.
 pub(crate) fn impossible(key: &Key, value: &FieldValue) -> Option<&'static str> {
@@ -74,9 +55,7 @@ pub(crate) fn entry(group: Group, name: &str) -> Option<&'static str> {
             Some("no file of a cgroup, such as memory.high")
         }
         Group::Hugepages if !is_page_size(name) => Some("no page size, such as 2MB"),
-        Group::Rlimits if !name.strip_prefix("RLIMIT_").is_some_and(|n| RLIMITS.contains(&n)) => {
-            Some("no limit of setrlimit(2)")
-        }
+        Group::Rlimits if !RLIMITS.contains(&name) => Some("no limit of setrlimit(2)"),
         Group::Mounts | Group::Devices if !name.starts_with('/') => Some("no absolute path"),
         Group::Cdi if CdiDeviceName::parse(name).is_err() => Some("no vendor/class=name"),
         _ => None,

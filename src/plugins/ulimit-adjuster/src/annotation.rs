@@ -1,29 +1,9 @@
 //! Annotations of pods, parsed to limits.
 
-use nri_plugin::{ConfigurationError, from_go_yaml, proto::PodSandbox};
+use nri_plugin::{ConfigurationError, RLIMITS, from_go_yaml, proto::PodSandbox};
 
 /// Prefixes of annotations; the second one is that of earlier versions.
 const KEYS: [&str; 2] = ["ulimits.noderesource.dev", "ulimits.nri.containerd.io"];
-
-/// Resources of setrlimit(2), without their prefix.
-const RESOURCES: [&str; 16] = [
-    "AS",
-    "CORE",
-    "CPU",
-    "DATA",
-    "FSIZE",
-    "LOCKS",
-    "MEMLOCK",
-    "MSGQUEUE",
-    "NICE",
-    "NOFILE",
-    "NPROC",
-    "RSS",
-    "RTPRIO",
-    "RTTIME",
-    "SIGPENDING",
-    "STACK",
-];
 
 /// A limit of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,15 +67,11 @@ pub(crate) fn ulimits(pod: &PodSandbox, container: &str) -> Result<Vec<Ulimit>, 
 fn limit(entry: Entry) -> Result<Ulimit, UlimitError> {
     let given = entry.kind.unwrap_or_default();
     let upper = given.to_uppercase();
-    let resource = upper.strip_prefix("RLIMIT_").unwrap_or(&upper);
-    if !RESOURCES.contains(&resource) {
+    let kind = format!("RLIMIT_{}", upper.strip_prefix("RLIMIT_").unwrap_or(&upper));
+    if !RLIMITS.contains(&kind.as_str()) {
         return Err(UlimitError::Type(given));
     }
-    Ok(Ulimit {
-        kind: format!("RLIMIT_{resource}"),
-        hard: entry.hard.unwrap_or_default(),
-        soft: entry.soft.unwrap_or_default(),
-    })
+    Ok(Ulimit { kind, hard: entry.hard.unwrap_or_default(), soft: entry.soft.unwrap_or_default() })
 }
 
 #[cfg(test)]
