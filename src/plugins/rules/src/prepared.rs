@@ -6,11 +6,12 @@
 //! container without it.
 
 use cel::{
-    Context, ExecutionError,
-    common::ast::{
-        CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
+    Context, ExecutionError, FunctionContext,
+    common::{
+        ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators},
+        types::CelString,
+        value::CowVal,
     },
-    extractors::This,
 };
 use regex::{Regex, RegexBuilder};
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
@@ -163,18 +164,32 @@ pub(crate) fn add_functions(
         true => Ok(true),
         false => Err(ExecutionError::function_error(IN_TIME, "too late")),
     };
-    let matches = move |This(text): This<Arc<String>>, pattern: Arc<String>| {
-        let is_match = match patterns.get(pattern.as_str()) {
-            Some(compiled) => compiled.is_match(&text),
-            None => compile(&pattern)
-                .map_err(|reason| ExecutionError::function_error(MATCHES, reason))?
-                .is_match(&text),
+    let matches = move |call: &FunctionContext<'_, '_>| {
+        // Either `text.matches(pattern)` or `matches(text, pattern)`.
+        let arguments: Vec<_> = call.this.iter().chain(&call.args).collect();
+        let [text, pattern] = arguments.as_slice() else {
+            return Err(ExecutionError::invalid_argument_count(2, arguments.len()));
         };
-        Ok::<bool, ExecutionError>(is_match)
+        let (text, pattern) = (string(text)?, string(pattern)?);
+        let is_match = match patterns.get(pattern) {
+            Some(compiled) => compiled.is_match(text),
+            None => compile(pattern)
+                .map_err(|reason| ExecutionError::function_error(MATCHES, reason))?
+                .is_match(text),
+        };
+        Ok(is_match)
     };
     // No name of them is a standard function.
     context.add_function(IN_TIME, in_time).ok();
     context.add_function(MATCHES, matches).ok();
+}
+
+fn string<'a>(value: &'a CowVal<'_, '_>) -> Result<&'a str, ExecutionError> {
+    let string = value.downcast_ref::<CelString<'_>>().map(|string| string.inner());
+    string.ok_or_else(|| ExecutionError::UnexpectedType {
+        got: value.get_type().name().to_owned(),
+        want: "string".to_owned(),
+    })
 }
 
 /// Whether an evaluation ended because it took too long.
