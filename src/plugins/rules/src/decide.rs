@@ -8,14 +8,14 @@ use crate::{
     amounts::{evaluated, most_or_least},
     changes::{Changed, Changes, New},
     expression::{ENTRY, EvaluationError},
-    facts::{self, OPTIONAL},
+    facts::{self, Fact, OPTIONAL},
     field::{FieldValue, Group, Key, environment},
     refusal::Refusal,
     rule::{Action, MountTemplate, Rule, RuleSet, Step},
 };
-use cel::{Context, Value};
+use cel::Context;
 use nri_plugin::proto::{Container, LinuxDevice, Mount, PodSandbox};
-use std::time::Instant;
+use std::{collections::HashMap, time::Instant};
 
 /// What the rules do with a container.
 #[derive(Debug, Default, PartialEq)]
@@ -98,7 +98,7 @@ pub(crate) fn limit(
 /// The evaluation of rules for one container.
 struct Evaluation<'a> {
     container: &'a Container,
-    context: &'a Context<'static, 'static>,
+    context: &'a Context<'a, 'a>,
     device: FindDevice<'a>,
 }
 
@@ -125,7 +125,7 @@ impl Evaluation<'_> {
             Action::Strip(group, condition) => {
                 for (key, entry) in entries(*group, container) {
                     let mut scope = self.context.new_inner_scope();
-                    scope.add_variable_from_value(ENTRY, entry);
+                    scope.add_variable_as_val(ENTRY, entry);
                     let what = || format!("strip.{}", group.name());
                     if condition.is_true(&scope).map_err(|e| failed(rule, &what(), e))? {
                         changes.put(rule, Key::Entry(*group, key), New::Removed, container)?;
@@ -217,12 +217,15 @@ impl Evaluation<'_> {
 }
 
 /// Returns the entries of a group, by key, as values of expressions. Their order is that of keys.
-fn entries(group: Group, container: &Container) -> Vec<(String, Value)> {
-    let named = |(key, value): (&String, &String)| (key.clone(), facts::named(key, value));
-    let mut entries: Vec<(String, Value)> = match group {
-        Group::Env => environment(&container.env).iter().map(named).collect(),
-        Group::Sysctl => container.linux.sysctl.iter().map(named).collect(),
-        Group::Annotations => container.annotations.iter().map(named).collect(),
+fn entries(group: Group, container: &Container) -> Vec<(String, Fact<'_>)> {
+    let named = |key, value| (str::to_owned(key), facts::named(key, value));
+    let mut entries: Vec<(String, Fact<'_>)> = match group {
+        Group::Env => {
+            let variables: HashMap<_, _> = environment(&container.env).collect();
+            variables.into_iter().map(|(key, value)| named(key, value)).collect()
+        }
+        Group::Sysctl => container.linux.sysctl.iter().map(|(k, v)| named(k, v)).collect(),
+        Group::Annotations => container.annotations.iter().map(|(k, v)| named(k, v)).collect(),
         Group::Mounts => {
             container.mounts.iter().map(|m| (m.destination.clone(), facts::mount(m))).collect()
         }

@@ -1,9 +1,21 @@
 //! What expressions know of a container: the variables and their values.
 
-use crate::{expression::FUNCTIONS, field::environment, prepared::add_functions, rule::RuleSet};
-use cel::{Context, Value, objects::Map};
+use crate::{
+    expression::FUNCTIONS, field::environment, prepared::add_functions, rule::RuleSet,
+    shared::SharedMap,
+};
+use cel::{
+    Context,
+    common::{
+        types::{CelBool, CelInt, CelList, CelMap, CelMapKey, CelString, CelUInt},
+        value::Val,
+    },
+};
 use nri_api::{Access, RESOURCE_FIELDS, proto::*};
 use std::{collections::HashMap, time::Instant};
+
+/// A value of the interpreter, with texts of the container.
+pub(crate) type Fact<'a> = Box<dyn Val + 'a>;
 
 /// Prefix of the annotations that only the runtime sets: what the protocol has no fields for.
 pub(crate) const PREFIX: &str = "facts.nri-container-runtime/";
@@ -13,123 +25,178 @@ pub(crate) const OPTIONAL: [&str; 3] = ["capabilities", "engine", "privileged"];
 
 /// Returns the functions, and the variables of a container that the rules use. After `deadline`,
 /// evaluations fail.
-pub(crate) fn context(
-    pod: &PodSandbox,
-    container: &Container,
+pub(crate) fn context<'a>(
+    pod: &'a PodSandbox,
+    container: &'a Container,
     rules: &RuleSet,
     deadline: Instant,
-) -> Context<'static, 'static> {
+) -> Context<'a, 'a> {
     let mut context = Context::with_env(FUNCTIONS.clone());
     add_functions(&mut context, rules.patterns.clone(), deadline);
     let fact = |name: &str| container.annotations.get(&format!("{PREFIX}{name}"));
-    let mut add = |name: &str, value: &dyn Fn() -> Option<Value>| {
+    let mut add = |name: &str, value: &dyn Fn() -> Option<Fact<'a>>| {
         if rules.variables.contains(name)
             && let Some(value) = value()
         {
-            context.add_variable_from_value(name, value);
+            context.add_variable_as_val(name, value);
         }
     };
     add("annotations", &|| Some(texts(&container.annotations)));
     add("capabilities", &|| {
         let names = fact("capabilities")?.split(',').filter(|name| !name.is_empty());
-        Some(names.map(str::to_owned).collect::<Vec<_>>().into())
+        Some(list(names.map(text)))
     });
-    add("command", &|| Some(container.args.clone().into()));
-    add("container", &|| {
-        Some(map([("id", container.id.clone().into()), ("name", container.name.clone().into())]))
-    });
-    add("devices", &|| Some(container.linux.devices.iter().map(device).collect::<Vec<_>>().into()));
-    add("engine", &|| Some(fact("engine")?.as_str().into()));
-    add("env", &|| Some(texts(&environment(&container.env))));
-    add("image", &|| Some(container.image.name.clone().into()));
+    add("command", &|| Some(all_texts(&container.args)));
+    add("container", &|| Some(map([("id", text(&container.id)), ("name", text(&container.name))])));
+    add("devices", &|| Some(list(container.linux.devices.iter().map(device))));
+    add("engine", &|| Some(text(fact("engine")?)));
+    add("env", &|| Some(map(environment(&container.env).map(|(name, value)| (name, text(value))))));
+    add("image", &|| Some(text(&container.image.name)));
     add("labels", &|| Some(texts(&container.labels)));
-    add("mounts", &|| Some(container.mounts.iter().map(mount).collect::<Vec<_>>().into()));
+    add("mounts", &|| Some(mounts(&container.mounts)));
     add("pod", &|| {
         Some(map([
-            ("id", pod.id.clone().into()),
-            ("name", pod.name.clone().into()),
-            ("namespace", pod.namespace.clone().into()),
-            ("uid", pod.uid.clone().into()),
+            ("id", text(&pod.id)),
+            ("name", text(&pod.name)),
+            ("namespace", text(&pod.namespace)),
+            ("uid", text(&pod.uid)),
             ("labels", texts(&pod.labels)),
             ("annotations", texts(&pod.annotations)),
         ]))
     });
-    add("privileged", &|| Some(Value::Bool(fact("privileged")? == "true")));
+    add("privileged", &|| Some(Box::new(CelBool::from(fact("privileged")? == "true"))));
     add("requested", &|| Some(requested(container)));
     add("user", &|| {
         let user = &container.user;
-        let groups: Vec<Value> = user.additional_gids.iter().map(|gid| number(*gid)).collect();
+        let groups = user.additional_gids.iter().map(|gid| number(*gid));
         let ids = [("uid", number(user.uid)), ("gid", number(user.gid))];
-        Some(map(ids.into_iter().chain([("groups", groups.into())])))
+        Some(map(ids.into_iter().chain([("groups", list(groups))])))
     });
     context
 }
 
 /// Returns an entry of a list of names and values, as [`crate::expression::ENTRY`].
-pub(crate) fn named(name: &str, value: &str) -> Value {
-    map([("name", name.into()), ("value", value.into())])
+pub(crate) fn named<'a>(name: &'a str, value: &'a str) -> Fact<'a> {
+    map([("name", text(name)), ("value", text(value))])
+}
+
+/// Returns mounts as the value of an expression.
+pub(crate) fn mounts(mounts: &[Mount]) -> Fact<'_> {
+    list(mounts.iter().map(mount))
 }
 
 /// Returns a mount as the value of an expression.
-pub(crate) fn mount(mount: &Mount) -> Value {
+pub(crate) fn mount(mount: &Mount) -> Fact<'_> {
     map([
-        ("source", mount.source.clone().into()),
-        ("destination", mount.destination.clone().into()),
-        ("type", mount.type_.clone().into()),
-        ("options", mount.options.clone().into()),
+        ("source", text(&mount.source)),
+        ("destination", text(&mount.destination)),
+        ("type", text(&mount.type_)),
+        ("options", all_texts(&mount.options)),
     ])
 }
 
 /// Returns a device node as the value of an expression.
-pub(crate) fn device(device: &LinuxDevice) -> Value {
+pub(crate) fn device(device: &LinuxDevice) -> Fact<'_> {
     map([
-        ("path", device.path.clone().into()),
-        ("type", device.type_.clone().into()),
-        ("major", Value::Int(device.major)),
-        ("minor", Value::Int(device.minor)),
+        ("path", text(&device.path)),
+        ("type", text(&device.type_)),
+        ("major", integer(device.major)),
+        ("minor", integer(device.minor)),
     ])
 }
 
 /// Returns the requested resources: a map for each controller, of fields that have a value.
-fn requested(container: &Container) -> Value {
-    let mut all: HashMap<String, Value> = HashMap::new();
-    let mut groups: HashMap<&str, HashMap<String, Value>> = HashMap::new();
+fn requested(container: &Container) -> Fact<'_> {
+    let mut all: HashMap<&str, Fact<'_>> = HashMap::new();
+    let mut groups: HashMap<&str, HashMap<&str, Fact<'_>>> = HashMap::new();
     let resources = &container.linux.resources;
     for field in RESOURCE_FIELDS {
         let value = match &field.access {
-            Access::Int64(a) => (a.get)(resources).map(Value::Int),
+            Access::Int64(a) => (a.get)(resources).map(integer),
             Access::UInt64(a) => (a.get)(resources).map(number),
-            Access::Bool(a) => (a.get)(resources).map(Value::Bool),
-            Access::Text(a) => (a.get)(resources).map(Value::from),
+            Access::Bool(a) => (a.get)(resources).map(|value| Box::new(CelBool::from(value)) as _),
+            Access::Text(a) => {
+                (a.get)(resources).map(|value| Box::new(CelString::from(value)) as _)
+            }
             Access::Entries(_) | Access::OciOnly => None,
         };
         let Some(value) = value else { continue };
         match field.name.split_once('.') {
-            Some((group, name)) => {
-                groups.entry(group).or_default().insert(name.to_owned(), value);
-            }
-            None => _ = all.insert(field.name.to_owned(), value),
+            Some((group, name)) => _ = groups.entry(group).or_default().insert(name, value),
+            None => _ = all.insert(field.name, value),
         }
     }
-    all.extend(groups.into_iter().map(|(group, fields)| (group.to_owned(), fields.into())));
+    all.extend(groups.into_iter().map(|(group, fields)| (group, map(fields))));
     if let Some(score) = container.linux.oom_score_adj.as_ref() {
-        all.insert("oom_score_adj".to_owned(), Value::Int(score.value));
+        all.insert("oom_score_adj", integer(score.value));
     }
-    all.into()
+    map(all)
 }
 
 /// Returns a number; one that is too large for CEL's usual type has the type for large ones.
-fn number(number: impl Into<u64>) -> Value {
+fn number(number: impl Into<u64>) -> Fact<'static> {
     let number = number.into();
-    i64::try_from(number).map_or(Value::UInt(number), Value::Int)
+    match i64::try_from(number) {
+        Ok(number) => integer(number),
+        Err(_) => Box::new(CelUInt::from(number)),
+    }
 }
 
-fn texts(map: &HashMap<String, String>) -> Value {
-    let entries = map.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
-    entries.collect::<HashMap<_, _>>().into()
+fn integer(number: i64) -> Fact<'static> {
+    Box::new(CelInt::from(number))
 }
 
-fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
-    let entries = entries.into_iter().map(|(key, value)| (key.to_owned(), value));
-    Value::Map(Map::from(entries.collect::<HashMap<String, Value>>()))
+fn text(text: &str) -> Fact<'_> {
+    Box::new(CelString::from(text))
+}
+
+fn all_texts(texts: &[String]) -> Fact<'_> {
+    list(texts.iter().map(|value| text(value)))
+}
+
+fn list<'a>(elements: impl Iterator<Item = Fact<'a>>) -> Fact<'a> {
+    Box::new(CelList::from(elements.collect::<Vec<_>>()))
+}
+
+fn texts(entries: &HashMap<String, String>) -> Fact<'_> {
+    map(entries.iter().map(|(key, value)| (key.as_str(), text(value))))
+}
+
+fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Fact<'a>)>) -> Fact<'a> {
+    let entries = entries.into_iter().map(|(key, value)| (CelMapKey::from(key), value));
+    Box::new(SharedMap::from(CelMap::from(entries.collect::<HashMap<_, _>>())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::{Expression, tests::context};
+
+    #[test]
+    fn expressions_see_mounts_as_maps_of_the_interpreter() {
+        let mount = Mount { source: "/a".into(), options: vec!["ro".into()], ..Default::default() };
+        let mut context = context();
+        context.add_variable_as_val("container", super::mount(&mount));
+        context.add_variable_as_val("mounts", super::mounts(std::slice::from_ref(&mount)));
+        let literal = "{'source': '/a', 'destination': '', 'type': '', 'options': ['ro']}";
+        for condition in [
+            "mounts[0] == container && container in mounts && mounts.size() == 1",
+            &format!("mounts == [{literal}] && [{literal}] == mounts && {literal} in mounts"),
+            "mounts.map(m, m)[0].source == '/a' && [mounts[0]][0].options == ['ro']",
+            "mounts.exists(m, m['source'].startsWith('/') && 'ro' in m.options)",
+            "has(mounts[0].source) && !has(mounts[0].name) && 'type' in mounts[0]",
+            "mounts[0].all(name, name.size() < 12) && size(mounts[0]) == 4",
+            "mounts.filter(m, m.source == '/b') == [] && type(mounts[0]) == type({})",
+        ] {
+            assert_eq!(
+                Expression::parse(condition).unwrap().is_true(&context),
+                Ok(true),
+                "{condition}"
+            );
+        }
+        let whole = Expression::parse("mounts.filter(m, m.source == '/a')[0]").unwrap();
+        let value = whole.evaluate(&context).unwrap();
+        let expected = Expression::parse(literal).unwrap().evaluate(&context).unwrap();
+        assert_eq!(value, expected);
+    }
 }

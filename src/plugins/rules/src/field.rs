@@ -6,10 +6,7 @@ use nri_api::{
     proto::{Container, LinuxResources},
 };
 use nri_plugin::SetResources;
-use std::{
-    collections::HashMap,
-    fmt::{self, Display},
-};
+use std::fmt::{self, Display};
 
 /// The period of a quota where a container has none, in microseconds, as in runc and the kernel.
 pub(crate) const DEFAULT_PERIOD: i64 = 100_000;
@@ -199,7 +196,10 @@ fn entry(group: Group, key: &str, container: &Container) -> Option<FieldValue> {
             Some(FieldValue::Number(i64::try_from(limit.limit).unwrap_or(i64::MAX)))
         }
         Group::Unified => linux.resources.unified.get(key).map(text),
-        Group::Env => environment(&container.env).get(key).map(text),
+        Group::Env => {
+            let (_, value) = environment(&container.env).filter(|(name, _)| *name == key).last()?;
+            Some(FieldValue::Text(value.to_owned()))
+        }
         Group::Rlimits => {
             // Runtimes set limits of one type one after the other.
             let limit = container.rlimits.iter().rfind(|limit| limit.type_ == key)?;
@@ -222,13 +222,10 @@ fn entry(group: Group, key: &str, container: &Container) -> Option<FieldValue> {
     }
 }
 
-/// Returns the environment by name. Of several values of a name, the last one counts.
-pub(crate) fn environment(env: &[String]) -> HashMap<String, String> {
-    let pair = |entry: &String| {
-        let (name, value) = entry.split_once('=')?;
-        Some((name.to_owned(), value.to_owned()))
-    };
-    env.iter().filter_map(pair).collect()
+/// Returns the names and values of the environment. Of several values of a name, the last one
+/// counts.
+pub(crate) fn environment(env: &[String]) -> impl Iterator<Item = (&str, &str)> {
+    env.iter().filter_map(|entry| entry.split_once('='))
 }
 
 /// Sets a resource of an adjustment or an update. Returns whether the field is a resource.

@@ -29,6 +29,7 @@ mod quantity;
 mod random;
 mod refusal;
 mod rule;
+mod shared;
 mod stack;
 mod template;
 mod try_out;
