@@ -299,10 +299,17 @@ pub(crate) mod tests {
             ("matches(image, image.substring(0, 4))", true),
             ("command.map(c, c + c).filter(d, d != 'aa') == ['bb']", true),
             ("{'a': 1}[?'b'].orValue(2) == 2", true),
+            // An element whose condition fails does not decide, but another one may.
+            ("command.exists(c, c == 'a' ? 1 / 0 == 1 : c == 'b')", true),
+            ("command.all(c, c == 'a' ? 1 / 0 == 1 : c == 'a')", false),
+            ("[].exists(c, c == 1) || ![].all(c, c == 1)", false),
+            ("[1, 2].exists(c, [c].all(d, d == 2))", true),
         ] {
             let expression = Expression::parse(source).unwrap();
             assert_eq!(expression.is_true(&context()), Ok(expected), "{source}");
         }
+        let fails = Expression::parse("command.exists(c, c == 'a' ? 1 / 0 == 1 : false)").unwrap();
+        assert!(matches!(fails.is_true(&context()), Err(EvaluationError::Failed(_))));
         let expression = Expression::of_entry("it == image").unwrap();
         assert_eq!(expression.variables().len(), 2);
     }

@@ -79,7 +79,10 @@ pub(crate) enum FunctionError {
 /// A function is unknown, or a pattern is invalid.
 pub(crate) fn prepare(tree: &mut IdedExpr, patterns: &mut Patterns) -> Result<(), FunctionError> {
     match &mut tree.expr {
-        Expr::Comprehension(macro_call) => check_time(macro_call),
+        Expr::Comprehension(macro_call) => {
+            check_time(macro_call);
+            simplify_loop(macro_call);
+        }
         Expr::Call(call) => check_call(call, patterns)?,
         _ => {}
     }
@@ -89,12 +92,50 @@ pub(crate) fn prepare(tree: &mut IdedExpr, patterns: &mut Patterns) -> Result<()
 /// Lets a macro check the time before its first element.
 fn check_time(macro_call: &mut ComprehensionExpr) {
     let init = std::mem::take(&mut macro_call.accu_init);
-    let call = |name: &str, args| IdedExpr {
-        id: init.id,
-        expr: Expr::Call(CallExpr { func_name: name.to_owned(), target: None, args }),
+    let args = vec![call(init.id, IN_TIME, Vec::new()), init.clone(), init.clone()];
+    macro_call.accu_init = call(init.id, operators::CONDITIONAL, args);
+}
+
+/// Replaces the condition under which `exists` and `all` go on, `@not_strictly_false(!@result)`: the
+/// interpreter prepares an error for each `!`, which takes longer than many a condition of a rule.
+/// `@result` is always a bool, since an element whose condition fails does not change it.
+fn simplify_loop(macro_call: &mut ComprehensionExpr) {
+    let Some(condition) = argument(&macro_call.loop_cond, operators::NOT_STRICTLY_FALSE) else {
+        return;
     };
-    let args = vec![call(IN_TIME, Vec::new()), init.clone(), init.clone()];
-    macro_call.accu_init = call(operators::CONDITIONAL, args);
+    let negated = argument(condition, operators::LOGICAL_NOT);
+    let result = negated.unwrap_or(condition);
+    if !matches!(&result.expr, Expr::Ident(name) if *name == macro_call.accu_var) {
+        return;
+    }
+    let bool = |value: bool| IdedExpr {
+        id: result.id,
+        expr: Expr::Literal(LiteralValue::Boolean(value.into())),
+    };
+    macro_call.loop_cond = match negated {
+        Some(_) => {
+            let args = vec![result.clone(), bool(false), bool(true)];
+            call(result.id, operators::CONDITIONAL, args)
+        }
+        None => result.clone(),
+    };
+}
+
+/// Returns the argument of a call of a function that has one.
+fn argument<'a>(tree: &'a IdedExpr, function: &str) -> Option<&'a IdedExpr> {
+    match &tree.expr {
+        Expr::Call(CallExpr { func_name, target: None, args }) if func_name == function => {
+            args.first()
+        }
+        _ => None,
+    }
+}
+
+fn call(id: u64, function: &str, args: Vec<IdedExpr>) -> IdedExpr {
+    IdedExpr {
+        id,
+        expr: Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args }),
+    }
 }
 
 fn check_call(call: &CallExpr, patterns: &mut Patterns) -> Result<(), FunctionError> {
