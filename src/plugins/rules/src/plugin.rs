@@ -13,7 +13,10 @@ use crate::{
 use nri_api::{RESOURCE_FIELDS, opt};
 use nri_plugin::{Configured, prelude::*, proto::LinuxDevice};
 use rustix::fs::{FileType, Mode, major, minor, stat};
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Name of the runtime whose annotations are facts. Elsewhere, whoever creates a container can set
 /// them.
@@ -56,12 +59,14 @@ impl Plugin for Rules {
     ) -> Reply<Creation> {
         let rules = self.rules.get();
         let container = with_own_facts(session, container);
-        let (of_pod, of_container) = (pod.clone(), container.clone());
+        let subject = Arc::new((pod, container));
+        let shared = subject.clone();
         let result = evaluate(session, move |deadline| {
-            decide(&rules, &of_pod, &of_container, &device_of_host, deadline)
+            decide(&rules, &shared.0, &shared.1, &device_of_host, deadline)
         });
-        let decision = result?.inspect_err(|refusal| log_refusal(refusal, &pod, &container))?;
-        log(&decision, &pod, &container);
+        let (pod, container) = &*subject;
+        let decision = result?.inspect_err(|refusal| log_refusal(refusal, pod, container))?;
+        log(&decision, pod, container);
         Ok(decision.changes.adjustment().into())
     }
 

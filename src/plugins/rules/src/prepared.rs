@@ -96,9 +96,9 @@ fn check_time(macro_call: &mut ComprehensionExpr) {
     macro_call.accu_init = call(init.id, operators::CONDITIONAL, args);
 }
 
-/// Replaces the condition under which `exists` and `all` go on, `@not_strictly_false(!@result)`: the
-/// interpreter prepares an error for each `!`, which takes longer than many a condition of a rule.
-/// `@result` is always a bool, since an element whose condition fails does not change it.
+/// Replaces the condition under which `exists` and `all` go on, `@not_strictly_false(!@result)`:
+/// the interpreter prepares an error for each `!`, which takes longer than a comparison. `@result`
+/// is always a bool, since an element whose condition fails does not change it.
 fn simplify_loop(macro_call: &mut ComprehensionExpr) {
     let Some(condition) = argument(&macro_call.loop_cond, operators::NOT_STRICTLY_FALSE) else {
         return;
