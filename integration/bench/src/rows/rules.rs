@@ -7,10 +7,11 @@ use crate::{
     node::Node,
     peers::Runtime,
     row::{Row, Target, milliseconds},
-    stats::{added, median},
+    stats::{added, median, median_error},
     timing::{Measured, interleaved},
 };
 use nri_integration::wait_until;
+use std::{thread, time::Duration};
 
 /// Number of rules.
 const RULES: usize = 100;
@@ -43,9 +44,15 @@ fn file(rules: usize) -> String {
     if rules.is_empty() { "rules: []\n".to_owned() } else { format!("rules:\n{rules}") }
 }
 
-/// Runs a life cycle, and waits until `nrid` has removed the records: what it does after a `delete`
-/// would slow down the next `create`.
-fn quiet_life(life: &Container<'_>) -> Times {
+/// Runs a life cycle after a pause, and waits until `nrid` has removed the records: what it does
+/// after a `delete` would slow down the next `create`.
+///
+/// Waits of the runtime in the kernel end at ticks of the clock. If all creations began at the same
+/// time after a tick, a little more work before such a wait would add a whole tick, or nothing.
+fn quiet_life(life: &Container<'_>, round: usize) -> Times {
+    // A number of ticks of kernels with 100, 250 and 1000 Hz, which the pauses fill evenly.
+    let longest = Duration::from_millis(20);
+    thread::sleep(longest.mul_f64((round as f64 * 0.618).fract()));
     let times = life.live();
     wait_until("the removal of a container", || (!life.has_record()).then_some(()));
     times
@@ -64,20 +71,24 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
         Container::new(none, &wrapper, "root", "none", &cgroup),
         Container::new(all, &wrapper, "root", "all", &cgroup),
     ];
-    // With 200, the median differs by a millisecond from run to run.
-    let rounds = bench.options.rounds(1000);
+    let rounds = bench.options.rounds(2000);
     let mut series: Vec<Measured<'_, Times>> = Vec::new();
     for life in &lives {
-        series.push(Box::new(|| quiet_life(life)));
+        let mut round = 0;
+        series.push(Box::new(move || {
+            round += 1;
+            quiet_life(life, round)
+        }));
     }
     let samples = interleaved(rounds, series);
     let creates = |which: usize| samples[which].iter().map(|times| times[0]).collect::<Vec<f64>>();
     let (none, all) = (creates(0), creates(1));
-    let value = median(&added(&all, &none));
+    let differences = added(&all, &none);
+    let value = median(&differences);
     vec![Row {
         what: format!("create of {} through {RULES} rules, time added", runtime.name),
         peer: format!("create without rules: {}", milliseconds(median(&none))),
-        here: format!("+{}", milliseconds(value)),
+        here: format!("+{} ± {}", milliseconds(value), milliseconds(median_error(&differences))),
         value: value / 1e3,
         unit: "ms",
         target: Some(Target::AtMost(LIMIT)),
