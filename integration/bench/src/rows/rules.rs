@@ -50,7 +50,7 @@ fn file(rules: usize) -> String {
 /// Waits of the runtime in the kernel end at ticks of the clock. If all creations began at the same
 /// time after a tick, a little more work before such a wait would add a whole tick, or nothing.
 fn quiet_life(life: &Container<'_>, round: usize) -> Times {
-    // A number of ticks of kernels with 100, 250 and 1000 Hz, which the pauses fill evenly.
+    // Whole ticks at 100, 250 and 1000 Hz. Multiples of the golden ratio fill them evenly.
     let longest = Duration::from_millis(20);
     thread::sleep(longest.mul_f64((round as f64 * 0.618).fract()));
     let times = life.live();
@@ -88,7 +88,7 @@ fn with_runtime(bench: &Bench, runtime: &Runtime) -> Vec<Row> {
     vec![Row {
         what: format!("create of {} through {RULES} rules, time added", runtime.name),
         peer: format!("create without rules: {}", milliseconds(median(&none))),
-        here: format!("+{} ± {}", milliseconds(value), milliseconds(median_error(&differences))),
+        here: format!("{:+.2} ± {}", value / 1e3, milliseconds(median_error(&differences))),
         value: value / 1e3,
         unit: "ms",
         target: Some(Target::AtMost(LIMIT)),

@@ -328,12 +328,18 @@ pub(crate) mod tests {
         let unknown = |name: &str| ExpressionError::from(FunctionError::Unknown(name.into()));
         assert_eq!(error("image.startWith('')"), unknown("startWith"));
         assert_eq!(error("command.exists(c)"), unknown("exists"));
+        for call in ["image.matches()", "matches(image)", "image.matches('a', 'b')"] {
+            assert_eq!(error(call), ExpressionError::from(FunctionError::Matches), "{call}");
+        }
         let pattern = error("image.matches('(')").to_string();
         assert_eq!(pattern, "invalid pattern \"(\": unclosed group");
         let large = error("image.matches('(a{1000}){1000}')");
         assert!(matches!(large, ExpressionError::Function(FunctionError::Pattern(_))), "{large}");
         assert_eq!(error(&" ".repeat(20_000)), ExpressionError::TooLong(20_000));
         assert_eq!(error(&"(".repeat(33)), ExpressionError::TooComplex);
+        let no_text = Expression::parse("image.matches(1)").unwrap().is_true(&context());
+        let expected = "Unexpected type: got 'int', want 'string'";
+        assert_eq!(no_text, Err(EvaluationError::Failed(expected.to_owned())));
         let not_bool = Expression::parse("image").unwrap().is_true(&context());
         let expected = EvaluationError::Type { found: "a string", expected: "a bool" };
         assert_eq!(not_bool, Err(expected));

@@ -14,7 +14,7 @@ use cel::{
 use nri_api::{Access, RESOURCE_FIELDS, proto::*};
 use std::{collections::HashMap, time::Instant};
 
-/// A value of the interpreter, with texts of the container.
+/// A value of the interpreter, which may borrow texts of the container.
 pub(crate) type Fact<'a> = Box<dyn Val + 'a>;
 
 /// Prefix of the annotations that only the runtime sets: what the protocol has no fields for.
@@ -81,7 +81,7 @@ pub(crate) fn named<'a>(name: &'a str, value: &'a str) -> Fact<'a> {
 }
 
 /// Returns mounts as the value of an expression.
-pub(crate) fn mounts(mounts: &[Mount]) -> Fact<'_> {
+fn mounts(mounts: &[Mount]) -> Fact<'_> {
     list(mounts.iter().map(mount))
 }
 
@@ -186,6 +186,7 @@ mod tests {
             "mounts.exists(m, m['source'].startsWith('/') && 'ro' in m.options)",
             "has(mounts[0].source) && !has(mounts[0].name) && 'type' in mounts[0]",
             "mounts[0].all(name, name.size() < 12) && size(mounts[0]) == 4",
+            "mounts[?0].?source.orValue('') == '/a' && !mounts[?1].hasValue()",
             "mounts.filter(m, m.source == '/b') == [] && type(mounts[0]) == type({})",
         ] {
             assert_eq!(
@@ -198,5 +199,8 @@ mod tests {
         let value = whole.evaluate(&context).unwrap();
         let expected = Expression::parse(literal).unwrap().evaluate(&context).unwrap();
         assert_eq!(value, expected);
+        let key = Expression::parse("{mounts.map(m, m)[0]: 1} == {}").unwrap().is_true(&context);
+        let error = key.unwrap_err().to_string();
+        assert!(error.starts_with("Unable to use value"), "{error}");
     }
 }

@@ -197,7 +197,7 @@ fn entry(group: Group, key: &str, container: &Container) -> Option<FieldValue> {
         }
         Group::Unified => linux.resources.unified.get(key).map(text),
         Group::Env => {
-            let (_, value) = environment(&container.env).filter(|(name, _)| *name == key).last()?;
+            let (_, value) = environment(&container.env).rfind(|(name, _)| *name == key)?;
             Some(FieldValue::Text(value.to_owned()))
         }
         Group::Rlimits => {
@@ -222,9 +222,9 @@ fn entry(group: Group, key: &str, container: &Container) -> Option<FieldValue> {
     }
 }
 
-/// Returns the names and values of the environment. Of several values of a name, the last one
-/// counts.
-pub(crate) fn environment(env: &[String]) -> impl Iterator<Item = (&str, &str)> {
+/// Returns the names and values of the environment in their order. Of several values of a name, the
+/// last one counts.
+pub(crate) fn environment(env: &[String]) -> impl DoubleEndedIterator<Item = (&str, &str)> {
     env.iter().filter_map(|entry| entry.split_once('='))
 }
 

@@ -5,8 +5,8 @@
 //! |---|---|
 //! | `file`, `compile`, `conflicts`, `load`, `mistake` | from the text of a file to rules |
 //! | `expression`, `prepared`, `template`, `stack` | expressions, their functions and limits |
-//! | `variables`, `facts` | what expressions know of a container |
-//! | `field`, `quantity`, `amounts` | fields, units, values |
+//! | `variables`, `facts`, `shared` | what expressions know of a container |
+//! | `field`, `possible`, `quantity`, `amounts` | fields, units, values |
 //! | `rule`, `decide`, `changes`, `refusal` | what rules do with a container, without I/O |
 //! | `plugin`, `try_out` | the plugin, and `nri-rules test` |
 

@@ -79,16 +79,18 @@ impl Plugin for Rules {
     ) -> Reply<Changes> {
         let rules = self.rules.get();
         let updated = with_resources(with_own_facts(session, container), &resources);
-        let (of_pod, of_container) = (pod.clone(), updated.clone());
+        let subject = Arc::new((pod, updated));
+        let shared = subject.clone();
         let result = evaluate(session, move |deadline| {
             let requested = |key: &Key| is_requested(key, &resources);
-            limit(&rules, &of_pod, &of_container, requested, deadline)
+            limit(&rules, &shared.0, &shared.1, requested, deadline)
         });
-        let changes = result?.inspect_err(|refusal| log_refusal(refusal, &pod, &updated))?;
+        let (pod, updated) = &*subject;
+        let changes = result?.inspect_err(|refusal| log_refusal(refusal, pod, updated))?;
         if changes.is_empty() {
             return Ok(Changes::default());
         }
-        for changed in changes.since(&crate::changes::Changes::default(), &updated) {
+        for changed in changes.since(&crate::changes::Changes::default(), updated) {
             let Changed { rule, field, after, .. } = changed;
             let (container, pod) = (&updated.name, &pod.name);
             tracing::info!(container, pod, rule, field, after, "update limited");

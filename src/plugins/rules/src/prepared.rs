@@ -68,6 +68,9 @@ pub(crate) enum FunctionError {
     /// CEL does not have the function.
     #[error("unknown function {0:?}, or a macro with a wrong number of arguments")]
     Unknown(String),
+    /// `matches` has another number of arguments.
+    #[error("matches has a text and a pattern: text.matches(pattern)")]
+    Matches,
     /// The pattern of `matches` is no regular expression.
     #[error("invalid pattern {0}")]
     Pattern(String),
@@ -108,13 +111,13 @@ fn simplify_loop(macro_call: &mut ComprehensionExpr) {
     if !matches!(&result.expr, Expr::Ident(name) if *name == macro_call.accu_var) {
         return;
     }
-    let bool = |value: bool| IdedExpr {
+    let literal = |value: bool| IdedExpr {
         id: result.id,
         expr: Expr::Literal(LiteralValue::Boolean(value.into())),
     };
     macro_call.loop_cond = match negated {
         Some(_) => {
-            let args = vec![result.clone(), bool(false), bool(true)];
+            let args = vec![result.clone(), literal(false), literal(true)];
             call(result.id, operators::CONDITIONAL, args)
         }
         None => result.clone(),
@@ -144,9 +147,15 @@ fn check_call(call: &CallExpr, patterns: &mut Patterns) -> Result<(), FunctionEr
     if !is_operator && !FUNCTIONS.contains(&name) {
         return Err(FunctionError::Unknown(name.to_owned()));
     }
-    if name == MATCHES
-        && let Some(Expr::Literal(LiteralValue::String(text))) =
-            call.args.last().map(|argument| &argument.expr)
+    if name != MATCHES {
+        return Ok(());
+    }
+    // The interpreter finds the number of arguments only when it calls the function.
+    if call.target.iter().len() + call.args.len() != 2 {
+        return Err(FunctionError::Matches);
+    }
+    if let Some(Expr::Literal(LiteralValue::String(text))) =
+        call.args.last().map(|argument| &argument.expr)
     {
         let text = text.inner();
         let pattern = compile(text).map_err(FunctionError::Pattern)?;

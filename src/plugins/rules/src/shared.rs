@@ -71,7 +71,9 @@ impl Val for SharedMap<'_> {
         Box::new(self.clone())
     }
 
-    // With these two, the interpreter compares and converts it as its own map.
+    // With these two, the interpreter compares and converts it as its own map. They are hidden in
+    // the documentation of the crate, and a later version may have more such methods, so Cargo.toml
+    // has an exact version.
     fn as_builtin<'b, 'v>(&'b self) -> BuiltinRef<'b, 'v>
     where
         Self: 'v,
