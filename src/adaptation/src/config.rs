@@ -14,6 +14,13 @@ use std::time::Duration;
 pub struct AdaptationConfig {
     /// Directory of the plugins to launch. A missing directory, or an empty path, launches none.
     pub plugin_path: PathBuf,
+    /// Another directory of plugins to launch, which no other NRI runtime launches. Of two files
+    /// with one name, the one in this directory is launched.
+    pub own_plugin_path: PathBuf,
+    /// Another NRI runtime that launches the plugins of `plugin_path` for its own containers. While
+    /// it does, plugins of a single instance ([`PluginPolicy::single_instance`]) are not launched
+    /// from there.
+    pub other_runtime: Option<OtherRuntime>,
     /// The plugins of the plugin directory to launch; `None` launches all.
     pub selected: Option<Vec<PluginId>>,
     /// Plugins that count as consulted although no one asks them: rules that require them to be
@@ -64,10 +71,21 @@ pub struct AdaptationConfig {
     pub start_without_required: bool,
 }
 
+/// Another NRI runtime of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherRuntime {
+    /// The runtime, as messages name it, such as `containerd 2.1.9 (process 812)`.
+    pub name: String,
+    /// Command that switches its NRI off.
+    pub remedy: String,
+}
+
 impl Default for AdaptationConfig {
     fn default() -> Self {
         Self {
             plugin_path: "/opt/nri/plugins".into(),
+            own_plugin_path: PathBuf::new(),
+            other_runtime: None,
             selected: None,
             assumed: Vec::new(),
             plugin_config_path: "/etc/nri/conf.d".into(),
@@ -102,6 +120,19 @@ impl AdaptationConfig {
         exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
     }
 
+    /// Returns the directories of the plugins to launch, in the order of their precedence.
+    pub(crate) fn plugin_dirs(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.own_plugin_path, &self.plugin_path].into_iter().filter(|dir| !is_empty(dir))
+    }
+
+    /// Returns the other runtime if it launches the plugin of this file, and only one instance of
+    /// the plugin may run.
+    pub(crate) fn launched_by_other(&self, file: &Path, id: &PluginId) -> Option<&OtherRuntime> {
+        let is_shared = file.parent() == Some(&self.plugin_path);
+        let other = self.other_runtime.as_ref().filter(|_| is_shared)?;
+        self.policy(id).is_single_instance(id).then_some(other)
+    }
+
     /// Whether the plugin of a file is to be launched.
     pub(crate) fn selects(&self, file: &Path) -> bool {
         let Some(selected) = &self.selected else { return true };
@@ -128,6 +159,10 @@ impl AdaptationConfig {
     pub fn timeout(&self, policy: &PluginPolicy) -> Duration {
         policy.timeout.unwrap_or(self.request_timeout)
     }
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.as_os_str().is_empty()
 }
 
 #[cfg(test)]

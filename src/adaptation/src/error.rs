@@ -120,10 +120,15 @@ pub enum AdaptError {
         reason: String,
     },
     /// A required plugin is not active.
-    #[error("required plugin {plugin} is not active, so {container} cannot be created")]
+    #[error(
+        "required plugin {plugin} is not active{}, so {container} cannot be created",
+        .why.as_ref().map_or(String::new(), |why| format!(" ({why})"))
+    )]
     RequiredMissing {
         /// Name in the policy that requires the plugin.
         plugin: String,
+        /// Why a launched plugin of this name does not run.
+        why: Option<String>,
         /// Id of the container.
         container: String,
     },
@@ -294,5 +299,12 @@ impl AdaptError {
             | Self::PluginDirectory { .. }
             | Self::ConnectionsDisabled => None,
         }
+    }
+}
+
+impl SessionError {
+    /// Whether the plugin is not launched because another NRI runtime launches it.
+    pub fn is_launched_by_other(&self) -> bool {
+        matches!(self, Self::Skipped(SkipReason::LaunchedByOther(_)))
     }
 }

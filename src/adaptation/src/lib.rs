@@ -38,11 +38,11 @@ mod policy;
 mod session;
 
 pub use adaptation::Adaptation;
-pub use config::AdaptationConfig;
+pub use config::{AdaptationConfig, OtherRuntime};
 pub use error::{AdaptError, Fault, NoReply, SessionError};
 pub use events::notify::Delivery;
 pub use events::update::StopOutcome;
-pub use launch::discovery::{FileUse, SkipReason, plugin_files};
+pub use launch::discovery::{FileUse, LaunchedByOther, SkipReason, plugin_files};
 pub use launch::launcher;
 pub use launch::plan::ReloadAction;
 pub use launch::reload::{PendingReload, ReloadOutcome, ReloadedPlugin};

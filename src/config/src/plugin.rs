@@ -97,6 +97,10 @@ pub struct PluginPolicy {
     /// Limit of the memory of a WebAssembly module in MiB.
     #[serde(default = "default_wasm_memory", alias = "wasm-memory")]
     pub wasm_memory: u16,
+    /// Whether only one instance of the plugin may run on the node, so that a plugin that an
+    /// engine's own NRI launches is not launched by `nrid`, too. Default: by the plugin's name.
+    #[serde(default, alias = "single-instance")]
+    pub single_instance: Option<bool>,
     /// Whether a second instance of the plugin may be launched beside the running one, for
     /// `nrictl dry-run`.
     #[serde(default, alias = "dry-run")]

@@ -7,6 +7,7 @@ mod doctor;
 mod dry_run;
 mod error;
 mod exit_code;
+mod in_charge;
 mod install;
 mod log_level;
 mod logs;
@@ -14,6 +15,7 @@ mod man_pages;
 mod nrid;
 mod nrid_location;
 mod output;
+mod plugin_socket;
 mod plugins;
 mod ready;
 mod reload;
@@ -23,6 +25,7 @@ mod shipped_plugins;
 mod status;
 mod support;
 mod table;
+mod uncalled;
 mod units;
 mod usage;
 mod validate;
@@ -33,7 +36,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use completions::CompletionShell;
 use error::CtlError;
 use exit_code::{NOT_RUNNING, PROBLEM};
-use nri_control::Status;
+use nri_control::{Reloaded, Status, ValidationSeverity};
 use nrid_location::NridLocation;
 use std::{
     io::{self, Write},
@@ -41,6 +44,7 @@ use std::{
     process::ExitCode,
 };
 use table::TableForm;
+use uncalled::Uncalled;
 use verify::VerifyReport;
 
 /// Heading of the options of all subcommands, which come after those of the subcommand.
@@ -301,6 +305,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         // Install and uninstall need neither nrid nor a valid configuration.
         Command::Install(install) => {
             install.run(config_path)?;
+            if install.is_reported_for_this_host() {
+                // The installation may have changed our configuration.
+                let nrid = NridLocation::find(config_path, arguments.state_dir.as_deref());
+                plugin_socket::print(&nrid)?;
+                Uncalled::print(&nrid, running_status(&nrid).as_deref())?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Command::Uninstall(uninstall) => {
@@ -319,7 +329,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Pods(pods) => pods.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Inspect(inspect) => inspect.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Validate { json } => {
-            let found = validate::validate(&nrid)?;
+            let mut found = validate::validate(&nrid)?;
+            if let Some(uncalled) = Uncalled::find(&nrid, running_status(&nrid).as_deref()) {
+                found.add(ValidationSeverity::Problem, "plugins", uncalled.to_string());
+            }
             validate::print(&found, *json)?;
             Ok(problem_unless(found.is_valid()))
         }
@@ -329,7 +342,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Events(events) => events.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
-        Command::Explain(explain) => explain.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Explain(explain) => {
+            let nrid = nrid.print_warning();
+            explain.run(&nrid)?;
+            if explain.is_for_people() {
+                Uncalled::print(&nrid, running_status(&nrid).as_deref())?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Stats(stats) => stats.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Top(top) => top.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Logs(logs) => logs.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
@@ -338,7 +358,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Ready => ready::ask(&nrid.launcher.state_dir).map(|()| ExitCode::SUCCESS),
         Command::Reload { json } => match nrid::reload(nrid)? {
-            Some(reloaded) => Ok(problem_unless(reload::print(&reloaded, *json)?)),
+            Some(reloaded) => print_reloaded(arguments, &reloaded, *json),
             None => {
                 reload::print_not_running(*json)?;
                 Ok(ExitCode::from(NOT_RUNNING))
@@ -347,7 +367,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Status { json, output } => {
             let nrid = nrid.print_warning();
             let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
-            status::print(&nrid, status.as_deref(), *json, *output)?;
+            let uncalled = Uncalled::find(&nrid, status.as_deref());
+            status::print(&nrid, status.as_deref(), uncalled, *json, *output)?;
             Ok(running_or_not(status.as_deref()))
         }
         Command::LogLevel(log_level) => {
@@ -356,20 +377,43 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Plugin(plugin) => {
             // What is linked where depends on the configuration.
             let nrid = nrid.checked()?;
-            if plugin.run(&nrid)?
-                && let Some(reloaded) = nrid::reload(nrid)?
-            {
-                return Ok(problem_unless(reload::print(&reloaded, false)?));
+            if !plugin.run(&nrid)? {
+                return Ok(ExitCode::SUCCESS);
             }
-            Ok(ExitCode::SUCCESS)
+            match nrid::reload(nrid)? {
+                Some(reloaded) => print_reloaded(arguments, &reloaded, false),
+                None => {
+                    let state_dir = arguments.state_dir.as_deref();
+                    Uncalled::print(&NridLocation::find(config_path, state_dir), None)?;
+                    Ok(ExitCode::SUCCESS)
+                }
+            }
         }
         Command::Plugins { json, output } => {
             let nrid = nrid.print_warning();
             let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
-            plugins::print(status.as_deref(), &nrid.launcher.socket(), *json, *output)?;
+            let uncalled = Uncalled::find(&nrid, status.as_deref());
+            let socket = nrid.launcher.socket();
+            plugins::print(status.as_deref(), uncalled, &socket, *json, *output)?;
             Ok(running_or_not(status.as_deref()))
         }
     }
+}
+
+/// Returns the status of the `nrid` that runs; `None` if none runs, or if it does not reply.
+fn running_status(nrid: &NridLocation) -> Option<Box<Status>> {
+    nrid::status(&nrid::connect(nrid).ok().flatten()?).ok()
+}
+
+/// Prints the result of a reload.
+fn print_reloaded(
+    arguments: &Arguments,
+    reloaded: &Reloaded,
+    json: bool,
+) -> Result<ExitCode, CtlError> {
+    let nrid = NridLocation::find(arguments.config.as_deref(), arguments.state_dir.as_deref());
+    let uncalled = Uncalled::find(&nrid, running_status(&nrid).as_deref());
+    Ok(problem_unless(reload::print(reloaded, uncalled, json)?))
 }
 
 /// Returns the exit code of a command that shows the status of an `nrid` that may not run.

@@ -22,8 +22,8 @@ pub(crate) struct NridLocation {
     /// configuration nor installation, and nothing names the directory.
     pub(crate) state_dir_of_root: Option<PathBuf>,
     pub(crate) config: Config,
-    /// Directory of the plugins that nrid launches, unless an engine launches them.
-    pub(crate) plugin_dir: PathBuf,
+    /// Directories of the plugins that nrid launches.
+    pub(crate) plugin_dirs: PluginDirs,
     /// Configuration file that was read; `None` if none exists.
     pub(crate) file: Option<PathBuf>,
     /// SHA-256 of the file, in hexadecimal.
@@ -64,8 +64,8 @@ impl NridLocation {
         let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
         let file = loaded.source.take().map(|(file, _)| file);
         let LoadedConfig { config, mistakes, problem, .. } = loaded;
-        let plugin_dir = PluginDirs::of(&config, &environment).programs;
-        Self { launcher, state_dir_of_root, config, plugin_dir, file, digest, mistakes, problem }
+        let plugin_dirs = PluginDirs::of(&config, &environment);
+        Self { launcher, state_dir_of_root, config, plugin_dirs, file, digest, mistakes, problem }
     }
 
     /// Returns the path of the audit log.

@@ -3,11 +3,12 @@
 use crate::{
     output::output,
     table::{GAP, TableForm, TextTable, terminal_width, text_width},
+    uncalled::Uncalled,
     units::{memory, time},
 };
 use nri_control::{
     CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, RequestedByPlugin,
-    Status,
+    Status, printable,
 };
 use serde::Serialize;
 use std::{
@@ -62,27 +63,37 @@ const EVENT_WIDTH: u16 = 29;
 /// Standard output cannot be written to.
 pub(crate) fn print(
     status: Option<&Status>,
+    uncalled: Option<Uncalled>,
     socket: &Path,
     json: bool,
     form: Option<TableForm>,
 ) -> io::Result<()> {
     let mut out = output();
+    let uncalled = uncalled.map(|uncalled| uncalled.to_string());
     if json {
         let plugins = status.map_or(&[][..], |status| &status.plugins);
         let plugins: Vec<_> = plugins.iter().map(PluginEntry::of).collect();
-        let value = serde_json::json!({"running": status.is_some(), "plugins": plugins});
+        let value = serde_json::json!({
+            "running": status.is_some(), "plugins": plugins, "uncalled": uncalled
+        });
         return writeln!(out, "{value}");
     }
-    let Some(status) = status else {
-        return writeln!(out, "nrid is not running ({})", socket.display());
-    };
+    match status {
+        None => writeln!(out, "nrid is not running ({})", socket.display())?,
+        Some(status) => write_status(status, form, &mut out)?,
+    }
+    uncalled.map_or(Ok(()), |text| writeln!(out, "{}", printable(&text)))
+}
+
+/// Writes the table of an `nrid` that runs.
+fn write_status(status: &Status, form: Option<TableForm>, out: &mut impl Write) -> io::Result<()> {
     if status.plugins.is_empty() {
         return writeln!(out, "no plugins");
     }
     let rows: Vec<_> = std::iter::once(COLUMNS.map(str::to_owned))
         .chain(status.plugins.iter().map(cells))
         .collect();
-    write_table(&rows, form, terminal_width(), &mut out)?;
+    write_table(&rows, form, terminal_width(), out)?;
     if is_older(status) {
         let version = &status.version;
         writeln!(

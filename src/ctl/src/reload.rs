@@ -1,6 +1,6 @@
 //! The output of `nrictl reload`.
 
-use crate::output::output;
+use crate::{output::output, uncalled::Uncalled};
 use nri_control::{Reloaded, printable};
 use std::io::{self, Write};
 
@@ -9,12 +9,20 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
+pub(crate) fn print(
+    reloaded: &Reloaded,
+    uncalled: Option<Uncalled>,
+    json: bool,
+) -> io::Result<bool> {
     let is_ok = reloaded.missing.is_empty()
         && !reloaded.plugins.iter().any(|p| matches!(p.change.as_str(), "failed" | "unusable"));
     let mut out = output();
     if json {
-        writeln!(out, "{}", serde_json::json!({"reloaded": is_ok, "result": reloaded}))?;
+        let uncalled = uncalled.map(|uncalled| uncalled.to_string());
+        let value = serde_json::json!({
+            "reloaded": is_ok, "result": reloaded, "uncalled": uncalled
+        });
+        writeln!(out, "{value}")?;
         return Ok(is_ok);
     }
     let config = reloaded
@@ -35,6 +43,9 @@ pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
     }
     for note in &reloaded.notes {
         writeln!(out, "note: {}", printable(note))?;
+    }
+    if let Some(uncalled) = uncalled {
+        writeln!(out, "{}", printable(&uncalled.to_string()))?;
     }
     Ok(is_ok)
 }

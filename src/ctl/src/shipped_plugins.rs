@@ -4,7 +4,7 @@
 
 use crate::{nrid_location::NridLocation, output::output, table::TextTable};
 use clap::Subcommand;
-use nri_locate::{Environment, PluginDirs, own_program_dirs};
+use nri_locate::{PluginDirs, own_program_dirs};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -42,8 +42,10 @@ enum Action {
     },
     /// Let nrid launch a shipped plugin, from now on.
     ///
-    /// Links the program into the plugin directory, copies its sample configuration where it has
-    /// none yet, and reloads nrid if it runs.
+    /// Links the program into a directory of nrid, `/etc/nri-container-runtime/plugins` unless
+    /// `plugin_path` is set, copies its sample configuration where it has none yet, and reloads
+    /// nrid if it runs. The plugin is called for containers that are created with
+    /// nri-container-runtime; an engine with NRI of its own does not launch it.
     Enable {
         /// Name of the plugin, as `nrictl plugin list` shows it.
         name: String,
@@ -69,7 +71,7 @@ pub(crate) enum ShippedPluginError {
     NoneShipped(Vec<String>),
     #[error("plugin {0:?} is not enabled")]
     NotEnabled(String),
-    #[error("{} is a plugin already: remove it first", .0.display())]
+    #[error("{} is this plugin already: `nrictl plugin disable` or remove it first", .0.display())]
     Exists(PathBuf),
     #[error("{} is not a link to a shipped plugin: remove it yourself", .0.display())]
     NotOurs(PathBuf),
@@ -99,16 +101,16 @@ impl PluginCommand {
     /// # Errors
     /// See [`ShippedPluginError`].
     pub(crate) fn run(&self, nrid: &NridLocation) -> Result<bool, ShippedPluginError> {
-        let dirs = PluginDirs::of(&nrid.config, &Environment::of_this_process());
+        let dirs = &nrid.plugin_dirs;
         let shipped = Shipped::find(own_program_dirs());
         match &self.action {
             Action::List { json } => {
-                let plugins = shipped.plugins(&dirs.programs)?;
+                let plugins = shipped.plugins(dirs)?;
                 print(&plugins, *json).map_err(|error| io_error(Path::new(STDOUT), error))?;
                 Ok(false)
             }
-            Action::Enable { name, index } => shipped.enable(&dirs, name, index).map(|()| true),
-            Action::Disable { name } => shipped.disable(&dirs.programs, name).map(|()| true),
+            Action::Enable { name, index } => shipped.enable(dirs, name, index).map(|()| true),
+            Action::Disable { name } => shipped.disable(dirs, name).map(|()| true),
         }
     }
 }
@@ -143,11 +145,11 @@ impl Shipped {
         self.programs.get(name).map(PathBuf::as_path).ok_or_else(unknown)
     }
 
-    /// Returns all shipped plugins, and their names in the plugin directory.
-    fn plugins(&self, dir: &Path) -> Result<Vec<ShippedPlugin>, ShippedPluginError> {
+    /// Returns all shipped plugins, and their names in the plugin directories.
+    fn plugins(&self, dirs: &PluginDirs) -> Result<Vec<ShippedPlugin>, ShippedPluginError> {
         let plugin = |(name, program): (&String, &PathBuf)| {
             let enabled =
-                entries_of(dir, name)?.into_iter().filter(|path| is_link_to(path, program));
+                entries_of(dirs, name)?.into_iter().filter(|path| is_link_to(path, program));
             let names = enabled.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
             Ok(ShippedPlugin {
                 name: name.clone(),
@@ -163,14 +165,14 @@ impl Shipped {
         if dirs.programs.as_os_str().is_empty() {
             return Err(ShippedPluginError::NoDirectory);
         }
-        let link = dirs.programs.join(format!("{index}-{name}"));
-        let mut entries = entries_of(&dirs.programs, name)?;
+        let link = dirs.enabled.join(format!("{index}-{name}"));
+        let mut entries = entries_of(dirs, name)?;
         entries.retain(|path| *path != link || !is_link_to(path, program));
         if let Some(other) = entries.pop() {
             return Err(ShippedPluginError::Exists(other));
         }
         self.configure(dirs, program, name, index)?;
-        fs::create_dir_all(&dirs.programs).map_err(|e| io_error(&dirs.programs, e))?;
+        fs::create_dir_all(&dirs.enabled).map_err(|e| io_error(&dirs.enabled, e))?;
         match symlink(program, &link) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(io_error(&link, error))
@@ -205,9 +207,9 @@ impl Shipped {
         report(&format!("{}: the configuration of the plugin, as an example", file.display()))
     }
 
-    fn disable(&self, dir: &Path, name: &str) -> Result<(), ShippedPluginError> {
+    fn disable(&self, dirs: &PluginDirs, name: &str) -> Result<(), ShippedPluginError> {
         let program = self.program(name)?;
-        let entries = entries_of(dir, name)?;
+        let entries = entries_of(dirs, name)?;
         let (ours, others): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|path| is_link_to(path, program));
         if ours.is_empty() {
@@ -231,19 +233,23 @@ fn sample_of(program: &Path, name: &str) -> Option<PathBuf> {
     Some(program.ancestors().nth(4)?.join(SAMPLES).join(format!("{name}.conf")))
 }
 
-/// Returns the files `NN-name` of the plugin directory, in order.
-fn entries_of(dir: &Path, name: &str) -> Result<Vec<PathBuf>, ShippedPluginError> {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(io_error(dir, error)),
-    };
+/// Returns the files `NN-name` of the plugin directories, in order. An earlier release made its
+/// links in the directory that engines have, too.
+fn entries_of(dirs: &PluginDirs, name: &str) -> Result<Vec<PathBuf>, ShippedPluginError> {
     let is_named = |path: &PathBuf| {
         let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
         file.split_once('-').is_some_and(|(nn, rest)| index(nn).is_ok() && rest == name)
     };
-    let mut found: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(is_named).collect();
+    let mut found = Vec::new();
+    for dir in dirs.all() {
+        match fs::read_dir(dir) {
+            Ok(entries) => {
+                found.extend(entries.flatten().map(|entry| entry.path()).filter(is_named));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io_error(dir, error)),
+        }
+    }
     found.sort();
     Ok(found)
 }
@@ -316,14 +322,15 @@ mod tests {
 
         fn dirs(&self) -> PluginDirs {
             PluginDirs {
-                programs: self.root.path().join("plugins"),
+                programs: self.root.path().join("shared"),
+                enabled: self.root.path().join("plugins"),
                 configuration: self.root.path().join("conf.d"),
-                are_shared: false,
+                are_shared: true,
             }
         }
 
         fn enabled(&self) -> Vec<(String, Vec<String>)> {
-            let plugins = self.shipped().plugins(&self.dirs().programs).unwrap();
+            let plugins = self.shipped().plugins(&self.dirs()).unwrap();
             plugins.into_iter().map(|plugin| (plugin.name, plugin.enabled)).collect()
         }
     }
@@ -337,7 +344,7 @@ mod tests {
         shipped.enable(&dirs, "rules", "50").unwrap();
         // A second time changes nothing.
         shipped.enable(&dirs, "rules", "50").unwrap();
-        let link = dirs.programs.join("50-rules");
+        let link = dirs.enabled.join("50-rules");
         assert_eq!(
             fs::read_link(&link).unwrap(),
             fixture.root.path().join("usr/libexec/nri-container-runtime/plugins/rules")
@@ -346,10 +353,27 @@ mod tests {
         let config = dirs.configuration.join("rules.conf");
         assert_eq!(fs::read_to_string(&config).unwrap(), "rules: []\n");
         fs::write(&config, "edited").unwrap();
-        shipped.disable(&dirs.programs, "rules").unwrap();
+        shipped.disable(&dirs, "rules").unwrap();
         assert_eq!(fixture.enabled(), none);
         shipped.enable(&dirs, "rules", "10").unwrap();
         assert_eq!(fs::read_to_string(&config).unwrap(), "edited");
+    }
+
+    /// Links of earlier releases are in the directory that engines with NRI have, too.
+    #[test]
+    fn a_link_in_the_shared_directory_counts_as_enabled() {
+        let fixture = Fixture::new();
+        let (shipped, dirs) = (fixture.shipped(), fixture.dirs());
+        fs::create_dir(&dirs.programs).unwrap();
+        let link = dirs.programs.join("50-rules");
+        symlink(shipped.program("rules").unwrap(), &link).unwrap();
+        assert_eq!(fixture.enabled()[1].1, ["50-rules"]);
+        let error = shipped.enable(&dirs, "rules", "50").unwrap_err();
+        assert!(matches!(&error, ShippedPluginError::Exists(path) if *path == link), "{error}");
+        shipped.disable(&dirs, "rules").unwrap();
+        assert!(!link.is_symlink());
+        shipped.enable(&dirs, "rules", "50").unwrap();
+        assert!(dirs.enabled.join("50-rules").is_symlink());
     }
 
     #[test]
@@ -361,14 +385,12 @@ mod tests {
         fs::create_dir(&dirs.programs).unwrap();
         let other = dirs.programs.join("20-rules");
         fs::write(&other, "").unwrap();
-        for result in
-            [shipped.enable(&dirs, "rules", "50"), shipped.disable(&dirs.programs, "rules")]
-        {
+        for result in [shipped.enable(&dirs, "rules", "50"), shipped.disable(&dirs, "rules")] {
             let error = result.unwrap_err().to_string();
             assert!(error.starts_with(other.to_str().unwrap()), "{error}");
         }
         assert!(other.exists() && !dirs.configuration.exists());
-        let not_enabled = shipped.disable(&dirs.programs, "logger").unwrap_err();
+        let not_enabled = shipped.disable(&dirs, "logger").unwrap_err();
         assert!(matches!(not_enabled, ShippedPluginError::NotEnabled(_)));
         let empty = Shipped::find([fixture.root.path().join("none")].into_iter());
         let none = empty.enable(&dirs, "rules", "50").unwrap_err();

@@ -4,7 +4,9 @@ use crate::{
     bypass,
     nrid_location::NridLocation,
     output::output,
+    plugin_socket,
     table::{TableForm, TextTable, terminal_width, write_wrapped},
+    uncalled::Uncalled,
 };
 use nri_control::{
     Inherited, MissedContainers, PluginChange, PluginStatus, PluginSynchronization, Status,
@@ -23,18 +25,24 @@ use std::{
 pub(crate) fn print(
     nrid: &NridLocation,
     status: Option<&Status>,
+    uncalled: Option<Uncalled>,
     json: bool,
     form: Option<TableForm>,
 ) -> io::Result<()> {
     let mut out = output();
+    let uncalled = uncalled.map(|uncalled| uncalled.to_string());
     let break_glass = break_glass_file(&Environment::of_this_process());
     let bypassed = matches!(break_glass, BreakGlass::On(_));
     if json {
         let value = match status {
             Some(status) => {
-                serde_json::json!({"running": true, "bypass": bypassed, "status": status})
+                serde_json::json!({
+                    "running": true, "bypass": bypassed, "status": status, "uncalled": uncalled
+                })
             }
-            None => serde_json::json!({"running": false, "bypass": bypassed}),
+            None => serde_json::json!({
+                "running": false, "bypass": bypassed, "uncalled": uncalled
+            }),
         };
         return writeln!(out, "{value}");
     }
@@ -42,7 +50,8 @@ pub(crate) fn print(
         writeln!(out, "bypass           {}", printable(&text))?;
     }
     let Some(status) = status else {
-        return writeln!(out, "nrid is not running ({})", nrid.launcher.socket().display());
+        writeln!(out, "nrid is not running ({})", nrid.launcher.socket().display())?;
+        return uncalled.map_or(Ok(()), |text| writeln!(out, "{}", printable(&text)));
     };
     writeln!(out, "nrid {} (pid {}, up {})", status.version, status.pid, duration(status.uptime))?;
     writeln!(out, "state directory  {}", nrid.launcher.state_dir.display())?;
@@ -59,6 +68,9 @@ pub(crate) fn print(
     }
     for socket in &status.sockets {
         writeln!(out, "plugin socket    {}", socket.0.to_string_lossy())?;
+    }
+    if let Some(text) = plugin_socket::of_other(status) {
+        writeln!(out, "                 not {text}")?;
     }
     writeln!(out, "pods             {}", status.pods)?;
     writeln!(out, "containers       {}", status.containers)?;
@@ -108,7 +120,7 @@ pub(crate) fn print(
         writeln!(out, "plugin directory {}: {}", printable(&dir), printable(error))?;
     }
     due(&mut out, status)?;
-    Ok(())
+    uncalled.map_or(Ok(()), |text| writeln!(out, "{}", printable(&text)))
 }
 
 /// Prints what a reload would do with files of the plugin directory.

@@ -8,6 +8,8 @@ pub use nri_passthrough::names::{
 pub const LIBEXEC_DIR: &str = "/usr/libexec/nri-container-runtime";
 /// Default plugin directory of all NRI implementations, engines included.
 pub const PLUGIN_DIR: &str = "/opt/nri/plugins";
+/// Directory of the plugins that only `nrid` launches, links that `nrictl plugin enable` makes.
+pub(crate) const ENABLED_PLUGIN_DIR: &str = "/etc/nri-container-runtime/plugins";
 /// Default directory of the configuration of launched plugins.
 pub const PLUGIN_CONFIG_DIR: &str = "/etc/nri/conf.d";
 /// Socket that external NRI plugins connect to by default.

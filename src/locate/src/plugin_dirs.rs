@@ -2,17 +2,20 @@
 
 use crate::{
     environment::Environment,
-    paths::{PLUGIN_CONFIG_DIR, PLUGIN_DIR},
+    paths::{ENABLED_PLUGIN_DIR, PLUGIN_CONFIG_DIR, PLUGIN_DIR},
     user_dirs::UserDirs,
 };
 use nri_config::Config;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The directories: those of the configuration file, else those of the user, else the system's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginDirs {
     /// Directory of the programs. An empty path, which the configuration may have, means none.
     pub programs: PathBuf,
+    /// Directory of the plugins that `nrictl plugin enable` enables, which no engine launches: one
+    /// of its own beside the shared plugins, else that of the programs.
+    pub enabled: PathBuf,
     /// Directory of their configuration.
     pub configuration: PathBuf,
     /// Whether the programs are the shared ones: those in the system's directory, which engines
@@ -26,14 +29,24 @@ impl PluginDirs {
         Self::with_user(config, UserDirs::of_this_process(environment).as_ref())
     }
 
+    /// Returns the directories of programs, without an empty path.
+    pub fn all(&self) -> impl Iterator<Item = &Path> {
+        let second = Some(&self.programs).filter(|programs| **programs != self.enabled);
+        let dirs = [Some(&self.enabled), second].into_iter().flatten();
+        dirs.map(PathBuf::as_path).filter(|dir| !dir.as_os_str().is_empty())
+    }
+
     fn with_user(config: &Config, user: Option<&UserDirs>) -> Self {
         let programs = user.map_or_else(|| PLUGIN_DIR.into(), UserDirs::plugin_dir);
         let configuration =
             user.map_or_else(|| PLUGIN_CONFIG_DIR.into(), UserDirs::plugin_config_dir);
+        let are_shared = config.plugin_path.is_none() && user.is_none();
+        let programs = config.plugin_path.clone().unwrap_or(programs);
         Self {
-            programs: config.plugin_path.clone().unwrap_or(programs),
+            enabled: if are_shared { ENABLED_PLUGIN_DIR.into() } else { programs.clone() },
+            programs,
             configuration: config.plugin_config_path.clone().unwrap_or(configuration),
-            are_shared: config.plugin_path.is_none() && user.is_none(),
+            are_shared,
         }
     }
 }
@@ -47,6 +60,7 @@ mod tests {
         let user = UserDirs { config_home: "/h/.config".into(), data_home: "/h/data".into() };
         let of = |text: &str, user| PluginDirs::with_user(&Config::parse(text).unwrap(), user);
         let dirs = |programs: &str, configuration: &str, are_shared| PluginDirs {
+            enabled: if are_shared { ENABLED_PLUGIN_DIR } else { programs }.into(),
             programs: programs.into(),
             configuration: configuration.into(),
             are_shared,

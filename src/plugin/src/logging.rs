@@ -4,7 +4,7 @@
 //! Runtimes and systemd collect stderr and add times themselves, so a line has none:
 //!
 //! ```text
-//!  INFO 50-greeter: registered
+//!  INFO 50-greeter: registered with containerd 2.1.9 at /run/nri/nri.sock
 //! ```
 //!
 //! [`write_to`] writes them to a file instead, with times.

@@ -97,10 +97,7 @@ impl<P: Plugin> Builder<P> {
                 None => return Ok(()),
                 Some(Err(error)) => Err(error),
                 Some(Ok(stub)) => {
-                    if !is_once {
-                        tracing::info!("{plugin}: registered");
-                        last_error = None;
-                    }
+                    last_error = None;
                     match self.session(stub, &mut ends).await {
                         Some(ended) => ended,
                         None => return Ok(()),

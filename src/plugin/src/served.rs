@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use nri_api::proto::*;
 use nri_wire::{Context, status, ttrpc};
 use protobuf::MessageField;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use ttrpc::Code;
@@ -24,6 +25,8 @@ pub(crate) struct Served<P> {
     pub(crate) is_shut_down: Arc<AtomicBool>,
     pub(crate) failure_policy: Option<FailurePolicy>,
     pub(crate) config_file: Option<Arc<PluginConfigFile>>,
+    /// Path of the socket, if the registration is logged: that of a plugin that connects again.
+    pub(crate) socket: Option<PathBuf>,
 }
 
 #[async_trait]
@@ -45,7 +48,13 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         }
         let events = subscription(self.plugin.events(), &request.NRI_version);
         let runtime = format!("{} {}", request.runtime_name, request.runtime_version);
-        tracing::debug!("{}: configured by {}", self.session.plugin(), runtime.trim());
+        let (plugin, runtime) = (self.session.plugin(), runtime.trim());
+        match &self.socket {
+            Some(socket) => {
+                tracing::info!("{plugin}: registered with {runtime} at {}", socket.display());
+            }
+            None => tracing::debug!("{plugin}: configured by {runtime}"),
+        }
         let failure_policy = self.failure_policy.clone().into();
         Ok(ConfigureResponse { events: events.bits(), failure_policy, ..Default::default() })
     }

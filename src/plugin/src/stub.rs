@@ -243,6 +243,8 @@ impl<P: Plugin> Builder<P> {
             }
             (None, None) => connect_to_first(&self.sockets).await?,
         };
+        let peer = stream.peer_addr().ok();
+        let socket = peer.and_then(|peer| peer.as_pathname().map(Path::to_owned));
 
         let session = Session::new(plugin.clone());
         let refusal = Arc::new(Mutex::new(None));
@@ -255,6 +257,7 @@ impl<P: Plugin> Builder<P> {
             is_shut_down: is_shut_down.clone(),
             failure_policy: self.failure_policy.clone(),
             config_file: self.config_file.clone(),
+            socket: socket.filter(|_| !self.is_once),
         };
         let end = PluginEnd::new(stream, Arc::new(served)).await?;
         session.set_target(RequestTarget::Runtime(end.runtime().clone()));

@@ -74,6 +74,7 @@ impl<P: Plugin> InProcessRuntime<P> {
                 is_shut_down: Arc::default(),
                 failure_policy: None,
                 config_file: None,
+                socket: None,
             },
             events: EventMask::NONE,
             requests,

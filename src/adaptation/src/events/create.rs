@@ -112,6 +112,10 @@ impl Adaptation {
         match missing_required(&self.core.config(), plugins).next() {
             Some(policy) => Err(AdaptError::RequiredMissing {
                 plugin: policy.plugin.clone(),
+                why: self.core.registry.absent(|_| false).into_iter().find_map(|absent| {
+                    let is_named = policy.matches(&absent.plugin) && !policy.is_for_all();
+                    is_named.then_some(absent.why)
+                }),
                 container: container.to_owned(),
             }),
             None => Ok(()),

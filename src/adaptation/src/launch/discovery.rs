@@ -4,7 +4,7 @@
 //! Nothing is launched here. A file that cannot be launched is skipped with a reason; upstream NRI
 //! aborts the discovery instead.
 
-use crate::config::AdaptationConfig;
+use crate::config::{AdaptationConfig, OtherRuntime};
 use nri_api::{InvalidPlugin, MAX_MESSAGE, PluginId};
 use nri_trust::{Owners, Untrusted, read_regular_text};
 use std::ffi::OsString;
@@ -61,6 +61,12 @@ pub enum SkipReason {
     /// Other users can replace the program that runs WebAssembly modules.
     #[error("webassembly plugin, and nri-wasm-host is not trusted: {0}")]
     WasmHostUntrusted(#[source] Untrusted),
+    /// Another NRI runtime launches the plugin, of which only one instance may run.
+    #[error(transparent)]
+    LaunchedByOther(#[from] LaunchedByOther),
+    /// A file of the same name has precedence.
+    #[error("{} is launched in its place", .0.display())]
+    SameName(PathBuf),
     /// Other users can replace the program.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
@@ -84,6 +90,14 @@ pub enum SkipReason {
         source: io::Error,
     },
 }
+
+/// Reason why a plugin of a single instance is not launched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it manages resources of the whole node, and {} launches it for its own containers; \
+     `{}` ends that", .0.name, .0.remedy
+)]
+pub struct LaunchedByOther(pub(crate) OtherRuntime);
 
 impl SkipReason {
     /// Whether the launch is tried again after a pause: the file system may reply again, or the
@@ -113,31 +127,23 @@ pub(crate) struct PluginFiles {
     pub(crate) not_executable: Vec<PathBuf>,
 }
 
-/// Examines the files of the plugin directory in the order of their names. A missing directory
+/// Examines the files of the plugin directories in the order of their names. A missing directory
 /// counts as empty.
 pub(crate) fn discover(config: &AdaptationConfig) -> PluginFiles {
-    let dir = &config.plugin_path;
-    let unreadable =
-        |path: &Path, e| SkippedFile { path: path.to_owned(), reason: SkipReason::Unreadable(e) };
     let PluginFiles { mut files, mut skipped, mut not_executable } = PluginFiles::default();
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return PluginFiles::default(),
-        Err(e) => {
-            let skipped = vec![unreadable(dir, e)];
-            return PluginFiles { skipped, ..PluginFiles::default() };
-        }
-    };
     let mut paths = Vec::new();
-    for entry in entries {
-        match entry {
-            Ok(entry) if config.selects(&entry.path()) => paths.push(entry.path()),
-            Ok(_) => {}
-            Err(e) => skipped.push(unreadable(dir, e)),
-        }
+    for dir in config.plugin_dirs() {
+        list(dir, config, &mut paths, &mut skipped);
     }
-    paths.sort();
+    // Stable, so that files of one name stay in the order of their directories.
+    paths.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
     for path in paths {
+        let has_name = |file: &&PluginFile| file.path.file_name() == path.file_name();
+        if let Some(first) = files.last().filter(has_name) {
+            let reason = SkipReason::SameName(first.path.clone());
+            skipped.push(SkippedFile { path, reason });
+            continue;
+        }
         match examine(&path, config) {
             Ok(Some(plugin)) => files.push(plugin),
             Ok(None) if is_named_like_a_plugin(&path) => not_executable.push(path),
@@ -146,6 +152,29 @@ pub(crate) fn discover(config: &AdaptationConfig) -> PluginFiles {
         }
     }
     PluginFiles { files, skipped, not_executable }
+}
+
+/// Adds the files of a directory that are to be launched to `paths`, and what cannot be read to
+/// `skipped`.
+fn list(
+    dir: &Path,
+    config: &AdaptationConfig,
+    paths: &mut Vec<PathBuf>,
+    skipped: &mut Vec<SkippedFile>,
+) {
+    let unreadable = |e| SkippedFile { path: dir.to_owned(), reason: SkipReason::Unreadable(e) };
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return,
+        Err(e) => return skipped.push(unreadable(e)),
+    };
+    for entry in entries {
+        match entry {
+            Ok(entry) if config.selects(&entry.path()) => paths.push(entry.path()),
+            Ok(_) => {}
+            Err(e) => skipped.push(unreadable(e)),
+        }
+    }
 }
 
 /// What a start does with a file of the plugin directory.
@@ -190,6 +219,9 @@ pub(crate) fn examine(
     }
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let id = PluginId::from_file_name(&file)?;
+    if let Some(other) = config.launched_by_other(path, &id) {
+        return Err(LaunchedByOther(other.clone()).into());
+    }
     let absolute = std::path::absolute(path).map_err(SkipReason::Unreadable)?;
     Owners::of_this_process().check(&absolute)?;
     let is_wasm = is_wasm(path).map_err(SkipReason::Unreadable)?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::config::AdaptationConfig;
 use crate::launch::directory::Discovered;
-use crate::launch::discovery::{PluginFile, PluginFiles, SkipReason, SkippedFile};
+use crate::launch::discovery::{LaunchedByOther, PluginFile, PluginFiles, SkipReason, SkippedFile};
 use crate::policy::privileges::Privileges;
 
 /// Inputs of the last launch, by file.
@@ -96,6 +96,8 @@ pub enum ReloadAction {
     End(&'static str),
     /// Keep the running plugin, if any; the file cannot be launched, for this reason.
     Unusable(String),
+    /// Do not launch the plugin, which another NRI runtime launches.
+    Withhold(LaunchedByOther),
     /// Do nothing; the file is named like a plugin, but is none, for this reason.
     Ignore(&'static str),
 }
@@ -130,15 +132,24 @@ pub(crate) fn plan(
         // The target of a symlink was removed.
         let is_removed =
             matches!(reason, SkipReason::Unreadable(e) if e.kind() == io::ErrorKind::NotFound);
-        let action = if is_removed && is_running(path) {
-            ReloadAction::End("file removed")
-        } else {
-            ReloadAction::Unusable(with_cause(reason))
+        let action = match reason {
+            _ if is_removed && is_running(path) => Some(ReloadAction::End("file removed")),
+            // Launched before the other runtime: containers depend on it.
+            SkipReason::LaunchedByOther(_) if is_running(path) => None,
+            SkipReason::LaunchedByOther(why) => Some(ReloadAction::Withhold(why.clone())),
+            SkipReason::SameName(_) if is_running(path) => {
+                Some(ReloadAction::End("another file of this name is launched in its place"))
+            }
+            SkipReason::SameName(_) => {
+                Some(ReloadAction::Ignore("another file of this name is launched in its place"))
+            }
+            _ => Some(ReloadAction::Unusable(with_cause(reason))),
         };
-        plan.insert(path.clone(), Some(action));
+        plan.insert(path.clone(), action);
     }
     for path in launched.keys() {
-        let why = match path.parent() == Some(&config.plugin_path) {
+        let is_in_dir = config.plugin_dirs().any(|dir| path.parent() == Some(dir));
+        let why = match is_in_dir {
             true if existing.contains(path) => "file no longer executable",
             true => "file removed",
             false => "file outside plugin_path",

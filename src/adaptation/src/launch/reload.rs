@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::config::AdaptationConfig;
 use crate::error::SessionError;
 use crate::launch::directory::READ_TIMEOUT;
-use crate::launch::discovery::{PluginFile, SkipReason};
+use crate::launch::discovery::{LaunchedByOther, PluginFile, SkipReason};
 use crate::launch::plan::{ReloadAction, ReloadPlan, plan};
 use crate::launch::supervisor::{LaunchOutcome, LaunchSupervisor};
 use crate::plugin::handle::Plugin;
@@ -64,6 +64,8 @@ pub enum ReloadOutcome {
     Failed(String),
     /// The file cannot be launched, for this reason; a running plugin of the file is kept.
     Unusable(String),
+    /// The plugin is not launched, since another NRI runtime launches it.
+    Withheld(LaunchedByOther),
     /// The file is named like a plugin, but is none, for this reason.
     Ignored(&'static str),
 }
@@ -118,6 +120,13 @@ impl LaunchSupervisor {
                 *action = Some(ReloadAction::Launch { new: false });
             }
         }
+        // Containers do not miss a plugin that was removed before it could be launched.
+        self.core.registry.remove_closed_without_file(|file| plan.contains_key(file));
+        for (path, action) in &plan {
+            if let Some(ReloadAction::Withhold(why)) = action {
+                self.withhold(path, why);
+            }
+        }
         let outcomes = self.carry_out(&plan, files).await;
         let mut failed: BTreeMap<_, _> = outcomes
             .into_iter()
@@ -131,6 +140,7 @@ impl LaunchSupervisor {
                 (None, Some(ReloadAction::Relaunch(why))) => ReloadOutcome::Relaunched(why),
                 (None, Some(ReloadAction::End(why))) => ReloadOutcome::Ended(why),
                 (None, Some(ReloadAction::Unusable(why))) => ReloadOutcome::Unusable(why),
+                (None, Some(ReloadAction::Withhold(why))) => ReloadOutcome::Withheld(why),
                 (None, Some(ReloadAction::Ignore(why))) => ReloadOutcome::Ignored(why),
             };
             ReloadedPlugin { path, outcome }

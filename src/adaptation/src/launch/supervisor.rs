@@ -16,7 +16,9 @@ use crate::core::Core;
 use crate::error::SessionError;
 use crate::launch::backoff::Backoff;
 use crate::launch::directory::DirectoryReader;
-use crate::launch::discovery::{PluginFile, PluginFiles, SkipReason, discover, examine};
+use crate::launch::discovery::{
+    LaunchedByOther, PluginFile, PluginFiles, SkipReason, discover, examine,
+};
 use crate::launch::output::PluginOutput;
 use crate::launch::plan::LaunchInputs;
 use crate::launch::process::launch;
@@ -71,7 +73,12 @@ impl LaunchSupervisor {
         let should_restart = |path: &Path| !self.is_required_at_start(path);
         let mut outcomes: Vec<_> = skipped
             .into_iter()
+            .filter(|s| !matches!(s.reason, SkipReason::SameName(_)))
             .map(|s| {
+                if let SkipReason::LaunchedByOther(why) = &s.reason {
+                    self.withhold(&s.path, why);
+                    return LaunchOutcome { path: s.path, result: Err(s.reason.into()) };
+                }
                 let (id, origin) = (id_of(&s.path), PluginOrigin::Launched(s.path.clone()));
                 let record = registry.add(registry.next_serial(), id.clone(), origin, None);
                 registry.close(&record, SessionEnd::failure(&s.reason));
@@ -84,6 +91,16 @@ impl LaunchSupervisor {
         outcomes.extend(self.launch_each(files, should_restart).await);
         outcomes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(outcomes)
+    }
+
+    /// Lists a plugin that another NRI runtime launches as closed, so that containers miss it.
+    pub(crate) fn withhold(&self, path: &Path, why: &LaunchedByOther) {
+        let registry = &self.core.registry;
+        registry.remove_closed_file(path);
+        let origin = PluginOrigin::Launched(path.to_owned());
+        let record = registry.add(registry.next_serial(), id_of(path), origin, None);
+        let end = SessionEnd { why: why.to_string(), ..SessionEnd::default() };
+        self.core.notify_changed(registry.close(&record, end));
     }
 
     /// Launches programs in parallel, and admits the plugins one after the other in the order of
@@ -246,6 +263,10 @@ impl LaunchSupervisor {
     pub(crate) fn is_required_at_start(&self, path: &Path) -> bool {
         let config: &AdaptationConfig = &self.core.config();
         id_of(path).filter(|_| !config.start_without_required).is_some_and(|id| {
+            // Creations are refused for it; a start would not even say why.
+            if config.launched_by_other(path, &id).is_some() {
+                return false;
+            }
             let policy = config.policy(&id);
             // A required policy for all plugins needs only one of them to be active.
             policy.required && !policy.is_for_all()

@@ -206,6 +206,14 @@ impl PluginRegistry {
         self.remove_if(|status| status.state.has_ended() && status.origin.is_file(file))
     }
 
+    /// Removes the closed records of launched plugins whose files are gone.
+    pub(crate) fn remove_closed_without_file(&self, exists: impl Fn(&Path) -> bool) {
+        self.remove_if(|status| match &status.origin {
+            PluginOrigin::Launched(file) => status.state.has_ended() && !exists(file),
+            PluginOrigin::External => false,
+        });
+    }
+
     /// Removes the records that match. Returns the history of the next session of their plugin.
     fn remove_if(&self, matches: impl Fn(&PluginStatus) -> bool) -> PluginHistory {
         let mut history = PluginHistory::default();

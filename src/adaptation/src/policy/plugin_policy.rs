@@ -8,6 +8,18 @@ use nri_api::PluginId;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+/// Plugins that assign the CPUs and the memory of the node: ours, and those of
+/// [nri-plugins](https://github.com/containers/nri-plugins), by their names and by the names of
+/// their programs.
+const NODE_PLUGINS: [&str; 6] = [
+    "topology",
+    "nri-topology",
+    "balloons",
+    "nri-resource-policy-balloons",
+    "topology-aware",
+    "nri-resource-policy-topology-aware",
+];
+
 /// Policy of one plugin, or of all plugins that `plugin` matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginPolicy {
@@ -39,6 +51,9 @@ pub struct PluginPolicy {
     pub privileges: Privileges,
     /// Limit of the memory of a plugin that is a WebAssembly module, in bytes.
     pub wasm_memory: u64,
+    /// Whether the plugin manages resources of the whole node, so that only one instance of it may
+    /// run; `None` decides by its name.
+    pub single_instance: Option<bool>,
     /// Whether a dry run may launch an instance of the plugin of its own.
     pub dry_run: bool,
     /// Users, in addition to root and the user of this process, that may register this name.
@@ -72,6 +87,7 @@ impl Default for PluginPolicy {
             permissions: Permissions::default(),
             privileges: Privileges::default(),
             wasm_memory: 128 << 20,
+            single_instance: None,
             dry_run: false,
             uids: Vec::new(),
         }
@@ -82,6 +98,11 @@ impl PluginPolicy {
     /// Whether the policy applies to this plugin.
     pub fn matches(&self, id: &PluginId) -> bool {
         self.plugin == id.name.as_str() || self.matches_exactly(id) || self.is_for_all()
+    }
+
+    /// Whether only one instance of this plugin may run on the node.
+    pub(crate) fn is_single_instance(&self, id: &PluginId) -> bool {
+        self.single_instance.unwrap_or_else(|| NODE_PLUGINS.contains(&id.name.as_str()))
     }
 
     /// Whether the policy is the one for all plugins, `*`.

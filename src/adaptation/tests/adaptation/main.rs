@@ -14,6 +14,7 @@ mod harness;
 mod launched;
 mod missed;
 mod order;
+mod other_runtime;
 mod outputs;
 mod peers;
 mod permissions;

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Creates a container. Returns the plugins that it missed, each with the reason.
-async fn missed(harness: &Harness) -> Vec<String> {
+pub(crate) async fn missed(harness: &Harness) -> Vec<String> {
     let request = CreateContainerRequest {
         pod: Some(pod("p")).into(),
         container: Some(container("c")).into(),

@@ -9,7 +9,7 @@ use nri_adaptation::{
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-fn outcomes(reloaded: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
+pub(crate) fn outcomes(reloaded: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
     let text = |change: ReloadedPlugin| {
         let name = change.path.file_name().unwrap().to_string_lossy().into_owned();
         let text = match change.outcome {
@@ -19,6 +19,7 @@ fn outcomes(reloaded: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
             ReloadOutcome::Ended(why) => format!("ended: {why}"),
             ReloadOutcome::Failed(why) => format!("failed: {why}"),
             ReloadOutcome::Unusable(why) => format!("unusable: {why}"),
+            ReloadOutcome::Withheld(why) => format!("withheld: {why}"),
             ReloadOutcome::Ignored(why) => format!("ignored: {why}"),
         };
         (name, text)
@@ -26,7 +27,7 @@ fn outcomes(reloaded: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
     reloaded.into_iter().map(text).collect()
 }
 
-fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
 }
 

@@ -94,11 +94,15 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 name: "plugin_path",
                 kind: Path,
                 default: Derived(
-                    "`/opt/nri/plugins`, unless the NRI of an engine is on and launches the \
-                     plugins of that directory; for users `$XDG_DATA_HOME/nri/plugins`.",
+                    "`/opt/nri/plugins` and `/etc/nri-container-runtime/plugins`; for users \
+                     `$XDG_DATA_HOME/nri/plugins`.",
                 ),
                 example: "\"/opt/nri/plugins\"",
-                text: "Directory of the plugins that `nrid` launches.",
+                text: "Directory of the plugins that `nrid` launches, the only one if it is set. \
+                       By default `nrid` launches the plugins that `nrictl plugin enable` has \
+                       enabled, and those of `/opt/nri/plugins`, which an engine with NRI of its \
+                       own launches for its containers as well; where one does, `nrid` waits with \
+                       them until it adjusts its first container.",
             },
             KeyDescription {
                 name: "plugin_config_path",

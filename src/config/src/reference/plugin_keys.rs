@@ -149,6 +149,18 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             text: "Limit of the memory of a plugin that is a WebAssembly module, in MiB.",
         },
         KeyDescription {
+            name: "single_instance",
+            kind: Boolean,
+            default: Derived(
+                "`true` for plugins that assign CPUs: `topology`, `balloons`, `topology-aware`.",
+            ),
+            example: "true",
+            text: "The plugin manages resources of the whole node. While an engine's own NRI \
+                   launches it from `/opt/nri/plugins` for the engine's containers, `nrid` does \
+                   not launch it for others: they are created without it, or refused if it is \
+                   `required`. `nrictl install ENGINE --nri ours` ends that.",
+        },
+        KeyDescription {
             name: "dry_run",
             kind: Boolean,
             default: Value("false"),

@@ -47,6 +47,11 @@ pub(crate) struct ExplainCommand {
 }
 
 impl ExplainCommand {
+    /// Whether the output is lines of text.
+    pub(crate) fn is_for_people(&self) -> bool {
+        !(self.json || self.html || self.diff)
+    }
+
     /// Prints the history.
     ///
     /// # Errors

@@ -19,15 +19,6 @@ use nri_host::RunningEngine;
 use rustix::process::geteuid;
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
-/// The engines that have files with runtimes.
-const ENGINES: [TargetEngine; 5] = [
-    TargetEngine::Docker,
-    TargetEngine::Containerd,
-    TargetEngine::Podman,
-    TargetEngine::Crio,
-    TargetEngine::Isulad,
-];
-
 /// Checks all engines. Returns the processes of those that have the wrapper in their files.
 pub(super) fn engines(
     report: &mut DoctorReport,
@@ -40,7 +31,7 @@ pub(super) fn engines(
     });
     let mut found = false;
     let mut pids = BTreeSet::new();
-    for engine in ENGINES {
+    for engine in TargetEngine::WITH_FILES {
         let is_recorded = recorded.iter().any(|name| name == engine.name());
         let processes = || running.iter().filter(|r| r.name == engine.facts().program);
         let unreadable = |report: &mut DoctorReport, error: String| {

@@ -5,10 +5,14 @@ use super::{
     finding::DoctorReport,
     kinds::{
         ADAPTED_BY_BOTH, ADAPTED_BY_DOCKER_TOO, ADAPTED_BY_ENGINE, ADAPTED_BY_NONE,
-        ADAPTED_BY_NRID, LAUNCHED_BY_BOTH, LAUNCHED_BY_ENGINE, LAUNCHED_BY_NRID, LAUNCHED_LATER,
+        ADAPTED_BY_NRID, LAUNCHED_BY_BOTH, LAUNCHED_BY_NRID, LAUNCHED_LATER, PLUGINS_UNCALLED,
     },
 };
-use crate::nrid_location::NridLocation;
+use crate::{
+    in_charge::{InCharge, choice, kind_of_containers},
+    nrid_location::NridLocation,
+    uncalled::Uncalled,
+};
 use nri_config::{AdaptedBy, Config};
 use nri_control::Status;
 use nri_host::{NriState, RunningEngine};
@@ -23,7 +27,7 @@ pub(super) fn plugins(
     engines: &[RunningEngine],
 ) {
     let nrid_launches = status.is_some_and(|status| status.plugin_dir.is_some());
-    let dir = &nrid.plugin_dir;
+    let dir = &nrid.plugin_dirs.programs;
     let shown = dir.display();
     let is_launcher = |engine: &&RunningEngine| match &engine.nri {
         NriState::On { plugin_path, .. } => {
@@ -32,25 +36,30 @@ pub(super) fn plugins(
         NriState::Off => false,
     };
     match engines.iter().find(is_launcher).map(|e| format!("{} (process {})", e.name, e.pid)) {
-        None if status.is_some() && !nrid_launches => report.add(
+        None => report.add(LAUNCHED_BY_NRID, format!("{shown}: launched by nrid")),
+        Some(engine) if nrid.plugin_dirs.are_shared && !nrid_launches => report.add(
             LAUNCHED_LATER,
             format!(
-                "{shown}: no engine launches them any more; nrid will launch them before the next \
-                 container is created"
+                "{shown}: launched by {engine} for its own containers; nrid launches them, too, \
+                 before the first container that it adjusts"
             ),
         ),
-        None => report.add(LAUNCHED_BY_NRID, format!("{shown}: launched by nrid")),
-        Some(engine) if nrid.config.plugin_path.is_none() && !nrid_launches => {
-            report.add(LAUNCHED_BY_ENGINE, format!("{shown}: launched by {engine}, not by nrid"));
-            report.advise(
-                "Set plugin_path in the configuration to have nrid launch plugins of its own, for \
-                 containers of other engines.",
-            );
-        }
         Some(engine) => report.add(
             LAUNCHED_BY_BOTH,
-            format!("{shown}: launched by nrid and by {engine}, once by each"),
+            format!("{shown}: launched by nrid and by {engine}, by each for its own containers"),
         ),
+    }
+}
+
+/// Checks whether plugins exist that are called for no container.
+pub(super) fn uncalled(
+    report: &mut DoctorReport,
+    nrid: &NridLocation,
+    status: Option<&Status>,
+    engines: &[RunningEngine],
+) {
+    if let Some(uncalled) = Uncalled::find_among(nrid, status, engines) {
+        report.add(PLUGINS_UNCALLED, uncalled.to_string());
     }
 }
 
@@ -62,33 +71,23 @@ pub(super) fn containers(
     engine: &RunningEngine,
     is_installed: bool,
 ) {
-    let choice = match engine.name.as_str() {
-        "containerd" => config.engines.containerd,
-        "crio" => config.engines.crio,
-        "isulad" => config.engines.isulad,
-        _ => config.engines.docker,
-    };
-    if !is_installed && choice == AdaptedBy::Auto {
+    if !is_installed && choice(config, engine) == AdaptedBy::Auto {
         return;
     }
     let version = engine.version.as_deref().unwrap_or("of unknown version");
     let engine_shown = format!("{} {version} (process {})", engine.name, engine.pid);
-    let kind = match engine.name.as_str() {
-        "containerd" | "isulad" => "CRI containers",
-        _ => "containers",
-    };
-    if let ("dockerd", NriState::On { socket, plugin_path }) = (&*engine.name, &engine.nri)
-        && choice != AdaptedBy::Engine
-    {
-        report.add(
-            ADAPTED_BY_DOCKER_TOO,
-            format!("{engine_shown}: both ours and its own NRI adapt its {kind}"),
-        );
-        report.advise(docker_advice(socket.as_deref(), plugin_path.as_deref()));
-        return;
-    }
-    match (choice, engine.nri != NriState::Off) {
-        (AdaptedBy::Nrid, true) => {
+    let kind = kind_of_containers(engine);
+    match InCharge::of(config, engine) {
+        InCharge::DockerToo => {
+            report.add(
+                ADAPTED_BY_DOCKER_TOO,
+                format!("{engine_shown}: both ours and its own NRI adapt its {kind}"),
+            );
+            if let NriState::On { socket, plugin_path } = &engine.nri {
+                report.advise(docker_advice(socket.as_deref(), plugin_path.as_deref()));
+            }
+        }
+        InCharge::Both => {
             report.add(
                 ADAPTED_BY_BOTH,
                 format!("{engine_shown}: both its own NRI and ours adapt its {kind}"),
@@ -98,25 +97,21 @@ pub(super) fn containers(
                  engine from [engines].",
             );
         }
-        (AdaptedBy::Engine, false) => report.add(
+        InCharge::Nobody => report.add(
             ADAPTED_BY_NONE,
             format!(
                 "{engine_shown}: no NRI adapts its {kind}: its own is off, and [engines] \
                  excludes ours"
             ),
         ),
-        (_, true) => report.add(
+        InCharge::Engine => report.add(
             ADAPTED_BY_ENGINE,
             format!("{engine_shown}: its own NRI adapts its {kind}; ours does not"),
         ),
-        (_, false) => {
-            report.add(
-                ADAPTED_BY_NRID,
-                format!(
-                    "{engine_shown}: ours adapts the containers that it runs through the wrapper"
-                ),
-            );
-        }
+        InCharge::Ours => report.add(
+            ADAPTED_BY_NRID,
+            format!("{engine_shown}: ours adapts the containers that it runs through the wrapper"),
+        ),
     }
 }
 

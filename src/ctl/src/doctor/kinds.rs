@@ -101,6 +101,7 @@ pub(super) const PLUGIN_REFUSED: FindingKind = warning("plugin-refused", "plugin
 pub(super) const PLUGIN_TWICE: FindingKind = warning("plugin-twice", "plugin");
 pub(super) const PLUGIN_UNUSABLE: FindingKind = problem("plugin-unusable", "plugin");
 pub(super) const PLUGIN_RUNS_UNUSABLE: FindingKind = problem("plugin-runs-unusable", "plugin");
+pub(super) const PLUGIN_WITHHELD: FindingKind = warning("plugin-withheld", "plugin");
 pub(super) const PLUGIN_IGNORED: FindingKind = info("plugin-ignored", "plugin");
 pub(super) const PLUGIN_RELOAD_DUE: FindingKind = warning("plugin-reload-due", "plugin");
 pub(super) const PLUGIN_REQUIRED_MISSING: FindingKind =
@@ -111,8 +112,8 @@ pub(super) const PLUGIN_UNLIMITED: FindingKind = warning("plugin-unlimited", "pr
 pub(super) const POLICY_UNMATCHED: FindingKind = info("policy-unmatched", "policy");
 pub(super) const LAUNCHED_BY_NRID: FindingKind = ok("plugins-launched-by-nrid", "plugins");
 pub(super) const LAUNCHED_LATER: FindingKind = info("plugins-launched-later", "plugins");
-pub(super) const LAUNCHED_BY_ENGINE: FindingKind = info("plugins-launched-by-engine", "plugins");
-pub(super) const LAUNCHED_BY_BOTH: FindingKind = warning("plugins-launched-by-both", "plugins");
+pub(super) const LAUNCHED_BY_BOTH: FindingKind = info("plugins-launched-by-both", "plugins");
+pub(super) const PLUGINS_UNCALLED: FindingKind = problem("plugins-uncalled", "plugins");
 
 // Sockets for plugins.
 pub(super) const SOCKET_OURS: FindingKind = ok("socket-ours", "socket");

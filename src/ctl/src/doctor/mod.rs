@@ -48,6 +48,7 @@ pub(crate) fn examine(
     let engines = running_engines();
     plugin_sockets::sockets(&mut report, nrid, status, &engines);
     in_charge::plugins(&mut report, nrid, status, &engines);
+    in_charge::uncalled(&mut report, nrid, status, &engines);
     let installed = engines::engines(&mut report, nrid, &engines);
     for engine in &engines {
         in_charge::containers(&mut report, &nrid.config, engine, installed.contains(&engine.pid));

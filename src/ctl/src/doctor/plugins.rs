@@ -9,7 +9,7 @@ use super::{
         PLUGIN_ACTIVE, PLUGIN_DIR_UNREADABLE, PLUGIN_FAILED, PLUGIN_IGNORED, PLUGIN_LEFT,
         PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING,
         PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE, PLUGIN_UNLIMITED, PLUGIN_UNUSABLE,
-        POLICY_UNMATCHED,
+        PLUGIN_WITHHELD, POLICY_UNMATCHED,
     },
 };
 use crate::nrid_location::NridLocation;
@@ -17,11 +17,17 @@ use nri_control::{PluginChange, PluginStatus, Status};
 use nri_locate::{Environment, UserDirs};
 use rustix::{process::Pid, thread::capabilities};
 
+/// What a reload does with a plugin that an engine launches, and of which only one instance may
+/// run.
+const WITHHELD: &str = "withheld";
+
 /// Checks the plugins of an `nrid` that runs.
 pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     for plugin in &status.plugins {
         // What a reload does with the file of a plugin that has ended says why, and what to do.
         let is_due = plugin.launched && plugin.has_ended() && due(status, plugin).is_some();
+        let is_withheld = |c: &PluginChange| c.change == WITHHELD && c.name == plugin.name;
+        let is_due = is_due || status.ignored.iter().any(is_withheld);
         if !is_due || plugin.replacement_refused {
             session(report, plugin);
         }
@@ -34,9 +40,15 @@ pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     for change in &status.due {
         file(report, status, change);
     }
-    for PluginChange { name, why, .. } in &status.ignored {
+    for PluginChange { name, change, why } in &status.ignored {
+        if change == WITHHELD {
+            report.add(PLUGIN_WITHHELD, format!("{name}: not launched: {why}"));
+            continue;
+        }
         report.add(PLUGIN_IGNORED, format!("{name}: not launched: {why}"));
-        report.advise("If it is to run: `chmod +x`, then `nrictl reload`.");
+        if why == "not executable" {
+            report.advise("If it is to run: `chmod +x`, then `nrictl reload`.");
+        }
     }
     for name in &status.missing_required {
         required(report, status, name);
@@ -153,7 +165,8 @@ pub(super) fn policies_without_nrid(report: &mut DoctorReport, nrid: &NridLocati
     if nrid.problem.is_some() {
         return;
     }
-    let entries = std::fs::read_dir(&nrid.plugin_dir).into_iter().flatten().flatten();
+    let dirs = nrid.plugin_dirs.all();
+    let entries = dirs.flat_map(std::fs::read_dir).flatten().flatten();
     let names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
     let matches = |pattern: &str, file: &String| {
         file == pattern || file.split_once('-').is_some_and(|(_, name)| name == pattern)

@@ -108,6 +108,12 @@ fn parse_runtime(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl Install {
+    /// Whether the command printed text about the engines of this host, and changed files.
+    pub(crate) fn is_reported_for_this_host(&self) -> bool {
+        let CommonArgs { dry_run, json, root, user, .. } = &self.common;
+        !dry_run && !json && root.is_none() && !user
+    }
+
     /// Runs the command; `own_config` is our configuration file.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use super::{
     install_root::{InstallRoot, WRAPPER},
     planning::manifest::Manifest,
 };
+use nri_host::RunningEngine;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -77,6 +78,42 @@ pub(crate) fn configured(
         }
     }
     Ok((!configured.runtimes.is_empty()).then_some(configured))
+}
+
+/// Engines that have the wrapper in their files.
+#[derive(Debug, Default)]
+pub(crate) struct WrapperUsers<'a> {
+    /// Those that run as daemons.
+    pub(crate) running: Vec<&'a RunningEngine>,
+    /// Whether there are others: Podman, and daemons that do not run.
+    pub(crate) has_others: bool,
+}
+
+impl WrapperUsers<'_> {
+    /// Whether no engine has the wrapper.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.running.is_empty() && !self.has_others
+    }
+}
+
+/// Finds the engines that have the wrapper in their files. One whose files cannot be read does not
+/// count.
+pub(crate) fn wrapper_users(running: &[RunningEngine]) -> WrapperUsers<'_> {
+    let mut users = WrapperUsers::default();
+    for engine in TargetEngine::WITH_FILES {
+        let has_wrapper = |pid, file| matches!(configured(engine, pid, file), Ok(Some(_)));
+        let mut processes = running.iter().filter(|r| r.name == engine.facts().program).peekable();
+        if processes.peek().is_none() {
+            users.has_others |= has_wrapper(None, None);
+        }
+        users.running.extend(processes.filter(|process| {
+            let pid = process.has_own_mounts.then_some(process.pid);
+            // CRI-O reads drop-ins besides the file of its `--config`.
+            let file = process.config_file.as_deref().filter(|_| engine != TargetEngine::Crio);
+            has_wrapper(pid, file)
+        }));
+    }
+    users
 }
 
 /// Whether a runtime's path names the wrapper, a link to it, or a script that has its name.

@@ -18,6 +18,8 @@ mod runtimes;
 mod version;
 
 pub(crate) use command::{Install, Uninstall};
-pub(crate) use configured::{ConfiguredEngine, configured, recorded_engines};
+pub(crate) use configured::{
+    ConfiguredEngine, WrapperUsers, configured, recorded_engines, wrapper_users,
+};
 pub(crate) use engines::kind::TargetEngine;
 pub(crate) use error::InstallError;

@@ -14,7 +14,6 @@ use clap::Args;
 use flate2::{Compression, write::GzEncoder};
 use mask::Mask;
 use nri_control::AuditLine;
-use nri_locate::{Environment, PluginDirs};
 use std::{
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom, Write},
@@ -216,10 +215,10 @@ fn without_environment(log: &[u8]) -> Vec<u8> {
     masked
 }
 
-/// Lists the plugin directory and the directory of the plugins' configuration files.
+/// Lists the plugin directories and the directory of the plugins' configuration files.
 fn plugin_files(nrid: &NridLocation) -> String {
-    let dirs = PluginDirs::of(&nrid.config, &Environment::of_this_process());
-    format!("{}{}", list(&dirs.programs), list(&dirs.configuration))
+    let dirs = &nrid.plugin_dirs;
+    dirs.all().chain([&*dirs.configuration]).map(list).collect()
 }
 
 /// Lists a directory: mode, owner, size and name of each file.

@@ -149,7 +149,7 @@ fn isulad_whose_own_nri_is_on_keeps_the_containers_of_its_pods() {
     let findings = site.doctor_by(command);
     findings.check("adapted-by-engine", "info", "its own NRI adapts its CRI containers");
     let launched = "/opt/nri/plugins: launched by isulad";
-    findings.check("plugins-launched-by-engine", "info", launched);
+    findings.check("plugins-launched-later", "info", launched);
     site.configure("[engines]\nisulad = 'ours'\n");
     std::fs::remove_file(site.path("ready")).unwrap();
     let Some(command) = site.with_etc_after(&script) else { return };

@@ -16,3 +16,4 @@ mod rootless;
 mod running;
 mod site;
 mod sockets;
+mod uncalled;

@@ -56,6 +56,7 @@ fn what_a_reload_would_do_with_each_file_is_reported_once() {
             plugin("10-runs", true, "active", ""),
             plugin("11-bad", true, "closed", "writable by everybody"),
             plugin("12-ended", true, "closed", "exit status 1"),
+            plugin("16-topology", true, "closed", "containerd launches it; `end it`"),
         ],
         due: vec![
             change("10-runs", "unusable", "writable by everybody"),
@@ -64,7 +65,10 @@ fn what_a_reload_would_do_with_each_file_is_reported_once() {
             change("13-new", "launch", "file added after the start"),
             change("14-gone", "end", "file removed"),
         ],
-        ignored: vec![change("15-off", "ignored", "not executable")],
+        ignored: vec![
+            change("15-off", "ignored", "not executable"),
+            change("16-topology", "withheld", "containerd launches it; `end it`"),
+        ],
         plugin_dir_error: Some("it hangs".to_owned()),
         ..healthy(&site)
     };
@@ -83,6 +87,8 @@ fn what_a_reload_would_do_with_each_file_is_reported_once() {
     findings.check("plugin-reload-due", "warning", "13-new: not launched: file added after");
     findings.check("plugin-reload-due", "warning", "14-gone: does not run any more: file removed");
     findings.check("plugin-ignored", "info", "15-off: not launched: not executable");
+    let withheld = "16-topology: not launched: containerd launches it; `end it`";
+    findings.check("plugin-withheld", "warning", withheld);
     findings.check("plugin-directory-unreadable", "problem", "it hangs");
 }
 
@@ -146,19 +152,22 @@ fn the_process_that_launches_plugins_is_named() {
     let site = Site::new("");
     site.configure(&format!("plugin_path = {:?}\n", dir(&site)));
     site.doctor().check("plugins-launched-by-nrid", "ok", &dir(&site).to_string_lossy());
-    let findings = doctor(&site, Status { plugin_dir: None, ..healthy(&site) });
-    findings.check("plugins-launched-later", "info", "nrid will launch them");
     let own_nri =
         |dir: &str| format!(r#"{{"nri-opts": {{"enable": true, "plugin-path": {dir:?}}}}}"#);
     let dockerd = FakeDockerd::start(&site, &own_nri(&dir(&site).to_string_lossy()));
     let plugin_dir = Some(OsText::from(dir(&site).as_os_str()));
     let findings = doctor(&site, Status { plugin_dir, ..healthy(&site) });
     let text = format!("launched by nrid and by dockerd {}", dockerd.shown());
-    findings.check("plugins-launched-by-both", "warning", &text);
+    findings.check("plugins-launched-by-both", "info", &text);
     drop(dockerd);
     let site = Site::new("");
     let dockerd = FakeDockerd::start(&site, &own_nri(nri_locate::PLUGIN_DIR));
-    let findings = site.doctor();
-    let text = format!("launched by dockerd {}, not by nrid", dockerd.shown());
-    findings.check("plugins-launched-by-engine", "info", &text);
+    // Without nrid, and with one that has adjusted no container.
+    let text = format!(
+        "launched by dockerd {} for its own containers; nrid launches them, too",
+        dockerd.shown()
+    );
+    site.doctor().check("plugins-launched-later", "info", &text);
+    let deferred = Status { plugin_dir: None, ..healthy(&site) };
+    doctor(&site, deferred).check("plugins-launched-later", "info", &text);
 }

@@ -5,7 +5,10 @@
 //! state directory) are reported to the caller and logged.
 
 use crate::{
-    daemon::shared_plugins::plugin_dir,
+    daemon::{
+        shared_launch::is_any_withheld,
+        shared_plugins::{SharedLaunch, SharedState},
+    },
     error::{Error, OperatorError},
     host::file_access::blocking,
     resources::manager::ResourcePolicy,
@@ -57,9 +60,12 @@ impl Service {
         after.state_dir.clone_from(&before.state_dir);
         let after = Arc::new(after);
         let owns_socket = self.plugin_sockets.iter().any(|path| is_shared_socket(path));
-        let plugin_dir = blocking(|| plugin_dir(&after, owns_socket));
-        self.shared_plugins.set(plugin_dir.is_none()).await;
-        let mut adaptation = adaptation_config(&after, plugin_dir);
+        let deferred = self.shared_plugins.state.lock().await;
+        // Held until the reload ends, since a creation would launch the shared plugins meanwhile.
+        let deferred = Some(deferred).filter(|state| **state == SharedState::Deferred);
+        let has_adjusted = deferred.is_none() || !self.registry.all().is_empty();
+        let shared = blocking(|| SharedLaunch::decide(&after, owns_socket, has_adjusted));
+        let mut adaptation = adaptation_config(&after, &shared);
         adaptation.disable_connections = before.config.disable_connections;
         self.set_settings(after.clone());
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
@@ -68,8 +74,13 @@ impl Service {
         trace::configure(&after);
         self.audit().apply(&after);
         let changed = before.digest != after.digest || before.file != after.file;
-        let plugins: Vec<_> =
-            self.adaptation.reload(adaptation).await.into_iter().map(outcome).collect();
+        let reloaded = self.adaptation.reload(adaptation).await;
+        let state = SharedState::of(&shared, is_any_withheld(&reloaded));
+        match deferred {
+            Some(mut deferred) => *deferred = state,
+            None => *self.shared_plugins.state.lock().await = state,
+        }
+        let plugins: Vec<_> = reloaded.into_iter().map(outcome).collect();
         let reloaded = Reloaded {
             config: after.file.as_ref().map(|f| OsText::from(f.as_os_str())),
             changed,
@@ -101,6 +112,10 @@ impl Service {
                 ReloadAction::Relaunch(why) => ("relaunch", why.to_owned()),
                 ReloadAction::End(why) => ("end", why.to_owned()),
                 ReloadAction::Unusable(why) => ("unusable", why),
+                ReloadAction::Withhold(why) => {
+                    changes.ignored.push(plugin_change(&path, "withheld", why.to_string()));
+                    continue;
+                }
                 ReloadAction::Ignore(why) => {
                     changes.ignored.push(plugin_change(&path, "ignored", why.to_owned()));
                     continue;
@@ -176,6 +191,7 @@ fn outcome(change: ReloadedPlugin) -> PluginChange {
         ReloadOutcome::Ended(why) => ("ended", why.to_owned()),
         ReloadOutcome::Failed(why) => ("failed", why),
         ReloadOutcome::Unusable(why) => ("unusable", why),
+        ReloadOutcome::Withheld(why) => ("withheld", why.to_string()),
         ReloadOutcome::Ignored(why) => ("ignored", why.to_owned()),
     };
     plugin_change(&change.path, name, why)
@@ -192,7 +208,7 @@ fn log(reloaded: &Reloaded) {
     for PluginChange { name, change, why } in &reloaded.plugins {
         match change.as_str() {
             "kept" => {}
-            "failed" | "unusable" => {
+            "failed" | "unusable" | "withheld" => {
                 tracing::error!(plugin = name, error = why, "plugin not launched")
             }
             _ => tracing::info!(plugin = name, why, "{change}"),

@@ -1,49 +1,92 @@
 //! The shared plugins: the plugins in the default plugin directory, which every NRI runtime of the
-//! host reads. While an engine's own NRI launches them, `nrid` does not.
+//! host launches for its own containers. `nrid` does, too, as soon as it adjusts a container; on a
+//! node where engines with NRI adjust all containers, it never does.
 
 use crate::settings::load::Settings;
+use nri_adaptation::OtherRuntime;
+use nri_host::{command_name, launcher_of};
 use nri_locate::PLUGIN_DIR;
-use std::{path::PathBuf, time::Instant};
+use std::{path::Path, time::Instant};
 use tokio::sync::Mutex;
 
-/// Whether an engine launches the shared plugins.
+/// Whether `nrid` launches the shared plugins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedLaunch {
+    /// It does. An engine, if there is one here, launches them as well.
+    Launched(Option<OtherRuntime>),
+    /// This engine does, and `nrid` has adjusted no container yet.
+    Deferred(OtherRuntime),
+}
+
+impl SharedLaunch {
+    /// Decides it. `owns_socket`: `nrid` listens on the shared socket, so no engine does.
+    /// `has_adjusted`: `nrid` has containers.
+    pub fn decide(settings: &Settings, owns_socket: bool, has_adjusted: bool) -> Self {
+        if owns_socket || !settings.plugin_dirs.are_shared {
+            return Self::Launched(None);
+        }
+        match engine_that_launches() {
+            Some(engine) if !has_adjusted => {
+                tracing::info!(
+                    directory = PLUGIN_DIR,
+                    "NRI of {} launches the shared plugins; nrid launches them for its own \
+                     containers before it adjusts the first one",
+                    engine.name
+                );
+                Self::Deferred(engine)
+            }
+            engine => Self::Launched(engine),
+        }
+    }
+}
+
+/// Returns the engine that launches the shared plugins for its own containers.
+pub(super) fn engine_that_launches() -> Option<OtherRuntime> {
+    let pid = launcher_of(Path::new(PLUGIN_DIR))?;
+    let engine = command_name(pid);
+    Some(OtherRuntime {
+        name: format!("{engine} (process {pid})"),
+        remedy: format!("nrictl install {engine} --nri ours"),
+    })
+}
+
+/// State of the shared plugins.
 #[derive(Debug)]
 pub struct SharedPlugins {
-    /// Time of the last check; `None` once `nrid` launches the shared plugins.
-    pub(super) engine_checked: Mutex<Option<Instant>>,
+    pub(super) state: Mutex<SharedState>,
+}
+
+/// What a creation has to do with the shared plugins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SharedState {
+    /// Launch them.
+    Deferred,
+    /// Nothing: all are launched.
+    Launched,
+    /// Check whether the engine has stopped launching those of which only one instance may run. The
+    /// time is that of the last check.
+    Withheld(Instant),
+}
+
+impl SharedState {
+    pub(super) fn of(launch: &SharedLaunch, is_any_withheld: bool) -> Self {
+        match launch {
+            SharedLaunch::Deferred(_) => Self::Deferred,
+            SharedLaunch::Launched(_) if is_any_withheld => Self::Withheld(Instant::now()),
+            SharedLaunch::Launched(_) => Self::Launched,
+        }
+    }
 }
 
 impl SharedPlugins {
-    /// Creates the state. `by_engine`: an engine launches the shared plugins now.
-    pub fn new(by_engine: bool) -> Self {
-        Self { engine_checked: Mutex::new(by_engine.then(Instant::now)) }
+    /// Creates the state after a start. `is_any_withheld`: a plugin is not launched because an
+    /// engine launches it.
+    pub fn new(launch: &SharedLaunch, is_any_withheld: bool) -> Self {
+        Self { state: Mutex::new(SharedState::of(launch, is_any_withheld)) }
     }
 
-    /// Records whether an engine launches the shared plugins now.
-    pub async fn set(&self, by_engine: bool) {
-        *self.engine_checked.lock().await = by_engine.then(Instant::now);
+    /// Whether the launch is deferred. Also true while it is in progress.
+    pub(super) fn are_deferred(&self) -> bool {
+        self.state.try_lock().map_or(true, |state| *state == SharedState::Deferred)
     }
-
-    /// Whether an engine launches the shared plugins. Also true during a check.
-    pub(super) fn are_launched_by_engine(&self) -> bool {
-        self.engine_checked.try_lock().map_or(true, |checked| checked.is_some())
-    }
-}
-
-/// Returns the directory of the plugins to launch; `None` if an engine launches the shared plugins
-/// and neither the configuration nor the user has another directory. `owns_socket`: `nrid` listens
-/// on the shared socket, so no engine does.
-pub fn plugin_dir(settings: &Settings, owns_socket: bool) -> Option<PathBuf> {
-    let dir = settings.plugin_dirs.programs.clone();
-    if owns_socket || !settings.plugin_dirs.are_shared {
-        return Some(dir);
-    }
-    let Some(pid) = nri_host::launcher_of(&dir) else { return Some(dir) };
-    tracing::warn!(
-        directory = PLUGIN_DIR,
-        "NRI of {} launches the shared plugins, so nrid launches none; \
-         set plugin_path to launch others",
-        nri_host::describe(pid)
-    );
-    None
 }

@@ -13,7 +13,7 @@ use crate::{
         presence::Presence,
         program::Program,
         ready,
-        shared_plugins::{SharedPlugins, plugin_dir},
+        shared_plugins::{SharedLaunch, SharedPlugins},
         sockets::{self, SocketError},
     },
     engine::own_nri::EngineNri,
@@ -194,16 +194,19 @@ pub async fn start(
     // Must come before nrid listens on the shared socket: the process that listens on that socket
     // is assumed to launch the shared plugins.
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
-    let plugin_dir = plugin_dir(&settings, owns_socket);
-    let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
-    let config = adaptation_config(&settings, plugin_dir);
+    let has_adjusted = !registry.all().is_empty();
+    let shared_launch = SharedLaunch::decide(&settings, owns_socket, has_adjusted);
+    let config = adaptation_config(&settings, &shared_launch);
     let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
     let (adaptation, outcomes) = Adaptation::start(config, resource_manager.clone()).await?;
+    let mut is_any_withheld = false;
     for outcome in outcomes {
         if let Err(error) = outcome.result {
+            is_any_withheld |= error.is_launched_by_other();
             tracing::error!(plugin = %outcome.path.display(), %error, "plugin not launched");
         }
     }
+    let shared_plugins = SharedPlugins::new(&shared_launch, is_any_withheld);
     let mut served = Vec::new();
     for (socket, listener) in plugin_sockets.sockets.into_iter().zip(plugin_sockets.listeners) {
         served.push((socket, adaptation.serve(listener)?));

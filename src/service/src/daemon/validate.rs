@@ -3,13 +3,14 @@
 //! that read them there, and changes nothing.
 
 use crate::{
+    daemon::shared_plugins::SharedLaunch,
     host::{cdi::Devices, classes, error_chain::chain},
     settings::{
         load::Settings,
         plugins::{adaptation_config, ambiguities},
     },
 };
-use nri_adaptation::{FileUse, plugin_files};
+use nri_adaptation::{FileUse, SkipReason, plugin_files};
 use nri_control::{Validation, ValidationSeverity};
 use nri_spec::CdiResolver;
 use std::path::Path;
@@ -54,7 +55,7 @@ fn check_configuration(found: &mut Validation, settings: &Settings) {
 fn check_plugins(found: &mut Validation, settings: &Settings) {
     use ValidationSeverity::{Info, Ok, Problem};
     let dir = settings.plugin_dirs.programs.clone();
-    let files = plugin_files(&adaptation_config(settings, Some(dir.clone())));
+    let files = plugin_files(&adaptation_config(settings, &SharedLaunch::Launched(None)));
     if files.is_empty() && dir.is_dir() {
         found.add(Info, "plugin", format!("{}: no plugin", dir.display()));
     }
@@ -64,6 +65,9 @@ fn check_plugins(found: &mut Validation, settings: &Settings) {
             FileUse::Launched => found.add(Ok, "plugin", path.to_string()),
             FileUse::Ignored => {
                 found.add(Info, "plugin", format!("{path}: ignored, since it is not executable"));
+            }
+            FileUse::Skipped(reason @ SkipReason::SameName(_)) => {
+                found.add(Info, "plugin", format!("{path}: ignored: {reason}"));
             }
             FileUse::Skipped(reason) => {
                 found.add(Problem, "plugin", format!("{path}: {}", chain(&reason)));

@@ -2,7 +2,12 @@
 
 use crate::{
     cgroup::oom_events::OomMonitor,
-    daemon::{log, parent::Parent, shared_plugins::SharedPlugins, start::reopen_namespaces},
+    daemon::{
+        log,
+        parent::Parent,
+        shared_plugins::{SharedLaunch, SharedPlugins},
+        start::reopen_namespaces,
+    },
     dry_run::{
         children,
         manager::DryRunManager,
@@ -191,7 +196,7 @@ async fn service(settings: Settings, registry: Arc<Registry>) -> Result<Service,
         claims: Claims::default(),
         followed: FollowedRuntimes::default(),
         engine_nri: EngineNri::default(),
-        shared_plugins: SharedPlugins::new(false),
+        shared_plugins: SharedPlugins::new(&SharedLaunch::Launched(None), false),
         namespaces: MountNamespaces::default(),
         path_probe: PathProbe::default(),
         oom_monitor: OomMonitor::new(descriptors.clone(), problems.clone()),

@@ -1,10 +1,13 @@
 //! Decides which plugins a dry run asks, and how their instances are launched.
 
 use crate::{
+    daemon::shared_plugins::SharedLaunch,
     host::error_chain::chain,
     settings::{load::Settings, plugins::adaptation_config},
 };
-use nri_adaptation::{AdaptationConfig, FileUse, PluginPolicy, Privileges, plugin_files};
+use nri_adaptation::{
+    AdaptationConfig, FileUse, PluginPolicy, Privileges, SkipReason, plugin_files,
+};
 use nri_api::PluginId;
 use nri_control::{DryRunAnswer, DryRunPlugin};
 use std::path::Path;
@@ -22,8 +25,7 @@ pub(super) struct PluginSelection {
 /// Selects plugins of the plugin directory. `connected` are external plugins, of which a dry run
 /// has no program.
 pub(super) fn select(settings: &Settings, connected: &[PluginId]) -> PluginSelection {
-    let dir = settings.plugin_dirs.programs.clone();
-    let mut config = adaptation_config(settings, Some(dir));
+    let mut config = adaptation_config(settings, &SharedLaunch::Launched(None));
     let (mut asked, mut others) = (Vec::new(), Vec::new());
     for (path, used) in plugin_files(&config) {
         let id = id_of(&path);
@@ -35,6 +37,7 @@ pub(super) fn select(settings: &Settings, connected: &[PluginId]) -> PluginSelec
                 let reason = "its policy does not have `dry_run = true`".to_owned();
                 others.push(unasked(name, DryRunAnswer::NotAsked, reason));
             }
+            (FileUse::Skipped(SkipReason::SameName(_)), _) => {}
             (FileUse::Skipped(reason), _) => {
                 let answer = if is_allowed { DryRunAnswer::Failed } else { DryRunAnswer::NotAsked };
                 others.push(unasked(

@@ -224,7 +224,8 @@ mod tests {
             reason: "no".into(),
         };
         assert_eq!(RefusalCause::of(&error.into()).plugins, ["30-v"]);
-        let missing = AdaptError::RequiredMissing { plugin: "40-r".into(), container: "c".into() };
+        let missing =
+            AdaptError::RequiredMissing { plugin: "40-r".into(), why: None, container: "c".into() };
         assert_eq!(RefusalCause::of(&missing.into()).plugins, ["40-r"]);
     }
 }

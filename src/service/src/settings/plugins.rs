@@ -2,6 +2,7 @@
 //! (`nri_adaptation`).
 
 use crate::{
+    daemon::shared_plugins::SharedLaunch,
     host::{delegation, descriptors},
     settings::load::Settings,
 };
@@ -12,10 +13,14 @@ use nri_adaptation::{
 use nri_locate::{WASM_HOST, find_installed};
 use std::path::PathBuf;
 
-/// Returns the configuration of the adaptation. `plugin_dir` is the directory of the plugins to
-/// launch; `None` while an engine launches them.
-pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> AdaptationConfig {
+/// Returns the configuration of the adaptation.
+pub fn adaptation_config(settings: &Settings, shared: &SharedLaunch) -> AdaptationConfig {
     let config = &settings.config;
+    let dirs = &settings.plugin_dirs;
+    let (plugin_path, other_runtime) = match shared {
+        SharedLaunch::Launched(other) => (dirs.programs.clone(), other.clone()),
+        SharedLaunch::Deferred(_) => (PathBuf::new(), None),
+    };
     let peers = PeerPolicy {
         allow_uids: config.connections.allow_uids.clone(),
         allow_programs: config.connections.allow_programs.clone(),
@@ -23,7 +28,9 @@ pub fn adaptation_config(settings: &Settings, plugin_dir: Option<PathBuf>) -> Ad
         max_plugins: config.connections.max_plugins,
     };
     AdaptationConfig {
-        plugin_path: plugin_dir.unwrap_or_default(),
+        plugin_path,
+        own_plugin_path: if dirs.are_shared { dirs.enabled.clone() } else { PathBuf::new() },
+        other_runtime,
         plugin_config_path: settings.plugin_dirs.configuration.clone(),
         disable_connections: config.disable_connections,
         registration_timeout: config.plugin_registration_timeout,
@@ -73,6 +80,7 @@ fn plugin_policy(p: &nri_config::PluginPolicy) -> PluginPolicy {
         permissions: permissions(p),
         privileges: privileges(p),
         wasm_memory: u64::from(p.wasm_memory) << 20,
+        single_instance: p.single_instance,
         dry_run: p.dry_run,
         uids: p.uids.clone(),
     }

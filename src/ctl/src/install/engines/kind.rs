@@ -135,6 +135,10 @@ const NERDCTL: EngineFacts = EngineFacts {
 };
 
 impl TargetEngine {
+    /// The engines that have files with runtimes.
+    pub(crate) const WITH_FILES: [Self; 5] =
+        [Self::Docker, Self::Containerd, Self::Podman, Self::Crio, Self::Isulad];
+
     /// Returns the facts about the engine.
     pub(crate) fn facts(self) -> &'static EngineFacts {
         match self {

@@ -116,12 +116,12 @@ async fn try_prepare(
         tracing::info!(container, pod, %engine, "container skipped, {why}");
         return Ok(Creation::Bypass);
     }
-    service.take_shared_plugins().await;
     if let Some(annotation) = service.opt_out(&draft) {
         let (container, pod) = (&key.id, draft.pod_id());
         tracing::info!(container, pod, annotation, "container skipped, it has opted out");
         return Ok(Creation::Bypass);
     }
+    service.launch_shared_plugins().await;
     if let Err(error) = draft.container_message().map_err(Error::from)
         && service.may_bypass(&error)
     {
