@@ -8,6 +8,7 @@ use crate::{
 };
 use nri_trust::{Owners, Untrusted};
 use std::{
+    ffi::OsStr,
     fmt,
     path::{Path, PathBuf},
 };
@@ -15,7 +16,7 @@ use std::{
 /// State of break-glass.
 #[derive(Debug)]
 pub enum BreakGlass {
-    /// The variable is unset, empty or 0, and no file exists.
+    /// The variable is unset or says no, and no file exists.
     Off,
     /// NRI is disabled: by this file, or by the variable.
     On(Option<PathBuf>),
@@ -25,10 +26,16 @@ pub enum BreakGlass {
 
 /// Checks the variable, then the files.
 pub fn break_glass(environment: &Environment) -> BreakGlass {
-    if environment.var(BYPASS_ENV).is_some_and(|value| value != "0") {
+    if environment.var(BYPASS_ENV).is_some_and(is_yes) {
         return BreakGlass::On(None);
     }
     break_glass_file(environment)
+}
+
+/// Whether a value of the variable disables NRI. An unknown value does: whoever sets the variable in
+/// an emergency needs containers that start.
+fn is_yes(value: &OsStr) -> bool {
+    !["", "0", "false", "no", "off"].iter().any(|no| value.eq_ignore_ascii_case(no))
 }
 
 /// Checks only the files, for programs that do not run in the environment of an engine: the
@@ -66,5 +73,20 @@ impl fmt::Display for BreakGlassHint {
         let file = user.map_or_else(|| BYPASS_FILE.into(), |user| user.bypass_file());
         let file = file.display();
         write!(f, "to run containers without NRI set {BYPASS_ENV}=1 or create {file}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_says_no_does_not_disable_nri() {
+        for value in ["", "0", "false", "False", "no", "NO", "off"] {
+            assert!(!is_yes(OsStr::new(value)), "{value:?}");
+        }
+        for value in ["1", "true", "yes", "on", "2", "00", "nope", " 0"] {
+            assert!(is_yes(OsStr::new(value)), "{value:?}");
+        }
     }
 }

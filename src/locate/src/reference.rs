@@ -91,8 +91,9 @@ fn variables() -> String {
         (
             BYPASS_ENV,
             format!(
-                "Break-glass: `1` turns every verb into a plain call of the real runtime, without \
-                 NRI; `0` does not. The file `{BYPASS_FILE}`, if it exists, does the same for the \
+                "Break-glass: `1`, `true`, `yes` and `on` turn every verb into a plain call of the \
+                 real runtime, without NRI, as does any other value except `0`, `false`, `no` and \
+                 `off`, in upper or lower case. The file `{BYPASS_FILE}`, if it exists, does the same for the \
                  whole host, and `$XDG_CONFIG_HOME/nri-container-runtime/bypass` for a user."
             ),
         ),

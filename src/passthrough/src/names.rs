@@ -21,8 +21,8 @@ pub const STATE_DIR: &str = "/run/nri-container-runtime";
 pub const EXEC_DIR: &str = "exec";
 /// Control socket of `nrid`, in the state directory.
 pub const CONTROL_SOCKET: &str = "control.sock";
-/// Variable that disables NRI: every verb is a plain call of the real runtime, unless the variable
-/// is empty or 0.
+/// Variable that disables NRI: every verb is a plain call of the real runtime, unless the value of
+/// the variable says no. This crate leaves every call with the variable to the wrapper.
 pub const BYPASS_ENV: &str = "NRI_CONTAINER_RUNTIME_BYPASS";
 /// File that disables NRI if it exists: every verb is a plain call of the real runtime.
 pub const BYPASS_FILE: &str = "/etc/nri-container-runtime/bypass";

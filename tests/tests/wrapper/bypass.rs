@@ -33,7 +33,7 @@ fn verbs_run_by_execve_if_the_bypass_variable_is_set() {
     command.env(BYPASS_ENV, "1");
     check_execve(&harness, &server, command);
     harness.configure("");
-    for value in ["", "0"] {
+    for value in ["", "0", "false"] {
         assert_eq!(
             harness
                 .command(&["create", "id"])
