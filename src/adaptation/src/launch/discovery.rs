@@ -55,6 +55,10 @@ pub enum SkipReason {
     /// The executable is not named `NN-name`.
     #[error(transparent)]
     Name(#[from] InvalidPlugin),
+    /// The kernel cannot execute the file: it has neither the header of a program nor an interpreter
+    /// line.
+    #[error("neither a program nor a script that begins with #! and its interpreter")]
+    NoProgram,
     /// The file is a WebAssembly module, and the program that runs such modules is not installed.
     #[error("webassembly plugin, and nri-wasm-host is not installed")]
     NoWasmHost,
@@ -224,8 +228,11 @@ pub(crate) fn examine(
     }
     let absolute = std::path::absolute(path).map_err(SkipReason::Unreadable)?;
     Owners::of_this_process().check(&absolute)?;
-    let is_wasm = is_wasm(path).map_err(SkipReason::Unreadable)?;
-    let wasm_host = if is_wasm { Some(wasm_host(&id, config)?) } else { None };
+    let wasm_host = match format_of(path).map_err(SkipReason::Unreadable)? {
+        Format::Native => None,
+        Format::WebAssembly => Some(wasm_host(&id, config)?),
+        Format::Unknown => return Err(SkipReason::NoProgram),
+    };
     let program = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
     let (config, path) = (plugin_config(&id, config)?, path.to_owned());
     Ok(Some(PluginFile { id, path, config, program, wasm_host }))
@@ -256,16 +263,30 @@ fn plugin_config(id: &PluginId, config: &AdaptationConfig) -> Result<String, Ski
     Ok(String::new())
 }
 
-/// Whether the file starts with the magic number and version of a WebAssembly module. A program
-/// that may be executed but not read counts as native.
-fn is_wasm(path: &Path) -> io::Result<bool> {
+/// What an executable file is.
+enum Format {
+    /// An ELF file or a script with an interpreter line, which the kernel executes.
+    Native,
+    /// A WebAssembly module of version 1.
+    WebAssembly,
+    /// Anything else. A shell would take it for a script.
+    Unknown,
+}
+
+/// Returns the format of a file by its first bytes. A program that may be executed but not read
+/// counts as native.
+fn format_of(path: &Path) -> io::Result<Format> {
     let mut head = Vec::new();
     match fs::File::open(path) {
         Ok(file) => file.take(8).read_to_end(&mut head)?,
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(Format::Native),
         Err(e) => return Err(e),
     };
-    Ok(head == b"\0asm\x01\0\0\0")
+    Ok(match &head[..] {
+        [0x7f, b'E', b'L', b'F', ..] | [b'#', b'!', ..] => Format::Native,
+        b"\0asm\x01\0\0\0" => Format::WebAssembly,
+        _ => Format::Unknown,
+    })
 }
 
 #[cfg(test)]
@@ -353,29 +374,35 @@ mod tests {
     fn trusted_executables_named_nn_name_are_found_and_others_skipped_or_ignored() {
         let dirs = Dirs::new();
         dirs.file("plugins/20-b", 0o755, b"#!");
-        dirs.file("plugins/10-a", 0o700, b"");
+        dirs.file("plugins/10-a", 0o700, b"\x7fELF");
         dirs.file("plugins/15-readme", 0o644, b"");
-        dirs.file("plugins/nonumber", 0o755, b"");
+        dirs.file("plugins/nonumber", 0o755, b"#!");
         dirs.file("plugins/notes.txt", 0o644, b"");
         dirs.file("plugins/30-wasm", 0o755, b"\0asm\x01\0\0\0rest");
-        // No WebAssembly module: the version is not 1.
+        // A module of another version is no program.
         dirs.file("plugins/31-nearly", 0o755, b"\0asm\x02\0\0\0rest");
+        dirs.file("plugins/32-empty", 0o755, b"");
+        dirs.file("plugins/33-text", 0o755, b"touch /tmp/as-root\n");
         dirs.file("plugins/40-open", 0o777, b"");
         dirs.file("plugins/41-shared", 0o775, b"");
         // The target of the link can be replaced by everybody, since its directory is writable.
         fs::create_dir(dirs.dir.path().join("free")).unwrap();
         fs::set_permissions(dirs.dir.path().join("free"), fs::Permissions::from_mode(0o777))
             .unwrap();
-        symlink(dirs.file("free/program", 0o755, b""), dirs.config.plugin_path.join("63-free"))
+        symlink(dirs.file("free/program", 0o755, b"#!"), dirs.config.plugin_path.join("63-free"))
             .unwrap();
         fs::create_dir(dirs.config.plugin_path.join("50-dir")).unwrap();
-        symlink(dirs.file("program", 0o755, b""), dirs.config.plugin_path.join("60-link")).unwrap();
+        symlink(dirs.file("program", 0o755, b"#!"), dirs.config.plugin_path.join("60-link")).unwrap();
         symlink(dirs.file("data", 0o644, b""), dirs.config.plugin_path.join("61-todata")).unwrap();
         symlink("/nonexistent/program", dirs.config.plugin_path.join("62-dangling")).unwrap();
+        let no_program = "neither a program nor a script that begins with #! and its interpreter";
         let not_executable = dirs.check(
-            &[("10-a", ""), ("20-b", ""), ("31-nearly", ""), ("60-link", "")],
+            &[("10-a", ""), ("20-b", ""), ("60-link", "")],
             &[
                 ("30-wasm", "webassembly plugin, and nri-wasm-host is not installed"),
+                ("31-nearly", no_program),
+                ("32-empty", no_program),
+                ("33-text", no_program),
                 ("40-open", UNTRUSTED),
                 ("41-shared", UNTRUSTED),
                 ("62-dangling", "cannot be read"),
@@ -391,7 +418,7 @@ mod tests {
         let mut dirs = Dirs::new();
         let module = dirs.file("plugins/30-wasm", 0o755, b"\0asm\x01\0\0\0rest");
         let native = dirs.file("plugins/31-native", 0o755, b"#!");
-        let host = dirs.file("nri-wasm-host", 0o755, b"");
+        let host = dirs.file("nri-wasm-host", 0o755, b"#!");
         dirs.config.wasm_host = Some(host.clone());
         let policy = |wasm_memory| PluginPolicy {
             plugin: "30-wasm".into(),
@@ -415,12 +442,12 @@ mod tests {
     fn configuration_is_found_by_full_name_then_by_bare_name() {
         let dirs = Dirs::new();
         for name in ["10-a", "11-a", "12-b", "13-c"] {
-            dirs.file(&format!("plugins/{name}"), 0o755, b"");
+            dirs.file(&format!("plugins/{name}"), 0o755, b"#!");
         }
         dirs.file("conf.d/a.conf", 0o644, b"any a");
         dirs.file("conf.d/10-a.conf", 0o644, b"this a");
         dirs.file("conf.d/13-c.conf", 0o644, b"\xff");
-        dirs.file("plugins/14-d", 0o755, b"");
+        dirs.file("plugins/14-d", 0o755, b"#!");
         dirs.file("conf.d/d.conf", 0o666, b"writable");
         dirs.check(
             &[("10-a", "this a"), ("11-a", "any a"), ("12-b", "")],
@@ -439,7 +466,7 @@ mod tests {
     fn an_endless_or_too_large_configuration_is_skipped_with_a_reason() {
         let dirs = Dirs::new();
         for name in ["10-huge", "20-masked", "30-zero"] {
-            dirs.file(&format!("plugins/{name}"), 0o755, b"");
+            dirs.file(&format!("plugins/{name}"), 0o755, b"#!");
         }
         let conf = |name: &str| dirs.config.plugin_config_path.join(name);
         fs::File::create(conf("10-huge.conf")).unwrap().set_len(1 << 40).unwrap();

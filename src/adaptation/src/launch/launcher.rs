@@ -29,6 +29,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use crate::launch::exec::without_shell;
 use crate::launch::isolation::isolate;
 use crate::policy::privileges::{InvalidArgument, Privileges};
 
@@ -158,7 +159,13 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     if privileges.no_new_privs {
         set_no_new_privs(true).map_err(system("set no_new_privs"))?;
     }
-    Err(LaunchError::Exec(Command::new(program).args(arguments).exec(), privileges.user))
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let error = match without_shell(&mut command, std::env::vars_os()) {
+        Ok(()) => command.exec(),
+        Err(error) => error,
+    };
+    Err(LaunchError::Exec(error, privileges.user))
 }
 
 /// Drops all capabilities but `kept` from the bounding set.

@@ -6,6 +6,7 @@ pub(crate) mod backoff;
 pub(crate) mod cgroup;
 pub(crate) mod directory;
 pub(crate) mod discovery;
+pub(crate) mod exec;
 pub(crate) mod isolation;
 pub mod launcher;
 pub(crate) mod output;

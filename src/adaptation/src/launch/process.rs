@@ -7,6 +7,7 @@
 use crate::config::AdaptationConfig;
 use crate::launch::cgroup::PluginCgroup;
 use crate::launch::discovery::PluginFile;
+use crate::launch::exec::without_shell;
 use crate::launch::launcher;
 use crate::launch::output::{LastLine, PluginOutput};
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
@@ -92,18 +93,22 @@ pub(crate) async fn launch(
         command.arg(launcher::ARGUMENT).args(privileges.arguments()).arg(program);
         (Some(reader), writer, command)
     };
+    let environment = [
+        ("NRI_PLUGIN_NAME", plugin.id.name.to_string()),
+        ("NRI_PLUGIN_IDX", plugin.id.index.to_string()),
+        ("NRI_PLUGIN_SOCKET", PLUGIN_FD.to_string()),
+    ];
     command
         .args(words)
         .env_clear()
-        .env("NRI_PLUGIN_NAME", plugin.id.name.as_str())
-        .env("NRI_PLUGIN_IDX", plugin.id.index.to_string())
-        .env("NRI_PLUGIN_SOCKET", PLUGIN_FD.to_string())
+        .envs(environment.clone())
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(output_writer);
     command
         .fd_mappings(vec![FdMapping { parent_fd: theirs.into(), child_fd: PLUGIN_FD }])
         .map_err(|FdMappingCollision| io::Error::from(io::ErrorKind::InvalidInput))?;
+    without_shell(&mut command, environment)?;
     let mut command = Command::from(command);
     command.process_group(0).kill_on_drop(true);
     let child = command.spawn()?;

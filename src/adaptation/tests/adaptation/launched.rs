@@ -4,6 +4,7 @@
 use crate::harness::*;
 use nri_adaptation::{
     AdaptError, AdaptationConfig, LaunchOutcome, PluginOrigin, PluginPolicy, PluginState,
+    Privileges,
 };
 use nri_api::proto::*;
 use std::fs;
@@ -190,6 +191,24 @@ async fn a_plugin_that_fails_to_start_is_reported_and_others_start() {
         .collect();
     assert_eq!(closed.len(), 6, "a closed plugin is not listed: {closed:?}");
     harness.adaptation.shutdown().await;
+}
+
+/// execvp(3) would run the file as a script of `/bin/sh`.
+#[tokio::test]
+async fn a_program_that_the_kernel_refuses_is_not_run_by_a_shell() {
+    for no_new_privs in [false, true] {
+        let mut dirs = Dirs::new();
+        let privileges = Privileges { no_new_privs, ..Privileges::default() };
+        dirs.policy(PluginPolicy { privileges, ..PluginPolicy::default() });
+        let path = dirs.plugin("10-foreign", "");
+        let by_shell = dirs.file("by-shell");
+        fs::write(path, format!("\x7fELF\ntouch {}\n", by_shell.display())).unwrap();
+        let (harness, outcomes) = dirs.start().await;
+        let expected = "cannot be executed: Exec format error (os error 8)";
+        assert_eq!(results(&outcomes), [("10-foreign".to_owned(), expected.to_owned())]);
+        harness.adaptation.shutdown().await;
+        assert!(!by_shell.exists());
+    }
 }
 
 #[tokio::test]
