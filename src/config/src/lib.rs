@@ -21,9 +21,9 @@ mod pods;
 mod reference;
 mod size;
 mod tracing;
+mod unusable;
 
 pub use containers::{ContainerFact, ContainerSettings};
-pub use duration::{InvalidDuration, parse_duration};
 pub use log_level::{UnknownLogLevel, parse_log_level};
 pub use metrics::{InvalidMetricsAddress, MetricsAddress, MetricsSettings};
 pub use model::{

@@ -49,7 +49,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::
     impl Visitor<'_> for LevelVisitor {
         type Value = String;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a level")
+            f.write_str("a level, such as \"info\"")
         }
         fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
             parse_log_level(text).map_err(E::custom)

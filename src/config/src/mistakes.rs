@@ -1,12 +1,8 @@
-//! Mistakes that do not prevent a start: unknown log levels, relative paths, and an audit log of
-//! size 0. Earlier releases accepted them, and a refused file would stop a node after an upgrade.
+//! Mistakes that do not prevent a start: unknown log levels, relative paths, and values such as a
+//! timeout of 0. Earlier releases accepted them, and a refused file would stop a node after an upgrade.
 //! `nrid --check` and a reload do refuse them.
 
-use crate::{
-    ConfigError, log_level,
-    model::{AuditSettings, Config},
-    paths, size,
-};
+use crate::{ConfigError, log_level, model::Config, paths, unusable};
 use std::ops::Range;
 
 /// Maximum number of mistakes, since the text is parsed again after each mistake. A real file has a
@@ -21,23 +17,28 @@ impl Config {
     /// # Errors
     /// Any other error, or too many mistakes.
     pub fn parse_with_mistakes(text: &str) -> Result<(Self, Vec<ConfigError>), ConfigError> {
-        let mut text = text.to_owned();
+        let mut corrected = text.to_owned();
         let mut mistakes: Vec<ConfigError> = Vec::new();
-        loop {
-            let (mut error, span) = match Self::parse_with_span(&text) {
-                Ok(config) => {
-                    mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
-                    return Ok((config, mistakes));
-                }
+        let mut config = loop {
+            let (mut error, span) = match Self::parse_with_span(&corrected) {
+                Ok(config) => break config,
                 Err(failed) => failed,
             };
-            let replaced = span.and_then(|span| correct(&error.message, &mut text, span));
+            let replaced = span.and_then(|span| correct(&error.message, &mut corrected, span));
             let Some(effect) = replaced.filter(|_| mistakes.len() < MAX_MISTAKES) else {
                 return Err(error);
             };
             error.message = format!("{}; {effect}", error.message);
             mistakes.push(error);
-        }
+        };
+        mistakes.extend(unusable::replace(&mut config).into_iter().map(|replaced| {
+            let effect = replaced.effect;
+            let mut error = ConfigError::unusable(&corrected, replaced);
+            error.message = format!("{}; {effect}", error.message);
+            error
+        }));
+        mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
+        Ok((config, mistakes))
     }
 }
 
@@ -47,10 +48,6 @@ fn correct(message: &str, text: &mut String, span: Range<usize>) -> Option<&'sta
     if log_level::is_unknown_level(message) {
         text.replace_range(span, "\"info\"");
         return Some("a start uses \"info\"");
-    }
-    if size::is_no_size(message) {
-        text.replace_range(span, &AuditSettings::default().max_size.to_string());
-        return Some("a start uses the default");
     }
     if !paths::is_relative(message) {
         return None;
@@ -80,17 +77,6 @@ mod tests {
             assert!(mistakes[0].starts_with("line 3, column 9: "), "{mistakes:?}");
             assert!(mistakes[0].ends_with("; a start uses \"info\""), "{mistakes:?}");
         }
-    }
-
-    #[test]
-    fn a_size_of_0_is_replaced_by_the_default() {
-        let text = "[audit]\nmax_size = 0\n";
-        assert!(Config::parse(text).is_err());
-        let (config, mistakes) = parse(text);
-        assert_eq!(config, Config::default());
-        let expected = "line 2, column 12: 0 is not a size: no line would be kept; a start uses \
-                        the default";
-        assert_eq!(mistakes, [expected]);
     }
 
     #[test]

@@ -278,8 +278,8 @@ pub struct AuditSettings {
     /// File of the audit log. Default: `audit.log` in the state directory.
     #[serde(deserialize_with = "paths::absolute_option")]
     pub file: Option<PathBuf>,
-    /// Maximum size of the file in bytes. A file of this size is renamed to `FILE.1`.
-    #[serde(alias = "max-size", deserialize_with = "size::deserialize")]
+    /// Maximum size of the file in bytes, not 0. A file of this size is renamed to `FILE.1`.
+    #[serde(alias = "max-size", deserialize_with = "size::bytes")]
     pub max_size: u64,
     /// Whether the log has the values of environment variables.
     #[serde(alias = "environment-values")]

@@ -1,6 +1,11 @@
 //! Parses text into a [`Config`]; errors have line and column.
 
-use crate::model::Config;
+use crate::{
+    model::Config,
+    reference::sections,
+    unusable::{self, Replaced},
+};
+use nri_values::{TomlMistake, UnknownKey, line_and_column, nearest, toml_value};
 use std::ops::Range;
 
 /// Error in the text of a configuration file.
@@ -19,17 +24,23 @@ impl Config {
     /// Parses the text of a configuration file.
     ///
     /// # Errors
-    /// A syntax error, a value of a wrong type, an unknown key, or a second policy for the same
-    /// plugins, with line and column.
+    /// A syntax error, a value of a wrong type or with which nothing can work, an unknown key, or a
+    /// second policy for the same plugins, with line and column.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        Self::parse_with_span(text).map_err(|(error, _)| error)
+        let mut config = Self::parse_with_span(text).map_err(|(error, _)| error)?;
+        let replaced = unusable::replace(&mut config).into_iter();
+        let errors = replaced.map(|replaced| ConfigError::unusable(text, replaced));
+        match errors.min_by_key(|error| (error.line, error.column)) {
+            Some(first) => Err(first),
+            None => Ok(config),
+        }
     }
 
-    /// Parses like [`Config::parse`]. The error comes with the range in `text` that the TOML parser
-    /// reports, if any.
+    /// Parses like [`Config::parse`], but accepts values with which nothing can work. The error
+    /// comes with the range in `text` that the TOML parser reports, if any.
     pub(crate) fn parse_with_span(text: &str) -> Result<Self, (ConfigError, Option<Range<usize>>)> {
         let config: Self =
-            toml::from_str(text).map_err(|e| (ConfigError::at(text, &e), e.span()))?;
+            toml::from_str(text).map_err(|e| (ConfigError::of_parser(text, &e), e.span()))?;
         for (index, policy) in config.plugin.iter().enumerate() {
             if config.plugin[..index].iter().any(|before| before.pattern == policy.pattern) {
                 return Err((ConfigError::second_policy(text, index, &policy.pattern), None));
@@ -54,15 +65,50 @@ impl ConfigError {
         }
     }
 
-    /// Error of the TOML parser, at the position that the parser reports.
-    fn at(text: &str, error: &toml::de::Error) -> Self {
-        let before = &text[..error.span().map_or(0, |s| s.start.min(text.len()))];
-        Self {
-            line: before.matches('\n').count() + 1,
-            column: before.rsplit('\n').next().unwrap_or("").chars().count() + 1,
-            message: error.message().trim_end().replace('\n', ", "),
-        }
+    /// Error of a value with which nothing can work.
+    pub(crate) fn unusable(text: &str, Replaced { path, index, message, .. }: Replaced) -> Self {
+        let place = toml_value(text, &path, index);
+        Self::at(text, place.map_or(0, |place| place.start), message)
     }
+
+    /// Error of the TOML parser or of serde, at the position that the parser reports.
+    fn of_parser(text: &str, error: &toml::de::Error) -> Self {
+        let TomlMistake { offset, message, unknown } = TomlMistake::new(text, error);
+        Self::at(text, offset, unknown.map_or(message, |unknown| unknown_key(&unknown)))
+    }
+
+    /// Error at an offset of the text.
+    fn at(text: &str, offset: usize, message: String) -> Self {
+        let (line, column) = line_and_column(text, offset);
+        Self { line, column, message }
+    }
+}
+
+/// Returns the message about a key that its table does not have.
+fn unknown_key(UnknownKey { key, table, known }: &UnknownKey) -> String {
+    // A key has two spellings; the one that was meant is most likely spelled as the other.
+    let known = known.iter().map(String::as_str);
+    let known = known.filter(|known| key.contains('-') || !known.contains('-'));
+    let table = match table.join(".").as_str() {
+        "" => String::new(),
+        "plugin" => " in [[plugin]]".to_owned(),
+        table => format!(" in [{table}]"),
+    };
+    let hint = match (section_of(key), nearest(key, known)) {
+        (Some(""), _) => ": it belongs before the first table".to_owned(),
+        (Some(header), _) => format!(": it belongs in {header}"),
+        (None, Some(meant)) => format!(", did you mean `{meant}`?"),
+        (None, None) => ", see docs/configuration.md".to_owned(),
+    };
+    format!("unknown key `{key}`{table}{hint}")
+}
+
+/// Returns the header of the only table that has this key.
+fn section_of(key: &str) -> Option<&'static str> {
+    let key = key.replace('-', "_");
+    let all = sections();
+    let mut having = all.iter().filter(|section| section.keys.iter().any(|k| k.name == key));
+    having.next().filter(|_| having.next().is_none()).map(|section| section.header)
 }
 
 #[cfg(test)]
@@ -82,7 +128,7 @@ mod tests {
         );
         let e = Config::parse("\n  modus = 1\n").unwrap_err();
         assert_eq!((e.line, e.column), (2, 3));
-        assert!(e.message.contains("unknown field `modus`"), "{e}");
+        assert!(e.message.contains("unknown key `modus`"), "{e}");
         let e = Config::parse("[runtime]\npath = 3\n").unwrap_err();
         assert_eq!((e.line, e.column), (2, 8));
         let e = Config::parse("plugin_request_timeout = \"2 weeks\"\n").unwrap_err();
@@ -180,7 +226,8 @@ mod tests {
         assert_eq!(config.engines, expected);
         check(
             "[engines]\ncontainerd = 'both'\n",
-            "line 2, column 14: unknown variant `both`, expected one of `auto`, `engine`, `ours`",
+            "line 2, column 14: engines.containerd must be one of \"auto\", \"engine\", \"ours\", \
+             not \"both\"",
         );
     }
 
@@ -199,7 +246,7 @@ mod tests {
         );
         check(
             "mode = 'dark'\n",
-            "line 1, column 8: unknown variant `dark`, expected `apply` or `shadow`",
+            "line 1, column 8: mode must be \"apply\" or \"shadow\", not \"dark\"",
         );
     }
 

@@ -4,7 +4,9 @@
 use crate::{
     duration,
     names::{CAPABILITIES, FIELD_GROUPS, RLIMITS},
+    size,
 };
+use nri_values::{Letters, parse_size};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -94,8 +96,12 @@ pub struct PluginPolicy {
     /// Resource limits of a launched plugin. Default: the limits of `nrid`.
     #[serde(default)]
     pub rlimits: BTreeMap<Rlimit, Limit>,
-    /// Limit of the memory of a WebAssembly module in MiB.
-    #[serde(default = "default_wasm_memory", alias = "wasm-memory")]
+    /// Limit of the memory of a WebAssembly module in MiB, not 0.
+    #[serde(
+        default = "default_wasm_memory",
+        alias = "wasm-memory",
+        deserialize_with = "size::mebibytes"
+    )]
     pub wasm_memory: u16,
     /// Whether only one instance of the plugin may run on the node, so that a plugin that an
     /// engine's own NRI launches is not launched by `nrid`, too. Default: by the plugin's name.
@@ -107,9 +113,12 @@ pub struct PluginPolicy {
     pub dry_run: bool,
 }
 
-/// Programs in Go start with 15 MiB, and messages have at most 4 MiB.
+/// Default of [`PluginPolicy::wasm_memory`]. Programs in Go start with 15 MiB, and messages have at
+/// most 4 MiB.
+pub(crate) const DEFAULT_WASM_MEMORY: u16 = 128;
+
 fn default_wasm_memory() -> u16 {
-    128
+    DEFAULT_WASM_MEMORY
 }
 
 /// Defines a type that can only hold a name of `$table`. `$normal` converts a name of the
@@ -190,7 +199,9 @@ impl<'de> Deserialize<'de> for Limit {
         impl serde::de::Visitor<'_> for Visitor {
             type Value = Limit;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a number that is not negative, or \"unlimited\"")
+                f.write_str(
+                    "a number that is not negative, a size such as \"64MiB\", or \"unlimited\"",
+                )
             }
             fn visit_i64<E: Error>(self, n: i64) -> Result<Limit, E> {
                 let value = u64::try_from(n);
@@ -201,7 +212,9 @@ impl<'de> Deserialize<'de> for Limit {
             fn visit_str<E: Error>(self, s: &str) -> Result<Limit, E> {
                 match s {
                     "unlimited" => Ok(Limit::Unlimited),
-                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(s), &self)),
+                    _ => parse_size(s, Letters::Decimal)
+                        .map(Limit::Value)
+                        .map_err(|_| E::invalid_value(serde::de::Unexpected::Str(s), &self)),
                 }
             }
         }

@@ -36,7 +36,7 @@ fn restart_settings_are_parsed() {
     );
     check(
         "restart = 'sometimes'",
-        "line 3, column 11: unknown variant `sometimes`, expected `always` or `never`",
+        "line 3, column 11: plugin.restart must be \"always\" or \"never\", not \"sometimes\"",
     );
 }
 
@@ -50,10 +50,7 @@ fn allowed_and_denied_field_groups_are_parsed() {
         "allow = ['mounts',\n 'mount']",
         "line 4, column 2: \"mount\" is not a field group; known names: annotations, args, ",
     );
-    check(
-        "deny = 'hooks'",
-        "line 3, column 8: invalid type: string \"hooks\", expected a sequence",
-    );
+    check("deny = 'hooks'", "line 3, column 8: plugin.deny must be a list, not \"hooks\"");
 }
 
 #[test]
@@ -112,10 +109,10 @@ fn the_resource_limits_of_a_plugin_are_parsed() {
     );
     check(
         "rlimits = { nofile = -1 }",
-        "line 3, column 22: invalid value: integer `-1`, expected a number that",
+        "line 3, column 22: plugin.rlimits.nofile must be a number that is not negative, a size ",
     );
     check(
         "rlimits = { nofile = 'many' }",
-        "line 3, column 22: invalid value: string \"many\", expected a number that",
+        "line 3, column 22: plugin.rlimits.nofile must be a number that is not negative, a size ",
     );
 }

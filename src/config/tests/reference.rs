@@ -24,8 +24,8 @@ fn assignment(key: &KeyDescription, value: &str) -> String {
 
 /// Returns the keys that the model accepts in a section: its error about an unknown key lists them.
 fn accepted_keys(section: &SectionDescription) -> BTreeSet<String> {
-    let error = Config::parse(&file(section, "no-such-key = 1")).unwrap_err().message;
-    let (_, names) = error.split_once("expected ").expect(&error);
+    let error = toml::from_str::<Config>(&file(section, "no-such-key = 1")).unwrap_err();
+    let (_, names) = error.message().split_once("expected ").unwrap();
     names.split('`').skip(1).step_by(2).map(|name| name.replace('-', "_")).collect()
 }
 

@@ -36,8 +36,12 @@ fn the_file() -> String {
          first, with `~/.config` as the default of `$XDG_CONFIG_HOME`; the system's file counts \
          only if the user has none. See [rootless](rootless.md)."
             .to_owned(),
-        "Keys may be written with dashes in place of underscores. A duration is a text in Go's \
-         notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a bare number means seconds."
+        "Keys may be written with dashes in place of underscores."
+            .to_owned(),
+        "A duration is a text in Go's notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a bare \
+         number means seconds. A size is a text with a unit, such as `\"512MiB\"` (or `\"512Mi\"`) \
+         for 1024 × 1024 bytes and `\"512M\"` for 1,000,000. Fractions and a space before the unit \
+         are allowed."
             .to_owned(),
         "The file must belong to root (or the user of `nrid`), as must the directories above it, \
          and no other user may be able to write to them: it names programs that run as root. The \
@@ -48,9 +52,10 @@ fn the_file() -> String {
          the runtime that an invalid file names if that value can be read, else as without a \
          file."
             .to_owned(),
-        "An unknown log level and a relative path do not stop a node, since earlier releases \
-         accepted them: `nrid` starts with the level `info`, takes the path as relative to `/`, \
-         and logs an error. `nrictl doctor` reports the mistake, and `nrictl reload`, a restart \
+        "An unknown log level, a relative path and a value with which nothing can work, such as a \
+         timeout of 0, do not stop a node, since earlier releases accepted them: `nrid` starts \
+         with the level `info`, takes the path as relative to `/` and the default in place of \
+         the value, and logs an error. `nrictl doctor` reports the mistake, and `nrictl reload`, a restart \
          and `nrid --check` fail until it is corrected."
             .to_owned(),
         "`nrictl reload` applies all changes except new paths of sockets: `nrid` keeps the sockets \

@@ -1,5 +1,9 @@
 //! The configuration of a plugin, which the runtime sends as text.
 
+#[cfg(feature = "toml")]
+use nri_values::{TomlMistake, line_and_column};
+#[cfg(feature = "yaml")]
+use nri_values::{Words, reworded};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Error of a configuration: not TOML or YAML, or not of the plugin's type. Its text is one line
@@ -11,18 +15,21 @@ pub struct ConfigurationError(String);
 #[cfg(feature = "toml")]
 impl ConfigurationError {
     fn of_toml(error: &toml::de::Error, text: &str) -> Self {
-        let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        let message = error.message().trim_end().replace('\n', ", ");
-        Self(format!("line {line}, column {column}: {message}"))
+        let mistake = TomlMistake::new(text, error);
+        let (line, column) = line_and_column(text, mistake.offset);
+        Self(format!("line {line}, column {column}: {}", mistake.message))
     }
 }
 
 #[cfg(feature = "yaml")]
 impl ConfigurationError {
-    pub(crate) fn of_json(error: &serde_json::Error) -> Self {
-        Self(error.to_string().replace('\n', ", "))
+    pub(crate) fn of_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
+        let message = reworded(&error.inner().to_string().replace('\n', ", "), Words::Yaml);
+        match error.path().to_string().as_str() {
+            "." => Self(message),
+            path if message.starts_with("must be ") => Self(format!("{path} {message}")),
+            path => Self(format!("{path}: {message}")),
+        }
     }
 
     pub(crate) fn too_large(size: usize, limit: usize) -> Self {
@@ -39,7 +46,8 @@ impl ConfigurationError {
         let message = message.trim_end();
         let message = message.strip_suffix(&format!(" at {place}")).unwrap_or(message);
         let separator = if place.is_empty() { "" } else { ": " };
-        Self(format!("{place}{separator}{}", message.replace('\n', ", ")))
+        let message = reworded(&message.replace('\n', ", "), Words::Yaml);
+        Self(format!("{place}{separator}{message}"))
     }
 }
 
@@ -108,7 +116,7 @@ impl<T> Configured<T> {
         T: serde::de::DeserializeOwned,
     {
         if !text.trim().is_empty() {
-            self.set(toml::from_str(text).map_err(|e| ConfigurationError::of_toml(&e, text))?);
+            self.set(from_toml(text)?);
         }
         Ok(())
     }
@@ -128,6 +136,15 @@ impl<T> Configured<T> {
         }
         Ok(())
     }
+}
+
+/// Reads TOML (feature `toml`), as [`Configured::read_toml`] does.
+///
+/// # Errors
+/// If the text is invalid.
+#[cfg(feature = "toml")]
+pub fn from_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ConfigurationError> {
+    toml::from_str(text).map_err(|e| ConfigurationError::of_toml(&e, text))
 }
 
 /// Reads YAML or JSON (feature `yaml`), as [`Configured::read_yaml`] does. For annotations of
@@ -179,7 +196,7 @@ mod tests {
         let error_of =
             |text: &str| Configured::<Values>::default().read_toml(text).unwrap_err().to_string();
         let error = error_of("limit = 1\n  nonsense = 1\n");
-        assert!(error.starts_with("line 2, column 3: unknown field `nonsense`"), "{error}");
+        assert!(error.starts_with("line 2, column 3: unknown key `nonsense`"), "{error}");
         for text in ["limit = \n", "words = 1\n", "\u{e4} = [", "="] {
             let error = error_of(text);
             assert!(error.starts_with("line ") && !error.contains('\n'), "{error}");

@@ -42,7 +42,8 @@ pub fn from_go_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigurationE
     };
     let value: Value = serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| ConfigurationError::of_yaml(&error))?;
-    serde_json::from_value(folded(value)).map_err(|error| ConfigurationError::of_json(&error))
+    serde_path_to_error::deserialize(folded(value))
+        .map_err(|error| ConfigurationError::of_json(&error))
 }
 
 /// Returns a value with keys in lower case, and with integers where numbers are integral.
@@ -107,6 +108,17 @@ mod tests {
         }
         check("- 1", None);
         check("[", None);
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_key() {
+        let error = |text: &str| from_go_yaml::<Vec<Values>>(text).unwrap_err().to_string();
+        assert_eq!(
+            error("- limit: 7\n- Limit: {a: b}\n"),
+            "[1].limit must be a whole number from 0 to 18446744073709551615, not a mapping"
+        );
+        assert_eq!(error("- name: 7"), "[0].name must be a text, not a number");
+        assert_eq!(error("a: b"), "must be a list, such as `- value`, not a mapping");
     }
 
     #[test]

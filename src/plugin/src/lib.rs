@@ -73,6 +73,8 @@ mod written;
 
 pub use adjustment::{Adjustment, RLIMITS};
 pub use annotation::effective_annotation;
+#[cfg(feature = "toml")]
+pub use configured::from_toml;
 #[cfg(feature = "yaml")]
 pub use configured::from_yaml;
 pub use configured::{ConfigurationError, Configured};

@@ -112,7 +112,7 @@ async fn an_invalid_configuration_is_reported_by_plugin_and_runtime() {
     let (runtime, child) = launch().await;
     let error =
         runtime.end.plugin().configure(TIMEOUT, &configure("colour = 1")).await.unwrap_err();
-    assert!(error.to_string().contains("unknown field `colour`"), "{error}");
+    assert!(error.to_string().contains("unknown key `colour`"), "{error}");
     drop(runtime);
     let output = wait_for_exit(child).await;
     let text = String::from_utf8_lossy(&output.stderr);

@@ -3,8 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nri_config::{Config, parse_duration};
+use nri_config::Config;
 use nri_locate::NridOwner;
+use nri_values::{Letters, parse_duration, parse_size};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -20,6 +21,9 @@ fuzz_target!(|data: &[u8]| {
         let again =
             parse_duration(&format!("{}s{}ns", duration.as_secs(), duration.subsec_nanos()));
         assert!(again.is_ok(), "{duration:?}");
+    }
+    if let Ok(size) = parse_size(text, Letters::Binary) {
+        assert_eq!(parse_size(&format!("{size} B"), Letters::Decimal), Ok(size));
     }
     let _ = NridOwner::of(text, 0, None).state_dir();
 });

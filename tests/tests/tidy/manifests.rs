@@ -22,6 +22,7 @@ const PUBLISHED: &[&str] = &[
     "src/runtime/Cargo.toml",
     "src/spec/Cargo.toml",
     "src/trust/Cargo.toml",
+    "src/values/Cargo.toml",
     "src/wire/Cargo.toml",
 ];
 

@@ -392,7 +392,8 @@ mod tests {
         symlink(dirs.file("free/program", 0o755, b"#!"), dirs.config.plugin_path.join("63-free"))
             .unwrap();
         fs::create_dir(dirs.config.plugin_path.join("50-dir")).unwrap();
-        symlink(dirs.file("program", 0o755, b"#!"), dirs.config.plugin_path.join("60-link")).unwrap();
+        symlink(dirs.file("program", 0o755, b"#!"), dirs.config.plugin_path.join("60-link"))
+            .unwrap();
         symlink(dirs.file("data", 0o644, b""), dirs.config.plugin_path.join("61-todata")).unwrap();
         symlink("/nonexistent/program", dirs.config.plugin_path.join("62-dangling")).unwrap();
         let no_program = "neither a program nor a script that begins with #! and its interpreter";

@@ -53,7 +53,8 @@ fn entry(key: &KeyDescription) -> String {
         KeyKind::Text(kind) | KeyKind::List(kind) | KeyKind::Table(kind) => {
             out.insert_str(1, &comment(&format!("{kind}."), ""));
         }
-        KeyKind::Boolean | KeyKind::Integer | KeyKind::Duration | KeyKind::Path => {}
+        KeyKind::Boolean | KeyKind::Integer | KeyKind::Duration | KeyKind::Size | KeyKind::Path => {
+        }
     }
     if is_example {
         out.push_str("# For example:\n");

@@ -3,7 +3,7 @@
 use super::types::{
     DefaultValue::{Derived, Required, Value},
     KeyDescription,
-    KeyKind::{Boolean, Choice, Duration, Integer, List, Path, Text},
+    KeyKind::{Boolean, Choice, Duration, Integer, List, Path, Size, Text},
     SectionDescription,
 };
 
@@ -470,11 +470,11 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
             },
             KeyDescription {
                 name: "max_size",
-                kind: Integer,
-                default: Value("8388608"),
-                example: "67108864",
-                text: "Maximum size of the file in bytes. A file of this size is renamed to \
-                       `FILE.1`, so that both together take twice as much.",
+                kind: Size,
+                default: Value("\"8MiB\""),
+                example: "\"64MiB\"",
+                text: "Maximum size of the file; a bare number means bytes. A file of this size is \
+                       renamed to `FILE.1`, so that both together take twice as much.",
             },
             switch(
                 "environment_values",

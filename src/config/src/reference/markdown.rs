@@ -45,6 +45,7 @@ fn kind_and_default(key: &KeyDescription) -> String {
         KeyKind::Boolean => "`true` or `false`",
         KeyKind::Integer => "Integer",
         KeyKind::Duration => "Duration",
+        KeyKind::Size => "Size",
         KeyKind::Path => "Path",
         KeyKind::Text(kind) | KeyKind::List(kind) | KeyKind::Table(kind) => kind,
         KeyKind::Choice(_) => "One of the values below",

@@ -3,7 +3,7 @@
 use super::types::{
     DefaultValue::{Derived, Required, Value},
     KeyDescription,
-    KeyKind::{Boolean, Choice, Duration, Integer, List, Table, Text},
+    KeyKind::{Boolean, Choice, Duration, Integer, List, Size, Table, Text},
     SectionDescription,
 };
 
@@ -135,7 +135,9 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
         },
         KeyDescription {
             name: "rlimits",
-            kind: Table("Table from limits, such as `nofile`, to numbers or `\"unlimited\"`"),
+            kind: Table(
+                "Table from limits, such as `nofile`, to numbers, sizes or `\"unlimited\"`",
+            ),
             default: Derived("the limits of `nrid`."),
             example: "{ nofile = 1024, memlock = \"unlimited\" }",
             text: "Resource limits of a launched plugin. Each value sets both the soft and the \
@@ -143,10 +145,11 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
         },
         KeyDescription {
             name: "wasm_memory",
-            kind: Integer,
-            default: Value("128"),
-            example: "64",
-            text: "Limit of the memory of a plugin that is a WebAssembly module, in MiB.",
+            kind: Size,
+            default: Value("\"128MiB\""),
+            example: "\"64MiB\"",
+            text: "Limit of the memory of a plugin that is a WebAssembly module; a bare number \
+                   means MiB.",
         },
         KeyDescription {
             name: "single_instance",

@@ -37,6 +37,8 @@ pub enum KeyKind {
     Integer,
     /// A text such as `"5s"`, or a number of seconds.
     Duration,
+    /// A text such as `"8MiB"`, or a number.
+    Size,
     /// A path.
     Path,
     /// Other text, with a description.

@@ -1,6 +1,7 @@
 //! Selection of lines by plugin, container and time.
 
 use nri_control::AuditLine;
+use nri_values::parse_duration;
 use std::time::{Duration, SystemTime};
 
 /// Number of digits of ids that people write.
@@ -49,7 +50,10 @@ pub(crate) fn parse_since(text: &str) -> Result<SystemTime, String> {
         return Ok(time);
     }
     let expected = "expected a time such as 2026-01-02T15:04:05Z, or a duration such as 10m";
-    let before: Duration = humantime::parse_duration(text).map_err(|_| expected.to_owned())?;
+    // humantime has days and weeks, too.
+    let before: Duration = parse_duration(text)
+        .or_else(|_| humantime::parse_duration(text))
+        .map_err(|_| expected.to_owned())?;
     Ok(SystemTime::now().checked_sub(before).unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
@@ -102,6 +106,9 @@ mod tests {
         );
         let old = parse_since("10m").unwrap();
         assert!(old < SystemTime::now() && parse_since("soon").is_err());
+        for text in ["1h30m", "1.5h", "90 m", "5400", "1day"] {
+            assert!(parse_since(text).unwrap() < old, "{text}");
+        }
     }
 
     #[test]

@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(events, EventMask::parse("StopContainer").unwrap());
         for (config, error) in [
             ("events: [colour]", "unknown event \"colour\""),
-            ("events: 7", "invalid type: "),
+            ("events: 7", "must be a list"),
             ("logFile: /dev/null/log", "failed to open log file /dev/null/log"),
         ] {
             let refused = start(config).err().unwrap().0;

@@ -143,7 +143,8 @@ mod tests {
             "- {name: a, address: 1.2.3.4, prefix: 33}",
             "prefix 33 of 1.2.3.4 is longer than 32",
         );
-        check("- 7", "invalid type");
+        check("- 7", "[0] must be a mapping");
+        check("- {name: a, mtu: many}", "[0].mtu must be a whole number from 0 to 4294967295, not");
         check("- [", "line 1");
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     rule::{Place, RuleSet},
     stack::with_stack,
 };
+use nri_values::{Words, reworded};
 use std::io;
 
 /// Size of a file in bytes.
@@ -57,9 +58,7 @@ fn form_message(message: &str, Place { line, column }: Place) -> String {
     let message = message.trim_end();
     let place = format!(" at line {line}, column {column}");
     let message = message.strip_suffix(&place).unwrap_or(message).replace('\n', ", ");
-    message
-        .replace("expected mapping start", "expected a mapping, such as `name: value`")
-        .replace("expected sequence start", "expected a list, such as `- value`")
+    reworded(&message, Words::Yaml)
 }
 
 #[cfg(test)]
@@ -78,7 +77,7 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_line_and_column() {
         for (text, expected) in [
-            ("rules:\n  - nam: a\n", "line 2, column 5: unknown field `nam`"),
+            ("rules:\n  - nam: a\n", "line 2, column 5: unknown key `nam`, did you mean `name`?"),
             ("rules:\n  - name: a\n", "line 2, column 11: rule \"a\" does nothing"),
             (
                 "rules:\n  - name: a\n    match: image ==\n    refuse: no\n",
@@ -98,7 +97,7 @@ mod tests {
             ),
             (
                 "rules:\n  - name: a\n    remove: { hooks: [x] }\n",
-                "line 3, column 15: unknown field `hooks`",
+                "line 3, column 15: unknown key `hooks`, known keys: ",
             ),
             (
                 "rules:\n  - name: a\n    refuse: x\n  - name: a\n    refuse: y\n",
@@ -113,8 +112,8 @@ mod tests {
                 "rules:\n  - name: a\n    at_most: { cpus: 1 }\n    at_least: { cpus: 2 }\n",
                 "line 4, column 23: rule \"a\": at_least of cpu.quota is above at_most of rule",
             ),
-            ("rules: 5", "line 1, column 8: expected a list, such as `- value`"),
-            ("- name: a\n", "line 1, column 1: expected a mapping, such as `name: value`"),
+            ("rules: 5", "line 1, column 8: must be a list, such as `- value`"),
+            ("- name: a\n", "line 1, column 1: must be a mapping, such as `name: value`"),
             (
                 "rules:\n  - name: a\n    set: { env: { A: yes } }\n",
                 "line 3, column 22: expected a number or a text: write true, yes and null in",

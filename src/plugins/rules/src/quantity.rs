@@ -1,5 +1,8 @@
 //! Amounts as people write them: bytes with a unit, microseconds with a unit, numbers of CPUs.
 
+use nri_values::{InvalidSize, Letters, parse_duration, parse_size};
+use std::time::Duration;
+
 /// Error of an amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuantityError {
@@ -16,43 +19,19 @@ pub(crate) enum QuantityError {
 pub(crate) enum Unit {
     /// A number without a unit.
     Plain,
-    /// Bytes: `1048576`, `512Mi`, `2G`.
+    /// Bytes: `1048576`, `512MiB`, `2G`.
     Bytes,
-    /// Microseconds: `50000`, `50ms`.
+    /// Microseconds: `50000`, `50ms`, `1s`.
     Microseconds,
     /// CPUs, in millionths: `2`, `1.5`, `500m`.
     Cpus,
 }
 
-const BYTES: &[(&str, f64)] = &[
-    ("", 1.0),
-    ("k", 1e3),
-    ("K", 1e3),
-    ("M", 1e6),
-    ("G", 1e9),
-    ("T", 1e12),
-    ("Ki", 1024.0),
-    ("Mi", 1048576.0),
-    ("Gi", 1073741824.0),
-    ("Ti", 1099511627776.0),
-];
-const MICROSECONDS: &[(&str, f64)] = &[("", 1.0), ("us", 1.0), ("ms", 1e3), ("s", 1e6)];
-const CPUS: &[(&str, f64)] = &[("", 1e6), ("m", 1e3)];
-
 impl Unit {
-    const fn units(self) -> &'static [(&'static str, f64)] {
-        match self {
-            Self::Plain => &[("", 1.0)],
-            Self::Bytes => BYTES,
-            Self::Microseconds => MICROSECONDS,
-            Self::Cpus => CPUS,
-        }
-    }
-
     const fn expected(self) -> &'static str {
         match self {
             Self::Plain => "a whole number",
-            Self::Bytes => "bytes, such as 512Mi or 2G",
+            Self::Bytes => "bytes, such as 512MiB or 2G",
             Self::Microseconds => "microseconds, or a time such as 50ms",
             Self::Cpus => "a number of CPUs, such as 1.5 or 500m",
         }
@@ -68,27 +47,48 @@ impl Unit {
             return Ok(-1);
         }
         if let Ok(whole) = text.parse::<i64>()
-            && self.units()[0].1 == 1.0
+            && self != Self::Cpus
         {
             return Ok(whole);
         }
-        let end = text
-            .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'))
-            .unwrap_or(text.len());
-        let (number, unit) = text.split_at(end);
         let invalid = || QuantityError::Invalid(text.to_owned(), self.expected());
-        let factor = self.units().iter().find(|(name, _)| *name == unit).ok_or_else(invalid)?.1;
-        let number: f64 = number.parse().map_err(|_| invalid())?;
-        let amount = (number * factor).round();
-        // 2^63, the first number that is too large.
-        if amount.abs() >= 9_223_372_036_854_775_808.0 {
-            return Err(QuantityError::TooLarge(text.to_owned()));
-        }
-        if self == Self::Plain && number.fract() != 0.0 {
-            return Err(invalid());
-        }
-        Ok(amount as i64)
+        let too_large = || QuantityError::TooLarge(text.to_owned());
+        let (is_negative, positive) = match text.strip_prefix('-') {
+            Some(positive) => (true, positive),
+            None => (false, text),
+        };
+        let amount: i128 = match self {
+            Self::Plain => decimal(positive)
+                .filter(|number| number.fract() == 0.0)
+                .map(|number| number as i128)
+                .ok_or_else(invalid)?,
+            Self::Bytes => match parse_size(positive, Letters::Decimal) {
+                Ok(bytes) => bytes.into(),
+                Err(InvalidSize::Form(_)) => return Err(invalid()),
+                Err(InvalidSize::TooLarge(_)) => return Err(too_large()),
+            },
+            Self::Microseconds => match decimal(positive) {
+                Some(bare) => bare.round() as i128,
+                None => {
+                    let time = parse_duration(positive).map_err(|_| invalid())?;
+                    (time + Duration::from_nanos(500)).as_micros() as i128
+                }
+            },
+            Self::Cpus => {
+                let thousandths = positive.strip_suffix('m').map(|text| (text, 1e3));
+                let (text, factor) = thousandths.unwrap_or((positive, 1e6));
+                (decimal(text).ok_or_else(invalid)? * factor).round() as i128
+            }
+        };
+        let amount = if is_negative { -amount } else { amount };
+        i64::try_from(amount).map_err(|_| too_large())
     }
+}
+
+/// Reads a number with digits and a point only.
+fn decimal(text: &str) -> Option<f64> {
+    let is_decimal = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    text.parse().ok().filter(|_| is_decimal)
 }
 
 #[cfg(test)]
@@ -102,7 +102,13 @@ mod tests {
             (Unit::Bytes, "1.5Gi", 3 << 29),
             (Unit::Bytes, "2G", 2_000_000_000),
             (Unit::Bytes, " 77 ", 77),
+            (Unit::Bytes, "1 GiB", 1 << 30),
+            (Unit::Bytes, "64MiB", 64 << 20),
+            (Unit::Bytes, "-1k", -1000),
             (Unit::Bytes, "unlimited", -1),
+            (Unit::Microseconds, "50.4", 50),
+            (Unit::Microseconds, "1s500ms", 1_500_000),
+            (Unit::Microseconds, "1m", 60_000_000),
             (Unit::Microseconds, "50ms", 50_000),
             (Unit::Microseconds, "0.5s", 500_000),
             (Unit::Cpus, "2", 2_000_000),
@@ -121,7 +127,8 @@ mod tests {
             (Unit::Plain, "1.5"),
             (Unit::Cpus, "1Gi"),
             (Unit::Cpus, "--1"),
-            (Unit::Microseconds, "1m"),
+            (Unit::Microseconds, "1M"),
+            (Unit::Microseconds, "s"),
         ] {
             assert!(matches!(unit.parse(text), Err(QuantityError::Invalid(..))), "{text}");
         }

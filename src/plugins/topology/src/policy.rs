@@ -3,6 +3,7 @@
 
 use crate::{cpuset::CpuSet, machine::Level};
 use glob::Pattern;
+use nri_values::{Letters, parse_size};
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
 
@@ -218,8 +219,8 @@ pub struct Glob(Pattern);
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// It is not TOML, or a key or a value is unknown.
-    #[error("{0}")]
-    Toml(#[from] toml::de::Error),
+    #[error(transparent)]
+    Toml(#[from] nri_plugin::ConfigurationError),
     /// A class is not defined.
     #[error("{by} names the class {class:?}, which is not defined: add [class.{class}]")]
     NoClass {
@@ -323,7 +324,7 @@ impl FromStr for Policy {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let mut policy: Self = toml::from_str(text)?;
+        let mut policy: Self = nri_plugin::from_toml(text)?;
         policy.add_classes();
         policy.check()?;
         Ok(policy)
@@ -367,24 +368,33 @@ impl FromStr for Amount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no amount of memory such as \"512M\" or \"80%\"");
-        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-        let number: u64 = digits.parse().map_err(|_| wrong())?;
-        let shift = match &text[digits.len()..] {
-            "%" if number <= 100 => return Ok(Self::Percent(number)),
-            "" => 0,
-            "K" => 10,
-            "M" => 20,
-            "G" => 30,
-            _ => return Err(wrong()),
-        };
-        number.checked_mul(1 << shift).map(Self::Bytes).ok_or_else(wrong)
+        let wrong = || format!("{text:?} is no amount of memory such as \"512MiB\" or \"80%\"");
+        if let Some(percent) = text.trim().strip_suffix('%') {
+            let percent = percent.trim_end().parse().ok().filter(|percent| *percent <= 100);
+            return percent.map(Self::Percent).ok_or_else(wrong);
+        }
+        // Policies had the letters with this meaning before other units.
+        parse_size(text, Letters::Binary).map(Self::Bytes).map_err(|_| wrong())
     }
 }
 
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        struct AmountVisitor;
+        impl serde::de::Visitor<'_> for AmountVisitor {
+            type Value = Amount;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an amount of memory such as \"512MiB\" or \"80%\"")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Amount, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<Amount, E> {
+                let wrong = |_| E::invalid_value(serde::de::Unexpected::Signed(bytes), &self);
+                u64::try_from(bytes).map(Amount::Bytes).map_err(wrong)
+            }
+        }
+        deserializer.deserialize_any(AmountVisitor)
     }
 }
 
@@ -427,7 +437,13 @@ mod tests {
             "reserved_cpus = 2".parse::<Policy>().unwrap().reserved_cpus,
             Reserved::Count(2)
         );
-        assert_eq!("1G".parse(), Ok(Amount::Bytes(1 << 30)));
+        for text in ["1G", "1Gi", "1GiB", "1 GiB", "1024M", "1073741824"] {
+            assert_eq!(text.parse(), Ok(Amount::Bytes(1 << 30)), "{text}");
+        }
+        assert_eq!(
+            toml::from_str::<BTreeMap<String, Amount>>("a = 4096").unwrap()["a"],
+            Amount::Bytes(4096)
+        );
     }
 
     #[test]
@@ -436,7 +452,10 @@ mod tests {
             let error = text.parse::<Policy>().unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
-        check("reserved = 1", "unknown field `reserved`");
+        check(
+            "reserved = 1",
+            "line 1, column 1: unknown key `reserved`, did you mean `reserved_cpus`?",
+        );
         check("\nreserved_cpus = \"a\"", "line 2");
         check("reserved_cpus = \"a\"", "a number of CPUs, or a list");
         check("default_class = \"x\"", "default_class names the class \"x\", which is not defined");
@@ -447,7 +466,12 @@ mod tests {
         check("[class.a]\nmemory_high = \"0%\"", "memory_high is 0");
         check("[class.'']", "a class needs a name");
         check("[class.a]\nmemory_min = \"101%\"", "no amount of memory");
-        check("[class.a]\nwithin = \"rack\"", "unknown variant `rack`");
+        check(
+            "[class.a]\nwithin = \"rack\"",
+            "line 2, column 10: class.a.within must be one of \"machine\", ",
+        );
+        check("[class.a]\ncount = -1", "line 2, column 9: class.a.count must be a whole number");
+        check("[class.a]\nmemory_low = -1", "class.a.memory_low must be an amount of memory such");
         check("[[rule]]\nclass = \"shared\"\nname = \"[\"", "line 3");
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration of NRI v0.1, `/etc/nri/conf.json`: which programs are called, in which order.
 
+use nri_values::{Words, reworded};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{
@@ -42,7 +43,7 @@ pub(crate) struct Entry {
 pub(crate) enum ConfigurationError {
     #[error("reading {path} failed: {source}")]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path} is invalid: {source}")]
+    #[error("{path} is invalid: {}", reworded(&source.to_string(), Words::Yaml))]
     Invalid { path: PathBuf, source: serde_json::Error },
     #[error("{0} has more than {MAX_SIZE} bytes")]
     TooLarge(PathBuf),
@@ -111,7 +112,12 @@ mod tests {
         let error = read("{").unwrap_err();
         assert!(error.starts_with("FILE is invalid: EOF"), "{error}");
         let error = read(r#"{"plugins": [1]}"#).unwrap_err();
-        assert!(error.starts_with("FILE is invalid: invalid type"), "{error}");
+        assert!(
+            error.starts_with(
+                "FILE is invalid: must be a mapping, such as `name: value`, not 1 at line 1"
+            ),
+            "{error}"
+        );
         assert_eq!(
             read(&" ".repeat(1 + (1 << 20))).unwrap_err(),
             "FILE has more than 1048576 bytes"
