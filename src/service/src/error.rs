@@ -18,7 +18,7 @@ use crate::{
 use nri_adaptation::{AdaptError, Fault};
 use nri_api::set_by;
 use nri_config::UnknownLogLevel;
-use nri_locate::ConfigFileError;
+use nri_locate::{BreakGlassHint, ConfigFileError};
 use nri_spec::{OciConfigError, WrongType, capability::UnsupportedFields};
 use nri_trust::Untrusted;
 use std::{collections::BTreeSet, io, path::PathBuf, process::ExitStatus, time::Duration};
@@ -172,9 +172,12 @@ pub enum PluginError {
 /// A configuration that does not allow the request.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// An event failed, and the operator is at fault: a required plugin is missing.
+    /// An event failed, and the operator is at fault.
     #[error(transparent)]
     Event(Box<AdaptError>),
+    /// A required plugin is missing, so that every creation fails until it is there.
+    #[error("{0}: 'nrictl status' shows why; {BreakGlassHint}")]
+    RequiredMissing(Box<AdaptError>),
     /// The limit of open files is too low for another container.
     #[error(transparent)]
     Descriptors(#[from] DescriptorLimit),
@@ -268,8 +271,10 @@ impl HostError {
 impl From<AdaptError> for Error {
     fn from(error: AdaptError) -> Self {
         let fault = error.fault();
+        let is_required = matches!(error, AdaptError::RequiredMissing { .. });
         let error = Box::new(error);
         match fault {
+            Fault::Operator if is_required => OperatorError::RequiredMissing(error).into(),
             Fault::Caller => CallerError::Event(error).into(),
             Fault::Operator => OperatorError::Event(error).into(),
             Fault::Plugin => PluginError::Event(error).into(),

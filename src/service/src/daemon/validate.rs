@@ -1,6 +1,7 @@
 //! `nrid --validate`: checks all files that a start, a reload and creations read: the
 //! configuration, the plugin directory, files of classes, CDI specifications. Uses the functions
-//! that read them there, and changes nothing.
+//! that read them there, and changes nothing. Which external plugins are connected, a running
+//! `nrid` says.
 
 use crate::{
     daemon::shared_plugins::SharedLaunch,
@@ -10,10 +11,19 @@ use crate::{
         plugins::{adaptation_config, ambiguities},
     },
 };
-use nri_adaptation::{FileUse, SkipReason, plugin_files};
-use nri_control::{Validation, ValidationSeverity};
+use nri_adaptation::{FileUse, PluginPolicy, SkipReason, plugin_files};
+use nri_api::PluginId;
+use nri_control::{CONTROL_SOCKET, Client, Reply, Request, Validation, ValidationSeverity};
 use nri_spec::CdiResolver;
-use std::path::Path;
+use nri_values::nearest;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Time limit of the question to a running `nrid`.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Checks the configuration, and the files that it names.
 pub fn validate(config: Option<&Path>, state_dir: Option<&Path>) -> Validation {
@@ -59,6 +69,7 @@ fn check_plugins(found: &mut Validation, settings: &Settings) {
     if files.is_empty() && dir.is_dir() {
         found.add(Info, "plugin", format!("{}: no plugin", dir.display()));
     }
+    check_required(found, settings, &dir, &files);
     for (path, used) in files {
         let path = path.display();
         match used {
@@ -74,6 +85,62 @@ fn check_plugins(found: &mut Validation, settings: &Settings) {
             }
         }
     }
+}
+
+/// Checks whether required plugins exist: as files that are launched, or as connected plugins.
+/// Without one, every creation is refused, unless it connects later; so that is a problem only if
+/// another plugin was meant.
+fn check_required(
+    found: &mut Validation,
+    settings: &Settings,
+    dir: &Path,
+    files: &[(PathBuf, FileUse)],
+) {
+    use ValidationSeverity::{Problem, Warning};
+    let config = &settings.config;
+    if config.mode == nri_config::Mode::Shadow {
+        return;
+    }
+    let by_policy = config.plugin.iter().filter(|policy| policy.required).map(|p| &p.pattern);
+    let validator = Some(&config.default_validator).filter(|validator| validator.enable);
+    let required: BTreeSet<&String> =
+        by_policy.chain(validator.iter().flat_map(|v| &v.required_plugins)).collect();
+    if required.is_empty() {
+        return;
+    }
+    let launched = files.iter().filter(|(_, used)| matches!(used, FileUse::Launched));
+    let launched = launched.filter_map(|(path, _)| path.file_name()?.to_str().map(str::to_owned));
+    let names: Vec<_> = launched.chain(active_plugins(&settings.state_dir)).collect();
+    let ids: Vec<_> = names.iter().filter_map(|name| PluginId::from_file_name(name).ok()).collect();
+    for plugin in required {
+        let policy = PluginPolicy { plugin: plugin.clone(), ..PluginPolicy::default() };
+        if ids.iter().any(|id| policy.matches(id)) {
+            continue;
+        }
+        let bare = ids.iter().map(|id| id.name.as_str());
+        let meant = nearest(plugin, names.iter().map(String::as_str).chain(bare));
+        let hint = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+        let text = format!(
+            "{plugin:?} is required, but the plugin directory {} has no such plugin and none is \
+             connected: creations are refused until one is{hint}",
+            dir.display()
+        );
+        found.add(if meant.is_some() { Problem } else { Warning }, "plugin", text);
+    }
+}
+
+/// Returns the names of the plugins that a running `nrid` calls; none if none runs or replies.
+fn active_plugins(state_dir: &Path) -> Vec<String> {
+    let ask = || {
+        let client = Client::connect(&state_dir.join(CONTROL_SOCKET)).ok()?;
+        client.set_timeout(Some(STATUS_TIMEOUT)).ok()?;
+        match client.call(&Request::Status, &[]).ok()? {
+            Reply::Status(status) => Some(status.plugins),
+            _ => None,
+        }
+    };
+    let active = ask().unwrap_or_default().into_iter().filter(|plugin| !plugin.has_ended());
+    active.map(|plugin| plugin.name).collect()
 }
 
 fn check_classes(found: &mut Validation, settings: &Settings) {

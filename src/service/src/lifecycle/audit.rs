@@ -123,7 +123,9 @@ impl RefusalCause {
     fn of(error: &Error) -> Self {
         match error {
             Error::Plugin(PluginError::Event(error))
-            | Error::Operator(OperatorError::Event(error)) => Self::of_event(error),
+            | Error::Operator(
+                OperatorError::Event(error) | OperatorError::RequiredMissing(error),
+            ) => Self::of_event(error),
             Error::Plugin(
                 PluginError::Unsupported(all)
                 | PluginError::Resources(ResourceError::Unsupported(all)),

@@ -125,6 +125,10 @@ fn doctor_is_red_while_creations_are_refused_because_of_a_required_plugin() {
     nrictl(&node, &["reload"]);
     let message = refusal(&node, "refused");
     assert!(message.contains("required plugin 10-must is not active"), "{message}");
+    for part in ["'nrictl status'", nri_locate::BYPASS_ENV, nri_locate::BYPASS_FILE] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!(message.lines().count(), 1, "{message}");
     let found = findings(&node, "plugin-required-missing");
     let [found] = &*found else { panic!("{found:?}") };
     assert!(found.starts_with("problem the plugin \"10-must\" is required"), "{found}");

@@ -22,11 +22,11 @@ const CONFIG: &str = r#"{"ociVersion":"1.0.2","process":{"args":["sh"],"cwd":"/"
 const NEVER: &str = "plugin_registration_timeout = '1h'\n";
 
 /// An external plugin, killed when it is dropped.
-struct External(Child);
+pub(crate) struct External(Child);
 
 impl External {
     /// Starts the plugin `10-a`, which adds an environment variable, and waits until it is active.
-    fn start(node: &Node) -> Self {
+    pub(crate) fn start(node: &Node) -> Self {
         let rules = node.path("a.toml");
         fs::write(&rules, "[create]\nenv = { set = { ADDED = 'yes' } }\n").unwrap();
         let mut command = Command::new(example("adjust"));

@@ -2,6 +2,7 @@
 
 use crate::{
     doctor::{add_plugin, nrictl, set_mode},
+    external_plugins::External,
     node::Node,
 };
 use serde_json::Value;
@@ -94,4 +95,59 @@ fn validate_checks_all_files_that_nrid_reads_and_needs_no_nrid() {
     assert!(lines[0].starts_with("problem configuration: "), "{lines:#?}");
     assert!(lines[0].contains("config.toml: line 1, column 8"), "{lines:#?}");
     assert!(!node.socket().exists(), "an nrid was started");
+}
+
+#[test]
+fn validate_says_that_a_required_plugin_does_not_exist() {
+    let required = |name: &str| format!("[[plugin]]\nmatch = '{name}'\nrequired = true\n");
+    let node = Node::new(&required("rulez"));
+    let check = |expected: Option<&str>| {
+        let (code, lines) = validate(&node);
+        let about = |line: &&String| line.contains("required");
+        let found: Vec<_> = lines.iter().filter(about).collect();
+        let severity = expected.map(|line| line.split(' ').next().unwrap_or_default());
+        assert_eq!(code, Some(if severity == Some("problem") { 4 } else { 0 }), "{lines:#?}");
+        match (expected, &*found) {
+            (None, []) => {}
+            (Some(expected), [line]) => assert_eq!(*line, expected),
+            _ => panic!("{expected:?}: {lines:#?}"),
+        }
+    };
+    let missing = "is required, but the plugin directory plugins has no such plugin and none is \
+                   connected: creations are refused until one is";
+    check(Some(&format!("warning plugin: \"rulez\" {missing}")));
+    add_plugin(&node, "50-rules");
+    let meant = format!("problem plugin: \"rulez\" {missing}; did you mean \"rules\"?");
+    check(Some(&meant));
+    for (name, expected) in [("rules", None), ("50-rules", None), ("*", None)] {
+        node.configure(&required(name));
+        check(expected);
+    }
+    let validator = "[default_validator]\nenable = true\nrequired_plugins = ['other', 'rules']\n";
+    node.configure(validator);
+    check(Some(&format!("warning plugin: \"other\" {missing}")));
+    node.configure(&format!("mode = 'shadow'\n{validator}"));
+    check(None);
+
+    // An external plugin is connected.
+    node.configure(&required("10-a"));
+    let nrid = node.start();
+    check(Some(&format!("warning plugin: \"10-a\" {missing}")));
+    let external = External::start(&node);
+    check(None);
+    drop(external);
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+#[test]
+fn validate_names_a_file_that_is_no_program() {
+    let node = Node::new("");
+    let file = node.plugins().join("10-text");
+    fs::write(&file, "touch /run/as-root\n").unwrap();
+    set_mode(&file, 0o755);
+    let (code, lines) = validate(&node);
+    let expected = "problem plugin: plugins/10-text: neither a program nor a script that begins \
+                    with #! and its interpreter";
+    assert_eq!((code, lines[1].as_str()), (Some(4), expected), "{lines:#?}");
 }
