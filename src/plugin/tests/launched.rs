@@ -222,8 +222,7 @@ async fn an_external_plugin_connects_again_until_it_is_told_to_end() {
     assert_eq!(events, line("Configure").repeat(2) + &line("Shutdown"));
     let text = String::from_utf8_lossy(&output.stderr);
     let closed = " INFO 44-adjust: the runtime closed the connection\n";
-    let registered =
-        format!(" INFO 44-adjust: registered with test 1 at {}\n", socket.display());
+    let registered = format!(" INFO 44-adjust: registered with test 1 at {}\n", socket.display());
     assert_eq!(text, [&registered, closed, &registered].concat());
 }
 

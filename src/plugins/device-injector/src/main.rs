@@ -4,6 +4,8 @@
 //! Annotations and flags are those of the plugin `device-injector` of containerd/nri.
 
 mod annotations;
+#[cfg(test)]
+mod examples;
 mod inject;
 mod plugin;
 mod process;

@@ -8,10 +8,10 @@ use crate::{
 use nri_plugin::prelude::*;
 
 /// Reads the value of an annotation into an adjustment, and returns what it names.
-type Apply = fn(&str, &mut Adjustment) -> Result<Vec<String>, InvalidValue>;
+pub(crate) type Apply = fn(&str, &mut Adjustment) -> Result<Vec<String>, InvalidValue>;
 
 /// What can be annotated: for messages, its keys, the older one last, and how it is read.
-const KINDS: [(&str, &[&str], Apply); 8] = [
+pub(crate) const KINDS: [(&str, &[&str], Apply); 8] = [
     ("devices", &["devices.noderesource.dev", "devices.nri.io"], inject::devices),
     ("CDI devices", &["cdi-devices.noderesource.dev", "cdi-devices.nri.io"], inject::cdi_devices),
     ("mounts", &["mounts.noderesource.dev", "mounts.nri.io"], inject::mounts),

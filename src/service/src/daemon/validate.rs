@@ -69,7 +69,7 @@ fn check_plugins(found: &mut Validation, settings: &Settings) {
     if files.is_empty() && dir.is_dir() {
         found.add(Info, "plugin", format!("{}: no plugin", dir.display()));
     }
-    check_required(found, settings, &dir, &files);
+    check_required(found, settings, &files);
     for (path, used) in files {
         let path = path.display();
         match used {
@@ -90,12 +90,7 @@ fn check_plugins(found: &mut Validation, settings: &Settings) {
 /// Checks whether required plugins exist: as files that are launched, or as connected plugins.
 /// Without one, every creation is refused, unless it connects later; so that is a problem only if
 /// another plugin was meant.
-fn check_required(
-    found: &mut Validation,
-    settings: &Settings,
-    dir: &Path,
-    files: &[(PathBuf, FileUse)],
-) {
+fn check_required(found: &mut Validation, settings: &Settings, files: &[(PathBuf, FileUse)]) {
     use ValidationSeverity::{Problem, Warning};
     let config = &settings.config;
     if config.mode == nri_config::Mode::Shadow {
@@ -121,9 +116,8 @@ fn check_required(
         let meant = nearest(plugin, names.iter().map(String::as_str).chain(bare));
         let hint = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
         let text = format!(
-            "{plugin:?} is required, but the plugin directory {} has no such plugin and none is \
-             connected: creations are refused until one is{hint}",
-            dir.display()
+            "{plugin:?} is required, but there is no file of such a plugin and none is connected: \
+             creations are refused until one is{hint}"
         );
         found.add(if meant.is_some() { Problem } else { Warning }, "plugin", text);
     }

@@ -113,8 +113,8 @@ fn validate_says_that_a_required_plugin_does_not_exist() {
             _ => panic!("{expected:?}: {lines:#?}"),
         }
     };
-    let missing = "is required, but the plugin directory plugins has no such plugin and none is \
-                   connected: creations are refused until one is";
+    let missing = "is required, but there is no file of such a plugin and none is connected: \
+                   creations are refused until one is";
     check(Some(&format!("warning plugin: \"rulez\" {missing}")));
     add_plugin(&node, "50-rules");
     let meant = format!("problem plugin: \"rulez\" {missing}; did you mean \"rules\"?");
