@@ -9,6 +9,22 @@ use crate::{
 };
 use cel::Context;
 
+/// The value of an amount for one container.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    /// The value, with which that of the container is compared.
+    pub value: FieldValue,
+    /// Quota and period that give as many CPUs, if the value is a smaller quota than the kernel
+    /// takes.
+    pub with_period: Option<(FieldValue, FieldValue)>,
+}
+
+impl From<FieldValue> for Evaluated {
+    fn from(value: FieldValue) -> Self {
+        Self { value, with_period: None }
+    }
+}
+
 /// Returns the value of an amount for a container whose quota has this period.
 ///
 /// # Errors
@@ -17,37 +33,52 @@ pub(crate) fn evaluated(
     amount: &Amount,
     context: &Context<'_, '_>,
     period: Option<&FieldValue>,
-) -> Result<FieldValue, EvaluationError> {
+) -> Result<Evaluated, EvaluationError> {
     let failed = |error: crate::quantity::QuantityError| EvaluationError::Failed(error.to_string());
-    match amount {
-        Amount::Constant(value) => Ok(value.clone()),
+    let value = match amount {
+        Amount::Constant(value) => value.clone(),
         Amount::Computed(template, unit) => {
-            value_of(&template.text(context)?, *unit).map_err(failed)
+            value_of(&template.text(context)?, *unit).map_err(failed)?
         }
-        Amount::Cpus(cpus) => Ok(quota(*cpus, period)),
+        Amount::Cpus(cpus) => return Ok(quota(*cpus, period)),
         Amount::ComputedCpus(template) => {
             let cpus = Unit::Cpus.parse(&template.text(context)?).map_err(failed)?;
-            Ok(quota(cpus, period))
+            return Ok(quota(cpus, period));
         }
         Amount::Rlimit(soft, hard) => {
             let limit = |text: String| rlimit_of(&text).map_err(failed);
-            Ok(FieldValue::Rlimit(limit(soft.text(context)?)?, limit(hard.text(context)?)?))
+            FieldValue::Rlimit(limit(soft.text(context)?)?, limit(hard.text(context)?)?)
         }
-    }
+    };
+    Ok(value.into())
 }
 
+/// The smallest quota and the longest period of the kernel, in microseconds.
+const MIN_QUOTA: i64 = 1000;
+const MAX_PERIOD: i64 = 1_000_000;
+
 /// Returns the quota that gives this many millionths of a CPU.
-fn quota(cpus: i64, period: Option<&FieldValue>) -> FieldValue {
+fn quota(cpus: i64, period: Option<&FieldValue>) -> Evaluated {
     let period = match period {
         Some(FieldValue::Number(period)) if *period > 0 => *period,
         _ => DEFAULT_PERIOD,
     };
     if cpus < 0 {
-        return FieldValue::Number(-1);
+        return FieldValue::Number(-1).into();
     }
-    let quota = i128::from(cpus) * i128::from(period) / 1_000_000;
-    // The kernel refuses less than a millisecond.
-    FieldValue::Number(i64::try_from(quota).unwrap_or(i64::MAX).max(1000))
+    let quota_of = |period: i64| {
+        let quota = i128::from(cpus) * i128::from(period) / 1_000_000;
+        i64::try_from(quota).unwrap_or(i64::MAX)
+    };
+    let quota = quota_of(period);
+    let with_period = (quota < MIN_QUOTA).then(|| {
+        let shortest = (MIN_QUOTA * 1_000_000 + cpus - 1) / cpus.max(1);
+        let period = shortest.min(MAX_PERIOD);
+        let quota = quota_of(period).max(MIN_QUOTA);
+        (FieldValue::Number(quota), FieldValue::Number(period))
+    });
+    // 0 would be no limit.
+    Evaluated { value: FieldValue::Number(quota.max(1)), with_period }
 }
 
 /// Returns the value that a field gets by a largest or smallest value; `None` if it keeps its own.

@@ -2,7 +2,7 @@
 
 use crate::{
     expression::{Expression, ExpressionError},
-    field::{FieldValue, Group, Key, QUOTA, field},
+    field::{FieldValue, Group, Key, PERIOD, QUOTA, field},
     file::{Limits, Named, Placed, Rlimit, RuleText, Scalar, Settings},
     mistake::{LoadError, Mistake, at},
     possible::{entry, impossible},
@@ -137,6 +137,9 @@ impl RuleCompiler<'_> {
         kind: Kind,
         steps: &mut Vec<Step>,
     ) -> Result<(), LoadError> {
+        let mut fields: Vec<_> = fields.collect();
+        // CPUs are a quota of the period that the same rule sets.
+        fields.sort_by_key(|(name, _)| field(name) != Some(PERIOD));
         for (name, value) in fields {
             let (key, amount) = match field(name) {
                 // The one name that is not a field's.

@@ -5,11 +5,11 @@
 //! expressions see the container as it was requested.
 
 use crate::{
-    amounts::{evaluated, most_or_least},
+    amounts::{Evaluated, evaluated, most_or_least},
     changes::{Changed, Changes, New},
     expression::{ENTRY, EvaluationError},
     facts::{self, Fact, OPTIONAL},
-    field::{FieldValue, Group, Key, environment},
+    field::{FieldValue, Group, Key, MEMORY, PERIOD, SWAP, environment},
     refusal::Refusal,
     rule::{Action, MountTemplate, Rule, RuleSet, Step},
 };
@@ -65,7 +65,8 @@ pub(crate) fn decide(
 }
 
 /// Evaluates the limits for an update of a container. `updated` has the resources that the update
-/// requests, and `is_requested` says of a field whether it has.
+/// requests, and `is_requested` says of a field whether it has. A limit of two fields holds after an
+/// update of either.
 ///
 /// # Errors
 /// See [`Refusal`].
@@ -82,7 +83,9 @@ pub(crate) fn limit(
     let mut changes = Changes::default();
     for rule in rules.rules.iter().filter(|rule| !rule.observe) {
         let limits = rule.steps.iter().filter(|step| match &step.action {
-            Action::AtLeast(key, _) | Action::AtMost(key, _) => is_requested(key),
+            Action::AtLeast(key, _) | Action::AtMost(key, _) => {
+                is_requested(key) || key.depends_on().is_some_and(|other| is_requested(&other))
+            }
             _ => false,
         });
         let limits: Vec<&Step> = limits.collect();
@@ -143,19 +146,32 @@ impl Evaluation<'_> {
                 if changes.value(key, container).is_some_and(|value| key.is_requested(&value)) {
                     return Ok(());
                 }
-                let value = self.amount(rule, key, amount, changes)?;
+                let amount = self.amount(rule, key, amount, changes)?;
+                let value = with_period(rule, amount, changes);
                 changes.replace(rule, key.clone(), New::Value(value));
                 Ok(())
             }
             Action::Set(key, amount) => {
-                let value = self.amount(rule, key, amount, changes)?;
+                let amount = self.amount(rule, key, amount, changes)?;
+                let value = with_period(rule, amount, changes);
                 changes.put(rule, key.clone(), New::Value(value), container)
             }
             Action::AtLeast(key, amount) | Action::AtMost(key, amount) => {
                 let limit = self.amount(rule, key, amount, changes)?;
                 let is_most = matches!(step.action, Action::AtMost(..));
-                let value = changes.value(key, container);
-                if let Some(value) = most_or_least(key, value.as_ref(), &limit, is_most) {
+                let bounded = |key: &Key, changes: &Changes| {
+                    let value = changes.value(key, container);
+                    most_or_least(key, value.as_ref(), &limit.value, is_most)
+                };
+                // Memory alone is no more than memory and swap together, and runtimes say so.
+                if *key == SWAP
+                    && is_most
+                    && let Some(value) = bounded(&MEMORY, changes)
+                {
+                    changes.replace(rule, MEMORY, New::Value(value));
+                }
+                if let Some(value) = bounded(key, changes) {
+                    let value = with_period(rule, Evaluated { value, ..limit }, changes);
                     changes.replace(rule, key.clone(), New::Value(value));
                 }
                 Ok(())
@@ -199,8 +215,8 @@ impl Evaluation<'_> {
         key: &Key,
         amount: &crate::rule::Amount,
         changes: &Changes,
-    ) -> Result<FieldValue, Refusal> {
-        let period = changes.value(&crate::field::PERIOD, self.container);
+    ) -> Result<Evaluated, Refusal> {
+        let period = changes.value(&PERIOD, self.container);
         evaluated(amount, self.context, period.as_ref())
             .map_err(|error| failed(rule, &key.to_string(), error))
     }
@@ -214,6 +230,13 @@ impl Evaluation<'_> {
             ..Default::default()
         })
     }
+}
+
+/// Returns the value to set, and sets the period that it needs.
+fn with_period(rule: &Rule, amount: Evaluated, changes: &mut Changes) -> FieldValue {
+    let Some((quota, period)) = amount.with_period else { return amount.value };
+    changes.replace(rule, PERIOD, New::Value(period));
+    quota
 }
 
 /// Returns the entries of a group, by key, as values of expressions. Their order is that of keys.
@@ -296,9 +319,12 @@ mod tests {
 
     /// Returns the changes as `field=value`, and `field-` for a removal.
     fn changes(text: &str) -> Vec<String> {
-        let container = container();
-        let decision = decided(text, &container).unwrap();
-        let changed = decision.changes.since(&Changes::default(), &container);
+        changes_of(text, &container())
+    }
+
+    fn changes_of(text: &str, container: &Container) -> Vec<String> {
+        let decision = decided(text, container).unwrap();
+        let changed = decision.changes.since(&Changes::default(), container);
         let shown = |c: Changed| match c.after {
             Some(value) => format!("{}={value}", c.field),
             None => format!("{}-", c.field),
@@ -342,6 +368,20 @@ mod tests {
         assert_eq!(files, ["rlimits[RLIMIT_NOFILE]=100:1000"]);
         let cpus = changes("rules: [{name: a, at_most: {cpus: 1.5}}]");
         assert_eq!(cpus, ["cpu.quota=150000"]);
+        // Of a container whose quota for half a CPU would be less than what the kernel takes.
+        let mut short = container();
+        let resources = short.linux.mut_or_insert_default().resources.mut_or_insert_default();
+        let cpu = resources.cpu.mut_or_insert_default();
+        (cpu.quota, cpu.period) = (opt(Some(1000)), opt(Some(1000)));
+        let half = changes_of("rules: [{name: a, at_most: {cpus: 0.5}}]", &short);
+        assert_eq!(half, ["cpu.period=2000", "cpu.quota=1000"]);
+        let half = changes_of("rules: [{name: a, set: {cpus: 0.5}}]", &short);
+        assert_eq!(half, ["cpu.period=2000"]);
+        let period = changes("rules: [{name: a, set: {cpus: 0.5, cpu.period: 50ms}}]");
+        assert_eq!(period, ["cpu.period=50000", "cpu.quota=25000"]);
+        // Memory and swap together are no less than memory.
+        let swap = changes("rules: [{name: a, at_most: {memory.swap: 512Mi}}]");
+        assert_eq!(swap, ["memory.limit=536870912", "memory.swap=536870912"]);
         // 1024 is the default of the kernel.
         assert_eq!(changes("rules: [{name: a, at_most: {cpu.shares: 2000}}]"), [""; 0]);
         assert_eq!(changes("rules: [{name: a, at_most: {cpu.shares: 512}}]"), ["cpu.shares=512"]);

@@ -71,6 +71,16 @@ impl Display for Key {
 }
 
 impl Key {
+    /// Returns the field whose value decides, too, whether a limit of this one holds: CPUs are the
+    /// quota divided by the period, and the limit of memory and swap is one of memory.
+    pub(crate) fn depends_on(&self) -> Option<Self> {
+        match self {
+            quota if *quota == QUOTA => Some(PERIOD),
+            swap if *swap == SWAP => Some(MEMORY),
+            _ => None,
+        }
+    }
+
     /// Whether a value was requested. Engines write 0 for what was not, where 0 is no amount.
     pub(crate) fn is_requested(&self, value: &FieldValue) -> bool {
         let zero_is_amount = match self {
@@ -152,6 +162,10 @@ const fn key_of(index: usize) -> Key {
     Key::Field(&FIELDS[index])
 }
 
+/// The limit of memory.
+pub(crate) const MEMORY: Key = key_of(0);
+/// The limit of memory and swap together.
+pub(crate) const SWAP: Key = key_of(2);
 /// The quota, which `cpus` sets.
 pub(crate) const QUOTA: Key = key_of(5);
 /// The period of the quota.

@@ -4,7 +4,7 @@ use crate::{
     changes::Changed,
     decide::{Decision, decide, limit},
     facts,
-    field::{self, Key},
+    field::{self, Key, MEMORY, SWAP},
     load::load,
     refusal::Refusal,
     rule::RuleSet,
@@ -122,12 +122,22 @@ fn with_own_facts(session: &Session, mut container: Container) -> Container {
     container
 }
 
-/// Returns the container as it would be after an update.
+/// Returns the container as it would be after an update. Where the limits of memory, and of memory
+/// and swap together, are the same, the latter follows an update of the former, as with `nrid`.
 fn with_resources(mut container: Container, resources: &LinuxResources) -> Container {
     let linux = container.linux.mut_or_insert_default();
     let updated = linux.resources.mut_or_insert_default();
+    let value = |resources: &LinuxResources, key| match key {
+        Key::Field(row) => field::resource(row.name, resources),
+        Key::Entry(..) => None,
+    };
+    let swap = value(updated, SWAP).filter(|swap| value(updated, MEMORY).as_ref() == Some(swap));
+    let follows = swap.is_some() && value(resources, SWAP).is_none();
     for field in RESOURCE_FIELDS {
         field.copy(resources, updated);
+    }
+    if follows && let Some(memory) = updated.memory.as_mut() {
+        memory.swap.clone_from(&memory.limit);
     }
     for limit in &resources.hugepage_limits {
         updated.hugepage_limits.retain(|other| other.page_size != limit.page_size);
@@ -238,6 +248,51 @@ mod tests {
         resources.pids.mut_or_insert_default().limit = 5;
         let reply = runtime.update_container(&pod, &web, &resources).unwrap();
         assert!(reply.update.is_empty());
+    }
+
+    /// A limit of CPUs is one of the quota divided by the period, and one of memory and swap
+    /// together is one of memory, too: an update of either field can exceed it.
+    #[test]
+    fn a_limit_of_two_fields_holds_after_an_update_of_either() {
+        let text = "rules: [{name: a, at_most: {cpus: 1, memory.swap: 1Gi}}]";
+        let runtime = InProcessRuntime::start(Rules::default(), text).unwrap();
+        let pod = pod("shop");
+        let mut web = container(&pod, "web");
+        let linux = web.linux.mut_or_insert_default();
+        let resources = linux.resources.mut_or_insert_default();
+        let cpu = resources.cpu.mut_or_insert_default();
+        (cpu.quota, cpu.period) = (opt(Some(100_000)), opt(Some(100_000)));
+        let memory = resources.memory.mut_or_insert_default();
+        (memory.limit, memory.swap) = (opt(Some(1 << 30)), opt(Some(1 << 30)));
+        let limited = |update: &dyn Fn(&mut LinuxResources)| {
+            let mut resources = LinuxResources::new();
+            update(&mut resources);
+            let reply = runtime.update_container(&pod, &web, &resources).unwrap();
+            let updated = reply.update.first().map(|update| update.linux.resources.clone());
+            let updated = updated.unwrap_or_default();
+            let number = |key| match field::resource(key, &updated) {
+                Some(field::FieldValue::Number(number)) => number,
+                _ => 0,
+            };
+            ["cpu.quota", "cpu.period", "memory.limit", "memory.swap"].map(number)
+        };
+        let period = |n| move |r: &mut LinuxResources| {
+            r.cpu.mut_or_insert_default().period = opt(Some(n));
+        };
+        assert_eq!(limited(&period(1000)), [1000, 0, 0, 0]);
+        assert_eq!(limited(&period(50_000)), [50_000, 0, 0, 0]);
+        assert_eq!(limited(&period(200_000)), [0; 4]);
+        let quota = |n| move |r: &mut LinuxResources| {
+            r.cpu.mut_or_insert_default().quota = opt(Some(n));
+        };
+        assert_eq!(limited(&quota(200_000)), [100_000, 0, 0, 0]);
+        let memory = |n| move |r: &mut LinuxResources| {
+            r.memory.mut_or_insert_default().limit = opt(Some(n));
+        };
+        // What the container may swap follows from its memory here.
+        assert_eq!(limited(&memory(2 << 30)), [0, 0, 1 << 30, 1 << 30]);
+        assert_eq!(limited(&memory(-1)), [0, 0, 1 << 30, 1 << 30]);
+        assert_eq!(limited(&memory(1 << 20)), [0; 4]);
     }
 
     #[test]
