@@ -17,12 +17,30 @@ use crate::session::synchronize::TooLarge;
 /// Error of a request, or of the start of the adaptation.
 #[derive(Debug, thiserror::Error)]
 pub enum AdaptError {
-    /// The plugin replied with an error.
+    /// The plugin replied with an error, and thereby refused the request.
+    #[error(
+        "plugin {plugin} refused {event:?} of {subject}: {}",
+        CallError::Status { code: *code, message: message.clone() }
+    )]
+    Refused {
+        /// Plugin that refused the request.
+        plugin: PluginId,
+        /// Event that the plugin refused.
+        event: Event,
+        /// Id of the container or pod.
+        subject: String,
+        /// ttrpc status code.
+        code: i32,
+        /// Message of the plugin.
+        message: String,
+    },
+    /// The plugin replied with an error that is no refusal: the event cannot be refused, or the
+    /// plugin's library says that the handler is missing or has failed.
     #[error(
         "plugin {plugin} failed {event:?} of {subject}: {}",
         CallError::Status { code: *code, message: message.clone() }
     )]
-    Refused {
+    Failed {
         /// Plugin that failed the request.
         plugin: PluginId,
         /// Event that the plugin failed.
@@ -271,6 +289,7 @@ impl AdaptError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Refused { .. }
+            | Self::Failed { .. }
             | Self::Unavailable { .. }
             | Self::NoVerdict { .. }
             | Self::Merge { .. }
@@ -288,6 +307,7 @@ impl AdaptError {
     pub fn plugin(&self) -> Option<&PluginId> {
         match self {
             Self::Refused { plugin, .. }
+            | Self::Failed { plugin, .. }
             | Self::Unavailable { plugin, .. }
             | Self::NoVerdict { plugin, .. }
             | Self::TooLarge { plugin, .. }

@@ -141,8 +141,12 @@ pub struct EventCalls {
 pub struct CallCounts {
     /// Number of calls.
     pub calls: u64,
-    /// Number of calls without a usable reply, timeouts included.
+    /// Number of calls without a usable reply, timeouts included. Older releases also count
+    /// refusals here.
     pub failures: u64,
+    /// Number of requests that the plugin refused in its reply.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refusals: u64,
     /// Number of calls without a reply in time.
     pub timeouts: u64,
     /// Median of the times from the request to the reply, in microseconds: an estimate from a
@@ -152,4 +156,8 @@ pub struct CallCounts {
     /// 99th percentile of these times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Columns of the table; those after the first [`NARROW`] are in its wide form only.
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 17] = [
     "INDEX",
     "NAME",
     "KIND",
@@ -30,6 +30,7 @@ const COLUMNS: [&str; 16] = [
     "P99",
     "MEMORY",
     "TIMEOUTS",
+    "REFUSED",
     "QUEUE P99",
     "RESTARTS",
     "ON FAILURE",
@@ -42,7 +43,7 @@ const NARROW: usize = 11;
 type Row = [String; COLUMNS.len()];
 
 /// Columns with numbers.
-const NUMBERS: [usize; 9] = [3, 6, 7, 8, 9, 10, 11, 12, 13];
+const NUMBERS: [usize; 10] = [3, 6, 7, 8, 9, 10, 11, 12, 13, 14];
 
 /// The column of names, which wraps.
 const NAME: usize = 1;
@@ -183,6 +184,7 @@ fn cells(plugin: &PluginStatus) -> Row {
         time(total.and_then(|total| total.p99_us)),
         plugin.memory.map_or_else(unknown, memory),
         number(total.map(|total| total.timeouts)),
+        number(total.map(|total| total.refusals)),
         time(calls.and_then(|calls| calls.queue_p99_us)),
         number(Some(plugin.restarts.into())),
         plugin.failure_policy.as_ref().map_or_else(unknown, on_failure),
@@ -262,6 +264,7 @@ struct CallsEntry<'a> {
 struct CountsEntry {
     calls: u64,
     failures: u64,
+    refusals: u64,
     timeouts: u64,
     p50_us: Option<u64>,
     p99_us: Option<u64>,
@@ -330,8 +333,8 @@ impl<'a> CallsEntry<'a> {
 
 impl CountsEntry {
     fn of(counts: CallCounts) -> Self {
-        let CallCounts { calls, failures, timeouts, p50_us, p99_us } = counts;
-        Self { calls, failures, timeouts, p50_us, p99_us }
+        let CallCounts { calls, failures, refusals, timeouts, p50_us, p99_us } = counts;
+        Self { calls, failures, refusals, timeouts, p50_us, p99_us }
     }
 }
 
@@ -343,7 +346,7 @@ mod tests {
     fn what_is_unknown_is_a_dash() {
         let unregistered = PluginStatus { state: "connecting".to_owned(), ..Default::default() };
         let found = cells(&unregistered);
-        assert_eq!(found.join(" "), "- - external - - connecting - - - - - - - 0 - -");
+        assert_eq!(found.join(" "), "- - external - - connecting - - - - - - - - 0 - -");
         let status = |plugin: &PluginStatus| Status {
             plugins: vec![unregistered.clone(), plugin.clone()],
             ..Default::default()

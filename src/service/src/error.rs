@@ -347,8 +347,8 @@ mod tests {
         for (message, expected) in [
             ("no room", "container \"c1\": no room"),
             (
-                "plugin 10-a failed CREATE_CONTAINER of c1: no",
-                "plugin 10-a failed CREATE_CONTAINER of c1: no",
+                "plugin 10-a refused CREATE_CONTAINER of c1: no",
+                "plugin 10-a refused CREATE_CONTAINER of c1: no",
             ),
             ("validator v rejected \"c1\"", "validator v rejected \"c1\""),
             // Ids of other containers that begin with this id.

@@ -55,6 +55,25 @@ impl CallError {
         matches!(self, Self::Status { code, .. } if *code == Code::UNIMPLEMENTED as i32)
     }
 
+    /// Whether the peer's handler has replied with an error of its own, which is a decision about
+    /// the request. Codes that a library or a broken handler sends are none: a call that is not
+    /// implemented, a panic, a deadline, a lost dependency. Plain errors of the Go and Rust
+    /// libraries for plugins have the code `UNKNOWN`.
+    pub fn is_refusal(&self) -> bool {
+        const NO_DECISION: [Code; 6] = [
+            Code::CANCELLED,
+            Code::DEADLINE_EXCEEDED,
+            Code::UNIMPLEMENTED,
+            Code::INTERNAL,
+            Code::UNAVAILABLE,
+            Code::DATA_LOSS,
+        ];
+        match self {
+            Self::Status { code, .. } => NO_DECISION.iter().all(|other| *other as i32 != *code),
+            _ => false,
+        }
+    }
+
     /// Whether the connection is unusable: closed, or the peer violates the protocol.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Closed(_) | Self::Malformed(_))
@@ -92,5 +111,15 @@ mod tests {
         assert_eq!(empty.to_string(), "error without a message, ttrpc status 12");
         assert!(empty.is_unimplemented());
         assert!(!CallError::from_status(5, "").is_unimplemented());
+    }
+
+    #[test]
+    fn errors_of_a_handler_are_refusals_and_those_of_libraries_are_not() {
+        // Of <https://grpc.io/docs/guides/status-codes>, and one that no library knows.
+        let refusals: Vec<i32> =
+            (1..=17).filter(|code| CallError::from_status(*code, "").is_refusal()).collect();
+        assert_eq!(refusals, [2, 3, 5, 6, 7, 8, 9, 10, 11, 16, 17]);
+        assert!(!CallError::Timeout(Duration::ZERO).is_refusal());
+        assert!(!CallError::Closed(None).is_refusal());
     }
 }

@@ -182,8 +182,10 @@ impl Adaptation {
         }
         for (reply, plugin) in verdicts.iter().flatten() {
             context.record_reached(plugin, reply);
-            if matches!(reply, Ok(None)) {
-                context.record_skipped(plugin);
+            match reply {
+                Ok(None) => context.record_skipped(plugin),
+                Ok(Some(reply)) if reply.reject => plugin.counters.record_rejection(),
+                Ok(Some(_)) | Err(_) => {}
             }
         }
         for verdict in verdicts {

@@ -4,6 +4,7 @@
 //! calls and handles their failures; requests are encoded in [`crate::plugin::request`].
 
 use nri_api::{Packable, proto::*};
+use nri_wire::CallError;
 use protobuf::{Message, MessageField};
 
 /// A request of the protocol that delivers an event.
@@ -22,6 +23,10 @@ pub(crate) trait EventRequest: Message {
     /// Whether the event is about a pod, and not about one of its containers.
     const ABOUT_POD: bool;
 
+    /// Whether a plugin can refuse what the event is about, with an error as its reply. Errors in
+    /// reply to other events change nothing.
+    const CAN_BE_REFUSED: bool;
+
     /// Returns the id of the container, or of the pod for an event of a pod.
     fn subject(&self) -> &str;
 
@@ -30,12 +35,14 @@ pub(crate) trait EventRequest: Message {
 }
 
 macro_rules! events {
-    ($($event:ident $about:ident $form:ident: $call:literal($request:ident) -> $reply:ident;)*) => {
+    ($($event:ident $about:ident $form:ident $effect:ident:
+        $call:literal($request:ident) -> $reply:ident;)*) => {
         $(impl EventRequest for $request {
             type Reply = $reply;
             const EVENT: Event = Event::$event;
             const METHOD: &'static str = $call;
             const ABOUT_POD: bool = events!(@about_pod $about);
+            const CAN_BE_REFUSED: bool = events!(@can_be_refused $effect);
 
             fn state_change(&self) -> Option<StateChangeEvent> {
                 events!(@form $form self.pod, events!(@container $about self))
@@ -53,6 +60,8 @@ macro_rules! events {
     };
     (@about_pod pod) => { true };
     (@about_pod container) => { false };
+    (@can_be_refused consent) => { true };
+    (@can_be_refused notice) => { false };
     (@container pod $self:ident) => { MessageField::none() };
     (@container container $self:ident) => { $self.container.clone() };
     (@form new $pod:expr, $container:expr) => {
@@ -69,37 +78,55 @@ fn state_change(
     StateChangeEvent { event: event.into(), pod, container, ..StateChangeEvent::default() }
 }
 
-// Columns: event, subject (pod or container), form, call. The form `old` is an event that old
-// plugins receive as a StateChange; the form `new` is an event that was never sent as a
-// StateChange.
+/// Rejects a reply in which a known field has another wire type.
+///
+/// Protobuf treats such a field as unknown, so that a validator's verdict could be dropped without
+/// an error. Fields with unknown numbers are those of a newer protocol, and accepted.
+pub(crate) fn check_types<R: Packable>(reply: R) -> Result<R, CallError> {
+    let mut unknown = reply.special_fields().unknown_fields().iter().peekable();
+    if unknown.peek().is_none() {
+        return Ok(reply);
+    }
+    match unknown.find(|(number, _)| R::has_field(*number)) {
+        None => Ok(reply),
+        Some((number, _)) => {
+            Err(CallError::Malformed(format!("field {number} of {} has the wrong type", R::NAME)))
+        }
+    }
+}
+
+// Columns: event, subject (pod or container), form, effect of an error, call. The form `old` is an
+// event that old plugins receive as a StateChange; the form `new` is an event that was never sent
+// as a StateChange. An event that needs the plugin's `consent` is refused by an error, a `notice`
+// is not.
 events! {
-    RUN_POD_SANDBOX pod old:
+    RUN_POD_SANDBOX pod old consent:
         "RunPodSandbox"(RunPodSandboxRequest) -> RunPodSandboxResponse;
-    UPDATE_POD_SANDBOX pod new:
+    UPDATE_POD_SANDBOX pod new consent:
         "UpdatePodSandbox"(UpdatePodSandboxRequest) -> UpdatePodSandboxResponse;
-    POST_UPDATE_POD_SANDBOX pod old:
+    POST_UPDATE_POD_SANDBOX pod old notice:
         "PostUpdatePodSandbox"(PostUpdatePodSandboxRequest) -> PostUpdatePodSandboxResponse;
-    STOP_POD_SANDBOX pod old:
+    STOP_POD_SANDBOX pod old notice:
         "StopPodSandbox"(StopPodSandboxRequest) -> StopPodSandboxResponse;
-    REMOVE_POD_SANDBOX pod old:
+    REMOVE_POD_SANDBOX pod old notice:
         "RemovePodSandbox"(RemovePodSandboxRequest) -> RemovePodSandboxResponse;
-    CREATE_CONTAINER container new:
+    CREATE_CONTAINER container new consent:
         "CreateContainer"(CreateContainerRequest) -> CreateContainerResponse;
-    POST_CREATE_CONTAINER container old:
+    POST_CREATE_CONTAINER container old notice:
         "PostCreateContainer"(PostCreateContainerRequest) -> PostCreateContainerResponse;
-    START_CONTAINER container old:
+    START_CONTAINER container old consent:
         "StartContainer"(StartContainerRequest) -> StartContainerResponse;
-    POST_START_CONTAINER container old:
+    POST_START_CONTAINER container old notice:
         "PostStartContainer"(PostStartContainerRequest) -> PostStartContainerResponse;
-    UPDATE_CONTAINER container new:
+    UPDATE_CONTAINER container new consent:
         "UpdateContainer"(UpdateContainerRequest) -> UpdateContainerResponse;
-    POST_UPDATE_CONTAINER container old:
+    POST_UPDATE_CONTAINER container old notice:
         "PostUpdateContainer"(PostUpdateContainerRequest) -> PostUpdateContainerResponse;
-    STOP_CONTAINER container new:
+    STOP_CONTAINER container new notice:
         "StopContainer"(StopContainerRequest) -> StopContainerResponse;
-    REMOVE_CONTAINER container old:
+    REMOVE_CONTAINER container old notice:
         "RemoveContainer"(RemoveContainerRequest) -> RemoveContainerResponse;
-    VALIDATE_CONTAINER_ADJUSTMENT container new:
+    VALIDATE_CONTAINER_ADJUSTMENT container new consent:
         "ValidateContainerAdjustment"(ValidateContainerAdjustmentRequest)
             -> ValidateContainerAdjustmentResponse;
 }

@@ -6,7 +6,7 @@
 use nri_api::proto::{
     Empty, Event, ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
-use nri_api::{EventMask, Packable, PluginId};
+use nri_api::{EventMask, PluginId};
 use nri_wire::{CallError, PluginClient, TraceContext};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,11 +15,11 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use crate::error::{AdaptError, NoReply};
-use crate::plugin::calls::EventRequest;
+use crate::plugin::calls::{EventRequest, check_types};
 use crate::plugin::queue::{PluginQueue, QueuePermit};
 use crate::plugin::registrant::Registrant;
 use crate::plugin::request::EncodedRequest;
-use crate::plugin::statistics::PluginCounters;
+use crate::plugin::statistics::{CallEnd, PluginCounters, is_refusal};
 use crate::plugin::status::{PluginOrigin, StatusRecord};
 use crate::plugin::trace::{self, CallTrace};
 use crate::plugin::uncancelled::Uncancelled;
@@ -159,9 +159,10 @@ impl Plugin {
             Ok(verdict) => return Ok(Some(verdict)),
             Err(error) => error,
         };
-        let (plugin, container) = (self.id.clone(), request.subject().to_owned());
         match error {
             CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_) => {
+                let plugin = self.id.clone();
+                let container = request.subject().to_owned();
                 if self.failure_handling().validation_failure == OnFailure::Ignore {
                     let pod = request.pod();
                     warn!(%plugin, ?event, container, pod, "validator skipped: {error}");
@@ -171,7 +172,7 @@ impl Plugin {
                 let source = self.no_reply(error).await;
                 Err(AdaptError::NoVerdict { plugin, container, source, requested })
             }
-            error => Err(self.error(event, container, error).await),
+            error => Err(self.error(request, error).await),
         }
     }
 
@@ -339,8 +340,9 @@ impl Plugin {
                 "this process was stopped during the call, timeout not counted"
             );
         } else {
-            self.counters.record_call(Q::EVENT, took, result.as_ref().err());
-            self.record_result(Q::EVENT, result.as_ref().err());
+            let end = CallEnd::of::<Q>(&result);
+            self.counters.record_call(Q::EVENT, took, end);
+            self.record_result(Q::EVENT, end);
         }
         result
     }
@@ -378,9 +380,13 @@ impl Plugin {
         })
     }
 
-    /// Counts consecutive timeouts, records the error, and closes the plugin after too many
-    /// timeouts or a fatal error.
-    fn record_result(&self, event: Event, error: Option<&CallError>) {
+    /// Counts consecutive timeouts, records the failure, and closes the plugin after too many
+    /// timeouts or a fatal error. A refusal is a reply, and no failure.
+    fn record_result(&self, event: Event, end: CallEnd<'_>) {
+        let error = match end {
+            CallEnd::Failure(error) => Some(error),
+            CallEnd::Reply | CallEnd::Refusal => None,
+        };
         let timeouts = self.record.set(|status| {
             match error {
                 Some(CallError::Timeout(_)) => status.timeouts += 1,
@@ -423,15 +429,24 @@ impl Plugin {
                 );
                 None
             }
-            error => Some(self.error(Q::EVENT, request.subject().to_owned(), error).await),
+            error => Some(self.error(request, error).await),
         }
     }
 
-    async fn error(&self, event: Event, subject: String, error: CallError) -> AdaptError {
-        let plugin = self.id.clone();
+    async fn error<Q: EventRequest>(
+        &self,
+        request: &EncodedRequest<Q>,
+        error: CallError,
+    ) -> AdaptError {
+        let (plugin, event) = (self.id.clone(), Q::EVENT);
+        let subject = request.subject().to_owned();
+        let is_refusal = is_refusal::<Q>(&error);
         match error {
-            CallError::Status { code, message } => {
+            CallError::Status { code, message } if is_refusal => {
                 AdaptError::Refused { plugin, event, subject, code, message }
+            }
+            CallError::Status { code, message } => {
+                AdaptError::Failed { plugin, event, subject, code, message }
             }
             CallError::TooLarge { size } => AdaptError::TooLarge { plugin, event, subject, size },
             error @ (CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)) => {
@@ -462,22 +477,5 @@ impl Plugin {
 
     fn with_state_change_only<T>(&self, f: impl FnOnce(&mut EventMask) -> T) -> T {
         f(&mut self.state_change_only.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Rejects a reply in which a known field has another wire type.
-///
-/// Protobuf treats such a field as unknown, so that a validator's verdict could be dropped without
-/// an error. Fields with unknown numbers are those of a newer protocol, and accepted.
-fn check_types<R: Packable>(reply: R) -> Result<R, CallError> {
-    let mut unknown = reply.special_fields().unknown_fields().iter().peekable();
-    if unknown.peek().is_none() {
-        return Ok(reply);
-    }
-    match unknown.find(|(number, _)| R::has_field(*number)) {
-        None => Ok(reply),
-        Some((number, _)) => {
-            Err(CallError::Malformed(format!("field {number} of {} has the wrong type", R::NAME)))
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Statistics of plugins: calls, failures and times per event, and what replies requested.
+//! Statistics of plugins: calls, refusals, failures and times per event, and what replies request.
 //!
 //! They are counted by name, so that a plugin that is launched or connects again continues to
 //! count, and two plugins of one name count together. Their size depends on the number of plugins
@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::error::AdaptError;
+use crate::plugin::calls::EventRequest;
 use crate::plugin::histogram::{DurationHistogram, DurationRecorder};
 
 /// Limit of names that are counted while no session has them; the one that was used least recently
@@ -41,6 +42,7 @@ pub(crate) struct PluginCounters {
 #[derive(Debug, Default)]
 struct EventCounters {
     latency: DurationRecorder,
+    refusals: AtomicU64,
     timeouts: AtomicU64,
     disconnects: AtomicU64,
     malformed: AtomicU64,
@@ -48,24 +50,59 @@ struct EventCounters {
     too_large: AtomicU64,
 }
 
+/// How a call ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CallEnd<'a> {
+    /// The plugin replied.
+    Reply,
+    /// The plugin refused the request, by an error as its reply.
+    Refusal,
+    /// There was no usable reply.
+    Failure(&'a CallError),
+}
+
+impl<'a> CallEnd<'a> {
+    /// Returns how a call of a request ended.
+    pub(crate) fn of<Q: EventRequest>(result: &'a Result<Q::Reply, CallError>) -> Self {
+        match result {
+            Ok(_) => Self::Reply,
+            Err(error) if is_refusal::<Q>(error) => Self::Refusal,
+            Err(error) => Self::Failure(error),
+        }
+    }
+}
+
+/// Whether an error is a reply of the plugin that refuses the request.
+pub(crate) fn is_refusal<Q: EventRequest>(error: &CallError) -> bool {
+    Q::CAN_BE_REFUSED && error.is_refusal()
+}
+
 impl PluginCounters {
-    /// Records a call: its time from the request to the reply, and its error.
-    pub(crate) fn record_call(&self, event: Event, took: Duration, error: Option<&CallError>) {
-        let Some(event) = usize::try_from(event.value()).ok().and_then(|n| self.events.get(n))
-        else {
-            return;
-        };
-        let counters = event.get_or_init(Box::default);
+    /// Records a call: its time from the request to the reply, and how it ended.
+    pub(crate) fn record_call(&self, event: Event, took: Duration, end: CallEnd<'_>) {
+        let Some(counters) = self.event(event) else { return };
         counters.latency.record(took);
-        let failures = match error {
-            None => return,
-            Some(CallError::Timeout(_)) => &counters.timeouts,
-            Some(CallError::Closed(_)) => &counters.disconnects,
-            Some(CallError::Malformed(_)) => &counters.malformed,
-            Some(CallError::Status { .. }) => &counters.errors,
-            Some(CallError::TooLarge { .. }) => &counters.too_large,
+        let counter = match end {
+            CallEnd::Reply => return,
+            CallEnd::Refusal => &counters.refusals,
+            CallEnd::Failure(CallError::Timeout(_)) => &counters.timeouts,
+            CallEnd::Failure(CallError::Closed(_)) => &counters.disconnects,
+            CallEnd::Failure(CallError::Malformed(_)) => &counters.malformed,
+            CallEnd::Failure(CallError::Status { .. }) => &counters.errors,
+            CallEnd::Failure(CallError::TooLarge { .. }) => &counters.too_large,
         };
-        count(failures, 1);
+        count(counter, 1);
+    }
+
+    /// Records that the plugin, as a validator, rejected a container in its reply.
+    pub(crate) fn record_rejection(&self) {
+        let counters = self.event(Event::VALIDATE_CONTAINER_ADJUSTMENT);
+        counters.iter().for_each(|counters| count(&counters.refusals, 1));
+    }
+
+    fn event(&self, event: Event) -> Option<&EventCounters> {
+        let counters = usize::try_from(event.value()).ok().and_then(|n| self.events.get(n))?;
+        Some(counters.get_or_init(Box::default))
     }
 
     /// Records the time that a request waited because the plugin handled other requests.
@@ -107,7 +144,8 @@ impl PluginCounters {
                 errors: load(&counters.errors),
                 too_large: load(&counters.too_large),
             };
-            Some(EventStatistics { event, latency: counters.latency.get(), failures })
+            let (latency, refusals) = (counters.latency.get(), load(&counters.refusals));
+            Some(EventStatistics { event, latency, refusals, failures })
         };
         PluginStatistics {
             restarts: load(&self.sessions).saturating_sub(1),
@@ -161,6 +199,9 @@ pub struct EventStatistics {
     /// Times from the request to the reply, or to the failure. A timeout that ended while
     /// this process was stopped is left out.
     pub latency: DurationHistogram,
+    /// Number of requests that the plugin refused: by an error as its reply, or, as a validator, by
+    /// its verdict. Such a reply is no failure.
+    pub refusals: u64,
     /// Calls without a usable reply.
     pub failures: CallFailures,
 }
@@ -174,7 +215,8 @@ pub struct CallFailures {
     pub disconnects: u64,
     /// The reply could not be decoded.
     pub malformed: u64,
-    /// The plugin replied with an error.
+    /// The plugin replied with an error that is no refusal: to an event that cannot be refused, or
+    /// with a code of its library, as after a panic.
     pub errors: u64,
     /// The request exceeded the size of a message, and was not sent.
     pub too_large: u64,
@@ -248,7 +290,7 @@ mod tests {
         let is_event = |event: &Event| !matches!(event, Event::UNKNOWN | Event::LAST);
         let mut events: Vec<_> = Event::VALUES.iter().copied().filter(is_event).collect();
         for event in &events {
-            counters.record_call(*event, Duration::ZERO, None);
+            counters.record_call(*event, Duration::ZERO, CallEnd::Reply);
         }
         let counted: Vec<_> = counters.get().events.iter().map(|e| e.event).collect();
         events.sort_by_key(Enum::value);
@@ -267,10 +309,11 @@ mod tests {
         ];
         for (n, error) in errors.iter().enumerate() {
             for _ in 0..=n {
-                counters.record_call(Event::STOP_CONTAINER, Duration::ZERO, Some(error));
+                let end = CallEnd::Failure(error);
+                counters.record_call(Event::STOP_CONTAINER, Duration::ZERO, end);
             }
         }
-        counters.record_call(Event::STOP_CONTAINER, Duration::ZERO, None);
+        counters.record_call(Event::STOP_CONTAINER, Duration::ZERO, CallEnd::Reply);
         let statistics = counters.get();
         let failures = statistics.events[0].failures;
         assert_eq!(failures.by_reason().map(|(_, number)| number), [1, 2, 3, 4, 5]);

@@ -206,7 +206,7 @@ async fn every_combination_of_plugin_and_administrator() {
         if first == "kept" {
             // An error reply is no failure: it fails the request in any case, and is no timeout.
             let refused = harness.create("refuse").await.err().unwrap_or_default();
-            assert_eq!(refused, "plugin 10-a failed CREATE_CONTAINER of refuse: no room", "{row}");
+            assert_eq!(refused, "plugin 10-a refused CREATE_CONTAINER of refuse: no room", "{row}");
             let result = harness.create("hang").await;
             assert_eq!((outcome(&result), session(&harness).await), (request, "kept"), "{row}");
             let result = harness.create("hang").await;

@@ -83,7 +83,7 @@ fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
 /// All plugins, and the plugins other than the failing one.
 const ALL: &[&str] = &["10-a", "20-b", "30-c"];
 const OTHERS: &[&str] = &["10-a", "30-c"];
-const REFUSED: &str = "plugin 20-b failed CREATE_CONTAINER of refuse: no room";
+const REFUSED: &str = "plugin 20-b refused CREATE_CONTAINER of refuse: no room";
 const LATE: &str = "plugin 20-b could not handle CREATE_CONTAINER of hang: no reply within 2s";
 const DEAD: &str =
     "plugin 20-b could not handle CREATE_CONTAINER of die: the plugin closed the connection";
@@ -136,6 +136,8 @@ async fn a_panic_in_a_plugin_fails_the_request_and_keeps_the_session() {
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     let error = harness.create("panic").await.unwrap_err();
     assert!(error.starts_with("plugin 20-b failed CREATE_CONTAINER of panic: "), "{error}");
+    let last_error = harness.adaptation.plugins().remove(0).last_error;
+    assert!(last_error.is_some_and(|error| error.contains("panic")), "a panic is no refusal");
     harness.create("c").await.unwrap();
 }
 
@@ -171,8 +173,9 @@ async fn the_status_reports_timeouts_and_the_last_error() {
         ("c", 0, None),
         ("hang", 1, Some("CREATE_CONTAINER: no reply within 2s")),
         ("hang", 2, Some("CREATE_CONTAINER: no reply within 2s")),
-        ("refuse", 0, Some("CREATE_CONTAINER: no room")),
-        ("c", 0, Some("CREATE_CONTAINER: no room")),
+        // A refusal is a reply, and no error of the plugin.
+        ("refuse", 0, Some("CREATE_CONTAINER: no reply within 2s")),
+        ("c", 0, Some("CREATE_CONTAINER: no reply within 2s")),
     ] {
         let _ = harness.create(id).await;
         let status = harness.adaptation.plugins().remove(0);

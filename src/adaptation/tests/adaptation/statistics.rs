@@ -23,6 +23,7 @@ impl Script for Timed {
         match &*r.container.id {
             "hang" if self.0 == TIME => std::future::pending().await,
             "refuse" => Err(status(ttrpc::Code::UNKNOWN, "no room")),
+            "broken" => Err(status(ttrpc::Code::INTERNAL, "null pointer")),
             "conflict" => Ok(annotate("a", "b")),
             "update" if self.0 == TIME => {
                 let update = vec![shares("c1", 2), shares("c2", 3)];
@@ -55,7 +56,7 @@ async fn calls_failures_and_requests_are_counted_per_plugin_and_event() {
     for id in ["c1", "c2", "update", "hang"] {
         harness.create(id).await.unwrap();
     }
-    for id in ["refuse", "conflict"] {
+    for id in ["refuse", "broken", "conflict"] {
         harness.create(id).await.unwrap_err();
     }
     let request =
@@ -64,20 +65,63 @@ async fn calls_failures_and_requests_are_counted_per_plugin_and_event() {
 
     let a = statistics(&harness, "10-a");
     let [create, stop] = &a.events[..] else { panic!("{a:?}") };
-    assert_eq!((create.event, create.latency.count()), (CREATE_CONTAINER, 6));
-    // Five calls of 3 ms, and a timeout of 2 s.
-    assert_eq!((create.latency.buckets[5], create.latency.buckets[13]), (5, 1));
-    assert!(create.latency.sum >= 5 * TIME + Duration::from_secs(2));
+    assert_eq!((create.event, create.latency.count()), (CREATE_CONTAINER, 7));
+    // Six calls of 3 ms, and a timeout of 2 s.
+    assert_eq!((create.latency.buckets[5], create.latency.buckets[13]), (6, 1));
+    assert!(create.latency.sum >= 6 * TIME + Duration::from_secs(2));
     assert_eq!((stop.event, stop.latency.count()), (STOP_CONTAINER, 1));
     let failures = create.failures;
     assert_eq!((failures.timeouts, failures.errors, failures.total()), (1, 1, 2));
-    assert_eq!(stop.failures.total(), 0);
+    assert_eq!(create.refusals, 1, "an error that the plugin's handler replied with");
+    assert_eq!((stop.failures.total(), stop.refusals), (0, 0));
     assert_eq!((a.updates, a.evictions, a.conflicts, a.restarts), (2, 1, 0, 0));
-    assert_eq!((a.queue.count(), a.queue.sum), (7, Duration::ZERO));
-    // The refused creation did not reach it, and its reply is the one that conflicts.
+    assert_eq!((a.queue.count(), a.queue.sum), (8, Duration::ZERO));
+    // The refused creations did not reach it, and its reply is the one that conflicts.
     let b = statistics(&harness, "20-b");
     assert_eq!((b.latency().count(), b.conflicts), (5, 1));
     assert_eq!(harness.adaptation.commit_queue().count(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn verdicts_and_errors_of_validators_are_refusals_and_errors_to_a_stop_are_none() {
+    /// Rejects the container of this id, and replies with an error about all others.
+    struct Validator(&'static str);
+    #[async_trait]
+    impl Script for Validator {
+        async fn validate(
+            &self,
+            r: ValidateContainerAdjustmentRequest,
+        ) -> ttrpc::Result<ValidateContainerAdjustmentResponse> {
+            match r.container.id == self.0 {
+                true => {
+                    Ok(ValidateContainerAdjustmentResponse { reject: true, ..Default::default() })
+                }
+                false => Err(status(ttrpc::Code::PERMISSION_DENIED, "no")),
+            }
+        }
+        async fn stop(&self, _: StopContainerRequest) -> ttrpc::Result<StopContainerResponse> {
+            Err(status(ttrpc::Code::UNKNOWN, "no"))
+        }
+    }
+    let harness = Harness::new().await;
+    let events = [VALIDATE_CONTAINER_ADJUSTMENT, STOP_CONTAINER];
+    let _a = harness.plugin("10-a", &events, Validator("c1")).await;
+    let _b = harness.plugin("20-b", &events, Validator("c2")).await;
+    for id in ["c1", "c2", "c3"] {
+        harness.create(id).await.unwrap_err();
+    }
+    assert!(harness.adaptation.plugins().iter().all(|plugin| plugin.last_error.is_none()));
+    let request =
+        StopContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
+    harness.adaptation.stop_container(request, async |_| ()).await;
+    for name in ["10-a", "20-b"] {
+        let counted = statistics(&harness, name);
+        let of_event = |event| counted.events.iter().find(|e| e.event == event).unwrap();
+        let verdicts = of_event(VALIDATE_CONTAINER_ADJUSTMENT);
+        assert_eq!((verdicts.refusals, verdicts.failures.total()), (3, 0), "{name}");
+        let stop = of_event(STOP_CONTAINER);
+        assert_eq!((stop.refusals, stop.failures.errors), (0, 1), "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

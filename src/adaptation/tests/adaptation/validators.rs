@@ -88,7 +88,7 @@ async fn any_rejection_fails_the_creation() {
     check(&["accept", "reject"], Err(&by(1, "too much"))).await;
     check(&["reject", "accept", "reject silently"], Err(&by(0, "too much"))).await;
     check(&["reject silently"], Err(&by(0, "no reason given"))).await;
-    let broken = "plugin 01-v failed VALIDATE_CONTAINER_ADJUSTMENT of c: broken";
+    let broken = "plugin 01-v refused VALIDATE_CONTAINER_ADJUSTMENT of c: broken";
     check(&["accept", "broken"], Err(broken)).await;
     let late = format!(
         "plugin 00-v could not handle VALIDATE_CONTAINER_ADJUSTMENT of c: no reply within \

@@ -23,6 +23,7 @@ pub(crate) struct Filter {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Create {
+    pub(crate) refuse: Option<String>,
     pub(crate) args: Vec<String>,
     pub(crate) replace_args: bool,
     pub(crate) oom_score_adj: Option<i64>,

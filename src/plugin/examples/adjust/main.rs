@@ -21,6 +21,7 @@
 //! annotations = { "example.org/adjust" = "yes" }   # of the container, or else of its pod
 //!
 //! [create]
+//! refuse = "not on this host"      # refuse the containers, with this message
 //! args = ["sleep", "100"]          # the command line
 //! replace_args = true              # even if an earlier plugin set args
 //! oom_score_adj = 100

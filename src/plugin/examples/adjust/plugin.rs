@@ -179,6 +179,9 @@ impl Plugin for Adjust {
         if !config.filter.matches(&pod, &container) {
             return Ok(Creation::default());
         }
+        if let Some(message) = &config.create.refuse {
+            return Err(message.as_str().into());
+        }
         Ok(config.create.adjustment().into())
     }
 

@@ -1,6 +1,6 @@
 //! Statistics of plugins in the form of the control protocol.
 
-use nri_adaptation::{Adaptation, CallFailures, DurationHistogram, PluginStatistics};
+use nri_adaptation::{Adaptation, DurationHistogram, EventStatistics, PluginStatistics};
 use nri_api::PluginId;
 use nri_control::{CallCounts, EventCalls, PluginCalls};
 use std::collections::BTreeMap;
@@ -11,19 +11,12 @@ pub(super) fn of_all(adaptation: &Adaptation) -> BTreeMap<PluginId, Box<PluginCa
 }
 
 fn calls(statistics: &PluginStatistics) -> PluginCalls {
-    let failures = |count: fn(CallFailures) -> u64| -> u64 {
-        statistics.events.iter().map(|event| count(event.failures)).sum()
-    };
-    let of_event = |event: &nri_adaptation::EventStatistics| EventCalls {
+    let of_event = |event: &EventStatistics| EventCalls {
         event: format!("{:?}", event.event),
-        counts: counts(&event.latency, event.failures.total(), event.failures.timeouts),
+        counts: counts(&event.latency, std::slice::from_ref(event)),
     };
     PluginCalls {
-        total: counts(
-            &statistics.latency(),
-            failures(CallFailures::total),
-            failures(|failures| failures.timeouts),
-        ),
+        total: counts(&statistics.latency(), &statistics.events),
         events: statistics.events.iter().map(of_event).collect(),
         queue_p50_us: micros(&statistics.queue, 0.5),
         queue_p99_us: micros(&statistics.queue, 0.99),
@@ -34,11 +27,14 @@ fn calls(statistics: &PluginStatistics) -> PluginCalls {
     }
 }
 
-fn counts(latency: &DurationHistogram, failures: u64, timeouts: u64) -> CallCounts {
+/// Returns the numbers of the calls for these events, whose times are `latency`.
+fn counts(latency: &DurationHistogram, events: &[EventStatistics]) -> CallCounts {
+    let sum = |count: fn(&EventStatistics) -> u64| events.iter().map(count).sum();
     CallCounts {
         calls: latency.count(),
-        failures,
-        timeouts,
+        failures: sum(|event| event.failures.total()),
+        refusals: sum(|event| event.refusals),
+        timeouts: sum(|event| event.failures.timeouts),
         p50_us: micros(latency, 0.5),
         p99_us: micros(latency, 0.99),
     }

@@ -129,6 +129,9 @@ impl MetricsSource {
                 counter(&[("event", &event_name), ("plugin", name), ("reason", reason)], number)
             })
         };
+        let refusals = |(name, event): (&String, &EventStatistics)| {
+            counter(&[("event", &event_name(event)), ("plugin", name)], event.refusals)
+        };
         let queue = plugins.iter().map(|(name, s)| histogram(&[("plugin", name)], &s.queue));
         vec![
             histograms(
@@ -139,8 +142,13 @@ impl MetricsSource {
             counters(
                 "nri_plugin_call_failures_total",
                 "Calls without a usable reply: timeout, disconnect, malformed, error (the plugin \
-                 replied with one), too_large (the request was not sent).",
+                 replied with one that refuses nothing), too_large (the request was not sent).",
                 events().flat_map(failures),
+            ),
+            counters(
+                "nri_plugin_refusals_total",
+                "Requests that the plugin refused, by an error as its reply or by its verdict.",
+                events().map(refusals),
             ),
             histograms(
                 "nri_plugin_queue_duration_seconds",

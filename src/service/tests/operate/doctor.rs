@@ -2,6 +2,7 @@
 //! and with what happens to containers. The tests of `nrictl` have the other findings.
 
 use crate::{
+    audit::plugin,
     create::{bundle_with, create},
     node::{Node, Nrid, example, wait_until},
 };
@@ -222,6 +223,23 @@ fn a_third_replacement_is_a_warning_and_a_session_that_ended_is_an_information()
     let of_plugins: Vec<_> =
         doctor(&node).into_iter().filter(|f| f.0 == "problem" && f.1.contains("plugin")).collect();
     assert_eq!(of_plugins, []);
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+#[test]
+fn a_plugin_that_refuses_a_container_has_not_failed() {
+    let node = Node::new("");
+    plugin(&node, "10-a", "[create]\nrefuse = 'not on this host'\n");
+    let nrid = node.start();
+    let message = refusal(&node, "c1");
+    assert_eq!(message, "plugin 10-a refused CREATE_CONTAINER of c1: not on this host");
+    assert_eq!(findings(&node, "plugin-failed"), [""; 0]);
+    assert_eq!(findings(&node, "plugin-active"), ["ok 10-a: active"]);
+    let status = node.status();
+    assert_eq!(status.plugins[0].last_error, None);
+    let total = status.plugins[0].calls.as_ref().map(|calls| calls.total).unwrap();
+    assert_eq!((total.refusals, total.failures), (1, 0));
     node.stop();
     nrid.wait_for_exit();
 }
