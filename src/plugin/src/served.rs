@@ -2,7 +2,8 @@
 //! which older runtimes use.
 
 use crate::{
-    EventMask, Failure, Plugin, Reply, Session, config_file::PluginConfigFile, reply::build_updates,
+    EventMask, Failure, Mistake, Plugin, Reply, Session, config_file::PluginConfigFile,
+    reply::build_updates,
 };
 use async_trait::async_trait;
 use nri_api::proto::*;
@@ -70,7 +71,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         };
         let updates =
             to_ttrpc(self.plugin.synchronize(&self.session, joined.pods, joined.containers).await)?;
-        let update = to_ttrpc(build_updates(updates).map_err(Into::into))?;
+        let update = built(build_updates(updates))?;
         tracing::debug!("{}: synchronized", self.session.plugin());
         Ok(SynchronizeResponse { update, ..Default::default() })
     }
@@ -101,7 +102,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         let (pod, container) = (or_default(request.pod), or_default(request.container));
         let id = container.id.clone();
         let creation = to_ttrpc(self.plugin.create_container(&self.session, pod, container).await)?;
-        to_ttrpc(creation.build(&id).map_err(Into::into))
+        built(creation.build(&id))
     }
 
     async fn update_container(
@@ -113,7 +114,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         let resources = or_default(request.linux_resources);
         let changes =
             to_ttrpc(self.plugin.update_container(&self.session, pod, container, resources).await)?;
-        to_ttrpc(changes.build().map_err(Into::into))
+        built(changes.build())
     }
 
     async fn stop_container(
@@ -123,7 +124,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
     ) -> ttrpc::Result<StopContainerResponse> {
         let (pod, container) = (or_default(request.pod), or_default(request.container));
         let updates = to_ttrpc(self.plugin.stop_container(&self.session, pod, container).await)?;
-        let update = to_ttrpc(build_updates(updates).map_err(Into::into))?;
+        let update = built(build_updates(updates))?;
         Ok(StopContainerResponse { update, ..Default::default() })
     }
 
@@ -306,6 +307,12 @@ fn to_ttrpc<T>(reply: Reply<T>) -> ttrpc::Result<T> {
     reply.map_err(|e| ttrpc_error(&e))
 }
 
+/// Returns a reply as the runtime gets it. A mistake in it is a fault of the plugin: a runtime that
+/// counts failures must not take it for a refusal.
+fn built<T>(reply: Result<T, Mistake>) -> ttrpc::Result<T> {
+    reply.map_err(|mistake| status(Code::INTERNAL, mistake))
+}
+
 fn ttrpc_error(e: &Failure) -> ttrpc::Error {
     status(Code::UNKNOWN, e)
 }
@@ -313,6 +320,18 @@ fn ttrpc_error(e: &Failure) -> ttrpc::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_a_handler_and_a_mistake_in_its_reply_have_different_codes() {
+        let code = |error| match error {
+            ttrpc::Error::RpcStatus(status) => status.code.value(),
+            other => panic!("{other}"),
+        };
+        let refused = to_ttrpc(Reply::<()>::Err("no".into())).map_err(code);
+        let mistake = built::<()>(Err(Mistake::NoContainer)).map_err(code);
+        let codes = [Code::UNKNOWN, Code::INTERNAL].map(|code| Err(code as i32));
+        assert_eq!([refused, mistake], codes);
+    }
 
     #[test]
     fn no_runtime_is_asked_for_events_that_it_may_not_know() {
