@@ -21,3 +21,14 @@ pub enum ContainerFact {
     /// Whether the container is as engines make it with `--privileged`.
     Privileged,
 }
+
+impl ContainerFact {
+    /// Returns the name of the fact in the configuration, and in its annotation.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Capabilities => "capabilities",
+            Self::Privileged => "privileged",
+        }
+    }
+}

@@ -71,10 +71,12 @@ impl RuleCompiler<'_> {
             name: self.name.to_owned(),
             place,
             condition,
+            condition_place: text.condition.as_ref().map_or(place, |c| c.referenced.into()),
             overrides: text.overrides,
             observe: text.observe,
             steps,
             refuse,
+            refuse_place: text.refuse.as_ref().map_or(place, |refuse| refuse.referenced.into()),
         })
     }
 

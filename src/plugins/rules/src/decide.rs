@@ -65,8 +65,8 @@ pub(crate) fn decide(
 }
 
 /// Evaluates the limits for an update of a container. `updated` has the resources that the update
-/// requests, and `is_requested` says of a field whether it has. A limit of two fields holds after an
-/// update of either.
+/// requests, and `is_requested` says of a field whether it has. A limit of two fields holds after
+/// an update of either.
 ///
 /// # Errors
 /// See [`Refusal`].

@@ -184,6 +184,11 @@ impl Expression {
         &self.source
     }
 
+    /// Returns the syntax tree.
+    pub(crate) fn tree(&self) -> &IdedExpr {
+        &self.tree
+    }
+
     /// Returns the variables that the expression names.
     pub(crate) fn variables(&self) -> &BTreeSet<String> {
         &self.variables

@@ -4,6 +4,7 @@
 //! | module | content |
 //! |---|---|
 //! | `file`, `compile`, `conflicts`, `load`, `mistake` | from the text of a file to rules |
+//! | `findings` | what fails for some containers |
 //! | `expression`, `prepared`, `template`, `stack` | expressions, their functions and limits |
 //! | `variables`, `facts`, `shared` | what expressions know of a container |
 //! | `field`, `possible`, `quantity`, `amounts` | fields, units, values |
@@ -19,6 +20,7 @@ mod expression;
 mod facts;
 mod field;
 mod file;
+mod findings;
 mod load;
 mod mistake;
 mod plugin;
@@ -36,6 +38,7 @@ mod try_out;
 mod variables;
 
 use clap::{ArgGroup, Parser};
+use findings::Given;
 use nri_plugin::flags::{Flags, parse};
 use plugin::Rules;
 use std::{
@@ -64,6 +67,8 @@ enum Command {
     Check {
         /// The file
         file: PathBuf,
+        #[command(flatten)]
+        options: CheckOptions,
     },
     /// Print what the rules of a file do with containers
     #[command(group(ArgGroup::new("containers").required(true)))]
@@ -81,6 +86,19 @@ enum Command {
     },
     /// Print the JSON schema of files of rules, for editors
     Schema,
+}
+
+#[derive(clap::Args)]
+struct CheckOptions {
+    /// Configuration of nrid, which says what facts there are; by default the one that nrid reads
+    #[arg(long, value_name = "FILE")]
+    nrid_config: Option<PathBuf>,
+    /// Check without a configuration of nrid: all facts may be there
+    #[arg(long, conflicts_with = "nrid_config")]
+    no_nrid_config: bool,
+    /// Look only for what the plugin refuses to load, and not for what refuses containers
+    #[arg(long, conflicts_with_all = ["nrid_config", "no_nrid_config"])]
+    only_load: bool,
 }
 
 /// A mistake in a file, or a container that would be refused.
@@ -108,8 +126,17 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<ExitCode, String> {
     let mut out = io::stdout().lock();
     match command {
-        Command::Check { file } => {
-            let number = read(file)?.rules.len();
+        Command::Check { file, options } => {
+            let rules = read(file)?;
+            let found = check(&rules, options)?;
+            if !found.is_empty() {
+                let mut err = io::stderr().lock();
+                for finding in found {
+                    writeln!(err, "nri-rules: {}: {finding}", file.display()).map_err(text)?;
+                }
+                return Ok(ExitCode::from(PROBLEM));
+            }
+            let number = rules.rules.len();
             let rules = if number == 1 { "1 rule".to_owned() } else { format!("{number} rules") };
             writeln!(out, "{}: {rules}, no mistake found", file.display()).map_err(text)?;
             Ok(ExitCode::SUCCESS)
@@ -129,6 +156,20 @@ fn run(command: &Command) -> Result<ExitCode, String> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Returns what would refuse containers, one line each.
+fn check(rules: &rule::RuleSet, options: &CheckOptions) -> Result<Vec<String>, String> {
+    if options.only_load {
+        return Ok(Vec::new());
+    }
+    let uses_facts = facts::OPTIONAL.iter().any(|fact| rules.variables.contains(*fact));
+    let given = match uses_facts && !options.no_nrid_config {
+        true => Given::of_configuration(options.nrid_config.as_deref())?,
+        false => Given::Unknown,
+    };
+    let found = findings::findings(rules, &given).map_err(text)?;
+    Ok(found.iter().map(ToString::to_string).collect())
 }
 
 /// Reads a file of rules.

@@ -48,6 +48,21 @@ pub(crate) enum Mistake {
     #[error("rule {rule:?}: at_least of {field} is above at_most of rule {other:?} of line {line}")]
     #[allow(missing_docs)]
     Bounds { rule: String, field: String, other: String, line: usize },
+    /// A fact that the runtime does not give.
+    #[error("rule {rule:?} uses {fact}, {missing}")]
+    #[allow(missing_docs)]
+    Fact { rule: String, fact: &'static str, missing: String },
+    /// A look-up of an entry that a container may not have.
+    #[error(
+        "rule {rule:?}: {part} reads {entry}, and fails for a container without it, which is then \
+         refused: {hint}"
+    )]
+    #[allow(missing_docs)]
+    Unguarded { rule: String, part: String, entry: String, hint: String },
+    /// A name that no container has.
+    #[error("rule {rule:?}: {part} reads {name}, which no container has: there are {all}")]
+    #[allow(missing_docs)]
+    UnknownName { rule: String, part: String, name: String, all: String },
     /// More than can be handled.
     #[error("{0}")]
     TooLarge(String),

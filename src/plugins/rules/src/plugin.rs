@@ -5,9 +5,10 @@ use crate::{
     decide::{Decision, decide, limit},
     facts,
     field::{self, Key, MEMORY, SWAP},
+    findings::{Given, findings},
     load::load,
     refusal::Refusal,
-    rule::RuleSet,
+    rule::{Place, RuleSet},
     stack::with_stack_and_limit,
 };
 use nri_api::{RESOURCE_FIELDS, opt};
@@ -32,9 +33,19 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Replaces the rules, unless the file has a mistake.
-    fn take(&self, text: &str) -> Reply<()> {
+    /// Replaces the rules, unless the file has a mistake. What would refuse containers is a
+    /// warning: a file that the plugin took before stays one that it takes.
+    fn take(&self, session: &Session, text: &str) -> Reply<()> {
         let rules = load(text)?;
+        // The configuration that nrid reads may not be one that the plugin finds.
+        let given = match session.runtime() {
+            Some(runtime) if runtime.name != RUNTIME => Given::Elsewhere(runtime.name.clone()),
+            _ => Given::Unknown,
+        };
+        for finding in findings(&rules, &given)? {
+            let Place { line, column } = finding.place;
+            tracing::warn!(line, column, "{}", finding.error);
+        }
         tracing::info!(rules = rules.rules.len(), "rules loaded");
         self.rules.set(rules);
         Ok(())
@@ -42,13 +53,13 @@ impl Rules {
 }
 
 impl Plugin for Rules {
-    async fn configure(&self, _: &Session, text: &str) -> Reply<()> {
+    async fn configure(&self, session: &Session, text: &str) -> Reply<()> {
         // A runtime without a file for the plugin sends nothing.
-        if text.trim().is_empty() { Ok(()) } else { self.take(text) }
+        if text.trim().is_empty() { Ok(()) } else { self.take(session, text) }
     }
 
-    async fn reconfigure(&self, _: &Session, text: &str) -> Reply<()> {
-        self.take(text)
+    async fn reconfigure(&self, session: &Session, text: &str) -> Reply<()> {
+        self.take(session, text)
     }
 
     async fn create_container(
@@ -276,18 +287,24 @@ mod tests {
             };
             ["cpu.quota", "cpu.period", "memory.limit", "memory.swap"].map(number)
         };
-        let period = |n| move |r: &mut LinuxResources| {
-            r.cpu.mut_or_insert_default().period = opt(Some(n));
+        let period = |n| {
+            move |r: &mut LinuxResources| {
+                r.cpu.mut_or_insert_default().period = opt(Some(n));
+            }
         };
         assert_eq!(limited(&period(1000)), [1000, 0, 0, 0]);
         assert_eq!(limited(&period(50_000)), [50_000, 0, 0, 0]);
         assert_eq!(limited(&period(200_000)), [0; 4]);
-        let quota = |n| move |r: &mut LinuxResources| {
-            r.cpu.mut_or_insert_default().quota = opt(Some(n));
+        let quota = |n| {
+            move |r: &mut LinuxResources| {
+                r.cpu.mut_or_insert_default().quota = opt(Some(n));
+            }
         };
         assert_eq!(limited(&quota(200_000)), [100_000, 0, 0, 0]);
-        let memory = |n| move |r: &mut LinuxResources| {
-            r.memory.mut_or_insert_default().limit = opt(Some(n));
+        let memory = |n| {
+            move |r: &mut LinuxResources| {
+                r.memory.mut_or_insert_default().limit = opt(Some(n));
+            }
         };
         // What the container may swap follows from its memory here.
         assert_eq!(limited(&memory(2 << 30)), [0, 0, 1 << 30, 1 << 30]);

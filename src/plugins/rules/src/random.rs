@@ -1,9 +1,12 @@
-//! Random files and containers: no panic, and the same result twice.
+//! Random files and containers: no panic, the same result twice, and no refusal by an expression
+//! that fails where the file has no finding.
 
 use crate::{
     changes::Changes,
     decide::{decide, limit},
+    findings::{Given, findings},
     load::load,
+    refusal::Refusal,
     stack::with_stack,
 };
 use nri_api::opt;
@@ -160,5 +163,70 @@ proptest! {
         }
         let limits = with_stack(|| limit(&rules, &pod, &container, |_| true, deadline));
         prop_assert!(limits.is_ok());
+    }
+}
+
+/// Conditions on two labels, each of which is there or not.
+fn on_labels() -> impl Strategy<Value = String> {
+    let atom = select(
+        &[
+            "'a' in labels",
+            "has(labels.b)",
+            "labels.a == 'x'",
+            "labels['b'] != 'x'",
+            "labels[?'a'].orValue('') == ''",
+            "labels[?'a'].orValue('x') != 'x'",
+            "labels[?'b'].orValue('') in ['', 'y']",
+            "labels.?b.hasValue()",
+            "labels.exists(k, labels[k] == 'x')",
+            "['a', 'b'].all(k, k in labels && labels[k] == 'x')",
+            "['a', 'b'].exists(k, labels[k] == 'x')",
+            "image == ''",
+            "true",
+            "false",
+        ][..],
+    );
+    atom.prop_map(str::to_owned).prop_recursive(4, 16, 3, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|one| format!("!({one})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a}) && ({b})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a}) || ({b})")),
+            (inner.clone(), inner.clone(), inner)
+                .prop_map(|(a, b, c)| format!("(({a}) ? ({b}) : ({c}))")),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(Config { cases: CASES / 10, ..Config::default() })]
+
+    #[test]
+    fn rules_without_a_finding_refuse_no_container(
+        refused in on_labels(),
+        condition in on_labels(),
+    ) {
+        // The first rule guards the second one, and its condition guards its values.
+        let text = format!(
+            "rules: [{{name: a, match: \"{refused}\", refuse: no}}, \
+             {{name: b, match: \"{condition}\", set: {{env: {{T: \"${{labels.a}}\"}}}}}}]"
+        );
+        let rules = load(&text).unwrap();
+        if !findings(&rules, &Given::Unknown).unwrap().is_empty() {
+            return Ok(());
+        }
+        let pod = PodSandbox::new();
+        let device = |_: &str| Err(String::new());
+        let deadline = Instant::now() + Duration::from_secs(600);
+        let values = [None, Some("x"), Some("y")];
+        let fails = |(a, b): &(Option<&str>, Option<&str>)| {
+            let mut container = Container::default();
+            for (key, value) in [("a", a), ("b", b)] {
+                container.labels.extend(value.map(|value| (key.to_owned(), value.to_owned())));
+            }
+            let decided = decide(&rules, &pod, &container, &device, deadline);
+            matches!(decided, Err(Refusal::Evaluation { .. }))
+        };
+        let failed = with_stack(|| values.iter().flat_map(|a| values.map(|b| (*a, b))).find(fails));
+        prop_assert_eq!(failed.unwrap(), None, "{}", text);
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Rule {
     pub place: Place,
     /// The containers to which it applies; `None`: all.
     pub condition: Option<Expression>,
+    /// Where the condition is.
+    pub condition_place: Place,
     /// Whether its values replace those of earlier rules.
     pub overrides: bool,
     /// Whether it changes nothing.
@@ -39,6 +41,8 @@ pub(crate) struct Rule {
     pub steps: Vec<Step>,
     /// The message with which it refuses a container, after the steps.
     pub refuse: Option<Template>,
+    /// Where the message is.
+    pub refuse_place: Place,
 }
 
 /// A place in the file, from 1.

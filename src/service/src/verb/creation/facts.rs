@@ -27,12 +27,12 @@ pub(super) fn annotations(
     config: &OciConfig,
 ) -> impl Iterator<Item = (String, String)> {
     facts.iter().map(|fact| {
-        let (name, value) = match fact {
-            ContainerFact::Engine => ("engine", engine.name().to_owned()),
-            ContainerFact::Capabilities => ("capabilities", capabilities(config).join(",")),
-            ContainerFact::Privileged => ("privileged", is_privileged(config).to_string()),
+        let value = match fact {
+            ContainerFact::Engine => engine.name().to_owned(),
+            ContainerFact::Capabilities => capabilities(config).join(","),
+            ContainerFact::Privileged => is_privileged(config).to_string(),
         };
-        (format!("{PREFIX}{name}"), value)
+        (format!("{PREFIX}{}", fact.name()), value)
     })
 }
 

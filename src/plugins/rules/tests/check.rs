@@ -1,0 +1,87 @@
+//! `nri-rules check` as an operator calls it: files that load, but refuse containers that they are
+//! not meant for, are found before a container is.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A directory with a configuration of `nrid` and a file of rules.
+struct Host(tempfile::TempDir);
+
+impl Host {
+    fn new(configuration: &str) -> Self {
+        let host = Self(tempfile::tempdir().unwrap());
+        fs::write(host.configuration(), configuration).unwrap();
+        host
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.0.path().join("config.toml")
+    }
+
+    fn rules(&self, text: &str) -> PathBuf {
+        let file = self.0.path().join("rules.yaml");
+        fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// Checks a file where `nrid` reads this configuration. Returns the exit code, and what was
+    /// written to both outputs.
+    fn check(&self, file: &Path, options: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nri-rules"));
+        command.arg("check").args(options).arg(file);
+        command.env("NRI_CONTAINER_RUNTIME_CONFIG", self.configuration());
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    }
+}
+
+fn cookbook(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cookbook").join(name)
+}
+
+#[test]
+fn a_fact_that_the_configuration_does_not_give_is_found_with_the_line_to_add() {
+    let host = Host::new("containers.facts = ['engine']\n");
+    let (code, text) = host.check(&cookbook("privileged.yaml"), &[]);
+    assert_eq!(code, Some(4), "{text}");
+    let configuration = host.configuration().display().to_string();
+    for part in [
+        "rule \"no privileged containers\" uses privileged",
+        &configuration,
+        "facts = [\"engine\", \"privileged\"]",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let (code, text) = host.check(&cookbook("builds.yaml"), &[]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn a_look_up_that_nothing_guards_is_found_with_its_guard() {
+    let host = Host::new("");
+    let file = host.rules(
+        "rules:\n  - name: a\n    match: labels[\"team\"] == \"shop\"\n    refuse: no\n  \
+         - name: b\n    set: { env: { T: '${env.TEAM}' } }\n",
+    );
+    let (code, text) = host.check(&file, &[]);
+    assert_eq!(code, Some(4), "{text}");
+    for part in [
+        "line 3, column 12: rule \"a\": match reads labels[\"team\"]",
+        "\"team\" in labels && ",
+        "line 6, column 22: rule \"b\": env[T] reads env[\"TEAM\"]",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let guarded = host.rules(
+        "rules:\n  - name: a\n    match: '\"team\" in labels && labels[\"team\"] == \"shop\"'\n    \
+         refuse: not for ${labels[\"team\"]}\n",
+    );
+    let (code, text) = host.check(&guarded, &[]);
+    assert_eq!(code, Some(0), "{text}");
+}
