@@ -44,6 +44,31 @@ fn the_recipe_for_builds_limits_containers_of_buildkit() {
     });
 }
 
+/// With `docker update --cpu-period` in place of `--cpus`, a container of one CPU had a hundred.
+#[test]
+fn a_limit_of_cpus_holds_after_an_update_of_the_period() {
+    for_each_runtime("rules and an update", |runtime| {
+        let node = Node::new(runtime);
+        install(&node, "50-rules", "rules: [{name: a, at_most: {cpus: 1}}]");
+        let id = node.id("web");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        node.create(&bundle, &id).success();
+        let cpu = || {
+            let quota = node.cgroup_file(&id, "cpu", "cpu.cfs_quota_us", "cpu.max");
+            (quota, node.cgroup_file(&id, "cpu", "cpu.cfs_period_us", "cpu.max"))
+        };
+        let expected = |quota: &str, period: &str| match is_cgroup_v2() {
+            true => (format!("{quota} {period}"), format!("{quota} {period}")),
+            false => (quota.to_owned(), period.to_owned()),
+        };
+        assert_eq!(cpu(), expected("100000", "100000"));
+        node.call(&["update", "--cpu-period", "10000", &id]).success();
+        assert_eq!(cpu(), expected("10000", "10000"));
+        node.call(&["update", "--cpu-quota", "500000", &id]).success();
+        assert_eq!(cpu(), expected("10000", "10000"));
+    });
+}
+
 #[test]
 fn plugins_with_several_files_and_other_plugins_conflict_by_field() {
     let Some(go_plugin) = go_plugin("rules and another plugin") else { return };
@@ -127,6 +152,17 @@ fn a_service_takes_its_file_again_at_a_reload_unless_it_has_a_mistake() {
         write("second");
         service.reload().success();
         wait_until("the second file", || refusal("b").contains("second").then_some(()));
+
+        // What refuses containers that have no such annotation is a warning.
+        let text = "rules: [{name: w, match: 'annotations[\"a\"] == \"b\"', refuse: third}]";
+        fs::write(&file, text).unwrap();
+        service.reload().success();
+        wait_until("the third file", || refusal("w").contains("third").then_some(()));
+        let warning = "rule \"w\": match reads annotations[\"a\"]";
+        assert!(service.log().contains(warning), "{}", service.log());
+        write("second");
+        service.reload().success();
+        wait_until("the second file again", || refusal("x").contains("second").then_some(()));
 
         fs::write(&file, "rules:\n  - name: c\n    refuze: no\n").unwrap();
         let reloaded = service.reload();
