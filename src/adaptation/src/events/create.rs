@@ -28,7 +28,9 @@ impl Adaptation {
     /// `commit` performs the effects: it records the container, updates others and writes
     /// `config.json`. Commits run one at a time in the order in which their requests entered the
     /// pipeline. A request enters when this future is first polled; while a reload relaunches
-    /// plugins, the request enters once those plugins are active. The snapshot of a new plugin is
+    /// plugins, the request enters once those plugins are active. While a plugin that has ended is
+    /// about to be launched again, it enters once that plugin has been launched, or after the
+    /// plugin's request timeout. The snapshot of a new plugin is
     /// taken between two commits. A commit must not wait for another request. Work without effects
     /// belongs in `prepare`, which runs while other requests commit.
     ///
@@ -47,10 +49,11 @@ impl Adaptation {
         commit: impl AsyncFnOnce(P) -> R,
     ) -> Result<R, AdaptError> {
         let event = Event::CREATE_CONTAINER;
-        let tickets = self.core.pipeline.enter_when_open(event).await;
-        let RequestTickets { plugins: entries, validation, commit: commit_ticket } = tickets;
         let container = request.container.unwrap_or_default();
         let id = container.id.clone();
+        self.core.wait_for_relaunches(&id).await;
+        let tickets = self.core.pipeline.enter_when_open(event).await;
+        let RequestTickets { plugins: entries, validation, commit: commit_ticket } = tickets;
         let mut merge = CreateMerge::new(request.pod.unwrap_or_default(), container);
         let mut requests = CreateRequests::new(&merge);
         let sessions: Vec<_> = entries.iter().flat_map(PluginTicket::sessions).cloned().collect();

@@ -12,5 +12,6 @@ pub mod launcher;
 pub(crate) mod output;
 pub(crate) mod plan;
 pub(crate) mod process;
+pub(crate) mod relaunch;
 pub(crate) mod reload;
 pub(crate) mod supervisor;

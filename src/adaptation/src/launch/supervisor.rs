@@ -162,10 +162,7 @@ impl LaunchSupervisor {
     ) -> Result<ConfiguredPlugin, SessionError> {
         let core = &self.core;
         self.backoff.start_launch(&file.path);
-        let history = core.registry.remove_closed_file(&file.path);
-        let origin = PluginOrigin::Launched(file.path.clone());
-        let record = core.registry.add(serial, Some(file.id.clone()), origin, None);
-        record.set(|s| s.history = history);
+        let record = core.registry.add_launch(serial, file.id.clone(), &file.path);
         core.statistics.start_session(&file.id);
         let config = core.config();
         if self.inputs.record(&file, &config) {
@@ -189,13 +186,25 @@ impl LaunchSupervisor {
 
     /// Restarts a plugin that was active for `active` and ended, if its policy permits restarts.
     fn restart(self: &Arc<Self>, id: PluginId, path: PathBuf, active: Duration) {
-        let policy = self.core.config().policy(&id);
-        if !policy.restart || self.core.is_shutting_down() {
+        if !self.core.should_restart(&id) {
             return;
         }
+        let policy = self.core.config().policy(&id);
+        let pause = self.begin_pause(&path, &policy, active);
         let supervisor = self.clone();
         self.core
-            .spawn(async move { supervisor.restart_until_active(&path, &policy, active).await });
+            .spawn(async move { supervisor.restart_until_active(&path, &policy, pause).await });
+    }
+
+    /// Records the end of a plugin that was active for `active`, and that it is about to be
+    /// launched again. Returns the pause before that, and the generation that it belongs to.
+    fn begin_pause(&self, path: &Path, policy: &PluginPolicy, active: Duration) -> (Duration, u64) {
+        let core = &self.core;
+        let (pause, generation) = self.backoff.record_end(path, active, policy, &core.config());
+        if let Some(status) = core.registry.set_restarting(path, SystemTime::now() + pause) {
+            core.notify_changed(status);
+        }
+        (pause, generation)
     }
 
     /// Launches the plugin after a pause, and repeats this until a launch succeeds. Each launch
@@ -205,15 +214,10 @@ impl LaunchSupervisor {
         self: Arc<Self>,
         path: &Path,
         policy: &PluginPolicy,
-        mut active: Duration,
+        (mut pause, mut generation): (Duration, u64),
     ) {
         let core = &self.core;
         loop {
-            let (pause, generation) = self.backoff.record_end(path, active, policy, &core.config());
-            active = Duration::ZERO;
-            if let Some(status) = core.registry.set_restarting(path, SystemTime::now() + pause) {
-                core.notify_changed(status);
-            }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = core.wait_for_shutdown() => return,
@@ -227,6 +231,7 @@ impl LaunchSupervisor {
                 Ok(found) => found,
                 Err(SessionError::Skipped(e)) if e.may_pass() => {
                     core.registry.set_restart_error(path, &e.to_string());
+                    (pause, generation) = self.begin_pause(path, policy, Duration::ZERO);
                     continue;
                 }
                 Err(e) => {
@@ -243,6 +248,7 @@ impl LaunchSupervisor {
                 let _ = core.admit_launched(plugin).await;
                 return;
             }
+            (pause, generation) = self.begin_pause(path, policy, Duration::ZERO);
         }
     }
 

@@ -5,10 +5,11 @@
 
 use nri_api::{EventMask, PluginId};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+use tokio::sync::watch;
 
 use crate::plugin::status::{
     AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus, SessionEnd, StatusRecord,
@@ -27,6 +28,25 @@ const MAX_CLOSED: usize = 32;
 pub(crate) struct PluginRegistry {
     records: Mutex<BTreeMap<u64, Arc<StatusRecord>>>,
     serials: AtomicU64,
+    /// Notified of launches of plugins and of their ends.
+    changes: watch::Sender<()>,
+}
+
+/// What the record of a launched plugin says of its restart.
+#[derive(Debug)]
+pub(crate) struct LaunchedRecord {
+    pub(crate) plugin: PluginId,
+    pub(crate) file: PathBuf,
+    pub(crate) serial: u64,
+    pub(crate) state: PluginState,
+    /// See [`PluginStatus::next_launch`].
+    pub(crate) next_launch: Option<SystemTime>,
+    /// See [`StatusRecord::restarts`].
+    pub(crate) restarts: bool,
+    /// Whether the session was configured, so that it was in the pipeline.
+    pub(crate) was_configured: bool,
+    /// Whether an earlier session of the plugin has failed.
+    pub(crate) is_restart: bool,
 }
 
 impl PluginRegistry {
@@ -88,6 +108,53 @@ impl PluginRegistry {
         listed.is_none().then_some(status)
     }
 
+    /// Returns a receiver that is notified of launches of plugins and of their ends.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// Notifies the receivers of [`PluginRegistry::changes`].
+    pub(crate) fn notify(&self) {
+        self.changes.send_replace(());
+    }
+
+    /// Returns the launched plugins, also those that have ended.
+    pub(crate) fn launched_records(&self) -> Vec<LaunchedRecord> {
+        let of_record = |record: &Arc<StatusRecord>| {
+            let restarts = record.restarts();
+            record.read(|status| {
+                let PluginOrigin::Launched(file) = &status.origin else { return None };
+                Some(LaunchedRecord {
+                    plugin: status.id.clone()?,
+                    file: file.clone(),
+                    serial: status.serial,
+                    state: status.state,
+                    next_launch: status.next_launch,
+                    restarts,
+                    was_configured: status.events != EventMask::NONE,
+                    is_restart: status.history.restarts > 0,
+                })
+            })
+        };
+        self.lock().values().filter_map(of_record).collect()
+    }
+
+    /// Replaces the records of earlier sessions of a file by that of its launch, which continues
+    /// their history.
+    pub(crate) fn add_launch(&self, serial: u64, id: PluginId, file: &Path) -> Arc<StatusRecord> {
+        let origin = PluginOrigin::Launched(file.to_owned());
+        let record = Arc::new(StatusRecord::new(serial, Some(id), origin, None));
+        let mut records = self.lock();
+        let is_earlier =
+            |status: &PluginStatus| status.state.has_ended() && status.origin.is_file(file);
+        let history = remove_if(&mut records, is_earlier);
+        record.set(|status| status.history = history);
+        records.insert(serial, record.clone());
+        drop(records);
+        self.notify();
+        record
+    }
+
     /// Removes a record.
     pub(crate) fn remove(&self, serial: u64) {
         self.lock().remove(&serial);
@@ -99,6 +166,7 @@ impl PluginRegistry {
     pub(crate) fn close(&self, record: &StatusRecord, end: SessionEnd) -> PluginStatus {
         let status = record.close(end);
         self.remove_expired();
+        self.notify();
         status
     }
 
@@ -136,14 +204,18 @@ impl PluginRegistry {
         matches: impl Fn(PluginState) -> bool,
         change: impl Fn(&mut PluginStatus),
     ) -> Option<PluginStatus> {
-        self.lock().values().find_map(|record| {
-            record.set(|status| {
+        let changed = self.lock().values().find_map(|record| {
+            let changed = record.set(|status| {
                 (matches(status.state) && status.origin.is_file(file)).then(|| {
                     change(status);
                     status.clone()
                 })
-            })
-        })
+            });
+            // From now on, the state says whether the plugin is launched again.
+            changed.inspect(|_| record.set_restarts(false))
+        });
+        self.notify();
+        changed
     }
 
     fn remove_expired(&self) {
@@ -167,7 +239,7 @@ impl PluginRegistry {
     /// Removes the closed records of an external plugin that has registered again. Returns the
     /// plugin's history.
     pub(crate) fn remove_closed(&self, id: &PluginId) -> PluginHistory {
-        self.remove_if(|status| {
+        remove_if(&mut self.lock(), |status| {
             status.state == PluginState::Closed
                 && status.origin == PluginOrigin::External
                 && status.id.as_ref() == Some(id)
@@ -200,35 +272,22 @@ impl PluginRegistry {
         self.any(|status| !status.state.has_ended() && status.origin.is_file(file))
     }
 
-    /// Removes the closed records of this file. Returns the history of a plugin that is launched
-    /// again; empty if a reload or the shutdown ended the plugin.
-    pub(crate) fn remove_closed_file(&self, file: &Path) -> PluginHistory {
-        self.remove_if(|status| status.state.has_ended() && status.origin.is_file(file))
+    /// Removes the closed records of a file that a reload ends.
+    pub(crate) fn remove_closed_file(&self, file: &Path) {
+        let is_removed =
+            |status: &PluginStatus| status.state.has_ended() && status.origin.is_file(file);
+        remove_if(&mut self.lock(), is_removed);
+        self.notify();
     }
 
     /// Removes the closed records of launched plugins whose files are gone.
     pub(crate) fn remove_closed_without_file(&self, exists: impl Fn(&Path) -> bool) {
-        self.remove_if(|status| match &status.origin {
+        let is_removed = |status: &PluginStatus| match &status.origin {
             PluginOrigin::Launched(file) => status.state.has_ended() && !exists(file),
             PluginOrigin::External => false,
-        });
-    }
-
-    /// Removes the records that match. Returns the history of the next session of their plugin.
-    fn remove_if(&self, matches: impl Fn(&PluginStatus) -> bool) -> PluginHistory {
-        let mut history = PluginHistory::default();
-        self.lock().retain(|_, record| {
-            record.read(|status| {
-                let is_removed = matches(status);
-                let is_external = status.origin == PluginOrigin::External;
-                if is_removed && !status.replacement_refused && (status.failed || is_external) {
-                    history = status.history.clone();
-                    history.restarts = history.restarts.saturating_add(1);
-                }
-                !is_removed
-            })
-        });
-        history
+        };
+        remove_if(&mut self.lock(), is_removed);
+        self.notify();
     }
 
     /// Returns the launched plugins that are not among the plugins that a creation calls, and the
@@ -277,6 +336,27 @@ impl PluginRegistry {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<StatusRecord>>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes the records that match. Returns the history of the next session of their plugin; empty
+/// if a reload or the shutdown ended it.
+fn remove_if(
+    records: &mut BTreeMap<u64, Arc<StatusRecord>>,
+    matches: impl Fn(&PluginStatus) -> bool,
+) -> PluginHistory {
+    let mut history = PluginHistory::default();
+    records.retain(|_, record| {
+        record.read(|status| {
+            let is_removed = matches(status);
+            let is_external = status.origin == PluginOrigin::External;
+            if is_removed && !status.replacement_refused && (status.failed || is_external) {
+                history = status.history.clone();
+                history.restarts = history.restarts.saturating_add(1);
+            }
+            !is_removed
+        })
+    });
+    history
 }
 
 /// Describes why a launched plugin receives no requests.

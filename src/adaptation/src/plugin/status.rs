@@ -147,6 +147,8 @@ pub(crate) struct StatusRecord {
     closed_at: Mutex<Option<Instant>>,
     /// Whether a reload ends the plugin for good.
     removed: AtomicBool,
+    /// Whether the session has ended, and the plugin is to be launched again.
+    restarts: AtomicBool,
 }
 
 impl StatusRecord {
@@ -175,8 +177,8 @@ impl StatusRecord {
             history: PluginHistory::default(),
         };
         let order = AtomicU64::new(serial);
-        let (closed_at, removed) = (Mutex::default(), AtomicBool::new(false));
-        Self { status: Mutex::new(status), order, closed_at, removed }
+        let (closed_at, removed, restarts) = Default::default();
+        Self { status: Mutex::new(status), order, closed_at, removed, restarts }
     }
 
     /// Returns a copy of the status.
@@ -236,6 +238,17 @@ impl StatusRecord {
     /// Whether a reload ends the plugin for good.
     pub(crate) fn is_removed(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the plugin, whose session has ended, is to be launched again.
+    pub(crate) fn set_restarts(&self, restarts: bool) {
+        self.restarts.store(restarts, Ordering::Release);
+    }
+
+    /// Whether the session has ended and the plugin is to be launched again; not set any more once
+    /// the state is `Restarting`.
+    pub(crate) fn restarts(&self) -> bool {
+        self.restarts.load(Ordering::Acquire)
     }
 
     /// Time at which the plugin was closed.

@@ -63,6 +63,7 @@ impl Core {
     ) -> Result<PluginId, SessionError> {
         let ConfiguredPlugin { plugin, end, service, process, on_end } = configured;
         let added = self.pipeline.add(&plugin);
+        self.registry.notify();
         self.spawn_session_task(plugin.clone(), end, process, on_end);
         let AdmissionTickets { queue, commit } = added.inspect_err(|refused| {
             plugin.record.set_replacement_refused(&plugin.id);
@@ -261,6 +262,8 @@ impl Core {
             };
             let failed = plugin.retired().is_none() && !core.is_shutting_down() && !has_left();
             let why = plugin.retired().map_or(why, str::to_owned);
+            let on_end = on_end.filter(|_| failed && core.should_restart(&plugin.id));
+            plugin.record.set_restarts(on_end.is_some());
             plugin.close(why.clone());
             end.close();
             core.pipeline.remove(&plugin);
@@ -278,8 +281,9 @@ impl Core {
                 // The record of the newer session continues its history.
                 core.registry.remove(plugin.serial);
             }
-            if let Some(on_end) = on_end.filter(|_| plugin.retired().is_none()) {
-                on_end(active);
+            match on_end.filter(|_| plugin.retired().is_none()) {
+                Some(on_end) => on_end(active),
+                None => plugin.record.set_restarts(false),
             }
             plugin.set_cleaned_up();
         });

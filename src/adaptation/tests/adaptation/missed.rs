@@ -68,6 +68,8 @@ async fn a_launched_plugin_that_has_not_registered_is_missed() {
     let mut dirs = Dirs::new();
     dirs.policy(PluginPolicy {
         restart_backoff: Some(Duration::from_millis(1)),
+        // A creation waits so long for the second launch.
+        timeout: Some(Duration::from_secs(1)),
         ..PluginPolicy::default()
     });
     let marker = dirs.file("marker");

@@ -232,3 +232,92 @@ async fn a_request_that_fails_with_its_plugin_names_the_exit_status() {
     );
     harness.adaptation.shutdown().await;
 }
+
+/// The restart of `10-dies` is due 300 ms after it has exited, and a creation may take a minute.
+#[tokio::test]
+async fn a_creation_waits_for_a_restart_that_is_due_within_the_request_timeout() {
+    for required in [false, true] {
+        let mut dirs = Dirs::new();
+        dirs.policy(PluginPolicy { required, ..restart_after(300) });
+        dirs.plugin("10-dies", &dirs.fixture());
+        let (harness, _) = dirs.start().await;
+        for id in ["a", "b"] {
+            stop(&harness).await;
+            let outcome = harness.create(id).await.unwrap();
+            let called: Vec<_> = outcome.consulted.iter().map(ToString::to_string).collect();
+            assert_eq!(called, ["10-dies"]);
+        }
+        assert_eq!(harness.adaptation.plugins()[0].history.restarts, 2);
+        harness.adaptation.shutdown().await;
+    }
+}
+
+/// As above, after a timeout: the plugin's program gets SIGTERM first.
+#[tokio::test]
+async fn a_creation_waits_for_the_restart_after_a_timeout() {
+    let mut dirs = Dirs::new();
+    dirs.policy(PluginPolicy { consecutive_timeouts: Some(1), ..restart_after(100) });
+    dirs.config.request_timeout = Duration::from_secs(2);
+    dirs.config.stop_grace = Duration::from_millis(100);
+    let stopped = dirs.file("stopped");
+    // The program that has the session is stopped, so that it does not reply.
+    let script =
+        format!("if [ ! -e {0} ]; then echo $$ > {0}; fi\n{1}", stopped.display(), dirs.fixture());
+    dirs.plugin("10-a", &script);
+    let (harness, _) = dirs.start().await;
+    let pid = fs::read_to_string(&stopped).unwrap();
+    let kill = std::process::Command::new("kill").args(["-STOP", pid.trim()]).status().unwrap();
+    assert!(kill.success());
+    let called = async |id: &str| harness.create(id).await.unwrap().consulted.len();
+    assert_eq!(called("no reply").await, 0);
+    assert_eq!(called("waits").await, 1);
+    harness.adaptation.shutdown().await;
+}
+
+/// A plugin that was never active is broken. Of a required one, a restart may help.
+#[tokio::test]
+async fn a_creation_waits_for_a_plugin_that_was_never_active_only_if_it_is_required() {
+    for required in [false, true] {
+        let mut dirs = Dirs::new();
+        dirs.policy(PluginPolicy { required, ..restart_after(3_000) });
+        let tried = dirs.file("tried");
+        let script = format!(
+            "echo x >> {0}\n[ $(/bin/grep -c x {0}) -gt 1 ] || exit 5\n{1}",
+            tried.display(),
+            dirs.fixture()
+        );
+        dirs.plugin("10-a", &script);
+        dirs.config.start_without_required = true;
+        let (harness, _) = dirs.start().await;
+        let outcome = harness.create("c").await.unwrap();
+        assert_eq!(outcome.consulted.len(), usize::from(required));
+        let launches = if required { "x\nx\n" } else { "x\n" };
+        assert_eq!(fs::read_to_string(&tried).unwrap(), launches);
+        harness.adaptation.shutdown().await;
+    }
+}
+
+/// A creation that waits for a restart has no place in the queues yet.
+#[tokio::test]
+async fn a_creation_that_waits_for_a_restart_delays_no_other_request() {
+    let mut dirs = Dirs::new();
+    dirs.policy(restart_after(1));
+    let marker = dirs.file("marker");
+    // The second launch hangs before it registers.
+    let script = format!(
+        "if [ -e {0} ]; then exec /bin/sleep 1000; fi\n: > {0}\n{1}",
+        marker.display(),
+        dirs.fixture()
+    );
+    dirs.plugin("10-dies", &script);
+    dirs.plugin("20-good", &dirs.fixture());
+    dirs.config.stop_grace = Duration::from_millis(100);
+    let (harness, _) = dirs.start().await;
+    stop(&harness).await;
+    tokio::select! {
+        biased;
+        created = harness.create("c") => panic!("created without 10-dies: {created:?}"),
+        () = stop(&harness) => {}
+    }
+    harness.adaptation.shutdown().await;
+}
