@@ -10,5 +10,7 @@ pub const RECORDS_DIR: &str = "containers";
 pub const LIFE_LOCK: &str = "nrid.lock";
 /// Socket in the state directory that answers `ready` to whoever connects, while `nrid` serves.
 pub const READY_SOCKET: &str = "plugins/ready.sock";
+/// Log of `nrid`, unless the configuration names another file.
+pub const LOG_FILE: &str = "nrid.log";
 /// File with the reason why the last start of `nrid` failed. A start that succeeds removes it.
 pub const START_FAILURE: &str = "start-failed";

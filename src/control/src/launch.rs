@@ -8,7 +8,7 @@
 
 use crate::{
     client::{Client, ClientError},
-    files::{CONTROL_SOCKET, START_FAILURE, START_LOCK},
+    files::{CONTROL_SOCKET, LOG_FILE, START_FAILURE, START_LOCK},
 };
 use nri_locate::LIBEXEC_DIR;
 use rustix::{
@@ -66,17 +66,33 @@ pub enum LaunchError {
     #[error("cannot start {0}: {1}")]
     Spawn(PathBuf, #[source] io::Error),
     /// `nrid` reported that it cannot start, with this reason.
-    #[error("nrid did not start: {0}")]
-    Refused(String),
+    #[error("nrid did not start: {0}{1}")]
+    Refused(String, LogHint),
     /// `nrid` ended and reported nothing.
-    #[error("nrid did not start: it exited without a message{0}")]
-    Silent(Ended),
+    #[error("nrid did not start: it exited without a message{0}{1}")]
+    Silent(Ended, LogHint),
     /// `nrid` did not become ready in time.
     #[error(
         "nrid was not ready within {0:?}; its log is {path}, unless [log] names another",
-        path = .1.join("nrid.log").display()
+        path = .1.join(LOG_FILE).display()
     )]
     Timeout(Duration, PathBuf),
+}
+
+/// The log of an `nrid` that did not start; empty if there is none in the state directory.
+#[derive(Debug)]
+pub struct LogHint(Option<PathBuf>);
+
+impl LogHint {
+    fn of(state_dir: &Path) -> Self {
+        Self(Some(state_dir.join(LOG_FILE)).filter(|log| log.exists()))
+    }
+}
+
+impl Display for LogHint {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |log| write!(f, "; its log is {}", log.display()))
+    }
 }
 
 /// How the process of `nrid --background` ended; shown in brackets unless it succeeded, which says
@@ -171,7 +187,7 @@ impl Launcher {
     /// write it.
     fn keep_failure(&self, error: &LaunchError) {
         let why = match error {
-            LaunchError::Silent(ended) => format!("it exited without a message{ended}"),
+            LaunchError::Silent(ended, _) => format!("it exited without a message{ended}"),
             LaunchError::Spawn(..) => error.to_string(),
             _ => return,
         };
@@ -204,8 +220,8 @@ impl Launcher {
         match reply {
             Some(Ok(Some(line))) => match line.as_str() {
                 READY => Ok(()),
-                "" => Err(LaunchError::Silent(Ended(ended))),
-                _ => Err(LaunchError::Refused(line)),
+                "" => Err(LaunchError::Silent(Ended(ended), LogHint::of(&self.state_dir))),
+                _ => Err(LaunchError::Refused(line, LogHint::of(&self.state_dir))),
             },
             Some(Ok(None)) | None => {
                 Err(LaunchError::Timeout(self.timeout, self.state_dir.clone()))
@@ -346,6 +362,20 @@ mod tests {
             let kept = fs::read_to_string(&failure).ok();
             let silent = expected.strip_prefix("nrid did not start: it exited");
             assert_eq!(kept, silent.map(|how| format!("it exited{how}\n")), "{script}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_failed_start_names_the_log_if_there_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("s").join(LOG_FILE);
+        for (script, expected) in
+            [("exit 3", "it exited without a message (exit code 3)"), ("echo why; exit 1", "why")]
+        {
+            let script = format!("echo line >>{}; {script}", log.display());
+            let (e, _) = start(dir.path(), &script, LONG);
+            let expected = format!("nrid did not start: {expected}; its log is {}", log.display());
+            assert_eq!(e.to_string(), expected);
         }
     }
 

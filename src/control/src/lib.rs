@@ -34,9 +34,11 @@ pub use describe::{
 pub use dry_run::{
     DryRun, DryRunAnswer, DryRunChanges, DryRunEviction, DryRunPlugin, DryRunUpdate,
 };
-pub use files::{CONTROL_SOCKET, LIFE_LOCK, READY_SOCKET, RECORDS_DIR, START_FAILURE, START_LOCK};
+pub use files::{
+    CONTROL_SOCKET, LIFE_LOCK, LOG_FILE, READY_SOCKET, RECORDS_DIR, START_FAILURE, START_LOCK,
+};
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
-pub use launch::{LaunchError, Launcher, READY};
+pub use launch::{LaunchError, Launcher, LogHint, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
     Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, PROTOCOL, PluginChange,

@@ -6,15 +6,12 @@ use crate::{
     rotated_log::RotatedLog,
 };
 use nri_config::LogDestination;
-use nri_control::printable;
+use nri_control::{LOG_FILE, printable};
 use rustix::process::geteuid;
 use std::{
     io::{self, ErrorKind},
     path::PathBuf,
 };
-
-/// Name of the log in the state directory, unless the configuration names a file.
-const LOG_FILE: &str = "nrid.log";
 
 /// The lines of the log.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::{exit_code::NEEDS_ROOT, nrid_location::NridLocation, output::output};
 use clap::Args;
 use flate2::{Compression, write::GzEncoder};
 use mask::Mask;
-use nri_control::AuditLine;
+use nri_control::{AuditLine, LOG_FILE};
 use std::{
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom, Write},
@@ -106,7 +106,7 @@ impl SupportBundle {
             }
         }
         progress("logs, configuration, host");
-        let log = nrid.config.log.file.clone().unwrap_or_else(|| state_dir.join("nrid.log"));
+        let log = nrid.config.log.file.clone().unwrap_or_else(|| state_dir.join(LOG_FILE));
         archive.add_file("nrid.log", &log)?;
         let log = end_of(&nrid.audit_log()).map(|log| without_environment(&log));
         archive.add_result("audit.log", log)?;
