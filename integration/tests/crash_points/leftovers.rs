@@ -45,6 +45,7 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
         "nrid.log",
         "audit.log",
         "nrid.lock",
+        "nrid.life",
         "start.lock",
         "external-plugins.json",
         "followed",

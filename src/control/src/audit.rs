@@ -111,6 +111,8 @@ pub enum AuditEvent {
     PluginRegistered,
     /// The session of a plugin has ended.
     PluginClosed,
+    /// `nrid` has ended without a clean stop; written by the next one.
+    NridEnded,
     /// Lines were lost, because they could not be written as fast as they came.
     Lost,
     /// An event of a later release.
@@ -154,6 +156,7 @@ impl AuditEvent {
             Self::Failed => "failed",
             Self::PluginRegistered => "plugin_registered",
             Self::PluginClosed => "plugin_closed",
+            Self::NridEnded => "nrid_ended",
             Self::Lost => "lost",
             Self::Unknown => "unknown",
         }

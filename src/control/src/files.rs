@@ -8,6 +8,9 @@ pub const START_LOCK: &str = "start.lock";
 pub const RECORDS_DIR: &str = "containers";
 /// Lock that `nrid` holds while it runs.
 pub const LIFE_LOCK: &str = "nrid.lock";
+/// File of an `nrid` that runs, left by one that ended without a clean stop
+/// ([`NridLife`](crate::NridLife)).
+pub const LIFE_FILE: &str = "nrid.life";
 /// Socket in the state directory that answers `ready` to whoever connects, while `nrid` serves.
 pub const READY_SOCKET: &str = "plugins/ready.sock";
 /// Log of `nrid`, unless the configuration names another file.

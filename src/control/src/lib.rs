@@ -15,6 +15,7 @@ mod dry_run;
 mod files;
 mod frame;
 mod launch;
+mod life;
 mod marker;
 mod message;
 mod plugin_status;
@@ -35,10 +36,12 @@ pub use dry_run::{
     DryRun, DryRunAnswer, DryRunChanges, DryRunEviction, DryRunPlugin, DryRunUpdate,
 };
 pub use files::{
-    CONTROL_SOCKET, LIFE_LOCK, LOG_FILE, READY_SOCKET, RECORDS_DIR, START_FAILURE, START_LOCK,
+    CONTROL_SOCKET, LIFE_FILE, LIFE_LOCK, LOG_FILE, READY_SOCKET, RECORDS_DIR, START_FAILURE,
+    START_LOCK,
 };
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, LogHint, READY};
+pub use life::{NridLife, UncleanEnd};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
     Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, PROTOCOL, PluginChange,

@@ -3,6 +3,7 @@
 
 use crate::{
     describe::{Describe, EncodedDescription, MissedPlugin},
+    life::UncleanEnd,
     plugin_status::PluginStatus,
     text::OsText,
 };
@@ -333,6 +334,10 @@ pub struct Status {
     /// Files of the plugin directory that are named like plugins, and that a reload ignores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<PluginChange>,
+    /// Last end of an `nrid` of this state directory that was not a clean stop, unless there was a
+    /// clean one since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unclean_end: Option<UncleanEnd>,
 }
 
 /// Number of containers that were created without a plugin.

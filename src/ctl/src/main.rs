@@ -26,6 +26,7 @@ mod status;
 mod support;
 mod table;
 mod uncalled;
+mod unclean_end;
 mod units;
 mod usage;
 mod validate;

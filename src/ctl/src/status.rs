@@ -7,10 +7,11 @@ use crate::{
     plugin_socket,
     table::{TableForm, TextTable, terminal_width, write_wrapped},
     uncalled::Uncalled,
+    unclean_end,
 };
 use nri_control::{
-    Inherited, MissedContainers, PluginChange, PluginStatus, PluginSynchronization, Status,
-    printable,
+    Inherited, MissedContainers, NridLife, PluginChange, PluginStatus, PluginSynchronization,
+    Status, UncleanEnd, printable,
 };
 use nri_locate::{BreakGlass, Environment, break_glass_file};
 use std::{
@@ -41,7 +42,8 @@ pub(crate) fn print(
                 })
             }
             None => serde_json::json!({
-                "running": false, "bypass": bypassed, "uncalled": uncalled
+                "running": false, "bypass": bypassed, "uncalled": uncalled,
+                "unclean_end": end_of_last(nrid),
             }),
         };
         return writeln!(out, "{value}");
@@ -51,7 +53,9 @@ pub(crate) fn print(
     }
     let Some(status) = status else {
         writeln!(out, "nrid is not running ({})", nrid.launcher.socket().display())?;
-        return uncalled.map_or(Ok(()), |text| writeln!(out, "{}", printable(&text)));
+        let end = end_of_last(nrid).map(|end| unclean_end::describe(&end));
+        let mut lines = end.into_iter().chain(uncalled);
+        return lines.try_for_each(|line| writeln!(out, "{}", printable(&line)));
     };
     writeln!(out, "nrid {} (pid {}, up {})", status.version, status.pid, duration(status.uptime))?;
     writeln!(out, "state directory  {}", nrid.launcher.state_dir.display())?;
@@ -104,6 +108,9 @@ pub(crate) fn print(
     for Inherited { what, .. } in &status.inherited {
         write_wrapped(&mut out, "inherited        ", what, width)?;
     }
+    if let Some(end) = &status.unclean_end {
+        write_wrapped(&mut out, "unclean end      ", &unclean_end::describe(end), width)?;
+    }
     for problem in &status.problems {
         write_wrapped(&mut out, "problem          ", problem, width)?;
     }
@@ -121,6 +128,12 @@ pub(crate) fn print(
     }
     due(&mut out, status)?;
     uncalled.map_or(Ok(()), |text| writeln!(out, "{}", printable(&text)))
+}
+
+/// Returns how the last `nrid` has ended, if that was not clean and none runs.
+fn end_of_last(nrid: &NridLocation) -> Option<UncleanEnd> {
+    let state_dir = &nrid.launcher.state_dir;
+    NridLife::read(state_dir)?.end(state_dir)
 }
 
 /// Prints what a reload would do with files of the plugin directory.

@@ -24,7 +24,7 @@ mod writable;
 pub use digest::sha256;
 pub use engine::{NriState, RunningEngine, isulad, launcher_of, running_engines};
 pub use lock::lock_holder;
-pub use process::{command_name, describe, is_running, version_of};
+pub use process::{command_name, describe, is_alive, is_running, is_stopped, version_of};
 pub use socket::{listener, listener_unnoticed, listening};
 pub use user_cgroups::{UserControllers, user_controllers};
 pub use writable::check_writable;

@@ -38,6 +38,17 @@ pub fn command_name(pid: i32) -> String {
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
+/// Whether a process is stopped, by SIGSTOP or by a debugger (state T or t).
+pub fn is_stopped(pid: i32) -> bool {
+    Process::new(pid).and_then(|p| p.stat()).is_ok_and(|stat| matches!(stat.state, 'T' | 't'))
+}
+
+/// Whether the process with this id and start time, in clock ticks after boot, has not exited.
+pub fn is_alive(pid: i32, start_time: u64) -> bool {
+    let stat = Process::new(pid).and_then(|p| p.stat());
+    stat.is_ok_and(|stat| stat.starttime == start_time && !matches!(stat.state, 'Z' | 'X'))
+}
+
 /// Whether a process belongs to root or to our user, and not to a container.
 ///
 /// A process belongs to a container if its PID namespace is not ours. A container may share the

@@ -17,7 +17,7 @@ use crate::{
 };
 use nri_adaptation::Adaptation;
 use nri_config::parse_log_level;
-use nri_control::Inherited;
+use nri_control::{Inherited, UncleanEnd};
 use std::{
     path::PathBuf,
     sync::{
@@ -75,6 +75,8 @@ pub struct Service {
     pub parent: Parent,
     /// What `nrid` has inherited from the process that started it, and cannot reset.
     pub inherited: Vec<Inherited>,
+    /// Last end of an `nrid` of this state directory that was not clean.
+    pub unclean_end: Option<UncleanEnd>,
     /// The end that was requested; `None` while `nrid` serves.
     pub ending: watch::Sender<Option<Ending>>,
     /// Whether `nrid` ends without completing the requests in progress. The next `nrid` completes

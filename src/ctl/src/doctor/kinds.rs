@@ -78,6 +78,9 @@ pub(super) const ROOTLESS_SESSION: FindingKind = info("rootless-session", "rootl
 // The running nrid.
 pub(super) const NRID_RUNNING: FindingKind = ok("nrid-running", "nrid");
 pub(super) const NRID_NOT_RUNNING: FindingKind = info("nrid-not-running", "nrid");
+pub(super) const NRID_MISSING: FindingKind = problem("nrid-missing", "nrid");
+pub(super) const NRID_ENDED: FindingKind = warning("nrid-ended", "nrid");
+pub(super) const NRID_ENDED_EARLIER: FindingKind = info("nrid-ended-earlier", "nrid");
 pub(super) const NRID_START_FAILED: FindingKind = problem("nrid-start-failed", "nrid");
 pub(super) const NRID_UNRESPONSIVE: FindingKind = problem("nrid-unresponsive", "nrid");
 pub(super) const NRID_RESTART_FAILED: FindingKind = problem("nrid-restart-failed", "nrid");

@@ -9,6 +9,7 @@ mod finding;
 mod in_charge;
 mod installation;
 mod kinds;
+mod left_containers;
 mod plugin_sockets;
 mod plugins;
 mod program;
@@ -20,7 +21,7 @@ pub(crate) use finding::DoctorReport;
 
 use crate::nrid_location::NridLocation;
 use nri_control::Status;
-use nri_host::running_engines;
+use nri_host::{listener_unnoticed, running_engines};
 
 /// Runs all checks. `status` is the reply of `nrid`, if it runs; `failure` is the error if it runs
 /// but does not reply.
@@ -46,7 +47,11 @@ pub(crate) fn examine(
     state_dir::state_dir(&mut report, nrid, status);
     rootless::limits(&mut report);
     let engines = running_engines();
-    plugin_sockets::sockets(&mut report, nrid, status, &engines);
+    let nrid_pid = match (failure, status) {
+        (None, status) => status.and_then(|status| i32::try_from(status.pid).ok()),
+        (Some(_), _) => listener_unnoticed(&nrid.launcher.socket(), &[]),
+    };
+    plugin_sockets::sockets(&mut report, nrid, (status, nrid_pid), &engines);
     in_charge::plugins(&mut report, nrid, status, &engines);
     in_charge::uncalled(&mut report, nrid, status, &engines);
     let installed = engines::engines(&mut report, nrid, &engines);

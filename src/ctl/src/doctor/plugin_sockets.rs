@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 /// Our plugin sockets in the state directory.
 const OWN_SOCKETS: [&str; 2] = ["plugins/nri.sock", "nri.sock"];
 
-/// Checks our sockets, NRI's default socket, and the sockets of engines.
+/// Checks our sockets, NRI's default socket, and the sockets of engines. `status` is the reply of
+/// `nrid`, if it replies, and its process id, if it runs.
 pub(super) fn sockets(
     report: &mut DoctorReport,
     nrid: &NridLocation,
-    status: Option<&Status>,
+    status: (Option<&Status>, Option<i32>),
     engines: &[RunningEngine],
 ) {
     let mut paths: Vec<PathBuf> =
@@ -42,7 +43,7 @@ pub(super) fn sockets(
 fn socket(
     report: &mut DoctorReport,
     path: &Path,
-    status: Option<&Status>,
+    (status, nrid_pid): (Option<&Status>, Option<i32>),
     engines: &[RunningEngine],
 ) {
     let shown = path.display();
@@ -50,7 +51,6 @@ fn socket(
         status.sockets.iter().any(|listed| listed.0.as_os_str() == path.as_os_str())
     };
     let is_listed = status.is_some_and(is_ours);
-    let nrid_pid = status.and_then(|status| i32::try_from(status.pid).ok());
     // The processes that usually have the socket are looked at before all others.
     let likely: Vec<i32> = nrid_pid.into_iter().chain(engines.iter().map(|e| e.pid)).collect();
     match listener_unnoticed(path, &likely) {

@@ -4,16 +4,24 @@
 use super::{
     finding::DoctorReport,
     kinds::{
-        CONFIG_OTHER_FILE, CONFIG_OUTDATED, INHERITED, NRID_LIMITED, NRID_NOT_RUNNING,
-        NRID_OTHER_PROGRAM, NRID_OTHER_VERSION, NRID_REPLACED, NRID_RESTART_FAILED, NRID_RUNNING,
-        NRID_START_FAILED, NRID_UNRESPONSIVE, SHADOW_MODE,
+        CONFIG_OTHER_FILE, CONFIG_OUTDATED, INHERITED, NRID_ENDED, NRID_ENDED_EARLIER,
+        NRID_LIMITED, NRID_MISSING, NRID_NOT_RUNNING, NRID_OTHER_PROGRAM, NRID_OTHER_VERSION,
+        NRID_REPLACED, NRID_RESTART_FAILED, NRID_RUNNING, NRID_START_FAILED, NRID_UNRESPONSIVE,
+        SHADOW_MODE,
     },
+    left_containers,
 };
-use crate::{nrid_location::NridLocation, status::duration, units::counted};
-use nri_control::{Inherited, START_FAILURE, Status};
-use nri_host::{describe, listener_unnoticed};
+use crate::{nrid_location::NridLocation, status::duration, unclean_end, units::counted};
+use nri_control::{Inherited, LOG_FILE, NridLife, START_FAILURE, Status};
+use nri_host::{describe, is_stopped, listener_unnoticed};
 use nri_locate::{MAX_CONFIG_FILE, read_regular_text};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Time in seconds for which an end of `nrid` that was not clean is a warning: a day.
+const RECENT: u64 = 86_400;
 
 /// Checks an `nrid` that runs.
 pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
@@ -27,6 +35,7 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
         );
         report.advise("Set mode = \"apply\", and `nrictl reload`, to apply changes.");
     }
+    unclean_end(report, status);
     program(report, nrid, status);
     configuration(report, nrid, status);
     for Inherited { what, effect, remedy } in &status.inherited {
@@ -41,11 +50,24 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
 /// Reports an `nrid` that listens but does not reply.
 pub(super) fn unresponsive(report: &mut DoctorReport, nrid: &NridLocation, why: &str) {
     let socket = nrid.launcher.socket();
-    report.add(NRID_UNRESPONSIVE, format!("{why} ({})", socket.display()));
+    let shown = socket.display();
     // systemd (process 1) holds the socket of an nrid that it starts on the first connection.
-    let process = match listener_unnoticed(&socket, &[]) {
-        Some(pid) if pid > 1 => describe(pid),
-        _ => "the process that listens".to_owned(),
+    let pid = listener_unnoticed(&socket, &[]).filter(|pid| *pid > 1);
+    if let Some(pid) = pid.filter(|pid| is_stopped(*pid)) {
+        let process = describe(pid);
+        report.add(
+            NRID_UNRESPONSIVE,
+            format!("{process} does not reply: it is stopped (SIGSTOP or a debugger) ({shown})"),
+        );
+        report.advise(format!(
+            "`kill -CONT {pid}` lets it continue. No container can be created until then."
+        ));
+        return;
+    }
+    report.add(NRID_UNRESPONSIVE, format!("{why} ({shown})"));
+    let process = match pid {
+        Some(pid) => format!("{} (`kill -KILL {pid}`)", describe(pid)),
+        None => "the process that listens".to_owned(),
     };
     report.advise(format!(
         "No container can be created until nrid replies. If it hangs, end {process}: the next \
@@ -115,23 +137,52 @@ fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status
     }
 }
 
-/// Reports why no `nrid` runs.
+/// Reports why no `nrid` runs, and how the last one has ended if that was not clean.
 pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
-    let failure = nrid.launcher.state_dir.join(START_FAILURE);
-    match read_regular_text(&failure, MAX_CONFIG_FILE) {
-        Ok(why) => {
-            let time = std::fs::metadata(&failure).and_then(|meta| meta.modified()).ok();
-            let age = time.and_then(|time| time.elapsed().ok());
-            let ago = age.map_or(String::new(), |age| format!(" {} ago", duration(age.as_secs())));
-            let why = why.trim_end();
+    let state_dir = &nrid.launcher.state_dir;
+    if let Some(end) = NridLife::read(state_dir).and_then(|life| life.end(state_dir)) {
+        report.add(NRID_ENDED, unclean_end::describe(&end));
+        report.advise(unclean_end::ADVICE);
+    }
+    let containers = match left_containers::count(state_dir) {
+        0 => None,
+        1 => Some("a container of it runs".to_owned()),
+        n => Some(format!("{n} containers of it run")),
+    };
+    let failure = state_dir.join(START_FAILURE);
+    if let Ok(why) = read_regular_text(&failure, MAX_CONFIG_FILE) {
+        let time = std::fs::metadata(&failure).and_then(|meta| meta.modified()).ok();
+        let age = time.and_then(|time| time.elapsed().ok());
+        let ago = age.map_or(String::new(), |age| format!(" {} ago", duration(age.as_secs())));
+        let why = why.trim_end();
+        let containers = containers.map(|text| format!("{text}, and ")).unwrap_or_default();
+        report.add(
+            NRID_START_FAILED,
+            format!("{containers}it is not running: its last start failed{ago}: {why}"),
+        );
+        let log = state_dir.join(LOG_FILE);
+        let log = match log.exists() {
+            true => format!(" Its log is {}.", log.display()),
+            false => String::new(),
+        };
+        report.advise(format!(
+            "`nrictl start` tries again; until then no container can be created.{log}"
+        ));
+        return;
+    }
+    let socket = nrid.launcher.socket();
+    match containers {
+        Some(containers) => {
             report.add(
-                NRID_START_FAILED,
-                format!("it is not running: its last start failed{ago}: {why}"),
+                NRID_MISSING,
+                format!("it is not running ({}), and {containers}", socket.display()),
             );
-            report.advise("`nrictl start` tries again; until then no container can be created.");
+            report.advise(
+                "`nrictl start`: until then nobody notices the end of these containers, and \
+                 plugins cannot update them.",
+            );
         }
-        Err(_) => {
-            let socket = nrid.launcher.socket();
+        None => {
             report.add(NRID_NOT_RUNNING, format!("it is not running ({})", socket.display()));
             report.advise(
                 "The first container starts it. For external plugins, `nrictl start` starts it \
@@ -139,4 +190,13 @@ pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
             );
         }
     }
+}
+
+/// Reports that an earlier `nrid` has ended without a clean stop: a warning for a day.
+fn unclean_end(report: &mut DoctorReport, status: &Status) {
+    let Some(end) = &status.unclean_end else { return };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let is_recent = now.saturating_sub(end.next_start) < RECENT;
+    report.add(if is_recent { NRID_ENDED } else { NRID_ENDED_EARLIER }, unclean_end::describe(end));
+    report.advise(unclean_end::ADVICE);
 }

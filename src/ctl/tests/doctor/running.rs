@@ -4,8 +4,12 @@ use crate::{
     fake_nrid::{doctor, healthy},
     site::Site,
 };
-use nri_control::{CONTROL_SOCKET, Inherited, OsText, START_FAILURE, Status};
-use std::{fs, os::unix::net::UnixListener};
+use nri_control::{CONTROL_SOCKET, Inherited, OsText, START_FAILURE, Status, UncleanEnd};
+use std::{
+    fs,
+    os::unix::net::UnixListener,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 #[test]
 fn a_healthy_nrid_is_no_problem() {
@@ -80,6 +84,23 @@ fn an_nrid_that_does_not_run_is_a_problem_only_if_its_start_failed() {
     fs::write(site.path("s").join(START_FAILURE), "no room for the log\n").unwrap();
     let findings = site.doctor();
     findings.check("nrid-start-failed", "problem", "no room for the log");
+}
+
+#[test]
+fn the_end_of_an_nrid_that_was_killed_is_a_warning_for_a_day() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let cause = "Out of memory: Killed process 7 (nrid)";
+    for (ago, code, severity) in
+        [(60, "nrid-ended", "warning"), (90_000, "nrid-ended-earlier", "info")]
+    {
+        let (last_sign, next_start) = (now - ago - 5, now - ago);
+        let end = UncleanEnd { pid: 7, last_sign, next_start, cause: Some(cause.to_owned()) };
+        let site = Site::new("");
+        let findings = doctor(&site, Status { unclean_end: Some(end), ..healthy(&site) });
+        let text = "nrid (process 7) ended without a clean stop between 2";
+        let found = findings.check(code, severity, text);
+        assert!(found.contains(&format!("Z: {cause}\n")), "{found}");
+    }
 }
 
 #[test]

@@ -95,6 +95,7 @@ impl Service {
             log_level: Some(self.log.level()),
             log: self.log.file().map(|file| OsText::from(file.as_os_str())),
             state_dir_error: self.registry.write_error(),
+            unclean_end: self.unclean_end.clone(),
             missing_required: self.adaptation.missing_required(),
         }
     }

@@ -8,6 +8,7 @@ pub mod handover;
 pub mod idle;
 mod journal;
 mod journaled_output;
+pub mod life;
 pub mod lock;
 pub mod log;
 pub mod namespaces;

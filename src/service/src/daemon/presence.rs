@@ -5,6 +5,7 @@
 use crate::{
     daemon::{
         handover::Handover,
+        life::LifeFile,
         lock, ready,
         sockets::{self, PLUGIN_DIR, Socket, SocketError},
     },
@@ -41,6 +42,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Presence {
     /// The lock of the state directory.
     pub lock: OwnedFd,
+    /// The file that says whether the end is clean.
+    pub life: LifeFile,
     /// The control socket.
     pub control: Socket,
     /// The sockets for plugins, with the tasks that accept their connections.
@@ -106,7 +109,10 @@ impl Presence {
                     );
                     return;
                 }
-                Ok(Ok(())) => self.restore_sockets(service, accept).await,
+                Ok(Ok(())) => {
+                    self.life.give_sign();
+                    self.restore_sockets(service, accept).await
+                }
                 Err(error) => Err(error),
             };
             let error = result.err().map(|error| error.to_string()).unwrap_or_default();
@@ -191,8 +197,9 @@ impl Presence {
         Handover::new(plugins.chain([self.control]).collect(), self.lock)
     }
 
-    /// Removes the sockets that `nrid` created.
+    /// Removes the sockets that `nrid` created, and the file that says that it runs.
     pub fn remove(self) {
+        self.life.remove();
         self.plugins.iter().for_each(|(socket, _)| socket.remove());
         self.control.remove();
     }

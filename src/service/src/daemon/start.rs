@@ -7,6 +7,7 @@ use crate::{
     daemon::{
         activation::Activation,
         handover::Handover,
+        life::LifeFile,
         lock,
         log::Log,
         parent::Parent,
@@ -166,6 +167,7 @@ pub async fn start(
     let dir = settings.state_dir.clone();
     state_dir::create(&dir)?;
     record_user_dirs();
+    let is_same_process = activation.lock.is_some();
     let lock = match activation.lock.take() {
         Some(lock) => lock,
         None => take_lock(&dir, lock_timeout).await?,
@@ -211,6 +213,7 @@ pub async fn start(
     for (socket, listener) in plugin_sockets.sockets.into_iter().zip(plugin_sockets.listeners) {
         served.push((socket, adaptation.serve(listener)?));
     }
+    let life = LifeFile::begin(&dir, is_same_process, &resource_manager.audit);
     let descriptors = Arc::new(Descriptors::of_this_process());
     let problems = Problems::default();
     let service = Arc::new(Service {
@@ -235,6 +238,7 @@ pub async fn start(
         plugin_sockets: served.iter().map(|(socket, _)| socket.path.clone()).collect(),
         program: Program::of_this_process(activation.restart_error.take()),
         inherited: std::mem::take(&mut activation.inherited),
+        unclean_end: life.unclean_end(),
         ending: watch::channel(None).0,
         abandoned: watch::channel(false).0,
         parent: Parent::default(),
@@ -252,7 +256,8 @@ pub async fn start(
     service.serve_metrics();
     trace::configure(&service.settings());
     service.log_policy_notes().await;
-    let (listener, control) = sockets::listen_on(&control, &mut activation)?;
+    let (listener, control) =
+        sockets::listen_on(&control, &mut activation).inspect_err(|_| life.remove())?;
     let config = &service.settings().config;
     let accepts_plugins = !config.disable_connections;
     let timeout = config.plugin_registration_timeout;
@@ -260,7 +265,7 @@ pub async fn start(
         let timeout = if accepts_plugins { timeout } else { Duration::ZERO };
         external_plugins.give_up_after(timeout).await;
     });
-    let presence = Presence { lock, control, plugins: served, ready: None };
+    let presence = Presence { lock, life, control, plugins: served, ready: None };
     Ok(Running { service, listener, presence, signals })
 }
 

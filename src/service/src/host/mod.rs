@@ -12,6 +12,7 @@ pub mod file_access;
 mod global_options;
 pub mod hierarchies;
 pub mod kernel;
+pub mod kernel_log;
 pub mod mount_namespace;
 pub mod near_files;
 pub mod network;

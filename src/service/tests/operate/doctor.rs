@@ -37,7 +37,7 @@ fn doctor(node: &Node) -> Vec<(String, String, String)> {
 }
 
 /// Returns the texts of the findings with a code, each with its severity.
-fn findings(node: &Node, code: &str) -> Vec<String> {
+pub(crate) fn findings(node: &Node, code: &str) -> Vec<String> {
     let found = doctor(node).into_iter().filter(|finding| finding.1 == code);
     found.map(|(severity, _, text)| format!("{severity} {text}")).collect()
 }

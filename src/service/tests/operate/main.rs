@@ -18,6 +18,7 @@ mod files;
 mod flood;
 mod hung_runtime;
 mod idle;
+mod life;
 mod many;
 mod missed;
 mod node;
