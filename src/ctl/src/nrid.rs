@@ -143,7 +143,17 @@ pub(crate) fn done(client: &Client, request: &Request) -> Result<(), CtlError> {
 
 /// Requests a comparison of the resources of containers with the values in their cgroups.
 pub(crate) fn verify(nrid: &NridLocation, ids: &[String]) -> Result<Vec<Verified>, CtlError> {
+    verify_within(nrid, ids, REPLY_TIMEOUT)
+}
+
+/// Requests a comparison as [`verify`] does, within a time limit.
+pub(crate) fn verify_within(
+    nrid: &NridLocation,
+    ids: &[String],
+    limit: Duration,
+) -> Result<Vec<Verified>, CtlError> {
     let client = connect(nrid)?.ok_or_else(|| CtlError::NotRunning(nrid.launcher.socket()))?;
+    client.set_timeout(Some(limit))?;
     match client.call(&Request::Verify { ids: ids.to_vec() }, &[])? {
         Reply::Verified(containers) => Ok(containers),
         other => Err(unexpected(other)),

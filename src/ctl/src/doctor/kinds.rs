@@ -94,6 +94,12 @@ pub(super) const CONFIG_OTHER_FILE: FindingKind =
     problem("configuration-other-file", "configuration");
 pub(super) const CONFIG_OUTDATED: FindingKind = problem("configuration-outdated", "configuration");
 
+// Resources of containers.
+pub(super) const RESOURCES_EFFECTIVE: FindingKind = ok("resources-effective", "resources");
+pub(super) const RESOURCES_DIFFER: FindingKind = problem("resources-differ", "resources");
+pub(super) const RESOURCES_OF_ENGINE: FindingKind = info("resources-of-engine", "resources");
+pub(super) const RESOURCES_UNKNOWN: FindingKind = warning("resources-unknown", "resources");
+
 // Plugins.
 pub(super) const PLUGIN_ACTIVE: FindingKind = ok("plugin-active", "plugin");
 pub(super) const PLUGIN_FAILED: FindingKind = warning("plugin-failed", "plugin");

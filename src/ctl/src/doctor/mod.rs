@@ -13,6 +13,7 @@ mod left_containers;
 mod plugin_sockets;
 mod plugins;
 mod program;
+mod resources;
 mod rootless;
 mod running;
 mod state_dir;
@@ -38,6 +39,7 @@ pub(crate) fn examine(
         (None, Some(status)) => {
             running::running(&mut report, nrid, status);
             plugins::plugins(&mut report, nrid, status);
+            resources::resources(&mut report, nrid, status);
         }
         (None, None) => {
             running::not_running(&mut report, nrid);

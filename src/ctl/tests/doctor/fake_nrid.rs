@@ -1,8 +1,10 @@
 //! [`FakeNrid`], which listens on the control socket and replies to each request with a given
-//! status.
+//! status, or to a verification with given comparisons.
 
 use crate::site::{Findings, Site};
-use nri_control::{CONTROL_SOCKET, OsText, Reply, Status, Versioned, receive, send};
+use nri_control::{
+    CONTROL_SOCKET, OsText, Reply, Request, Status, Verified, Versioned, receive, send,
+};
 use std::{
     fs,
     os::unix::net::UnixListener,
@@ -15,15 +17,30 @@ pub(crate) struct FakeNrid;
 impl FakeNrid {
     /// Starts the thread that replies.
     pub(crate) fn start(site: &Site, status: Status) {
+        Self::start_with(site, status, Vec::new());
+    }
+
+    /// Starts the thread. `verified` is the reply to a verification.
+    pub(crate) fn start_with(site: &Site, status: Status, verified: Vec<Verified>) {
         let socket = site.path("s").join(CONTROL_SOCKET);
         let _ = fs::remove_file(&socket);
         let listener = UnixListener::bind(socket).unwrap();
-        let reply = Versioned::ours(Reply::Status(Box::new(status)));
-        let reply = serde_json::to_vec(&reply).unwrap();
+        let encoded = |reply| serde_json::to_vec(&Versioned::ours(reply)).unwrap();
+        let status = encoded(Reply::Status(Box::new(status)));
+        let verified = encoded(Reply::Verified(verified));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
-                while receive(&stream).is_ok() && send(&stream, &reply, &[]).is_ok() {}
+                while let Ok((request, _)) = receive(&stream) {
+                    let request: Versioned<Request> = serde_json::from_slice(&request).unwrap();
+                    let reply = match request.message {
+                        Request::Verify { .. } => &verified,
+                        _ => &status,
+                    };
+                    if send(&stream, reply, &[]).is_err() {
+                        break;
+                    }
+                }
             }
         });
     }

@@ -12,6 +12,7 @@ mod engines;
 mod fake_nrid;
 mod installation;
 mod plugins;
+mod resources;
 mod rootless;
 mod running;
 mod site;
