@@ -216,7 +216,7 @@ fn print(out: &mut impl Write, found: &DryRun) -> io::Result<()> {
     }
     let diff = diff(found);
     if diff.is_empty() {
-        writeln!(out, "config.json would not change")?;
+        writeln!(out, "{}", without_changes(found))?;
     }
     write_lines(out, diff.lines())?;
     let mut lines: Vec<String> = Vec::new();
@@ -232,6 +232,20 @@ fn print(out: &mut impl Write, found: &DryRun) -> io::Result<()> {
         lines.extend(requests.map(|request| format!("{} requested: {request}", plugin.name)));
     }
     write_lines(out, &lines)
+}
+
+/// Says what it means that nothing would change.
+fn without_changes(found: &DryRun) -> &'static str {
+    let is_asked = |plugin: &DryRunPlugin| plugin.answer == DryRunAnswer::Asked;
+    let asked = found.plugins.iter().filter(|plugin| is_asked(plugin)).count();
+    if found.skipped.is_some() || asked == found.plugins.len() {
+        "config.json would not change"
+    } else if asked > 0 {
+        "the plugins that were asked would not change config.json"
+    } else {
+        "no plugin was asked, so it is not known what would change: a dry run asks plugins whose \
+         [[plugin]] in the configuration has `dry_run = true`"
+    }
 }
 
 /// Describes whether a plugin has replied.
@@ -314,6 +328,26 @@ mod tests {
         let text = printed(&refused);
         assert!(text.ends_with("\nthe creation would be refused: plugin 10-a says no\n"), "{text}");
         assert!(refused.has_problem());
+    }
+
+    #[test]
+    fn plugins_that_were_not_asked_are_not_said_to_change_nothing() {
+        let last = |asked: usize, skipped: Option<&str>| {
+            let mut found = DryRun { skipped: skipped.map(str::to_owned), ..found() };
+            found.after = Some(found.before.clone());
+            (found.changes, found.updates) = (Vec::new(), Vec::new());
+            found.plugins.truncate(2);
+            for (i, plugin) in found.plugins.iter_mut().enumerate() {
+                plugin.answer =
+                    if i < asked { DryRunAnswer::Asked } else { DryRunAnswer::NotAsked };
+            }
+            printed(&found).lines().last().unwrap().to_owned()
+        };
+        assert_eq!(last(2, None), "config.json would not change");
+        assert_eq!(last(0, Some("it has opted out")), "config.json would not change");
+        assert_eq!(last(1, None), "the plugins that were asked would not change config.json");
+        let text = last(0, None);
+        assert!(text.starts_with("no plugin was asked, so it is not known"), "{text}");
     }
 
     #[test]
