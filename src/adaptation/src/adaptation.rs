@@ -15,7 +15,8 @@ use tracing::{debug, warn};
 use crate::config::AdaptationConfig;
 use crate::core::Core;
 use crate::error::{AdaptError, SessionError};
-use crate::launch::discovery::SkipReason;
+use crate::launch::discovery::{PluginFile, SkipReason};
+use crate::launch::plan::ReloadAction;
 use crate::launch::reload::{PendingReload, ReloadedPlugin};
 use crate::launch::supervisor::{LaunchOutcome, LaunchSupervisor, id_of};
 use crate::manager::ContainerManager;
@@ -220,7 +221,13 @@ impl Adaptation {
     /// The plugin directory cannot be read within `limit`.
     pub async fn pending_reload(&self, limit: Duration) -> Result<PendingReload, SkipReason> {
         let config = self.core.config();
-        let (plan, _) = self.supervisor.plan_reload(config.clone(), limit).await?;
+        let (plan, found) = self.supervisor.plan_reload(config.clone(), limit).await?;
+        let refusal = |file: &PluginFile| {
+            let is_relaunch = matches!(plan.get(&file.path), Some(Some(ReloadAction::Relaunch(_))));
+            let why = self.supervisor.inputs.refusal(file).filter(|_| is_relaunch)?;
+            Some((file.path.clone(), why))
+        };
+        let refused = found.iter().filter_map(refusal).collect();
         let files = plan.keys().filter_map(|path| id_of(path));
         let ids: Vec<_> = self.plugins().into_iter().filter_map(|p| p.id).chain(files).collect();
         let is_unmatched = |p: &&crate::policy::plugin_policy::PluginPolicy| {
@@ -229,7 +236,7 @@ impl Adaptation {
         let unmatched = config.policies.iter().filter(is_unmatched).map(|p| p.plugin.clone());
         let unmatched_policies = unmatched.collect();
         let actions = plan.into_iter().filter_map(|(path, action)| Some((path, action?))).collect();
-        Ok(PendingReload { actions, unmatched_policies })
+        Ok(PendingReload { actions, refused, unmatched_policies })
     }
 
     /// Replaces the configuration, then launches, relaunches and ends plugins as the new

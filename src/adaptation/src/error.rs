@@ -240,6 +240,14 @@ pub enum SessionError {
     /// `Configure` failed.
     #[error("cannot be configured: {0}")]
     Configure(#[source] CallError),
+    /// The program failed after it had written something.
+    #[error("{source}; last output: {output}")]
+    WithOutput {
+        /// The failure.
+        source: Box<SessionError>,
+        /// The last line that the program wrote.
+        output: String,
+    },
     /// The plugin failed with a new configuration, and was launched with the previous one.
     #[error("{0}; it continues with its previous configuration")]
     PreviousConfiguration(#[source] Box<SessionError>),

@@ -383,7 +383,8 @@ pub struct Reloaded {
 pub struct PluginChange {
     /// Name of the plugin: `NN-name`.
     pub name: String,
-    /// One of kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable, ignored.
+    /// One of kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable, ignored,
+    /// refused: the plugin has refused its configuration, and runs with the previous one.
     pub change: String,
     /// The reason for the change.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -142,11 +142,15 @@ fn due(out: &mut impl Write, status: &Status) -> io::Result<()> {
         let runs = status.plugins.iter().any(|p| p.launched && p.name == *name && !p.has_ended());
         let state = match change.as_str() {
             "unusable" if runs => "runs, but its file is refused: ",
+            "refused" => "runs with its previous configuration, it refused the current one: ",
             "launch" | "unusable" => "not launched: ",
             _ => "",
         };
-        let remedy =
-            if change == "unusable" { "correct it, then nrictl reload" } else { "nrictl reload" };
+        let remedy = match change.as_str() {
+            "unusable" => "correct it, then nrictl reload",
+            "refused" => "correct its .conf, then nrictl reload",
+            _ => "nrictl reload",
+        };
         writeln!(out, "{:<24} {state}{}; {remedy}", printable(name), printable(why))?;
     }
     for PluginChange { name, why, .. } in &status.ignored {

@@ -15,9 +15,19 @@ use crate::launch::directory::Discovered;
 use crate::launch::discovery::{LaunchedByOther, PluginFile, PluginFiles, SkipReason, SkippedFile};
 use crate::policy::privileges::Privileges;
 
-/// Inputs of the last launch, by file.
+/// Inputs of the last launch, by file, and the configurations that plugins have refused.
 #[derive(Default)]
-pub(crate) struct LaunchInputs(Mutex<BTreeMap<PathBuf, LaunchInput>>);
+pub(crate) struct LaunchInputs {
+    launched: Mutex<BTreeMap<PathBuf, LaunchInput>>,
+    refused: Mutex<BTreeMap<PathBuf, RefusedConfiguration>>,
+}
+
+/// A configuration with which a plugin has failed, so that it runs with the previous one.
+#[derive(Debug)]
+struct RefusedConfiguration {
+    config: String,
+    why: String,
+}
 
 /// Inputs of a launch. A change of any of them requires a relaunch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,23 +73,37 @@ impl LaunchInputs {
     /// Records a launch. Returns whether its inputs differ from those of the previous launch.
     pub(crate) fn record(&self, file: &PluginFile, config: &AdaptationConfig) -> bool {
         let now = LaunchInput::new(file, config);
-        let before = self.lock().insert(file.path.clone(), now.clone());
+        let before = lock(&self.launched).insert(file.path.clone(), now.clone());
         before.is_none_or(|before| before != now)
     }
 
     /// Removes the record of a file that is not launched any more.
     pub(crate) fn remove(&self, path: &Path) {
-        self.lock().remove(path);
+        lock(&self.launched).remove(path);
+        lock(&self.refused).remove(path);
     }
 
     /// Returns a copy of all records.
     pub(crate) fn all(&self) -> BTreeMap<PathBuf, LaunchInput> {
-        self.lock().clone()
+        lock(&self.launched).clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, LaunchInput>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Records that the plugin has failed with the configuration of `file`, for this reason.
+    pub(crate) fn refuse(&self, file: &PluginFile, why: String) {
+        let refused = RefusedConfiguration { config: file.config.clone(), why };
+        lock(&self.refused).insert(file.path.clone(), refused);
     }
+
+    /// Returns why the plugin has failed with the configuration of `file`, if it runs with the
+    /// previous one since.
+    pub(crate) fn refusal(&self, file: &PluginFile) -> Option<String> {
+        let refused = lock(&self.refused);
+        refused.get(&file.path).filter(|r| r.config == file.config).map(|r| r.why.clone())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Action of a reload on one file of the plugin directory.

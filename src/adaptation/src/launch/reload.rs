@@ -33,6 +33,9 @@ const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub struct PendingReload {
     /// Actions on files of the plugin directory.
     pub actions: Vec<(PathBuf, ReloadAction)>,
+    /// Files of plugins that run with their previous configurations, since they have failed with
+    /// the current ones, each with the reason.
+    pub refused: BTreeMap<PathBuf, String>,
     /// Names of policies that match neither a plugin of [`Adaptation::plugins`] nor a plugin file.
     /// Such a name is misspelled, or belongs to a plugin that connects later.
     ///
@@ -236,15 +239,20 @@ impl LaunchSupervisor {
             })
             .collect();
         let should_restart = |path: &Path| !previous.contains_key(path);
-        let outcomes = self.clone().launch_after_exit(files, should_restart).await;
+        let outcomes = self.clone().launch_after_exit(files.clone(), should_restart).await;
         let failed = outcomes.iter().filter(|outcome| outcome.result.is_err());
         let failed = failed.filter_map(|outcome| previous.get(&outcome.path).cloned()).collect();
         let active = self.clone().launch_after_exit(failed, |_| true).await;
         let continues = |path: &Path| active.iter().any(|o| o.path == path && o.result.is_ok());
         let outcome = |LaunchOutcome { path, result }: LaunchOutcome| {
-            let result = result.map_err(|error| match continues(&path) {
-                true => SessionError::PreviousConfiguration(Box::new(error)),
-                false => error,
+            let result = result.map_err(|error| {
+                if !continues(&path) {
+                    return error;
+                }
+                if let Some(file) = files.iter().find(|file| file.path == path) {
+                    self.inputs.refuse(file, error.to_string());
+                }
+                SessionError::PreviousConfiguration(Box::new(error))
             });
             LaunchOutcome { path, result }
         };
@@ -264,6 +272,14 @@ impl LaunchSupervisor {
                 tokio::time::sleep(EXIT_POLL_INTERVAL).await;
             }
         }
-        self.launch_each(files, should_restart).await
+        let with_output = |LaunchOutcome { path, result }: LaunchOutcome| {
+            let result = result.map_err(|error| match self.core.registry.last_output(&path) {
+                Some(output) => SessionError::WithOutput { source: Box::new(error), output },
+                None => error,
+            });
+            LaunchOutcome { path, result }
+        };
+        let outcomes = self.launch_each(files, should_restart).await;
+        outcomes.into_iter().map(with_output).collect()
     }
 }

@@ -272,6 +272,14 @@ impl PluginRegistry {
         self.any(|status| !status.state.has_ended() && status.origin.is_file(file))
     }
 
+    /// Returns the last line that the program of this file wrote before it ended.
+    pub(crate) fn last_output(&self, file: &Path) -> Option<String> {
+        let records = self.lock();
+        let mut of_file =
+            records.values().rev().map(|r| r.get()).filter(|s| s.origin.is_file(file));
+        of_file.next()?.history.last_output
+    }
+
     /// Removes the closed records of a file that a reload ends.
     pub(crate) fn remove_closed_file(&self, file: &Path) {
         let is_removed =

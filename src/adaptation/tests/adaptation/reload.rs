@@ -321,8 +321,13 @@ async fn a_plugin_that_refuses_its_new_configuration_continues_with_the_previous
         assert_eq!(config(id).await, "one");
         // The next reload tries the new configuration again.
         let due = ReloadAction::Relaunch("configuration changed");
-        assert_eq!(pending(&harness).await.actions[0].1, due);
+        let pending = pending(&harness).await;
+        assert_eq!(pending.actions[0].1, due);
+        let why = pending.refused.values().next().unwrap();
+        assert!(why.contains("line 1: mistake"), "{why}");
     }
+    fs::write(&file, "changed again").unwrap();
+    assert!(pending(&harness).await.refused.is_empty());
     fs::write(&file, "two").unwrap();
     let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
     assert_eq!(changes, expected(&[("10-a", "relaunched: configuration changed")]));
@@ -364,5 +369,18 @@ async fn a_new_plugin_path_replaces_all_plugins_and_unmatched_policies_are_liste
     assert_eq!(pending(&harness).await.unmatched_policies, ["b", "11-a", "cc"]);
     let _external = harness.plugin("70-cc", &[], Quiet).await;
     assert_eq!(pending(&harness).await.unmatched_policies, ["b", "11-a"]);
+    harness.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_result_of_a_reload_has_the_last_line_that_a_plugin_wrote_before_it_ended() {
+    let mut dirs = Dirs::new();
+    dirs.never_restart();
+    let (harness, _) = dirs.start().await;
+    dirs.plugin("10-a", "echo 'cannot open /x' >&2\nexit 5");
+    let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
+    let why = "failed: ended before it registered: the program exited with code 5; last output: \
+               cannot open /x";
+    assert_eq!(changes, expected(&[("10-a", why)]));
     harness.adaptation.shutdown().await;
 }

@@ -113,6 +113,8 @@ pub(super) const PLUGIN_RUNS_UNUSABLE: FindingKind = problem("plugin-runs-unusab
 pub(super) const PLUGIN_WITHHELD: FindingKind = warning("plugin-withheld", "plugin");
 pub(super) const PLUGIN_IGNORED: FindingKind = info("plugin-ignored", "plugin");
 pub(super) const PLUGIN_RELOAD_DUE: FindingKind = warning("plugin-reload-due", "plugin");
+pub(super) const PLUGIN_CONFIG_REFUSED: FindingKind =
+    problem("plugin-configuration-refused", "plugin");
 pub(super) const PLUGIN_REQUIRED_MISSING: FindingKind =
     problem("plugin-required-missing", "plugin");
 pub(super) const PLUGIN_DIR_UNREADABLE: FindingKind =

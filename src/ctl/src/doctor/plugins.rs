@@ -6,8 +6,8 @@
 use super::{
     finding::DoctorReport,
     kinds::{
-        PLUGIN_ACTIVE, PLUGIN_DIR_UNREADABLE, PLUGIN_FAILED, PLUGIN_IGNORED, PLUGIN_LEFT,
-        PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING,
+        PLUGIN_ACTIVE, PLUGIN_CONFIG_REFUSED, PLUGIN_DIR_UNREADABLE, PLUGIN_FAILED, PLUGIN_IGNORED,
+        PLUGIN_LEFT, PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING,
         PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE, PLUGIN_UNLIMITED, PLUGIN_UNUSABLE,
         PLUGIN_WITHHELD, POLICY_UNMATCHED,
     },
@@ -116,6 +116,19 @@ fn file(report: &mut DoctorReport, status: &Status, due: &PluginChange) {
         "unusable" => {
             report.add(PLUGIN_UNUSABLE, format!("{name}: not launched: {why}{ended}"));
             report.advise("Correct that, then `nrictl reload`.");
+        }
+        "refused" => {
+            report.add(
+                PLUGIN_CONFIG_REFUSED,
+                format!(
+                    "{name}: runs with its previous configuration, it refused the current one: \
+                     {why}"
+                ),
+            );
+            report.advise(
+                "Correct its .conf, then `nrictl reload`. If it ends before, it is not active \
+                 until then.",
+            );
         }
         "launch" if plugin.is_some() => {
             let output = plugin.map_or(String::new(), last_output);

@@ -1,8 +1,8 @@
 //! Findings about plugins, from the status of `nrid`.
 
 use crate::{
-    fake_nrid::{Sleeper, doctor, healthy},
-    site::{FakeDockerd, Site},
+    fake_nrid::{FakeNrid, Sleeper, doctor, healthy},
+    site::{FakeDockerd, Site, nrictl},
 };
 use nri_control::{OsText, PluginChange, PluginStatus, Status};
 
@@ -131,6 +131,22 @@ fn a_missing_required_plugin_is_a_problem_and_an_unmatched_policy_is_not() {
     std::fs::remove_file(site.path("s/control.sock")).unwrap();
     let text = "creations are refused until such a plugin is active";
     site.doctor().check("policy-unmatched", "info", text);
+}
+
+#[test]
+fn a_plugin_that_has_refused_its_configuration_runs_with_the_previous_one() {
+    let site = Site::new("");
+    let due = vec![change("10-a", "refused", "cannot be configured: line 1: mistake")];
+    let plugins = vec![plugin("10-a", true, "active", "")];
+    let status = Status { plugins, due, ..healthy(&site) };
+    FakeNrid::start(&site, status);
+    let text = "10-a: runs with its previous configuration, it refused the current one: cannot be \
+                configured: line 1: mistake";
+    let found = site.doctor().check("plugin-configuration-refused", "problem", text);
+    assert!(found.contains("Correct its .conf, then `nrictl reload`"), "{found}");
+    let output = String::from_utf8(site.run(nrictl(), &["status"]).stdout).unwrap();
+    let line = output.lines().find(|line| line.contains("previous configuration")).unwrap();
+    assert!(line.ends_with("mistake; correct its .conf, then nrictl reload"), "{line}");
 }
 
 #[test]

@@ -109,7 +109,10 @@ impl Service {
                     ("launch", "the plugin has ended, or could not be launched".to_owned())
                 }
                 ReloadAction::Launch { .. } => ("launch", FILE_ADDED.to_owned()),
-                ReloadAction::Relaunch(why) => ("relaunch", why.to_owned()),
+                ReloadAction::Relaunch(why) => match pending.refused.get(&path) {
+                    Some(why) => ("refused", why.clone()),
+                    None => ("relaunch", why.to_owned()),
+                },
                 ReloadAction::End(why) => ("end", why.to_owned()),
                 ReloadAction::Unusable(why) => ("unusable", why),
                 ReloadAction::Withhold(why) => {
