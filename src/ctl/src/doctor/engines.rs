@@ -34,9 +34,11 @@ pub(super) fn engines(
     for engine in TargetEngine::WITH_FILES {
         let is_recorded = recorded.iter().any(|name| name == engine.name());
         let processes = || running.iter().filter(|r| r.name == engine.facts().program);
-        let unreadable = |report: &mut DoctorReport, error: String| {
+        // The file of a process is usually that of this machine.
+        let mut errors = BTreeSet::new();
+        let mut unreadable = |report: &mut DoctorReport, error: String| {
             // Without a record of an installation, the file is none of our business.
-            if is_recorded {
+            if is_recorded && errors.insert(error.clone()) {
                 report.add(ENGINE_UNREADABLE, format!("{}: {error}", engine.name()));
             }
         };

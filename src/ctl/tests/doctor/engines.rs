@@ -113,6 +113,27 @@ fn an_engine_that_reads_another_file_than_the_one_with_our_runtime_is_reported()
     assert!(found.contains("does not see our runtime in /etc/docker/daemon.json"), "{found}");
 }
 
+/// The process reads the usual file, which is looked at for the next start as well.
+#[test]
+fn an_unreadable_file_of_a_running_engine_is_named_once() {
+    let site = Site::new("");
+    copy_program("/bin/sh", &site.path("dockerd"));
+    site.write_etc("docker/daemon.json", "{");
+    site.write_etc(
+        "nri-container-runtime/installed.json",
+        r#"{"version": 1, "engines": {"docker": {}}}"#,
+    );
+    let script = format!(
+        "cd '{}'; ./dockerd -c 'touch ready; sleep 1000; :' x & \
+         until [ -e ready ]; do sleep 0.01; done; ",
+        site.path("").display()
+    );
+    let Some(command) = site.with_etc_after(&script) else { return };
+    let findings = site.doctor_by(command);
+    findings.check("engine-unreadable", "warning", "docker: /etc/docker/daemon.json");
+    assert_eq!(findings.texts("engine-unreadable").len(), 1);
+}
+
 #[test]
 fn docker_whose_own_nri_is_on_is_reported() {
     let on = r#""nri-opts": {"enable": true, "socket-path": "/run/docker-nri.sock"},"#;
