@@ -132,6 +132,12 @@ impl Install {
         if self.nri.is_some() && !engine.facts().has_nri {
             return Err(InstallError::NoNri { engine: engine.name() });
         }
+        if let Some(why) = version::absence(root, engine)
+            && session.file.is_none()
+            && self.engine_version.is_none()
+        {
+            return Err(InstallError::Absent { engine: engine.name(), why });
+        }
         let wrapper = runtimes::find(root, self.wrapper.as_deref())?;
         let request = InstallRequest {
             root,

@@ -36,6 +36,11 @@ pub(crate) enum InstallError {
          letter or digit"
     )]
     Name(String),
+    #[error(
+        "{engine} is not installed: {why}; to write its files before, name its version \
+         (--engine-version) or its file (--engine-config)"
+    )]
+    Absent { engine: &'static str, why: String },
     #[error("two runtimes are called {0:?}")]
     NameTwice(String),
     #[error("{0}: a runtime must be named by its absolute path")]

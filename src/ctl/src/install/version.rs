@@ -2,7 +2,11 @@
 
 use super::{engines::kind::TargetEngine, install_root::InstallRoot};
 use nri_locate::{Environment, search_dirs, standard_dirs};
-use std::{process::Command, str::FromStr};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    str::FromStr,
+};
 
 /// Major and minor version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,14 +38,31 @@ pub(crate) fn installed(root: &InstallRoot, engine: TargetEngine) -> Option<Engi
     if !root.is_machine() {
         return None;
     }
-    let program = engine.facts().program;
     let dirs = match root.user() {
         Some(_) => search_dirs(&Environment::of_this_process()),
         None => standard_dirs().collect(),
     };
-    let path = dirs.iter().map(|dir| dir.join(program)).find(|path| root.is_program(path))?;
+    let path = program(root, engine, dirs)?;
     let output = Command::new(path).arg("--version").output().ok()?;
     parse(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Returns why the engine is not on this machine, if it is not: neither its program, nor its
+/// directory, nor a process. An image, and a user's home, may get an engine later.
+pub(crate) fn absence(root: &InstallRoot, engine: TargetEngine) -> Option<String> {
+    let (name, dir) = (engine.facts().program, engine.facts().config_dir?);
+    if !root.is_machine() || root.user().is_some() || Path::new(dir).exists() {
+        return None;
+    }
+    let is_present = program(root, engine, search_dirs(&Environment::of_this_process())).is_some()
+        || nri_host::is_running(name);
+    (!is_present).then(|| format!("there is neither a program {name}, nor {dir}"))
+}
+
+/// Returns the engine's program.
+fn program(root: &InstallRoot, engine: TargetEngine, dirs: Vec<PathBuf>) -> Option<PathBuf> {
+    let name = engine.facts().program;
+    dirs.iter().map(|dir| dir.join(name)).find(|path| root.is_program(path))
 }
 
 /// Returns the first word that is a version with a dot: `containerd

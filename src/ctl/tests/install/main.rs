@@ -8,6 +8,7 @@
     reason = "helpers of tests, which clippy takes for ordinary code"
 )]
 
+mod absent;
 mod containerd;
 mod containerd_mixed;
 mod crio;

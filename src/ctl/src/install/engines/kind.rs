@@ -21,6 +21,8 @@ pub(crate) struct EngineFacts {
     pub(crate) name: &'static str,
     /// The program that prints the engine's version.
     pub(crate) program: &'static str,
+    /// Directory of its files, which its package creates; `None`: it has none.
+    pub(crate) config_dir: Option<&'static str>,
     /// Command that makes the engine read its files; `None`: the engine reads them at each call.
     pub(crate) reload: Option<&'static str>,
     /// Command that makes the engine drop runtimes that its files no longer have.
@@ -42,6 +44,7 @@ pub(crate) struct EngineFacts {
 const DOCKER: EngineFacts = EngineFacts {
     name: "docker",
     program: "dockerd",
+    config_dir: Some("/etc/docker"),
     reload: Some("systemctl reload docker"),
     // A reload keeps runtimes that the file no longer has (observed with 20.10, 26.1 and 28.5).
     forget: Some("systemctl restart docker"),
@@ -58,6 +61,7 @@ const DOCKER: EngineFacts = EngineFacts {
 const CONTAINERD: EngineFacts = EngineFacts {
     name: "containerd",
     program: "containerd",
+    config_dir: Some("/etc/containerd"),
     reload: Some("systemctl restart containerd"),
     forget: Some("systemctl restart containerd"),
     has_nri: true,
@@ -72,6 +76,7 @@ const CONTAINERD: EngineFacts = EngineFacts {
 const PODMAN: EngineFacts = EngineFacts {
     name: "podman",
     program: "podman",
+    config_dir: Some("/etc/containers"),
     reload: None,
     forget: None,
     has_nri: false,
@@ -97,6 +102,7 @@ const PODMAN: EngineFacts = EngineFacts {
 const CRIO: EngineFacts = EngineFacts {
     name: "crio",
     program: "crio",
+    config_dir: Some("/etc/crio"),
     // A reload rereads runtimes, but not the keys of NRI (`cri-o: docs/crio.conf.5.md`).
     reload: Some("systemctl restart crio"),
     forget: Some("systemctl restart crio"),
@@ -111,6 +117,7 @@ const CRIO: EngineFacts = EngineFacts {
 const ISULAD: EngineFacts = EngineFacts {
     name: "isulad",
     program: "isulad",
+    config_dir: Some("/etc/isulad"),
     reload: Some("systemctl restart isulad"),
     forget: Some("systemctl restart isulad"),
     has_nri: true,
@@ -125,6 +132,7 @@ const ISULAD: EngineFacts = EngineFacts {
 const NERDCTL: EngineFacts = EngineFacts {
     name: "nerdctl",
     program: "nerdctl",
+    config_dir: None,
     reload: None,
     forget: None,
     has_nri: false,
