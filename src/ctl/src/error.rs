@@ -54,6 +54,12 @@ pub(crate) enum CtlError {
     )]
     NoTerminal,
     #[error(
+        "nrictl top runs in the background, where it cannot have the terminal; \
+         `nrictl top --once` prints one table, and `timeout --foreground` leaves it in the \
+         foreground"
+    )]
+    Background,
+    #[error(
         "no log at {0}; under systemd, `journalctl -t {ID}` has it",
         ID = crate::logs::IDENTIFIER
     )]

@@ -8,6 +8,8 @@ use crossterm::{
     style::Print,
     terminal::{self, Clear, ClearType},
 };
+use nix::sys::signal::{SigSet, Signal};
+use rustix::{process::getpgrp, termios::tcgetpgrp};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM},
     flag, low_level,
@@ -18,6 +20,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -46,6 +49,12 @@ impl Screen {
         io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
+    /// Whether this process may use the terminal: in the background, the kernel would stop it. If
+    /// the terminal is not that of its session, it always may.
+    pub(super) fn is_in_foreground() -> bool {
+        tcgetpgrp(io::stdin()).map_or(true, |foreground| foreground == getpgrp())
+    }
+
     /// Takes the terminal.
     pub(super) fn open() -> io::Result<Self> {
         let mut signals = Vec::new();
@@ -54,16 +63,24 @@ impl Screen {
             flag::register(signal, received.clone())?;
             signals.push((signal, received));
         }
-        terminal::enable_raw_mode()?;
+        // So that a signal which comes in the background restores the terminal, too.
+        let mut signals_of_terminal = SigSet::empty();
+        signals_of_terminal.add(Signal::SIGTTOU);
+        signals_of_terminal.thread_block()?;
         // From here on, dropping it restores the terminal.
         let screen = Self { signals };
+        Self::prepare()?;
+        Ok(screen)
+    }
+
+    fn prepare() -> io::Result<()> {
+        terminal::enable_raw_mode()?;
         execute!(
             io::stdout(),
             terminal::EnterAlternateScreen,
             terminal::DisableLineWrap,
             cursor::Hide
-        )?;
-        Ok(screen)
+        )
     }
 
     /// Number of rows.
@@ -87,9 +104,21 @@ impl Screen {
 
     /// Waits for an action until `deadline`. A signal ends the program.
     pub(super) fn wait(&self, deadline: Instant) -> io::Result<Action> {
+        let mut was_in_background = false;
         loop {
             if self.signal().is_some() {
                 return Ok(Action::Quit);
+            }
+            if !Self::is_in_foreground() {
+                was_in_background = true;
+                thread::sleep(SIGNAL_CHECK);
+                continue;
+            }
+            if was_in_background {
+                // The shell has changed the modes.
+                terminal::disable_raw_mode()?;
+                Self::prepare()?;
+                return Ok(Action::Refresh);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -46,6 +46,9 @@ impl Top {
         if !once && !Screen::is_available() {
             return Err(CtlError::NoTerminal);
         }
+        if !once && !Screen::is_in_foreground() {
+            return Err(CtlError::Background);
+        }
         let mut counters = Counters::read(nrid)?.0;
         std::thread::sleep(FIRST_INTERVAL);
         let (next, status, containers) = Counters::read(nrid)?;

@@ -136,6 +136,76 @@ fn top_shows_containers_and_plugins_until_a_key_or_a_signal() {
     nrid.wait_for_exit();
 }
 
+/// Starts a shell script on a terminal of its own, which controls the processes of the script.
+fn on_controlling_terminal(node: &Node, script: &str) -> (Child, File) {
+    let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&control).unwrap();
+    unlockpt(&control).unwrap();
+    let name = ptsname(&control, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let terminal = rustix::fs::open(name, flags, Mode::empty()).unwrap();
+    tcsetwinsize(&terminal, SIZE).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_nrid")).with_file_name("nrictl");
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait", "sh", "-c", script, "sh"]).arg(program);
+    command.arg("--config").arg(node.config()).arg("--state-dir").arg(node.state_dir());
+    let end = || terminal.try_clone().unwrap();
+    command.env("TERM", "xterm").stdin(end()).stdout(end()).stderr(end());
+    (command.spawn().unwrap(), File::from(control))
+}
+
+/// Reads what was written to a terminal until this text.
+fn read_until(terminal: &mut File, text: &str) -> String {
+    let (mut found, mut bytes) = (String::new(), [0; 4096]);
+    while !found.contains(text) {
+        let length = terminal.read(&mut bytes).unwrap();
+        found += &String::from_utf8_lossy(&bytes[..length]);
+    }
+    found
+}
+
+/// `timeout` makes its command a process group in the background of the terminal.
+#[test]
+fn top_in_the_background_says_so_and_ends() {
+    let (node, nrid, _process) = start();
+    let script = "timeout -k 20 1 \"$@\" top; echo \"<$?>\"";
+    let (mut child, mut terminal) = on_controlling_terminal(&node, script);
+    let text = read_until(&mut terminal, ">");
+    assert!(text.contains("in the background") && text.contains("--once"), "{text:?}");
+    assert!(text.contains("<1>"), "{text:?}");
+    child.wait().unwrap();
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+/// The shell continues when its job stops, so that the job is in the background afterwards.
+#[test]
+fn top_that_was_put_into_the_background_is_ended_by_a_signal() {
+    let (node, nrid, _process) = start();
+    let pid_file = node.path("pid");
+    let script = format!(
+        "set -m; sh -c 'echo $$ >{}; exec \"$@\" top' sh \"$@\"; echo job stopped; exec sleep 1000",
+        pid_file.display()
+    );
+    let (mut child, mut terminal) = on_controlling_terminal(&node, &script);
+    read_until(&mut terminal, "web-1");
+    let pid: i32 = std::fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
+    let pid = Pid::from_raw(pid).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    read_until(&mut terminal, "job stopped");
+    kill_process(pid, Signal::CONT).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    // Nobody waits for it: it stays a zombie, or is gone.
+    wait_until("the end of top", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        stat.map_or(true, |stat| stat.contains(") Z ")).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    node.stop();
+    nrid.wait_for_exit();
+}
+
 #[test]
 fn top_continues_while_no_nrid_runs() {
     let (node, nrid, _process) = start();
