@@ -46,13 +46,50 @@ pub trait ContainerManager: Send + Sync + 'static {
     /// The call may block: it is made from a separate thread. Further lines are queued meanwhile,
     /// and dropped when the queue is full.
     fn plugin_output(&self, plugin: &PluginId, line: &str) {
-        tracing::info!("{plugin}: {line}");
+        let (level, text) = leveled(line);
+        match level {
+            PluginLevel::Error => tracing::error!("{plugin}: {text}"),
+            PluginLevel::Warn => tracing::warn!("{plugin}: {text}"),
+            PluginLevel::Info => tracing::info!("{plugin}: {text}"),
+        }
     }
 
     /// Receives the new status of a plugin that connected, disconnected or failed. Must not block.
     fn plugin_changed(&self, status: &PluginStatus) {
         let _ = status;
     }
+}
+
+/// Level of a line that a plugin wrote. What a plugin writes is never less than information: its
+/// own configuration decides what it writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PluginLevel {
+    Error,
+    Warn,
+    Info,
+}
+
+/// Returns the level with which a plugin wrote a line, and the line without it, and without the
+/// time if that comes first: both are in the log already. Knows the forms of the SDK (`INFO text`)
+/// and of logrus (`time="…" level=info msg=text`). Other lines, and those for debugging, stay as
+/// they are.
+fn leveled(line: &str) -> (PluginLevel, &str) {
+    let trimmed = line.trim_start();
+    let logrus = trimmed.strip_prefix("time=\"").and_then(|rest| rest.split_once("\" "));
+    let (word, text) = match logrus.and_then(|(_, rest)| rest.strip_prefix("level=")) {
+        Some(rest) => rest.split_once(' ').unwrap_or_default(),
+        None => trimmed.split_once(' ').unwrap_or_default(),
+    };
+    let level = match word {
+        "ERROR" => PluginLevel::Error,
+        "WARN" => PluginLevel::Warn,
+        "INFO" => PluginLevel::Info,
+        "error" | "fatal" | "panic" if logrus.is_some() => PluginLevel::Error,
+        "warning" if logrus.is_some() => PluginLevel::Warn,
+        "info" if logrus.is_some() => PluginLevel::Info,
+        _ => return (PluginLevel::Info, line),
+    };
+    (level, text)
 }
 
 /// Pods and containers that a plugin is synchronized with.

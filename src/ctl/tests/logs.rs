@@ -50,8 +50,8 @@ fn the_file_is_shown_without_an_nrid_and_filtered() {
     let dir = site(LINES);
     let dir = dir.path();
     assert_eq!(text(dir, &[]), LINES);
-    assert_eq!(text(dir, &["10-a"]), "hello\n");
-    assert_eq!(text(dir, &["b"]), "10-a: bye\n");
+    assert_eq!(text(dir, &["10-a"]), "2026-01-02T03:05:05.000002Z  INFO hello\n");
+    assert_eq!(text(dir, &["b"]), "2026-01-02T03:07:05.000004Z  INFO 10-a: bye\n");
     let none = logs(dir, &["c"]);
     assert!(none.status.success() && none.stdout.is_empty(), "{none:?}");
     let stderr = String::from_utf8(none.stderr).unwrap();
@@ -109,17 +109,22 @@ fn followed_lines_are_shown_across_a_rotation() {
     let dir = site(LINES);
     let path = dir.path().join("s/nrid.log");
     let mut followed = Followed::start(command(dir.path(), &["--follow", "-n", "1", "b"]));
-    assert_eq!(followed.line(), "10-a: bye\n");
+    assert_eq!(followed.line(), "2026-01-02T03:07:05.000004Z  INFO 10-a: bye\n");
     let mut file = File::options().append(true).open(&path).unwrap();
     write!(file, "2026-01-02T03:08:05.000004Z  INFO 10-a: x\n{}", line("second")).unwrap();
-    assert_eq!(followed.line(), "second\n");
+    assert_eq!(followed.line(), shown("second"));
     fs::rename(&path, path.with_extension("log.1")).unwrap();
     fs::write(&path, line("third")).unwrap();
-    assert_eq!(followed.line(), "third\n");
+    assert_eq!(followed.line(), shown("third"));
 }
 
 fn line(message: &str) -> String {
     format!("2026-01-02T03:09:05.000004Z  INFO 20-b: {message}\n")
+}
+
+/// Returns how a line of one plugin is shown.
+fn shown(message: &str) -> String {
+    format!("2026-01-02T03:09:05.000004Z  INFO {message}\n")
 }
 
 /// An nrid with this status.
@@ -171,7 +176,8 @@ fn without_a_file_the_journal_is_shown_and_followed_from_where_it_ended() {
     let output = with_journal(&[]).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), LINES);
     let mut followed = Followed::start(with_journal(&["b", "--follow"]));
-    assert_eq!((followed.line(), followed.line()), ("10-a: bye\n".into(), "added\n".into()));
+    assert_eq!(followed.line(), "2026-01-02T03:07:05.000004Z  INFO 10-a: bye\n");
+    assert_eq!(followed.line(), "2026-01-02T03:04:05.000001Z  INFO added\n");
     let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
     let last = calls.lines().last().unwrap();
     assert!(last.contains("--identifier nrid"), "{calls}");

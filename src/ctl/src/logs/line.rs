@@ -15,7 +15,7 @@ pub(super) struct ParsedLine<'a> {
     level: Option<&'a str>,
     /// The launched plugin that wrote the message: `NN-name`.
     plugin: Option<&'a str>,
-    pub(super) message: &'a str,
+    message: &'a str,
 }
 
 impl<'a> ParsedLine<'a> {
@@ -34,6 +34,14 @@ impl<'a> ParsedLine<'a> {
             None => (None, message),
         };
         Self { time: Some(time), level: Some(level), plugin, message }
+    }
+
+    /// Returns the line as a plugin has written it, with its time and level if it has them.
+    pub(super) fn without_plugin(&self) -> String {
+        match (self.time, self.level) {
+            (Some(time), Some(level)) => format!("{time} {level:>5} {}", self.message),
+            _ => self.message.to_owned(),
+        }
     }
 
     pub(super) fn time(&self) -> Option<SystemTime> {

@@ -111,8 +111,7 @@ impl Logs {
             return writeln!(out, "{}", serde_json::to_string(&line)?);
         }
         match &self.plugin {
-            // The plugin is known, and its own line has its own form.
-            Some(_) => writeln!(out, "{}", printable(line.message)),
+            Some(_) => writeln!(out, "{}", printable(&line.without_plugin())),
             None => writeln!(out, "{}", printable(text)),
         }
     }
