@@ -7,7 +7,7 @@
 
 use crate::{Clues, EngineKind, Identity, Map, Source, Unreadable, cri_dockerd, paths, unreadable};
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Files that dockerd writes for each container and mounts into it.
 const MOUNTED: [&str; 3] = ["resolv.conf", "hostname", "hosts"];
@@ -83,6 +83,45 @@ fn dir_from_root(clues: &Clues<'_>) -> Option<PathBuf> {
     }
 }
 
+/// Returns the directories in which dockerd may keep the files of a container, from the sources of
+/// its mounts. Those of a container that shares the network of another one are in the directory
+/// beside.
+pub fn dirs<'a>(id: &str, sources: impl IntoIterator<Item = &'a str>) -> Vec<PathBuf> {
+    let mut dirs = Vec::new();
+    for source in sources {
+        match paths::components(Path::new(source)).as_deref() {
+            Some([root @ .., "containers", _, file])
+                if MOUNTED.contains(file) && paths::is_component(id) =>
+            {
+                paths::add_unique(&mut dirs, paths::absolute(root).join("containers").join(id));
+            }
+            _ => {}
+        }
+    }
+    dirs
+}
+
+/// Returns the current name of a container, from its `config.v2.json`: Docker renames a container
+/// without a call of the runtime.
+///
+/// # Errors
+/// The file cannot be parsed, or is of another container.
+pub fn name(id: &str, config_v2: &[u8]) -> Result<String, Unreadable> {
+    let own = parse(id, config_v2)?;
+    let name = own.name.unwrap_or_default();
+    Ok(name.strip_prefix('/').unwrap_or(&name).to_owned())
+}
+
+fn parse(id: &str, config_v2: &[u8]) -> Result<ConfigV2, Unreadable> {
+    let own: ConfigV2 = unreadable::parse("config.v2.json", config_v2, unreadable::MAX_CONTAINER)?;
+    match own.id.as_deref() == Some(id) {
+        true => Ok(own),
+        false => {
+            Err(Unreadable::Other { what: "config.v2.json", found: own.id.unwrap_or_default() })
+        }
+    }
+}
+
 /// Adds the facts from dockerd's files of this container. Labels of cri-dockerd are
 /// ignored unless `cri_dockerd_runs`, since users of Docker can set the same labels.
 ///
@@ -95,13 +134,7 @@ pub fn complete(
     hostconfig: Option<&[u8]>,
     cri_dockerd_runs: bool,
 ) -> Result<(), Unreadable> {
-    let own: ConfigV2 = unreadable::parse("config.v2.json", config_v2, unreadable::MAX_CONTAINER)?;
-    if own.id.as_deref() != Some(id) {
-        return Err(Unreadable::Other {
-            what: "config.v2.json",
-            found: own.id.unwrap_or_default(),
-        });
-    }
+    let own = parse(id, config_v2)?;
     let host: HostConfig = match hostconfig {
         Some(bytes) => unreadable::parse("hostconfig.json", bytes, unreadable::MAX_CONTAINER)?,
         None => HostConfig::default(),
@@ -125,4 +158,26 @@ pub fn complete(
         identity.pod.annotations.entry(key.clone()).or_insert_with(|| value.clone());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_beside_that_of_a_container_whose_network_is_shared() {
+        let other = "/data/containers/c0/hosts";
+        let of = |sources: &[&str]| dirs("c1", sources.iter().copied());
+        assert_eq!(of(&["/srv", other, other]), [Path::new("/data/containers/c1")]);
+        assert_eq!(of(&["/data/containers/c1/secret", "hosts", ""]), [""; 0].map(PathBuf::from));
+        assert!(dirs("../c1", [other]).is_empty());
+    }
+
+    #[test]
+    fn a_name_is_that_of_the_container_with_this_id() {
+        let file = br#"{"ID": "c1", "Name": "/web"}"#;
+        assert_eq!(name("c1", file).unwrap(), "web");
+        assert_eq!(name("c1", br#"{"ID": "c1"}"#).unwrap(), "");
+        assert!(name("c2", file).is_err() && name("c1", b"{").is_err());
+    }
 }

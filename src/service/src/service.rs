@@ -4,7 +4,7 @@
 use crate::{
     cgroup::oom_events::OomMonitor,
     daemon::{log::Log, parent::Parent, program::Program, shared_plugins::SharedPlugins},
-    engine::own_nri::EngineNri,
+    engine::{docker_names::DockerNames, own_nri::EngineNri},
     error::CallerError,
     host::{
         descriptors::Descriptors, mount_namespace::MountNamespaces, path_probe::PathProbe,
@@ -44,6 +44,8 @@ pub struct Service {
     pub claims: Claims,
     /// The runtimes that wrappers have become.
     pub followed: FollowedRuntimes,
+    /// Current names of Docker's containers.
+    pub docker_names: DockerNames,
     /// Lookup of engines that have their own NRI enabled.
     pub engine_nri: EngineNri,
     /// Whether an engine launches the plugins of the default plugin directory, so that `nrid` does

@@ -5,6 +5,7 @@
 //! container or pod that is created or removed between two pages may be missing.
 
 use crate::{
+    engine::docker_names::DockerContainer,
     resources::owners,
     service::Service,
     state::{
@@ -54,12 +55,70 @@ enum DescribeError {
 
 impl Service {
     /// Answers a question about containers and pods.
-    pub fn describe(&self, question: &Describe) -> Reply {
-        match describe(&self.registry, question).and_then(|description| encode(&description)) {
+    pub async fn describe(&self, question: &Describe) -> Reply {
+        match self.encoded_description(question).await {
             Ok(description) => Reply::Description(description),
             Err(error) => Reply::Refused { message: error.to_string() },
         }
     }
+
+    async fn encoded_description(
+        &self,
+        question: &Describe,
+    ) -> Result<EncodedDescription, DescribeError> {
+        let is_next_page = matches!(
+            question,
+            Describe::Containers { after: Some(_) } | Describe::Pods { after: Some(_) }
+        );
+        if !is_next_page {
+            self.refresh_names().await;
+        }
+        encode(&describe(&self.registry, question)?)
+    }
+
+    /// Learns the names that Docker has given containers since they were created.
+    pub(super) async fn refresh_names(&self) {
+        // The engine's pods have the names of their containers in themselves.
+        let can_be_renamed = |c: &Arc<Container>| {
+            let record = c.record();
+            record.engine.is_docker() && record.pod_id == record.nri_id()
+        };
+        let containers = self.registry.all().into_iter().filter(can_be_renamed);
+        let containers: HashMap<String, Arc<Container>> = containers
+            .map(|container| {
+                let record = container.record();
+                (record.key.hook_name(record.incarnation), container.clone())
+            })
+            .collect();
+        let named = containers.iter().map(|(key, container)| DockerContainer {
+            key: key.clone(),
+            id: container.key().id.clone(),
+        });
+        let sources = |named: &DockerContainer| {
+            let mounts = containers.get(&named.key).map(|c| c.record().container.get().mounts);
+            mounts.unwrap_or_default().into_iter().map(|mount| mount.source).collect()
+        };
+        for (key, name) in self.docker_names.changed(named.collect(), sources).await {
+            let Some(container) = containers.get(&key) else { continue };
+            self.registry.change_if(container, |record| {
+                let is_new = record.container.text(&["name"]) != name;
+                if is_new {
+                    record.container.change(|container| container.name = name);
+                }
+                is_new
+            });
+        }
+    }
+}
+
+/// Returns the name of a pod. A pod that was made for one container has the container's name.
+fn pod_name(registry: &Registry, pod: &PodRecord) -> String {
+    let member = match pod.kind {
+        PodKind::SingleContainer => registry.of_pod(pod.id()).into_iter().next(),
+        PodKind::Sandbox | PodKind::Shared => None,
+    };
+    let name = member.map(|member| member.record().container.text(&["name"]).to_owned());
+    name.unwrap_or_else(|| pod.sandbox.text(&["name"]).to_owned())
 }
 
 fn encode(description: &Description) -> Result<EncodedDescription, DescribeError> {
@@ -87,7 +146,7 @@ fn describe(registry: &Registry, question: &Describe) -> Result<Description, Des
                 let members = members(registry, &pod);
                 // The pod of a deleted container, which plugins are not notified of yet.
                 let is_gone = members.is_empty() && !registry.of_pod(pod.id()).is_empty();
-                let summary = (!is_gone).then(|| pod_summary(&pod, &members));
+                let summary = (!is_gone).then(|| pod_summary(registry, &pod, &members));
                 (pod.id().to_owned(), summary)
             });
             page(entries).map(Description::Pods)
@@ -164,7 +223,7 @@ fn find(
     let (of_pods, mut pods) = match kind {
         Some(ObjectKind::Container) => (None, Vec::new()),
         _ => best(registry.pods.all().into_iter().filter_map(|pod| {
-            Some((matches(wanted, &[pod.id()], pod.sandbox.text(&["name"]))?, pod))
+            Some((matches(wanted, &[pod.id()], &pod_name(registry, &pod))?, pod))
         })),
     };
     let mut ids: Vec<&str> = Vec::new();
@@ -311,7 +370,7 @@ fn members(registry: &Registry, pod: &PodRecord) -> Vec<Arc<Record>> {
     members.iter().map(|container| container.record()).collect()
 }
 
-fn pod_summary(pod: &PodRecord, members: &[Arc<Record>]) -> PodSummary {
+fn pod_summary(registry: &Registry, pod: &PodRecord, members: &[Arc<Record>]) -> PodSummary {
     let sandbox = members.iter().find(|member| member.sandbox);
     // Plugins do not adjust sandbox containers, so these miss none.
     let mut missed: Vec<MissedPlugin> = Vec::new();
@@ -324,7 +383,7 @@ fn pod_summary(pod: &PodRecord, members: &[Arc<Record>]) -> PodSummary {
         members.iter().flat_map(|member| owners::plugins(&member.owners)).collect();
     PodSummary {
         id: pod.id().to_owned(),
-        name: pod.sandbox.text(&["name"]).to_owned(),
+        name: pod_name(registry, pod),
         namespace: pod.sandbox.text(&["namespace"]).to_owned(),
         engine: members.first().map_or_else(String::new, |member| member.engine.name.clone()),
         state: match pod.status {
@@ -354,7 +413,7 @@ fn pod_description(registry: &Registry, pod: &PodRecord) -> PodDescription {
     let sandbox = members.iter().find(|member| member.sandbox);
     let others = members.iter().filter(|member| !member.sandbox);
     PodDescription {
-        summary: pod_summary(pod, &members),
+        summary: pod_summary(registry, pod, &members),
         uid: message.uid,
         runtime_handler: message.runtime_handler,
         ips: message.ips,

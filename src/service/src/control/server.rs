@@ -150,7 +150,7 @@ async fn serve_request(
             let verified = service.verify(&ids).await;
             channel.send(&Reply::Verified(verified)).await
         }
-        Request::Describe(question) => channel.send(&service.describe(&question)).await,
+        Request::Describe(question) => channel.send(&service.describe(&question).await).await,
         Request::LogLevel { level } => {
             let reply = match service.set_log_level(level.as_deref()) {
                 Ok(()) => Reply::Done,

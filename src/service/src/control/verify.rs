@@ -23,6 +23,7 @@ impl Service {
     /// Verifies the containers with these ids or names; without any, all containers that are not
     /// stopped. An id is the runtime's or the one that plugins see, or a prefix of either.
     pub async fn verify(&self, ids: &[String]) -> Vec<Verified> {
+        self.refresh_names().await;
         let mut verified = Vec::new();
         if ids.is_empty() {
             for container in self.registry.by_age() {

@@ -228,6 +228,7 @@ pub async fn start(
         shared_plugins,
         namespaces,
         path_probe: PathProbe::default(),
+        docker_names: Default::default(),
         oom_monitor: OomMonitor::new(descriptors.clone(), problems.clone()),
         descriptors,
         problems,

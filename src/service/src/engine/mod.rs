@@ -1,6 +1,7 @@
 //! The container engine: its built-in NRI, and the names and pods that only its API or files have.
 
 pub mod containerd;
+pub mod docker_names;
 pub mod grpc;
 pub mod libpod;
 pub mod names;
