@@ -70,7 +70,7 @@ fn shadow_mode_logs_what_would_change() {
         node.create(&bundle, &id).success();
         node.call(&["delete", "--force", &id]).success();
         let log = node.log();
-        for change in ["pids.limit: 50 -> 77", "env: + ADDED"] {
+        for change in ["pids.limit: 50 -> 77", "env[ADDED]: null -> "] {
             assert!(log.contains(change), "{change:?} is not in: {log}");
         }
         assert!(

@@ -79,6 +79,9 @@ pub struct AuditLine {
     /// Number of lines that were lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
+    /// Whether the line is not of the log, but made from the record of the container.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_record: bool,
 }
 
 /// What a line of the audit log reports.
@@ -113,6 +116,10 @@ pub enum AuditEvent {
     PluginClosed,
     /// `nrid` has ended without a clean stop; written by the next one.
     NridEnded,
+    /// A plugin would have adjusted a container, but for `mode = "shadow"`.
+    WouldAdjust,
+    /// A creation would have been refused, but for `mode = "shadow"`.
+    WouldRefuse,
     /// Lines were lost, because they could not be written as fast as they came.
     Lost,
     /// An event of a later release.
@@ -140,6 +147,26 @@ pub struct FieldChange {
 }
 
 impl AuditEvent {
+    /// All events that a log may have, without [`AuditEvent::Unknown`].
+    pub const ALL: [Self; 16] = [
+        Self::Consulted,
+        Self::Adjustment,
+        Self::Update,
+        Self::Eviction,
+        Self::Refusal,
+        Self::Ignored,
+        Self::Created,
+        Self::Started,
+        Self::Stopped,
+        Self::Removed,
+        Self::Failed,
+        Self::PluginRegistered,
+        Self::PluginClosed,
+        Self::WouldAdjust,
+        Self::WouldRefuse,
+        Self::Lost,
+    ];
+
     /// Returns the name of the event in the log.
     pub const fn name(self) -> &'static str {
         match self {
@@ -157,6 +184,8 @@ impl AuditEvent {
             Self::PluginRegistered => "plugin_registered",
             Self::PluginClosed => "plugin_closed",
             Self::NridEnded => "nrid_ended",
+            Self::WouldAdjust => "would_adjust",
+            Self::WouldRefuse => "would_refuse",
             Self::Lost => "lost",
             Self::Unknown => "unknown",
         }
@@ -220,22 +249,7 @@ mod tests {
 
     #[test]
     fn names_of_events_are_those_of_the_log() {
-        for event in [
-            AuditEvent::Consulted,
-            AuditEvent::Adjustment,
-            AuditEvent::Update,
-            AuditEvent::Eviction,
-            AuditEvent::Refusal,
-            AuditEvent::Ignored,
-            AuditEvent::Created,
-            AuditEvent::Started,
-            AuditEvent::Stopped,
-            AuditEvent::Removed,
-            AuditEvent::Failed,
-            AuditEvent::PluginRegistered,
-            AuditEvent::PluginClosed,
-            AuditEvent::Lost,
-        ] {
+        for event in AuditEvent::ALL {
             assert_eq!(serde_json::to_value(event).unwrap(), event.name());
         }
     }

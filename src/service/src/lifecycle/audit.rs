@@ -93,8 +93,8 @@ impl Service {
         }
     }
 
-    /// Writes that a request was refused, with the plugins and fields that the error names. `line`
-    /// names the container.
+    /// Writes that a request was refused, or would be but for shadow mode, with the plugins and
+    /// fields that the error names. `line` names the container and the event.
     pub fn audit_refusal(&self, line: AuditLine, request: &str, error: &Error) {
         if !self.audit().is_enabled() {
             return;
@@ -102,7 +102,6 @@ impl Service {
         let RefusalCause { plugins, fields } = RefusalCause::of(error);
         let changes = fields.into_iter().map(|field| FieldChange { field, ..Default::default() });
         self.audit().write(AuditLine {
-            event: AuditEvent::Refusal,
             plugin: plugins.join(","),
             request: request.to_owned(),
             changes: changes.collect(),

@@ -1,7 +1,7 @@
 //! `mode = "shadow"`: plugins receive requests, their replies are logged, and nothing changes.
 
 use crate::service::Service;
-use nri_adaptation::RequestContext;
+use nri_adaptation::{AdaptError, RequestContext};
 
 impl Service {
     /// Returns the context of a request to plugins. In shadow mode all plugins receive the request,
@@ -15,9 +15,11 @@ impl Service {
     }
 }
 
-/// Logs the refusals that shadow mode has ignored.
-pub fn log_refusals(context: RequestContext) {
-    for refusal in context.into_refusals() {
+/// Logs the refusals that shadow mode has ignored, and returns them.
+pub fn log_refusals(context: RequestContext) -> Vec<AdaptError> {
+    let refusals = context.into_refusals();
+    for refusal in &refusals {
         tracing::info!(%refusal, "shadow: would be refused");
     }
+    refusals
 }

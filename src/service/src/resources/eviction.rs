@@ -44,7 +44,8 @@ impl ResourceManager {
         for eviction in evictions {
             if self.policy().shadow {
                 let ContainerEviction { container_id: container, reason, .. } = eviction;
-                tracing::info!(container, reason, "shadow: would be evicted");
+                let plugin = source.plugin(&container);
+                tracing::info!(container, plugin, reason, "shadow: would be evicted");
                 continue;
             }
             match self.registry.by_nri_id(&eviction.container_id) {

@@ -54,23 +54,23 @@ fn an_adjusted_container_has_lines_from_its_creation_to_its_removal() {
     let of: Vec<_> = lines.iter().filter(|line| line.container == "c1").collect();
     let events: Vec<_> = of.iter().map(|line| (line.event.name(), &*line.plugin)).collect();
     let expected = [
+        ("consulted", ""),
         ("adjustment", "10-a"),
         ("adjustment", "20-b"),
         ("ignored", "20-b"),
-        ("consulted", ""),
         ("created", ""),
         ("started", ""),
         ("stopped", ""),
         ("removed", ""),
     ];
     assert_eq!(events, expected);
-    assert_eq!(changes(of[0]), [r#"env[SECRET] - "***""#]);
-    assert_eq!(changes(of[1]), [r#"annotations[k] - "v""#]);
+    assert_eq!(changes(of[1]), [r#"env[SECRET] - "***""#]);
+    assert_eq!(changes(of[2]), [r#"annotations[k] - "v""#]);
     assert_eq!(
-        (&of[3].plugins[..], &*of[3].missed),
+        (&of[0].plugins[..], &*of[0].missed),
         (&["10-a", "20-b"].map(String::from)[..], &[][..])
     );
-    assert!(of[2].ignored[0].contains("memory.limit"), "{:?}", of[2]);
+    assert!(of[3].ignored[0].contains("memory.limit"), "{:?}", of[3]);
     assert!(of.iter().all(|line| line.creation == of[0].creation && line.creation > 0));
     assert_eq!((&*of[0].request, &*of[0].runtime), ("create", "false"));
     let registered: Vec<_> =

@@ -11,14 +11,17 @@ use crate::{
     },
 };
 use nri_api::{
-    entry_name, field_name,
+    PluginId, entry_name, field_name,
     proto::{Field, FieldOwners},
 };
 use nri_control::FieldChange;
-use nri_merge::CreateOutcome;
+use nri_merge::{CreateOutcome, UnownedChanges};
 use protobuf::Enum;
 use serde_json::Value;
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// Name of the rules of the device cgroup; `devices` is the name of the device nodes.
 const DEVICE_RULES: &str = "resources.devices";
@@ -72,11 +75,42 @@ pub(super) fn creation_changes(
 ) -> ChangesByPlugin {
     let none = FieldOwners::default();
     let owners = outcome.owners.owners.get(&outcome.container.id).unwrap_or(&none);
+    let is_ours = |entry: &Value| {
+        let path = entry.get("path").and_then(Value::as_str).map(Path::new);
+        hook.is_some_and(|ours| path == Some(ours))
+    };
+    changes(before, after, owners, &outcome.unowned, &is_ours)
+}
+
+/// Returns the changes of a creation from the owners that the container's record has. What has no
+/// owner, such as hooks, has no plugin. `record` is the name of the record in the hook of `nrid`.
+pub fn recorded_changes(
+    before: &Value,
+    after: &Value,
+    owners: &FieldOwners,
+    record: &str,
+) -> ChangesByPlugin {
+    let is_ours = |entry: &Value| {
+        let mut arguments = entry.get("args").and_then(Value::as_array).into_iter().flatten();
+        arguments.any(|argument| argument == record)
+    };
+    changes(before, after, owners, &UnownedChanges::default(), &is_ours)
+}
+
+fn changes(
+    before: &Value,
+    after: &Value,
+    owners: &FieldOwners,
+    unowned: &UnownedChanges,
+    is_our_hook: &dyn Fn(&Value) -> bool,
+) -> ChangesByPlugin {
     let cdi = Cdi::of(owners);
     let mut found = ChangesByPlugin::new();
-    for device in &outcome.adjust.CDI_devices {
-        let plugin = owner(owners, Field::CdiDevices, Some(&device.name)).unwrap_or_default();
-        let name = entry_name(field_name(Field::CdiDevices), &device.name);
+    let injected = owners.compound.get(&Field::CdiDevices.value());
+    let injected: BTreeSet<_> = injected.into_iter().flat_map(|keys| keys.owners.keys()).collect();
+    for name in injected {
+        let plugin = owner(owners, Field::CdiDevices, Some(name)).unwrap_or_default();
+        let name = entry_name(field_name(Field::CdiDevices), name);
         let after = Some(Value::Bool(true));
         add(&mut found, plugin, FieldChange { field: name, after, ..FieldChange::default() });
     }
@@ -89,7 +123,7 @@ pub(super) fn creation_changes(
         let mut add_entries = |old: KeyedValues<'_>, new: KeyedValues<'_>, is_list: bool| {
             for (key, old, new) in differences(old, new) {
                 let path = if is_list { format!("{pointer}/-") } else { join(&pointer, &key) };
-                let remover = || outcome.unowned.remover(*field, &key).map(ToString::to_string);
+                let remover = || unowned.remover(*field, &key).map(ToString::to_string);
                 let plugin = owner(owners, *field, Some(&key)).or_else(remover);
                 let plugin = cdi.or_injector(plugin);
                 add(&mut found, plugin, change(entry_name(name, &key), path, old, new));
@@ -115,7 +149,9 @@ pub(super) fn creation_changes(
             }
         }
     }
-    add_appended(&mut found, before, after, outcome, &cdi, hook);
+    let appended = Appended { before, after, owners, unowned, cdi: &cdi };
+    appended.add_hooks(&mut found, is_our_hook);
+    appended.add_device_rules(&mut found);
     let empty = Value::Null;
     let resources = |config| at(config, &["linux", "resources"]).unwrap_or(&empty);
     for (plugin, changes) in resource_changes(resources(before), resources(after), owners) {
@@ -124,53 +160,56 @@ pub(super) fn creation_changes(
     found
 }
 
-/// Adds the entries that plugins appended to hooks and device rules, which have no owners.
-fn add_appended(
-    found: &mut ChangesByPlugin,
-    before: &Value,
-    after: &Value,
-    outcome: &CreateOutcome,
-    cdi: &Cdi,
-    hook: Option<&Path>,
-) {
-    let plugins = |list| outcome.unowned.appended.get(list).map_or(&[][..], Vec::as_slice);
-    for kind in HOOKS {
-        let added = appended(before, after, &["hooks", kind]);
-        let is_ours = |hook_path: Option<&Value>| {
-            hook.is_some_and(|ours| hook_path.and_then(Value::as_str).map(Path::new) == Some(ours))
-        };
-        // The hooks of plugins come before those of CDI devices.
-        let mut plugins = plugins(kind).iter();
-        for entry in added.iter().filter(|entry| !is_ours(entry.get("path"))) {
-            let plugin = cdi.or_injector(plugins.next().map(ToString::to_string));
-            let (name, path) = (field_name(Field::OciHooks), format!("/hooks/{kind}/-"));
-            add(found, plugin, change(entry_name(name, kind), path, None, Some(entry)));
-        }
-    }
-    // The rules of devices that were added come before the rules of plugins.
-    let added = appended(before, after, &["linux", "resources", "devices"]);
-    let plugins = plugins("devices");
-    let of_devices = added.len().saturating_sub(plugins.len());
-    for (index, entry) in added.iter().enumerate() {
-        let plugin = match index.checked_sub(of_devices) {
-            Some(index) => plugins.get(index).map(ToString::to_string).unwrap_or_default(),
-            None => device_owners(outcome, cdi),
-        };
-        let path = "/linux/resources/devices/-".to_owned();
-        add(found, plugin, change(DEVICE_RULES.to_owned(), path, None, Some(entry)));
-    }
+/// Entries that plugins appended to hooks and device rules, which have no owners.
+struct Appended<'a> {
+    before: &'a Value,
+    after: &'a Value,
+    owners: &'a FieldOwners,
+    unowned: &'a UnownedChanges,
+    cdi: &'a Cdi,
 }
 
-/// Returns the plugins that added devices.
-fn device_owners(outcome: &CreateOutcome, cdi: &Cdi) -> String {
-    let owners = outcome.owners.owners.get(&outcome.container.id);
-    let devices = owners.and_then(|o| o.compound.get(&Field::Devices.value()));
-    let mut plugins: Vec<String> =
-        devices.into_iter().flat_map(|keys| keys.owners.values().cloned()).collect();
-    plugins.extend(cdi.0.clone());
-    plugins.sort();
-    plugins.dedup();
-    plugins.join(",")
+impl Appended<'_> {
+    fn plugins(&self, list: &str) -> &[PluginId] {
+        self.unowned.appended.get(list).map_or(&[][..], Vec::as_slice)
+    }
+
+    fn add_hooks(&self, found: &mut ChangesByPlugin, is_ours: &dyn Fn(&Value) -> bool) {
+        for kind in HOOKS {
+            let added = appended(self.before, self.after, &["hooks", kind]);
+            // The hooks of plugins come before those of CDI devices.
+            let mut plugins = self.plugins(kind).iter();
+            for entry in added.iter().filter(|entry| !is_ours(entry)) {
+                let plugin = self.cdi.or_injector(plugins.next().map(ToString::to_string));
+                let (name, path) = (field_name(Field::OciHooks), format!("/hooks/{kind}/-"));
+                add(found, plugin, change(entry_name(name, kind), path, None, Some(entry)));
+            }
+        }
+    }
+
+    fn add_device_rules(&self, found: &mut ChangesByPlugin) {
+        // The rules of devices that were added come before the rules of plugins.
+        let added = appended(self.before, self.after, &["linux", "resources", "devices"]);
+        let plugins = self.plugins("devices");
+        let of_devices = added.len().saturating_sub(plugins.len());
+        for (index, entry) in added.iter().enumerate() {
+            let plugin = match index.checked_sub(of_devices) {
+                Some(index) => plugins.get(index).map(ToString::to_string).unwrap_or_default(),
+                None => self.cdi.or_injector(self.owner_of_device(entry)),
+            };
+            let path = "/linux/resources/devices/-".to_owned();
+            add(found, plugin, change(DEVICE_RULES.to_owned(), path, None, Some(entry)));
+        }
+    }
+
+    /// Returns the plugin that added the device that a rule allows.
+    fn owner_of_device(&self, rule: &Value) -> Option<String> {
+        let devices = at(self.after, &["linux", "devices"]).and_then(Value::as_array)?;
+        let number = |value: &Value| ["type", "major", "minor"].map(|key| value.get(key).cloned());
+        let of_rule = devices.iter().filter(|device| number(device) == number(rule));
+        let mut paths = of_rule.filter_map(|device| device.get("path")?.as_str());
+        paths.find_map(|path| owner(self.owners, Field::Devices, Some(path)))
+    }
 }
 
 /// Returns the elements at the end of a list that it did not have before.
@@ -212,9 +251,9 @@ impl Cdi {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_api::PluginId;
     use nri_api::proto::{
         CDIDevice, Container, ContainerAdjustment, CreateContainerResponse, Hook, KeyValue,
+        LinuxDevice,
     };
     use nri_merge::CreateMerge;
     use serde_json::json;
@@ -287,5 +326,46 @@ mod tests {
             ]
         );
         assert_eq!(changes.len(), 2);
+    }
+
+    #[test]
+    fn a_device_rule_belongs_to_the_plugin_that_added_the_device_or_the_rule() {
+        let container = Container { id: "c".into(), ..Default::default() };
+        let mut merge = CreateMerge::new(Default::default(), container);
+        let device = |path: &str, minor: i64| {
+            let (path, type_) = (path.to_owned(), "c".to_owned());
+            let mut adjust = ContainerAdjustment::new();
+            let device = LinuxDevice { path, type_, major: 1, minor, ..Default::default() };
+            adjust.linux.mut_or_insert_default().devices.push(device);
+            adjust
+        };
+        merge.reply(&plugin("10", "a"), reply(device("/dev/a", 3))).unwrap();
+        merge.reply(&plugin("20", "b"), reply(device("/dev/b", 5))).unwrap();
+        let mut rule = ContainerAdjustment::new();
+        let resources = rule.linux.mut_or_insert_default().resources.mut_or_insert_default();
+        resources.devices.push(Default::default());
+        merge.reply(&plugin("30", "c"), reply(rule)).unwrap();
+        let mut injected = ContainerAdjustment::new();
+        injected.CDI_devices.push(CDIDevice { name: "v/c=0".into(), ..Default::default() });
+        merge.reply(&plugin("40", "d"), reply(injected)).unwrap();
+        let node =
+            |path: &str, minor: i64| json!({"path": path, "type": "c", "major": 1, "minor": minor});
+        let allow = |minor: i64| json!({"allow": true, "type": "c", "major": 1, "minor": minor, "access": "rw"});
+        let denied = json!({"allow": false, "access": "rwm"});
+        let before = json!({"linux": {"resources": {"devices": [denied]}}});
+        let after = json!({"linux": {
+            "devices": [node("/dev/a", 3), node("/dev/b", 5), node("/dev/cdi", 7)],
+            "resources": {"devices": [denied, allow(3), allow(5), allow(7), {"allow": false}]}
+        }});
+        let changes = creation_changes(&before, &after, &merge.finish(), None);
+        let rules = |plugin: &str| -> Vec<&Value> {
+            let of = changes.get(plugin).into_iter().flatten();
+            of.filter(|c| c.field == DEVICE_RULES).filter_map(|c| c.after.as_ref()).collect()
+        };
+        assert_eq!(rules("10-a"), [&allow(3)]);
+        assert_eq!(rules("20-b"), [&allow(5)]);
+        assert_eq!(rules("30-c"), [&json!({"allow": false})]);
+        assert_eq!(rules("40-d"), [&allow(7)]);
+        assert_eq!(changes.len(), 4, "{changes:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The `CreateContainer` request to plugins, and the commit of its outcome.
 
 use crate::{
-    audit::{ChangesByPlugin, line_of_key},
+    audit::ChangesByPlugin,
     bundle::{
         bounded::{self, Replacement},
         config_json::BundleError,
@@ -24,7 +24,7 @@ use crate::{
 };
 use nri_adaptation::RequestContext;
 use nri_api::proto::CreateContainerRequest;
-use nri_control::AuditEvent;
+use nri_control::{AuditEvent, MissedPlugin};
 use nri_merge::CreateOutcome;
 use std::sync::Arc;
 
@@ -53,23 +53,26 @@ impl Service {
             )
             .await;
         let created = result.map_err(Error::from).and_then(|created| created);
-        let mut missed = Vec::new();
-        if let Ok(container) = &created {
-            let record = container.record();
-            log_creation(&record);
-            missed.clone_from(&record.missed);
+        match &created {
+            Ok(container) => log_creation(&container.record()),
+            Err(_) => {
+                self.audit_consultation(&draft, &context, &[]);
+                // Plugins that received the request may have allocated something for the container.
+                self.on_creation_failed(&context, pod, container).await;
+            }
         }
-        if self.audit().is_enabled() {
-            let mut line = line_of_key(&draft.key, AuditEvent::Consulted);
-            draft.name_in(&mut line);
-            self.audit_consulted(line, draft.verb.name(), &context.reached(), missed);
+        for refusal in log_refusals(context) {
+            self.audit_would_refuse(&draft, &refusal.into());
         }
-        if created.is_err() {
-            // Plugins that received the request may have allocated something for the container.
-            self.on_creation_failed(&context, pod, container).await;
-        }
-        log_refusals(context);
         created
+    }
+
+    /// Writes which plugins received a creation to the audit log.
+    fn audit_consultation(&self, draft: &Draft, context: &RequestContext, missed: &[MissedPlugin]) {
+        if self.audit().is_enabled() {
+            let line = draft.audit_line(AuditEvent::Consulted);
+            self.audit_consulted(line, draft.verb.name(), &context.reached(), missed.to_vec());
+        }
     }
 
     /// Commits the plugins' replies: adds the container's record, updates other containers, and
@@ -84,6 +87,7 @@ impl Service {
     ) -> Result<Arc<Container>, Error> {
         let missed = self.missed(context, &agreed.outcome.consulted);
         if shadow {
+            self.audit_consultation(&draft, context, &missed);
             self.log_shadow(&draft, agreed).await;
             let unadjusted = shadow::unadjusted(draft.container_message()?);
             agreed = self.probe_host(&draft, unadjusted).await;
@@ -114,6 +118,9 @@ impl Service {
         if let Err(error) = self.perform(&draft, &adjusted, &container, outcome).await {
             self.forget(&draft.key);
             return Err(error);
+        }
+        if !shadow {
+            self.audit_consultation(&draft, context, &container.record().missed);
         }
         if !changes.is_empty() || !ignored.is_empty() {
             let line = self.audit_line(&container.record(), AuditEvent::Adjustment);

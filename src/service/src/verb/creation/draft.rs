@@ -2,6 +2,7 @@
 //! names by which the engine knows the container.
 
 use crate::{
+    audit::line_of_key,
     bundle::{
         bounded,
         config_json::{Bundle, Found, Link, digest},
@@ -24,7 +25,7 @@ use crate::{
 };
 use nri_api::{Packed, proto};
 use nri_config::ContainerFact;
-use nri_control::{AuditLine, Begin, Verb};
+use nri_control::{AuditEvent, AuditLine, Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
 use std::{
@@ -177,6 +178,13 @@ impl Draft {
     /// wrapper reports under `create` and `start`.
     pub fn wants_hooks(&self) -> bool {
         matches!(self.verb, Verb::Run | Verb::Restore)
+    }
+
+    /// Returns a line of the audit log about the container.
+    pub fn audit_line(&self, event: AuditEvent) -> AuditLine {
+        let mut line = line_of_key(&self.key, event);
+        self.name_in(&mut line);
+        line
     }
 
     /// Sets the names of the container in a line of the audit log.

@@ -2,7 +2,7 @@
 //! a record and an adjusted bundle. Start from [`prepare`].
 
 pub mod adjusted_config;
-mod changes;
+pub mod changes;
 pub mod commit;
 pub mod draft;
 pub mod dry_run;

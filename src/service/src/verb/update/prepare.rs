@@ -8,6 +8,7 @@ use crate::{
     lifecycle::shadow::log_refusals,
     resources::{
         apply::{UpdateSource, check_required},
+        changes::all_owners,
         description::described,
         eviction::EvictionSource,
         owners,
@@ -203,8 +204,10 @@ impl Service {
         let guard = match agreed {
             Ok((outcome, guard)) => {
                 if let Some(update) = outcome.merged_update {
+                    let owners = outcome.owners.owners.get(&update.container_id);
+                    let plugin = owners.map(all_owners).unwrap_or_default();
                     let fields = described(&update);
-                    tracing::info!(container = id, pod, fields, "shadow: would be updated");
+                    tracing::info!(container = id, pod, plugin, fields, "shadow: would be updated");
                 }
                 guard
             }
