@@ -1,7 +1,6 @@
 //! [`AuditLine`]: a line of the audit log, which `nrid` writes and `nrictl` reads. Each line is one
 //! JSON object. Fields that do not apply to an event are left out; readers ignore unknown fields.
 
-use crate::describe::MissedPlugin;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -82,6 +81,18 @@ pub struct AuditLine {
     /// Whether the line is not of the log, but made from the record of the container.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_record: bool,
+}
+
+/// A plugin without which a container was created: the plugin was absent, or did not reply. A
+/// plugin that returns is synchronized with the container, but has had no part in its creation.
+/// Records of containers have the same form.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MissedPlugin {
+    /// Name of the plugin: `NN-name`.
+    pub plugin: String,
+    /// Why the plugin was not called, or did not reply.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 /// What a line of the audit log reports.

@@ -1,7 +1,10 @@
 //! The messages that describe containers and pods: lists, a page at a time, and all that is known
 //! of one of them.
 
-use crate::text::OsText;
+use crate::{
+    audit::{AuditLine, MissedPlugin},
+    text::OsText,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
@@ -30,6 +33,9 @@ pub enum Describe {
         /// Which of them is meant; `None` for either.
         #[serde(default)]
         kind: Option<ObjectKind>,
+        /// Whether [`ContainerDescription::recorded`] is wanted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        recorded: bool,
     },
 }
 
@@ -101,18 +107,6 @@ pub struct Page<T> {
     /// What the request for the next page has as `after`; `None` if this is the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-}
-
-/// A plugin without which a container was created: the plugin was absent, or did not reply. A
-/// plugin that returns is synchronized with the container, but has had no part in its creation.
-/// Records of containers have the same form.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct MissedPlugin {
-    /// Name of the plugin: `NN-name`.
-    pub plugin: String,
-    /// Why the plugin was not called, or did not reply.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub why: String,
 }
 
 /// A container in a list.
@@ -235,6 +229,11 @@ pub struct ContainerDescription {
     /// Reason of the eviction in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<String>,
+    /// If it is wanted: the lines that the audit log has of the container as far as the record
+    /// tells. They are of the creation and of the life of the container; an `update` has the
+    /// resources that differ from those of the creation, and no time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recorded: Vec<AuditLine>,
 }
 
 /// End of a container's first process.

@@ -25,12 +25,12 @@ mod text;
 mod validation;
 
 pub use audit::{
-    AUDIT_LOG, AuditEvent, AuditLine, FieldChange, MASKED, PREVIOUS_SUFFIX, mask_hook,
+    AUDIT_LOG, AuditEvent, AuditLine, FieldChange, MASKED, MissedPlugin, PREVIOUS_SUFFIX, mask_hook,
 };
 pub use client::{Client, ClientError};
 pub use describe::{
     CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,
-    Description, EncodedDescription, MissedPlugin, ObjectKind, Page, PodDescription, PodSummary,
+    Description, EncodedDescription, ObjectKind, Page, PodDescription, PodSummary,
 };
 pub use dry_run::{
     DryRun, DryRunAnswer, DryRunChanges, DryRunEviction, DryRunPlugin, DryRunUpdate,

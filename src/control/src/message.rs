@@ -2,7 +2,8 @@
 //! [`PROTOCOL`]; any other change needs a new version.
 
 use crate::{
-    describe::{Describe, EncodedDescription, MissedPlugin},
+    audit::MissedPlugin,
+    describe::{Describe, EncodedDescription},
     life::UncleanEnd,
     plugin_status::PluginStatus,
     text::OsText,
@@ -270,8 +271,11 @@ pub struct Status {
     pub plugin_dir: Option<OsText>,
     /// Number of pods.
     pub pods: usize,
-    /// Number of containers.
+    /// Number of containers, including those that have ended.
     pub containers: usize,
+    /// Number of containers that have ended; `None` from older releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_containers: Option<usize>,
     /// Path of the program when `nrid` started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<OsText>,

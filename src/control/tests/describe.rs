@@ -30,7 +30,7 @@ fn requests_have_this_form() {
     for (request, text) in [
         (Describe::Containers { after: None }, r#"{"containers":{"after":null}}"#),
         (
-            Describe::Object { id: "c1".to_owned(), kind: Some(ObjectKind::Pod) },
+            Describe::Object { id: "c1".to_owned(), kind: Some(ObjectKind::Pod), recorded: false },
             r#"{"object":{"id":"c1","kind":"pod"}}"#,
         ),
     ] {

@@ -1,5 +1,6 @@
 //! Numbers, times and sizes as people read them.
 
+use serde_json::Value;
 use std::fmt::Display;
 
 /// Units of memory, each 1024 times the one before.
@@ -29,6 +30,57 @@ pub(crate) fn memory(bytes: u64) -> String {
     format!("{} {}", rounded(size), UNITS[unit])
 }
 
+/// Largest number of a unit that is shown in place of a rounded number of the next one.
+const MAX_EXACT: u64 = 100 << 10;
+
+/// Size above which a limit is none: cgroup v1 and runtimes round the largest number down to pages.
+const NO_LIMIT: u64 = i64::MAX as u64 - (1 << 16);
+
+/// Formats a size in bytes so that different sizes have different texts: with the number of bytes
+/// if it is rounded.
+pub(crate) fn size(bytes: u64) -> String {
+    if bytes > NO_LIMIT {
+        return "unlimited".to_owned();
+    }
+    let (mut number, mut unit) = (bytes, 0);
+    while number >= 1024 && number % 1024 == 0 && unit + 1 < UNITS.len() {
+        (number, unit) = (number / 1024, unit + 1);
+    }
+    match number {
+        0..MAX_EXACT => format!("{number} {}", UNITS[unit]),
+        _ => format!("{} ({bytes})", memory(bytes)),
+    }
+}
+
+/// Names of the resources that are sizes in bytes. An entry of `hugepageLimits` is one, too.
+const SIZES: [&str; 13] = [
+    "memory.limit",
+    "memory.reservation",
+    "memory.swap",
+    "memory.kernel",
+    "memory.kernelTCP",
+    "unified[memory.min]",
+    "unified[memory.low]",
+    "unified[memory.high]",
+    "unified[memory.max]",
+    "unified[memory.swap.high]",
+    "unified[memory.swap.max]",
+    "unified[memory.zswap.max]",
+    "hugepageLimits",
+];
+
+/// Formats the value of a field if it is a size in bytes.
+pub(crate) fn size_of_field(field: &str, value: &Value) -> Option<String> {
+    let is_size = SIZES.contains(&field) || field.starts_with("hugepageLimits[");
+    match value {
+        _ if !is_size => None,
+        Value::Object(limit) => size_of_field(field, limit.get("limit")?),
+        Value::String(text) => text.parse().ok().map(size),
+        Value::Number(number) if number.as_i64() == Some(-1) => Some("unlimited".to_owned()),
+        value => value.as_u64().map(size),
+    }
+}
+
 /// Formats a number with one decimal if it has one digit before it.
 fn rounded(number: f64) -> String {
     if number < 9.95 && number.fract() > 0.0 {
@@ -41,6 +93,36 @@ fn rounded(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn different_sizes_have_different_texts() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (4096, "4 KiB"),
+            (67_108_864, "64 MiB"),
+            (1_610_612_736, "1536 MiB"),
+            (70_000, "70000 B"),
+            (100_000_000, "95 MiB (100000000)"),
+            (100_000_001, "95 MiB (100000001)"),
+            (9_223_372_036_854_771_712, "unlimited"),
+            (u64::MAX, "unlimited"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn the_sizes_among_the_fields_are_known() {
+        let mib = Value::from(1 << 20);
+        let text = |field: &str, value: &Value| size_of_field(field, value).unwrap_or_default();
+        assert_eq!(text("memory.limit", &mib), "1 MiB");
+        assert_eq!(text("memory.swap", &Value::from(-1)), "unlimited");
+        assert_eq!(text("unified[memory.high]", &Value::from("1048576")), "1 MiB");
+        assert_eq!(text("unified[memory.high]", &Value::from("max")), "");
+        let huge = serde_json::json!({"pageSize": "2MB", "limit": 4_194_304});
+        assert_eq!(text("hugepageLimits[2MB]", &huge), "4 MiB");
+        assert_eq!(text("pids.limit", &mib) + &text("memory.swappiness", &mib), "");
+    }
 
     #[test]
     fn one_thing_is_not_a_plural() {

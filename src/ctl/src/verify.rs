@@ -1,9 +1,14 @@
 //! The output of `nrictl verify`: the values of plugins and those that differ; with `--all`, the
 //! values of engines, too.
 
-use crate::{output::output, table::TextTable, units::counted};
+use crate::{
+    output::output,
+    table::TextTable,
+    units::{counted, size_of_field},
+};
 use nri_control::{MissedPlugin, Verified, VerifiedResource, printable};
 use serde::Serialize;
+use serde_json::Value;
 use std::{
     borrow::Cow,
     io::{self, Write},
@@ -104,11 +109,17 @@ impl<'a> VerifyReport<'a> {
     /// Returns the numbers of containers and settings.
     fn summary(&self) -> String {
         let SettingCounts { of_plugins, of_engines, differing } = self.counts;
-        let containers = counted(self.containers.len(), "container");
+        let compared = self.containers.iter().filter(|container| container.error.is_none());
+        let containers = counted(compared.count(), "container");
+        let failed = match self.containers.iter().filter(|container| container.failed).count() {
+            0 => String::new(),
+            failed => format!(", {failed} not compared"),
+        };
         let settings = counted(of_plugins, "setting");
         let differ = if differing == 1 { "differs" } else { "differ" };
         format!(
-            "{containers}, {settings} of plugins, {of_engines} of engines, {differing} {differ}"
+            "{containers}, {settings} of plugins, {of_engines} of engines, \
+             {differing} {differ}{failed}"
         )
     }
 }
@@ -193,12 +204,15 @@ impl<'a> SettingReport<'a> {
             (Some(plugin), None) => plugin.to_owned(),
             (Some(plugin), Some(field)) => format!("{plugin} ({field})"),
         };
+        let size = |text: &str| size_of_field(self.field, &text.trim().parse::<Value>().ok()?);
+        let wanted = size(self.wanted).unwrap_or_else(|| self.wanted.to_owned());
         let wanted = match (self.found, self.error) {
-            (_, Some(error)) => format!("wanted {}, cannot be read: {error}", self.wanted),
+            (_, Some(error)) => format!("wanted {wanted}, cannot be read: {error}"),
             (Some(found), None) if !self.effective => {
-                format!("wanted {}, found {found:?}", self.wanted)
+                let found = size(found).unwrap_or_else(|| format!("{found:?}"));
+                format!("wanted {wanted}, found {found}")
             }
-            _ => format!("wanted {}", self.wanted),
+            _ => format!("wanted {wanted}"),
         };
         [mark.to_owned(), self.field.to_owned(), owner, wanted, format!("({})", self.file)]
     }
@@ -260,10 +274,10 @@ mod tests {
             String::from_utf8(text).unwrap(),
             "c1  web  docker\n\
              \u{20} missed 20-b: it hangs\n\
-             \u{20} ok     memory.limit  10-a                 wanted 7\
-             \x20                               (/cgroup/file)\n\
-             \u{20} DRIFT  memory.swap   10-a (memory.limit)  wanted 7, found \"8\"\
-             \x20                    (/cgroup/file)\n\
+             \u{20} ok     memory.limit  10-a                 wanted 7 B\
+             \x20                             (/cgroup/file)\n\
+             \u{20} DRIFT  memory.swap   10-a (memory.limit)  wanted 7 B, found 8 B\
+             \x20                  (/cgroup/file)\n\
              \u{20} DRIFT  cpu.shares    engine               wanted 7, cannot be read: no such\
              \x20file  (/cgroup/file)\n\
              \u{20} -  memory.kernel  no cgroup file of this host has it\n"
@@ -294,6 +308,39 @@ mod tests {
             let expected = "c1\n  not verified: the container's process has ended\n";
             assert_eq!(String::from_utf8(text).unwrap(), if shown { expected } else { "" });
         }
+    }
+
+    #[test]
+    fn what_was_not_compared_is_not_counted_as_a_container() {
+        let error = |id: &str, error: &str| Verified {
+            id: id.to_owned(),
+            error: Some(error.to_owned()),
+            ..Verified::default()
+        };
+        let unknown = [error("nosuch", "no such container")];
+        let summary = VerifyReport::new(&unknown, false, true).summary();
+        let expected = "0 containers, 0 settings of plugins, 0 of engines, 0 differ, \
+                        1 not compared";
+        assert_eq!(summary, expected);
+        let [first, second] = containers();
+        let some = [first, error("c9", "container cgroup unknown"), second];
+        let summary = VerifyReport::new(&some, false, false).summary();
+        assert!(summary.starts_with("2 containers, ") && summary.ends_with(", 1 not compared"));
+        // A container that ends during a comparison of all of them is no failure.
+        let ended = [Verified { ended: true, ..error("c1", "has ended") }];
+        let summary = VerifyReport::new(&ended, false, false).summary();
+        assert_eq!(summary, "0 containers, 0 settings of plugins, 0 of engines, 0 differ");
+    }
+
+    #[test]
+    fn sizes_are_for_people() {
+        let mut setting = setting("memory.limit", Some("10-a"), Ok("67108864"));
+        setting.wanted = "16777216".to_owned();
+        let cells = SettingReport::new(&setting).cells();
+        assert_eq!(cells[3], "wanted 16 MiB, found 64 MiB");
+        setting.field = "pids.limit".to_owned();
+        let cells = SettingReport::new(&setting).cells();
+        assert_eq!(cells[3], "wanted 16777216, found \"67108864\"");
     }
 
     #[test]

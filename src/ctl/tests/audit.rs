@@ -98,6 +98,87 @@ fn explain_shows_a_container_by_field_as_text_and_as_json() {
     assert_eq!((&json["container"], &json["notes"][0]["message"]), (&"c1".into(), &"no".into()));
 }
 
+/// The life of a container whose memory limit a plugin lowered, and which the kernel killed.
+const LOWERED: &str = concat!(
+    r#"{"time":"2026-01-02T03:04:05.000006Z","event":"consulted","container":"c1","name":"web","#,
+    r#""engine":"docker","creation":1,"request":"create","plugins":["10-a"]}"#,
+    "\n",
+    r#"{"time":"2026-01-02T03:04:05.000006Z","event":"adjustment","plugin":"10-a","#,
+    r#""container":"c1","name":"web","engine":"docker","creation":1,"request":"create","#,
+    r#""changes":[{"field":"memory.limit","path":"/linux/resources/memory/limit","#,
+    r#""before":67108864,"after":16777216}]}"#,
+    "\n",
+    r#"{"time":"2026-01-02T03:05:05.000006Z","event":"created","container":"c1","name":"web","#,
+    r#""engine":"docker","creation":1}"#,
+    "\n",
+    r#"{"time":"2026-01-02T03:06:05.000006Z","event":"stopped","container":"c1","name":"web","#,
+    r#""engine":"docker","creation":1,"message":"OOMKilled","exit_code":137}"#,
+    "\n"
+);
+
+#[test]
+fn explain_and_events_say_alike_how_a_container_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("audit.log"), LOWERED).unwrap();
+    for arguments in [&["events"][..], &["explain", "web"], &["explain", "--html", "web"]] {
+        let text = stdout(&nrictl(dir.path(), arguments));
+        assert!(text.contains("exit code 137, OOMKilled"), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn sizes_are_for_people_and_json_has_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("audit.log"), LOWERED).unwrap();
+    let text = stdout(&nrictl(dir.path(), &["explain", "web"]));
+    assert!(text.contains("memory.limit  64 MiB  16 MiB  10-a"), "{text}");
+    assert!(!text.contains("16777216"), "{text}");
+    let text = stdout(&nrictl(dir.path(), &["events"]));
+    assert!(text.contains("memory.limit: 64 MiB -> 16 MiB"), "{text}");
+    let page = stdout(&nrictl(dir.path(), &["explain", "--html", "web"]));
+    assert!(page.contains("<code>16 MiB</code>"), "{page}");
+    let diff = stdout(&nrictl(dir.path(), &["explain", "--diff", "web"]));
+    assert!(diff.contains("+        \"limit\": 16777216 (16 MiB)\n"), "{diff}");
+    let json = stdout(&nrictl(dir.path(), &["explain", "--json", "web"]));
+    assert!(json.contains("\"after\":16777216"), "{json}");
+}
+
+#[test]
+fn explain_says_that_the_engine_keeps_showing_what_it_requested() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("audit.log");
+    fs::write(&log, LOWERED).unwrap();
+    let expected = "docker requested memory.limit 64 MiB, 10-a set it to 16 MiB\n\
+                    what docker itself shows (docker inspect) stays as it was requested\n";
+    let text = stdout(&nrictl(dir.path(), &["explain", "web"]));
+    assert!(text.contains(expected), "{text}");
+    let json = stdout(&nrictl(dir.path(), &["explain", "--json", "web"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["fields"][0]["requested"], 67_108_864);
+    // An update of the engine replaces the value of the plugin.
+    let update = r#"{"time":"2026-01-02T03:05:06.000006Z","event":"update","container":"c1","name":"web","engine":"docker","creation":1,"request":"update","changes":[{"field":"memory.limit","path":"/linux/resources/memory/limit","before":16777216,"after":33554432}]}"#;
+    fs::write(&log, format!("{LOWERED}{update}\n")).unwrap();
+    let text = stdout(&nrictl(dir.path(), &["explain", "web"]));
+    assert!(text.contains("32 MiB") && !text.contains("requested"), "{text}");
+}
+
+#[test]
+fn events_are_selected_by_their_kind_and_by_the_time_until_which_they_happened() {
+    let dir = tempfile::tempdir().unwrap();
+    write_log(dir.path());
+    let lines = |arguments: &[&str]| {
+        stdout(&nrictl(dir.path(), &[&["events", "--json"], arguments].concat()))
+    };
+    assert_eq!(lines(&["--until", "2026-01-02T04:00:00Z"]), format!("{FIRST}\n"));
+    let both = ["--since", "2026-01-02T03:30:00Z", "--until", "2026-01-02T04:00:00Z"];
+    assert_eq!(lines(&both), "");
+    assert_eq!(lines(&["--event", "refusal"]), format!("{SECOND}\n"));
+    assert_eq!(lines(&["--event", "refusal,adjustment"]), format!("{FIRST}\n{SECOND}\n"));
+    let output = nrictl(dir.path(), &["events", "--event", "refused"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && error.contains("refusal"), "{error}");
+}
+
 #[test]
 fn a_missing_log_or_container_is_an_error_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();

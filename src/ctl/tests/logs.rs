@@ -52,6 +52,8 @@ fn the_file_is_shown_without_an_nrid_and_filtered() {
     assert_eq!(text(dir, &[]), LINES);
     assert_eq!(text(dir, &["10-a"]), "2026-01-02T03:05:05.000002Z  INFO hello\n");
     assert_eq!(text(dir, &["b"]), "2026-01-02T03:07:05.000004Z  INFO 10-a: bye\n");
+    let first: String = LINES.split_inclusive('\n').take(2).collect();
+    assert_eq!(text(dir, &["--until", "2026-01-02T03:06:00Z"]), first);
     let none = logs(dir, &["c"]);
     assert!(none.status.success() && none.stdout.is_empty(), "{none:?}");
     let stderr = String::from_utf8(none.stderr).unwrap();

@@ -127,3 +127,24 @@ fn an_installation_that_may_not_write_its_files_needs_root() {
         assert_eq!(root.join("etc/docker/daemon.json").exists(), code == 0);
     }
 }
+
+/// `/run` is another one here, so that the state directory of root is where it is by default.
+#[test]
+fn the_audit_log_of_root_needs_root_as_its_nrid_does() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can mount");
+        return;
+    }
+    let dir = directory();
+    // Copies the program.
+    assert!(nrictl(dir.path(), NOBODY, &["--version"]).status.success());
+    let script = "mount -t tmpfs tmpfs /run && mkdir -m 700 /run/nri-container-runtime && \
+                  cd / && exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
+    for arguments in [&["status"][..], &["explain", "c1"], &["events"], &["events", "--follow"]] {
+        let mut command = Command::new("unshare");
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.args(["-m", "sh", "-c", script, "sh"]).arg(dir.path().join("nrictl"));
+        let output = command.args(arguments).output().unwrap();
+        check_refused(&output, "only root can reach that of root (/run/nri-container-runtime)");
+    }
+}

@@ -3,7 +3,10 @@
 //! The audit log has the changed values, and not the file: both sides of the diff have these values
 //! and the keys that lead to them. Updates do not change `config.json`, and are left out.
 
-use crate::audit::history::{ContainerHistory, FieldHistory, FieldStep};
+use crate::{
+    audit::history::{ContainerHistory, FieldHistory, FieldStep},
+    units::size_of_field,
+};
 use nri_control::AuditEvent;
 use serde_json::{Map, Value};
 use similar::TextDiff;
@@ -28,18 +31,41 @@ pub(super) fn unified(history: &ContainerHistory) -> String {
         let Some(first) = steps.next() else { continue };
         let last = steps.next_back().unwrap_or(first);
         let (old, new) = (first.before.as_ref(), last.after.as_ref());
-        set(&mut before, field, old);
         // Different values are equal in the log if they are masked, or very long.
         let is_hidden = old.is_some() && old == new;
         let marked = new.filter(|_| is_hidden).map(|value| format!("{} (changed)", text(value)));
-        set(&mut after, field, marked.map(Value::from).as_ref().or(new));
+        let sized = |value: Option<&Value>| value.map(|value| with_size(&field.field, value));
+        set(&mut before, field, sized(old).as_ref());
+        set(&mut after, field, marked.map(Value::from).or(sized(new)).as_ref());
     }
-    let (before, after) = (format!("{before:#}\n"), format!("{after:#}\n"));
+    let text = |document: &Value| {
+        let text = format!("{document:#}\n");
+        text.replace(&format!("\"{REMARK}"), "").replace(&format!("{REMARK}\""), "")
+    };
+    let (before, after) = (text(&before), text(&after));
     TextDiff::from_lines(&before, &after)
         .unified_diff()
         .context_radius(ALL_LINES)
         .header("config.json", "config.json (adjusted)")
         .to_string()
+}
+
+/// What begins and ends a text that stands for a number and a remark, as JSON writes it.
+const REMARK: &str = "\\u0001";
+
+/// Returns a value with its size for people, if it is one in bytes.
+fn with_size(field: &str, value: &Value) -> Value {
+    match (value, size_of_field(field, value)) {
+        (Value::Number(number), Some(size)) => format!("\u{1}{number} ({size})\u{1}").into(),
+        (Value::Object(limit), Some(_)) => {
+            let sized = |(key, value): (&String, &Value)| match key.as_str() {
+                "limit" => (key.clone(), with_size(field, value)),
+                _ => (key.clone(), value.clone()),
+            };
+            Value::Object(limit.iter().map(sized).collect())
+        }
+        (value, _) => value.clone(),
+    }
 }
 
 /// Sets a field in a document. Its parents are created even if it has no value, so that both

@@ -2,15 +2,16 @@
 
 use crate::{
     audit::{
-        filter::{LineFilter, parse_since, shown_container, shown_time},
-        history::author,
+        filter::{LineFilter, parse_event, parse_time, shown_container, shown_time},
+        history::{author, shown_end},
         reader::{LogEntry, LogReader},
     },
     error::CtlError,
+    nrid,
     nrid_location::NridLocation,
     output::{output, wait_for_reader},
     table::{TextTable, terminal_width},
-    units::counted,
+    units::{counted, size_of_field},
 };
 use clap::Args;
 use nri_control::{AuditEvent, AuditLine, FieldChange, MissedPlugin, printable};
@@ -51,8 +52,14 @@ pub(crate) struct EventsCommand {
     #[arg(long, value_name = "CONTAINER")]
     container: Option<String>,
     /// Only events since this time, such as 2026-01-02T15:04:05Z, or 10m for ten minutes ago.
-    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<SystemTime>,
+    /// Only events until this time.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "follow")]
+    until: Option<SystemTime>,
+    /// Only these events, such as `refusal` or `created,removed`.
+    #[arg(long = "event", value_name = "EVENT", value_parser = parse_event, value_delimiter = ',')]
+    events: Vec<AuditEvent>,
     /// Print the lines of the audit log, each of which is JSON.
     #[arg(long)]
     json: bool,
@@ -65,8 +72,12 @@ impl EventsCommand {
     /// There is no audit log, or it cannot be read.
     pub(crate) fn run(&self, nrid: &NridLocation) -> Result<(), CtlError> {
         let (plugin, container) = (self.plugin.clone(), self.container.clone());
-        let filter = LineFilter { plugin, container, since: self.since };
-        let mut reader = open_log(nrid, self.follow)?;
+        let (since, until, events) = (self.since, self.until, self.events.clone());
+        let filter = LineFilter { plugin, container, since, until, events };
+        let mut reader = open_log(nrid)?;
+        if !reader.exists() && !self.follow {
+            return Err(CtlError::NoAuditLog(nrid.audit_log()));
+        }
         let mut out = output();
         loop {
             while let Some(entry) = read(&mut reader, nrid)? {
@@ -115,15 +126,16 @@ fn print_event(out: &mut impl Write, line: &AuditLine, width: Option<u16>) -> io
     below.write(out)
 }
 
-/// Opens the audit log that the configuration names.
+/// Opens the audit log that the configuration names. It may not exist yet.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
-pub(super) fn open_log(nrid: &NridLocation, may_be_missing: bool) -> Result<LogReader, CtlError> {
-    let path = nrid.audit_log();
-    let reader = LogReader::open(&path).map_err(|error| unreadable(nrid, error))?;
-    if !reader.exists() && !may_be_missing {
-        return Err(CtlError::NoAuditLog(path));
+/// It cannot be read, or the one that is meant may be that of root.
+pub(super) fn open_log(nrid: &NridLocation) -> Result<LogReader, CtlError> {
+    let reader = LogReader::open(&nrid.audit_log()).map_err(|error| unreadable(nrid, error))?;
+    if !reader.exists()
+        && let Err(error @ CtlError::NeedsRoot(_)) = nrid::connect(nrid)
+    {
+        return Err(error);
     }
     Ok(reader)
 }
@@ -155,11 +167,8 @@ fn details(line: &AuditLine) -> String {
         parts.extend(line.missed.iter().map(shown_missed));
         parts.extend(line.changes.iter().map(shown_change));
         parts.extend(line.ignored.iter().cloned());
-        // The message of a runtime that failed begins with it.
-        let exit_code = line.exit_code.map(|code| format!("exit code {code}"));
-        parts.extend(exit_code.filter(|text| !line.message.starts_with(text)));
         parts.extend(line.lost.map(|lost| counted(lost, "line")));
-        parts.extend(Some(line.message.clone()).filter(|message| !message.is_empty()));
+        parts.extend(shown_end(line));
     }
     parts.join(", ")
 }
@@ -172,6 +181,7 @@ pub(super) fn shown_missed(MissedPlugin { plugin, why }: &MissedPlugin) -> Strin
 /// Returns a change in one line.
 fn shown_change(change: &FieldChange) -> String {
     let FieldChange { field, before, after, .. } = change;
+    let shown_value = |value| shown_value(field, value);
     match (before, after) {
         (None, Some(Value::Bool(true))) if change.path.is_empty() => field.clone(),
         (None, Some(after)) => format!("{field} = {}", shown_value(after)),
@@ -183,11 +193,12 @@ fn shown_change(change: &FieldChange) -> String {
     }
 }
 
-/// Returns a value for people, cut if it is long.
-pub(super) fn shown_value(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+/// Returns the value of a field for people, cut if it is long.
+pub(super) fn shown_value(field: &str, value: &Value) -> String {
+    let text = match (size_of_field(field, value), value) {
+        (Some(size), _) => size,
+        (None, Value::String(text)) => text.clone(),
+        (None, other) => other.to_string(),
     };
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -5,8 +5,10 @@ use crate::{
         diff,
         events::{open_log, read, shown_missed, shown_value},
         filter::shown_time,
-        history::{ContainerHistory, FieldHistory, FieldStep, author, is_of_life},
+        history::{ContainerHistory, FieldHistory, author, is_of_life, meant, shown_end},
         page::page,
+        record::{self, KnownContainers},
+        shown::{SHADOW, requests, shown_author, shown_step_time},
     },
     error::CtlError,
     nrid_location::NridLocation,
@@ -28,9 +30,9 @@ const WRITTEN: Duration = Duration::from_millis(30);
 
 /// Show what plugins changed in a container, and refusals.
 ///
-/// Each field has its value before and after, who changed it and when. Works for running
-/// containers, for those that are gone, and for creations that were refused, as long as the audit
-/// log has their lines.
+/// Each field has its value before and after, who changed it and when. Works for all containers
+/// that nrid has a record of, and as long as the audit log has their lines for those that are gone,
+/// and for creations that were refused. What is from the record is marked so.
 #[derive(Args)]
 pub(crate) struct ExplainCommand {
     /// Name of the container, or the beginning of its id.
@@ -59,30 +61,40 @@ impl ExplainCommand {
     pub(crate) fn run(&self, nrid: &NridLocation) -> Result<(), CtlError> {
         // A script asks right after the engine's call has returned.
         thread::sleep(WRITTEN);
-        let mut reader = open_log(nrid, false)?;
+        let mut reader = open_log(nrid)?;
         let mut lines = Vec::new();
         while let Some(entry) = read(&mut reader, nrid)? {
             if !entry.line.container.is_empty() {
                 lines.push(entry.line);
             }
         }
-        let history = ContainerHistory::of(lines, &self.container)?;
+        let wanted = &self.container;
+        let mut records = KnownContainers::connect(nrid);
+        let Some((id, record)) = records.choose(&lines, wanted, meant(&lines, wanted))? else {
+            return Err(if reader.exists() {
+                CtlError::NoHistory(wanted.clone())
+            } else {
+                CtlError::NoAuditLog(nrid.audit_log())
+            });
+        };
+        let history = ContainerHistory::new(lines, &id, wanted, record.as_ref());
+        let note = record::note(&history.events, records.exist());
         let mut out = output();
         if self.json {
             let text = serde_json::to_string(&history).map_err(io::Error::other)?;
             writeln!(out, "{text}")?;
         } else if self.html {
-            out.write_all(page(&history).into_string().as_bytes())?;
+            out.write_all(page(&history, note).into_string().as_bytes())?;
         } else if self.diff {
             out.write_all(printable_lines(&diff::unified(&history)).as_bytes())?;
         } else {
-            print(&mut out, &history)?;
+            print(&mut out, &history, note)?;
         }
         Ok(())
     }
 }
 
-fn print(out: &mut impl Write, history: &ContainerHistory) -> io::Result<()> {
+fn print(out: &mut impl Write, history: &ContainerHistory, note: &str) -> io::Result<()> {
     let names = &history.names;
     write!(out, "{}", printable(&names.container))?;
     let pod = match names.namespace.as_str() {
@@ -96,10 +108,11 @@ fn print(out: &mut impl Write, history: &ContainerHistory) -> io::Result<()> {
     }
     writeln!(out)?;
     for line in &history.events {
-        let exit_code = line.exit_code.map(|code| format!("  exit code {code}"));
         if is_of_life(line.event) {
             let (time, name) = (time(&line.time), line.event.name());
-            writeln!(out, "  {time}  {name}{}", exit_code.unwrap_or_default())?;
+            let end = shown_end(line).map(|end| format!("  {}", printable(&end)));
+            let mark = if line.from_record { "  (record)" } else { "" };
+            writeln!(out, "  {time}  {name}{}{mark}", end.unwrap_or_default())?;
         }
     }
     if !history.plugins.is_empty() {
@@ -108,10 +121,19 @@ fn print(out: &mut impl Write, history: &ContainerHistory) -> io::Result<()> {
     for missed in &history.missed {
         writeln!(out, "  created {}", printable(&shown_missed(missed)))?;
     }
+    if history.is_shadow() {
+        writeln!(out, "{SHADOW}:")?;
+    }
     if history.fields.is_empty() {
         writeln!(out, "no field was changed")?;
     } else {
         fields_table(&history.fields).write(out)?;
+    }
+    for line in requests(history) {
+        writeln!(out, "{}", printable(&line))?;
+    }
+    if !note.is_empty() {
+        writeln!(out, "{note}")?;
     }
     for note in &history.notes {
         print_note(out, note)?;
@@ -129,16 +151,22 @@ fn print(out: &mut impl Write, history: &ContainerHistory) -> io::Result<()> {
 
 /// Returns a table with a row for each change; its field is in the first row of each field.
 fn fields_table(fields: &[FieldHistory]) -> TextTable {
-    let value = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), shown_value);
     let mut table = TextTable::new(0);
     table.row(["FIELD", "BEFORE", "AFTER", "BY", "TIME"]);
     for FieldHistory { field, changes, .. } in fields {
-        for (n, FieldStep { time, by, before, after, .. }) in changes.iter().enumerate() {
-            let field = if n == 0 { field } else { "" };
-            table.row([field, &value(before), &value(after), by, &shown_time(time)]);
+        let value = |value: &Option<Value>| shown_or_dash(field, value.as_ref());
+        for (n, step) in changes.iter().enumerate() {
+            let name = if n == 0 { field } else { "" };
+            let (before, after) = (value(&step.before), value(&step.after));
+            table.row([name, &before, &after, &shown_author(step), &shown_step_time(step)]);
         }
     }
     table
+}
+
+/// Returns a value for people; `-` if there is none.
+fn shown_or_dash(field: &str, value: Option<&Value>) -> String {
+    value.map_or("-".to_owned(), |value| shown_value(field, value))
 }
 
 /// Prints a refusal, an eviction, a failure, or what was ignored.
@@ -208,7 +236,7 @@ mod tests {
         ];
         let history = ContainerHistory::of(lines, "web").unwrap();
         let mut text = Vec::new();
-        print(&mut text, &history).unwrap();
+        print(&mut text, &history, "").unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "c1  web  docker\n  \

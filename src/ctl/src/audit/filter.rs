@@ -1,6 +1,6 @@
 //! Selection of lines by plugin, container and time.
 
-use nri_control::AuditLine;
+use nri_control::{AuditEvent, AuditLine};
 use nri_values::parse_duration;
 use std::time::{Duration, SystemTime};
 
@@ -16,17 +16,23 @@ pub(super) struct LineFilter {
     pub(super) container: Option<String>,
     /// Time from which lines are of interest.
     pub(super) since: Option<SystemTime>,
+    /// Time until which lines are of interest.
+    pub(super) until: Option<SystemTime>,
+    /// Events that are of interest; none stands for all.
+    pub(super) events: Vec<AuditEvent>,
 }
 
 impl LineFilter {
     /// Whether a line is of interest.
     pub(super) fn matches(&self, line: &AuditLine) -> bool {
-        let is_since = |since: &SystemTime| {
-            humantime::parse_rfc3339(&line.time).is_ok_and(|time| time >= *since)
-        };
+        let time = humantime::parse_rfc3339(&line.time).ok();
+        let is_since = |since: &SystemTime| time.is_some_and(|time| time >= *since);
+        let is_until = |until: &SystemTime| time.is_some_and(|time| time <= *until);
         self.plugin.as_ref().is_none_or(|plugin| is_plugin(line, plugin))
             && self.container.as_ref().is_none_or(|container| is_container(line, container))
             && self.since.as_ref().is_none_or(is_since)
+            && self.until.as_ref().is_none_or(is_until)
+            && (self.events.is_empty() || self.events.contains(&line.event))
     }
 }
 
@@ -44,8 +50,17 @@ pub(super) fn is_container(line: &AuditLine, wanted: &str) -> bool {
     is_named && (line.container.starts_with(wanted) || line.name == wanted)
 }
 
-/// Returns the time that `--since` names: a time of RFC 3339, or a duration before now.
-pub(crate) fn parse_since(text: &str) -> Result<SystemTime, String> {
+/// Returns the event with this name.
+pub(super) fn parse_event(name: &str) -> Result<AuditEvent, String> {
+    let event = AuditEvent::ALL.into_iter().find(|event| event.name() == name);
+    event.ok_or_else(|| {
+        format!("the events are {}", AuditEvent::ALL.map(AuditEvent::name).join(", "))
+    })
+}
+
+/// Returns the time that `--since` or `--until` names: a time of RFC 3339, or a duration before
+/// now.
+pub(crate) fn parse_time(text: &str) -> Result<SystemTime, String> {
     if let Ok(time) = humantime::parse_rfc3339_weak(text) {
         return Ok(time);
     }
@@ -89,8 +104,9 @@ mod tests {
     fn lines_are_selected_by_plugin_container_and_time() {
         let matches = |plugin: &str, container: &str, since: &str| {
             let text = |s: &str| (!s.is_empty()).then(|| s.to_owned());
-            let since = text(since).map(|since| parse_since(&since).unwrap());
-            let filter = LineFilter { plugin: text(plugin), container: text(container), since };
+            let since = text(since).map(|since| parse_time(&since).unwrap());
+            let (plugin, container) = (text(plugin), text(container));
+            let filter = LineFilter { plugin, container, since, ..LineFilter::default() };
             filter.matches(&line())
         };
         assert!(matches("", "", "") && matches("10-a", "ccc", "") && matches("b", "", ""));
@@ -104,10 +120,10 @@ mod tests {
             !is_plugin(&created, "")
                 && !is_container(&AuditLine { name: "web".into(), ..created }, "")
         );
-        let old = parse_since("10m").unwrap();
-        assert!(old < SystemTime::now() && parse_since("soon").is_err());
+        let old = parse_time("10m").unwrap();
+        assert!(old < SystemTime::now() && parse_time("soon").is_err());
         for text in ["1h30m", "1.5h", "90 m", "5400", "1day"] {
-            assert!(parse_since(text).unwrap() < old, "{text}");
+            assert!(parse_time(text).unwrap() < old, "{text}");
         }
     }
 

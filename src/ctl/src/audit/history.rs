@@ -1,7 +1,10 @@
-//! What the audit log says of one container, by field.
+//! What the audit log says of one container, by field, completed from the container's record.
 
-use crate::{audit::filter::is_container, error::CtlError};
-use nri_control::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
+use crate::{
+    audit::{filter::is_container, record},
+    error::CtlError,
+};
+use nri_control::{AuditEvent, AuditLine, ContainerDescription, FieldChange, MissedPlugin};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -13,12 +16,15 @@ pub(super) struct FieldStep {
     pub(super) time: String,
     /// The plugins, or `engine`.
     pub(super) by: String,
-    /// `adjustment` or `update`.
+    /// `adjustment`, `update` or `would_adjust`.
     pub(super) event: AuditEvent,
     /// Value before the change; null if there was none.
     pub(super) before: Option<Value>,
     /// Value after the change; null if the field was removed.
     pub(super) after: Option<Value>,
+    /// Whether the audit log has no entry of it, but the container's record.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) from_record: bool,
 }
 
 /// A field that was changed.
@@ -32,11 +38,15 @@ pub(super) struct FieldHistory {
     pub(super) before: Option<Value>,
     /// Value after the last change.
     pub(super) after: Option<Value>,
+    /// For a resource that has not the value that the engine requested last: that value, null if
+    /// the engine requested none. The engine itself keeps showing it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) requested: Option<Option<Value>>,
     /// All changes, in their order.
     pub(super) changes: Vec<FieldStep>,
 }
 
-/// All that the audit log says of the last creation of a container.
+/// All that is known of the last creation of a container.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ContainerHistory {
     /// The names of the container, as the last line has them.
@@ -77,47 +87,78 @@ pub(super) struct AuditedNames {
     pub(super) runtime: String,
 }
 
+/// Returns the id of the container that `wanted` means, of those in the log.
+///
+/// # Errors
+/// The lines of several containers match `wanted`.
+pub(super) fn meant(lines: &[AuditLine], wanted: &str) -> Result<Option<String>, CtlError> {
+    let matching: Vec<_> = lines.iter().filter(|line| is_container(line, wanted)).collect();
+    // A container of exactly this id or name takes precedence over those that begin with it; of
+    // several with one name, the last one is meant.
+    let is_exact = |line: &&&AuditLine| line.container == wanted || line.name == wanted;
+    if let Some(exact) = matching.iter().rev().find(is_exact) {
+        return Ok(Some(exact.container.clone()));
+    }
+    let mut ids: BTreeSet<_> = matching.iter().map(|line| line.container.clone()).collect();
+    if ids.len() > 1 {
+        let ids = ids.into_iter().take(5).collect();
+        return Err(CtlError::Ambiguous { wanted: wanted.to_owned(), ids });
+    }
+    Ok(ids.pop_first())
+}
+
 impl ContainerHistory {
-    /// Collects the lines of one container.
-    ///
-    /// # Errors
-    /// No line, or the lines of several containers, match `wanted`.
-    pub(super) fn of(lines: Vec<AuditLine>, wanted: &str) -> Result<Self, CtlError> {
-        let mut lines: Vec<_> = lines.into_iter().filter(|l| is_container(l, wanted)).collect();
-        let mut same_name = BTreeSet::new();
-        // A container of exactly this id or name takes precedence over those that begin with it;
-        // of several with one name, the last one is meant.
-        if let Some(exact) = lines.iter().rev().find(|l| l.container == wanted || l.name == wanted)
-        {
-            let id = exact.container.clone();
-            let others = lines.iter().filter(|l| l.container != id && l.name == wanted);
-            same_name.extend(others.map(|line| line.container.clone()));
-            lines.retain(|line| line.container == id);
-        }
-        let ids: BTreeSet<_> = lines.iter().map(|line| line.container.clone()).collect();
-        if ids.len() > 1 {
-            let ids = ids.into_iter().take(5).collect();
-            return Err(CtlError::Ambiguous { wanted: wanted.to_owned(), ids });
-        }
-        let last = lines.last().ok_or_else(|| CtlError::NoHistory(wanted.to_owned()))?;
-        let creation = last.creation;
+    /// Collects what `lines`, which are of any containers, and the record say of the container with
+    /// this id. `wanted` is how a person named it.
+    pub(super) fn new(
+        lines: Vec<AuditLine>,
+        id: &str,
+        wanted: &str,
+        record: Option<&ContainerDescription>,
+    ) -> Self {
+        let others = lines.iter().filter(|line| line.container != id && line.name == wanted);
+        let same_name = others.map(|line| line.container.clone()).collect();
+        let mut lines: Vec<_> = lines.into_iter().filter(|line| line.container == id).collect();
+        let recorded = record.map_or(&[][..], |record| &record.recorded);
+        let creation = recorded.first().or(lines.last()).map_or(0, |line| line.creation);
         let mut earlier: BTreeSet<_> = lines.iter().map(|line| line.creation).collect();
         earlier.remove(&creation);
         earlier.remove(&0);
         lines.retain(|line| line.creation == creation);
-        let names = AuditedNames::of(&lines);
+        record::complete(&mut lines, recorded);
+        let mut names = AuditedNames::of(&lines);
+        if let Some(record) = record {
+            names.name.clone_from(&record.summary.name);
+        }
         let earlier_creations = earlier.len();
-        let fields = fields(&lines);
+        let fields = fields(&lines, record.map(|record| &record.requested));
         let is_note = |event| {
-            use AuditEvent::{Eviction, Failed, Ignored, Refusal};
-            matches!(event, Refusal | Eviction | Ignored | Failed)
+            use AuditEvent::{Eviction, Failed, Ignored, Refusal, WouldRefuse};
+            matches!(event, Refusal | Eviction | Ignored | Failed | WouldRefuse)
         };
         let consulted = lines.iter().find(|line| line.event == AuditEvent::Consulted);
         let (plugins, missed) =
             consulted.map(|l| (l.plugins.clone(), l.missed.clone())).unwrap_or_default();
         let notes = lines.iter().filter(|line| is_note(line.event)).cloned().collect();
         let events = lines;
-        Ok(Self { names, fields, notes, plugins, missed, events, earlier_creations, same_name })
+        Self { names, fields, notes, plugins, missed, events, earlier_creations, same_name }
+    }
+
+    /// As [`ContainerHistory::new`], from the log alone.
+    #[cfg(test)]
+    pub(super) fn of(lines: Vec<AuditLine>, wanted: &str) -> Result<Self, CtlError> {
+        let id = meant(&lines, wanted)?.ok_or_else(|| CtlError::NoHistory(wanted.to_owned()))?;
+        Ok(Self::new(lines, &id, wanted, None))
+    }
+
+    /// Whether nothing was changed, because of `mode = "shadow"`.
+    pub(super) fn is_shadow(&self) -> bool {
+        self.events.iter().any(|line| line.event == AuditEvent::WouldAdjust)
+    }
+
+    /// Returns the word for the engine: its name, if that is known.
+    pub(super) fn engine(&self) -> &str {
+        if self.names.engine.is_empty() { "the engine" } else { &self.names.engine }
     }
 }
 
@@ -143,10 +184,15 @@ impl AuditedNames {
     }
 }
 
+/// Author of the changes that the engine requested.
+const ENGINE: &str = "engine";
+
 /// Returns who made the changes of a line.
 pub(super) fn author(line: &AuditLine) -> &str {
     match (line.plugin.as_str(), line.event) {
-        ("", AuditEvent::Update) => "engine",
+        ("", AuditEvent::Update) => ENGINE,
+        // The record has no owners of hooks and device rules.
+        ("", AuditEvent::Adjustment) if line.from_record => "not recorded",
         // What follows from changes of plugins.
         ("", AuditEvent::Adjustment) => "nrid",
         ("", _) => "-",
@@ -160,12 +206,25 @@ pub(super) fn is_of_life(event: AuditEvent) -> bool {
     matches!(event, Created | Started | Stopped | Removed)
 }
 
-/// Returns the changes by field.
-fn fields(lines: &[AuditLine]) -> Vec<FieldHistory> {
+/// Returns how a container or its runtime ended, if the line is of an end or has a message.
+pub(super) fn shown_end(line: &AuditLine) -> Option<String> {
+    // The message of a runtime that failed begins with the exit code.
+    let exit_code = line.exit_code.map(|code| format!("exit code {code}"));
+    let exit_code = exit_code.filter(|text| !line.message.starts_with(text));
+    let message = Some(line.message.clone()).filter(|message| !message.is_empty());
+    match (exit_code, message) {
+        (Some(code), Some(message)) => Some(format!("{code}, {message}")),
+        (code, message) => code.or(message),
+    }
+}
+
+/// Returns the changes by field. `requested` are the resources that the engine requested last, if
+/// they are known from the record.
+fn fields(lines: &[AuditLine], requested: Option<&Value>) -> Vec<FieldHistory> {
+    use AuditEvent::{Adjustment, Update, WouldAdjust};
     let mut found: Vec<FieldHistory> = Vec::new();
-    for line in
-        lines.iter().filter(|l| matches!(l.event, AuditEvent::Adjustment | AuditEvent::Update))
-    {
+    let is_change = |line: &&AuditLine| matches!(line.event, Adjustment | Update | WouldAdjust);
+    for line in lines.iter().filter(is_change) {
         let by = author(line);
         for FieldChange { field, path, before, after } in &line.changes {
             let step = FieldStep {
@@ -174,6 +233,7 @@ fn fields(lines: &[AuditLine]) -> Vec<FieldHistory> {
                 event: line.event,
                 before: before.clone(),
                 after: after.clone(),
+                from_record: line.from_record,
             };
             // Entries that are appended to one list have one name, and are not changed later.
             let is_known = |known: &&mut FieldHistory| {
@@ -189,12 +249,35 @@ fn fields(lines: &[AuditLine]) -> Vec<FieldHistory> {
                     path: path.clone(),
                     before: before.clone(),
                     after: after.clone(),
+                    requested: None,
                     changes: vec![step],
                 }),
             }
         }
     }
+    for field in &mut found {
+        field.requested = field.differs_from_request(requested);
+    }
     found
+}
+
+impl FieldHistory {
+    /// Returns what the engine requested last, if plugins have set another value.
+    fn differs_from_request(&self, requested: Option<&Value>) -> Option<Option<Value>> {
+        let path = self.path.strip_prefix("/linux/resources").filter(|path| !path.is_empty())?;
+        let made = || self.changes.iter().filter(|step| step.event != AuditEvent::WouldAdjust);
+        if made().next_back()?.by == ENGINE {
+            return None;
+        }
+        let of_engine = made().rfind(|step| step.by == ENGINE);
+        let last = of_engine.map_or(&self.before, |step| &step.after);
+        // The record has no entries of lists by themselves.
+        let value = match requested.filter(|_| !path.ends_with("/-")) {
+            Some(requested) => requested.pointer(path).filter(|value| !value.is_null()).cloned(),
+            None => last.clone(),
+        };
+        (value != self.after).then_some(value)
+    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use crate::audit::{
     diff,
     events::shown_missed,
     filter::shown_time,
-    history::{ContainerHistory, FieldHistory, author, is_of_life},
+    history::{ContainerHistory, FieldHistory, author, is_of_life, shown_end},
     picture::picture,
+    shown::{SHADOW, requests, shown_author, shown_step_time},
 };
+use crate::units::size_of_field;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use nri_control::{AuditLine, printable};
 use serde_json::Value;
@@ -18,8 +20,8 @@ const STYLE: &str = include_str!("page.css");
 /// Forbids a browser to load or run anything, whatever the page has.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// Returns the page.
-pub(super) fn page(history: &ContainerHistory) -> Markup {
+/// Returns the page. `note` says what is not from the log.
+pub(super) fn page(history: &ContainerHistory, note: &str) -> Markup {
     let names = &history.names;
     let title = if names.name.is_empty() { &names.container } else { &names.name };
     let diff = diff::unified(history);
@@ -40,8 +42,11 @@ pub(super) fn page(history: &ContainerHistory) -> Markup {
                 h2 { "The way through the plugins" }
                 figure { (picture(history)) }
                 h2 { "Changes" }
+                @if history.is_shadow() { p { (SHADOW) "." } }
                 @if history.fields.is_empty() { p { "No field was changed." } }
                 @else { (changes(&history.fields)) }
+                @for line in requests(history) { p { (text(&line)) "." } }
+                @if !note.is_empty() { p { (note) "." } }
                 @if !history.notes.is_empty() {
                     h2 { "Refused, failed or ignored" }
                     (notes(&history.notes))
@@ -80,8 +85,8 @@ fn facts(history: &ContainerHistory) -> Markup {
                 dt { (line.event.name()) }
                 dd {
                     (text(&shown_time(&line.time)))
-                    @if let Some(code) = line.exit_code { ", exit code " (code) }
-                    @if !line.message.is_empty() { ", " (text(&line.message)) }
+                    @if let Some(end) = shown_end(line) { ", " (text(&end)) }
+                    @if line.from_record { " (record)" }
                 }
             }
             @for missed in &history.missed {
@@ -103,10 +108,10 @@ fn changes(fields: &[FieldHistory]) -> Markup {
                             @if n == 0 {
                                 th rowspan=(field.changes.len()) { (text(&field.field)) }
                             }
-                            td { (value(step.before.as_ref())) }
-                            td { (value(step.after.as_ref())) }
-                            td class="by" { (text(&step.by)) }
-                            td { (text(&shown_time(&step.time))) }
+                            td { (value(&field.field, step.before.as_ref())) }
+                            td { (value(&field.field, step.after.as_ref())) }
+                            td class="by" { (text(&shown_author(step))) }
+                            td { (text(&shown_step_time(step))) }
                         }
                     }
                 }
@@ -135,10 +140,12 @@ fn notes(notes: &[AuditLine]) -> Markup {
     }
 }
 
-/// Returns a value: a text as it is, anything else as JSON.
-fn value(value: Option<&Value>) -> Markup {
+/// Returns the value of a field: a size for people, a text as it is, anything else as JSON.
+fn value(field: &str, value: Option<&Value>) -> Markup {
+    let size = value.and_then(|value| size_of_field(field, value));
     html! {
         @match value {
+            Some(_) if size.is_some() => code { (size.unwrap_or_default()) },
             None => span class="none" { "none" },
             Some(Value::String(value)) => code { (text(value)) },
             Some(value) => code { (text(&value.to_string())) },
@@ -193,7 +200,7 @@ mod tests {
         };
         let adjusted = AuditLine { changes: vec![change], ..line(AuditEvent::Adjustment) };
         let lines = vec![adjusted, line(AuditEvent::Created), line(AuditEvent::Refusal)];
-        page(&ContainerHistory::of(lines, "c").unwrap()).into_string()
+        page(&ContainerHistory::of(lines, "c").unwrap(), "").into_string()
     }
 
     #[test]

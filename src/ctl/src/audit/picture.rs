@@ -2,7 +2,7 @@
 //! plugins to the runtime, and the updates after it, as an inline SVG.
 
 use crate::{
-    audit::history::{ContainerHistory, author, is_of_life},
+    audit::history::{ContainerHistory, author, is_of_life, shown_end},
     units::counted,
 };
 use maud::{Markup, html};
@@ -117,8 +117,15 @@ fn plugins(history: &ContainerHistory) -> Vec<Station> {
         found.insert(plugin.clone(), Station::new("", plugin, Vec::new()));
     }
     for field in &history.fields {
-        for step in field.changes.iter().filter(|step| step.event == AuditEvent::Adjustment) {
-            add(&mut found, &step.by, "changed", &field.field);
+        for step in &field.changes {
+            match step.event {
+                AuditEvent::Adjustment => add(&mut found, &step.by, "changed", &field.field),
+                AuditEvent::WouldAdjust => {
+                    let detail = format!("would have changed {}", field.field);
+                    add(&mut found, &step.by, "", &detail);
+                }
+                _ => {}
+            }
         }
     }
     for note in &history.notes {
@@ -160,8 +167,8 @@ fn add(stations: &mut BTreeMap<String, Station>, plugins: &str, class: &'static 
 /// Describes what became of a container that was created.
 fn outcome(events: &[AuditLine]) -> Vec<String> {
     let of_life = events.iter().filter(|line| is_of_life(line.event));
-    let words = of_life.map(|line| match line.exit_code {
-        Some(code) => format!("{} with exit code {code}", line.event.name()),
+    let words = of_life.map(|line| match shown_end(line) {
+        Some(end) => format!("{} with {end}", line.event.name()),
         None => line.event.name().to_owned(),
     });
     Some(words.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty()).into_iter().collect()

@@ -7,7 +7,7 @@ mod source;
 pub(crate) use journal::IDENTIFIER;
 
 use crate::{
-    audit::parse_since,
+    audit::parse_time,
     error::CtlError,
     nrid_location::NridLocation,
     output::{output, wait_for_reader},
@@ -35,8 +35,11 @@ pub(crate) struct Logs {
     #[arg(long, short)]
     follow: bool,
     /// Only lines since this time, such as 2026-01-02T15:04:05Z, or 10m for ten minutes ago.
-    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<SystemTime>,
+    /// Only lines until this time.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "follow")]
+    until: Option<SystemTime>,
     /// Begin with the last lines: at most this many.
     #[arg(long, short = 'n', value_name = "NUMBER")]
     lines: Option<usize>,
@@ -101,8 +104,11 @@ impl Logs {
     fn matches(&self, text: &str) -> bool {
         let line = ParsedLine::parse(text);
         let is_since = |since: &SystemTime| line.time().is_some_and(|time| time >= *since);
+        let is_until = |until: &SystemTime| line.time().is_some_and(|time| time <= *until);
         let is_of = |plugin: &String| line.is_of_plugin(plugin);
-        self.since.as_ref().is_none_or(is_since) && self.plugin.as_ref().is_none_or(is_of)
+        self.since.as_ref().is_none_or(is_since)
+            && self.until.as_ref().is_none_or(is_until)
+            && self.plugin.as_ref().is_none_or(is_of)
     }
 
     fn print(&self, out: &mut impl Write, text: &str) -> io::Result<()> {

@@ -62,7 +62,7 @@ impl Stats {
     /// written to.
     pub(crate) fn run(&self, nrid: &NridLocation) -> Result<(), CtlError> {
         let kind = Some(ObjectKind::Container);
-        let question = Describe::Object { id: self.id.clone(), kind };
+        let question = Describe::Object { id: self.id.clone(), kind, recorded: false };
         let Description::Container(container) = DescribeClient::connect(nrid)?.object(&question)?
         else {
             return Err(CtlError::UnexpectedReply);

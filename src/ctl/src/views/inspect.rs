@@ -150,7 +150,7 @@ impl Inspect {
             InspectedKind::Container => ObjectKind::Container,
             InspectedKind::Pod => ObjectKind::Pod,
         });
-        let question = Describe::Object { id: self.id.clone(), kind };
+        let question = Describe::Object { id: self.id.clone(), kind, recorded: false };
         let description = DescribeClient::connect(nrid)?.object(&question)?;
         Ok(print(&description, self.json, &mut output())?)
     }
@@ -296,6 +296,7 @@ mod tests {
             pending: None,
             owners: [(text("memory.limit"), vec![text("10-a")])].into(),
             eviction: None,
+            recorded: Vec::new(),
         }
     }
 

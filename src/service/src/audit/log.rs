@@ -144,6 +144,11 @@ impl Audit {
         }
     }
 
+    /// Masks the values of a line as those of the log.
+    pub fn mask(&self, line: &mut AuditLine) {
+        mask(line, lock(&self.shared.destination).shows_environment);
+    }
+
     /// Returns why the last lines could not be written, if they could not.
     pub fn error(&self) -> Option<String> {
         lock(&self.shared.failure).clone().filter(|_| self.is_enabled())

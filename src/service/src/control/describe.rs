@@ -5,7 +5,10 @@
 //! container or pod that is created or removed between two pages may be missing.
 
 use crate::{
-    engine::docker_names::DockerContainer,
+    control::{
+        names::pod_name,
+        page::{PAGE_ENTRIES, page},
+    },
     resources::owners,
     service::Service,
     state::{
@@ -20,22 +23,14 @@ use nri_api::proto;
 use nri_cgroup::{CgroupDirs, Controller};
 use nri_control::{
     CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,
-    Description, EncodedDescription, MAX_FRAME, MissedPlugin, ObjectKind, OsText, Page,
-    PodDescription, PodSummary, Reply,
+    Description, EncodedDescription, MAX_FRAME, MissedPlugin, ObjectKind, OsText, PodDescription,
+    PodSummary, Reply,
 };
-use serde::Serialize;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
-
-/// Maximum number of entries of a page, which take about a millisecond.
-const PAGE_ENTRIES: usize = 128;
-
-/// Size of a page in bytes of JSON above which the next entry is in the next page. Entries have
-/// about a kilobyte, but names have no limit.
-const PAGE_SIZE: usize = MAX_FRAME / 4;
 
 /// Maximum number of ids in an error.
 const MAX_IDS: usize = 10;
@@ -73,52 +68,19 @@ impl Service {
         if !is_next_page {
             self.refresh_names().await;
         }
-        encode(&describe(&self.registry, question)?)
-    }
-
-    /// Learns the names that Docker has given containers since they were created.
-    pub(super) async fn refresh_names(&self) {
-        // The engine's pods have the names of their containers in themselves.
-        let can_be_renamed = |c: &Arc<Container>| {
-            let record = c.record();
-            record.engine.is_docker() && record.pod_id == record.nri_id()
-        };
-        let containers = self.registry.all().into_iter().filter(can_be_renamed);
-        let containers: HashMap<String, Arc<Container>> = containers
-            .map(|container| {
-                let record = container.record();
-                (record.key.hook_name(record.incarnation), container.clone())
-            })
-            .collect();
-        let named = containers.iter().map(|(key, container)| DockerContainer {
-            key: key.clone(),
-            id: container.key().id.clone(),
-        });
-        let sources = |named: &DockerContainer| {
-            let mounts = containers.get(&named.key).map(|c| c.record().container.get().mounts);
-            mounts.unwrap_or_default().into_iter().map(|mount| mount.source).collect()
-        };
-        for (key, name) in self.docker_names.changed(named.collect(), sources).await {
-            let Some(container) = containers.get(&key) else { continue };
-            self.registry.change_if(container, |record| {
-                let is_new = record.container.text(&["name"]) != name;
-                if is_new {
-                    record.container.change(|container| container.name = name);
-                }
-                is_new
-            });
+        let mut description = describe(&self.registry, question)?;
+        if let (Describe::Object { recorded: true, .. }, Description::Container(found)) =
+            (question, &mut description)
+            && let Some(container) = self.registry.by_nri_id(&found.plugin_id)
+        {
+            let without = encode(&description);
+            let Description::Container(found) = &mut description else { return without };
+            found.recorded = self.recorded(container.record()).await;
+            // Long values of the creation have no room beside those of the container.
+            return encode(&description).or(without);
         }
+        encode(&description)
     }
-}
-
-/// Returns the name of a pod. A pod that was made for one container has the container's name.
-fn pod_name(registry: &Registry, pod: &PodRecord) -> String {
-    let member = match pod.kind {
-        PodKind::SingleContainer => registry.of_pod(pod.id()).into_iter().next(),
-        PodKind::Sandbox | PodKind::Shared => None,
-    };
-    let name = member.map(|member| member.record().container.text(&["name"]).to_owned());
-    name.unwrap_or_else(|| pod.sandbox.text(&["name"]).to_owned())
 }
 
 fn encode(description: &Description) -> Result<EncodedDescription, DescribeError> {
@@ -138,7 +100,7 @@ fn describe(registry: &Registry, question: &Describe) -> Result<Description, Des
                 let summary = exists(&container).then(|| summary(registry, &record));
                 (record.nri_id().to_owned(), summary)
             });
-            page(entries).map(Description::Containers)
+            Ok(Description::Containers(page(entries)?))
         }
         Describe::Pods { after } => {
             let found = registry.pods.page(after.as_deref(), PAGE_ENTRIES);
@@ -149,37 +111,15 @@ fn describe(registry: &Registry, question: &Describe) -> Result<Description, Des
                 let summary = (!is_gone).then(|| pod_summary(registry, &pod, &members));
                 (pod.id().to_owned(), summary)
             });
-            page(entries).map(Description::Pods)
+            Ok(Description::Pods(page(entries)?))
         }
-        Describe::Object { id, kind } => match find(registry, id, *kind)? {
+        Describe::Object { id, kind, .. } => match find(registry, id, *kind)? {
             Found::Container(record) => {
                 Ok(Description::Container(Box::new(container(registry, &record))))
             }
             Found::Pod(pod) => Ok(Description::Pod(Box::new(pod_description(registry, &pod)))),
         },
     }
-}
-
-/// Takes entries until the page is full. Each has the id by which a list continues after it.
-fn page<T: Serialize>(
-    entries: impl ExactSizeIterator<Item = (String, Option<T>)>,
-) -> Result<Page<T>, DescribeError> {
-    let may_continue = entries.len() == PAGE_ENTRIES;
-    let (mut page, mut size) = (Page { entries: Vec::new(), next: None }, 0);
-    let mut last = None;
-    for (id, entry) in entries {
-        if let Some(entry) = entry {
-            size += serde_json::to_string(&entry)?.len();
-            if size > PAGE_SIZE && !page.entries.is_empty() {
-                page.next = last;
-                return Ok(page);
-            }
-            page.entries.push(entry);
-        }
-        last = Some(id);
-    }
-    page.next = last.filter(|_| may_continue);
-    Ok(page)
 }
 
 /// The container or pod that a person means.
@@ -338,6 +278,7 @@ fn container(registry: &Registry, record: &Record) -> ContainerDescription {
         pending: record.pending_update.as_ref().map(|update| update.effective.resources.clone()),
         owners: owners::by_field(&record.owners),
         eviction: record.eviction.as_ref().map(|eviction| eviction.reason.clone()),
+        recorded: Vec::new(),
     }
 }
 
@@ -518,14 +459,6 @@ mod tests {
             (after, pages) = (page.next, pages + 1);
         }
         assert_eq!((ids, pages), (expected, 3));
-    }
-
-    #[test]
-    fn a_page_of_long_names_ends_early() {
-        let long = "n".repeat(PAGE_SIZE / 2);
-        let entries = (0..3).map(|n| (n.to_string(), Some(long.clone())));
-        let found = page(entries.collect::<Vec<_>>().into_iter()).unwrap();
-        assert_eq!((found.entries.len(), found.next.as_deref()), (1, Some("0")));
     }
 
     #[test]

@@ -2,8 +2,11 @@
 //! verification.
 
 pub mod describe;
+mod names;
+mod page;
 pub mod peer;
 mod plugin_calls;
+mod recorded;
 pub mod server;
 pub mod status;
 pub mod verify;

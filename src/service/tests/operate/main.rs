@@ -7,6 +7,7 @@
     reason = "helpers of tests: clippy exempts only functions with #[test]"
 )]
 
+mod answers;
 mod audit;
 mod containers;
 mod create;

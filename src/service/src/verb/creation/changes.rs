@@ -350,7 +350,11 @@ mod tests {
         merge.reply(&plugin("40", "d"), reply(injected)).unwrap();
         let node =
             |path: &str, minor: i64| json!({"path": path, "type": "c", "major": 1, "minor": minor});
-        let allow = |minor: i64| json!({"allow": true, "type": "c", "major": 1, "minor": minor, "access": "rw"});
+        let allow = |minor: i64| {
+            json!({
+                "allow": true, "type": "c", "major": 1, "minor": minor, "access": "rw"
+            })
+        };
         let denied = json!({"allow": false, "access": "rwm"});
         let before = json!({"linux": {"resources": {"devices": [denied]}}});
         let after = json!({"linux": {
