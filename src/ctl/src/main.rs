@@ -31,6 +31,7 @@ mod units;
 mod usage;
 mod validate;
 mod verify;
+mod version;
 mod views;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueHint};
@@ -154,12 +155,13 @@ enum Command {
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
-    /// List containers, with the plugins that adjusted them.
+    /// List containers and the plugins that adjusted them.
     ///
     /// Sandbox containers are shown by `nrictl pods`, and containers that have ended only with
     /// `--all`.
     ///
     /// Exit code 3 if nrid does not run.
+    #[command(visible_alias = "ps")]
     Containers(views::ListContainers),
     /// List pods, with the plugins that adjusted their containers.
     ///
@@ -252,6 +254,14 @@ enum Command {
     ///
     /// Exit code 3 if nrid does not run.
     LogLevel(log_level::LogLevel),
+    /// Show the versions of nrictl, nrid and the runtime.
+    ///
+    /// Of nrid, the version that runs. The runtime is the one that the configuration names, or the first that is found.
+    Version {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the completion script for a shell.
     ///
     /// For bash: `nrictl completions bash >/etc/bash_completion.d/nrictl`.
@@ -371,6 +381,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             let uncalled = Uncalled::find(&nrid, status.as_deref());
             status::print(&nrid, status.as_deref(), uncalled, *json, *output)?;
             Ok(running_or_not(status.as_deref()))
+        }
+        Command::Version { json } => {
+            version::print(&nrid.print_warning(), *json)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::LogLevel(log_level) => {
             log_level.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS)

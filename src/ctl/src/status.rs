@@ -77,7 +77,7 @@ pub(crate) fn print(
         writeln!(out, "                 not {text}")?;
     }
     writeln!(out, "pods             {}", status.pods)?;
-    writeln!(out, "containers       {}", status.containers)?;
+    writeln!(out, "containers       {}", containers(status))?;
     for missed in &status.missed {
         writeln!(out, "missed           {}", printable(&describe_missed(missed)))?;
     }
@@ -183,6 +183,17 @@ fn plugins(out: &mut impl Write, status: &Status, form: Option<TableForm>) -> io
         }
     }
     Ok(())
+}
+
+/// Returns the number of containers that `nrictl containers` lists, and that of the others.
+fn containers(status: &Status) -> String {
+    let ended = status.ended_containers.unwrap_or_default().min(status.containers);
+    let listed = status.containers - ended;
+    match ended {
+        0 => listed.to_string(),
+        1 => format!("{listed}, and 1 that has ended"),
+        _ => format!("{listed}, and {ended} that have ended"),
+    }
 }
 
 /// Describes the containers that were created without a plugin.

@@ -6,7 +6,7 @@ use nri_control::{CONTROL_SOCKET, Reply, Status, Versioned, receive, send};
 use rustix::fs::FlockOperation;
 use std::{
     fs,
-    os::unix::net::UnixListener,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
     path::Path,
     process::{Child, Command, Output},
     time::{Duration, Instant},
@@ -135,4 +135,34 @@ fn an_nrid_that_does_not_know_a_request_is_named_with_the_remedy() {
         let parts = ["nrid 0.0.9 (pid 4711) is older than this nrictl", "`nrictl restart`"];
         assert!(parts.iter().all(|part| stderr.contains(part)), "{stderr}");
     }
+}
+
+#[test]
+fn ps_is_containers_and_version_has_all_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("config.toml"), "[runtime]\npath = \"/nonexistent/runc\"\n").unwrap();
+    assert_eq!(nrictl(dir.path(), &["ps"]).status.code(), Some(3));
+    let text = |arguments: &[&str]| {
+        let output = nrictl(dir.path(), arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let found = text(&["version"]);
+    let expected = format!("nrictl   {version}\nnrid     not running\nruntime  ");
+    assert!(found.starts_with(&expected) && found.contains("/nonexistent/runc"), "{found}");
+    old_nrid(dir.path());
+    let runtime = dir.path().join("runc");
+    fs::write(&runtime, "#!/bin/sh\necho runc version 9.8.7\necho spec: 1.2.0\n").unwrap();
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(dir.path().join("config.toml"), format!("[runtime]\npath = {runtime:?}\n")).unwrap();
+    let runtime = runtime.display();
+    assert_eq!(
+        text(&["version"]),
+        format!("nrictl   {version}\nnrid     0.0.9\nruntime  runc version 9.8.7 ({runtime})\n")
+    );
+    let json: serde_json::Value = serde_json::from_str(&text(&["version", "--json"])).unwrap();
+    assert_eq!((&json["nrictl"], &json["nrid"]), (&version.into(), &"0.0.9".into()));
+    assert_eq!(json["runtime"]["path"], runtime.to_string());
+    assert_eq!(json["runtime"]["version"], "runc version 9.8.7");
 }

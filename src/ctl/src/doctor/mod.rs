@@ -19,6 +19,7 @@ mod running;
 mod state_dir;
 
 pub(crate) use finding::DoctorReport;
+pub(crate) use program::version as program_version;
 
 use crate::nrid_location::NridLocation;
 use nri_control::Status;

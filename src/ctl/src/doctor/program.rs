@@ -1,10 +1,13 @@
-//! Check that a program can be executed. [`defect`] runs `PROGRAM --version`, since only the kernel
-//! and the dynamic loader know: a file of another architecture, a script without an interpreter, a
-//! library that is missing. Its output is not judged.
+//! Check that a program can be executed, and its version. [`defect`] runs `PROGRAM --version`,
+//! since only the kernel and the dynamic loader know: a file of another architecture, a script
+//! without an interpreter, a library that is missing. Its output is not judged.
 
 use std::{
     io::Read,
-    os::unix::process::{CommandExt, ExitStatusExt},
+    os::{
+        fd::AsFd,
+        unix::process::{CommandExt, ExitStatusExt},
+    },
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -32,7 +35,8 @@ pub(super) fn defect(path: &Path) -> Option<String> {
     let Some(status) = wait(&mut child) else {
         return Some(format!("which did not end within {TIMEOUT:?} when asked for its version"));
     };
-    let message = message(&mut child).map_or(String::new(), |message| format!(": {message}"));
+    let message = child.stderr.take().and_then(first_line);
+    let message = message.map_or(String::new(), |message| format!(": {message}"));
     match (status.code(), status.signal()) {
         (_, Some(signal)) => Some(format!("which signal {signal} ends at its start{message}")),
         (Some(code), _) if CANNOT_EXECUTE.contains(&code) => {
@@ -40,6 +44,15 @@ pub(super) fn defect(path: &Path) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Returns the first line of the output of `PROGRAM --version`; `None` if there is none in time.
+pub(crate) fn version(path: &Path) -> Option<String> {
+    let mut command = Command::new(path);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.current_dir("/").process_group(0).spawn().ok()?;
+    wait(&mut child)?;
+    first_line(child.stdout.take()?)
 }
 
 /// Waits until the program ends. After the time limit, kills it and returns `None`.
@@ -60,10 +73,9 @@ fn wait(child: &mut Child) -> Option<ExitStatus> {
     None
 }
 
-/// Returns the first line that the program has written to its standard error. Does not wait for
-/// more: a process that it has left behind may keep the pipe open.
-fn message(child: &mut Child) -> Option<String> {
-    let pipe = child.stderr.take()?;
+/// Returns the first line that a program has written to a pipe. Does not wait for more: a process
+/// that it has left behind may keep the pipe open.
+fn first_line(pipe: impl Read + AsFd) -> Option<String> {
     rustix::io::ioctl_fionbio(&pipe, true).ok()?;
     let mut bytes = Vec::new();
     // What was read before an error counts.

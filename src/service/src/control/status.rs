@@ -8,6 +8,7 @@ use crate::{
     },
     host::process::resident_memory,
     service::Service,
+    state::registry::Counts,
 };
 use nri_adaptation::{OnFailure, PluginOrigin};
 use nri_config::Mode;
@@ -29,7 +30,7 @@ impl Service {
         let mut pending = pending.unwrap_or_default();
         let idle_policies = std::mem::take(&mut pending.unmatched_policies);
         let PendingChanges { due, ignored } = self.pending_changes(pending);
-        let (pods, containers) = self.registry.counts();
+        let Counts { pods, containers, ended } = self.registry.counts();
         let calls = plugin_calls::of_all(&self.adaptation);
         // The process of a session that has ended is about to end, or may be another one already.
         let pid = |plugin: &nri_adaptation::PluginStatus| {
@@ -68,6 +69,7 @@ impl Service {
             plugin_dir: self.launch_dir().map(|dir| OsText::from(dir.as_os_str())),
             pods,
             containers,
+            ended_containers: Some(ended),
             config_digest: settings.digest.clone(),
             mode: match settings.config.mode {
                 Mode::Apply => "apply",

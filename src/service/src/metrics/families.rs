@@ -5,7 +5,9 @@
 //! the counters of the adaptation already, and copied at each scrape.
 
 use crate::{
-    host::process::resident_memory, resources::manager::ResourceManager, state::registry::Registry,
+    host::process::resident_memory,
+    resources::manager::ResourceManager,
+    state::registry::{Counts, Registry},
     trace,
 };
 use nri_adaptation::{
@@ -56,7 +58,7 @@ impl MetricsSource {
 
     fn of_nrid(&self) -> Vec<MetricFamily> {
         let start = self.start_time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let (pods, containers) = self.registry.counts();
+        let Counts { pods, containers, .. } = self.registry.counts();
         let version = env!("CARGO_PKG_VERSION");
         let spans = trace::counts();
         vec![

@@ -21,6 +21,17 @@ use std::{
 };
 use tokio::sync::Notify;
 
+/// Numbers of existing pods and containers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Number of pods.
+    pub pods: usize,
+    /// Number of containers, without sandbox containers.
+    pub containers: usize,
+    /// Number of those that have ended.
+    pub ended: usize,
+}
+
 /// The known containers and pods.
 #[derive(Debug)]
 pub struct Registry {
@@ -275,7 +286,7 @@ impl Registry {
 
     /// Returns the numbers of existing pods and of existing containers without sandbox containers.
     /// Deleted pods and containers do not count, even if plugins are not notified yet.
-    pub fn counts(&self) -> (usize, usize) {
+    pub fn counts(&self) -> Counts {
         let ids = self.pods.ids();
         let containers = lock(&self.containers);
         let exists = |id: &&String| {
@@ -283,13 +294,18 @@ impl Registry {
             members.is_empty() || members.iter().any(|container| !container.is_deleted())
         };
         let counts = |c: &&Arc<Container>| !c.is_sandbox() && !c.is_deleted();
-        (ids.iter().filter(exists).count(), containers.all().filter(counts).count())
+        let ended = |c: &&Arc<Container>| c.status() == ContainerStatus::Stopped;
+        Counts {
+            pods: ids.iter().filter(exists).count(),
+            containers: containers.all().filter(counts).count(),
+            ended: containers.all().filter(counts).filter(ended).count(),
+        }
     }
 
     /// Whether no container and no pod exists. Counts the pods only if there is no container.
     pub fn is_empty(&self) -> bool {
         let is_known = lock(&self.containers).all().any(|container| !container.is_deleted());
-        !is_known && self.counts() == (0, 0)
+        !is_known && self.counts() == Counts::default()
     }
 
     /// Returns the pod and the container for a message to plugins.
