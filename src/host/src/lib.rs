@@ -1,5 +1,5 @@
-//! The host: listeners of sockets, holders of locks, engines and their own NRI, mount tables,
-//! digests of files.
+//! The host: listeners of sockets, holders of locks, engines, their own NRI and their containers,
+//! mount tables, digests of files.
 //!
 //! From these `nrid` decides whether an engine's own NRI handles the engine's containers, and
 //! `nrictl` reports the decision. Each call reads the current state of the host, and may block.
@@ -14,6 +14,7 @@ mod docker;
 mod engine;
 mod isulad;
 mod lock;
+mod monitors;
 pub mod mountinfo;
 pub mod podman;
 mod process;
@@ -24,6 +25,7 @@ mod writable;
 pub use digest::sha256;
 pub use engine::{NriState, RunningEngine, isulad, launcher_of, running_engines};
 pub use lock::lock_holder;
+pub use monitors::{MonitorGroup, MonitoredContainer, monitor_groups};
 pub use process::{command_name, describe, is_alive, is_running, is_stopped, version_of};
 pub use socket::{listener, listener_unnoticed, listening};
 pub use user_cgroups::{UserControllers, user_controllers};
