@@ -104,6 +104,8 @@ pub(crate) enum CtlError {
     NoAuditLog(PathBuf),
     #[error("the audit log has no container {0:?}; its lines may have been rotated out")]
     NoHistory(String),
+    #[error("{text}")]
+    NotOfNrid { text: String, error: Box<Self> },
     #[error("several containers begin with {wanted:?}: {}", .ids.join(", "))]
     Ambiguous { wanted: String, ids: Vec<String> },
     #[error(transparent)]
@@ -117,6 +119,7 @@ impl CtlError {
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Install(error) => error.code(),
+            Self::NotOfNrid { error, .. } => error.code(),
             Self::NotRunning(_) | Self::NoNrid(_) | Self::NotServing(_) => {
                 ExitCode::from(NOT_RUNNING)
             }

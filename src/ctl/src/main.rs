@@ -5,6 +5,7 @@ mod bypass;
 mod completions;
 mod doctor;
 mod dry_run;
+mod engine_containers;
 mod error;
 mod exit_code;
 mod in_charge;
@@ -36,6 +37,7 @@ mod views;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use completions::CompletionShell;
+use engine_containers::or_unknown;
 use error::CtlError;
 use exit_code::{NOT_RUNNING, PROBLEM};
 use nri_control::{Reloaded, Status, ValidationSeverity};
@@ -158,9 +160,9 @@ enum Command {
     /// List containers and the plugins that adjusted them.
     ///
     /// Sandbox containers are shown by `nrictl pods`, and containers that have ended only with
-    /// `--all`.
+    /// `--all`. `--all-runtimes` shows what engines run without nrid, too.
     ///
-    /// Exit code 3 if nrid does not run.
+    /// Exit code 3 if nrid does not run, except with `--all-runtimes`.
     #[command(visible_alias = "ps")]
     Containers(views::ListContainers),
     /// List pods, with the plugins that adjusted their containers.
@@ -269,6 +271,12 @@ enum Command {
         /// The shell.
         shell: CompletionShell,
     },
+    /// Write the containers of a group of monitors, for other subcommands.
+    #[command(hide = true)]
+    ReadContainers {
+        /// Id of the group.
+        group: String,
+    },
     /// Write the man pages, for packages.
     #[command(hide = true)]
     ManPages {
@@ -309,6 +317,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             completions::print(Arguments::command(), *shell)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::ReadContainers { group } => {
+            engine_containers::write_containers(group)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::ManPages { dir } => {
             man_pages::write(Arguments::command(), dir).map_err(CtlError::ManPages)?;
             Ok(ExitCode::SUCCESS)
@@ -325,11 +337,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Uninstall(uninstall) => {
-            uninstall.run(config_path, arguments.state_dir.as_deref())?;
+            uninstall.run(config_path)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Verify { containers, all, json } => {
-            let verified = nrid::verify(&nrid.print_warning(), containers)?;
+            let nrid = nrid.print_warning();
+            let wanted = containers.first().map_or("", String::as_str);
+            let mut verified = or_unknown(nrid::verify(&nrid, containers), &nrid, wanted)?;
+            engine_containers::explain_unknown(&mut verified, &nrid);
             let report = VerifyReport::new(&verified, *all, !containers.is_empty());
             report.print(*json)?;
             Ok(problem_unless(report.is_effective()))
@@ -338,7 +353,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             containers.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS)
         }
         Command::Pods(pods) => pods.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
-        Command::Inspect(inspect) => inspect.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Inspect(inspect) => {
+            let nrid = nrid.print_warning();
+            or_unknown(inspect.run(&nrid), &nrid, &inspect.id).map(|()| ExitCode::SUCCESS)
+        }
         Command::Validate { json } => {
             let mut found = validate::validate(&nrid)?;
             if let Some(uncalled) = Uncalled::find(&nrid, running_status(&nrid).as_deref()) {
@@ -355,13 +373,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Events(events) => events.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => {
             let nrid = nrid.print_warning();
-            explain.run(&nrid)?;
+            or_unknown(explain.run(&nrid), &nrid, &explain.container)?;
             if explain.is_for_people() {
                 Uncalled::print(&nrid, running_status(&nrid).as_deref())?;
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::Stats(stats) => stats.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Stats(stats) => {
+            let nrid = nrid.print_warning();
+            or_unknown(stats.run(&nrid), &nrid, &stats.id).map(|()| ExitCode::SUCCESS)
+        }
         Command::Top(top) => top.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Logs(logs) => logs.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),

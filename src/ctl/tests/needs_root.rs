@@ -148,3 +148,13 @@ fn the_audit_log_of_root_needs_root_as_its_nrid_does() {
         check_refused(&output, "only root can reach that of root (/run/nri-container-runtime)");
     }
 }
+
+#[test]
+fn the_containers_of_roots_engines_need_root() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can run a program as another user");
+        return;
+    }
+    let output = nrictl(directory().path(), NOBODY, &["containers", "--all-runtimes"]);
+    check_refused(&output, "only root can see those of root's engines");
+}

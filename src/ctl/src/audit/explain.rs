@@ -36,7 +36,7 @@ const WRITTEN: Duration = Duration::from_millis(30);
 #[derive(Args)]
 pub(crate) struct ExplainCommand {
     /// Name of the container, or the beginning of its id.
-    container: String,
+    pub(crate) container: String,
     /// Print JSON.
     #[arg(long)]
     json: bool,

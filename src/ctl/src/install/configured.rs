@@ -117,7 +117,7 @@ pub(crate) fn wrapper_users(running: &[RunningEngine]) -> WrapperUsers<'_> {
 }
 
 /// Whether a runtime's path names the wrapper, a link to it, or a script that has its name.
-fn calls_wrapper(root: &InstallRoot, path: &str) -> bool {
+pub(crate) fn calls_wrapper(root: &InstallRoot, path: &str) -> bool {
     let is_script = || {
         let text = root.read(Path::new(path)).ok().flatten().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);

@@ -14,12 +14,16 @@ mod error;
 mod install_root;
 mod own_config;
 mod planning;
+mod records;
 mod runtimes;
 mod version;
 
 pub(crate) use command::{Install, Uninstall};
 pub(crate) use configured::{
-    ConfiguredEngine, WrapperUsers, configured, recorded_engines, wrapper_users,
+    ConfiguredEngine, WrapperUsers, calls_wrapper, configured, recorded_engines, wrapper_users,
 };
 pub(crate) use engines::kind::TargetEngine;
 pub(crate) use error::InstallError;
+pub(crate) use install_root::InstallRoot;
+pub(crate) use records::records;
+pub(crate) use runtimes::DEFAULT_NAME;

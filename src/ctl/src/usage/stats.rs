@@ -28,7 +28,7 @@ const CPU_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Stats {
     /// Id of a container, a prefix of it, or the name.
     #[arg(value_name = "CONTAINER")]
-    id: String,
+    pub(crate) id: String,
     /// Print JSON.
     #[arg(long)]
     json: bool,

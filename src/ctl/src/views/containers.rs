@@ -1,6 +1,7 @@
 //! `nrictl containers`.
 
 use crate::{
+    engine_containers::print_all,
     error::CtlError,
     nrid_location::NridLocation,
     output::output,
@@ -18,6 +19,10 @@ use std::{
 /// The command line of `nrictl containers`.
 #[derive(Debug, Args)]
 pub(crate) struct ListContainers {
+    /// Show the running containers of all engines instead, and whether nri-container-runtime
+    /// started them. Asks neither nrid nor an engine.
+    #[arg(long, conflicts_with_all = ["all", "output"])]
+    all_runtimes: bool,
     /// Show containers that have ended, too.
     #[arg(short, long)]
     all: bool,
@@ -72,6 +77,10 @@ impl ListContainers {
     /// # Errors
     /// `nrid` does not reply, or standard output cannot be written to.
     pub(crate) fn run(&self, nrid: &NridLocation) -> Result<(), CtlError> {
+        if self.all_runtimes {
+            let short = |id: &str| text::short_id(id, self.no_trunc).to_owned();
+            return print_all(nrid, self.json, short);
+        }
         let mut containers = DescribeClient::connect(nrid)?.containers()?;
         if !self.all {
             containers.retain(|container| container.state != "stopped");
@@ -184,7 +193,13 @@ mod tests {
     }
 
     fn arguments() -> ListContainers {
-        ListContainers { all: false, no_trunc: false, output: None, json: false }
+        ListContainers {
+            all_runtimes: false,
+            all: false,
+            no_trunc: false,
+            output: None,
+            json: false,
+        }
     }
 
     #[test]

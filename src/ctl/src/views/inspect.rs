@@ -24,7 +24,7 @@ use std::{
 pub(crate) struct Inspect {
     /// Id of a container or pod, a prefix of one, or a name.
     #[arg(value_name = "ID")]
-    id: String,
+    pub(crate) id: String,
     /// Show a container or a pod; without it, a container if both are named alike.
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<InspectedKind>,

@@ -24,6 +24,7 @@ mod many;
 mod missed;
 mod node;
 mod observed;
+mod other_runtime;
 mod pods;
 mod reload;
 mod removed_files;

@@ -159,6 +159,19 @@ impl TargetEngine {
         }
     }
 
+    /// Returns the engine on whose configuration the containers of an engine kind depend. `None`
+    /// for `ctr`, nerdctl and BuildKit, which take the path of the wrapper at each call.
+    pub(crate) fn of_container(kind: &str) -> Option<Self> {
+        match kind {
+            "docker" | "cri-dockerd" => Some(Self::Docker),
+            "containerd" => Some(Self::Containerd),
+            "podman" => Some(Self::Podman),
+            "cri-o" => Some(Self::Crio),
+            "isulad" => Some(Self::Isulad),
+            _ => None,
+        }
+    }
+
     /// Returns the engine's name.
     pub(crate) fn name(self) -> &'static str {
         self.facts().name
