@@ -327,7 +327,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         // Install and uninstall need neither nrid nor a valid configuration.
         Command::Install(install) => {
-            install.run(config_path)?;
+            install.run(config_path, arguments.state_dir.as_deref())?;
             if install.is_reported_for_this_host() {
                 // The installation may have changed our configuration.
                 let nrid = NridLocation::find(config_path, arguments.state_dir.as_deref());
@@ -337,7 +337,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Uninstall(uninstall) => {
-            uninstall.run(config_path)?;
+            uninstall.run(config_path, arguments.state_dir.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Verify { containers, all, json } => {

@@ -8,6 +8,7 @@ use super::{
         request::{InstallRequest, NriChoice},
     },
     error::InstallError,
+    existing,
     install_root::InstallRoot,
     own_config,
     planning::{
@@ -114,16 +115,25 @@ impl Install {
         !dry_run && !json && root.is_none() && !user
     }
 
-    /// Runs the command; `own_config` is our configuration file.
+    /// Runs the command; `own_config` is our configuration file, and `state_dir` the state
+    /// directory of `nrid` if the command line names it.
     ///
     /// # Errors
     /// The command is refused or fails. Nothing has changed then, except after
     /// [`InstallError::HalfWritten`] and [`InstallError::Output`].
-    pub(crate) fn run(&self, own_config: Option<&Path>) -> Result<(), InstallError> {
-        self.common.print_result(self.perform(own_config))
+    pub(crate) fn run(
+        &self,
+        own_config: Option<&Path>,
+        state_dir: Option<&Path>,
+    ) -> Result<(), InstallError> {
+        self.common.print_result(self.perform(own_config, state_dir))
     }
 
-    fn perform(&self, own_config: Option<&Path>) -> Result<InstallReport, InstallError> {
+    fn perform(
+        &self,
+        own_config: Option<&Path>,
+        state_dir: Option<&Path>,
+    ) -> Result<InstallReport, InstallError> {
         let engine = self.common.engine;
         let session = Session::begin(&self.common)?;
         let root = &session.root;
@@ -168,6 +178,10 @@ impl Install {
         if let Some(user) = RootlessUser::of_this_process().filter(|_| root.user().is_some()) {
             plan.notes.extend(user.without_cgroups().map(|(text, _)| text));
             plan.notes.push(RootlessUser::limits());
+        }
+        if self.default {
+            let state_dir = find_state_dir(root, own_config, state_dir);
+            plan.notes.extend(existing::note(root, engine, &state_dir));
         }
         if own_config != usual_config {
             let (own_config, usual_config) = (own_config.display(), usual_config.display());
@@ -214,13 +228,7 @@ impl Uninstall {
         let mut plan = uninstall::plan(root, engine, file, own_config, &manifest)?;
         plan.notes.extend(leftovers);
         if !plan.steps.is_empty() {
-            let own_state_dir = own_config::read(root, own_config).ok().and_then(|c| c.state_dir);
-            let state_dir = state_dir.map(Path::to_owned).or(own_state_dir);
-            let owner = match root.user() {
-                Some(_) => NridOwner::of_this_process(&Environment::of_this_process()),
-                None => NridOwner::Host,
-            };
-            let state_dir = state_dir.unwrap_or_else(|| owner.state_dir());
+            let state_dir = find_state_dir(root, own_config, state_dir);
             let containers = RunningContainers::find(root, engine, &state_dir);
             plan.notes.extend(self.check_unused(containers)?);
         }
@@ -246,6 +254,17 @@ impl Uninstall {
         }
         Err(InstallError::InUse { engine, containers, effect, remedy })
     }
+}
+
+/// Returns the state directory of `nrid`: the one that the command line names, that of the
+/// configuration, or the usual one.
+fn find_state_dir(root: &InstallRoot, own_config: &Path, named: Option<&Path>) -> PathBuf {
+    let own_state_dir = || own_config::read(root, own_config).ok().and_then(|c| c.state_dir);
+    let usual = || match root.user() {
+        Some(_) => NridOwner::of_this_process(&Environment::of_this_process()).state_dir(),
+        None => NridOwner::Host.state_dir(),
+    };
+    named.map(Path::to_owned).or_else(own_state_dir).unwrap_or_else(usual)
 }
 
 impl CommonArgs {

@@ -11,6 +11,7 @@ mod containers;
 mod editing;
 mod engines;
 mod error;
+mod existing;
 mod install_root;
 mod own_config;
 mod planning;
