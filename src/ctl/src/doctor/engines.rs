@@ -19,18 +19,26 @@ use nri_host::RunningEngine;
 use rustix::process::geteuid;
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
-/// Checks all engines. Returns the processes of those that have the wrapper in their files.
+/// The engines that have the wrapper in their files.
+#[derive(Debug, Default)]
+pub(super) struct InstalledEngines {
+    /// Their processes.
+    pub(super) pids: BTreeSet<i32>,
+    /// The engines, and whether the wrapper is the default runtime.
+    pub(super) defaults: Vec<(TargetEngine, bool)>,
+}
+
+/// Checks all engines. Returns those that have the wrapper in their files.
 pub(super) fn engines(
     report: &mut DoctorReport,
     nrid: &NridLocation,
     running: &[RunningEngine],
-) -> BTreeSet<i32> {
+) -> InstalledEngines {
     let recorded = recorded_engines().unwrap_or_else(|error| {
         report.add(ENGINE_UNREADABLE, error.to_string());
         Vec::new()
     });
-    let mut found = false;
-    let mut pids = BTreeSet::new();
+    let mut installed = InstalledEngines::default();
     for engine in TargetEngine::WITH_FILES {
         let is_recorded = recorded.iter().any(|name| name == engine.name());
         let processes = || running.iter().filter(|r| r.name == engine.facts().program);
@@ -42,7 +50,7 @@ pub(super) fn engines(
                 report.add(ENGINE_UNREADABLE, format!("{}: {error}", engine.name()));
             }
         };
-        let mut readers = 0;
+        let (mut readers, mut is_default) = (0, false);
         for process in processes() {
             let pid = process.has_own_mounts.then_some(process.pid);
             // CRI-O reads drop-ins besides the file of its `--config`.
@@ -52,7 +60,8 @@ pub(super) fn engines(
                     let shown = format!("{} (process {})", engine.name(), process.pid);
                     runtimes(report, &shown, &configured);
                     own_mounts(report, nrid, &shown, process);
-                    pids.insert(process.pid);
+                    installed.pids.insert(process.pid);
+                    is_default |= configured.default_runtime().is_some();
                     readers += 1;
                 }
                 Ok(None) => {}
@@ -65,6 +74,7 @@ pub(super) fn engines(
             Ok(Some(configured)) => {
                 runtimes(report, engine.name(), &configured);
                 processes().for_each(|process| other_files(report, engine, process, &configured));
+                is_default |= configured.default_runtime().is_some();
                 readers += 1;
             }
             Ok(None) if is_recorded && engine != TargetEngine::Nerdctl => {
@@ -85,16 +95,18 @@ pub(super) fn engines(
             Ok(None) => {}
             Err(error) => unreadable(report, error.to_string()),
         }
-        found |= readers > 0;
+        if readers > 0 {
+            installed.defaults.push((engine, is_default));
+        }
     }
-    if !found {
+    if installed.defaults.is_empty() {
         report.add(ENGINE_NONE, "no engine has nri-container-runtime among its runtimes");
         report.advise(
             "`nrictl install ENGINE` adds it. nerdctl, ctr and BuildKit need no installation: they \
              name its path.",
         );
     }
-    pids
+    installed
 }
 
 /// Reports the runtimes of one engine.

@@ -143,6 +143,11 @@ pub(super) const ENGINE_UNINSTALLED: FindingKind = warning("engine-uninstalled",
 pub(super) const ENGINE_UNREADABLE: FindingKind = warning("engine-unreadable", "engine");
 pub(super) const ENGINE_OWN_MOUNTS: FindingKind = info("engine-own-mounts", "engine");
 pub(super) const ENGINE_STATE_DIR: FindingKind = problem("engine-state-dir-hidden", "engine");
+pub(super) const CONTAINERS_WITHOUT_WRAPPER: FindingKind =
+    info("containers-without-wrapper", "containers");
+pub(super) const CONTAINERS_KEEP_RUNTIME: FindingKind =
+    warning("containers-keep-runtime", "containers");
+pub(super) const CONTAINERS_UNREAD: FindingKind = warning("containers-unread", "containers");
 pub(super) const ADAPTED_BY_NRID: FindingKind = ok("adapted-by-nrid", "in charge");
 pub(super) const ADAPTED_BY_ENGINE: FindingKind = info("adapted-by-engine", "in charge");
 pub(super) const ADAPTED_BY_DOCKER_TOO: FindingKind = warning("adapted-by-docker-too", "in charge");

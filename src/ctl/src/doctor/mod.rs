@@ -4,6 +4,7 @@
 //!
 //! `kinds` lists all findings. Checks change nothing, and leave no line in the log of `nrid`.
 
+mod containers;
 mod engines;
 mod finding;
 mod in_charge;
@@ -59,7 +60,13 @@ pub(crate) fn examine(
     in_charge::uncalled(&mut report, nrid, status, &engines);
     let installed = engines::engines(&mut report, nrid, &engines);
     for engine in &engines {
-        in_charge::containers(&mut report, &nrid.config, engine, installed.contains(&engine.pid));
+        in_charge::containers(
+            &mut report,
+            &nrid.config,
+            engine,
+            installed.pids.contains(&engine.pid),
+        );
     }
+    containers::containers(&mut report, nrid, &installed.defaults, &engines);
     report
 }

@@ -8,6 +8,7 @@
     reason = "helpers of tests: clippy exempts only functions with #[test]"
 )]
 
+mod containers;
 mod engines;
 mod fake_nrid;
 mod installation;

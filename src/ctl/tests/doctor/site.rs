@@ -79,6 +79,13 @@ impl Site {
         Some(command)
     }
 
+    /// Writes the record of a container.
+    pub(crate) fn write_record(&self, name: &str, record: &Value) {
+        let file = self.path("s/containers").join(format!("{name}.json"));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, record.to_string()).unwrap();
+    }
+
     /// Writes a file below this site's directory `etc`.
     pub(crate) fn write_etc(&self, file: &str, text: &str) {
         let file = self.path("etc").join(file);
