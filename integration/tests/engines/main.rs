@@ -17,6 +17,7 @@ macro_rules! test_both {
 }
 
 mod adjusted;
+mod all_runtimes;
 mod both;
 mod cri;
 mod ctr;

@@ -138,6 +138,15 @@ fn installed_and_removed(suite: &Suite, engine: &RootlessEngine, file: &str, sta
     assert!(status.contains("containers       1"), "{status}");
     assert!(active_plugins(engine).contains(&"10-launched".to_owned()));
     engine.out(&["nrictl", "verify", "kept"]);
+    // Only the containers of the user's own engine are listed.
+    let detach = ["run", "--detach", "--name=other", "--network=none", "--runtime=runc", IMAGE];
+    engine.client(&[&detach[..], &WAIT].concat());
+    let listed = engine.out(&["nrictl", "containers", "--all-runtimes", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("the list is JSON");
+    let listed = listed["containers"].as_array().into_iter().flatten();
+    let listed: Vec<_> = listed.map(|c| [&c["name"], &c["engine"], &c["wrapper"]]).collect();
+    assert_eq!(listed, [["kept", engine.name, "yes"], ["other", engine.name, "no"]]);
+    engine.client(&["rm", "--force", "other"]);
     let log = engine.out(&["sh", "-c", "cat $XDG_RUNTIME_DIR/nri-container-runtime/nrid.log"]);
     // The mount namespace of the engine may belong to another user namespace than this nrid.
     for problem in ["cannot run the runtime", "no process is left in the mount namespace"] {
