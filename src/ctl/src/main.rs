@@ -10,7 +10,6 @@ mod error;
 mod exit_code;
 mod in_charge;
 mod install;
-mod log_level;
 mod logs;
 mod man_pages;
 mod nrid;
@@ -27,7 +26,6 @@ mod status;
 mod support;
 mod table;
 mod uncalled;
-mod unclean_end;
 mod units;
 mod usage;
 mod validate;
@@ -255,10 +253,11 @@ enum Command {
     /// A change lasts until the next reload or start, which apply `[log] level`.
     ///
     /// Exit code 3 if nrid does not run.
-    LogLevel(log_level::LogLevel),
+    LogLevel(logs::LogLevel),
     /// Show the versions of nrictl, nrid and the runtime.
     ///
-    /// Of nrid, the version that runs. The runtime is the one that the configuration names, or the first that is found.
+    /// Of nrid, the version that runs. The runtime is the one that the configuration names, or the
+    /// first that is found.
     Version {
         /// Print JSON.
         #[arg(long)]

@@ -2,12 +2,12 @@
 
 use crate::{
     bypass,
+    doctor::unclean_end,
     nrid_location::NridLocation,
     output::output,
     plugin_socket,
     table::{TableForm, TextTable, terminal_width, write_wrapped},
     uncalled::Uncalled,
-    unclean_end,
 };
 use nri_control::{
     Inherited, MissedContainers, NridLife, PluginChange, PluginStatus, PluginSynchronization,

@@ -32,8 +32,8 @@ pub fn break_glass(environment: &Environment) -> BreakGlass {
     break_glass_file(environment)
 }
 
-/// Whether a value of the variable disables NRI. An unknown value does: whoever sets the variable in
-/// an emergency needs containers that start.
+/// Whether a value of the variable disables NRI. An unknown value does: whoever sets the variable
+/// in an emergency needs containers that start.
 fn is_yes(value: &OsStr) -> bool {
     !["", "0", "false", "no", "off"].iter().any(|no| value.eq_ignore_ascii_case(no))
 }

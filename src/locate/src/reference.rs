@@ -38,9 +38,9 @@ fn the_file() -> String {
             .to_owned(),
         "Keys may be written with dashes in place of underscores."
             .to_owned(),
-        "A duration is a text in Go's notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a bare \
-         number means seconds. A size is a text with a unit, such as `\"512MiB\"` (or `\"512Mi\"`) \
-         for 1024 × 1024 bytes and `\"512M\"` for 1,000,000. Fractions and a space before the unit \
+        "A duration is a text in Go's notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a \
+         bare number means seconds. A size is a text with a unit, such as `\"512MiB\"` (or \
+         `\"512Mi\"`) for 1024 × 1024 bytes and `\"512M\"` for 1,000,000. Fractions and a space before the unit \
          are allowed."
             .to_owned(),
         "The file must belong to root (or the user of `nrid`), as must the directories above it, \
@@ -55,8 +55,8 @@ fn the_file() -> String {
         "An unknown log level, a relative path and a value with which nothing can work, such as a \
          timeout of 0, do not stop a node, since earlier releases accepted them: `nrid` starts \
          with the level `info`, takes the path as relative to `/` and the default in place of \
-         the value, and logs an error. `nrictl doctor` reports the mistake, and `nrictl reload`, a restart \
-         and `nrid --check` fail until it is corrected."
+         the value, and logs an error. `nrictl doctor` reports the mistake, and `nrictl reload`, a \
+         restart and `nrid --check` fail until it is corrected."
             .to_owned(),
         "`nrictl reload` applies all changes except new paths of sockets: `nrid` keeps the sockets \
          that it opened when it started. `nrid --check` only checks the file."
@@ -98,8 +98,9 @@ fn variables() -> String {
             format!(
                 "Break-glass: `1`, `true`, `yes` and `on` turn every verb into a plain call of the \
                  real runtime, without NRI, as does any other value except `0`, `false`, `no` and \
-                 `off`, in upper or lower case. The file `{BYPASS_FILE}`, if it exists, does the same for the \
-                 whole host, and `$XDG_CONFIG_HOME/nri-container-runtime/bypass` for a user."
+                 `off`, in upper or lower case. The file `{BYPASS_FILE}`, if it exists, does the \
+                 same for the whole host, and `$XDG_CONFIG_HOME/nri-container-runtime/bypass` for \
+                 a user."
             ),
         ),
         (

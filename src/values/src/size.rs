@@ -1,7 +1,7 @@
 //! Sizes in bytes, such as `512MiB`, `512Mi`, `1.5 GiB` or `1048576`.
 //!
-//! The crates `parse-size` and `bytesize` accept units in lower case: they read `500m`, which is half
-//! a byte in Kubernetes, as 500 megabytes. Here it is an error.
+//! The crates `parse-size` and `bytesize` accept units in lower case: they read `500m`, which is
+//! half a byte in Kubernetes, as 500 megabytes. Here it is an error.
 
 /// What the letters `K`, `M`, `G` and `T` mean without `i`. Files of rules and policies had them
 /// before there was one parser, with the two meanings that are in use.

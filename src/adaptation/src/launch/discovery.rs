@@ -55,8 +55,8 @@ pub enum SkipReason {
     /// The executable is not named `NN-name`.
     #[error(transparent)]
     Name(#[from] InvalidPlugin),
-    /// The kernel cannot execute the file: it has neither the header of a program nor an interpreter
-    /// line.
+    /// The kernel cannot execute the file: it has neither the header of a program nor a line with
+    /// an interpreter.
     #[error("neither a program nor a script that begins with #! and its interpreter")]
     NoProgram,
     /// The file is a WebAssembly module, and the program that runs such modules is not installed.

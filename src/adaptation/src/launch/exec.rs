@@ -1,8 +1,8 @@
 //! Execution of a plugin's program by the kernel alone.
 //!
-//! execvp(3), with which `std` executes programs, hands a file that the kernel refuses to `/bin/sh`.
-//! A text without an interpreter line, or a program for another processor, would run as shell
-//! commands with the privileges of the plugin.
+//! execvp(3), with which `std` executes programs, hands a file that the kernel refuses to
+//! `/bin/sh`. A text without an interpreter line, or a program for another processor, would run as
+//! shell commands with the privileges of the plugin.
 
 #![allow(unsafe_code)]
 

@@ -114,8 +114,8 @@ fn is_same(known: &FieldChange, change: &FieldChange) -> bool {
 fn last_value(lines: &[AuditLine], field: &str) -> Option<Option<Value>> {
     let made =
         |line: &&AuditLine| matches!(line.event, AuditEvent::Adjustment | AuditEvent::Update);
-    let changes = lines.iter().filter(made).flat_map(|line| &line.changes);
-    changes.filter(|change| change.field == field).last().map(|change| change.after.clone())
+    let mut changes = lines.iter().filter(made).flat_map(|line| &line.changes);
+    changes.rfind(|change| change.field == field).map(|change| change.after.clone())
 }
 
 /// Returns what a person has to know of where the history is from; empty if all is from the log.

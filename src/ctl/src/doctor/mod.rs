@@ -18,6 +18,7 @@ mod resources;
 mod rootless;
 mod running;
 mod state_dir;
+pub(crate) mod unclean_end;
 
 pub(crate) use finding::DoctorReport;
 pub(crate) use program::version as program_version;

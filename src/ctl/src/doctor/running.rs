@@ -9,9 +9,9 @@ use super::{
         NRID_REPLACED, NRID_RESTART_FAILED, NRID_RUNNING, NRID_START_FAILED, NRID_UNRESPONSIVE,
         SHADOW_MODE,
     },
-    left_containers,
+    left_containers, unclean_end,
 };
-use crate::{nrid_location::NridLocation, status::duration, unclean_end, units::counted};
+use crate::{nrid_location::NridLocation, status::duration, units::counted};
 use nri_control::{Inherited, LOG_FILE, NridLife, START_FAILURE, Status};
 use nri_host::{describe, is_stopped, listener_unnoticed};
 use nri_locate::{MAX_CONFIG_FILE, read_regular_text};

@@ -1,10 +1,12 @@
-//! `nrictl logs`: the log of `nrid`, which also has what launched plugins write.
+//! `nrictl logs`: the log of `nrid`, which also has what launched plugins write; and its level.
 
 mod journal;
+mod level;
 mod line;
 mod source;
 
 pub(crate) use journal::IDENTIFIER;
+pub(crate) use level::LogLevel;
 
 use crate::{
     audit::parse_time,

@@ -33,7 +33,7 @@ impl LifeFile {
         let previous = NridLife::read(state_dir);
         let earlier = previous.as_ref().and_then(|life| life.unclean_end.clone());
         let end = match previous.filter(|_| !is_same_process) {
-            Some(previous) => previous.end(state_dir).map(|end| complete(end)),
+            Some(previous) => previous.end(state_dir).map(complete),
             None => None,
         };
         if let Some(end) = &end {

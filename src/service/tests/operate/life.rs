@@ -7,7 +7,7 @@ use crate::{
     node::{Node, Nrid, wait_until},
     restart::restart,
 };
-use nri_control::AuditEvent;
+use nri_control::{AuditEvent, AuditLine};
 use rustix::process::Signal;
 use std::fs;
 
@@ -21,8 +21,8 @@ fn kill(nrid: Nrid) -> u32 {
 /// Returns the messages of the audit log about ends of `nrid`.
 fn audited(node: &Node) -> Vec<String> {
     let log = fs::read_to_string(node.state_dir().join("audit.log")).unwrap_or_default();
-    let lines = log.lines().map(|line| serde_json::from_str::<nri_control::AuditLine>(line));
-    let lines = lines.map(Result::unwrap).filter(|line| line.event == AuditEvent::NridEnded);
+    let lines = log.lines().map(|line| serde_json::from_str::<AuditLine>(line).unwrap());
+    let lines = lines.filter(|line| line.event == AuditEvent::NridEnded);
     lines.map(|line| line.message).collect()
 }
 
