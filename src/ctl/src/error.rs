@@ -36,6 +36,11 @@ pub(crate) enum CtlError {
         .socket.display()
     )]
     NotListening { pid: i32, socket: PathBuf },
+    #[error(
+        "{holder} has locked {} and is no nrid of this host: end that process",
+        .lock.display()
+    )]
+    LockedByOther { holder: String, lock: PathBuf },
     #[error("nrid is not running (socket {0}); `nrictl start` starts it")]
     NoNrid(PathBuf),
     #[error("no nrid serves {0}")]

@@ -16,6 +16,7 @@ use std::{
         ErrorKind::{ConnectionRefused, NotFound, PermissionDenied},
         Write,
     },
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -56,7 +57,13 @@ pub(crate) fn connect(nrid: &NridLocation) -> Result<Option<Client>, CtlError> {
         }
         let Some(pid) = lock_holder(nrid) else { return not_running(nrid).map(|()| None) };
         if Instant::now() >= deadline {
-            return Err(CtlError::NotListening { pid, socket: nrid.launcher.socket() });
+            return Err(match nri_host::is_own(pid, NRID) {
+                true => CtlError::NotListening { pid, socket: nrid.launcher.socket() },
+                false => {
+                    let (holder, lock) = (nri_host::describe(pid), life_lock(nrid));
+                    CtlError::LockedByOther { holder, lock }
+                }
+            });
         }
         std::thread::sleep(SOCKET_PAUSE);
     }
@@ -92,12 +99,16 @@ fn not_running(nrid: &NridLocation) -> Result<(), CtlError> {
     }
 }
 
-/// Returns the pid of the `nrid` that holds the lock of the state directory.
+/// Returns the pid of the process that holds the lock of the state directory.
 fn lock_holder(nrid: &NridLocation) -> Option<i32> {
-    nri_host::lock_holder(&nrid.launcher.state_dir.join(LIFE_LOCK), NRID)
+    nri_host::lock_holder(&life_lock(nrid), NRID)
 }
 
-/// Ends an `nrid` that does not listen, by SIGTERM.
+fn life_lock(nrid: &NridLocation) -> PathBuf {
+    nrid.launcher.state_dir.join(LIFE_LOCK)
+}
+
+/// Ends an `nrid` of this host that does not listen, by SIGTERM.
 fn terminate(nrid: &NridLocation, pid: i32) -> Result<(), CtlError> {
     let signal_error = |e: Errno| CtlError::Signal(pid, e.into());
     let process = Pid::from_raw(pid).ok_or(Errno::SRCH);
@@ -107,7 +118,7 @@ fn terminate(nrid: &NridLocation, pid: i32) -> Result<(), CtlError> {
         Err(e) => return Err(signal_error(e)),
     };
     // Checked again: the pid may have been reused before the pidfd was opened.
-    if lock_holder(nrid) != Some(pid) {
+    if lock_holder(nrid) != Some(pid) || !nri_host::is_own(pid, NRID) {
         return Ok(());
     }
     // A failed write to standard error cannot be reported anywhere.

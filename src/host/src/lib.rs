@@ -24,7 +24,7 @@ mod writable;
 
 pub use digest::sha256;
 pub use engine::{NriState, RunningEngine, isulad, launcher_of, running_engines};
-pub use lock::lock_holder;
+pub use lock::{is_own, lock_holder};
 pub use monitors::{MonitorGroup, MonitoredContainer, monitor_groups};
 pub use process::{command_name, describe, is_alive, is_running, is_stopped, version_of};
 pub use socket::{listener, listener_unnoticed, listening};

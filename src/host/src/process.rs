@@ -54,7 +54,7 @@ pub fn is_alive(pid: i32, start_time: u64) -> bool {
 /// A process belongs to a container if its PID namespace is not ours. A container may share the
 /// host's PID namespace. Then its process has other mounts, and in our mount namespace the path of
 /// its program names no file, or another file.
-fn is_of_host(pid: i32) -> bool {
+pub(crate) fn is_of_host(pid: i32) -> bool {
     let status = |process: procfs::ProcResult<Process>| process.and_then(|p| p.status());
     let (Ok(theirs), Ok(ours)) = (status(Process::new(pid)), status(Process::myself())) else {
         return false;
@@ -70,10 +70,20 @@ fn is_of_host(pid: i32) -> bool {
 
 /// Whether a process is in our mount namespace.
 pub(crate) fn has_our_mounts(pid: i32) -> bool {
-    let mounts =
-        |of: &str| fs::metadata(format!("/proc/{of}/ns/mnt")).ok().map(|m| (m.dev(), m.ino()));
-    let ours = mounts("self");
-    ours.is_some() && mounts(&pid.to_string()) == ours
+    let ours = mount_namespace("self");
+    ours.is_some() && mount_namespace(&pid.to_string()) == ours
+}
+
+/// Whether a process is in our mount namespace, or in that of process 1, which is the host's if the
+/// process has our pid namespace.
+pub(crate) fn has_mounts_of_host(pid: i32) -> bool {
+    let theirs = mount_namespace(&pid.to_string());
+    theirs.is_some() && ["self", "1"].iter().any(|of| mount_namespace(of) == theirs)
+}
+
+/// Returns device and inode of the mount namespace of a process.
+fn mount_namespace(process: &str) -> Option<(u64, u64)> {
+    fs::metadata(format!("/proc/{process}/ns/mnt")).ok().map(|m| (m.dev(), m.ino()))
 }
 
 /// Returns the path of the program of a process. `None` if the path names another file in our mount

@@ -99,6 +99,9 @@ pub enum StartError {
          `nrictl restart` replaces it"
     )]
     NotListening(i32, PathBuf),
+    /// Another process than an `nrid` of this host holds the lock.
+    #[error("{0} has locked {1}/{lock} and is no nrid of this host", lock = nri_control::LIFE_LOCK)]
+    LockedByOther(String, PathBuf),
     /// A process without the lock listens on the control socket: systemd, which starts `nrid` when
     /// a caller connects.
     #[error(
@@ -424,7 +427,12 @@ async fn take_lock(dir: &Path, timeout: Duration) -> Result<OwnedFd, StartError>
         // An nrid that accepts connections is not about to end.
         if is_listening || Instant::now() >= deadline {
             return Err(match holder() {
-                Some(pid) if !is_listening => StartError::NotListening(pid, dir.to_owned()),
+                Some(pid) if !is_listening && nri_host::is_own(pid, nri_locate::NRID) => {
+                    StartError::NotListening(pid, dir.to_owned())
+                }
+                Some(pid) if !is_listening => {
+                    StartError::LockedByOther(nri_host::describe(pid), dir.to_owned())
+                }
                 _ => StartError::Running(dir.to_owned()),
             });
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     create::{bundle_with, create, records},
+    doctor::nrictl,
     node::{Node, example, remove_directory, wait_until},
 };
 use nri_control::{Client, Reply};
@@ -13,7 +14,7 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
 };
 
 fn inode(path: &Path) -> Option<u64> {
@@ -53,6 +54,38 @@ fn removed_sockets_are_created_again() {
     node.stop();
     nrid.wait_for_exit();
     assert!(!node.socket().exists() && !node.path("shared.sock").exists());
+}
+
+/// A process of a tenant that has the state directory has locked the file.
+#[test]
+fn a_process_that_is_no_nrid_is_named_and_not_ended() {
+    let node = Node::new("");
+    let lock = node.state_dir().join("nrid.lock");
+    let mut tenant = Command::new("flock");
+    tenant.args(["--no-fork", "--verbose"]).arg(&lock).args(["sleep", "1000"]);
+    let mut tenant = Killed(tenant.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let holder = || nri_host::lock_holder(&lock, "nrid");
+    wait_until("the lock", || (holder() == Some(tenant.0.id() as i32)).then_some(()));
+    for command in ["restart", "stop", "reload", "status"] {
+        let output = nrictl(&node, &[command]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        let code = output.status.code();
+        let is_named = error.contains("nrid.lock and is no nrid of this host");
+        assert!(code == Some(1) && is_named, "{code:?} {error}");
+        assert!(tenant.0.try_wait().unwrap().is_none(), "{command} ended the process: {error}");
+    }
+    let error = start_second(&node);
+    assert!(error.contains("nrid.lock and is no nrid of this host"), "{error}");
+}
+
+/// A process that is killed when it is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Returns the text that the readiness socket sends; `None` if the socket is missing, or not
