@@ -5,6 +5,7 @@
 //! connection: a busy `nrid` replies (a sign of life), an `nrid` that hangs does not.
 
 use crate::{
+    connect::{check_peer_user, connect_to},
     frame::{self, FrameError},
     message::{Reply, Request, Versioned},
 };
@@ -12,10 +13,6 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, retry_on_intr},
-    net::{
-        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
-        sockopt::{Timeout, set_socket_timeout},
-    },
     process::{Pid, PidfdFlags, geteuid, pidfd_open},
 };
 use std::{
@@ -218,9 +215,15 @@ impl Client {
         self.reply()
     }
 
+    /// Sends a request, for which [`Client::reply`] waits then. An `nrid` that refuses this process
+    /// replies and closes the connection without having read anything, maybe before the request is
+    /// sent: the reply is there nevertheless.
     fn send(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<(), ClientError> {
         let message = serde_json::to_vec(&Versioned::ours(request)).map_err(FrameError::from)?;
-        Ok(frame::send(&self.stream, &message, fds)?)
+        match frame::send(&self.stream, &message, fds) {
+            Ok(()) | Err(FrameError::Closed) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn reply(&self) -> Result<Reply, ClientError> {
@@ -289,21 +292,6 @@ impl From<OwnedFd> for Client {
     }
 }
 
-/// Connects within a time limit.
-fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(socket)?;
-    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The send timeout limits `connect`, too.
-    set_socket_timeout(&fd, Timeout::Send, Some(limit))?;
-    match retry_on_intr(|| connect(&fd, &address)) {
-        Err(Errno::AGAIN) => Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no connection was accepted within {limit:?}"),
-        )),
-        connected => Ok(connected.map(|()| fd.into())?),
-    }
-}
-
 /// Whether the listening process replies on another connection. A process that closes the
 /// connection counts as alive: it exits, which closes the first connection, too, or it is older
 /// than [`Request::Ping`].
@@ -321,35 +309,13 @@ fn is_alive(socket: &Path, limit: Duration) -> bool {
     }
 }
 
-/// Fails if the user of the listening process is neither root nor the user of this process.
-fn check_peer_user(uid: u32, own_uid: u32) -> io::Result<()> {
-    if uid == 0 || uid == own_uid {
-        return Ok(());
-    }
-    let why = format!("user {uid} listens there, but only root and user {own_uid} are trusted");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+    };
     use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn only_root_and_the_own_user_are_trusted() {
-        for (uid, own_uid) in [(0, 1000), (1000, 1000), (0, 0)] {
-            assert!(check_peer_user(uid, own_uid).is_ok(), "{uid} {own_uid}");
-        }
-        for (uid, own_uid) in [(1000, 0), (65534, 1000)] {
-            let refused = check_peer_user(uid, own_uid).unwrap_err();
-            // NotFound or ConnectionRefused would make the caller start another nrid.
-            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
-            assert!(
-                refused.to_string().contains(&format!("user {uid} listens there")),
-                "{refused}"
-            );
-        }
-    }
 
     #[test]
     fn a_socket_of_another_user_is_refused() {
@@ -446,6 +412,23 @@ mod tests {
         });
         let e = request(&never, silence * 3).unwrap_err();
         assert!(matches!(e, ClientError::Frame(FrameError::Timeout)), "{e}");
+    }
+
+    #[test]
+    fn a_refusal_that_is_sent_before_the_request_is_its_reply() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let client = Client::connect(&path).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let refused = Reply::Refused { message: "no".into() };
+        let payload = serde_json::to_vec(&Versioned::ours(&refused)).unwrap();
+        frame::send(&stream, &payload, &[]).unwrap();
+        drop(stream);
+        assert_eq!(client.call(&Request::Ping, &[]).unwrap(), refused);
+        // Without a reply, the connection is closed as before.
+        let closed = client.call(&Request::Ping, &[]).unwrap_err();
+        assert!(matches!(closed, ClientError::Frame(FrameError::Closed)), "{closed}");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod audit;
 mod client;
+mod connect;
 mod describe;
 mod dry_run;
 mod files;

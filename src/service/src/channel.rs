@@ -5,7 +5,7 @@ use crate::host::process::{ProcessIdentity, ProcessStat};
 use nri_control::{
     Finished, FrameError, MAX_FDS, MAX_FRAME, PROTOCOL, Reply, Request, Substitute, Versioned,
 };
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use std::{
     io::{self, IoSliceMut},
     mem::MaybeUninit,
@@ -162,12 +162,25 @@ impl Channel {
     /// # Errors
     /// The connection fails.
     pub async fn send(&mut self, reply: &Reply) -> Result<(), FrameError> {
-        let payload = serde_json::to_vec(&Versioned::ours(reply))?;
-        let mut frame = Vec::with_capacity(payload.len() + 4);
-        frame.extend_from_slice(&(payload.len() as u32).to_be_bytes());
-        frame.extend_from_slice(&payload);
-        Ok(self.stream.write_all(&frame).await?)
+        Ok(self.stream.write_all(&frame(reply)?).await?)
     }
+}
+
+/// Sends a reply to a peer that may not send requests, and closes the connection. Nothing is read:
+/// the descriptors that the peer has sent are closed by the kernel, and none is opened here.
+pub fn refuse(stream: UnixStream, message: String) {
+    if let Ok(frame) = frame(&Reply::Refused { message }) {
+        // The buffer of a new connection has room for it; a peer that left needs no reply.
+        let _ = send(stream.as_fd(), &frame, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+}
+
+fn frame(reply: &Reply) -> Result<Vec<u8>, FrameError> {
+    let payload = serde_json::to_vec(&Versioned::ours(reply))?;
+    let mut frame = Vec::with_capacity(payload.len() + 4);
+    frame.extend_from_slice(&(payload.len() as u32).to_be_bytes());
+    frame.extend_from_slice(&payload);
+    Ok(frame)
 }
 
 /// Parses a request. The protocol number is parsed first, so that a peer of another release gets a

@@ -5,6 +5,7 @@ pub mod describe;
 mod names;
 mod page;
 pub mod peer;
+pub mod places;
 mod plugin_calls;
 mod recorded;
 pub mod server;

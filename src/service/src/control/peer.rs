@@ -72,11 +72,11 @@ impl From<io::Error> for CallerRefusal {
     }
 }
 
-/// Checks that the peer of a connection may send requests.
+/// Checks that the peer of a connection may send requests. Returns its process.
 ///
 /// # Errors
 /// It may not.
-pub fn authorize(stream: &impl AsFd) -> Result<(), CallerRefusal> {
+pub fn authorize(stream: &impl AsFd) -> Result<i32, CallerRefusal> {
     let peer = getsockopt(stream, PeerCredentials)?;
     if !Owners::of_this_process().contains(peer.uid()) {
         return Err(CallerRefusal::User(peer.uid()));
@@ -100,7 +100,7 @@ pub fn authorize(stream: &impl AsFd) -> Result<(), CallerRefusal> {
     match (is_in_own_namespace?, is_privileged) {
         (false, _) => Err(CallerRefusal::PidNamespace),
         (true, false) => Err(CallerRefusal::NotPrivileged),
-        (true, true) => Ok(()),
+        (true, true) => Ok(peer.pid()),
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
         dir: &Path,
         prefix: &[&str],
         ends_first: bool,
-    ) -> Option<Result<(), CallerRefusal>> {
+    ) -> Option<Result<i32, CallerRefusal>> {
         let path = dir.join("s");
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
@@ -289,13 +289,13 @@ mod tests {
             }
         }
         let most = ["setpriv", "--bounding-set=-net_raw", "--no-new-privs"];
-        assert!(matches!(authorize_child(dir.path(), &most, false), Some(Ok(()))));
+        assert!(matches!(authorize_child(dir.path(), &most, false), Some(Ok(_))));
     }
 
     #[test]
     fn peers_in_other_pid_namespaces_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(matches!(authorize_child(dir.path(), &["env"], false), Some(Ok(()))));
+        assert!(matches!(authorize_child(dir.path(), &["env"], false), Some(Ok(_))));
         let ended = authorize_child(dir.path(), &["env"], true);
         assert!(matches!(ended, Some(Err(CallerRefusal::Ended))), "{ended:?}");
         // A container, with and without a mount of its own /proc.

@@ -2,9 +2,13 @@
 //! for each request. The runtime verbs are served in [`crate::verb`].
 
 use crate::{
-    channel::{Channel, LargeMessages},
-    control::peer::{CallerRefusal, authorize},
+    channel::{self, Channel, LargeMessages},
+    control::{
+        peer::authorize,
+        places::{Place, Places},
+    },
     error::CallerError,
+    host::line_limit::LineLimit,
     service::{Ending, Service},
     verb::{
         create, delete, hook,
@@ -14,8 +18,11 @@ use crate::{
 };
 use nri_adaptation::traced;
 use nri_control::{Begin, FrameError, OsText, Reply, Request, Verb};
-use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
-use tokio::{net::UnixListener, sync::mpsc};
+use std::{fmt::Display, os::fd::OwnedFd, sync::Arc, time::Duration};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::{OwnedSemaphorePermit, mpsc},
+};
 
 /// Pause after an `accept` that failed, for example because descriptors are exhausted: without the
 /// pause, the loop would use a whole CPU.
@@ -29,8 +36,11 @@ pub async fn serve(
     mut replacements: mpsc::Receiver<UnixListener>,
 ) {
     let large = LargeMessages::default();
+    let places = Places::new(service.descriptors.connections);
+    let refusals = LineLimit::default();
     loop {
-        let accepted = tokio::select! {
+        let next = async { (places.free().await, listener.accept().await) };
+        let (free, accepted) = tokio::select! {
             // The end is polled first: a connection that this nrid does not accept stays in the
             // socket's queue for the next nrid.
             biased;
@@ -39,24 +49,27 @@ pub async fn serve(
                 listener = replacement;
                 continue;
             }
-            accepted = listener.accept() => accepted,
+            next = next => next,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let authorized = authorize(&stream);
-                let (service, channel) = (service.clone(), Channel::new(stream, large.clone()));
-                if let Err(error) = authorized {
-                    tracing::warn!(%error, "control connection refused");
-                    tokio::spawn(refuse_peer(channel, error));
-                    continue;
+            Ok((stream, _)) => match admit(&stream, &places, free) {
+                Ok(place) => {
+                    let (service, channel) = (service.clone(), Channel::new(stream, large.clone()));
+                    tokio::spawn(async move {
+                        let _place = place;
+                        match connection(&service, channel).await {
+                            Ok(()) | Err(FrameError::Closed) => {}
+                            Err(error) => tracing::warn!(%error, "control connection failed"),
+                        }
+                    });
                 }
-                tokio::spawn(async move {
-                    match connection(&service, channel).await {
-                        Ok(()) | Err(FrameError::Closed) => {}
-                        Err(error) => tracing::warn!(%error, "control connection failed"),
+                Err(error) => {
+                    if let Some(not_logged) = refusals.next(&error) {
+                        tracing::warn!(error, not_logged, "control connection refused");
                     }
-                });
-            }
+                    channel::refuse(stream, format!("nrid refuses: {error}"));
+                }
+            },
             Err(error) => {
                 tracing::error!(%error, "cannot accept a control connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -65,11 +78,20 @@ pub async fn serve(
     }
 }
 
-/// Replies to the first request of a peer that may not send any.
-async fn refuse_peer(mut channel: Channel, error: CallerRefusal) {
-    if let Ok(_) | Err(FrameError::OtherProtocol(_)) = channel.receive_first().await {
-        let _ = channel.send(&Reply::Refused { message: format!("nrid refuses: {error}") }).await;
+/// Gives a place to the connection of a peer that may send requests, before anything is read.
+///
+/// # Errors
+/// Why the peer is refused.
+fn admit(
+    stream: &UnixStream,
+    places: &Places,
+    free: Option<OwnedSemaphorePermit>,
+) -> Result<Option<Place>, String> {
+    fn text(error: impl Display) -> String {
+        error.to_string()
     }
+    let peer = authorize(stream).map_err(text)?;
+    free.map(|permit| places.take(permit, peer)).transpose().map_err(text)
 }
 
 /// Serves the requests of a connection, one after the other.

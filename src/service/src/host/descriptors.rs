@@ -25,6 +25,10 @@ const MAX_RESERVE: usize = 2048;
 /// Part of the containers' descriptors that watches for OOM kills may take: an eighth.
 const OPTIONAL: usize = 8;
 
+/// Part of the reserve that control connections may take, since each request has further
+/// descriptors: half.
+const CONNECTIONS: usize = 2;
+
 /// Value that replaces a larger limit, or no limit; the kernel's own limit (`fs.nr_open`) is lower
 /// by default.
 const MAX_LIMIT: u64 = 1 << 30;
@@ -85,6 +89,8 @@ impl DescriptorPermit {
 #[derive(Debug)]
 pub struct Descriptors {
     limit: usize,
+    /// Number of control connections that are served at once.
+    pub connections: usize,
     /// Number of pidfds that may be open.
     pidfd_share: usize,
     pidfds: Arc<Semaphore>,
@@ -113,12 +119,14 @@ impl Descriptors {
     }
 
     fn of_limit(limit: usize) -> Self {
-        let containers = limit - (limit / RESERVE).min(MAX_RESERVE);
+        let reserve = (limit / RESERVE).min(MAX_RESERVE);
+        let containers = limit - reserve;
         let optional = containers / OPTIONAL;
         let semaphore =
             |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
         Self {
             limit,
+            connections: (reserve / CONNECTIONS).max(1),
             pidfd_share: containers - optional,
             pidfds: semaphore(containers - optional),
             oom_watches: semaphore(optional),
@@ -158,8 +166,12 @@ mod tests {
     #[tokio::test]
     async fn containers_leave_a_reserve_and_a_released_permit_goes_to_a_waiter() {
         // Three quarters of the limit (above 8192: the limit less 2048), less an eighth of that.
-        for (limit, containers) in [(256, 168), (1024, 672), (20_000, 15_708)] {
-            assert_eq!(Descriptors::of_limit(limit).pidfd_share, containers);
+        // Connections may take half of the rest.
+        for (limit, containers, connections) in
+            [(256, 168, 32), (1024, 672, 128), (20_000, 15_708, 1024)]
+        {
+            let shares = Descriptors::of_limit(limit);
+            assert_eq!((shares.pidfd_share, shares.connections), (containers, connections));
         }
         let descriptors = Descriptors::of_limit(4);
         let permits: Vec<_> = std::iter::from_fn(|| descriptors.pidfd().ok()).collect();

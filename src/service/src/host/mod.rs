@@ -13,6 +13,7 @@ mod global_options;
 pub mod hierarchies;
 pub mod kernel;
 pub mod kernel_log;
+pub mod line_limit;
 pub mod mount_namespace;
 pub mod near_files;
 pub mod network;

@@ -26,6 +26,7 @@ mod node;
 mod observed;
 mod other_runtime;
 mod pods;
+mod refused_peers;
 mod reload;
 mod removed_files;
 mod restart;

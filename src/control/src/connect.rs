@@ -1,0 +1,55 @@
+//! Connects to the control socket, within a time limit, if its listener can be trusted.
+
+use rustix::{
+    io::{Errno, retry_on_intr},
+    net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+        sockopt::{Timeout, set_socket_timeout},
+    },
+};
+use std::{io, os::unix::net::UnixStream, path::Path, time::Duration};
+
+/// Connects within a time limit.
+pub(crate) fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(socket)?;
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The send timeout limits `connect`, too.
+    set_socket_timeout(&fd, Timeout::Send, Some(limit))?;
+    match retry_on_intr(|| connect(&fd, &address)) {
+        Err(Errno::AGAIN) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no connection was accepted within {limit:?}"),
+        )),
+        connected => Ok(connected.map(|()| fd.into())?),
+    }
+}
+
+/// Fails if the user of the listening process is neither root nor the user of this process.
+pub(crate) fn check_peer_user(uid: u32, own_uid: u32) -> io::Result<()> {
+    if uid == 0 || uid == own_uid {
+        return Ok(());
+    }
+    let why = format!("user {uid} listens there, but only root and user {own_uid} are trusted");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_and_the_own_user_are_trusted() {
+        for (uid, own_uid) in [(0, 1000), (1000, 1000), (0, 0)] {
+            assert!(check_peer_user(uid, own_uid).is_ok(), "{uid} {own_uid}");
+        }
+        for (uid, own_uid) in [(1000, 0), (65534, 1000)] {
+            let refused = check_peer_user(uid, own_uid).unwrap_err();
+            // NotFound or ConnectionRefused would make the caller start another nrid.
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+            assert!(
+                refused.to_string().contains(&format!("user {uid} listens there")),
+                "{refused}"
+            );
+        }
+    }
+}
