@@ -130,7 +130,8 @@ impl Adaptation {
         let config = core.config();
         let peer = Peer::of(stream).inspect_err(|e| core.notify_refused(None, e))?;
         let checked = peer.check(&config.peers);
-        let record = checked.and_then(|()| core.registry.add_connection(&config.peers, peer.pid));
+        let add = |()| core.registry.add_connection(&config.peers, peer.pid, Some(peer.group()));
+        let record = checked.and_then(add);
         let record = record.inspect_err(|e| core.notify_refused(peer.pid, e))?;
         Ok((record, peer.uid))
     }
@@ -145,7 +146,7 @@ impl Adaptation {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let core = &self.core;
-        let record = core.registry.add_connection(&core.config().peers, pid);
+        let record = core.registry.add_connection(&core.config().peers, pid, None);
         let record = record.inspect_err(|e| core.notify_refused(pid, e))?;
         self.connect_peer(stream, record, None).await
     }

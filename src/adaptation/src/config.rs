@@ -148,11 +148,25 @@ impl AdaptationConfig {
     /// since the policy's permissions are meant for them. Any other name is refused if the built-in
     /// validator requires it: otherwise a plugin of any user would satisfy the requirement.
     pub(crate) fn may_register(&self, uid: u32, id: &PluginId) -> bool {
-        if self.policies.iter().any(|policy| policy.matches(id) && !policy.is_for_all()) {
+        if self.has_own_policy(id) {
             return self.policy(id).uids.contains(&uid);
         }
+        !self.is_required_by_rules(id)
+    }
+
+    /// Whether the administrator has named the plugin: in a policy other than `*`, or as one that
+    /// the built-in validator requires.
+    pub(crate) fn has_policy(&self, id: &PluginId) -> bool {
+        self.has_own_policy(id) || self.is_required_by_rules(id)
+    }
+
+    fn has_own_policy(&self, id: &PluginId) -> bool {
+        self.policies.iter().any(|policy| policy.matches(id) && !policy.is_for_all())
+    }
+
+    fn is_required_by_rules(&self, id: &PluginId) -> bool {
         let required = self.default_validator.iter().flat_map(|rules| &rules.required_plugins);
-        !required.into_iter().any(|name| name == id.name.as_str() || *name == id.to_string())
+        required.into_iter().any(|name| name == id.name.as_str() || *name == id.to_string())
     }
 
     /// Returns the time limit of a call to a plugin with this policy.

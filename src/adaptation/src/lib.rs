@@ -58,7 +58,7 @@ pub use plugin::status::{
 pub use plugin::trace::{CallTrace, RequestTrace, current_trace, inherited, traced};
 pub use policy::failure_policy::{FailureHandling, RequestedFailurePolicy};
 pub use policy::fields::field_groups;
-pub use policy::peers::{PeerPolicy, PeerRefusal};
+pub use policy::peers::{PeerGroup, PeerPolicy, PeerRefusal};
 pub use policy::permissions::{
     AmbiguousPermissions, DenialReason, PermissionDenied, Permissions, UnknownGroup,
 };

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::plugin::status::{
     AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus, SessionEnd, StatusRecord,
 };
-use crate::policy::peers::{PeerPolicy, PeerRefusal};
+use crate::policy::peers::{PeerGroup, PeerPolicy, PeerRefusal};
 
 /// Time that a closed or refused external plugin stays listed: long enough for an operator to find
 /// out why it is not active.
@@ -68,28 +68,51 @@ impl PluginRegistry {
         record
     }
 
-    /// Adds the record of an external connection, unless a limit of the policy is reached.
+    /// Adds the record of an external connection, unless a limit of the policy is reached. `group`:
+    /// the peers that share places with it, if the peer was checked.
     pub(crate) fn add_connection(
         &self,
         policy: &PeerPolicy,
         pid: Option<u32>,
+        group: Option<PeerGroup>,
     ) -> Result<Arc<StatusRecord>, PeerRefusal> {
         // Counting and adding lock the records separately: listeners that accept at the same time
         // may exceed the limit by one connection each.
-        let (mut unregistered, mut plugins) = (0, 0);
+        let (mut waiting, mut plugins) = (Vec::new(), 0);
         for record in self.lock().values() {
-            let (state, is_external) =
-                record.read(|s| (s.state, s.origin == PluginOrigin::External));
-            unregistered += usize::from(state == PluginState::Connecting && is_external);
-            plugins += usize::from(!state.has_ended());
+            match record.read(is_waiting) {
+                true => waiting.push(record.group()),
+                false => plugins += usize::from(record.read(|s| !s.state.has_ended())),
+            }
         }
-        if unregistered >= policy.max_unregistered {
-            return Err(PeerRefusal::Unregistered(unregistered));
+        policy.check_unregistered(group, &waiting)?;
+        // Whether the name has a policy is not known yet.
+        policy.check_plugins(plugins, true)?;
+        let record = self.add(self.next_serial(), None, PluginOrigin::External, pid);
+        if let Some(group) = group {
+            record.set_group(group);
         }
-        if plugins >= policy.max_plugins {
-            return Err(PeerRefusal::Plugins(plugins));
-        }
-        Ok(self.add(self.next_serial(), None, PluginOrigin::External, pid))
+        Ok(record)
+    }
+
+    /// Counts the connection of `record` as the plugin `id` from now on, unless a limit of the
+    /// policy is reached. `has_policy`: a place may be kept for this name.
+    pub(crate) fn register(
+        &self,
+        record: &StatusRecord,
+        id: &PluginId,
+        policy: &PeerPolicy,
+        has_policy: bool,
+    ) -> Result<(), PeerRefusal> {
+        // The lock is held meanwhile: plugins that register at the same time do not exceed a limit.
+        let records = self.lock();
+        // A session of the same name is about to be replaced.
+        let counts =
+            |s: &PluginStatus| !s.state.has_ended() && !is_waiting(s) && s.id.as_ref() != Some(id);
+        let plugins = records.values().filter(|record| record.read(counts)).count();
+        policy.check_plugins(plugins, has_policy)?;
+        record.set(|status| status.state = PluginState::Configuring);
+        Ok(())
     }
 
     /// Lists a refused connection in place of an earlier one that was refused for the same reason.
@@ -365,6 +388,11 @@ fn remove_if(
         })
     });
     history
+}
+
+/// Whether this is an external connection that has not registered yet.
+fn is_waiting(status: &PluginStatus) -> bool {
+    status.state == PluginState::Connecting && status.origin == PluginOrigin::External
 }
 
 /// Describes why a launched plugin receives no requests.

@@ -3,11 +3,12 @@
 //! A status exists from the connection on, before the plugin has a name.
 
 use crate::policy::failure_policy::RequestedFailurePolicy;
+use crate::policy::peers::PeerGroup;
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 use tokio::time::Instant;
 
@@ -149,6 +150,8 @@ pub(crate) struct StatusRecord {
     removed: AtomicBool,
     /// Whether the session has ended, and the plugin is to be launched again.
     restarts: AtomicBool,
+    /// The peers that share places with this connection; unset if the peer was not checked.
+    group: OnceLock<PeerGroup>,
 }
 
 impl StatusRecord {
@@ -177,8 +180,18 @@ impl StatusRecord {
             history: PluginHistory::default(),
         };
         let order = AtomicU64::new(serial);
-        let (closed_at, removed, restarts) = Default::default();
-        Self { status: Mutex::new(status), order, closed_at, removed, restarts }
+        let (closed_at, removed, restarts, group) = Default::default();
+        Self { status: Mutex::new(status), order, closed_at, removed, restarts, group }
+    }
+
+    /// Sets the group of peers that this connection belongs to.
+    pub(crate) fn set_group(&self, group: PeerGroup) {
+        let _ = self.group.set(group);
+    }
+
+    /// Returns the group of peers that this connection belongs to, if it was checked.
+    pub(crate) fn group(&self) -> Option<PeerGroup> {
+        self.group.get().copied()
     }
 
     /// Returns a copy of the status.

@@ -8,6 +8,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use nri_trust::{Owners, Untrusted};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,9 +24,13 @@ pub struct PeerPolicy {
     /// Programs that may connect; `None` allows any. This guards against accidents, not attacks: a
     /// user that may connect can let an allowed program inherit the connection.
     pub allow_programs: Option<Vec<PathBuf>>,
-    /// Limit of connections that have not registered yet.
+    /// Limit of connections that have not registered yet. A quarter of them, rounded up, may be of
+    /// one process, one user other than root and that of this process, or one pid namespace other
+    /// than that of this process, such as a container. A quarter is kept for this process's pid
+    /// namespace.
     pub max_unregistered: usize,
-    /// Limit of plugins, launched ones included.
+    /// Limit of plugins, launched ones included. A quarter is kept for plugins with a policy of
+    /// their own, and those that the built-in validator requires.
     pub max_plugins: usize,
 }
 
@@ -36,6 +41,81 @@ impl Default for PeerPolicy {
             allow_programs: None,
             max_unregistered: 64,
             max_plugins: 256,
+        }
+    }
+}
+
+/// Part of the places that is kept for some: a quarter. Also the share of one group of peers.
+const SHARE: usize = 4;
+
+impl PeerPolicy {
+    /// Checks whether a further connection of `group` may wait for its registration, besides those
+    /// of `waiting`. `None` is a connection whose peer was not checked.
+    pub(crate) fn check_unregistered(
+        &self,
+        group: Option<PeerGroup>,
+        waiting: &[Option<PeerGroup>],
+    ) -> Result<(), PeerRefusal> {
+        if waiting.len() >= self.max_unregistered {
+            return Err(PeerRefusal::Unregistered(waiting.len()));
+        }
+        let Some(group) = group else { return Ok(()) };
+        let of_group = waiting.iter().filter(|other| **other == Some(group)).count();
+        if of_group >= self.max_unregistered.div_ceil(SHARE) {
+            return Err(PeerRefusal::UnregisteredOfPeer(of_group, group));
+        }
+        let elsewhere = waiting.iter().flatten().filter(|other| other.is_elsewhere()).count();
+        if group.is_elsewhere()
+            && elsewhere >= self.max_unregistered - self.max_unregistered / SHARE
+        {
+            return Err(PeerRefusal::UnregisteredElsewhere(elsewhere));
+        }
+        Ok(())
+    }
+
+    /// Checks whether a further plugin may register, besides this number of plugins. `has_policy`:
+    /// the places that are kept are for its name.
+    pub(crate) fn check_plugins(
+        &self,
+        plugins: usize,
+        has_policy: bool,
+    ) -> Result<(), PeerRefusal> {
+        if plugins >= self.max_plugins {
+            return Err(PeerRefusal::Plugins(plugins));
+        }
+        if !has_policy && plugins >= self.max_plugins - self.max_plugins / SHARE {
+            return Err(PeerRefusal::PluginsWithoutPolicy(plugins));
+        }
+        Ok(())
+    }
+}
+
+/// The peers that share a part of the places for connections that have not registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerGroup {
+    /// A process of root or of our user, in the pid namespace of this process.
+    Process(u32),
+    /// The processes of another user, in the pid namespace of this process.
+    User(u32),
+    /// The processes of another pid namespace, such as a container, by its device and inode.
+    Namespace(u64, u64),
+    /// The processes of which the pid namespace is unknown, for example because they have ended.
+    Unknown,
+}
+
+impl PeerGroup {
+    fn is_elsewhere(self) -> bool {
+        !matches!(self, Self::Process(_) | Self::User(_))
+    }
+}
+
+impl fmt::Display for PeerGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(pid) => write!(f, "process {pid}"),
+            Self::User(uid) => write!(f, "user {uid}"),
+            Self::Namespace(_, inode) => write!(f, "pid namespace {inode}, such as a container,"),
+            Self::Unknown => f.write_str("processes in unknown pid namespaces"),
         }
     }
 }
@@ -61,6 +141,23 @@ pub enum PeerRefusal {
     /// The limit of unregistered connections is reached.
     #[error("refused: {0} connections have not registered yet, the limit of max_unregistered")]
     Unregistered(usize),
+    /// One group of peers has its share of the places.
+    #[error(
+        "refused: {0} connections of {1} have not registered yet, its part of max_unregistered"
+    )]
+    UnregisteredOfPeer(usize, PeerGroup),
+    /// Peers in other pid namespaces have their share of the places.
+    #[error(
+        "refused: {0} connections of containers have not registered yet; the other places of \
+         max_unregistered are kept for plugins of the host"
+    )]
+    UnregisteredElsewhere(usize),
+    /// The other places are kept for plugins with a policy.
+    #[error(
+        "refused: {0} plugins are connected; the other places of max_plugins are kept for plugins \
+         with a policy of their own"
+    )]
+    PluginsWithoutPolicy(usize),
     /// The limit of plugins is reached.
     #[error("refused: {0} plugins are connected, the limit of max_plugins")]
     Plugins(usize),
@@ -87,6 +184,24 @@ impl Peer {
             uid: cred.uid(),
             process,
         })
+    }
+
+    /// Returns the group with which the peer shares places.
+    pub(crate) fn group(&self) -> PeerGroup {
+        let namespace = |process: &str| {
+            fs::metadata(format!("/proc/{process}/ns/pid")).map(|meta| (meta.dev(), meta.ino()))
+        };
+        let found = self.pid.and_then(|pid| Some((pid, namespace(&pid.to_string()).ok()?)));
+        match found {
+            Some((pid, found)) if namespace("self").is_ok_and(|own| own == found) => {
+                match Owners::of_this_process().contains(self.uid) {
+                    true => PeerGroup::Process(pid),
+                    false => PeerGroup::User(self.uid),
+                }
+            }
+            Some((_, (device, inode))) => PeerGroup::Namespace(device, inode),
+            None => PeerGroup::Unknown,
+        }
     }
 
     /// Checks the user and the program against the policy.
@@ -120,5 +235,55 @@ impl Peer {
             return Err(not_found("the process has exited"));
         }
         Ok((path, (meta.dev(), meta.ino())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: PeerGroup = PeerGroup::Process(7);
+    const CONTAINER: PeerGroup = PeerGroup::Namespace(4, 1);
+
+    #[test]
+    fn containers_leave_places_to_each_other_and_to_the_host() {
+        let policy = PeerPolicy { max_unregistered: 8, ..PeerPolicy::default() };
+        let mut waiting = Vec::new();
+        // Adds connections of this group until one is refused, and returns the refusal.
+        let mut fill = |group: PeerGroup| loop {
+            match policy.check_unregistered(Some(group), &waiting) {
+                Ok(()) => waiting.push(Some(group)),
+                Err(refused) => break (waiting.len(), refused.to_string()),
+            }
+        };
+        let part = "have not registered yet, its part of max_unregistered";
+        let namespace = format!("2 connections of pid namespace 1, such as a container, {part}");
+        assert_eq!(fill(CONTAINER), (2, format!("refused: {namespace}")));
+        assert_eq!(fill(PeerGroup::Namespace(4, 2)).0, 4);
+        assert_eq!(fill(PeerGroup::Unknown).0, 6);
+        let kept = "refused: 6 connections of containers have not registered yet; the other places \
+                    of max_unregistered are kept for plugins of the host";
+        assert_eq!(fill(PeerGroup::Namespace(4, 3)), (6, kept.to_owned()));
+        let full = "refused: 8 connections have not registered yet, the limit of max_unregistered";
+        assert_eq!(fill(HOST), (8, full.to_owned()));
+        let refused = policy.check_unregistered(Some(HOST), &[Some(HOST); 2]).unwrap_err();
+        assert_eq!(refused.to_string(), format!("refused: 2 connections of process 7 {part}"));
+    }
+
+    #[test]
+    fn a_small_limit_leaves_one_place_to_each_group() {
+        let policy = PeerPolicy { max_unregistered: 1, ..PeerPolicy::default() };
+        assert!(policy.check_unregistered(Some(CONTAINER), &[]).is_ok());
+        assert!(policy.check_unregistered(Some(HOST), &[Some(CONTAINER)]).is_err());
+    }
+
+    #[test]
+    fn some_places_are_kept_for_plugins_with_a_policy() {
+        let policy = PeerPolicy { max_plugins: 8, ..PeerPolicy::default() };
+        assert!(policy.check_plugins(5, false).is_ok());
+        let refused = policy.check_plugins(6, false).unwrap_err();
+        assert!(matches!(refused, PeerRefusal::PluginsWithoutPolicy(6)), "{refused}");
+        assert!(policy.check_plugins(7, true).is_ok());
+        assert!(matches!(policy.check_plugins(8, true), Err(PeerRefusal::Plugins(8))));
     }
 }

@@ -109,7 +109,9 @@ impl Core {
             is_external: status.origin == PluginOrigin::External,
         });
         let core = self.clone();
-        let check_name = Box::new(move |id: &PluginId| core.check_name(id, &registrant));
+        let registering = record.clone();
+        let check_name =
+            Box::new(move |id: &PluginId| core.check_name(id, &registrant, &registering));
         let (service, registration) =
             RuntimeService::new(self.manager.clone(), record.get().id, check_name);
         let trunk = Trunk::new(stream);
@@ -187,8 +189,13 @@ impl Core {
         Ok((plugin, end, service))
     }
 
-    /// Checks whether this process may register as `plugin`.
-    fn check_name(&self, plugin: &PluginId, registrant: &Registrant) -> Result<(), SessionError> {
+    /// Checks whether this process may register as `plugin`, and takes a place for it.
+    fn check_name(
+        &self,
+        plugin: &PluginId,
+        registrant: &Registrant,
+        record: &StatusRecord,
+    ) -> Result<(), SessionError> {
         let other_uid = registrant.uid.filter(|uid| !Owners::of_this_process().contains(*uid));
         if let Some(uid) = other_uid
             && !self.config().may_register(uid, plugin)
@@ -201,7 +208,13 @@ impl Core {
         {
             return Err(registrant.refused(plugin, holder, ReplacementBar::Launched).into());
         }
-        Ok(self.pipeline.check(plugin, registrant)?)
+        self.pipeline.check(plugin, registrant)?;
+        if registrant.is_external {
+            let config = self.config();
+            let has_policy = config.has_policy(plugin);
+            self.registry.register(record, plugin, &config.peers, has_policy)?;
+        }
+        Ok(())
     }
 }
 

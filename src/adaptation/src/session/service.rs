@@ -110,6 +110,7 @@ impl Runtime for RuntimeService {
         let reply = match &checked {
             Ok(_) => Ok(Empty::new()),
             Err(e @ SessionError::Name { .. }) => Err(status(Code::PERMISSION_DENIED, e)),
+            Err(e @ SessionError::Peer(_)) => Err(status(Code::RESOURCE_EXHAUSTED, e)),
             Err(e @ SessionError::Replacement(_)) => Err(status(Code::ALREADY_EXISTS, e)),
             Err(e) => Err(status(Code::INVALID_ARGUMENT, e)),
         };

@@ -250,23 +250,75 @@ async fn wait_closed(mut stream: UnixStream) {
 #[tokio::test]
 async fn connections_that_do_not_register_are_limited() {
     let dir = SocketDir::new();
-    let harness = dir.serve(PeerPolicy { max_unregistered: 3, ..PeerPolicy::default() }).await;
+    let harness = dir.serve(PeerPolicy { max_unregistered: 9, ..PeerPolicy::default() }).await;
     let socket = dir.path("nri.sock");
     let mut waiting = Vec::new();
     for _ in 0..3 {
         waiting.push(UnixStream::connect(&socket).await.unwrap());
     }
     wait_closed(UnixStream::connect(&socket).await.unwrap()).await;
-    let refused = "refused: 3 connections have not registered yet, \
-                   the limit of max_unregistered";
+    let refused = format!(
+        "refused: 3 connections of process {} have not registered yet, \
+         its part of max_unregistered",
+        std::process::id()
+    );
     assert_eq!(refusals(&harness), [refused]);
-    // A closed connection no longer counts.
-    drop(waiting.pop());
-    harness.log.wait_times("manager ? Closed", 2).await;
+    // Another process has places of its own.
     let _plugin = dir.connect(&dir.program("plugin"), None);
     harness.log.wait("manager 99-other Active").await;
     assert_eq!(harness.active_plugins(), ["99-other"]);
     harness.create("c").await.unwrap();
+    // A closed connection no longer counts.
+    drop(waiting.pop());
+    harness.log.wait_times("manager ? Closed", 2).await;
+    waiting.push(UnixStream::connect(&socket).await.unwrap());
+    wait_closed(UnixStream::connect(&socket).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn connections_of_a_container_leave_places_for_plugins_of_the_host() {
+    if !is_root() {
+        return;
+    }
+    let dir = SocketDir::new();
+    let harness = dir.serve(PeerPolicy { max_unregistered: 4, ..PeerPolicy::default() }).await;
+    let program = dir.program("plugin");
+    // The fixture connects once; each has a pid namespace of its own.
+    let mut containers = Vec::new();
+    for _ in 0..4 {
+        let mut container = Command::new("unshare");
+        container.args(["--pid", "--fork", "--kill-child", "--"]).arg(&program);
+        container.arg("--idle").arg(dir.path("nri.sock"));
+        containers.push(Running(container.spawn().unwrap()));
+    }
+    harness.log.wait("manager ? Closed").await;
+    let refused = "refused: 3 connections of containers have not registered yet; the other places \
+                   of max_unregistered are kept for plugins of the host";
+    assert_eq!(refusals(&harness), [refused]);
+    let _plugin = dir.connect(&program, None);
+    harness.log.wait("manager 99-other Active").await;
+}
+
+#[tokio::test]
+async fn plugins_without_a_policy_leave_places_for_those_with_one() {
+    let dir = SocketDir::new();
+    let named = PluginPolicy { plugin: "97-other".into(), ..PluginPolicy::default() };
+    let peers = PeerPolicy { max_plugins: 4, ..PeerPolicy::default() };
+    let config = AdaptationConfig { peers, policies: vec![named], ..AdaptationConfig::default() };
+    let harness = dir.serve_with(config).await;
+    let program = dir.program("plugin");
+    let mut plugins = Vec::new();
+    for index in ["10", "11", "12"] {
+        plugins.push(dir.connect_as(index, &program, None));
+        harness.log.wait(&format!("manager {index}-other Active")).await;
+    }
+    let _refused = dir.connect_as("13", &program, None);
+    harness.log.wait("manager ? Closed").await;
+    let refused = "refused: 3 plugins are connected; the other places of max_plugins are kept for \
+                   plugins with a policy of their own";
+    assert_eq!(refusals(&harness), [refused]);
+    let _named = dir.connect_as("97", &program, None);
+    harness.log.wait("manager 97-other Active").await;
 }
 
 #[tokio::test]

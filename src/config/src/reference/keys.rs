@@ -285,14 +285,16 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 default: Value("64"),
                 example: "16",
                 text: "Number of connections that may wait for their registration at the same \
-                       time.",
+                       time. One process, or one container, has a quarter of them; a quarter is \
+                       kept for processes of the host.",
             },
             KeyDescription {
                 name: "max_plugins",
                 kind: Integer,
                 default: Value("256"),
                 example: "32",
-                text: "Number of plugins, launched ones included.",
+                text: "Number of plugins, launched ones included. A quarter is kept for \
+                       plugins with a policy of their own (`[[plugin]]`, other than `*`).",
             },
         ],
     },

@@ -4,7 +4,7 @@
 
 use crate::{
     audit::Audit,
-    host::classes,
+    host::{classes, line_limit::LineLimit},
     resources::{known_host::KnownHost, versions::RuntimeVersions},
     state::{external_plugins::ExternalPlugins, registry::Registry},
 };
@@ -34,6 +34,8 @@ pub struct ResourceManager {
     policy: RwLock<Arc<ResourcePolicy>>,
     /// Number of values that were not effective, and could not be written.
     mismatches: AtomicU64,
+    /// Log lines about connections that have not registered.
+    pub(super) unregistered_lines: LineLimit,
 }
 
 /// The configuration of resources.
@@ -97,6 +99,7 @@ impl ResourceManager {
             known_host: KnownHost::default(),
             policy: RwLock::new(Arc::new(ResourcePolicy::of(config))),
             mismatches: AtomicU64::new(0),
+            unregistered_lines: LineLimit::default(),
         }
     }
 

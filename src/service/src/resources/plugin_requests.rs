@@ -96,7 +96,23 @@ impl ContainerManager for ResourceManager {
                     "plugin is launched again after a pause"
                 );
             }
-            _ => tracing::info!(plugin = name, ?state, pid, error, "plugin state changed"),
+            _ if is_plugin => {
+                tracing::info!(plugin = name, ?state, pid, error, "plugin state changed");
+            }
+            // Anybody who may connect can cause these lines.
+            _ => {
+                let text = error.map_or("", String::as_str);
+                if let Some(not_logged) = self.unregistered_lines.next(text) {
+                    tracing::info!(
+                        plugin = name,
+                        ?state,
+                        pid,
+                        error,
+                        not_logged,
+                        "plugin state changed"
+                    );
+                }
+            }
         }
         if is_plugin {
             self.audit_plugin(status);
