@@ -105,6 +105,78 @@ fn a_plugin_directory_that_hangs_delays_neither_creations_nor_status() {
     });
 }
 
+/// A status and a reload access the plugin directory after it has begun to hang.
+#[test]
+fn a_plugin_directory_that_hangs_delays_no_reload_and_nothing_after_it() {
+    let test = "reload of a plugin directory that hangs";
+    let Some(go_plugin) = go_plugin(test) else { return };
+    for_each_runtime(test, |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-go", &go_plugin, "{}");
+        check_life(&node, &journal, "before");
+        let Some(hanging) = HangingFileSystem::mount(&node.path("plugins")) else {
+            return skip(test, "no FUSE");
+        };
+        let status = node.ctl(&["status"]).out();
+        assert!(status.contains("the file system hangs"), "{status}");
+        let reloads: Vec<_> = (0..2).map(|_| request(&node, &json!("reload"))).collect();
+        for reload in reloads {
+            let reloaded = reply(reload);
+            let plugins = reloaded["reloaded"]["plugins"].to_string();
+            assert!(plugins.contains("the file system hangs"), "{reloaded}");
+        }
+        check_life(&node, &journal, "meanwhile");
+        assert_eq!(reply(request(&node, &json!("ping"))), "done");
+        drop(hanging);
+        check_life(&node, &journal, "after");
+    });
+}
+
+/// A reload names a socket for metrics and a file of classes whose file system hangs.
+#[test]
+fn configured_paths_that_hang_delay_neither_reloads_nor_status_nor_other_creations() {
+    let test = "configured paths that hang";
+    let Some(go_plugin) = go_plugin(test) else { return };
+    for_each_runtime(test, |runtime| {
+        let node = Node::new(runtime);
+        let class = json!({"linux": {"resources": {"blockioClass": {"value": "gold"}}}});
+        let ids = [1, 2, 3, 4].map(|n| node.id(&format!("class{n}")));
+        let rules = ids.each_ref().map(|id| json!({"id": id, "adjust": class}));
+        let journal = node.launch("10-go", &go_plugin, &json!({"rules": rules}).to_string());
+        check_life(&node, &journal, "before");
+        fs::create_dir(node.path("hangs")).unwrap();
+        let Some(hanging) = HangingFileSystem::mount(&node.path("hangs")) else {
+            return skip(test, "no FUSE");
+        };
+        let dir = node.path("hangs");
+        let socket = format!("unix:{}/metrics.sock", dir.display());
+        let classes = dir.join("classes.yaml");
+        node.configure(&format!("metrics.listen = {socket:?}\nblockio.config_file = {classes:?}"));
+        let reloaded = reply(request(&node, &json!("reload")))["reloaded"].to_string();
+        assert!(reloaded.contains("paths that the configuration names"), "{reloaded}");
+        // More than nrid has threads for requests.
+        let statuses: Vec<_> = (0..8).map(|_| request(&node, &json!("status"))).collect();
+        for status in statuses {
+            let problems = reply(status)["status"]["problems"].to_string();
+            assert!(problems.contains("metrics cannot be served"), "{problems}");
+        }
+        std::thread::scope(|scope| {
+            let create = |id| {
+                let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
+                node.create(&bundle, id).refusal()
+            };
+            let refused = ids.each_ref().map(|id| scope.spawn(move || create(id)));
+            check_life(&node, &journal, "meanwhile");
+            for refusal in refused {
+                let line = refusal.join().unwrap();
+                assert!(line.contains("gold") && line.contains("hangs"), "{line}");
+            }
+        });
+        drop(hanging);
+        check_life(&node, &journal, "after");
+    });
+}
+
 /// Creates, starts and deletes a container, and waits until a plugin is notified of the removal.
 fn check_life(node: &Node, journal: &Journal, name: &str) {
     let id = node.id(name);

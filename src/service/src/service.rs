@@ -62,7 +62,7 @@ pub struct Service {
     /// Conditions of the host that limit what `nrid` can do.
     pub problems: Problems,
     /// Where metrics are served.
-    pub metrics: MetricsListener,
+    pub metrics: Arc<MetricsListener>,
     /// The resources of the containers.
     pub resource_manager: Arc<ResourceManager>,
     /// The plugins.

@@ -98,7 +98,7 @@ impl Presence {
         let mut failure = String::new();
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
-            service.serve_metrics();
+            service.serve_metrics().await;
             let result = match self.restore_state_dir(service).await {
                 Ok(Err(TakenOver)) => {
                     let dir = service.settings().state_dir.clone();

@@ -10,7 +10,7 @@ use crate::{
         shared_plugins::{SharedLaunch, SharedState},
     },
     error::{Error, OperatorError},
-    host::file_access::blocking,
+    host::file_access::{self, FileSystem, FileSystemHangs, LOOKUP_TIMEOUT},
     resources::manager::ResourcePolicy,
     service::Service,
     settings::{
@@ -24,8 +24,8 @@ use nri_adaptation::{
 };
 use nri_config::Config;
 use nri_control::{OsText, PluginChange, Reloaded};
-use nri_locate::PLUGIN_SOCKET;
-use std::{path::Path, sync::Arc, time::Duration};
+use nri_locate::{CONFIG_FILE, ConfigFileError, PLUGIN_SOCKET};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 /// Reason for launching a plugin file that was added after the start of `nrid`.
 const FILE_ADDED: &str = "file added after the start";
@@ -51,7 +51,7 @@ impl Service {
     pub async fn reload(&self) -> Result<Reloaded, Error> {
         let _reload_lock = self.reloading.lock().await;
         let before = self.settings();
-        let mut after = blocking(|| before.load_again()).map_err(OperatorError::Reload)?;
+        let mut after = load_again(&before).await?;
         if let Some(mistake) = after.mistakes().next() {
             return Err(OperatorError::ReloadMistake(mistake).into());
         }
@@ -59,18 +59,17 @@ impl Service {
         // A reload keeps the state directory, because callers connect to the sockets in it.
         after.state_dir.clone_from(&before.state_dir);
         let after = Arc::new(after);
-        let owns_socket = self.plugin_sockets.iter().any(|path| is_shared_socket(path));
         let deferred = self.shared_plugins.state.lock().await;
         // Held until the reload ends, since a creation would launch the shared plugins meanwhile.
         let deferred = Some(deferred).filter(|state| **state == SharedState::Deferred);
         let has_adjusted = deferred.is_none() || !self.registry.all().is_empty();
-        let shared = blocking(|| SharedLaunch::decide(&after, owns_socket, has_adjusted));
+        let shared = self.shared_launch(&after, has_adjusted).await?;
         let mut adaptation = adaptation_config(&after, &shared);
         adaptation.disable_connections = before.config.disable_connections;
         self.set_settings(after.clone());
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
         self.log.configure(&after);
-        self.serve_metrics();
+        self.serve_metrics().await;
         trace::configure(&after);
         self.audit().apply(&after);
         let changed = before.digest != after.digest || before.file != after.file;
@@ -87,10 +86,25 @@ impl Service {
             plugins,
             needs_restart,
             notes: self.policy_notes().await,
-            missing: after.missing_paths().iter().map(ToString::to_string).collect(),
+            missing: missing_paths(after).await,
         };
         log(&reloaded);
         Ok(reloaded)
+    }
+
+    /// Decides whether `nrid` launches the shared plugins with these settings.
+    async fn shared_launch(
+        &self,
+        settings: &Arc<Settings>,
+        has_adjusted: bool,
+    ) -> Result<SharedLaunch, OperatorError> {
+        let (sockets, read) = (self.plugin_sockets.clone(), settings.clone());
+        let decide = move || {
+            let owns_socket = sockets.iter().any(|path| is_shared_socket(path));
+            SharedLaunch::decide(&read, owns_socket, has_adjusted)
+        };
+        let decided = file_access::run(FileSystem::Configuration, LOOKUP_TIMEOUT, decide).await;
+        decided.map_err(|hangs| unreadable(settings, hangs))
     }
 
     /// Returns the changes that a reload would make because of the plugin directory, and the files
@@ -156,6 +170,31 @@ impl Service {
         let unmatched = pending.unmatched_policies.into_iter().map(note);
         let ambiguous = ambiguities(&settings.config).into_iter().map(|a| a.to_string());
         unmatched.chain(ambiguous).collect()
+    }
+}
+
+/// Loads the configuration again.
+async fn load_again(before: &Arc<Settings>) -> Result<Settings, OperatorError> {
+    let settings = before.clone();
+    let read = move || settings.load_again().map_err(OperatorError::Reload);
+    let read = file_access::run(FileSystem::Configuration, LOOKUP_TIMEOUT, read).await;
+    read.unwrap_or_else(|hangs| Err(unreadable(before, hangs)))
+}
+
+/// Returns the error for a configuration that cannot be read in time.
+fn unreadable(settings: &Settings, hangs: FileSystemHangs) -> OperatorError {
+    let file = settings.file.as_deref().or(settings.named_file());
+    let file = file.unwrap_or(Path::new(CONFIG_FILE)).to_owned();
+    let error = io::Error::new(io::ErrorKind::TimedOut, hangs);
+    OperatorError::Reload(ConfigFileError::Read(file, error))
+}
+
+/// Returns a text for each path in the configuration that does not exist.
+async fn missing_paths(settings: Arc<Settings>) -> Vec<String> {
+    let find = move || settings.missing_paths();
+    match file_access::run(FileSystem::ConfiguredPaths, LOOKUP_TIMEOUT, find).await {
+        Ok(missing) => missing.iter().map(ToString::to_string).collect(),
+        Err(hangs) => vec![format!("{}: {hangs}", FileSystem::ConfiguredPaths)],
     }
 }
 

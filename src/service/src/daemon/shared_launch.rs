@@ -2,6 +2,7 @@
 
 use crate::{
     daemon::shared_plugins::{SharedLaunch, SharedState, engine_that_launches},
+    host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
     service::Service,
     settings::plugins::adaptation_config,
 };
@@ -11,7 +12,6 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use tokio::task::spawn_blocking;
 
 /// Time for which the result of a check is reused. A check reads `/proc` and connects to a socket,
 /// and delays the creation of a container meanwhile.
@@ -36,7 +36,10 @@ impl Service {
             SharedState::Withheld(checked) if checked.elapsed() < CHECK_INTERVAL => return,
             SharedState::Withheld(_) | SharedState::Deferred => {}
         }
-        let engine = spawn_blocking(engine_that_launches).await.unwrap_or_default();
+        let engine =
+            file_access::run(FileSystem::Configuration, LOOKUP_TIMEOUT, engine_that_launches)
+                .await
+                .unwrap_or_default();
         if matches!(*state, SharedState::Withheld(_)) && engine.is_some() {
             *state = SharedState::Withheld(Instant::now());
             return;

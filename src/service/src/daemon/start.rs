@@ -235,7 +235,7 @@ pub async fn start(
         oom_monitor: OomMonitor::new(descriptors.clone(), problems.clone()),
         descriptors,
         problems,
-        metrics: MetricsListener::default(),
+        metrics: Arc::new(MetricsListener::default()),
         resource_manager,
         adaptation,
         started: Instant::now(),
@@ -257,7 +257,7 @@ pub async fn start(
     service.resource_manager.resume_evictions();
     tokio::spawn(retry_failed_writes(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
-    service.serve_metrics();
+    service.serve_metrics().await;
     trace::configure(&service.settings());
     service.log_policy_notes().await;
     let (listener, control) =

@@ -8,7 +8,10 @@ mod devices;
 
 pub use devices::{Disks, InvalidPattern};
 
-use crate::host::structured::{self, FileError};
+use crate::host::{
+    file_access::{FileSystem, FileSystemHangs},
+    structured::{self, FileError},
+};
 use nri_api::{
     field_name,
     proto::{Field, FieldOwners, LinuxResources},
@@ -47,6 +50,9 @@ pub enum ClassProblem {
     /// No file is configured that defines classes.
     #[error(": no classes are configured ([{0}] config_file)")]
     NotConfigured(&'static str),
+    /// The files of the classes cannot be read in time.
+    #[error(": {files}: {0}", files = FileSystem::Classes)]
+    Hangs(#[source] FileSystemHangs),
     /// The class is not defined.
     #[error(
         " is not defined: {} has {}",
@@ -84,6 +90,17 @@ impl ClassError {
     pub fn with_owner(self, owners: &FieldOwners) -> Self {
         let plugin = owners.simple.get(&self.field.value()).cloned();
         Self { plugin, ..self }
+    }
+
+    /// Returns the error for the class of these resources, of which the file cannot be read in
+    /// time.
+    pub fn hangs(resources: &LinuxResources, hangs: FileSystemHangs) -> Self {
+        let (field, class) = match resources.blockio_class.as_ref() {
+            Some(class) => (Field::BlockioClass, Some(class)),
+            None => (Field::RdtClass, resources.rdt_class.as_ref()),
+        };
+        let name = class.map(|class| class.value.clone()).unwrap_or_default();
+        Self { field, name, plugin: None, problem: ClassProblem::Hangs(hangs) }
     }
 
     /// Returns the plugin that set the class, if known, and the name of the field.

@@ -52,6 +52,14 @@ pub enum FileSystem {
     CdiSpecs,
     /// The directory of launched plugins.
     Plugins,
+    /// The configuration files of `nrid` and of engines.
+    Configuration,
+    /// Files and directories that the configuration names, as far as only their existence matters.
+    ConfiguredPaths,
+    /// Files that define block I/O and RDT classes.
+    Classes,
+    /// The directory of the socket for metrics.
+    Metrics,
 }
 
 impl FileSystem {
@@ -88,6 +96,10 @@ impl fmt::Display for FileSystem {
             Self::Linked => f.write_str("targets of symbolic links in bundles"),
             Self::Plugins => f.write_str("the plugin directory"),
             Self::CdiSpecs => f.write_str("directories of CDI specifications"),
+            Self::Configuration => f.write_str("configuration files"),
+            Self::ConfiguredPaths => f.write_str("paths that the configuration names"),
+            Self::Metrics => f.write_str("the directory of the socket for metrics"),
+            Self::Classes => f.write_str("files of block I/O and RDT classes"),
         }
     }
 }

@@ -33,13 +33,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The listener of the metrics, which may be off.
 pub struct MetricsListener {
-    state: Mutex<ListenerState>,
-    start_time: SystemTime,
+    /// Locked while the address is examined or replaced, for as long as a file system hangs.
+    serving: Mutex<Option<Serving>>,
+    /// What a status shows.
+    shown: Mutex<Shown>,
+    /// Time of the start.
+    pub(super) start_time: SystemTime,
 }
 
 #[derive(Default)]
-struct ListenerState {
-    serving: Option<Serving>,
+struct Shown {
+    /// The address that is served.
+    address: Option<String>,
     /// Why the configured address is not served.
     error: Option<String>,
 }
@@ -67,59 +72,64 @@ enum ListenError {
 
 impl Default for MetricsListener {
     fn default() -> Self {
-        Self { state: Mutex::default(), start_time: SystemTime::now() }
+        let (serving, shown) = (Mutex::default(), Mutex::default());
+        Self { serving, shown, start_time: SystemTime::now() }
     }
 }
 
 impl MetricsListener {
-    /// Serves metrics at this address, unless they are served there already, or nowhere.
-    pub(super) fn listen_at(
-        &self,
-        wanted: Option<&MetricsAddress>,
-        source: impl FnOnce(SystemTime) -> MetricsSource,
-    ) {
-        let mut state = self.lock();
-        if state.serving.as_ref().is_some_and(|serving| serving.is_at(wanted)) {
+    /// Serves metrics at this address, unless they are served there already, or nowhere. May block
+    /// for as long as the file system of a socket hangs; until then, further calls do nothing.
+    pub(super) fn listen_at(&self, wanted: Option<&MetricsAddress>, source: MetricsSource) {
+        let Ok(mut serving) = self.serving.try_lock() else { return };
+        if serving.as_ref().is_some_and(|serving| serving.is_at(wanted)) {
+            self.set_error(None);
             return;
         }
-        state.serving = None;
-        let Some(address) = wanted else {
-            state.error = None;
-            return;
-        };
-        match listen(address, source(self.start_time)) {
+        *serving = None;
+        self.shown().address = None;
+        let Some(address) = wanted else { return self.set_error(None) };
+        match listen(address, source) {
             Ok((socket, task)) => {
                 tracing::info!(%address, "metrics are served");
-                state.serving = Some(Serving { address: address.clone(), socket, task });
-                state.error = None;
+                *serving = Some(Serving { address: address.clone(), socket, task });
+                self.shown().address = Some(address.to_string());
+                self.set_error(None);
             }
             Err(error) => {
-                let error = format!("metrics cannot be served at {address}: {error}");
-                if state.error.as_ref() != Some(&error) {
-                    tracing::error!("{error}");
-                }
-                state.error = Some(error);
+                self.set_error(Some(format!("metrics cannot be served at {address}: {error}")));
             }
         }
+    }
+
+    /// Sets why the configured address is not served, and logs it once.
+    pub(super) fn set_error(&self, error: Option<String>) {
+        let mut shown = self.shown();
+        if let Some(error) = error.as_ref().filter(|error| shown.error.as_ref() != Some(*error)) {
+            tracing::error!("{error}");
+        }
+        shown.error = error;
     }
 
     /// Returns the address that is served.
     pub fn address(&self) -> Option<String> {
-        self.lock().serving.as_ref().map(|serving| serving.address.to_string())
+        self.shown().address.clone()
     }
 
     /// Returns why the configured address is not served.
     pub fn error(&self) -> Option<String> {
-        self.lock().error.clone()
+        self.shown().error.clone()
     }
 
-    /// Ends serving, and removes the socket.
+    /// Ends serving, and removes the socket, unless its file system hangs.
     pub fn stop(&self) {
-        self.lock().serving = None;
+        if let Ok(mut serving) = self.serving.try_lock() {
+            *serving = None;
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ListenerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,7 +158,7 @@ fn listen(
 ) -> Result<(Option<Socket>, AbortHandle), ListenError> {
     let (acceptor, socket) = match address {
         MetricsAddress::Unix(path) => {
-            let (listener, socket) = blocking(|| listen_unix(path))?;
+            let (listener, socket) = listen_unix(path)?;
             (Acceptor::Unix(listener), Some(socket))
         }
         MetricsAddress::Tcp(address) => {

@@ -198,7 +198,7 @@ impl ResourceManager {
         if record.status == ContainerStatus::Creating || record.status == ContainerStatus::Stopped {
             return Err(ResourceError::Status(record.status));
         }
-        let mut wanted = self.overlay(&record.effective, resources, new_owners)?;
+        let mut wanted = self.overlay(&record.effective, resources, new_owners).await?;
         let swap_given = resources.memory.swap.is_some();
         let swap_follows = adapt_swap(&record.effective, swap_given, &mut wanted.resources);
         self.check_supported(&record, &wanted, new_owners).await?;

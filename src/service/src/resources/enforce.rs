@@ -9,7 +9,7 @@ use crate::{
     },
     host::{
         classes::{self, ClassError},
-        file_access::blocking,
+        file_access::{self, FileSystem},
     },
     resources::{error::ResourceError, manager::ResourceManager, owners, updatable::cgroup_part},
     state::record::{EffectiveResources, Record},
@@ -22,10 +22,13 @@ use nri_cgroup::{CgroupWrite, Plan, plan, resctrl_writes};
 use nri_config::Enforce;
 use nri_spec::{changed, merge_resources};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 /// Default block I/O weight of a control group in cgroup v2.
 const DEFAULT_WEIGHT: u64 = 100;
+
+/// Time limit of reading the files of classes, since commits of other containers wait meanwhile.
+const CLASSES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Number of attempts at moving the threads of a container: threads may be created during an
 /// attempt.
@@ -41,12 +44,35 @@ const BY_DEVICE: [(&str, &str); 5] = [
 ];
 
 impl ResourceManager {
+    /// Resolves the classes of resources, in limited time. `owners` is for errors.
+    ///
+    /// # Errors
+    /// A class cannot be resolved.
+    pub async fn resolve_classes(
+        &self,
+        resources: &LinuxResources,
+        owners: &FieldOwners,
+    ) -> Result<classes::Resolved, ClassError> {
+        let LinuxResources { blockio_class, rdt_class, .. } = resources;
+        if blockio_class.is_none() && rdt_class.is_none() {
+            return Ok(classes::Resolved::default());
+        }
+        let (blockio_class, rdt_class) = (blockio_class.clone(), rdt_class.clone());
+        let named = LinuxResources { blockio_class, rdt_class, ..Default::default() };
+        let (read, policy) = (named.clone(), self.policy());
+        let read = move || classes::Resolved::of(&read, &policy.classes.sources());
+        file_access::run(FileSystem::Classes, CLASSES_TIMEOUT, read)
+            .await
+            .unwrap_or_else(|hangs| Err(ClassError::hangs(&named, hangs)))
+            .map_err(|error| error.with_owner(owners))
+    }
+
     /// Returns `base` with the requested resources merged over it and class names resolved.
     /// `owners` is for errors.
     ///
     /// # Errors
     /// A class cannot be resolved.
-    pub fn overlay(
+    pub async fn overlay(
         &self,
         base: &Value,
         requested: &LinuxResources,
@@ -54,9 +80,7 @@ impl ResourceManager {
     ) -> Result<EffectiveResources, ClassError> {
         let mut resources = base.clone();
         merge_resources(&mut resources, requested);
-        let policy = self.policy();
-        let classes = blocking(|| classes::Resolved::of(requested, &policy.classes.sources()))
-            .map_err(|error| error.with_owner(owners))?;
+        let classes = self.resolve_classes(requested, owners).await?;
         let blockio_class = requested.blockio_class.as_ref().map(|c| c.value.clone());
         if blockio_class.is_some() {
             let class = classes.blockio.unwrap_or_else(|| json!({}));
@@ -274,8 +298,8 @@ mod tests {
     use std::{fs, sync::Arc};
 
     /// A plain directory stands for resctrl, which needs hardware support.
-    #[test]
-    fn threads_are_written_to_the_group_of_their_rdt_class() {
+    #[tokio::test]
+    async fn threads_are_written_to_the_group_of_their_rdt_class() {
         let dir = tempfile::tempdir().unwrap();
         let resctrl = dir.path().join("resctrl");
         fs::create_dir_all(resctrl.join("gold")).unwrap();
@@ -294,12 +318,12 @@ mod tests {
             ..Default::default()
         };
         let owners = FieldOwners::default();
-        let gold = manager.overlay(&json!({}), &requested("gold"), &owners).unwrap();
+        let gold = manager.overlay(&json!({}), &requested("gold"), &owners).await.unwrap();
         assert_eq!(gold.rdt_class, Some(("gold".to_owned(), "gold".to_owned())));
-        let no_class = manager.overlay(&json!({}), &requested(""), &owners).unwrap();
+        let no_class = manager.overlay(&json!({}), &requested(""), &owners).await.unwrap();
         assert_eq!(no_class.rdt_class, Some((String::new(), String::new())));
         let unknown =
-            manager.overlay(&json!({}), &requested("lead"), &owners).unwrap_err().to_string();
+            manager.overlay(&json!({}), &requested("lead"), &owners).await.unwrap_err().to_string();
         assert!(unknown.contains("rdt_class \"lead\" is not defined"), "{unknown}");
         // Moving a thread, here 4711, writes its id to the `tasks` file of the group.
         let moved = resctrl_writes(&resctrl, Some("gold"), &[4711]);

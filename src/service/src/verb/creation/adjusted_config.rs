@@ -7,7 +7,7 @@ use crate::{
     host::{
         adjustment_paths::AdjustmentPaths,
         cdi, classes,
-        file_access::{self, FileSystem, FileSystemHangs, blocking},
+        file_access::{self, FileSystem, FileSystemHangs},
     },
     service::Service,
     verb::creation::{draft::Draft, facts},
@@ -93,7 +93,9 @@ impl Service {
         host: &HostView,
     ) -> Result<AdjustedConfig, Error> {
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
-        let adjusted = self.adjust_config(draft, outcome, &owners, host)?;
+        let resources = &outcome.adjust.linux.resources;
+        let classes = self.resource_manager.resolve_classes(resources, &owners).await?;
+        let adjusted = self.adjust_config(draft, outcome, &owners, host, &classes)?;
         let supported = self
             .resource_manager
             .check(&draft.runtime, &draft.config, &adjusted.config, &owners)
@@ -109,20 +111,13 @@ impl Service {
         outcome: &CreateOutcome,
         owners: &proto::FieldOwners,
         HostView { devices, paths }: &HostView,
+        classes: &classes::Resolved,
     ) -> Result<AdjustedConfig, Error> {
         let adjust = &outcome.adjust;
         if let Some(key) = facts::reserved(adjust.annotations.keys()) {
             let plugins = plugins_of(owners, &[(Field::Annotations, Some(key))]);
             return Err(PluginError::ReservedAnnotation { key: key.to_owned(), plugins }.into());
         }
-        let policy = self.resource_manager.policy();
-        let sources = policy.classes.sources();
-        let resources = &adjust.linux.resources;
-        let classes = match resources.blockio_class.is_some() || resources.rdt_class.is_some() {
-            true => blocking(|| classes::Resolved::of(resources, &sources))
-                .map_err(|error| error.with_owner(owners))?,
-            false => classes::Resolved::default(),
-        };
         for broken in devices.broken() {
             tracing::warn!(broken, "CDI specification ignored");
         }

@@ -102,7 +102,10 @@ impl Service {
         let base = merged(&record.effective, &requested.fields);
         let new_owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
         let mut effective = match outcome.touched {
-            true => self.resource_manager.overlay(&base, &outcome.resources, &new_owners)?,
+            true => {
+                let resources = &outcome.resources;
+                self.resource_manager.overlay(&base, resources, &new_owners).await?
+            }
             false => EffectiveResources::of(base.clone()),
         };
         let swap_given = requested.sets_swap() || outcome.resources.memory.swap.is_some();
@@ -257,7 +260,7 @@ impl Service {
             let owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
             check_updatable(own, &owners)?;
             let before = merged(&record.effective, fields);
-            let after = self.resource_manager.overlay(&before, own, &owners)?;
+            let after = self.resource_manager.overlay(&before, own, &owners).await?;
             let record = Record { effective: before.into(), ..Record::clone(&record) };
             self.resource_manager.check_supported(&record, &after, &owners).await?;
         }
