@@ -4,4 +4,5 @@ mod daemon;
 mod install;
 mod names;
 mod run;
+mod tenants;
 mod update;
