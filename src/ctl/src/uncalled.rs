@@ -56,6 +56,10 @@ impl Uncalled {
         status: Option<&Status>,
         running: &[RunningEngine],
     ) -> Option<Self> {
+        // A directory that nrid cannot read, which the status shows, would hang here, too.
+        if status.is_some_and(|status| status.plugin_dir_error.is_some()) {
+            return None;
+        }
         let expected = Expected::find(nrid);
         if nrid.problem.is_some() || expected.is_empty() {
             return None;
