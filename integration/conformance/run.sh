@@ -99,7 +99,7 @@ J
   "$top/integration/engines/dockerd.sh" start "$WORK/engine" trixie || return
   conformance --driver docker "${few[@]}" --socket "$NRI" \
     --client "$top/integration/engines/dockerd.sh client $WORK/engine" --oci-config \
-    "$WORK/engine/exec/containerd/daemon/io.containerd.runtime.v2.task/moby/{id}/config.json"
+    "$WORK/engine/containerd/state/io.containerd.runtime.v2.task/moby/{id}/config.json"
   "$top/integration/engines/dockerd.sh" stop "$WORK/engine"
 }
 
