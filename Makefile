@@ -5,7 +5,7 @@
 CARGO ?= cargo
 
 .PHONY: help build clean release libnri setup demo test test-one test-engines \
-	test-engines-extra test-quick-starts pictures test-installed test-packaging \
+	test-engines-extra test-hosts pictures test-installed test-packaging \
 	test-kubernetes conformance test-cgroup2 test-engines-guest test-rootless test-updates \
 	test-takeover runc-suite chaos crash-points vectors topology-histories test-topology \
 	check-upstream compare-plugins compare-placement fuzz fuzz-short bench instructions \
@@ -89,20 +89,22 @@ test-policies: setup ## SOURCE=DIR: policies of nri-plugins on Docker and Podman
 	NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
 		integration/guests/engines.sh '$(or $(SUITES),trixie sid)' memory_qos
 
-# FROM=target/debug follows them with these programs in place of a release build. PACKAGE=DEB
-# follows those of the shipped plugins with this package.
-test-quick-starts: setup ## FROM=DIR, PACKAGE=DEB: quick starts of docs/ and README.md, as written
-	integration/engines/setup.sh --suites trixie
+# HOSTS='docker28 podman' limits it to these hosts, see integration/quick-start.sh. FROM=target/debug
+# installs these programs in place of a release build. PACKAGE=DEB follows the quick starts of the
+# shipped plugins with this package.
+test-hosts: setup ## README, quick starts, tutorial as written, on hosts as people have them (HOSTS=)
+	integration/engines/setup.sh \
+		--suites '$(if $(filter docker28% upgrade,$(or $(HOSTS),upgrade)),sid) trixie'
 	$(if $(FROM),$(CARGO) build --workspace --bins --examples)
-	integration/quick-start.sh \
+	integration/quick-start.sh $(HOSTS:%=--host %) \
 		$(if $(PACKAGE),--package $(PACKAGE),$(if $(FROM),--programs $(FROM)))
 
-# As quick starts; draws three containers of Docker that three plugins adjust.
+# As test-hosts; draws three containers of Docker that three plugins adjust.
 pictures: setup ## make the pictures of docs/pictures
 	integration/engines/setup.sh --suites trixie
 	$(CARGO) build --workspace --bins --examples
 	PICTURE='$(CURDIR)/target/debug/examples/picture' PICTURES='$(CURDIR)/docs/pictures' \
-		integration/quick-start.sh --programs target/debug \
+		integration/quick-start.sh --host docker26 --programs target/debug \
 		--then integration/pictures/scenario.sh docker
 
 # NAMES='crio ...' limits the tests to these engines. Their containerd, dockerd and conmon are those
