@@ -30,7 +30,7 @@ fn a_plugin_of_the_tutorial_adjusts_containers_before_and_after_a_restart() {
             node.create(&bundle, &id).success();
             let greeting = env(&bundle, "HELLO").unwrap_or_default();
             let messages = plugin.messages();
-            assert!(greeting.starts_with(&format!("{id} in ")), "{greeting}: {messages}");
+            assert_eq!(greeting, format!("I am {id}"), "{messages}");
             assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "100");
         }
         assert!(plugin.terminate().success());
