@@ -4,7 +4,7 @@ use crate::source::{Source, root, rust, sources};
 use crate::{check, clean};
 
 /// Maximum number of lines of the README, which a reader should know in two minutes.
-const README_LINES: usize = 120;
+const README_LINES: usize = 130;
 
 /// Top-level folders with which a path may begin.
 const TOP: &[&str] = &[
@@ -208,7 +208,7 @@ fn documents_name_only_tests_that_exist() {
 fn the_readme_is_short() {
     let lines = |count: usize| "x\n".repeat(count);
     check(long_readme, "README.md", &lines(README_LINES), &[]);
-    let expected = "README.md has 121 lines, too many: move details to docs/";
+    let expected = "README.md has 131 lines, too many: move details to docs/";
     check(long_readme, "README.md", &lines(README_LINES + 1), &[expected]);
     check(long_readme, "docs/a.md", &lines(README_LINES + 1), &[]);
     clean(sources(&["README.md"]).iter().flat_map(long_readme).collect());
