@@ -40,8 +40,8 @@ fn the_file() -> String {
             .to_owned(),
         "A duration is a text in Go's notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a \
          bare number means seconds. A size is a text with a unit, such as `\"512MiB\"` (or \
-         `\"512Mi\"`) for 1024 × 1024 bytes and `\"512M\"` for 1,000,000. Fractions and a space before the unit \
-         are allowed."
+         `\"512Mi\"`) for 1024 × 1024 bytes and `\"512M\"` for 1,000,000. Fractions and a space \
+         before the unit are allowed."
             .to_owned(),
         "The file must belong to root (or the user of `nrid`), as must the directories above it, \
          and no other user may be able to write to them: it names programs that run as root. The \

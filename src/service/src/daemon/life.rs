@@ -5,9 +5,7 @@
 //! only if the kernel's log names it, or if systemd has started `nrid`, in the journal.
 
 use crate::{
-    audit::Audit,
-    daemon::activation::file_id,
-    host::{file_access::blocking, kernel_log},
+    audit::Audit, cgroup::kernel_log, daemon::activation::file_id, host::file_access::blocking,
 };
 use nri_control::{AuditEvent, AuditLine, NridLife, UncleanEnd};
 use std::{

@@ -12,7 +12,6 @@ pub mod file_access;
 mod global_options;
 pub mod hierarchies;
 pub mod kernel;
-pub mod kernel_log;
 pub mod line_limit;
 pub mod mount_namespace;
 pub mod near_files;

@@ -2,9 +2,9 @@
 //! and with what happens to containers. The tests of `nrictl` have the other findings.
 
 use crate::{
-    audit::plugin,
     create::{bundle_with, create},
     node::{Node, Nrid, example, wait_until},
+    views::audit::plugin,
 };
 use nri_control::Reply;
 use serde_json::Value;

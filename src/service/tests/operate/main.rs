@@ -7,8 +7,6 @@
     reason = "helpers of tests: clippy exempts only functions with #[test]"
 )]
 
-mod answers;
-mod audit;
 mod containers;
 mod create;
 mod descriptors;
@@ -24,7 +22,6 @@ mod many;
 mod missed;
 mod node;
 mod observed;
-mod other_runtime;
 mod pods;
 mod refused_peers;
 mod reload;

@@ -1,10 +1,10 @@
 //! Test of `nrictl support-bundle` with a real `nrid`.
 
 use crate::{
-    audit::plugin,
     create::{bundle_with, create},
     doctor::nrictl,
     node::{Node, wait_until},
+    views::audit::plugin,
 };
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 

@@ -1,5 +1,8 @@
 //! Tests of `nrictl containers`, `pods` and `inspect` with a real `nrid`.
 
+mod answers;
+pub(crate) mod audit;
+mod other_runtime;
 mod top;
 
 use crate::{

@@ -2,9 +2,9 @@
 //! that were renamed, or that `mode = "shadow"` left as they were.
 
 use crate::{
-    audit::plugin,
     containers::{Sleep, create_and_start},
     node::{Node, wait_until},
+    views::audit::plugin,
     views::{json_of, nrictl},
 };
 use serde_json::{Value, json};
