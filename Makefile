@@ -30,7 +30,7 @@ release: ## the programs, the shipped plugins and the example plugins, optimized
 	$(CARGO) build --release $(PLUGINS:%=-p %)
 	$(CARGO) build --release -p nri-plugin --examples
 
-# Needs nothing but Rust and a C linker; see docs/embedding.md. DESTDIR is for packages.
+# Needs nothing but Rust and a C linker; see docs/reference/embedding.md. DESTDIR is for packages.
 libnri: ## PREFIX=/usr/local: build and install libnri, nri.h and nri.pc, for engines in C
 	$(CARGO) build --release -p nri-capi
 	src/capi/install.sh "$${CARGO_TARGET_DIR:-target}/release" '$(or $(PREFIX),/usr/local)'
@@ -77,7 +77,7 @@ test-engines-guest: setup ## as test-engines, in a guest with cgroup v2 (SUITES=
 	$(INTEGRATION_TEST) engines --no-run
 	integration/run-tests.sh integration/guests/engines.sh '$(or $(SUITES),trixie sid)' $(T)
 
-# SOURCE is a checkout of containers/nri-plugins. The results are in docs/nri-plugins.md.
+# SOURCE is a checkout of containers/nri-plugins. The results are in docs/reference/nri-plugins.md.
 test-policies: setup ## SOURCE=DIR: policies of nri-plugins on Docker and Podman (SUITES=)
 	integration/engines/setup.sh --suites '$(SUITES_OR_ALL)'
 	integration/guests/setup.sh uml
@@ -89,10 +89,10 @@ test-policies: setup ## SOURCE=DIR: policies of nri-plugins on Docker and Podman
 	NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
 		integration/guests/engines.sh '$(or $(SUITES),trixie sid)' memory_qos
 
-# HOSTS='docker28 podman' limits it to these hosts, see integration/quick-start.sh. FROM=target/debug
-# installs these programs in place of a release build. PACKAGE=DEB follows the quick starts of the
-# shipped plugins with this package.
-test-hosts: setup ## README, quick starts, tutorial as written, on hosts as people have them (HOSTS=)
+# HOSTS='docker28 podman' limits it to these hosts, see integration/quick-start.sh.
+# FROM=target/debug installs these programs in place of a release build. PACKAGE=DEB follows the
+# quick starts of the shipped plugins with this package.
+test-hosts: setup ## HOSTS=, FROM=DIR: README, quick starts, tutorials, as written, on five hosts
 	integration/engines/setup.sh \
 		--suites '$(if $(filter docker28% upgrade,$(or $(HOSTS),upgrade)),sid) trixie'
 	$(if $(FROM),$(CARGO) build --workspace --bins --examples)
@@ -120,12 +120,12 @@ test-engines-extra: setup ## BuildKit, nerdctl, CRI-O, cri-dockerd, Docker 29 of
 
 # TARGETS='runc crun' limits it to these, and writes no document. Engines of Go modules are included
 # if integration/engines/extra/build.sh has built them; moby-29 needs the engines of sid.
-conformance: setup ## run nri-conformance at each runtime, write docs/conformance.md (TARGETS=)
+conformance: setup ## TARGETS=: run nri-conformance at each runtime, write its document
 	$(if $(filter-out runc crun,$(or $(TARGETS),all)), \
 		integration/engines/setup.sh --suites 'trixie sid')
 	$(CARGO) build $(PROGRAMS:%=-p %) -p nri-conformance
 	integration/conformance/run.sh \
-		$(if $(TARGETS),$(TARGETS),--document docs/conformance.md)
+		$(if $(TARGETS),$(TARGETS),--document docs/reference/conformance.md)
 
 # Not in CI: builds Kubernetes and Helm from Go modules, at first for 20 minutes. The test takes 5.
 test-kubernetes: setup ## the DaemonSet on a real API server, kubelet and containerd (long build)
@@ -237,7 +237,8 @@ compare-plugins: ## SOURCE=DIR: compare the shipped plugins with upstream's
 		$(CARGO) test -p nri-tests --test plugins -- --nocapture
 
 # SOURCE is a checkout of containers/nri-plugins. EVENTS and SEED are the number of events on each
-# machine and their seed, JSON a file for all figures. The results are in docs/topology-compared.md.
+# machine and their seed, JSON a file for all figures. The results are in
+# docs/reference/topology-compared.md.
 compare-placement: ## SOURCE=DIR: compare exclusive CPUs by topology with those by nri-plugins
 	integration/plugins/policies.sh '$(SOURCE)'
 	$(CARGO) build -p nri-topology

@@ -14,7 +14,7 @@
 #     podman          Podman 5
 #     upgrade         docker26, which becomes docker28 while containers run (hosts/upgrade.sh)
 #   QUICK_START (default all that the host has): readme, docker, containerd, podman, pods (a node of
-#     Kubernetes by hand), migrating, rules, topology, tutorial. On the host podman, the commands are
+#     Kubernetes by hand), migrating, rules, topology, tutorial. On the host podman, commands are
 #     those of Podman, as these documents say: `podman` for `docker`, no `systemctl`.
 #   Each quick start gets a host of its own: namespaces in which /etc, /opt, /run, /usr and /var are
 #   private, with engines of a Debian suite (integration/engines/setup.sh). What differs from such a
@@ -102,8 +102,8 @@ case $quick_start in
   topology) sections=("$page:Install" 'docs/topology.md:Quick start') ;;
   tutorial) sections=("$page:Install" 'docs/plugin-tutorial.md:A plugin'
     'docs/plugin-tutorial.md:Try it') ;;
-  pods) sections+=('docs/kubernetes.md:One node by hand') ;;
-  migrating) sections+=('docs/migrating.md:Steps for containerd') ;;
+  pods) sections+=('docs/reference/kubernetes.md:One node by hand') ;;
+  migrating) sections+=('docs/reference/migrating.md:Steps for containerd') ;;
   upgrade) sections=("$page:Install") script=$root/integration/hosts/upgrade.sh ;;
   nothing) sections=() ;;
   *) usage ;;

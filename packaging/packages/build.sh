@@ -98,6 +98,7 @@ put 644 usr/share/doc/$name README.md CHANGELOG.md SECURITY.md LICENSE
 packaging/packages/licenses.sh $name nri-oci-hook nrid nrictl nri-wasm-host nri-plugin \
   "${plugins[@]/#/nri-}" | gzip -9n >"$files/usr/share/doc/$name/THIRD-PARTY-LICENSES.gz"
 put 644 usr/share/doc/$name/docs docs/*.md
+put 644 usr/share/doc/$name/docs/reference docs/reference/*.md
 put 644 usr/share/doc/$name/docs/pictures docs/pictures/*.svg
 put 644 usr/share/doc/$name/examples/adjust src/plugin/examples/adjust/*.rs
 completions() { # SHELL FILE...

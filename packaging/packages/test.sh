@@ -36,7 +36,7 @@ if [ "$1" != --inside ]; then
   share=(lib/systemd/{system,user}/"$name".{service,socket} "lib/tmpfiles.d/$name.conf"
     "share/$name/config.toml" "share/$name/rules.schema.json"
     "share/$name/plugins/rules.conf" share/doc/"$name"/plugins/rules/cookbook/defaults.yaml
-    share/doc/"$name"/{README.md,docs/operations.md,THIRD-PARTY-LICENSES.gz}
+    share/doc/"$name"/{README.md,docs/reference/operations.md,THIRD-PARTY-LICENSES.gz}
     share/doc/"$name"/plugins/{logger/{sample.conf,logger.service},ulimit-adjuster/README.md}
     share/man/man8/{nrictl,nrictl-status}.8.gz share/bash-completion/completions/nrictl
     share/zsh/{vendor-completions,site-functions}/_nrictl

@@ -42,7 +42,7 @@ fn notes_are_about_existing_cases() {
     for note in Notes::read(&data().join("notes.toml")).unwrap().note {
         assert!(known.contains(note.case.as_str()), "no case {}", note.case);
         if let Some(link) = &note.link {
-            assert!(data().join("../../docs").join(link).is_file(), "no docs/{link}");
+            assert!(data().join("../../docs/reference").join(link).is_file(), "no document {link}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The table of what exists of a pod and a container at each event, by engine, in
-//! `docs/plugin-authors.md`. `NRI_REGENERATE=1` writes the table of the first suite into it.
+//! `docs/reference/plugin-authors.md`. `NRI_REGENERATE=1` writes that of the first suite.
 
 use crate::{
     adjusted::*,
@@ -132,7 +132,7 @@ fn table(columns: &[Column]) -> String {
 fn the_documentation_says_what_exists_at_each_event() {
     const NAME: &str = "what exists at each event";
     let Some(go_plugin) = go_plugin(NAME).filter(|_| Containerd::has_cri(NAME)) else { return };
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plugin-authors.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/plugin-authors.md");
     for_each_suite(NAME, "dockerd", |suite| {
         let columns = [
             of_cri(suite, &go_plugin),

@@ -1,6 +1,6 @@
 //! NRI for container runtimes and engines in C: `libnri`, with the functions of
-//! `include/nri.h`. The header is the documentation of the functions; `docs/embedding.md` of the
-//! repository shows how to build and link.
+//! `include/nri.h`. The header is the documentation of the functions; the repository's
+//! `docs/reference/embedding.md` shows how to build and link.
 //!
 //! [`ffi`] has the functions, and `callbacks` those of the program; all unsafe code is in these
 //! two. `instance` does the work, on texts. Everything else is in `nri-runtime`.

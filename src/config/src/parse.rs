@@ -98,7 +98,7 @@ fn unknown_key(UnknownKey { key, table, known }: &UnknownKey) -> String {
         (Some(""), _) => ": it belongs before the first table".to_owned(),
         (Some(header), _) => format!(": it belongs in {header}"),
         (None, Some(meant)) => format!(", did you mean `{meant}`?"),
-        (None, None) => ", see docs/configuration.md".to_owned(),
+        (None, None) => ", see docs/reference/configuration.md".to_owned(),
     };
     format!("unknown key `{key}`{table}{hint}")
 }

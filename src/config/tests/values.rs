@@ -177,7 +177,8 @@ fn an_unknown_key_is_named_with_the_key_that_was_meant() {
         ("max-size = 1", "line 1, column 1: unknown key `max-size`: it belongs in [audit]"),
         (
             "[[plugin]]\nmatch = '*'\ncolour = 1",
-            "line 3, column 1: unknown key `colour` in [[plugin]], see docs/configuration.md",
+            "line 3, column 1: unknown key `colour` in [[plugin]], \
+             see docs/reference/configuration.md",
         ),
         (
             "[plugins]\nmatch = '*'\n",
@@ -190,7 +191,7 @@ fn an_unknown_key_is_named_with_the_key_that_was_meant() {
         (
             "runtime = { x = 1 }",
             "line 1, column 13: unknown key `x` in [runtime], see \
-          docs/configuration.md",
+          docs/reference/configuration.md",
         ),
     ] {
         assert_eq!(error(text), expected, "{text}");

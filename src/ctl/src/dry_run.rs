@@ -43,7 +43,7 @@ pub(crate) struct DryRunCommand {
     json: bool,
 }
 
-/// The JSON of a dry run, described in `docs/nrictl.md`.
+/// The JSON of a dry run, described in `docs/reference/nrictl.md`.
 #[derive(Serialize)]
 struct DryRunReport<'a> {
     id: &'a str,
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(value["config"]["process"]["args"], json!(["b"]));
         assert!(value["diff"].as_str().unwrap().contains("+      \"b\""));
         let document =
-            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nrictl.md");
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/nrictl.md");
         let document = std::fs::read_to_string(document).unwrap();
         let section = document.split("\n## ").find(|s| s.starts_with("dry-run")).unwrap();
         for member in value.as_object().unwrap().keys() {

@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_the_same_table() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nrictl.md");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/nrictl.md");
         let document = fs::read_to_string(file).unwrap();
         let section = document.split("\n## ").find(|s| s.starts_with("Exit codes")).unwrap();
         let row = |line: &str| {

@@ -14,7 +14,7 @@ use std::{
     io::{self, Write},
 };
 
-/// The comparison of resources with cgroups. Its JSON is described in `docs/nrictl.md`.
+/// The comparison of resources with cgroups. Its JSON is described in `docs/reference/nrictl.md`.
 #[derive(Debug, Serialize)]
 pub(crate) struct VerifyReport<'a> {
     effective: bool,

@@ -1,5 +1,5 @@
-//! Prints `docs/configuration.md`:
-//! `cargo run -p nri-locate --example configuration > docs/configuration.md`.
+//! Prints `docs/reference/configuration.md`:
+//! `cargo run -p nri-locate --example configuration > docs/reference/configuration.md`.
 
 use std::io::Write;
 

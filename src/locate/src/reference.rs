@@ -1,4 +1,4 @@
-//! The configuration reference, `docs/configuration.md`.
+//! The configuration reference, `docs/reference/configuration.md`.
 
 use crate::paths::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, RUNTIME_ENV, SEARCH_PATH,
@@ -10,7 +10,8 @@ use nri_config::{FIELD_GROUPS, key_reference, wrapped};
 pub fn configuration_reference() -> String {
     let head = [
         "# Configuration",
-        "Generated from the code by `cargo run -p nri-locate --example configuration`; a test \
+        "Every key of `config.toml`, which `nrid` and the wrapper read: values, default, effect. \
+         Generated from the code by `cargo run -p nri-locate --example configuration`; a test \
          compares them.",
     ];
     let mut out = paragraphs(&head);

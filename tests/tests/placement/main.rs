@@ -15,7 +15,7 @@
 //!
 //! `NRI_EVENTS` and `NRI_SEED` are the number of events on each machine and their seed,
 //! `NRI_MACHINE` is the only machine, and `NRI_JSON` is a file for all figures.
-//! `docs/topology-compared.md` has the results.
+//! `docs/reference/topology-compared.md` has the results.
 
 #![allow(
     clippy::unwrap_used,

@@ -8,7 +8,7 @@ use std::fs::read_to_string;
 /// The file with the kinds of findings: a constant each.
 const KINDS: &str = "src/ctl/src/doctor/kinds.rs";
 /// The page that describes them: an item of a list each.
-const PAGE: &str = "docs/troubleshooting.md";
+const PAGE: &str = "docs/reference/troubleshooting.md";
 /// The folders with tests of `nrictl doctor`.
 const TESTS: &[&str] = &["src/ctl/tests", "src/service/tests/operate"];
 

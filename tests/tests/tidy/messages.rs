@@ -6,7 +6,7 @@ use crate::source::{root, sources};
 use std::fs::read_to_string;
 
 /// The page with the messages: the first cells of rows, in its section "Messages".
-const PAGE: &str = "docs/troubleshooting.md";
+const PAGE: &str = "docs/reference/troubleshooting.md";
 /// Stands for a part that differs.
 const ANY: char = '…';
 

@@ -16,10 +16,11 @@ const MAX_DETAIL: usize = 400;
 const INTRODUCTION: &str = "\
 # Conformance of runtimes to NRI
 
-Written by `make conformance`; see [its README](../integration/conformance/README.md) for what the
-cases are and how to point them at another runtime. A case is a set of plugins with their replies,
-and steps that create containers and look at what became of them. The cases state the rules of
-upstream's protocol and of its merge, so that they are the same for all runtimes.
+How runtimes with NRI behave, case by case, compared with what NRI says. Written by `make
+conformance`; see [its README](../../integration/conformance/README.md) for what the cases are and
+how to point them at another runtime. A case is a set of plugins with their replies, and steps that
+create containers and look at what became of them. The cases state the rules of upstream's protocol
+and of its merge, so that they are the same for all runtimes.
 
 `ok`: the runtime did what the case expects. `FAIL`: it did something else. `differs`: it does
 something else on purpose. `n/a`: the runtime, its version of NRI or its command line does not have
@@ -76,8 +77,8 @@ fn vectors(all: &[Results]) -> String {
     let mut text = "\n## Merge vectors\n\n".to_owned();
     text += &paragraph(
         "The cases `vectors/...` are [the recorded answers of upstream's \
-         merge](../tests/cases/vectors/README.md), as far as they can be seen through a runtime. \
-         Numbers are vectors that passed, of those that were run.",
+         merge](../../tests/cases/vectors/README.md), as far as they can be seen through a \
+         runtime. Numbers are vectors that passed, of those that were run.",
     );
     text += "\n| column | conflicts | results | updates |\n|---|---|---|---|\n";
     for results in all {

@@ -2,8 +2,8 @@
 //! `topology-aware` and `memory-qos`, launched by `nrid`, without Kubernetes.
 //!
 //! `NRI_TEST_POLICIES` is the directory of the plugins, which `plugins/policies.sh` builds from a
-//! checkout of containers/nri-plugins; `make test-policies` does both. `docs/nri-plugins.md` has
-//! the results.
+//! checkout of containers/nri-plugins; `make test-policies` does both. The results are in
+//! `docs/reference/nri-plugins.md`.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};

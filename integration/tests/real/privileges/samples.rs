@@ -1,6 +1,6 @@
 //! Tests of upstream's sample plugins with the privileges of a new installation.
 //!
-//! `docs/plugins.md` has a table of the privileges that the plugins need.
+//! `docs/reference/plugins.md` has a table of the privileges that the plugins need.
 
 use super::*;
 use serde_json::Value;

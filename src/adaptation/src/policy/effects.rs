@@ -1,6 +1,6 @@
 //! Table of the effects of field groups: which other groups reach the effect of a denied group, and
 //! which groups equal root on the host. Tests compare the table with the checks, and with the table
-//! in `docs/security.md`.
+//! in `docs/reference/security.md`.
 
 use crate::policy::fields::tests::each_field;
 use crate::policy::fields::{RESOURCES, field_groups, group_of};
@@ -168,7 +168,7 @@ fn a_denied_group_refuses_every_key_of_unified_with_its_effect_and_no_other() {
 /// The documentation has one row for each group: `| group | effect | root |`.
 #[test]
 fn the_documentation_says_which_groups_equal_root() {
-    let text = include_str!("../../../../docs/security.md");
+    let text = include_str!("../../../../docs/reference/security.md");
     let rows: BTreeSet<(&str, &str)> = text
         .lines()
         .filter_map(|line| {

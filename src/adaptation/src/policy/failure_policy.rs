@@ -2,7 +2,7 @@
 //! plugin requests in its reply to `Configure`.
 //!
 //! A failure is a timeout, a broken protocol or a lost connection; an error that the plugin replies
-//! is none. The rules, as a table: `docs/plugins.md`.
+//! is none. The rules, as a table: `docs/reference/plugins.md`.
 
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy};
 use nri_api::proto::ConfigureResponse;

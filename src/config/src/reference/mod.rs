@@ -1,7 +1,8 @@
 //! Descriptions of all keys of the configuration file, and the reference in Markdown.
 //!
-//! `docs/configuration.md` and `packaging/config.toml` are generated from this module. Tests check
-//! that every key of the model is described, and that the parser accepts each example and default.
+//! `docs/reference/configuration.md` and `packaging/config.toml` are generated from this module.
+//! Tests check that every key of the model is described, and that the parser accepts each example
+//! and default.
 
 mod commented;
 mod container_keys;

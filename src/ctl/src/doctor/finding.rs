@@ -60,7 +60,7 @@ impl DoctorReport {
                 Severity::Warning => "warning",
                 Severity::Problem => "PROBLEM",
             };
-            // The code is what the reader searches for in docs/troubleshooting.md.
+            // The code is what the reader searches for in docs/reference/troubleshooting.md.
             let code = match finding.severity {
                 Severity::Ok => String::new(),
                 _ => format!("  [{}]", finding.code),

@@ -1,5 +1,5 @@
 //! The kinds of findings, a constant each. Codes and severities are an interface of
-//! `nrictl doctor --json`; docs/troubleshooting.md describes each code.
+//! `nrictl doctor --json`; docs/reference/troubleshooting.md describes each code.
 //!
 //! A test compares this file with that page, and searches the tests for each code
 //! (`tests/tests/tidy/findings.rs`).

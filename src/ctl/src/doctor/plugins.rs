@@ -234,7 +234,7 @@ fn unlimited(report: &mut DoctorReport, status: &Status) {
     let text = format!("{}: launched with all capabilities of nrid", names.join(", "));
     report.add(PLUGIN_UNLIMITED, text);
     report.advise(
-        "No policy limits them: set `capabilities` in their policies. docs/plugins.md says which \
-         capabilities plugins need.",
+        "No policy limits them: set `capabilities` in their policies. docs/reference/plugins.md \
+         says which capabilities plugins need.",
     );
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 /// Levels of lines.
 const LEVELS: [&str; 5] = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
 
-/// A line of the log. Its JSON is described in `docs/nrictl.md`.
+/// A line of the log. Its JSON is described in `docs/reference/nrictl.md`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ParsedLine<'a> {
     /// RFC 3339; `None` for a line that `nrid` has not written as a log line.

@@ -42,7 +42,7 @@ enum InspectedKind {
     Pod,
 }
 
-/// A container. Its JSON is described in `docs/nrictl.md`.
+/// A container. Its JSON is described in `docs/reference/nrictl.md`.
 #[derive(Debug, Serialize)]
 struct ContainerReport<'a> {
     r#type: &'static str,
@@ -123,7 +123,7 @@ struct ResourceReport<'a> {
     pending: Option<&'a Value>,
 }
 
-/// A pod. Its JSON is described in `docs/nrictl.md`.
+/// A pod. Its JSON is described in `docs/reference/nrictl.md`.
 #[derive(Debug, Serialize)]
 struct PodReport<'a> {
     r#type: &'static str,

@@ -1,5 +1,5 @@
 //! What `nrid` knows of containers and pods: `nrictl containers`, `pods` and `inspect`. Their JSON
-//! is described in `docs/nrictl.md`.
+//! is described in `docs/reference/nrictl.md`.
 
 mod containers;
 mod freezer;

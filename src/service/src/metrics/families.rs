@@ -1,5 +1,5 @@
-//! The metrics: names, types, labels and values. `docs/operations.md` has a table of them, which
-//! tests compare with the output.
+//! The metrics: names, types, labels and values. `docs/reference/operations.md` has a table
+//! of them, which tests compare with the output.
 //!
 //! The library encodes the text. Its registry and its own metrics are not used: the values are in
 //! the counters of the adaptation already, and copied at each scrape.

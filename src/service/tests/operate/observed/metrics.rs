@@ -18,7 +18,7 @@ use std::{
 
 /// Document with the table of the metrics.
 const OPERATIONS: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/operations.md"));
 
 /// Sends a scrape, and returns the head and the body of the response.
 fn scrape(mut stream: impl Read + Write) -> (String, String) {
