@@ -55,13 +55,17 @@ machine() {
 # install_engines SUITE: what the packages of the engines install
 install_engines() {
   local program
-  for program in "$BIN/$1"/*; do ln -sfn "$program" "/usr/sbin/${program##*/}"; done
+  for program in "$BIN/$1"/*; do
+    rm -f /usr/local/{bin,sbin}/"${program##*/}"
+    ln -sfn "$program" "/usr/sbin/${program##*/}"
+  done
 }
 
 # versions: prints what the machine has
 versions() {
   local text
-  text=$(for program in $engines runc; do "$program" --version | sed -n 1p; done | paste -sd';')
+  text=$(for program in ${engines/docker/dockerd} runc; do "$program" --version | sed -n 1p; done |
+    paste -sd';')
   echo "== $name: ${text//;/; }; Linux $(uname -r)"
 }
 

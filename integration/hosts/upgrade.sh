@@ -32,6 +32,7 @@ check() {
   grep -qx 'HELLO=from a plugin' <<<"$output" || { echo "$1: not adjusted: $output"; return 1; }
   nrictl verify
   nrictl doctor || { echo "$1: doctor found problems"; return 1; }
+  if nrictl doctor | grep -E '^(warning|problem)'; then return 1; fi
   echo "$1: refused and adjusted"
 }
 
