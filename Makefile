@@ -302,7 +302,7 @@ test-crates: ## package the published crates and build the packages
 	$(CARGO) check --offline -p nri-plugin --no-default-features
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 		$(CARGO) package --offline --allow-dirty --target-dir "$$dir" \
-		-p nri-api -p nri-wire -p nri-plugin \
+		-p nri-values -p nri-api -p nri-wire -p nri-plugin \
 		-p nri-merge -p nri-trust -p nri-spec -p nri-adaptation -p nri-runtime
 
 # SHORT=short omits the tests with real containers.
