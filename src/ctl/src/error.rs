@@ -107,7 +107,10 @@ pub(crate) enum CtlError {
         .0.display()
     )]
     NoAuditLog(PathBuf),
-    #[error("the audit log has no container {0:?}; its lines may have been rotated out")]
+    #[error(
+        "the audit log has no container {0:?}: it was not created with nri-container-runtime, or \
+         its lines were rotated out"
+    )]
     NoHistory(String),
     #[error("{text}")]
     NotOfNrid { text: String, error: Box<Self> },

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Socket for plugins, in the state directory.
-const OWN_SOCKET: &str = "nri.sock";
+const OWN_SOCKET: &str = "plugins/nri.sock";
 
 /// Describes the default socket of NRI if another process than this `nrid` listens there.
 pub(crate) fn of_other(status: &Status) -> Option<String> {

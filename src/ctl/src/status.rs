@@ -197,7 +197,7 @@ fn containers(status: &Status) -> String {
 }
 
 /// Describes the containers that were created without a plugin.
-fn describe_missed(missed: &MissedContainers) -> String {
+pub(crate) fn describe_missed(missed: &MissedContainers) -> String {
     let plugin = &missed.plugin;
     match missed.containers {
         1 => format!("{plugin}: 1 container was created without it"),

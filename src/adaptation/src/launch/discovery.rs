@@ -65,6 +65,9 @@ pub enum SkipReason {
     /// Other users can replace the program that runs WebAssembly modules.
     #[error("webassembly plugin, and nri-wasm-host is not trusted: {0}")]
     WasmHostUntrusted(#[source] Untrusted),
+    /// A plugin that was enabled for this runtime is not executable.
+    #[error("not executable")]
+    NotExecutable,
     /// Another NRI runtime launches the plugin, of which only one instance may run.
     #[error(transparent)]
     LaunchedByOther(#[from] LaunchedByOther),
@@ -150,6 +153,13 @@ pub(crate) fn discover(config: &AdaptationConfig) -> PluginFiles {
         }
         match examine(&path, config) {
             Ok(Some(plugin)) => files.push(plugin),
+            // An administrator has enabled it, and has not switched it off by its mode.
+            Ok(None)
+                if is_named_like_a_plugin(&path)
+                    && path.parent() == Some(&config.own_plugin_path) =>
+            {
+                skipped.push(SkippedFile { path, reason: SkipReason::NotExecutable });
+            }
             Ok(None) if is_named_like_a_plugin(&path) => not_executable.push(path),
             Ok(None) => {}
             Err(reason) => skipped.push(SkippedFile { path, reason }),

@@ -5,6 +5,7 @@ use crate::missed::missed;
 use crate::reload::{expected, outcomes};
 use nri_adaptation::{OtherRuntime, PluginPolicy};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 /// Why a plugin of a single instance is not launched.
 const WHY: &str = "it manages resources of the whole node, and containerd (process 7) launches it \
@@ -96,6 +97,14 @@ async fn plugins_of_the_own_directory_have_precedence_and_are_always_launched() 
     let ok = ["10-logger", "20-topology", "30-shared"];
     assert_eq!(results(&launched), ok.map(|name| (name.to_owned(), format!("ok {name}"))).to_vec());
     assert_eq!(harness.active_plugins(), ok);
+    // A plugin that was enabled is not switched off by its mode: what runs stays.
+    let enabled = dirs.config.own_plugin_path.join("20-topology");
+    fs::set_permissions(&enabled, fs::Permissions::from_mode(0o644)).unwrap();
+    let reloaded = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
+    let unusable = ("20-topology".to_owned(), "unusable: not executable".to_owned());
+    assert!(reloaded.contains(&unusable), "{reloaded:?}");
+    assert_eq!(harness.active_plugins(), ok);
+    fs::set_permissions(&enabled, fs::Permissions::from_mode(0o755)).unwrap();
     fs::remove_file(dirs.config.own_plugin_path.join("10-logger")).unwrap();
     let reloaded = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
     let gone: Vec<_> = reloaded.iter().filter(|(_, outcome)| outcome != "kept").collect();

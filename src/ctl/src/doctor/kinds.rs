@@ -105,6 +105,7 @@ pub(super) const PLUGIN_ACTIVE: FindingKind = ok("plugin-active", "plugin");
 pub(super) const PLUGIN_FAILED: FindingKind = warning("plugin-failed", "plugin");
 pub(super) const PLUGIN_STARTING: FindingKind = info("plugin-starting", "plugin");
 pub(super) const PLUGIN_NOT_ACTIVE: FindingKind = problem("plugin-not-active", "plugin");
+pub(super) const PLUGIN_MISSED: FindingKind = warning("plugin-missed", "plugin");
 pub(super) const PLUGIN_LEFT: FindingKind = info("plugin-left", "plugin");
 pub(super) const PLUGIN_REFUSED: FindingKind = warning("plugin-refused", "plugin");
 pub(super) const PLUGIN_TWICE: FindingKind = warning("plugin-twice", "plugin");

@@ -7,12 +7,12 @@ use super::{
     finding::DoctorReport,
     kinds::{
         PLUGIN_ACTIVE, PLUGIN_CONFIG_REFUSED, PLUGIN_DIR_UNREADABLE, PLUGIN_FAILED, PLUGIN_IGNORED,
-        PLUGIN_LEFT, PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING,
-        PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE, PLUGIN_UNLIMITED, PLUGIN_UNUSABLE,
-        PLUGIN_WITHHELD, POLICY_UNMATCHED,
+        PLUGIN_LEFT, PLUGIN_MISSED, PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE,
+        PLUGIN_REQUIRED_MISSING, PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE,
+        PLUGIN_UNLIMITED, PLUGIN_UNUSABLE, PLUGIN_WITHHELD, POLICY_UNMATCHED,
     },
 };
-use crate::nrid_location::NridLocation;
+use crate::{nrid_location::NridLocation, status::describe_missed};
 use nri_control::{PluginChange, PluginStatus, Status};
 use nri_locate::{Environment, UserDirs};
 use rustix::{process::Pid, thread::capabilities};
@@ -49,6 +49,10 @@ pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &S
         if why == "not executable" {
             report.advise("If it is to run: `chmod +x`, then `nrictl reload`.");
         }
+    }
+    for missed in &status.missed {
+        report.add(PLUGIN_MISSED, describe_missed(missed));
+        report.advise("`nrictl containers` shows which (MISSED). Create them again.");
     }
     for name in &status.missing_required {
         required(report, status, name);

@@ -4,7 +4,7 @@ use crate::{
     fake_nrid::{FakeNrid, Sleeper, doctor, healthy},
     site::{FakeDockerd, Site, nrictl},
 };
-use nri_control::{OsText, PluginChange, PluginStatus, Status};
+use nri_control::{MissedContainers, OsText, PluginChange, PluginStatus, Status};
 
 fn plugin(name: &str, launched: bool, state: &str, error: &str) -> PluginStatus {
     PluginStatus {
@@ -65,6 +65,7 @@ fn what_a_reload_would_do_with_each_file_is_reported_once() {
             change("13-new", "launch", "file added after the start"),
             change("14-gone", "end", "file removed"),
         ],
+        missed: vec![MissedContainers { plugin: "17-late".to_owned(), containers: 2 }],
         ignored: vec![
             change("15-off", "ignored", "not executable"),
             change("16-topology", "withheld", "containerd launches it; `end it`"),
@@ -88,6 +89,8 @@ fn what_a_reload_would_do_with_each_file_is_reported_once() {
     findings.check("plugin-reload-due", "warning", "14-gone: does not run any more: file removed");
     findings.check("plugin-ignored", "info", "15-off: not launched: not executable");
     let withheld = "16-topology: not launched: containerd launches it; `end it`";
+    let missed = "17-late: 2 containers were created without it";
+    findings.check("plugin-missed", "warning", missed);
     findings.check("plugin-withheld", "warning", withheld);
     findings.check("plugin-directory-unreadable", "problem", "it hangs");
 }

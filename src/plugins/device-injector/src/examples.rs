@@ -5,8 +5,13 @@ use nri_plugin::testing::{InProcessRuntime, container, pod};
 use std::{fs, path::Path};
 
 /// Documents of the repository with examples: folders, and the end of their names.
-const DOCUMENTS: [(&str, &str); 4] =
-    [("../../../docs", ".md"), ("../../..", "README.md"), (".", "README.md"), (".", "sample.yaml")];
+const DOCUMENTS: [(&str, &str); 5] = [
+    ("../../../docs", ".md"),
+    ("../../../docs/reference", ".md"),
+    ("../../..", "README.md"),
+    (".", "README.md"),
+    (".", "sample.yaml"),
+];
 
 /// Returns the annotations in a text: `'KEY=VALUE'` of a command line, and `KEY: |` with the lines
 /// below it that are indented more.

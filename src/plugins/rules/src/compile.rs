@@ -317,7 +317,9 @@ impl RuleCompiler<'_> {
 
     fn expression(&self, text: &Spanned<String>, entry: bool) -> Result<Expression, LoadError> {
         let parse = if entry { Expression::of_entry } else { Expression::parse };
-        parse(&text.value).map_err(|error| self.of_expression(text.referenced.into(), error))
+        parse(&text.value)
+            .and_then(Expression::condition)
+            .map_err(|error| self.of_expression(text.referenced.into(), error))
     }
 
     fn of_expression(&self, place: Place, error: ExpressionError) -> LoadError {

@@ -5,7 +5,11 @@ use crate::{
     prepared::{FunctionError, Patterns, is_too_late, prepare},
     variables::Names,
 };
-use cel::{Context, Env, ExecutionError, Value, common::ast::IdedExpr, extensions};
+use cel::{
+    Context, Env, ExecutionError, Value,
+    common::ast::{Expr, IdedExpr, LiteralValue},
+    extensions,
+};
 use std::{
     collections::BTreeSet,
     sync::{Arc, LazyLock},
@@ -93,6 +97,9 @@ pub(crate) enum ExpressionError {
          operators"
     )]
     TooComplex,
+    /// A value that is never true or false, where a condition is expected.
+    #[error("no condition: {0} is a value; compare it, as in {0} == \"…\"")]
+    NoCondition(String),
     /// `${` without `}`.
     #[error("\"${{\" without \"}}\": write \"$${{\" for the text itself")]
     Unclosed,
@@ -177,6 +184,17 @@ impl Expression {
             }
         }
         Ok(Self { source: source.to_owned(), tree, variables, patterns })
+    }
+
+    /// Returns the expression if it can be a condition: its value is not known to be no bool.
+    ///
+    /// # Errors
+    /// [`ExpressionError::NoCondition`]
+    pub(crate) fn condition(self) -> Result<Self, ExpressionError> {
+        match can_be_bool(&self.tree.expr) {
+            true => Ok(self),
+            false => Err(ExpressionError::NoCondition(self.source)),
+        }
     }
 
     /// Returns the text.
@@ -275,6 +293,23 @@ fn is_too_complex(source: &str) -> bool {
         deepest = deepest.max(depth);
     }
     deepest > MAX_DEPTH || operators > MAX_OPERATORS
+}
+
+/// Whether the value of an expression can be a bool. Of all variables and their members, only
+/// `privileged` is one, and amounts of `requested` may be.
+fn can_be_bool(expression: &Expr) -> bool {
+    match expression {
+        Expr::Literal(value) => matches!(value, LiteralValue::Boolean(_)),
+        Expr::List(_) | Expr::Map(_) | Expr::Struct(_) => false,
+        Expr::Ident(name) => name == "privileged" || !VARIABLES.contains(&name.as_str()),
+        // `has(a.b)` is a selection that is tested.
+        Expr::Select(select) if !select.test => match &select.operand.expr {
+            Expr::Ident(name) => name == "requested" || !VARIABLES.contains(&name.as_str()),
+            Expr::Select(_) => can_be_bool(&select.operand.expr),
+            _ => true,
+        },
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -84,6 +84,14 @@ mod tests {
                 "line 3, column 12: rule \"a\": ",
             ),
             (
+                "rules:\n  - name: a\n    match: container.name\n    refuse: no\n",
+                "line 3, column 12: rule \"a\": no condition: container.name is a value",
+            ),
+            (
+                "rules:\n  - name: a\n    match: labels.team\n    refuse: no\n",
+                "line 3, column 12: rule \"a\": no condition: labels.team is a value",
+            ),
+            (
                 "rules:\n  - name: a\n    match: imag == ''\n    refuse: no\n",
                 "line 3, column 12: rule \"a\": unknown variable \"imag\"",
             ),

@@ -26,6 +26,14 @@ const RUNTIME: &str = "nri-container-runtime";
 /// Time limit of a request where the runtime does not say one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Error of a plugin without a file.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there is no file of rules, or it is empty: write {0}.conf in the runtime's directory of \
+     configurations, such as /etc/nri/conf.d; `rules: []` is a file without rules"
+)]
+struct NoRules(String);
+
 /// A plugin that applies rules.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
@@ -54,8 +62,13 @@ impl Rules {
 
 impl Plugin for Rules {
     async fn configure(&self, session: &Session, text: &str) -> Reply<()> {
-        // A runtime without a file for the plugin sends nothing.
-        if text.trim().is_empty() { Ok(()) } else { self.take(session, text) }
+        // A runtime without a file for the plugin sends nothing. To go on would let every container
+        // pass that the rules are there to refuse.
+        if text.trim().is_empty() {
+            let name = &session.plugin().name;
+            return Err(NoRules(name.to_string()).into());
+        }
+        self.take(session, text)
     }
 
     async fn reconfigure(&self, session: &Session, text: &str) -> Reply<()> {

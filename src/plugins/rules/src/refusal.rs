@@ -15,8 +15,8 @@ pub(crate) enum Refusal {
     Evaluation { rule: String, what: String, error: EvaluationError },
     /// A rule needs a fact that the runtime does not give.
     #[error(
-        "rule {rule:?} needs {fact:?}, which the runtime does not give: add it to facts in the \
-         section [containers] of its configuration"
+        "rule {rule:?} needs {fact:?}, which the runtime does not give: the section [containers] \
+         of its configuration, config.toml, needs facts = [{fact:?}]"
     )]
     #[allow(missing_docs)]
     NoFact { rule: String, fact: &'static str },
