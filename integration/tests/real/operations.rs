@@ -230,7 +230,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         // `status` and `stop` work with a configuration that is invalid or not trusted.
         configure_with_tables(&node, "nonsense = 1\n");
         // The harness has written the five lines before.
-        check_finding("configuration", "config.toml: line 6, column 1: unknown field `nonsense`");
+        check_finding("configuration", "config.toml: line 6, column 1: unknown key `nonsense`");
         let status = node.ctl(&["status"]).success();
         assert!(
             status.out().contains("20-new") && status.err().contains("warning: configuration"),

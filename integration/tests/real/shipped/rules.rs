@@ -171,7 +171,7 @@ fn a_service_takes_its_file_again_at_a_reload_unless_it_has_a_mistake() {
         assert!(refusal("c").contains("second"));
         // Without the check of the unit, the log has the mistake.
         service.process().signal(Signal::HUP);
-        let expected = format!("{}: line 3, column 5: unknown field `refuze`", file.display());
+        let expected = format!("{}: line 3, column 5: unknown key `refuze`", file.display());
         wait_until(&expected, || service.log().contains(&expected).then_some(()));
         assert!(service.log().contains("the previous configuration stays"), "{}", service.log());
         assert!(refusal("d").contains("second"));

@@ -258,7 +258,7 @@ fn our_configuration_keeps_its_comments() {
     // A configuration that the programs would refuse is not changed.
     image.write(CONFIG, b"no_such_key = 1\n");
     let output = image.refused("install docker");
-    assert!(output.contains("config.toml: line 1, column 1: unknown field"), "{output}");
+    assert!(output.contains("config.toml: line 1, column 1: unknown key"), "{output}");
     image.write(CONFIG, b"[runtime.names.nri-crun]\npath = '/opt/crun'\n");
     let output = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
     assert!(
