@@ -53,12 +53,19 @@ impl LockHolder {
     fn new(dir: &Path) -> Self {
         fs::create_dir(dir.join("s")).unwrap();
         let lock = dir.join("s/nrid.lock");
-        // `-F`: flock becomes `sleep`, which keeps the lock.
+        // Only a process called nrid is one. Copied by another process: a child that another test
+        // forks meanwhile would keep the copy open for writing, and could not execute it.
+        let program = dir.join("nrid");
+        assert!(Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap().success());
+        // `-F`: flock becomes the program, which keeps the lock.
         let mut command = Command::new("flock");
-        let holder = Self(command.arg("-F").arg(&lock).args(["sleep", "1000"]).spawn().unwrap());
+        command.arg("-F").arg(&lock).arg(&program).arg("1000");
+        let holder = Self(command.spawn().unwrap());
+        let name = format!("/proc/{}/comm", holder.0.id());
         let is_locked = || {
             let Ok(file) = fs::File::open(&lock) else { return false };
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+                && fs::read_to_string(&name).unwrap_or_default().trim() == "nrid"
         };
         let deadline = Instant::now() + Duration::from_secs(30);
         while !is_locked() {

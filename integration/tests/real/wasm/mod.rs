@@ -208,7 +208,8 @@ fn modules_compiled_from_go_and_rust_adjust_containers_and_get_all_events() {
             node.call(&["kill", &id, "KILL"]).success();
             node.call(&["delete", "--force", &id]).success();
             if *variable == "GO_WASM" {
-                let logged = |event: &str| node.log().contains(&format!(" WARN 10-guest: {event} {id}"));
+                let logged =
+                    |event: &str| node.log().contains(&format!(" WARN 10-guest: {event} {id}"));
                 wait_until("the last event", || logged("RemovePodSandbox").then_some(()));
                 for event in TO_START.iter().chain(&FROM_STOP) {
                     assert!(logged(event), "{event} was not logged: {}", node.log());
