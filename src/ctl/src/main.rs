@@ -358,7 +358,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         Command::Validate { json } => {
             let mut found = validate::validate(&nrid)?;
-            if let Some(uncalled) = Uncalled::find(&nrid, running_status(&nrid).as_deref()) {
+            let uncalled = Uncalled::find(&nrid, running_status(&nrid).as_deref());
+            if let Some(uncalled) = uncalled.filter(|uncalled| !uncalled.is_pending()) {
                 found.add(ValidationSeverity::Problem, "plugins", uncalled.to_string());
             }
             validate::print(&found, *json)?;

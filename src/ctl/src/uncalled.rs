@@ -24,6 +24,9 @@ pub(crate) struct Uncalled {
     remedy: String,
 }
 
+/// Command that launches plugins that were added.
+const RELOAD: &str = "nrictl reload";
+
 impl fmt::Display for Uncalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no plugin is called for containers: {}: `{}`", self.why, self.remedy)
@@ -71,6 +74,11 @@ impl Uncalled {
         }
         let passed_through = || passed_through(nrid, &expected, &users);
         switched_off(nrid).or_else(|| inactive(status?, &expected)).or_else(passed_through)
+    }
+
+    /// Whether a reload, before which files are validated, launches the plugin.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.remedy == RELOAD
     }
 
     /// Prints the line, if there is one, as the last of a command's output.
@@ -148,7 +156,7 @@ fn inactive(status: &Status, expected: &Expected) -> Option<Uncalled> {
     }
     let uncalled = |why: String, remedy: &str| Some(Uncalled { why, remedy: remedy.to_owned() });
     if let Some(due) = status.due.iter().find(|due| due.change == "launch") {
-        return uncalled(format!("{} is not launched: {}", due.name, due.why), "nrictl reload");
+        return uncalled(format!("{} is not launched: {}", due.name, due.why), RELOAD);
     }
     if let Some(withheld) = status.ignored.iter().find(|file| file.change == "withheld") {
         let parts: Vec<&str> = withheld.why.split('`').collect();
