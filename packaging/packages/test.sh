@@ -219,7 +219,7 @@ awk '/^```sh$/ { text = ""; inside = 1; next }
 grep -q 'plugin enable topology' "$work/guide.sh" || fail 'no commands in docs/topology.md'
 run bash -e "$work/guide.sh"
 has '^Shared: '
-[ "$(readlink /opt/nri/plugins/50-topology)" = /usr/libexec/$name/plugins/topology ] ||
+[ "$(readlink /etc/$name/plugins/50-topology)" = /usr/libexec/$name/plugins/topology ] ||
   fail 'no link to the plugin'
 run nri-topology status
 placed=$(container backup-1)
@@ -228,7 +228,7 @@ has '^backup-1 \+batch \+shared '
 run $name delete --force backup-1
 wait_until dead "$placed"
 run nrictl plugin disable topology
-absent /opt/nri/plugins/50-topology
+absent /etc/$name/plugins/50-topology
 rm /etc/nri/conf.d/topology.conf
 
 step 'an upgrade replaces the running nrid in its process, and the container continues'
