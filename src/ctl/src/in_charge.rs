@@ -14,8 +14,8 @@ pub(crate) enum InCharge {
     Both,
     /// Ours, and Docker's, which applies a part of an adjustment.
     DockerToo,
-    /// Nobody: `[engines]` excludes ours, and the engine's is off.
-    Nobody,
+    /// Neither: `[engines]` excludes ours, and the engine's is off.
+    Neither,
 }
 
 impl InCharge {
@@ -27,7 +27,7 @@ impl InCharge {
                 Self::DockerToo
             }
             (AdaptedBy::Nrid, true) => Self::Both,
-            (AdaptedBy::Engine, false) => Self::Nobody,
+            (AdaptedBy::Engine, false) => Self::Neither,
             (_, true) => Self::Engine,
             (_, false) => Self::Ours,
         }

@@ -192,7 +192,7 @@ fn passed_through(
         let in_charge = InCharge::of(&nrid.config, engine);
         // The engine's NRI calls the shared plugins itself.
         let is_called = in_charge == InCharge::Engine && !expected.shared.is_empty();
-        matches!(in_charge, InCharge::Engine | InCharge::Nobody) && !is_called
+        matches!(in_charge, InCharge::Engine | InCharge::Neither) && !is_called
     };
     let engine = users.running.iter().find(passed)?;
     if users.has_others || !users.running.iter().all(|engine| passed(&engine)) {
@@ -201,7 +201,7 @@ fn passed_through(
     let (name, pid) = (&engine.name, engine.pid);
     let containers = kind_of_containers(engine);
     let why = match InCharge::of(&nrid.config, engine) {
-        InCharge::Nobody => format!(
+        InCharge::Neither => format!(
             "[engines] leaves the {containers} of {name} (process {pid}) to its own NRI, which is \
              off"
         ),

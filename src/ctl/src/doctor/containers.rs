@@ -35,7 +35,7 @@ pub(super) fn containers(
     for (engine, is_default) in installed {
         // Its containers pass through, also those of the wrapper.
         let is_left = |other: &RunningEngine| {
-            matches!(InCharge::of(&nrid.config, other), InCharge::Engine | InCharge::Nobody)
+            matches!(InCharge::of(&nrid.config, other), InCharge::Engine | InCharge::Neither)
         };
         let mut processes = running.iter().filter(|other| other.name == engine.facts().program);
         if processes.any(is_left) {

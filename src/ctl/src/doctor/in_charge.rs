@@ -97,7 +97,7 @@ pub(super) fn containers(
                  engine from [engines].",
             );
         }
-        InCharge::Nobody => report.add(
+        InCharge::Neither => report.add(
             ADAPTED_BY_NONE,
             format!(
                 "{engine_shown}: no NRI adapts its {kind}: its own is off, and [engines] \

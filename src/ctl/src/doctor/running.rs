@@ -178,7 +178,7 @@ pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
                 format!("it is not running ({}), and {containers}", socket.display()),
             );
             report.advise(
-                "`nrictl start`: until then nobody notices the end of these containers, and \
+                "`nrictl start`: until then the ends of these containers are not noticed, and \
                  plugins cannot update them.",
             );
         }
