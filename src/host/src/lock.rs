@@ -89,7 +89,9 @@ mod tests {
     fn sleep_with(file: &fs::File) -> Running {
         let mut command = Command::new("sleep");
         command.arg("1000").stdin(Stdio::from(file.try_clone().unwrap())).stdout(Stdio::null());
-        Running(command.spawn().unwrap())
+        let running = Running(command.spawn().unwrap());
+        running.wait_for_name("sleep");
+        running
     }
 
     /// A process that is killed when it is dropped.
@@ -98,6 +100,14 @@ mod tests {
     impl Running {
         fn pid(&self) -> i32 {
             self.0.id() as i32
+        }
+
+        /// Waits until the process has its name: `spawn` returns as soon as the memory of the
+        /// parent is given back, and the kernel sets the name after that.
+        fn wait_for_name(&self, name: &str) {
+            while command_name(self.pid()) != name {
+                std::thread::yield_now();
+            }
         }
     }
 
@@ -163,9 +173,7 @@ mod tests {
                 println!("skipped: no mount namespaces");
                 return;
             }
-            while command_name(tenant.pid()) != "sleep" {
-                std::thread::yield_now();
-            }
+            tenant.wait_for_name("sleep");
             assert_eq!(lock_holder(&path, "sleep"), None, "{removed}");
             assert!(!is_own(tenant.pid(), "sleep"));
         }
@@ -185,7 +193,8 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let mut command = Command::new("sleep");
         command.arg("1000").stdin(Stdio::from(file)).uid(65534).gid(65534);
-        let _tenant = Running(command.spawn().unwrap());
+        let tenant = Running(command.spawn().unwrap());
+        tenant.wait_for_name("sleep");
         assert_eq!(lock_holder(&path, "sleep"), None);
     }
 }
