@@ -20,13 +20,13 @@ pub(crate) fn begin(verb: Verb, config: &Config) -> Duration {
     match verb {
         // nrid completes a deletion even if the wrapper no longer waits.
         Verb::Delete => finish(config),
-        _ => BEGIN.max(config.plugin_request_timeout * 20),
+        _ => BEGIN.max(config.longest_request_timeout() * 20),
     }
 }
 
 /// Returns the time limit of the reply after the verb: at least the timeouts of five plugins.
 pub(crate) fn finish(config: &Config) -> Duration {
-    FINISH.max(config.plugin_request_timeout * 5)
+    FINISH.max(config.longest_request_timeout() * 5)
 }
 
 /// Returns the longest time without a sign of life from `nrid` before the verb: an `nrid` that
@@ -38,4 +38,20 @@ pub(crate) fn silence(verb: Verb, config: &Config) -> Duration {
 /// Returns the longest time without a sign of life from `nrid` after the verb.
 pub(crate) fn silence_after(config: &Config) -> Duration {
     SILENCE.min(config.start_timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wrapper_waits_for_the_plugin_with_the_longest_timeout() {
+        let policy =
+            |name: &str, time: &str| format!("[[plugin]]\nmatch = '{name}'\ntimeout = '{time}'\n");
+        let text = [policy("slow", "3m"), policy("fast", "1s")].concat();
+        let config = Config::parse(&text).unwrap();
+        assert_eq!(begin(Verb::Create, &config), Duration::from_secs(20 * 180));
+        assert_eq!(finish(&config), Duration::from_secs(5 * 180));
+        assert_eq!(begin(Verb::Create, &Config::default()), BEGIN);
+    }
 }

@@ -305,6 +305,14 @@ pub struct CdiSettings {
     pub spec_dirs: Vec<PathBuf>,
 }
 
+impl Config {
+    /// Returns the longest time limit of a request to a plugin.
+    pub fn longest_request_timeout(&self) -> Duration {
+        let of_plugins = self.plugin.iter().filter_map(|policy| policy.timeout);
+        of_plugins.fold(self.plugin_request_timeout, Duration::max)
+    }
+}
+
 impl Default for ConnectionSettings {
     fn default() -> Self {
         Self {

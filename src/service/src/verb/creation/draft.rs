@@ -157,12 +157,7 @@ fn identity(begin: &Begin, key: &ContainerKey, bundle: &Bundle, config: &OciConf
 /// Returns the time that a hook waits for its reply: enough for 20 plugins, one after the other.
 /// The wrapper waits as long for a verb.
 fn hook_timeout(config: &nri_config::Config) -> Duration {
-    let longest = config
-        .plugin
-        .iter()
-        .filter_map(|p| p.timeout)
-        .fold(config.plugin_request_timeout, Duration::max);
-    HOOK_TIMEOUT.max(longest * 20)
+    HOOK_TIMEOUT.max(config.longest_request_timeout() * 20)
 }
 
 fn environment(begin: &Begin) -> Map {
