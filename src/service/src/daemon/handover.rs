@@ -10,8 +10,10 @@ use crate::{
     },
     host::{descriptors, sys},
 };
+use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 use std::{
+    convert::Infallible,
     ffi::{CString, OsString},
     io,
     os::{
@@ -55,7 +57,7 @@ impl Handover {
         }
     }
 
-    fn try_exec(&self, program: &Path, state_dir: &Path) -> io::Result<std::convert::Infallible> {
+    fn try_exec(&self, program: &Path, state_dir: &Path) -> io::Result<Infallible> {
         let number = |fd: &OwnedFd| u32::try_from(fd.as_raw_fd()).map_err(io::Error::other);
         let sockets: io::Result<_> =
             self.sockets.iter().map(|s| Ok((number(&s.fd)?, s.created))).collect();
@@ -80,23 +82,20 @@ impl Handover {
         };
         let path = strings(vec![program.into()])?.remove(0);
         let (arguments, variables) = (strings(arguments)?, strings(variables)?);
-        self.set_inherited(true)?;
+        let inherited = Inherited::new(self)?;
         // The next program raises the limit itself.
         descriptors::restore_limit()?;
         let result = nix::unistd::execve(&path, &arguments, &variables);
-        descriptors::raise_limit()?;
-        self.set_inherited(false)?;
+        drop(inherited);
+        // The reason why the program was not executed is worth more than this one.
+        if let Err(error) = descriptors::raise_limit() {
+            tracing::warn!(%error, "cannot raise the limit of open files again");
+        }
         Ok(result?)
     }
 
-    /// Sets whether the next program inherits the descriptors.
-    fn set_inherited(&self, inherited: bool) -> io::Result<()> {
-        use rustix::io::{FdFlags, fcntl_setfd};
-        let flags = if inherited { FdFlags::empty() } else { FdFlags::CLOEXEC };
-        for fd in self.sockets.iter().map(|s| &s.fd).chain([&self.lock]) {
-            fcntl_setfd(fd, flags)?;
-        }
-        Ok(())
+    fn descriptors(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.sockets.iter().map(|socket| &socket.fd).chain([&self.lock])
     }
 
     /// Returns the descriptors for continued use by this program, because the next program could
@@ -113,6 +112,29 @@ impl Handover {
             lock: Some(self.lock),
             restart_error: Some(error),
             ..Activation::default()
+        }
+    }
+}
+
+/// The descriptors are inherited by the next program until this is dropped: other programs, which
+/// this one starts after a failure, must not get them.
+struct Inherited<'a>(&'a Handover);
+
+impl<'a> Inherited<'a> {
+    fn new(handover: &'a Handover) -> io::Result<Self> {
+        let inherited = Self(handover);
+        for fd in handover.descriptors() {
+            fcntl_setfd(fd, FdFlags::empty())?;
+        }
+        Ok(inherited)
+    }
+}
+
+impl Drop for Inherited<'_> {
+    fn drop(&mut self) {
+        for fd in self.0.descriptors() {
+            // Fails for no open descriptor.
+            let _ = fcntl_setfd(fd, FdFlags::CLOEXEC);
         }
     }
 }
