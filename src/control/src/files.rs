@@ -6,6 +6,9 @@ pub use nri_passthrough::names::CONTROL_SOCKET;
 pub const START_LOCK: &str = "start.lock";
 /// Directory of the records of containers, one file per container that `nrid` knows.
 pub const RECORDS_DIR: &str = "containers";
+/// Maximum size of a record in bytes: more than twice that of the largest `config.json`, of which a
+/// record may have the original.
+pub const MAX_RECORD: u64 = 64 << 20;
 /// Lock that `nrid` holds while it runs.
 pub const LIFE_LOCK: &str = "nrid.lock";
 /// File of an `nrid` that runs, left by one that ended without a clean stop

@@ -37,8 +37,8 @@ pub use dry_run::{
     DryRun, DryRunAnswer, DryRunChanges, DryRunEviction, DryRunPlugin, DryRunUpdate,
 };
 pub use files::{
-    CONTROL_SOCKET, LIFE_FILE, LIFE_LOCK, LOG_FILE, READY_SOCKET, RECORDS_DIR, START_FAILURE,
-    START_LOCK,
+    CONTROL_SOCKET, LIFE_FILE, LIFE_LOCK, LOG_FILE, MAX_RECORD, READY_SOCKET, RECORDS_DIR,
+    START_FAILURE, START_LOCK,
 };
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, LogHint, READY};

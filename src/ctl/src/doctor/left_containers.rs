@@ -1,14 +1,10 @@
 //! Containers that run while no `nrid` does, by the records in the state directory.
 
-use nri_control::RECORDS_DIR;
+use nri_control::{MAX_RECORD, RECORDS_DIR};
 use nri_host::is_alive;
 use nri_locate::read_regular_text;
 use serde::Deserialize;
 use std::{fs, path::Path};
-
-/// Maximum size of a record, in bytes: more than twice that of the largest `config.json`, of which
-/// a record may have the original.
-const MAX_RECORD: u64 = 64 << 20;
 
 /// The members of a record that say whether the container runs.
 #[derive(Deserialize)]

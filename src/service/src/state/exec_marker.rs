@@ -3,6 +3,7 @@
 //! process. A container without adjustments has no marker.
 
 use crate::{
+    bundle::config_json::MAX_CONFIG_SIZE,
     host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
     state::{
         key::ContainerKey,
@@ -10,9 +11,10 @@ use crate::{
         store::write_json,
     },
 };
-use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
+use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable, MAX_RECORD};
 use nri_host::sha256 as digest;
 use nri_spec::{OciConfig, OciConfigError};
+use nri_trust::read_regular;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -134,7 +136,7 @@ fn restore_now(state_dir: &Path, record: &Record) -> Result<(), RestoreMarkerErr
         return Ok(());
     };
     let file = dir.join(name);
-    let adjusted = std::fs::read(&file)
+    let adjusted = read_regular(&file, MAX_CONFIG_SIZE)
         .map_err(|source| RestoreMarkerError::File { file: file.clone(), source })?;
     if Some(digest(&adjusted)) != *written {
         return Err(RestoreMarkerError::Replaced(file));
@@ -164,7 +166,7 @@ pub fn set(
     static WRITE_LOCK: Mutex<()> = Mutex::new(());
     let _lock = WRITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let path = ExecMarker::path(state_dir, id);
-    let mut marker = match std::fs::read(&path) {
+    let mut marker = match read_regular(&path, MAX_RECORD) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => ExecMarker::default(),
         Err(e) => return Err(e),

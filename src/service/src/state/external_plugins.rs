@@ -8,6 +8,7 @@
 use crate::state::store::write_json;
 use nri_adaptation::{AbsentPlugin, PluginOrigin, PluginState, PluginStatus};
 use nri_api::PluginId;
+use nri_trust::{MAX_CONFIG_FILE, read_regular};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -71,7 +72,9 @@ impl ExternalPlugins {
         let file = state_dir.join(FILE);
         // A killed nrid may have left its temporary file.
         let _ = fs::remove_file(file.with_extension("new"));
-        let saved = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let saved = read_regular(&file, MAX_CONFIG_FILE)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
         let Saved { plugins } = saved.unwrap_or_default();
         let missing: BTreeSet<_> =
             plugins.iter().filter_map(|name| PluginId::from_file_name(name).ok()).collect();

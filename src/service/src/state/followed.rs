@@ -25,6 +25,9 @@ const FILE: &str = "followed";
 /// Length of a line. The longest entry has 143 bytes.
 const LINE: usize = 160;
 
+/// Maximum size of the file, in bytes: far more runtimes than a host can run at once.
+const MAX_SIZE: usize = 1 << 24;
+
 /// A verb whose runtime is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -83,7 +86,11 @@ impl FollowedRuntimes {
     /// Opens the file, and reads the entries of the previous `nrid`.
     pub fn open(state_dir: &Path) -> Self {
         let read = |file: File| -> io::Result<Table> {
-            let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or_default()];
+            let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+            if size > MAX_SIZE {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            let mut bytes = vec![0; size];
             file.read_exact_at(&mut bytes, 0)?;
             let lines = bytes.chunks(LINE).map(|line| serde_json::from_slice(line).ok()).collect();
             Ok(Table { file: Some(file), lines })

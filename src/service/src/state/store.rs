@@ -10,6 +10,7 @@ use crate::state::{
     spares::{Spares, WriteTarget},
 };
 use nri_host::sha256 as digest;
+use nri_trust::read_regular;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -229,7 +230,7 @@ fn read_all<T: DeserializeOwned + Send>(
         let _ = fs::remove_file(file);
     }
     let read = |path: &PathBuf| {
-        fs::read(path)
+        read_regular(path, nri_control::MAX_RECORD)
             .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from))
             .map_err(|source| StoreError { path: path.clone(), source })
     };
@@ -298,6 +299,25 @@ mod tests {
         );
         let count = |name: &str| fs::read_dir(dir.path().join(name)).unwrap().count();
         assert_eq!((count("pods"), count("spare")), (2, 1));
+    }
+
+    #[test]
+    fn a_record_that_is_no_file_or_too_large_is_named_and_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let path = |name: &str| dir.path().join("pods").join(name);
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe.json"), mode).unwrap();
+        fs::File::create(path("large.json")).unwrap().set_len(1 << 40).unwrap();
+        let mut errors: Vec<_> = store.pods().1.iter().map(ToString::to_string).collect();
+        errors.sort();
+        let expected = [
+            ("large.json", "the file is larger than the limit of 67108864 bytes"),
+            ("pipe.json", "not a regular file"),
+        ];
+        let expected =
+            expected.map(|(name, error)| format!("record {}: {error}", path(name).display()));
+        assert_eq!(errors, expected);
     }
 
     #[test]
