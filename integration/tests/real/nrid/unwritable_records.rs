@@ -3,7 +3,7 @@
 //! directory of the records, so that writing fails.
 
 use nri_integration::*;
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::Value;
 use std::fs;
 
@@ -156,5 +156,29 @@ fn a_stopped_pod_is_not_synchronized_even_if_its_record_is_older_than_the_stop()
         node.call(&["delete", &id]).success();
         late.journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(late.journal.events(&id), ["RemoveContainer", "RemovePodSandbox"]);
+    });
+}
+
+/// A write beyond the limit of the size of files raises SIGXFSZ, whose default action ends a
+/// process.
+#[test]
+fn a_limit_of_the_size_of_files_does_not_end_nrid() {
+    for_each_runtime("limited file size", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let nrid = node.nrid().unwrap();
+        let limit = |current| {
+            let limit = Rlimit { current, maximum: None };
+            prlimit(Pid::from_raw(nrid.0.cast_signed()), Resource::Fsize, limit).unwrap();
+        };
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/true"]).make();
+        limit(Some(1000));
+        let line = node.create(&bundle, &id).refusal();
+        assert!(line.contains("record") && line.contains("File too large"), "{line}");
+        limit(None);
+        node.create(&bundle, &id).success();
+        assert_eq!(node.nrid().map(|process| process.0), Some(nrid.0));
+        node.call(&["delete", "--force", &id]).success();
     });
 }

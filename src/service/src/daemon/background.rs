@@ -59,7 +59,7 @@ pub fn restrict_access() {
 /// a second thread exists. Runtimes call hooks with blocked signals, and nohup(1) ignores SIGHUP;
 /// `nrid` inherits both from its parent, and launched plugins would inherit them from `nrid`.
 pub fn reset_signals() {
-    crate::host::sys::handle_ignored_signals();
+    crate::host::sys::reset_signal_actions();
     if let Err(error) = nix::sys::signal::SigSet::empty().thread_set_mask() {
         tracing::warn!(%error, "cannot unblock signals");
     }

@@ -131,8 +131,11 @@ pub(crate) fn use_default_personality() -> io::Result<()> {
 }
 
 /// Resets all ignored signals to their default actions, except SIGPIPE, which Rust programs
-/// ignore. Call only at the start of the process.
-pub(crate) fn handle_ignored_signals() {
+/// ignore, and handles SIGXFSZ: a write beyond the limit of the size of files is an error and not
+/// the end of the process. Programs that this one starts have the default action again, since an
+/// exec removes handlers. Call only at the start of the process.
+pub(crate) fn reset_signal_actions() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
     let is_ignored = |signal| {
         // SAFETY: a struct of numbers and null pointers is valid.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -144,6 +147,9 @@ pub(crate) fn handle_ignored_signals() {
         // SAFETY: no other thread runs yet, and the default action calls no code.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, handler as libc::sighandler_t) };
 }
 
 /// Converts the result of a system call that returns -1 on failure.
