@@ -5,7 +5,7 @@ use nri_api::{InvalidPlugin, PluginId, UnknownEvents};
 use nri_merge::MergeError;
 use nri_wire::{CallError, WireError};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::launch::discovery::SkipReason;
@@ -238,8 +238,13 @@ pub enum SessionError {
     #[error(transparent)]
     Replacement(#[from] ReplacementRefused),
     /// `Configure` failed.
-    #[error("cannot be configured: {0}")]
-    Configure(#[source] CallError),
+    #[error("cannot be configured{}: {source}", of_file(file.as_deref()))]
+    Configure {
+        /// File with its configuration, if it was sent one.
+        file: Option<PathBuf>,
+        /// The failure of the call.
+        source: CallError,
+    },
     /// The program failed after it had written something.
     #[error("{source}; last output: {output}")]
     WithOutput {
@@ -335,4 +340,9 @@ impl SessionError {
     pub fn is_launched_by_other(&self) -> bool {
         matches!(self, Self::Skipped(SkipReason::LaunchedByOther(_)))
     }
+}
+
+/// Returns the file of a configuration, as part of a message.
+fn of_file(file: Option<&Path>) -> String {
+    file.map_or_else(String::new, |file| format!(" with {}", file.display()))
 }

@@ -92,6 +92,12 @@ fn leveled(line: &str) -> (PluginLevel, &str) {
     (level, text)
 }
 
+/// Returns the text of a line that a plugin wrote as a warning or an error.
+pub(crate) fn warning(line: &str) -> Option<String> {
+    let (level, text) = leveled(line);
+    (level != PluginLevel::Info).then(|| text.trim().to_owned())
+}
+
 /// Pods and containers that a plugin is synchronized with.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {

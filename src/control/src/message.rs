@@ -393,6 +393,12 @@ pub struct PluginChange {
     /// The reason for the change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
+    /// File with the configuration that the plugin runs with after a reload; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<OsText>,
+    /// Warnings that the plugin wrote when a reload launched it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Comparison of a container's resources with its cgroup.

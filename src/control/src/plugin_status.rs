@@ -1,5 +1,6 @@
 //! The status of a plugin, which is part of that of `nrid`.
 
+use crate::text::OsText;
 use serde::{Deserialize, Serialize};
 
 /// Status of a plugin.
@@ -36,6 +37,12 @@ pub struct PluginStatus {
     /// Last line that the program of that session wrote to standard output or error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_output: Option<String>,
+    /// File with the configuration of a launched plugin; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<OsText>,
+    /// Warnings that a launched plugin wrote until it was configured, such as of its configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Time of the next launch in seconds since the epoch, if the plugin is to be launched again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_launch: Option<u64>,

@@ -416,6 +416,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             if !plugin.run(&nrid)? {
                 return Ok(ExitCode::SUCCESS);
             }
+            // A mistake in its configuration is found now, and not at the first container.
+            if plugin.enables() && nrid::connect(&nrid)?.is_none() {
+                nrid::start(&nrid)?;
+            }
             match nrid::reload(nrid)? {
                 Some(reloaded) => print_reloaded(arguments, &reloaded, false),
                 None => {
@@ -448,8 +452,10 @@ fn print_reloaded(
     json: bool,
 ) -> Result<ExitCode, CtlError> {
     let nrid = NridLocation::find(arguments.config.as_deref(), arguments.state_dir.as_deref());
-    let uncalled = Uncalled::find(&nrid, running_status(&nrid).as_deref());
-    Ok(problem_unless(reload::print(reloaded, uncalled, json)?))
+    let status = running_status(&nrid);
+    let hidden = status.as_ref().map(|status| reload::hidden_configurations(&status.plugins));
+    let uncalled = Uncalled::find(&nrid, status.as_deref());
+    Ok(problem_unless(reload::print(reloaded, hidden.unwrap_or_default(), uncalled, json)?))
 }
 
 /// Returns the exit code of a command that shows the status of an `nrid` that may not run.

@@ -1,8 +1,11 @@
 //! The output of `nrictl reload`.
 
 use crate::{output::output, uncalled::Uncalled};
-use nri_control::{Reloaded, printable};
-use std::io::{self, Write};
+use nri_control::{PluginStatus, Reloaded, printable};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 /// Prints the result as text or as JSON. Returns false if a plugin could not be launched, or if
 /// nothing usable exists at a path in the configuration.
@@ -11,6 +14,7 @@ use std::io::{self, Write};
 /// Standard output cannot be written to.
 pub(crate) fn print(
     reloaded: &Reloaded,
+    hidden: Vec<String>,
     uncalled: Option<Uncalled>,
     json: bool,
 ) -> io::Result<bool> {
@@ -20,7 +24,7 @@ pub(crate) fn print(
     if json {
         let uncalled = uncalled.map(|uncalled| uncalled.to_string());
         let value = serde_json::json!({
-            "reloaded": is_ok, "result": reloaded, "uncalled": uncalled
+            "reloaded": is_ok, "result": reloaded, "uncalled": uncalled, "hidden": hidden
         });
         writeln!(out, "{value}")?;
         return Ok(is_ok);
@@ -33,7 +37,15 @@ pub(crate) fn print(
     writeln!(out, "configuration    {} ({changed})", printable(&config))?;
     for plugin in &reloaded.plugins {
         let why = if plugin.why.is_empty() { String::new() } else { format!(": {}", plugin.why) };
-        writeln!(out, "{:<24} {}{}", printable(&plugin.name), plugin.change, printable(&why))?;
+        let file = plugin.config.as_ref().map(|file| format!(" ({})", file.as_path().display()));
+        let text = format!("{}{why}{}", plugin.change, file.unwrap_or_default());
+        writeln!(out, "{:<24} {}", printable(&plugin.name), printable(&text))?;
+        for warning in &plugin.warnings {
+            writeln!(out, "  warning: {}", printable(warning))?;
+        }
+    }
+    for hidden in hidden {
+        writeln!(out, "warning: {}", printable(&hidden))?;
     }
     for key in &reloaded.needs_restart {
         writeln!(out, "needs `nrictl restart`: {}", printable(key))?;
@@ -48,6 +60,23 @@ pub(crate) fn print(
         writeln!(out, "{}", printable(&uncalled.to_string()))?;
     }
     Ok(is_ok)
+}
+
+/// Describes the files `NAME.conf` that no plugin reads, since its plugin reads `NN-NAME.conf`.
+pub(crate) fn hidden_configurations(plugins: &[PluginStatus]) -> Vec<String> {
+    let is_read = |file: &Path| {
+        plugins.iter().any(|plugin| plugin.config.as_ref().is_some_and(|c| c.as_path() == file))
+    };
+    let hidden = |plugin: &PluginStatus| {
+        let (used, name) = (plugin.config.as_ref()?.as_path(), &plugin.name);
+        let hidden = used.with_file_name(format!("{}.conf", name.split_once('-')?.1));
+        let is_hidden = used != hidden && hidden.exists() && !is_read(&hidden);
+        is_hidden.then(|| {
+            let (used, hidden) = (used.display(), hidden.display());
+            format!("{hidden} has no effect: plugin {name} reads {used}, which comes first")
+        })
+    };
+    plugins.iter().filter_map(hidden).collect()
 }
 
 /// Prints that no `nrid` runs.

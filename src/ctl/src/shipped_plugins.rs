@@ -44,8 +44,9 @@ enum Action {
     ///
     /// Links the program into a directory of nrid, `/etc/nri-container-runtime/plugins` unless
     /// `plugin_path` is set, copies its sample configuration where it has none yet, and reloads
-    /// nrid if it runs. The plugin is called for containers that are created with
-    /// nri-container-runtime; an engine with NRI of its own does not launch it.
+    /// nrid, or starts it, so that a mistake in the configuration is found at once. The plugin is
+    /// called for containers that are created with nri-container-runtime; an engine with NRI of its
+    /// own does not launch it.
     Enable {
         /// Name of the plugin, as `nrictl plugin list` shows it.
         name: String,
@@ -96,6 +97,11 @@ struct ShippedPlugin {
 }
 
 impl PluginCommand {
+    /// Whether a plugin is to be launched from now on.
+    pub(crate) fn enables(&self) -> bool {
+        matches!(self.action, Action::Enable { .. })
+    }
+
     /// Runs the command. Returns whether the plugin directory is to be loaded again.
     ///
     /// # Errors

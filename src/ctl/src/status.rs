@@ -138,7 +138,7 @@ fn end_of_last(nrid: &NridLocation) -> Option<UncleanEnd> {
 
 /// Prints what a reload would do with files of the plugin directory.
 fn due(out: &mut impl Write, status: &Status) -> io::Result<()> {
-    for PluginChange { name, change, why } in &status.due {
+    for PluginChange { name, change, why, .. } in &status.due {
         let runs = status.plugins.iter().any(|p| p.launched && p.name == *name && !p.has_ended());
         let state = match change.as_str() {
             "unusable" if runs => "runs, but its file is refused: ",
@@ -227,6 +227,9 @@ fn failures(plugin: &PluginStatus, now: SystemTime) -> Vec<String> {
     let exit = exit.map(|exit| format!("last end: {exit}"));
     let history: Vec<String> = [restarts, exit, next].into_iter().flatten().collect();
     lines.extend((!history.is_empty()).then(|| history.join("; ")));
+    if !plugin.has_ended() {
+        lines.extend(plugin.warnings.iter().map(|warning| format!("warning: {warning}")));
+    }
     lines.extend(plugin.last_output.iter().map(|line| format!("last output: {line}")));
     lines
 }

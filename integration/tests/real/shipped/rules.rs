@@ -186,3 +186,31 @@ fn a_service_takes_its_file_again_at_a_reload_unless_it_has_a_mistake() {
         assert!(refusal("e").contains("second"));
     });
 }
+
+/// A file that loads, and then refuses containers, looked like any other.
+#[test]
+fn a_reload_shows_the_file_and_what_the_plugin_says_of_it() {
+    for_each_runtime("warnings of rules", |runtime| {
+        let node = Node::new(runtime);
+        let refuses = "rules: [{name: a, match: 'labels.team == \"x\"', refuse: no}]";
+        install(&node, "50-rules", refuses);
+        node.ctl(&["start"]).success();
+        let file = node.path("conf.d").join("50-rules.conf");
+        let reloaded = node.ctl(&["reload"]).success().out();
+        assert!(reloaded.contains(&format!("kept ({})", file.display())), "{reloaded}");
+        assert!(reloaded.contains("  warning: rule \"a\""), "{reloaded}");
+        let status = node.ctl(&["status"]).success().out();
+        assert!(status.contains("warning: rule \"a\""), "{status}");
+        fs::write(node.path("conf.d").join("rules.conf"), "rules: []").unwrap();
+        fs::write(&file, "rules: [{name: a, refuse: no}]").unwrap();
+        let reloaded = node.ctl(&["reload"]).success().out();
+        assert!(!reloaded.contains("warning: rule"), "{reloaded}");
+        assert!(reloaded.contains("rules.conf has no effect: plugin 50-rules"), "{reloaded}");
+        fs::write(&file, "rules: [{nam: a}]").unwrap();
+        let reloaded = node.ctl(&["reload"]);
+        assert_eq!(reloaded.code, Some(4), "{}", reloaded.err());
+        let reloaded = reloaded.out();
+        let failed = format!("failed: cannot be configured with {}: line 1", file.display());
+        assert!(reloaded.contains(&failed), "{reloaded}");
+    });
+}

@@ -23,6 +23,8 @@ pub(crate) struct PluginFile {
     pub(crate) path: PathBuf,
     /// Content of the configuration file; empty without one.
     pub(crate) config: String,
+    /// The configuration file.
+    pub(crate) config_file: Option<PathBuf>,
     /// Identity of the program, to notice its replacement.
     pub(crate) program: ProgramIdentity,
     /// Program that runs the file, if it is a WebAssembly module.
@@ -244,8 +246,8 @@ pub(crate) fn examine(
         Format::Unknown => return Err(SkipReason::NoProgram),
     };
     let program = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
-    let (config, path) = (plugin_config(&id, config)?, path.to_owned());
-    Ok(Some(PluginFile { id, path, config, program, wasm_host }))
+    let (config, config_file) = plugin_config(&id, &config.plugin_config_path)?;
+    Ok(Some(PluginFile { id, path: path.to_owned(), config, config_file, program, wasm_host }))
 }
 
 /// Returns the program that runs a WebAssembly module.
@@ -256,21 +258,21 @@ fn wasm_host(id: &PluginId, config: &AdaptationConfig) -> Result<WasmHost, SkipR
 }
 
 /// Reads `NN-name.conf`, or else `name.conf`; empty if neither exists.
-fn plugin_config(id: &PluginId, config: &AdaptationConfig) -> Result<String, SkipReason> {
+fn plugin_config(id: &PluginId, dir: &Path) -> Result<(String, Option<PathBuf>), SkipReason> {
     for name in [id.to_string(), id.name.to_string()] {
-        let path = config.plugin_config_path.join(name + ".conf");
+        let path = dir.join(name + ".conf");
         // If the working directory is unknown, a relative path is checked as it is.
         let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         Owners::of_this_process()
             .check_if_exists(&absolute)
             .map_err(SkipReason::ConfigUntrusted)?;
         match read_regular_text(&path, MAX_MESSAGE as u64) {
-            Ok(text) => return Ok(text),
+            Ok(text) => return Ok((text, Some(path))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(SkipReason::Config { path, source }),
         }
     }
-    Ok(String::new())
+    Ok((String::new(), None))
 }
 
 /// What an executable file is.

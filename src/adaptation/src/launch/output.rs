@@ -8,15 +8,16 @@
 use nri_api::PluginId;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 use tracing::warn;
 
-use crate::manager::ContainerManager;
+use crate::manager::{ContainerManager, warning};
+use crate::plugin::kept_lines::KeptLines;
 
 /// Limit of a line in bytes, more than log messages usually have. The rest of a longer line is
 /// dropped.
@@ -29,24 +30,6 @@ const MAX_AFTER_EXIT: usize = 128 << 10;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval at which the shutdown looks for room in a full queue.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Limit of the last line in characters: it is shown in the status, in one line of a terminal.
-const MAX_LAST_LINE: usize = 256;
-
-/// Last line that a program has written. Clones are the same line.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LastLine(Arc<Mutex<Option<String>>>);
-
-impl LastLine {
-    pub(crate) fn get(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, line: &str) {
-        let line = line.trim().chars().take(MAX_LAST_LINE).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
-    }
-}
 
 enum Entry {
     Line(PluginId, String),
@@ -75,16 +58,16 @@ impl PluginOutput {
     }
 
     /// Reads a plugin's pipe until it is closed, or the program has exited and the pipe is empty.
-    /// Keeps the last line in `last`.
+    /// Keeps some of the lines in `kept`.
     pub(crate) async fn read(
         self,
         plugin: PluginId,
         pipe: OwnedFd,
         mut exited: watch::Receiver<bool>,
-        last: LastLine,
+        kept: KeptLines,
     ) -> io::Result<()> {
         let each = |line: String| {
-            last.set(&line);
+            kept.add(&line, warning(&line));
             self.add(Entry::Line(plugin.clone(), line));
         };
         let pipe = pipe::Receiver::from_owned_fd(pipe)?;

@@ -9,7 +9,8 @@ use crate::launch::cgroup::PluginCgroup;
 use crate::launch::discovery::PluginFile;
 use crate::launch::exec::without_shell;
 use crate::launch::launcher;
-use crate::launch::output::{LastLine, PluginOutput};
+use crate::launch::output::PluginOutput;
+use crate::plugin::kept_lines::KeptLines;
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -17,7 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -31,12 +32,18 @@ const PLUGIN_FD: i32 = 3;
 /// Limit of the launcher's error message in bytes; a longer message is cut.
 const MAX_LAUNCHER_ERROR: u64 = 4096;
 
+/// Time that lines which are written already have until they are read, and the interval at which
+/// that is checked.
+const READ_TIMEOUT: Duration = Duration::from_millis(100);
+const READ_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Process of a launched plugin. Dropping it stops the process, as [`Process::stop`] does.
 pub(crate) struct Process {
     pub(crate) pid: Option<u32>,
     stop: watch::Sender<bool>,
     exit: watch::Receiver<Option<String>>,
-    last_line: LastLine,
+    kept: KeptLines,
+    output: OwnedFd,
 }
 
 impl Process {
@@ -48,7 +55,24 @@ impl Process {
 
     /// Returns the last line that the program has written.
     pub(crate) fn last_output(&self) -> Option<String> {
-        self.last_line.get()
+        self.kept.last()
+    }
+
+    /// Returns what is kept of the lines that the program writes.
+    pub(crate) fn kept(&self) -> KeptLines {
+        self.kept.clone()
+    }
+
+    /// Waits until the lines that the program has written are read, for at most [`READ_TIMEOUT`],
+    /// and keeps no further warnings.
+    pub(crate) async fn set_configured(&self) {
+        let start = Instant::now();
+        while rustix::io::ioctl_fionread(&self.output).is_ok_and(|unread| unread > 0)
+            && start.elapsed() < READ_TIMEOUT
+        {
+            tokio::time::sleep(READ_INTERVAL).await;
+        }
+        self.kept.set_configured();
     }
 
     /// Waits until the process is reaped, and returns how it ended, such as "exited with code 1".
@@ -117,9 +141,9 @@ pub(crate) async fn launch(
     drop(command);
     let stream = UnixStream::from_std(ours)?;
     let (exited, has_exited) = watch::channel(false);
-    let last_line = LastLine::default();
-    let reading =
-        output.read(plugin.id.clone(), output_reader.into(), has_exited, last_line.clone());
+    let (kept, output_reader) = (KeptLines::default(), OwnedFd::from(output_reader));
+    let output_fd = output_reader.try_clone()?;
+    let reading = output.read(plugin.id.clone(), output_reader, has_exited, kept.clone());
     let reading = tokio::spawn(reading);
     let grace = config.stop_grace;
 
@@ -141,7 +165,7 @@ pub(crate) async fn launch(
         let _ = reading.await;
         ended.send_replace(Some(how));
     });
-    let process = Process { pid, stop, exit, last_line };
+    let process = Process { pid, stop, exit, kept, output: output_fd };
     if let Some(reader) = launcher_error {
         let reading = read_launcher_error(reader.into());
         let failure = tokio::time::timeout(config.registration_timeout, reading).await;

@@ -176,7 +176,8 @@ impl LaunchSupervisor {
                 return Err(e);
             }
         };
-        record.set(|s| s.pid = process.pid);
+        record.set(|s| (s.pid, s.config_file) = (process.pid, file.config_file.clone()));
+        record.set_output(process.kept());
         let (config, process) = (file.config.clone(), Some(process));
         let supervisor = self.clone();
         let on_end: OnEnd = Box::new(move |active| supervisor.restart(file.id, file.path, active));

@@ -6,6 +6,7 @@
 pub(crate) mod calls;
 pub(crate) mod handle;
 pub(crate) mod histogram;
+pub(crate) mod kept_lines;
 pub(crate) mod queue;
 pub(crate) mod registrant;
 pub(crate) mod registry;

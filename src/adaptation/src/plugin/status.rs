@@ -2,6 +2,7 @@
 //!
 //! A status exists from the connection on, before the plugin has a name.
 
+use crate::plugin::kept_lines::KeptLines;
 use crate::policy::failure_policy::RequestedFailurePolicy;
 use crate::policy::peers::PeerGroup;
 use nri_api::proto::Event;
@@ -49,6 +50,10 @@ pub struct PluginStatus {
     pub replacement_refused: bool,
     /// Earlier sessions of the same plugin, and how the last one ended.
     pub history: PluginHistory,
+    /// File with the configuration that a launched plugin was sent; `None` without one.
+    pub config_file: Option<PathBuf>,
+    /// Warnings that a launched plugin wrote until it was configured.
+    pub warnings: Vec<String>,
 }
 
 /// Progress of a synchronization.
@@ -152,6 +157,8 @@ pub(crate) struct StatusRecord {
     restarts: AtomicBool,
     /// The peers that share places with this connection; unset if the peer was not checked.
     group: OnceLock<PeerGroup>,
+    /// What is kept of the output of a launched plugin.
+    output: OnceLock<KeptLines>,
 }
 
 impl StatusRecord {
@@ -178,10 +185,12 @@ impl StatusRecord {
             next_launch: None,
             replacement_refused: false,
             history: PluginHistory::default(),
+            config_file: None,
+            warnings: Vec::new(),
         };
         let order = AtomicU64::new(serial);
-        let (closed_at, removed, restarts, group) = Default::default();
-        Self { status: Mutex::new(status), order, closed_at, removed, restarts, group }
+        let (closed_at, removed, restarts, group, output) = Default::default();
+        Self { status: Mutex::new(status), order, closed_at, removed, restarts, group, output }
     }
 
     /// Sets the group of peers that this connection belongs to.
@@ -194,9 +203,16 @@ impl StatusRecord {
         self.group.get().copied()
     }
 
+    /// Sets the output of a launched plugin.
+    pub(crate) fn set_output(&self, output: KeptLines) {
+        let _ = self.output.set(output);
+    }
+
     /// Returns a copy of the status.
     pub(crate) fn get(&self) -> PluginStatus {
-        self.lock().clone()
+        let mut status = self.lock().clone();
+        status.warnings = self.output.get().map(KeptLines::warnings).unwrap_or_default();
+        status
     }
 
     /// Reads the status in place.

@@ -167,7 +167,14 @@ impl Core {
             NRI_version: NRI_VERSION.to_owned(),
             ..Default::default()
         };
-        let reply = session.configure(limit, &request).await.map_err(SessionError::Configure)?;
+        let reply = session.configure(limit, &request).await;
+        if let Some(process) = process {
+            process.set_configured().await;
+        }
+        let reply = reply.map_err(|source| {
+            let file = record.read(|status| status.config_file.clone());
+            SessionError::Configure { file, source }
+        })?;
         let mask = EventMask::from_subscription(reply.events)?;
         let requested = RequestedFailurePolicy::of(&reply);
         if let Some(requested) = requested {

@@ -111,6 +111,9 @@ pub(super) const PLUGIN_REFUSED: FindingKind = warning("plugin-refused", "plugin
 pub(super) const PLUGIN_TWICE: FindingKind = warning("plugin-twice", "plugin");
 pub(super) const PLUGIN_UNUSABLE: FindingKind = problem("plugin-unusable", "plugin");
 pub(super) const PLUGIN_RUNS_UNUSABLE: FindingKind = problem("plugin-runs-unusable", "plugin");
+pub(super) const PLUGIN_WARNING: FindingKind = warning("plugin-warning", "plugin");
+pub(super) const PLUGIN_CONFIG_HIDDEN: FindingKind =
+    warning("plugin-configuration-hidden", "plugin");
 pub(super) const PLUGIN_WITHHELD: FindingKind = warning("plugin-withheld", "plugin");
 pub(super) const PLUGIN_IGNORED: FindingKind = info("plugin-ignored", "plugin");
 pub(super) const PLUGIN_RELOAD_DUE: FindingKind = warning("plugin-reload-due", "plugin");

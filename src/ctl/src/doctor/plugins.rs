@@ -6,13 +6,14 @@
 use super::{
     finding::DoctorReport,
     kinds::{
-        PLUGIN_ACTIVE, PLUGIN_CONFIG_REFUSED, PLUGIN_DIR_UNREADABLE, PLUGIN_FAILED, PLUGIN_IGNORED,
-        PLUGIN_LEFT, PLUGIN_MISSED, PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE,
-        PLUGIN_REQUIRED_MISSING, PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE,
-        PLUGIN_UNLIMITED, PLUGIN_UNUSABLE, PLUGIN_WITHHELD, POLICY_UNMATCHED,
+        PLUGIN_ACTIVE, PLUGIN_CONFIG_HIDDEN, PLUGIN_CONFIG_REFUSED, PLUGIN_DIR_UNREADABLE,
+        PLUGIN_FAILED, PLUGIN_IGNORED, PLUGIN_LEFT, PLUGIN_MISSED, PLUGIN_NOT_ACTIVE,
+        PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING, PLUGIN_RUNS_UNUSABLE,
+        PLUGIN_STARTING, PLUGIN_TWICE, PLUGIN_UNLIMITED, PLUGIN_UNUSABLE, PLUGIN_WARNING,
+        PLUGIN_WITHHELD, POLICY_UNMATCHED,
     },
 };
-use crate::{nrid_location::NridLocation, status::describe_missed};
+use crate::{nrid_location::NridLocation, reload::hidden_configurations, status::describe_missed};
 use nri_control::{PluginChange, PluginStatus, Status};
 use nri_locate::{Environment, UserDirs};
 use rustix::{process::Pid, thread::capabilities};
@@ -40,7 +41,7 @@ pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     for change in &status.due {
         file(report, status, change);
     }
-    for PluginChange { name, change, why } in &status.ignored {
+    for PluginChange { name, change, why, .. } in &status.ignored {
         if change == WITHHELD {
             report.add(PLUGIN_WITHHELD, format!("{name}: not launched: {why}"));
             continue;
@@ -49,6 +50,18 @@ pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &S
         if why == "not executable" {
             report.advise("If it is to run: `chmod +x`, then `nrictl reload`.");
         }
+    }
+    for plugin in status.plugins.iter().filter(|plugin| !plugin.has_ended()) {
+        for warning in &plugin.warnings {
+            report.add(PLUGIN_WARNING, format!("{}: {warning}", plugin.name));
+            let file = plugin.config.as_ref().map(|file| file.as_path().display().to_string());
+            let file = file.map_or_else(String::new, |file| format!(" Its configuration: {file}."));
+            report.advise(format!("`nrictl logs` has what it wrote.{file}"));
+        }
+    }
+    for hidden in hidden_configurations(&status.plugins) {
+        report.add(PLUGIN_CONFIG_HIDDEN, hidden);
+        report.advise("Remove one of the two files, then `nrictl reload`.");
     }
     for missed in &status.missed {
         report.add(PLUGIN_MISSED, describe_missed(missed));
@@ -102,7 +115,7 @@ fn last_output(plugin: &PluginStatus) -> String {
 
 /// Reports a file of the plugin directory with which a reload would do something.
 fn file(report: &mut DoctorReport, status: &Status, due: &PluginChange) {
-    let PluginChange { name, change, why } = due;
+    let PluginChange { name, change, why, .. } = due;
     let of_file = |plugin: &&PluginStatus| plugin.launched && plugin.name == *name;
     let plugin = status.plugins.iter().find(of_file);
     let runs = plugin.is_some_and(|plugin| !plugin.has_ended());

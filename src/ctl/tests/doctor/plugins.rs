@@ -17,7 +17,8 @@ fn plugin(name: &str, launched: bool, state: &str, error: &str) -> PluginStatus 
 }
 
 fn change(name: &str, change: &str, why: &str) -> PluginChange {
-    PluginChange { name: name.to_owned(), change: change.to_owned(), why: why.to_owned() }
+    let (change, why) = (change.to_owned(), why.to_owned());
+    PluginChange { name: name.to_owned(), change, why, ..PluginChange::default() }
 }
 
 #[test]
@@ -93,6 +94,36 @@ fn what_a_reload_would_do_with_each_file_is_reported_once() {
     findings.check("plugin-missed", "warning", missed);
     findings.check("plugin-withheld", "warning", withheld);
     findings.check("plugin-directory-unreadable", "problem", "it hangs");
+}
+
+#[test]
+fn what_a_plugin_says_of_its_configuration_and_a_file_that_none_reads_are_warnings() {
+    let site = Site::new("");
+    let dir = site.path("conf.d");
+    std::fs::create_dir(&dir).unwrap();
+    let file = |name: &str| {
+        let file = dir.join(name);
+        std::fs::write(&file, "").unwrap();
+        Some(OsText::from(file.as_path()))
+    };
+    let rules = PluginStatus {
+        config: file("50-rules.conf"),
+        warnings: vec!["rule \"a\" refuses containers".to_owned()],
+        ..plugin("50-rules", true, "active", "")
+    };
+    let logger =
+        PluginStatus { config: file("logger.conf"), ..plugin("10-logger", true, "active", "") };
+    let own =
+        PluginStatus { config: file("20-logger.conf"), ..plugin("20-logger", true, "active", "") };
+    let plugins = vec![rules, logger, own];
+    let findings = doctor(&site, Status { plugins: plugins.clone(), ..healthy(&site) });
+    findings.check("plugin-warning", "warning", "50-rules: rule \"a\" refuses containers");
+    assert!(findings.texts("plugin-configuration-hidden").is_empty());
+    file("rules.conf");
+    let findings = doctor(&site, Status { plugins, ..healthy(&site) });
+    let hidden = "rules.conf has no effect: plugin 50-rules reads ";
+    findings.check("plugin-configuration-hidden", "warning", hidden);
+    assert_eq!(findings.texts("plugin-configuration-hidden").len(), 1);
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn active() -> Vec<PluginStatus> {
 }
 
 fn change(change: &str, why: &str) -> PluginChange {
-    PluginChange { name: "10-adjust".to_owned(), change: change.to_owned(), why: why.to_owned() }
+    let (change, why) = (change.to_owned(), why.to_owned());
+    PluginChange { name: "10-adjust".to_owned(), change, why, ..PluginChange::default() }
 }
 
 #[test]

@@ -56,6 +56,8 @@ impl Service {
             restarts: plugin.history.restarts,
             last_exit: plugin.history.last_exit,
             last_output: plugin.history.last_output,
+            config: plugin.config_file.as_ref().map(|file| OsText::from(file.as_os_str())),
+            warnings: plugin.warnings,
             next_launch: plugin.next_launch.and_then(seconds_since_epoch),
             events: plugin.events.iter().map(|e| format!("{e:?}")).collect(),
         });

@@ -79,7 +79,8 @@ impl Service {
             Some(mut deferred) => *deferred = state,
             None => *self.shared_plugins.state.lock().await = state,
         }
-        let plugins: Vec<_> = reloaded.into_iter().map(outcome).collect();
+        let statuses = self.adaptation.plugins();
+        let plugins: Vec<_> = reloaded.into_iter().map(|one| outcome(one, &statuses)).collect();
         let reloaded = Reloaded {
             config: after.file.as_ref().map(|f| OsText::from(f.as_os_str())),
             changed,
@@ -225,7 +226,7 @@ fn needs_restart(before: &Settings, after: &Settings) -> Vec<String> {
     keys
 }
 
-fn outcome(change: ReloadedPlugin) -> PluginChange {
+fn outcome(change: ReloadedPlugin, statuses: &[PluginStatus]) -> PluginChange {
     let (name, why) = match change.outcome {
         ReloadOutcome::Kept => ("kept", String::new()),
         ReloadOutcome::Launched => ("launched", String::new()),
@@ -236,18 +237,27 @@ fn outcome(change: ReloadedPlugin) -> PluginChange {
         ReloadOutcome::Withheld(why) => ("withheld", why.to_string()),
         ReloadOutcome::Ignored(why) => ("ignored", why.to_owned()),
     };
-    plugin_change(&change.path, name, why)
+    let mut reloaded = plugin_change(&change.path, name, why);
+    let is_of_file = |status: &&PluginStatus| {
+        matches!(&status.origin, PluginOrigin::Launched(file) if *file == change.path)
+            && !status.state.has_ended()
+    };
+    if let Some(status) = statuses.iter().find(is_of_file) {
+        reloaded.config = status.config_file.as_ref().map(|file| OsText::from(file.as_os_str()));
+        reloaded.warnings.clone_from(&status.warnings);
+    }
+    reloaded
 }
 
 fn plugin_change(path: &Path, change: &str, why: String) -> PluginChange {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    PluginChange { name, change: change.to_owned(), why }
+    PluginChange { name, change: change.to_owned(), why, ..PluginChange::default() }
 }
 
 fn log(reloaded: &Reloaded) {
     let config = reloaded.config.as_ref().map_or_else(|| "none".into(), |c| c.0.to_string_lossy());
     tracing::info!(%config, changed = reloaded.changed, "configuration reloaded");
-    for PluginChange { name, change, why } in &reloaded.plugins {
+    for PluginChange { name, change, why, .. } in &reloaded.plugins {
         match change.as_str() {
             "kept" => {}
             "failed" | "unusable" | "withheld" => {

@@ -239,6 +239,8 @@ mod tests {
             replacement_refused: false,
             next_launch: None,
             history: PluginHistory::default(),
+            config_file: None,
+            warnings: Vec::new(),
         }
     }
 
