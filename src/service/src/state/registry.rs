@@ -294,12 +294,12 @@ impl Registry {
             members.is_empty() || members.iter().any(|container| !container.is_deleted())
         };
         let counts = |c: &&Arc<Container>| !c.is_sandbox() && !c.is_deleted();
+        let pods = ids.iter().filter(exists).count();
+        let counted: Vec<_> = containers.all().filter(counts).cloned().collect();
+        // A holder of a record's lock may wait for that of the index.
+        drop(containers);
         let ended = |c: &&Arc<Container>| c.status() == ContainerStatus::Stopped;
-        Counts {
-            pods: ids.iter().filter(exists).count(),
-            containers: containers.all().filter(counts).count(),
-            ended: containers.all().filter(counts).filter(ended).count(),
-        }
+        Counts { pods, containers: counted.len(), ended: counted.iter().filter(ended).count() }
     }
 
     /// Whether no container and no pod exists. Counts the pods only if there is no container.
@@ -336,6 +336,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::state::record::EXAMPLE;
+
+    /// A writer of a record waits for the index, so nobody may wait for a record with the index
+    /// locked: `nrid` once served no one any more after a status during an event.
+    #[test]
+    fn counts_do_not_wait_for_a_record_with_the_index_locked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        let container = registry.insert(serde_json::from_str(EXAMPLE).unwrap()).unwrap();
+        let record = container.lock_record();
+        std::thread::scope(|scope| {
+            let counting = scope.spawn(|| registry.counts());
+            // Long enough for the thread to reach the record, which it can pass only later.
+            for _ in 0..1000 {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+                assert!(!counting.is_finished());
+            }
+            let index = registry.containers.try_lock();
+            assert!(index.is_ok(), "the index is locked");
+            drop((index, record));
+            assert_eq!(counting.join().unwrap().containers, 1);
+        });
+    }
 
     #[test]
     fn a_container_is_found_by_id_then_by_name_then_by_prefix() {
