@@ -4,6 +4,7 @@ use crate::{
     expression::{Expression, ExpressionError},
     field::{FieldValue, Group, Key, PERIOD, QUOTA, field},
     file::{Limits, Named, Placed, Rlimit, RuleText, Scalar, Settings},
+    hint,
     mistake::{LoadError, Mistake, at},
     possible::{entry, impossible},
     prepared::Patterns,
@@ -317,9 +318,30 @@ impl RuleCompiler<'_> {
 
     fn expression(&self, text: &Spanned<String>, entry: bool) -> Result<Expression, LoadError> {
         let parse = if entry { Expression::of_entry } else { Expression::parse };
-        parse(&text.value)
-            .and_then(Expression::condition)
-            .map_err(|error| self.of_expression(text.referenced.into(), error))
+        let parsed = parse(&text.value).and_then(Expression::condition);
+        let place = text.referenced.into();
+        match self.property(text) {
+            // YAML leaves it out of the text.
+            Some(tag) if tag.starts_with('!') => Err(self.of_property(place, tag, "a tag")),
+            Some(anchor) if parsed.is_err() => Err(self.of_property(place, anchor, "an anchor")),
+            _ => parsed.map_err(|error| self.of_expression(place, error)),
+        }
+    }
+
+    /// Returns the tag or the anchor before a value in its line.
+    fn property(&self, value: &Spanned<String>) -> Option<&str> {
+        let start = usize::try_from(value.defined.span().byte_offset()?).ok()?;
+        let line = self.content.get(..start)?.lines().next_back()?;
+        line.split_whitespace().next_back().filter(|word| word.starts_with(['!', '&']))
+    }
+
+    fn of_property(&self, place: Place, property: &str, what: &str) -> LoadError {
+        let quoted = hint::quoted(self.content, place.line);
+        let cure = quoted.map_or_else(
+            || "write the text in single quotes".to_owned(),
+            |line| format!("write {line}"),
+        );
+        at(place, Mistake::Form(format!("`{property}` is {what} here: {cure}")))
     }
 
     fn of_expression(&self, place: Place, error: ExpressionError) -> LoadError {

@@ -4,9 +4,15 @@
 //! shows.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 use std::collections::BTreeMap;
+
+/// Reads the value of a key that may be left out. A key that is there has a value: `null`, or
+/// nothing after the colon, would have the meaning of no key, such as a rule for all containers.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
+}
 
 /// Rules for containers. Each container that is created passes through the rules from the first to
 /// the last.
@@ -27,7 +33,7 @@ pub(crate) struct RuleText {
     pub name: Spanned<String>,
     /// Condition in CEL, such as `image.startsWith("registry.example/")`. Without it, the rule
     /// applies to every container.
-    #[serde(default, rename = "match")]
+    #[serde(default, rename = "match", deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     pub condition: Option<Spanned<String>>,
     /// Whether values of this rule replace those of earlier rules, which is a conflict otherwise.
@@ -58,7 +64,7 @@ pub(crate) struct RuleText {
     #[serde(default)]
     pub strip: Conditions,
     /// Refuse the container, with this message for whoever creates it. May have `${…}`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     pub refuse: Option<Spanned<String>>,
 }
@@ -108,7 +114,7 @@ macro_rules! fields {
         pub(crate) struct $table {
             $(
                 $(#[$about])*
-                #[serde(rename = $name)]
+                #[serde(rename = $name, deserialize_with = "given")]
                 #[schemars(with = "Option<Scalar>")]
                 pub(crate) $member: Option<Placed>,
             )*
@@ -265,10 +271,10 @@ pub(crate) struct MountText {
     /// Path in the container. May have `${…}`.
     pub destination: String,
     /// Type of the file system; default `bind`.
-    #[serde(default, rename = "type")]
+    #[serde(default, rename = "type", deserialize_with = "given")]
     pub kind: Option<String>,
     /// Options; default `rbind`, `ro`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub options: Option<Vec<String>>,
 }
 
@@ -295,7 +301,7 @@ pub(crate) struct HookText {
     #[serde(default)]
     pub env: Vec<String>,
     /// Seconds until it is killed.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub timeout: Option<u32>,
 }
 
@@ -334,18 +340,23 @@ pub(crate) struct Removals {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Conditions {
     /// `it.name` and `it.value`.
+    #[serde(deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     pub env: Option<Spanned<String>>,
     /// `it.source`, `it.destination`, `it.type` and `it.options`.
+    #[serde(deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     pub mounts: Option<Spanned<String>>,
     /// `it.path`, `it.type`, `it.major` and `it.minor`.
+    #[serde(deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     pub devices: Option<Spanned<String>>,
     /// `it.name` and `it.value`.
+    #[serde(deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     pub sysctl: Option<Spanned<String>>,
     /// `it.name` and `it.value`.
+    #[serde(deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     pub annotations: Option<Spanned<String>>,
 }

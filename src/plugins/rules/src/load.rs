@@ -5,6 +5,7 @@ use crate::{
     compile::compile,
     conflicts,
     file::RuleFile,
+    hint,
     mistake::{LoadError, Mistake, at},
     rule::{Place, RuleSet},
     stack::with_stack,
@@ -37,11 +38,12 @@ fn read(text: &str) -> Result<RuleSet, LoadError> {
     if text.trim().is_empty() {
         return Ok(RuleSet::default());
     }
-    let file: RuleFile = serde_saphyr::from_str(text).map_err(|error| {
+    let file: RuleFile = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let error = error.without_snippet();
         let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
         let place = error.location().map_or(Place { line: 1, column: 1 }, |at| at.into());
-        at(place, Mistake::Form(form_message(&message, place)))
+        let message = form_message(&message, place);
+        at(place, Mistake::Form(with_hint(message, text, place.line)))
     })?;
     let texts = file.rules.unwrap_or_default();
     if texts.len() > MAX_RULES {
@@ -53,12 +55,34 @@ fn read(text: &str) -> Result<RuleSet, LoadError> {
     Ok(rules)
 }
 
+/// Returns how YAML is read. Tags have no meaning in these files: without these options, `match: !privileged` would be a tag
+/// without a value.
+pub(crate) fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! { reject_unsupported_tags: true, reject_tagged_field_names: true }
+}
+
 /// Returns the message of the YAML parser as one line in words of YAML, without the place.
 fn form_message(message: &str, Place { line, column }: Place) -> String {
     let message = message.trim_end();
     let place = format!(" at line {line}, column {column}");
     let message = message.strip_suffix(&place).unwrap_or(message).replace('\n', ", ");
     reworded(&message, Words::Yaml)
+}
+
+/// Adds what to write in the line of a mistake, if that is known.
+fn with_hint(message: String, content: &str, line: usize) -> String {
+    let is_match = || {
+        let line = content.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+        line.trim_start().trim_start_matches("- ").starts_with("match:")
+    };
+    match hint::quoted(content, line) {
+        Some(quoted) => format!("{message}: write {quoted}"),
+        None if message.starts_with("null") && is_match() => format!(
+            "match without an expression: leave it out for a rule of all containers; one that \
+             begins with ! or \" is written in single quotes, and what follows # is a comment"
+        ),
+        None => message,
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +154,32 @@ mod tests {
                 "rules:\n  - name: a\n    set: { rlimits: { nofile: [1] } }\n",
                 "line 3, column 31: expected a number, or { soft: …, hard: … }",
             ),
+            (
+                "rules:\n  - name: a\n    match: \"team\" in labels\n    refuse: no\n",
+                "line 3, column 19: invalid trailing content after double-quoted scalar: write \
+                 match: '\"team\" in labels'",
+            ),
+            (
+                "rules:\n  - name: a\n    match: !privileged\n    refuse: no\n",
+                "line 3, column 23: unsupported tag `!privileged`: write match: '!privileged'",
+            ),
+            (
+                "rules:\n  - name: a\n    match: ! privileged\n    refuse: no\n",
+                "line 3, column 14: `!` is a tag here: write match: '! privileged'",
+            ),
+            (
+                "rules:\n  - name: a\n    match: &x == 1\n    refuse: no\n",
+                "line 3, column 15: `&x` is an anchor here: write match: '&x == 1'",
+            ),
+            (
+                "rules:\n  - name: a\n    refuse: this image: not ours\n",
+                "line 3, column 23: mapping values are not allowed in this context: write refuse: \
+                 'this image: not ours'",
+            ),
+            (
+                "rules:\n  - name: a\n    match: # image == \"x\"\n    refuse: no\n",
+                "line 3, column 10: match without an expression: leave it out for a rule of all",
+            ),
         ] {
             let error = error(text);
             assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
@@ -173,6 +223,47 @@ mod tests {
         let text = "rules: [{name: a, set: {env: {A: &a 1.10}, annotations: {b: *a}}}]";
         let rules = format!("{:?}", load(text).unwrap());
         assert_eq!(rules.matches("\"1.10\"").count(), 2, "{rules}");
+    }
+
+    /// A key without a value would have the meaning of no key.
+    #[test]
+    fn a_key_has_a_value_without_a_tag() {
+        let mount =
+            |more: &str| format!("add: {{mounts: [{{source: /a, destination: /b, {more}}}]}}");
+        let hook = |more: &str| format!("add: {{hooks: [{{stage: poststop, path: /a, {more}}}]}}");
+        let members = [
+            "match",
+            "refuse",
+            "override",
+            "observe",
+            "set",
+            "set: {pids.limit",
+            "set: {env",
+            "set: {env: {A",
+            "default: {rlimits: {nofile",
+            "at_most: {cpus",
+            "at_least",
+            "add: {cdi",
+            "remove: {env",
+            "strip",
+            "strip: {env",
+        ];
+        let opened = |member: &str| "}".repeat(member.matches('{').count());
+        for value in ["", " ~", " null", " !tag", " !tag x", " !!null x"] {
+            let with = |member: &&str| format!("{member}:{value}{}", opened(member));
+            let mut all: Vec<String> = members.iter().map(with).collect();
+            all.extend(["type", "options"].map(|key| mount(&format!("{key}:{value}"))));
+            all.extend(["args", "env", "timeout"].map(|key| hook(&format!("{key}:{value}"))));
+            for member in all {
+                let text = format!("rules:\n  - name: a\n    observe: true\n    {member}\n");
+                let text = match member.starts_with("observe") {
+                    true => text.replacen("    observe: true\n", "    refuse: x\n", 1),
+                    false => text,
+                };
+                let error = load(&text).err().unwrap_or_else(|| panic!("{text} has no mistake"));
+                assert_eq!(error.place.line, 4, "{text}\n{error}");
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `file`, `compile`, `conflicts`, `load`, `mistake` | from the text of a file to rules |
+//! | `file`, `compile`, `conflicts`, `load`, `mistake`, `hint` | from the text of a file to rules |
 //! | `findings` | what fails for some containers |
 //! | `expression`, `prepared`, `template`, `stack` | expressions, their functions and limits |
 //! | `variables`, `facts`, `shared` | what expressions know of a container |
@@ -21,6 +21,7 @@ mod facts;
 mod field;
 mod file;
 mod findings;
+mod hint;
 mod load;
 mod mistake;
 mod plugin;
