@@ -121,7 +121,7 @@ mod tests {
             ),
             (
                 "rules:\n  - name: a\n    set:\n      memory.limit: 5 GB\n",
-                "line 4, column 21: rule \"a\": memory.limit: \"5 GB\" is no amount",
+                "line 4, column 21: rule \"a\": memory.limit: \"5 GB\" is no amount: write 5Gi",
             ),
             (
                 "rules:\n  - name: a\n    set: { cpu.shares: -1 }\n",

@@ -13,6 +13,7 @@ use cel::{
         value::CowVal,
     },
 };
+use nri_values::nearest;
 use regex::{Regex, RegexBuilder};
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -28,8 +29,7 @@ const IN_TIME: &str = "@in_time";
 /// The function for regular expressions, which is not among the standard functions.
 const MATCHES: &str = "matches";
 
-/// The functions of CEL and of its extension for texts. A macro with a wrong number of arguments is
-/// a call of an unknown function.
+/// The functions of CEL and of its extension for texts.
 const FUNCTIONS: [&str; 29] = [
     "bool",
     "bytes",
@@ -62,12 +62,28 @@ const FUNCTIONS: [&str; 29] = [
     "value",
 ];
 
+/// The macros of CEL.
+const MACROS: [&str; 6] = ["all", "exists", "exists_one", "filter", "has", "map"];
+
+/// Returns the function that was meant, or all that there are.
+fn meant(name: &str) -> String {
+    let all = || FUNCTIONS.iter().chain(&MACROS).copied();
+    let of_other_case = all().find(|known| known.eq_ignore_ascii_case(name));
+    match of_other_case.or_else(|| nearest(name, all())) {
+        Some(known) => format!(", did you mean {known}?"),
+        None => format!(": there are {}", all().collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// Error of a call in an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FunctionError {
     /// CEL does not have the function.
-    #[error("unknown function {0:?}, or a macro with a wrong number of arguments")]
+    #[error("unknown function {0:?}{hint}", hint = meant(.0))]
     Unknown(String),
+    /// A macro such as `exists` with another number of arguments, which is a call for the parser.
+    #[error("{0} has another number of arguments: list.exists(x, condition), has(a.b)")]
+    Macro(&'static str),
     /// `matches` has another number of arguments.
     #[error("matches has a text and a pattern: text.matches(pattern)")]
     Matches,
@@ -144,6 +160,9 @@ fn call(id: u64, function: &str, args: Vec<IdedExpr>) -> IdedExpr {
 fn check_call(call: &CallExpr, patterns: &mut Patterns) -> Result<(), FunctionError> {
     let name = call.func_name.as_str();
     let is_operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
+    if let Some(name) = MACROS.into_iter().find(|known| *known == name) {
+        return Err(FunctionError::Macro(name));
+    }
     if !is_operator && !FUNCTIONS.contains(&name) {
         return Err(FunctionError::Unknown(name.to_owned()));
     }

@@ -9,6 +9,9 @@ pub(crate) enum QuantityError {
     /// The text is no amount.
     #[error("{0:?} is no amount: expected {1}")]
     Invalid(String, &'static str),
+    /// Docker's units: `m` is a thousandth elsewhere, and `M` is 1,000,000.
+    #[error("{0:?} is no amount: write {1}")]
+    OtherUnit(String, String),
     /// The amount is larger than 2^63 - 1.
     #[error("{0:?} is too large")]
     TooLarge(String),
@@ -37,6 +40,21 @@ impl Unit {
         }
     }
 
+    /// Returns bytes as Docker takes them, such as `512m` or `1 gb`, in the units of this module.
+    fn binary(self, text: &str) -> Option<String> {
+        let end = text.find(|c: char| c.is_ascii_alphabetic()).filter(|_| self == Self::Bytes)?;
+        let (number, unit) = text.split_at(end);
+        let letter = match unit.to_ascii_lowercase().as_str() {
+            "k" | "kb" | "kib" => "Ki",
+            "m" | "mb" | "mib" => "Mi",
+            "g" | "gb" | "gib" => "Gi",
+            "t" | "tb" | "tib" => "Ti",
+            _ => return None,
+        };
+        let meant = format!("{}{letter}", number.trim_end());
+        self.parse(&meant).is_ok().then_some(meant)
+    }
+
     /// Reads an amount. `unlimited` is -1, as in the protocol.
     ///
     /// # Errors
@@ -51,7 +69,10 @@ impl Unit {
         {
             return Ok(whole);
         }
-        let invalid = || QuantityError::Invalid(text.to_owned(), self.expected());
+        let invalid = || match self.binary(text) {
+            Some(meant) => QuantityError::OtherUnit(text.to_owned(), meant),
+            None => QuantityError::Invalid(text.to_owned(), self.expected()),
+        };
         let too_large = || QuantityError::TooLarge(text.to_owned());
         let (is_negative, positive) = match text.strip_prefix('-') {
             Some(positive) => (true, positive),
@@ -121,7 +142,6 @@ mod tests {
         for (unit, text) in [
             (Unit::Bytes, ""),
             (Unit::Bytes, "Mi"),
-            (Unit::Bytes, "1 MB"),
             (Unit::Bytes, "1e3"),
             (Unit::Plain, "1k"),
             (Unit::Plain, "1.5"),
@@ -131,6 +151,12 @@ mod tests {
             (Unit::Microseconds, "s"),
         ] {
             assert!(matches!(unit.parse(text), Err(QuantityError::Invalid(..))), "{text}");
+        }
+        for (text, meant) in
+            [("512m", "512Mi"), ("1g", "1Gi"), ("1.5 GB", "1.5Gi"), ("64kb", "64Ki")]
+        {
+            let error = Unit::Bytes.parse(text).unwrap_err().to_string();
+            assert_eq!(error, format!("{text:?} is no amount: write {meant}"));
         }
         let large = Unit::Bytes.parse("9000000Ti");
         assert_eq!(large, Err(QuantityError::TooLarge("9000000Ti".to_owned())));
