@@ -58,6 +58,8 @@ pub struct AdaptationConfig {
     pub plugin_cgroups: Option<PathBuf>,
     /// Soft limit of open files of launched plugins; `None` keeps the limit of this process.
     pub soft_nofile: Option<u64>,
+    /// Variables of launched plugins, beside those that NRI defines.
+    pub plugin_variables: Vec<(String, String)>,
     /// Name of the runtime, sent to plugins.
     pub runtime_name: String,
     /// Version of the runtime, sent to plugins.
@@ -102,6 +104,7 @@ impl Default for AdaptationConfig {
             wasm_host: None,
             plugin_cgroups: None,
             soft_nofile: None,
+            plugin_variables: Vec::new(),
             runtime_name: String::new(),
             runtime_version: String::new(),
             policies: Vec::new(),

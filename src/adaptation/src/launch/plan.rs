@@ -36,13 +36,15 @@ pub(crate) struct LaunchInput {
     privileges: Privileges,
     /// Registration and request timeout, which `Configure` sends.
     timeouts: (Duration, Duration),
+    variables: Vec<(String, String)>,
 }
 
 impl LaunchInput {
     fn new(file: &PluginFile, config: &AdaptationConfig) -> Self {
         let policy = config.policy(&file.id);
         let timeouts = (config.registration_timeout, config.timeout(&policy));
-        Self { file: file.clone(), privileges: policy.privileges, timeouts }
+        let variables = config.plugin_variables.clone();
+        Self { file: file.clone(), privileges: policy.privileges, timeouts, variables }
     }
 
     /// Returns the reason for a relaunch, if an input differs.
@@ -57,6 +59,8 @@ impl LaunchInput {
             Some("privileges changed")
         } else if self.timeouts != now.timeouts {
             Some("timeouts changed")
+        } else if self.variables != now.variables {
+            Some("variables changed")
         } else {
             None
         }

@@ -86,7 +86,7 @@ impl Process {
 }
 
 /// Starts the program of a plugin. The program's environment has only the variables that NRI
-/// defines; its output is read line by line.
+/// defines and those of the configuration; its output is read line by line.
 pub(crate) async fn launch(
     plugin: &PluginFile,
     config: &AdaptationConfig,
@@ -117,11 +117,17 @@ pub(crate) async fn launch(
         command.arg(launcher::ARGUMENT).args(privileges.arguments()).arg(program);
         (Some(reader), writer, command)
     };
-    let environment = [
+    let of_nri = [
         ("NRI_PLUGIN_NAME", plugin.id.name.to_string()),
         ("NRI_PLUGIN_IDX", plugin.id.index.to_string()),
         ("NRI_PLUGIN_SOCKET", PLUGIN_FD.to_string()),
     ];
+    let of_runtime = config.plugin_variables.iter().cloned();
+    let environment: Vec<(String, String)> = of_nri
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .chain(of_runtime)
+        .collect();
     command
         .args(words)
         .env_clear()

@@ -1,7 +1,7 @@
 //! Reload: applies a new configuration and a changed plugin directory while plugins run.
 //!
 //! A launched plugin is kept unless an input of its launch has changed: program, configuration,
-//! privileges, or the timeouts that `Configure` sends. A changed plugin is relaunched and not
+//! privileges, variables, or the timeouts that `Configure` sends. A changed plugin is relaunched and not
 //! configured again: the protocol has one `Configure` per session, and upstream's stub accepts only
 //! one. The old program ends before the new one starts, since both may need the same file, lock or
 //! socket. The pipeline's gate is closed meanwhile, so that no container is created without the

@@ -94,7 +94,8 @@ pub(crate) fn exists(pid: u32) -> bool {
 
 #[tokio::test]
 async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped() {
-    let dirs = Dirs::new();
+    let mut dirs = Dirs::new();
+    dirs.config.plugin_variables = vec![("VARIABLE".to_owned(), "a,b".to_owned())];
     let environ = dirs.file("environ");
     let path = dirs.plugin(
         "07-fix",
@@ -109,7 +110,8 @@ async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped
     let environ = fs::read_to_string(environ).unwrap();
     let mut environ: Vec<_> = environ.split_terminator('\0').collect();
     environ.sort();
-    assert_eq!(environ, ["NRI_PLUGIN_IDX=07", "NRI_PLUGIN_NAME=fix", "NRI_PLUGIN_SOCKET=3"]);
+    let of_nri = ["NRI_PLUGIN_IDX=07", "NRI_PLUGIN_NAME=fix", "NRI_PLUGIN_SOCKET=3"];
+    assert_eq!(environ, [&of_nri[..], &["VARIABLE=a,b"]].concat());
 
     let pid = status.pid.unwrap();
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

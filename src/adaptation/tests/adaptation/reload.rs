@@ -157,8 +157,11 @@ async fn new_permissions_apply_at_once_and_new_privileges_and_timeouts_by_a_rela
     let changes = outcomes(harness.adaptation.reload(config.clone()).await);
     assert_eq!(changes, expected(&[("10-a", "relaunched: timeouts changed")]));
     config.policies[0].privileges.no_new_privs = true;
-    let changes = outcomes(harness.adaptation.reload(config).await);
+    let changes = outcomes(harness.adaptation.reload(config.clone()).await);
     assert_eq!(changes, expected(&[("10-a", "relaunched: privileges changed")]));
+    config.plugin_variables = vec![("A".to_owned(), "b".to_owned())];
+    let changes = outcomes(harness.adaptation.reload(config).await);
+    assert_eq!(changes, expected(&[("10-a", "relaunched: variables changed")]));
     let status = fs::read_to_string(format!("/proc/{}/status", pid(&harness, "10-a"))).unwrap();
     assert!(status.contains("NoNewPrivs:\t1"), "{status}");
     harness.adaptation.shutdown().await;

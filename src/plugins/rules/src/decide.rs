@@ -10,6 +10,7 @@ use crate::{
     expression::{ENTRY, EvaluationError},
     facts::{self, Fact, OPTIONAL},
     field::{FieldValue, Group, Key, MEMORY, PERIOD, SWAP, environment},
+    findings::missing,
     refusal::Refusal,
     rule::{Action, MountTemplate, Rule, RuleSet, Step},
 };
@@ -263,10 +264,21 @@ fn entries(group: Group, container: &Container) -> Vec<(String, Fact<'_>)> {
 
 /// Returns the refusal for an expression that fails.
 fn failed(rule: &Rule, what: &str, error: EvaluationError) -> Refusal {
-    let missing = |fact: &&str| matches!(&error, EvaluationError::NoVariable(name) if name == fact);
-    match OPTIONAL.into_iter().find(missing) {
-        Some(fact) => Refusal::NoFact { rule: rule.name.clone(), fact },
-        None => Refusal::Evaluation { rule: rule.name.clone(), what: what.to_owned(), error },
+    let (name, part) = (rule.name.clone(), what.to_owned());
+    let missing = match &error {
+        EvaluationError::NoVariable(variable) => {
+            let fact = OPTIONAL.into_iter().find(|fact| fact == variable);
+            return match fact {
+                Some(fact) => Refusal::NoFact { rule: name, fact },
+                None => Refusal::Evaluation { rule: name, what: part, error },
+            };
+        }
+        EvaluationError::NoKey(key) => missing(rule, what, key),
+        _ => None,
+    };
+    match missing {
+        Some((entry, hint)) => Refusal::Missing { rule: name, part, entry, hint },
+        None => Refusal::Evaluation { rule: name, what: part, error },
     }
 }
 
@@ -413,7 +425,12 @@ mod tests {
             "rules: [{name: a, match: 'env[\"DEBUG\"] == \"1\"', refuse: 'no ${env.DEBUG}'}]";
         assert_eq!(refusal(text), "rule \"a\": no 1");
         let no_key = refusal("rules: [{name: a, match: 'labels[\"x\"] == \"1\"', refuse: no}]");
-        assert!(no_key.starts_with("rule \"a\": match: No such key"), "{no_key}");
+        let expected = "rule \"a\": match reads labels[\"x\"], which this container does not have: \
+             write match: '\"x\" in labels && labels[\"x\"] == \"1\"', or match: \
+             'labels[?\"x\"].orValue(\"\") == \"1\"'";
+        assert_eq!(no_key, expected);
+        let no_key = refusal("rules: [{name: a, set: {env: {T: '${labels.team}'}}}]");
+        assert!(no_key.contains("env[T] reads labels[\"team\"]") && no_key.contains("write match"));
         let no_fact = refusal("rules: [{name: a, match: privileged, refuse: no}]");
         assert!(no_fact.contains("needs \"privileged\"") && no_fact.contains("[containers]"));
         let no_amount = refusal("rules: [{name: a, set: {memory.limit: '${image}x'}}]");

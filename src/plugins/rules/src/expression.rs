@@ -115,7 +115,10 @@ pub(crate) enum EvaluationError {
     /// The evaluation took too long.
     #[error("the evaluation of the rules takes too long: are there macros in macros?")]
     TooLong,
-    /// CEL's own error, such as a missing key.
+    /// A map does not have the key.
+    #[error("no such key: {0}")]
+    NoKey(String),
+    /// CEL's own error.
     #[error("{0}")]
     Failed(String),
     /// The value has another type than the place needs.
@@ -228,6 +231,7 @@ impl Expression {
             ExecutionError::UndeclaredReference(name) if VARIABLES.contains(&name.as_str()) => {
                 EvaluationError::NoVariable(name.to_string())
             }
+            ExecutionError::NoSuchKey(key) => EvaluationError::NoKey(key.to_string()),
             error => EvaluationError::Failed(error.to_string()),
         })
     }

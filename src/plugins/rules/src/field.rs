@@ -164,6 +164,8 @@ const fn key_of(index: usize) -> Key {
 
 /// The limit of memory.
 pub(crate) const MEMORY: Key = key_of(0);
+/// The soft limit of memory.
+pub(crate) const RESERVATION: Key = key_of(1);
 /// The limit of memory and swap together.
 pub(crate) const SWAP: Key = key_of(2);
 /// The quota, which `cpus` sets.

@@ -29,7 +29,10 @@ const TABLES: [&str; 20] = [
 
 /// Returns a line of YAML with this text as its value, whatever characters the text has.
 pub(crate) fn line(key: &str, text: &str) -> String {
-    format!("{key}: '{}'", text.replace('\'', "''"))
+    match text.contains('\'') && !text.contains(['"', '\\']) {
+        true => format!("{key}: \"{text}\""),
+        false => format!("{key}: '{}'", text.replace('\'', "''")),
+    }
 }
 
 /// Returns a text of several lines as one line.
@@ -115,6 +118,7 @@ mod tests {
             ),
             ("refuse: this image: not ours", Some("refuse: 'this image: not ours'")),
             ("match: \"a\" in labels\n  && b", Some("match: '\"a\" in labels && b'")),
+            ("match: !x == 'b'", Some("match: \"!x == 'b'\"")),
             ("match: [1] == [2]", Some("match: '[1] == [2]'")),
             ("match: ! privileged", Some("match: '! privileged'")),
             ("strip:\n  env: !it.name", Some("env: '!it.name'")),

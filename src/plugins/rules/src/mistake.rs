@@ -63,6 +63,17 @@ pub(crate) enum Mistake {
     #[error("rule {rule:?}: {part} reads {name}, which no container has: there are {all}")]
     #[allow(missing_docs)]
     UnknownName { rule: String, part: String, name: String, all: String },
+    /// An operator or a function with values that it is not for.
+    #[error("rule {rule:?}: {part} {what}{hint}")]
+    #[allow(missing_docs)]
+    Types { rule: String, part: String, what: String, hint: String },
+    /// An amount of memory that is a number without its unit.
+    #[error(
+        "rule {rule:?}: {field} of {bytes} is {bytes} bytes, with which no process starts: write \
+         an amount with its unit, such as 512Mi"
+    )]
+    #[allow(missing_docs)]
+    Tiny { rule: String, field: String, bytes: i64 },
     /// More than can be handled.
     #[error("{0}")]
     TooLarge(String),

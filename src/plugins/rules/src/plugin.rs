@@ -45,10 +45,9 @@ impl Rules {
     /// warning: a file that the plugin took before stays one that it takes.
     fn take(&self, session: &Session, text: &str) -> Reply<()> {
         let rules = load(text)?;
-        // The configuration that nrid reads may not be one that the plugin finds.
         let given = match session.runtime() {
             Some(runtime) if runtime.name != RUNTIME => Given::Elsewhere(runtime.name.clone()),
-            _ => Given::Unknown,
+            _ => Given::of_launch(),
         };
         for finding in findings(&rules, &given)? {
             let Place { line, column } = finding.place;

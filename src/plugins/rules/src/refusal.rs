@@ -13,10 +13,14 @@ pub(crate) enum Refusal {
     #[error("rule {rule:?}: {what}: {error}")]
     #[allow(missing_docs)]
     Evaluation { rule: String, what: String, error: EvaluationError },
+    /// A rule reads an entry that this container does not have.
+    #[error("rule {rule:?}: {part} reads {entry}, which this container does not have: {hint}")]
+    #[allow(missing_docs)]
+    Missing { rule: String, part: String, entry: String, hint: String },
     /// A rule needs a fact that the runtime does not give.
     #[error(
-        "rule {rule:?} needs {fact:?}, which the runtime does not give: the section [containers] \
-         of its configuration, config.toml, needs facts = [{fact:?}]"
+        "rule {rule:?} needs {fact:?}, which the runtime does not give: add it to facts in the \
+         section [containers] of its configuration, as in facts = [{fact:?}] in config.toml"
     )]
     #[allow(missing_docs)]
     NoFact { rule: String, fact: &'static str },

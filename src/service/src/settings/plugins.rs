@@ -13,6 +13,10 @@ use nri_adaptation::{
 use nri_locate::{WASM_HOST, find_installed};
 use std::path::PathBuf;
 
+/// Variable of launched plugins: the names of the facts that the configuration gives, joined by
+/// commas.
+const FACTS: &str = "NRI_CONTAINER_RUNTIME_FACTS";
+
 /// Returns the configuration of the adaptation.
 pub fn adaptation_config(settings: &Settings, shared: &SharedLaunch) -> AdaptationConfig {
     let config = &settings.config;
@@ -27,6 +31,7 @@ pub fn adaptation_config(settings: &Settings, shared: &SharedLaunch) -> Adaptati
         max_unregistered: config.connections.max_unregistered,
         max_plugins: config.connections.max_plugins,
     };
+    let facts: Vec<_> = config.containers.facts.iter().map(|fact| fact.name()).collect();
     AdaptationConfig {
         plugin_path,
         own_plugin_path: if dirs.are_shared { dirs.enabled.clone() } else { PathBuf::new() },
@@ -42,6 +47,7 @@ pub fn adaptation_config(settings: &Settings, shared: &SharedLaunch) -> Adaptati
         wasm_host: find_installed(WASM_HOST),
         plugin_cgroups: delegation::plugin_cgroups(),
         soft_nofile: descriptors::inherited_soft_limit(),
+        plugin_variables: vec![(FACTS.to_owned(), facts.join(","))],
         runtime_name: "nri-container-runtime".to_owned(),
         runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
         policies: config.plugin.iter().map(plugin_policy).collect(),

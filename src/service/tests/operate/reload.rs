@@ -230,3 +230,24 @@ fn check_and_reload_name_missing_paths() {
     node.stop();
     nrid.wait_for_exit();
 }
+
+/// The plugin `rules` warns of rules that need a fact which the configuration does not give.
+#[test]
+fn launched_plugins_know_which_facts_the_configuration_gives() {
+    let node = Node::new("");
+    node.configure("containers.facts = ['engine', 'privileged']\n");
+    node.plugin("10-a");
+    let nrid = node.start();
+    let facts = || {
+        let pid = node.status().plugins[0].pid.unwrap();
+        let environ = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+        let mut variables = environ.split('\0');
+        variables.find_map(|v| Some(v.strip_prefix("NRI_CONTAINER_RUNTIME_FACTS=")?.to_owned()))
+    };
+    assert_eq!(facts().as_deref(), Some("engine,privileged"));
+    node.configure("");
+    assert_eq!(changes(&reload(&node)), ["10-a relaunched variables changed"]);
+    assert_eq!(facts().as_deref(), Some(""));
+    node.stop();
+    nrid.wait_for_exit();
+}

@@ -11,6 +11,8 @@ pub(crate) enum Given {
     Unknown,
     /// The runtime of this name, which is not `nrid`, gives none.
     Elsewhere(String),
+    /// `nrid`, which launched this process, gives these.
+    Launched(Vec<String>),
     /// `nrid` gives those of its configuration.
     Configured {
         /// The configuration file, and whether it exists.
@@ -22,7 +24,21 @@ pub(crate) enum Given {
     },
 }
 
+/// Variable with the names of the facts that `nrid` gives, which it sets for plugins that it
+/// launches.
+const LAUNCHED: &str = "NRI_CONTAINER_RUNTIME_FACTS";
+
 impl Given {
+    /// Returns what `nrid` says to a plugin that it launches.
+    pub(crate) fn of_launch() -> Self {
+        std::env::var(LAUNCHED).map_or(Self::Unknown, |names| Self::of_names(&names))
+    }
+
+    fn of_names(names: &str) -> Self {
+        let names = names.split(',').filter(|name| !name.is_empty());
+        Self::Launched(names.map(str::to_owned).collect())
+    }
+
     /// Reads the configuration that `nrid` reads, or another file.
     ///
     /// # Errors
@@ -49,18 +65,46 @@ impl Given {
                 "which {runtime} does not give, but only nri-container-runtime: the rule refuses \
                  containers"
             )),
-            Self::Configured { facts, .. } if facts.contains(&fact) => None,
+            Self::Launched(facts) => {
+                let facts: Vec<_> = facts.iter().map(String::as_str).collect();
+                let what = "which the configuration of nrid (config.toml) does not give";
+                not_among(&facts, fact, what)
+            }
             Self::Configured { file, exists, facts } => {
-                let all: Vec<_> = facts.iter().copied().chain([fact]).collect();
                 let what = match exists {
                     true => format!("which {file} does not give"),
                     false => format!("which nrid does not give without a configuration ({file})"),
                 };
-                Some(format!(
-                    "{what}, so that the rule refuses containers: write facts = {all:?} in the \
-                     section [containers]"
-                ))
+                not_among(facts, fact, &what)
             }
         }
+    }
+}
+
+fn not_among(facts: &[&str], fact: &str, what: &str) -> Option<String> {
+    if facts.contains(&fact) {
+        return None;
+    }
+    let all: Vec<_> = facts.iter().copied().chain([fact]).collect();
+    Some(format!(
+        "{what}, so that the rule refuses containers: write facts = {all:?} in the section \
+         [containers]"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_facts_of_a_launch_are_those_that_nrid_says() {
+        let given = Given::of_names("engine,capabilities");
+        assert_eq!(given.missing("engine"), None);
+        let missing = given.missing("privileged").unwrap();
+        assert!(
+            missing.contains(r#"facts = ["engine", "capabilities", "privileged"]"#),
+            "{missing}"
+        );
+        assert!(Given::of_names("").missing("engine").unwrap().contains(r#"facts = ["engine"]"#));
     }
 }

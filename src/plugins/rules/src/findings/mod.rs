@@ -4,26 +4,31 @@
 //! `nri-rules check` fails because of them, and the plugin logs them when it loads a file: it does
 //! not refuse a file that it took before.
 
+mod cure;
 mod given;
 mod lookups;
 mod path;
 mod presence;
+mod types;
 
 pub(crate) use given::Given;
 
 use crate::{
     expression::{ENTRY, Expression},
     facts::OPTIONAL,
-    field::Group,
+    field::{FieldValue, Group, MEMORY, RESERVATION, SWAP},
+    hint::{line, one_line},
     mistake::{LoadError, Mistake, at},
-    rule::{Action, Place, Rule, RuleSet},
+    rule::{Action, Amount, Place, Rule, RuleSet},
     stack::with_stack,
     template::Template,
 };
+use cure::Unguarded;
 use lookups::{DEVICE, Lookup, MOUNT, NAMED, lookups};
 use path::{Declared, Variable};
 use presence::Present;
 use std::io;
+use types::{Mismatch, Type, mismatches};
 
 /// Returns what would refuse containers, in the order of the file.
 ///
@@ -33,10 +38,15 @@ pub(crate) fn findings(rules: &RuleSet, given: &Given) -> io::Result<Vec<LoadErr
     with_stack(|| {
         let mut found = facts(rules, given);
         found.extend(all_lookups(rules));
+        found.extend(all_mismatches(rules));
+        found.extend(tiny_amounts(rules));
         found.sort_by_key(|finding| finding.place);
         found
     })
 }
+
+/// The name of the condition of a rule.
+const MATCH: &str = "match";
 
 /// An expression of a rule.
 struct Part<'a> {
@@ -94,21 +104,21 @@ fn all_lookups(rules: &RuleSet) -> Vec<LoadError> {
 /// Returns the findings in an expression, which is a value or chooses entries if `is_in_rule`, and
 /// else the condition of the rule.
 fn of_part(rule: &Rule, part: &Part<'_>, present: &Present, is_in_rule: bool) -> Vec<LoadError> {
-    let mut declared = Declared::default();
-    if let Some(members) = part.entry {
-        declared = declared.with(Variable { name: ENTRY, members: Some(members) });
-    }
+    let declared = declared(part);
     let mistake = |lookup| {
-        let (rule, part) = (rule.name.clone(), part.name.clone());
+        let (rule_name, name) = (rule.name.clone(), part.name.clone());
         match lookup {
-            Lookup::Unknown { name, all } => Mistake::UnknownName { rule, part, name, all },
+            Lookup::Unknown { name: unknown, all } => {
+                Mistake::UnknownName { rule: rule_name, part: name, name: unknown, all }
+            }
             Lookup::Unguarded { entry, guard, or_empty } => {
-                let guarded = match is_in_rule {
-                    true => format!("add {guard} && to the rule's match"),
-                    false => format!("write {guard} && {entry}"),
+                let unguarded =
+                    Unguarded { entry: &entry, guard: &guard, or_empty: or_empty.as_deref() };
+                let hint = match is_in_rule && part.entry.is_none() {
+                    true => cure::of_value(rule, part, &unguarded, present, &declared),
+                    false => cure::of_condition(part, &unguarded, present, &declared),
                 };
-                let or_empty = or_empty.map(|text| format!(", or {text}")).unwrap_or_default();
-                Mistake::Unguarded { rule, part, entry, hint: guarded + &or_empty }
+                Mistake::Unguarded { rule: rule_name, part: name, entry, hint }
             }
         }
     };
@@ -116,9 +126,84 @@ fn of_part(rule: &Rule, part: &Part<'_>, present: &Present, is_in_rule: bool) ->
     lookups.map(|lookup| at(part.place, mistake(lookup))).collect()
 }
 
+fn declared(part: &Part<'_>) -> Declared<'static> {
+    match part.entry {
+        Some(members) => Declared::default().with(Variable { name: ENTRY, members: Some(members) }),
+        None => Declared::default(),
+    }
+}
+
+/// Returns what is wrong with a part of a rule that has failed because a container has no entry of
+/// this key: the entry, and what to write.
+pub(crate) fn missing(rule: &Rule, part: &str, key: &str) -> Option<(String, String)> {
+    let none = Present::default();
+    let all = condition(rule).into_iter().chain(parts(rule)).filter(|own| own.name == part);
+    let found = all.flat_map(|own| of_part(rule, &own, &none, own.name != MATCH));
+    let mut entries = found.filter_map(|finding| match finding.error {
+        Mistake::Unguarded { entry, hint, .. } => Some((entry, hint)),
+        _ => None,
+    });
+    entries.find(|(entry, _)| {
+        entry.ends_with(&format!("[{key:?}]")) || entry.ends_with(&format!(".{key}"))
+    })
+}
+
+/// Returns operators and functions with values of types that they are not for.
+fn all_mismatches(rules: &RuleSet) -> Vec<LoadError> {
+    let of_rule = |rule: &Rule| {
+        let parts = condition(rule).into_iter().chain(parts(rule)).collect::<Vec<_>>();
+        parts.into_iter().flat_map(|part| of_types(rule, &part)).collect::<Vec<_>>()
+    };
+    rules.rules.iter().flat_map(of_rule).collect()
+}
+
+fn of_types(rule: &Rule, part: &Part<'_>) -> Vec<LoadError> {
+    let entry = part.entry.map_or(Type::Unknown, Type::of_entry);
+    let mistake = |found: Mismatch| {
+        let hint = found.cure.map(|cure| {
+            let source = one_line(part.expression.source());
+            let spellings = [found.part.clone(), found.part.replace('"', "'")];
+            let own = spellings.iter().find(|own| source.matches(own.as_str()).count() == 1);
+            let whole = own.filter(|_| part.name == MATCH && source.len() <= cure::MAX_LINE);
+            let written = whole.map(|own| line(MATCH, &source.replace(own, &cure)));
+            format!(": write {}", written.unwrap_or(cure))
+        });
+        let (rule, part) = (rule.name.clone(), part.name.clone());
+        Mistake::Types { rule, part, what: found.what, hint: hint.unwrap_or_default() }
+    };
+    let found = mismatches(part.expression.tree(), entry).into_iter();
+    found.map(|found| at(part.place, mistake(found))).collect()
+}
+
+/// Amounts of memory in bytes below which no process starts.
+const LEAST_MEMORY: i64 = 1 << 20;
+
+/// Returns amounts of memory that are so small that a unit is missing.
+fn tiny_amounts(rules: &RuleSet) -> Vec<LoadError> {
+    let mut found = Vec::new();
+    for rule in &rules.rules {
+        for step in &rule.steps {
+            let (Action::Default(key, amount)
+            | Action::Set(key, amount)
+            | Action::AtMost(key, amount)) = &step.action
+            else {
+                continue;
+            };
+            if let Amount::Constant(FieldValue::Number(bytes)) = amount
+                && [MEMORY, RESERVATION, SWAP].contains(key)
+                && (1..LEAST_MEMORY).contains(bytes)
+            {
+                let (rule, field) = (rule.name.clone(), key.to_string());
+                found.push(at(step.place, Mistake::Tiny { rule, field, bytes: *bytes }));
+            }
+        }
+    }
+    found
+}
+
 fn condition(rule: &Rule) -> Option<Part<'_>> {
     let expression = rule.condition.as_ref()?;
-    let (place, name) = (rule.condition_place, "match".to_owned());
+    let (place, name) = (rule.condition_place, MATCH.to_owned());
     Some(Part { place, name, expression, entry: None })
 }
 
@@ -181,14 +266,14 @@ mod tests {
             ),
             [
                 "line 3, column 12: rule \"a\": match reads labels[\"team\"], and fails for a \
-                 container without it, which is then refused: write \"team\" in labels && \
-                 labels[\"team\"], or labels[?\"team\"].orValue(\"\")",
+                 container without it, which is then refused: write match: '\"team\" in labels && \
+                 labels.team == \"x\"', or match: 'labels[?\"team\"].orValue(\"\") == \"x\"'",
                 "line 6, column 22: rule \"b\": env[T] reads pod.labels[image], and fails for a \
-                 container without it, which is then refused: add image in pod.labels && to the \
-                 rule's match, or pod.labels[?image].orValue(\"\")",
+                 container without it, which is then refused: write match: 'image in pod.labels', \
+                 or pod.labels[?image].orValue(\"\") in the value",
                 "line 8, column 30: rule \"c\": memory.limit reads requested.memory.swap, and \
-                 fails for a container without it, which is then refused: add \
-                 has(requested.memory) && has(requested.memory.swap) && to the rule's match",
+                 fails for a container without it, which is then refused: write match: \
+                 'has(requested.memory) && has(requested.memory.swap)'",
                 "line 10, column 12: rule \"d\" uses engine, which containerd does not give, but \
                  only nri-container-runtime: the rule refuses containers",
                 "line 10, column 12: rule \"d\" uses privileged, which containerd does not give, \
@@ -197,6 +282,117 @@ mod tests {
                  there are name, value",
             ]
         );
+    }
+
+    /// Each line of a hint is one that can be typed, and has no finding.
+    #[test]
+    fn the_lines_that_a_finding_has_are_its_cure() {
+        for (condition, lines) in [
+            ("labels['a'] == 'x' || image == ''", 2),
+            ("image == '' || labels.a == 'x'", 1),
+            ("image == '' ? labels[\"a\"] == 'x' : true", 2),
+            ("!(env.A == \"don't\")", 2),
+            ("has(requested.memory.limit) && requested.memory.limit > 5", 1),
+        ] {
+            let text = |line: &str| format!("rules:\n  - name: a\n    refuse: x\n    {line}\n");
+            let [finding] = &found(&text(&line("match", condition)))[..] else { panic!() };
+            let (_, hint) = finding.split_once(": write ").unwrap();
+            let all: Vec<&str> = hint.split(", or ").collect();
+            assert_eq!(all.len(), lines, "{finding}");
+            for line in all {
+                assert_eq!(found(&text(line)), [""; 0], "{line}");
+            }
+        }
+        let in_macro = "command.exists(k, labels[k] == 'a')";
+        let finding = found(&format!("rules: [{{name: a, match: {in_macro:?}, refuse: x}}]"));
+        assert!(
+            finding[0]
+                .ends_with(": write match: 'command.exists(k, labels[?k].orValue(\"\") == ''a'')'"),
+            "{finding:?}"
+        );
+        let refusal = "rules: [{name: a, match: privileged, refuse: '${labels.a}'}]";
+        let finding = found(refusal);
+        assert!(finding[1].ends_with("write labels[?\"a\"].orValue(\"\") in its place"));
+    }
+
+    #[test]
+    fn values_of_different_types_are_found_with_what_to_write() {
+        for (condition, expected) in [
+            (
+                "user.uid == \"0\"",
+                "compares user.uid, a number, with \"0\", a text, which is never true: write \
+                 match: 'user.uid == 0'",
+            ),
+            ("labels[?'level'].orValue('') == 3", "orValue(\"\") == \"3\""),
+            (
+                "'x' in labels && labels['x'] != 1",
+                "which is always true: write match: '''x'' in labels && labels[\"x\"] != \"1\"'",
+            ),
+            ("'D' in env && env.D == true", "write match: '''D'' in env && env.D == \"true\"'"),
+            ("command == \"sleep\"", "write match: '\"sleep\" in command'"),
+            (
+                "requested.?memory.?limit.orValue(0) > 5 && \"1\" == user.gid",
+                "write match: 'requested.?memory.?limit.orValue(0) > 5 && 1 == user.gid'",
+            ),
+            (
+                "has(requested.memory) && has(requested.memory.limit) && requested.memory.limit > \
+                 \"1Gi\"",
+                "which fails: write match: 'has(requested.memory) && has(requested.memory.limit) \
+                 && requested.memory.limit > 1073741824'",
+            ),
+            ("privileged == \"true\"", "true or false, with \"true\", a text, which is never"),
+            ("0 in labels", "which has texts, which is never true: write match: '\"0\" in labels'"),
+            ("\"a\" in image", "write match: 'image.contains(\"a\")'"),
+            ("user.uid in ['0', '1']", "in an expression, which has texts, which is never true"),
+            (
+                "mounts.exists(m, m.options == \"ro\")",
+                "write match: 'mounts.exists(m, \"ro\" in m.options)'",
+            ),
+            (
+                "devices.exists(d, d.major == \"10\")",
+                "write match: 'devices.exists(d, d.major == 10)'",
+            ),
+            ("command.exists(c, c == 5)", "write match: 'command.exists(c, c == \"5\")'"),
+            ("size(command) == '1'", "write match: 'size(command) == 1'"),
+            ("command.startsWith('sh')", "write match: 'command.exists(x, x.startsWith(\"sh\"))'"),
+            ("user.uid.startsWith('1')", "write match: 'string(user.uid).startsWith(\"1\")'"),
+            ("mounts == 'x'", "compares mounts, a list, with \"x\", a text, which is never true"),
+        ] {
+            let text =
+                format!("rules:\n  - name: a\n    refuse: x\n    {}\n", line("match", condition));
+            let all = found(&text);
+            assert!(all.iter().any(|text| text.contains(expected)), "{condition}\n{all:#?}");
+        }
+        let strip = found("rules: [{name: a, strip: {env: it.value == 1}}]");
+        assert!(strip[0].ends_with("write it.value == \"1\""), "{strip:?}");
+    }
+
+    #[test]
+    fn values_of_one_type_or_of_an_unknown_one_are_no_finding() {
+        for condition in [
+            "user.uid == 0 && user.gid == 1.5 && 0 in user.groups",
+            "labels == {} && command == [] && command == ['a'] && mounts.map(m, m) == []",
+            "image in ['a'] && image in {'a': 1} && image in labels && [1, 'a'] == command",
+            "image in [1, 'a'] && dyn(image) == 1",
+            "labels[?'a'].orValue(0) == 3 || labels[?'a'] == image",
+            "command.map(c, size(c)).exists(n, n == 3) && command.filter(c, c == 'a')[0] == 'b'",
+            "command.exists_one(c, c == 'a') == true && 'a'.split(',') == command",
+            "labels.all(k, k == 'a') && {'a': 1}['a'] == 1 && [{'a': 1}].all(image, image == 2)",
+            "mounts.all(m, 'ro' in m.options && m.source.startsWith('/')) && null == image",
+            "(privileged ? 1 : 'a') == 'a' && (image + 'a') == 'b' && 1 + 2 == 3",
+        ] {
+            let rules = load(&format!("rules: [{{name: a, match: {condition:?}, refuse: x}}]"));
+            let found = findings(&rules.unwrap(), &Given::Unknown).unwrap();
+            assert!(found.is_empty(), "{condition}\n{found:?}");
+        }
+    }
+
+    #[test]
+    fn an_amount_of_memory_below_a_mebibyte_is_found() {
+        let text = "rules: [{name: a, set: {memory.limit: 512, memory.swap: 1Mi, pids.limit: 5}}]";
+        let expected = "line 1, column 39: rule \"a\": memory.limit of 512 is 512 bytes, with which \
+             no process starts: write an amount with its unit, such as 512Mi";
+        assert_eq!(found(text), [expected]);
     }
 
     #[test]

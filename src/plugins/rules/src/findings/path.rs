@@ -176,21 +176,38 @@ pub(crate) fn path_of_entry(
     Some(path)
 }
 
-/// Returns an expression as CEL writes it; `None` for forms that are rarely keys.
-fn text(tree: &IdedExpr) -> Option<String> {
+/// Operators of numbers, in the form of the syntax tree.
+const ARITHMETIC: [(&str, &str); 5] = [
+    (operators::ADD, "+"),
+    (operators::SUBSTRACT, "-"),
+    (operators::MULTIPLY, "*"),
+    (operators::DIVIDE, "/"),
+    (operators::MODULO, "%"),
+];
+
+/// Returns an expression as CEL writes it; `None` for forms that are rarely keys or compared.
+pub(crate) fn text(tree: &IdedExpr) -> Option<String> {
     match &tree.expr {
         Expr::Ident(name) => Some(name.clone()),
         Expr::Literal(LiteralValue::String(text)) => Some(format!("{:?}", text.inner())),
         Expr::Literal(LiteralValue::Int(number)) => Some(number.inner().to_string()),
+        Expr::Literal(LiteralValue::Boolean(value)) => Some(value.inner().to_string()),
         Expr::Select(SelectExpr { operand, field, test: false }) => {
             Some(format!("{}.{field}", text(operand)?))
         }
         Expr::Call(call) => {
             let args: Option<Vec<_>> = call.args.iter().map(text).collect();
             let args = args?;
+            let arithmetic = ARITHMETIC.iter().find(|(name, _)| *name == call.func_name);
             match (call.func_name.as_str(), call.target.as_deref(), args.as_slice()) {
                 (operators::INDEX, None, [map, key]) => Some(format!("{map}[{key}]")),
-                (operators::ADD, None, [left, right]) => Some(format!("({left} + {right})")),
+                (operators::OPT_INDEX, None, [map, key]) => Some(format!("{map}[?{key}]")),
+                (operators::OPT_SELECT, None, [map, name]) => {
+                    Some(format!("{map}.?{}", name.trim_matches('"')))
+                }
+                (_, None, [left, right]) if let Some((_, operator)) = arithmetic => {
+                    Some(format!("({left} {operator} {right})"))
+                }
                 (name, target, args) if name.starts_with(|c: char| c.is_ascii_alphabetic()) => {
                     let mut called = String::new();
                     if let Some(target) = target {

@@ -1,0 +1,113 @@
+//! What to write in place of a look-up that nothing guards: whole lines of the file, of which it is
+//! known that they have the look-up no more, or else the part of the expression.
+
+use super::{
+    Part,
+    lookups::{Lookup, lookups},
+    path::Declared,
+    presence::Present,
+};
+use crate::{
+    expression::Expression,
+    hint::{line, one_line},
+    rule::Rule,
+};
+
+/// Length of an expression in bytes that a message has as a whole, so that no line of the log is
+/// cut.
+pub(super) const MAX_LINE: usize = 400;
+
+/// An entry that a container may not have.
+pub(super) struct Unguarded<'a> {
+    /// The entry.
+    pub entry: &'a str,
+    /// The condition under which it is there.
+    pub guard: &'a str,
+    /// An expression that has a value without the entry, too.
+    pub or_empty: Option<&'a str>,
+}
+
+/// Returns what to write in an expression that is a condition: of the rule, or for entries.
+pub(super) fn of_condition(
+    part: &Part<'_>,
+    unguarded: &Unguarded<'_>,
+    present: &Present,
+    declared: &Declared<'_>,
+) -> String {
+    let Unguarded { entry, guard, or_empty } = unguarded;
+    let source = one_line(part.expression.source());
+    let is_cured = |candidate: &String| {
+        candidate.len() <= MAX_LINE
+            && Expression::of_entry(candidate)
+                .and_then(Expression::condition)
+                .is_ok_and(|new| !has_lookup(&new, entry, present, declared))
+    };
+    let guarded = format!("{guard} && {source}");
+    let replaced = or_empty.and_then(|text| {
+        spellings(entry).iter().map(|entry| source.replace(entry, text)).find(is_cured)
+    });
+    let key = part.name.rsplit('.').next().unwrap_or_default();
+    let lines = [Some(guarded).filter(is_cured), replaced];
+    let lines: Vec<String> = lines.into_iter().flatten().map(|text| line(key, &text)).collect();
+    match (lines.is_empty(), or_empty) {
+        (false, _) => format!("write {}", lines.join(", or ")),
+        (true, Some(or_empty)) => format!("write {guard} && {entry}, or {or_empty}"),
+        (true, None) => format!("write {guard} && {entry}"),
+    }
+}
+
+/// Returns what to write for a value of the rule. A rule that refuses keeps its condition: it would
+/// let containers without the entry pass.
+pub(super) fn of_value(
+    rule: &Rule,
+    part: &Part<'_>,
+    unguarded: &Unguarded<'_>,
+    present: &Present,
+    declared: &Declared<'_>,
+) -> String {
+    let Unguarded { entry, guard, or_empty } = unguarded;
+    let condition = rule.condition.as_ref().map(|condition| one_line(condition.source()));
+    let candidates = match condition {
+        None => vec![(*guard).to_owned()],
+        Some(source) => {
+            vec![format!("{guard} && {source}"), format!("{guard} && ({source})")]
+        }
+    };
+    let is_cured = |candidate: &String| {
+        let Ok(new) = Expression::parse(candidate) else { return false };
+        let matching = Present::if_is(new.tree(), true, &Declared::default());
+        candidate.len() <= MAX_LINE
+            && matching.is_some_and(|matching| {
+                !has_lookup(part.expression, entry, &present.and(&matching), declared)
+            })
+    };
+    let guarded = candidates.into_iter().find(is_cured).filter(|_| rule.refuse.is_none());
+    match (guarded.map(|text| line("match", &text)), or_empty) {
+        (Some(line), Some(or_empty)) => format!("write {line}, or {or_empty} in the value"),
+        (Some(line), None) => format!("write {line}"),
+        (None, Some(or_empty)) => format!("write {or_empty} in its place"),
+        (None, None) => format!("write {guard} ? {entry} : …"),
+    }
+}
+
+/// Whether an expression reads an entry without a guard.
+fn has_lookup(
+    expression: &Expression,
+    entry: &str,
+    present: &Present,
+    declared: &Declared<'_>,
+) -> bool {
+    let found = lookups(expression.tree(), present, declared);
+    found
+        .iter()
+        .any(|lookup| matches!(lookup, Lookup::Unguarded { entry: own, .. } if own == entry))
+}
+
+/// Returns the ways to write an entry: `labels["team"]`, `labels['team']`, `labels.team`.
+fn spellings(entry: &str) -> Vec<String> {
+    let mut all = vec![entry.to_owned(), entry.replace('"', "'")];
+    if let Some((map, key)) = entry.strip_suffix("\"]").and_then(|text| text.split_once("[\"")) {
+        all.push(format!("{map}.{key}"));
+    }
+    all
+}

@@ -1,0 +1,409 @@
+//! Operators and functions between values of different types: `user.uid == "0"` is never true, and
+//! `requested.memory.limit > "1Gi"` fails for each container that has a limit.
+//!
+//! The types of literals, and of variables of the container, are known. All other expressions have
+//! no type here, and nothing is said about them.
+
+use super::path::text;
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
+use nri_api::{Access, RESOURCE_FIELDS};
+use nri_values::{Letters, parse_size};
+
+/// Type of a value, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Type {
+    /// A text.
+    Text,
+    /// A number.
+    Number,
+    /// True or false.
+    Bool,
+    /// A list with elements of this type.
+    List(&'static Type),
+    /// A map with values of this type.
+    Map(&'static Type),
+    /// A map whose members have a type each.
+    Members(&'static [(&'static str, Type)]),
+    /// The requested resources, or those of a controller.
+    Requested(&'static str),
+    /// Any other value.
+    Unknown,
+}
+
+use Type::{Bool, List, Map, Members, Number, Text, Unknown};
+
+const TEXTS: Type = List(&Text);
+const LABELS: Type = Map(&Text);
+const MOUNT: Type =
+    Members(&[("source", Text), ("destination", Text), ("type", Text), ("options", TEXTS)]);
+const DEVICE: Type =
+    Members(&[("path", Text), ("type", Text), ("major", Number), ("minor", Number)]);
+const NAMED: Type = Members(&[("name", Text), ("value", Text)]);
+
+/// Types of the variables, whose values are in [`crate::facts`].
+const VARIABLES: [(&str, Type); 14] = [
+    ("annotations", LABELS),
+    ("capabilities", TEXTS),
+    ("command", TEXTS),
+    ("container", Members(&[("id", Text), ("name", Text)])),
+    ("devices", List(&DEVICE)),
+    ("engine", Text),
+    ("env", LABELS),
+    ("image", Text),
+    ("labels", LABELS),
+    ("mounts", List(&MOUNT)),
+    (
+        "pod",
+        Members(&[
+            ("annotations", LABELS),
+            ("id", Text),
+            ("labels", LABELS),
+            ("name", Text),
+            ("namespace", Text),
+            ("uid", Text),
+        ]),
+    ),
+    ("privileged", Bool),
+    ("requested", Type::Requested("")),
+    ("user", Members(&[("gid", Number), ("groups", List(&Number)), ("uid", Number)])),
+];
+
+impl Type {
+    /// Returns the type of the entry that a condition of `strip` is evaluated for, by its members.
+    pub(crate) fn of_entry(members: &[&str]) -> Self {
+        let all = [MOUNT, DEVICE, NAMED];
+        let has = |kind: &Self, name: &str| kind.member(name) != Unknown;
+        all.into_iter().find(|kind| members.iter().all(|name| has(kind, name))).unwrap_or(Unknown)
+    }
+
+    /// Returns the type with its article; `None` if it is unknown.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Text => Some("a text"),
+            Number => Some("a number"),
+            Bool => Some("true or false"),
+            List(_) => Some("a list"),
+            Map(_) | Members(_) | Self::Requested(_) => Some("a map"),
+            Unknown => None,
+        }
+    }
+
+    /// Returns the type of a member or an entry with this key.
+    fn member(self, name: &str) -> Self {
+        match self {
+            Map(values) => *values,
+            Members(all) => all.iter().find(|(own, _)| *own == name).map_or(Unknown, |(_, t)| *t),
+            Self::Requested(group) => requested(group, name),
+            _ => Unknown,
+        }
+    }
+
+    /// Returns the type that `in` and macros see of the elements; those of a map are its keys.
+    fn element(self) -> Self {
+        match self {
+            List(elements) => *elements,
+            Map(_) | Members(_) | Self::Requested(_) => Text,
+            _ => Unknown,
+        }
+    }
+}
+
+/// Returns the type of a requested resource, or of the resources of a controller.
+fn requested(group: &str, name: &str) -> Type {
+    let full = if group.is_empty() { name.to_owned() } else { format!("{group}.{name}") };
+    if full == "oom_score_adj" {
+        return Number;
+    }
+    for field in RESOURCE_FIELDS {
+        if field.name == full {
+            return match &field.access {
+                Access::Int64(_) | Access::UInt64(_) => Number,
+                Access::Bool(_) => Bool,
+                Access::Text(_) => Text,
+                Access::Entries(_) | Access::OciOnly => Unknown,
+            };
+        }
+        if let Some((controller, _)) = field.name.split_once('.')
+            && controller == full
+        {
+            return Type::Requested(controller);
+        }
+    }
+    Unknown
+}
+
+/// An operator or a function with values of types that it is not for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    /// What is wrong.
+    pub what: String,
+    /// The part of the expression, as CEL writes it.
+    pub part: String,
+    /// What to write in its place, if that is known.
+    pub cure: Option<String>,
+}
+
+/// Returns the mismatches in an expression. `entry` is the type of [`crate::expression::ENTRY`].
+pub(crate) fn mismatches(tree: &IdedExpr, entry: Type) -> Vec<Mismatch> {
+    let mut found = Vec::new();
+    visit(tree, &Scope(vec![(crate::expression::ENTRY, entry)]), &mut found);
+    found
+}
+
+/// Types of the variables of macros, which hide those of the container.
+#[derive(Clone)]
+struct Scope<'a>(Vec<(&'a str, Type)>);
+
+impl<'a> Scope<'a> {
+    fn variable(&self, name: &str) -> Type {
+        let own = self.0.iter().rev().find(|(own, _)| *own == name);
+        let of_container = || VARIABLES.iter().find(|(own, _)| *own == name);
+        own.or_else(of_container).map_or(Unknown, |(_, kind)| *kind)
+    }
+
+    /// Returns the scope of a macro's body.
+    fn of_macro(&self, call: &'a ComprehensionExpr) -> Self {
+        let element = self.of(&call.iter_range).element();
+        let mut inner = self.clone();
+        inner.0.push((&call.accu_var, self.of(&call.accu_init)));
+        match call.iter_var2.as_deref() {
+            None => inner.0.push((&call.iter_var, element)),
+            Some(second) => inner.0.extend([(call.iter_var.as_str(), Unknown), (second, Unknown)]),
+        }
+        inner
+    }
+
+    /// Returns the type of an expression.
+    fn of(&self, tree: &IdedExpr) -> Type {
+        match &tree.expr {
+            Expr::Literal(literal) => match literal {
+                LiteralValue::String(_) => Text,
+                LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_) => Number,
+                LiteralValue::Boolean(_) => Bool,
+                LiteralValue::Bytes(_) | LiteralValue::Null => Unknown,
+            },
+            Expr::Ident(name) => match name.strip_prefix('.') {
+                Some(_) => Unknown,
+                None => self.variable(name),
+            },
+            Expr::Select(select) if select.test => Bool,
+            Expr::Select(select) => self.of(&select.operand).member(&select.field),
+            Expr::Call(call) => self.of_call(call),
+            Expr::List(list) => {
+                let mut kinds = list.elements.iter().map(|element| self.of(element));
+                let first = kinds.next().unwrap_or(Unknown);
+                match first {
+                    Text if kinds.all(|kind| kind == Text) => TEXTS,
+                    Number if kinds.all(|kind| kind == Number) => List(&Number),
+                    _ => List(&Unknown),
+                }
+            }
+            Expr::Map(_) => Map(&Unknown),
+            Expr::Comprehension(call) => self.of_macro(call).of(&call.result),
+            Expr::Struct(_) | Expr::Unspecified => Unknown,
+        }
+    }
+
+    fn of_call(&self, call: &CallExpr) -> Type {
+        match (call.func_name.as_str(), call.target.as_deref(), call.args.as_slice()) {
+            (operators::INDEX, None, [map, key]) => self.of_index(map, key),
+            (operators::CONDITIONAL, None, [_, then, otherwise]) => {
+                let (then, otherwise) = (self.of(then), self.of(otherwise));
+                if then == otherwise { then } else { Unknown }
+            }
+            (operators::ADD, None, [left, right]) => {
+                let (left, right) = (self.of(left), self.of(right));
+                if left == right && matches!(left, Text | Number) { left } else { Unknown }
+            }
+            ("orValue", Some(optional), [default]) => {
+                let Expr::Call(call) = &optional.expr else { return Unknown };
+                let kind = match (call.func_name.as_str(), call.args.as_slice()) {
+                    (operators::OPT_INDEX | operators::OPT_SELECT, [map, key]) => {
+                        self.of_index(map, key)
+                    }
+                    _ => Unknown,
+                };
+                if kind == self.of(default) { kind } else { Unknown }
+            }
+            (name, ..) if COMPARISONS.contains(&name) || CONDITIONS.contains(&name) => Bool,
+            ("string" | "lowerAscii" | "upperAscii" | "replace" | "substring" | "trim", ..) => Text,
+            ("charAt" | "join" | "format", ..) => Text,
+            ("size" | "int" | "uint" | "double" | "indexOf" | "lastIndexOf", ..) => Number,
+            ("split", ..) => TEXTS,
+            _ => Unknown,
+        }
+    }
+
+    fn of_index(&self, map: &IdedExpr, key: &IdedExpr) -> Type {
+        match (self.of(map), &key.expr) {
+            (List(elements), _) => *elements,
+            (Map(values), _) => *values,
+            (map, Expr::Literal(LiteralValue::String(name))) => map.member(name.inner()),
+            _ => Unknown,
+        }
+    }
+}
+
+/// Operators that compare, and what is true of values of different types.
+const COMPARISONS: [&str; 7] = [
+    operators::EQUALS,
+    operators::NOT_EQUALS,
+    operators::LESS,
+    operators::LESS_EQUALS,
+    operators::GREATER,
+    operators::GREATER_EQUALS,
+    operators::IN,
+];
+
+/// Other operators and functions whose value is true or false.
+const CONDITIONS: [&str; 8] = [
+    operators::LOGICAL_AND,
+    operators::LOGICAL_OR,
+    operators::LOGICAL_NOT,
+    "startsWith",
+    "endsWith",
+    "contains",
+    "matches",
+    "hasValue",
+];
+
+/// Functions of texts alone.
+const OF_TEXTS: [&str; 7] =
+    ["startsWith", "endsWith", "matches", "lowerAscii", "upperAscii", "split", "trim"];
+
+fn visit<'a>(tree: &'a IdedExpr, scope: &Scope<'a>, found: &mut Vec<Mismatch>) {
+    match &tree.expr {
+        Expr::Call(call) => {
+            found.extend(mismatch(call, scope));
+            let parts = call.target.as_deref().into_iter().chain(&call.args);
+            parts.for_each(|part| visit(part, scope, found));
+        }
+        Expr::Comprehension(call) => {
+            visit(&call.iter_range, scope, found);
+            let inner = scope.of_macro(call);
+            visit(&call.loop_step, &inner, found);
+        }
+        Expr::Select(select) => visit(&select.operand, scope, found),
+        Expr::List(list) => list.elements.iter().for_each(|part| visit(part, scope, found)),
+        _ => {}
+    }
+}
+
+fn mismatch(call: &CallExpr, scope: &Scope<'_>) -> Option<Mismatch> {
+    let name = call.func_name.as_str();
+    match (call.target.as_deref(), call.args.as_slice()) {
+        (None, [left, right]) if COMPARISONS.contains(&name) => {
+            let operator = name.trim_matches('_').trim_start_matches('@');
+            let sides = (scope.of(left), scope.of(right));
+            is_mismatch(name, sides).then_some(())?;
+            let (one, other) = (written(left), written(right));
+            let is_never = match name {
+                operators::EQUALS | operators::IN => "which is never true",
+                operators::NOT_EQUALS => "which is always true",
+                _ => "which fails",
+            };
+            let (left_kind, right_kind) = (sides.0.name()?, sides.1.name()?);
+            let what = match (name, sides.1) {
+                (operators::IN, List(_) | Map(_) | Members(_) | Type::Requested(_)) => format!(
+                    "looks up {one}, {left_kind}, in {other}, which has {}, {is_never}",
+                    plural(sides.1.element())
+                ),
+                (operators::IN, _) => format!(
+                    "looks up {one} in {other}, {right_kind} and no list or map, which fails"
+                ),
+                _ => format!("compares {one}, {left_kind}, with {other}, {right_kind}, {is_never}"),
+            };
+            let cure = cure(operator, (left, sides.0), (right, sides.1));
+            Some(Mismatch { what, part: format!("{one} {operator} {other}"), cure })
+        }
+        (Some(target), _) if OF_TEXTS.contains(&name) => {
+            let kind = scope.of(target);
+            let kind_name = kind.name().filter(|_| kind != Text)?;
+            let target = written(target);
+            let what = format!("calls {name}, which is for texts, of {target}, {kind_name}");
+            let args: Option<Vec<_>> = call.args.iter().map(text).collect();
+            let called = args.map(|args| format!("{name}({})", args.join(", ")));
+            let cure = called.as_ref().and_then(|called| match kind {
+                Number => Some(format!("string({target}).{called}")),
+                List(Text) => Some(format!("{target}.exists(x, x.{called})")),
+                _ => None,
+            });
+            let part = format!("{target}.{}", called.unwrap_or_default());
+            Some(Mismatch { what, part, cure: cure.filter(|_| CONDITIONS.contains(&name)) })
+        }
+        _ => None,
+    }
+}
+
+/// Whether an operator compares values of types that are never equal or have no order.
+fn is_mismatch(name: &str, (left, right): (Type, Type)) -> bool {
+    let differ = |one: Type, other: Type| match (one.name(), other.name()) {
+        (Some(one), Some(other)) => one != other,
+        _ => false,
+    };
+    match name {
+        operators::IN if matches!(right, Text | Number | Bool) => true,
+        operators::IN => differ(left, right.element()),
+        _ => differ(left, right),
+    }
+}
+
+fn plural(kind: Type) -> &'static str {
+    match kind {
+        Text => "texts",
+        Number => "numbers",
+        Bool => "true and false",
+        _ => "others",
+    }
+}
+
+/// Returns a part as CEL writes it.
+fn written(tree: &IdedExpr) -> String {
+    text(tree).unwrap_or_else(|| "an expression".to_owned())
+}
+
+/// Returns a comparison of values of one type that may be meant.
+fn cure(operator: &str, left: (&IdedExpr, Type), right: (&IdedExpr, Type)) -> Option<String> {
+    let (one, other) = (text(left.0)?, text(right.0)?);
+    if operator == "in" {
+        return match (left.1, right.1) {
+            (Text, Text) => Some(format!("{other}.contains({one})")),
+            (_, kind) => Some(format!("{} in {other}", converted(left.0, kind.element())?)),
+        };
+    }
+    let is_literal = |tree: &IdedExpr| matches!(tree.expr, Expr::Literal(_));
+    match (left.1, right.1) {
+        (List(Text), Text) if operator == "==" => Some(format!("{other} in {one}")),
+        (Text, List(Text)) if operator == "==" => Some(format!("{one} in {other}")),
+        (List(_), Text) | (Text, List(_)) => None,
+        (kind, _) if is_literal(right.0) => {
+            Some(format!("{one} {operator} {}", converted(right.0, kind)?))
+        }
+        (_, kind) if is_literal(left.0) => {
+            Some(format!("{} {operator} {other}", converted(left.0, kind)?))
+        }
+        (Number | Bool, Text) => Some(format!("string({one}) {operator} {other}")),
+        (Text, Number | Bool) => Some(format!("{one} {operator} string({other})")),
+        _ => None,
+    }
+}
+
+/// Returns a literal with the same text and another type.
+fn converted(literal: &IdedExpr, kind: Type) -> Option<String> {
+    let Expr::Literal(value) = &literal.expr else { return None };
+    match (value, kind) {
+        (LiteralValue::String(value), Number) => {
+            let value = value.inner();
+            let is_number = value.parse::<i64>().is_ok();
+            let bytes = || parse_size(value, Letters::Decimal).ok().map(|n| n.to_string());
+            if is_number { Some(value.to_owned()) } else { bytes() }
+        }
+        (LiteralValue::String(value), Bool) => {
+            ["true", "false"].contains(&value.inner()).then(|| value.inner().to_owned())
+        }
+        (LiteralValue::Int(_) | LiteralValue::Boolean(_) | LiteralValue::Double(_), Text) => {
+            Some(format!("{:?}", text(literal)?))
+        }
+        _ => None,
+    }
+}
