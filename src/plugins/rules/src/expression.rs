@@ -3,6 +3,7 @@
 
 use crate::{
     prepared::{FunctionError, Patterns, is_too_late, prepare},
+    syntax,
     variables::Names,
 };
 use cel::{
@@ -10,7 +11,6 @@ use cel::{
     common::ast::{Expr, IdedExpr, LiteralValue},
     extensions,
 };
-use nri_values::{Letters, parse_size};
 use std::{
     collections::BTreeSet,
     sync::{Arc, LazyLock},
@@ -170,8 +170,11 @@ impl Expression {
             let line = position(first.map_or(1, |e| e.pos.0));
             let column = position(first.map_or(1, |e| e.pos.1));
             let message = first.map_or("invalid", |e| &e.msg);
-            let (before, rest) = at_position(source, line, column);
-            ExpressionError::Syntax { message: syntax_message(message, before, rest), line, column }
+            ExpressionError::Syntax {
+                message: syntax::message(message, source, line, column),
+                line,
+                column,
+            }
         })?;
         let mut tree = program.expression().clone();
         let mut patterns = Patterns::new();
@@ -247,64 +250,6 @@ impl Expression {
         }
     }
 }
-
-/// Returns a line of an expression before this column, and from it on.
-fn at_position(source: &str, line: usize, column: usize) -> (&str, &str) {
-    let text = source.lines().nth(line - 1).unwrap_or_default();
-    let at = text.char_indices().nth(column - 1).map_or(text.len(), |(at, _)| at);
-    text.split_at(at)
-}
-
-/// Returns the message of the parser as one line, without the list of all that would be possible,
-/// and for what people often write in place of CEL, what is meant. `before` and `rest` are the
-/// expression before and from the place of the mistake.
-fn syntax_message(message: &str, before: &str, rest: &str) -> String {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
-    let earlier = before.trim_end();
-    let previous = &earlier[earlier.rfind(|c| !is_word(c)).map_or(0, |at| at + 1)..];
-    let operator = |word: &str| {
-        let name = word.to_ascii_lowercase();
-        OPERATORS.iter().find(|(words, _)| words.contains(&name.as_str())).map(|(_, meant)| *meant)
-    };
-    if let Some(meant) = operator(word) {
-        return format!("write {meant} for {word}");
-    }
-    if previous.eq_ignore_ascii_case("not") {
-        return format!("write ! for {previous}");
-    }
-    // A number with a unit is a number and a name for the parser.
-    let number = &before[before.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').len()..];
-    if !number.is_empty() && word.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        let amount = format!("{number}{word}");
-        return match parse_size(&amount, Letters::Decimal) {
-            Ok(bytes) => format!("an expression has no units: write {bytes} for {amount}"),
-            Err(_) => format!("an expression has no units, as in {amount}: write a number"),
-        };
-    }
-    let message = message.replace('\n', " ");
-    let text = message.trim_start_matches("Syntax error: ");
-    if let Some(token) = text.strip_prefix("token recognition error at: '") {
-        return match token.chars().next() {
-            Some('=') => "write == to compare".to_owned(),
-            Some('&') => "write && for &".to_owned(),
-            Some('|') => "write || for |".to_owned(),
-            Some('"' | '\'') => "a text without the quote at its end".to_owned(),
-            _ => format!("unexpected '{token}"),
-        };
-    }
-    let text = text.split_once(" expecting ").map_or(text, |(text, _)| text);
-    let token = text.strip_prefix("mismatched input ").or(text.strip_prefix("extraneous input "));
-    match token {
-        Some("'<EOF>'") => "the expression ends too early".to_owned(),
-        Some(token) => format!("unexpected {token}"),
-        None => text.to_owned(),
-    }
-}
-
-/// Words of other languages, and the operators of CEL.
-const OPERATORS: [(&[&str], &str); 3] =
-    [(&["and"], "&&"), (&["or"], "||"), (&["is", "eq", "equals"], "==")];
 
 /// Returns the name of a value's type, with its article.
 pub(crate) fn type_name(value: &Value) -> &'static str {

@@ -63,6 +63,12 @@ pub(crate) fn quoted(content: &str, line_number: usize) -> Option<String> {
     (!is_text || begins(&['!', '&', '*'])).then(|| line(key, &text))
 }
 
+/// Whether a line has a key with an expression or a text between others, in braces.
+pub(crate) fn is_in_braces(content: &str, line_number: usize) -> bool {
+    let line = content.lines().nth(line_number.saturating_sub(1)).unwrap_or_default();
+    line.contains('{') && ["match:", "refuse:", "strip:"].iter().any(|key| line.contains(key))
+}
+
 /// A line with a key and a value.
 struct Member<'a> {
     /// Characters before the key.

@@ -69,6 +69,10 @@ fn form_message(message: &str, Place { line, column }: Place) -> String {
     reworded(&message, Words::Yaml)
 }
 
+/// What a `match` without a value may be meant for.
+const NO_CONDITION: &str = "match without an expression: leave it out for a rule of all containers; one that begins with \
+     ! or \" is written in single quotes, and what follows # is a comment";
+
 /// Adds what to write in the line of a mistake, if that is known.
 fn with_hint(message: String, content: &str, line: usize) -> String {
     let is_match = || {
@@ -76,11 +80,12 @@ fn with_hint(message: String, content: &str, line: usize) -> String {
         line.trim_start().trim_start_matches("- ").starts_with("match:")
     };
     match hint::quoted(content, line) {
+        _ if message.starts_with("unclosed quote") => message,
         Some(quoted) => format!("{message}: write {quoted}"),
-        None if message.starts_with("null") && is_match() => format!(
-            "match without an expression: leave it out for a rule of all containers; one that \
-             begins with ! or \" is written in single quotes, and what follows # is a comment"
-        ),
+        None if message.starts_with("null") && is_match() => NO_CONDITION.to_owned(),
+        None if hint::is_in_braces(content, line) => {
+            format!("{message}: write the expression or the text in single quotes")
+        }
         None => message,
     }
 }
@@ -158,6 +163,11 @@ mod tests {
                 "rules:\n  - name: a\n    match: \"team\" in labels\n    refuse: no\n",
                 "line 3, column 19: invalid trailing content after double-quoted scalar: write \
                  match: '\"team\" in labels'",
+            ),
+            (
+                "rules:\n  - {name: a, match: \"team\" in labels, refuse: no}\n",
+                "line 2, column 29: invalid trailing content after double-quoted scalar: write the \
+                 expression or the text in single quotes",
             ),
             (
                 "rules:\n  - name: a\n    match: !privileged\n    refuse: no\n",

@@ -27,33 +27,46 @@ pub(super) struct Unguarded<'a> {
     pub or_empty: Option<&'a str>,
 }
 
-/// Returns what to write in an expression that is a condition: of the rule, or for entries.
+/// Returns what to write in an expression that is a condition: of the rule, or for entries. The
+/// lines are without all look-ups that nothing guards, not this one alone.
 pub(super) fn of_condition(
     part: &Part<'_>,
     unguarded: &Unguarded<'_>,
     present: &Present,
     declared: &Declared<'_>,
 ) -> String {
-    let Unguarded { entry, guard, or_empty } = unguarded;
     let source = one_line(part.expression.source());
     let is_cured = |candidate: &String| {
         candidate.len() <= MAX_LINE
             && Expression::of_entry(candidate)
                 .and_then(Expression::condition)
-                .is_ok_and(|new| !has_lookup(&new, entry, present, declared))
+                .is_ok_and(|new| !lookups(new.tree(), present, declared).iter().any(is_unguarded))
     };
-    let guarded = format!("{guard} && {source}");
-    let replaced = or_empty.and_then(|text| {
-        spellings(entry).iter().map(|entry| source.replace(entry, text)).find(is_cured)
-    });
+    let mut guards: Vec<String> = Vec::new();
+    let mut replaced = source.clone();
+    for lookup in lookups(part.expression.tree(), present, declared) {
+        let Lookup::Unguarded { entry, guard, or_empty } = lookup else { continue };
+        guards.push(guard);
+        let spellings = spellings(&entry);
+        let written = spellings.iter().find(|entry| replaced.contains(entry.as_str()));
+        if let (Some(written), Some(or_empty)) = (written, or_empty) {
+            replaced = replaced.replace(written, &or_empty);
+        }
+    }
+    let guarded = format!("{} && {source}", guards.join(" && "));
     let key = part.name.rsplit('.').next().unwrap_or_default();
-    let lines = [Some(guarded).filter(is_cured), replaced];
-    let lines: Vec<String> = lines.into_iter().flatten().map(|text| line(key, &text)).collect();
+    let lines = [guarded, replaced].into_iter().filter(is_cured);
+    let lines: Vec<String> = lines.map(|text| line(key, &text)).collect();
+    let Unguarded { entry, guard, or_empty } = unguarded;
     match (lines.is_empty(), or_empty) {
         (false, _) => format!("write {}", lines.join(", or ")),
         (true, Some(or_empty)) => format!("write {guard} && {entry}, or {or_empty}"),
         (true, None) => format!("write {guard} && {entry}"),
     }
+}
+
+fn is_unguarded(lookup: &Lookup) -> bool {
+    matches!(lookup, Lookup::Unguarded { .. })
 }
 
 /// Returns what to write for a value of the rule. A rule that refuses keeps its condition: it would

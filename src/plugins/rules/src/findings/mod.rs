@@ -292,10 +292,12 @@ mod tests {
             ("image == '' || labels.a == 'x'", 1),
             ("image == '' ? labels[\"a\"] == 'x' : true", 2),
             ("!(env.A == \"don't\")", 2),
+            ("labels.a == 'x' || labels.b == 'y'", 1),
+            ("pod.labels.a == labels.b", 2),
             ("has(requested.memory.limit) && requested.memory.limit > 5", 1),
         ] {
             let text = |line: &str| format!("rules:\n  - name: a\n    refuse: x\n    {line}\n");
-            let [finding] = &found(&text(&line("match", condition)))[..] else { panic!() };
+            let finding = &found(&text(&line("match", condition)))[0];
             let (_, hint) = finding.split_once(": write ").unwrap();
             let all: Vec<&str> = hint.split(", or ").collect();
             assert_eq!(all.len(), lines, "{finding}");

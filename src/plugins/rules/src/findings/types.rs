@@ -407,3 +407,51 @@ fn converted(literal: &IdedExpr, kind: Type) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{expression::Expression, expression::type_name, facts, load::load, try_out};
+    use std::time::{Duration, Instant};
+
+    /// The types here are those of the values that expressions have for a container.
+    #[test]
+    fn the_types_are_those_of_the_values_of_a_container() {
+        let (pod, container) = try_out::sample();
+        let members = |(variable, kind): (&str, Type)| match kind {
+            Members(all) => all.iter().map(|(name, _)| format!("{variable}.{name}")).collect(),
+            List(Members(all)) => {
+                all.iter().map(|(name, _)| format!("{variable}[0].{name}")).collect()
+            }
+            List(_) => vec![format!("{variable}[0]")],
+            Map(_) => vec![format!("{variable}.map(k, {variable}[k])[0]")],
+            _ => Vec::new(),
+        };
+        let variables = VARIABLES.map(|(name, _)| name.to_owned());
+        let resources = ["memory.limit", "cpu.shares", "memory.disable_oom_killer", "cpu.cpus"];
+        let resources = resources.map(|name| format!("requested.{name}"));
+        let all = VARIABLES.into_iter().flat_map(members).chain(variables).chain(resources);
+        let mut compared = 0;
+        for source in all {
+            let text = format!("rules: [{{name: a, refuse: '${{{source}}}'}}]");
+            let rules = load(&text).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(9);
+            let context = facts::context(&pod, &container, &rules, deadline);
+            let expression = Expression::parse(&source).unwrap();
+            // The sample has no value of some members.
+            let Ok(value) = expression.evaluate(&context) else { continue };
+            let kind = Scope(Vec::new()).of(expression.tree());
+            let expected = match type_name(&value) {
+                "an int" => "a number",
+                "a string" => "a text",
+                "a bool" => "true or false",
+                other => other,
+            };
+            if kind != Unknown || !source.contains(".map(") {
+                assert_eq!(kind.name(), Some(expected), "{source}");
+            }
+            compared += 1;
+        }
+        assert!(compared > 35, "{compared}");
+    }
+}
