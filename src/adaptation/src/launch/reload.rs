@@ -1,13 +1,13 @@
 //! Reload: applies a new configuration and a changed plugin directory while plugins run.
 //!
 //! A launched plugin is kept unless an input of its launch has changed: program, configuration,
-//! privileges, variables, or the timeouts that `Configure` sends. A changed plugin is relaunched and not
-//! configured again: the protocol has one `Configure` per session, and upstream's stub accepts only
-//! one. The old program ends before the new one starts, since both may need the same file, lock or
-//! socket. The pipeline's gate is closed meanwhile, so that no container is created without the
-//! plugin. One that fails with a changed configuration is launched with the previous one before
-//! the gate opens, so that a mistake in a file changes nothing. All other changes of a policy apply
-//! from the next request on.
+//! privileges, variables, or the timeouts that `Configure` sends. A changed plugin is relaunched
+//! and not configured again: the protocol has one `Configure` per session, and upstream's stub
+//! accepts only one. The old program ends before the new one starts, since both may need the same
+//! file, lock or socket. The pipeline's gate is closed meanwhile, so that no container is created
+//! without the plugin. One that fails with a changed configuration is launched with the previous
+//! one before the gate opens, so that a mistake in a file changes nothing. All other changes of a
+//! policy apply from the next request on.
 //!
 //! [`crate::launch::plan`] decides what changes; this module carries it out.
 

@@ -1,9 +1,10 @@
 //! Expressions of the Common Expression Language (CEL). An
 //! expression that names an unknown variable or has a syntax error is found when the file is read.
 
+mod syntax;
+
 use crate::{
     prepared::{FunctionError, Patterns, is_too_late, prepare},
-    syntax,
     variables::Names,
 };
 use cel::{
@@ -363,6 +364,9 @@ pub(crate) mod tests {
             ("image == 'a' OR privileged", "write || for OR"),
             ("image == 'a' && not privileged", "write ! for not"),
             ("image is 'a'", "write == for is"),
+            ("image == \"é\" not é", "unexpected"),
+            ("é not é", "unexpected"),
+            ("imageé x", "unexpected"),
             ("requested.memory.limit > 1Gi", "write 1073741824 for 1Gi"),
             ("1.5 GiB < 3", "unexpected 'GiB'"),
             ("requested.memory.limit > 512m", "no units, as in 512m: write a number"),

@@ -8,6 +8,12 @@ use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 use std::collections::BTreeMap;
 
+/// Returns how YAML is read. Tags have no meaning in these files: without these options,
+/// `match: !privileged` would be a tag without a value.
+pub(crate) fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! { reject_unsupported_tags: true, reject_tagged_field_names: true }
+}
+
 /// Reads the value of a key that may be left out. A key that is there has a value: `null`, or
 /// nothing after the colon, would have the meaning of no key, such as a rule for all containers.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<Option<T>, D::Error> {

@@ -1,7 +1,7 @@
 //! What to write in place of a mistake, as a line that can be typed: YAML has meanings of its own
 //! for many characters of expressions and messages.
 
-use crate::load::options;
+use crate::file::options;
 
 /// Tables of the file. Their values are in lines of their own, or in braces.
 const TABLES: [&str; 20] = [
@@ -44,8 +44,9 @@ pub(crate) fn one_line(text: &str) -> String {
 /// take it for a text. The text may continue in the following lines.
 pub(crate) fn quoted(content: &str, line_number: usize) -> Option<String> {
     let lines: Vec<&str> = content.lines().collect();
-    let found =
-        (0..line_number.min(lines.len())).rev().find_map(|at| Some((at, member(lines[at])?)));
+    // The end of a file may be named as the line after its last one.
+    let line_number = line_number.min(lines.len());
+    let found = (0..line_number).rev().find_map(|at| Some((at, member(lines[at])?)));
     let (at, Member { indent, key, value }) = found?;
     let is_of_member = at + 1 == line_number
         || lines[at + 1..line_number].iter().all(|line| indent_of(line) > indent);
@@ -135,9 +136,12 @@ mod tests {
             ("match: >-\n  \"a\" in labels", None),
             ("- { match: \"a\" in labels }", None),
             ("match:", None),
+            ("", None),
         ] {
             let last = text.lines().count();
-            assert_eq!(quoted(text, last).as_deref(), expected, "{text}");
+            for line in [last, last + 1] {
+                assert_eq!(quoted(text, line).as_deref(), expected, "{text}");
+            }
         }
     }
 }

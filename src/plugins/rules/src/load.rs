@@ -4,7 +4,7 @@
 use crate::{
     compile::compile,
     conflicts,
-    file::RuleFile,
+    file::{RuleFile, options},
     hint,
     mistake::{LoadError, Mistake, at},
     rule::{Place, RuleSet},
@@ -55,12 +55,6 @@ fn read(text: &str) -> Result<RuleSet, LoadError> {
     Ok(rules)
 }
 
-/// Returns how YAML is read. Tags have no meaning in these files: without these options, `match: !privileged` would be a tag
-/// without a value.
-pub(crate) fn options() -> serde_saphyr::Options {
-    serde_saphyr::options! { reject_unsupported_tags: true, reject_tagged_field_names: true }
-}
-
 /// Returns the message of the YAML parser as one line in words of YAML, without the place.
 fn form_message(message: &str, Place { line, column }: Place) -> String {
     let message = message.trim_end();
@@ -70,8 +64,9 @@ fn form_message(message: &str, Place { line, column }: Place) -> String {
 }
 
 /// What a `match` without a value may be meant for.
-const NO_CONDITION: &str = "match without an expression: leave it out for a rule of all containers; one that begins with \
-     ! or \" is written in single quotes, and what follows # is a comment";
+const NO_CONDITION: &str = "match without an expression: leave it out for a rule of all \
+     containers; one that begins with ! or \" is written in single quotes, and what follows # is \
+     a comment";
 
 /// Adds what to write in the line of a mistake, if that is known.
 fn with_hint(message: String, content: &str, line: usize) -> String {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `file`, `compile`, `conflicts`, `load`, `mistake`, `hint` | from the text of a file to rules |
 //! | `findings` | what fails for some containers |
-//! | `expression`, `syntax`, `prepared`, `template`, `stack` | expressions, their functions and limits |
+//! | `expression`, `prepared`, `template`, `stack` | expressions, their functions and limits |
 //! | `variables`, `facts`, `shared` | what expressions know of a container |
 //! | `field`, `possible`, `quantity`, `amounts` | fields, units, values |
 //! | `rule`, `decide`, `changes`, `refusal` | what rules do with a container, without I/O |
@@ -34,7 +34,6 @@ mod refusal;
 mod rule;
 mod shared;
 mod stack;
-mod syntax;
 mod template;
 mod try_out;
 mod variables;

@@ -136,30 +136,14 @@ fn container(name: &str, config: &[u8], facts: &Facts) -> Result<Container, Stri
     to_container(&config, &info).map_err(|error| error.to_string())
 }
 
-/// Returns the pod of a container.
-fn pod_of(container: &Container) -> PodSandbox {
-    PodSandbox {
+/// Prints what the rules do with a container. Returns whether it would be created.
+fn print(rules: &RuleSet, container: &Container, out: &mut dyn Write) -> io::Result<bool> {
+    let pod = PodSandbox {
         id: container.pod_sandbox_id.clone(),
         name: container.name.clone(),
         labels: container.labels.clone(),
         ..PodSandbox::default()
-    }
-}
-
-/// Returns the first sample, with a label and an additional group.
-#[cfg(test)]
-pub(crate) fn sample() -> (PodSandbox, Container) {
-    let (name, engine, text) = SAMPLES[0];
-    let labels = vec![("team".to_owned(), "shop".to_owned())];
-    let facts = Facts { engine: engine.to_owned(), labels, ..Facts::default() };
-    let mut container = container(name, text.as_bytes(), &facts).unwrap();
-    container.user.mut_or_insert_default().additional_gids.push(7);
-    (pod_of(&container), container)
-}
-
-/// Prints what the rules do with a container. Returns whether it would be created.
-fn print(rules: &RuleSet, container: &Container, out: &mut dyn Write) -> io::Result<bool> {
-    let pod = pod_of(container);
+    };
     // A device of the machine where the rules will apply may not be here.
     let device = |path: &str| Ok(LinuxDevice { path: path.to_owned(), ..LinuxDevice::default() });
     writeln!(out, "{}", container.name)?;

@@ -2,8 +2,8 @@
 //! known that they have the look-up no more, or else the part of the expression.
 
 use super::{
-    Part,
     lookups::{Lookup, lookups},
+    part::Part,
     path::Declared,
     presence::Present,
 };

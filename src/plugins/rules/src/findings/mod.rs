@@ -7,6 +7,7 @@
 mod cure;
 mod given;
 mod lookups;
+mod part;
 mod path;
 mod presence;
 mod types;
@@ -14,18 +15,17 @@ mod types;
 pub(crate) use given::Given;
 
 use crate::{
-    expression::{ENTRY, Expression},
     facts::OPTIONAL,
-    field::{FieldValue, Group, MEMORY, RESERVATION, SWAP},
+    field::{FieldValue, MEMORY, RESERVATION, SWAP},
     hint::{line, one_line},
     mistake::{LoadError, Mistake, at},
-    rule::{Action, Amount, Place, Rule, RuleSet},
+    rule::{Action, Amount, Rule, RuleSet},
     stack::with_stack,
-    template::Template,
 };
 use cure::Unguarded;
-use lookups::{DEVICE, Lookup, MOUNT, NAMED, lookups};
-use path::{Declared, Variable};
+use lookups::{Lookup, lookups};
+use part::{MATCH, Part, condition, declared, parts};
+use path::Declared;
 use presence::Present;
 use std::io;
 use types::{Mismatch, Type, mismatches};
@@ -43,19 +43,6 @@ pub(crate) fn findings(rules: &RuleSet, given: &Given) -> io::Result<Vec<LoadErr
         found.sort_by_key(|finding| finding.place);
         found
     })
-}
-
-/// The name of the condition of a rule.
-const MATCH: &str = "match";
-
-/// An expression of a rule.
-struct Part<'a> {
-    place: Place,
-    /// The member of the rule, or the field that it is the value of, as errors name it.
-    name: String,
-    expression: &'a Expression,
-    /// The members of [`ENTRY`].
-    entry: Option<&'static [&'static str]>,
 }
 
 fn facts(rules: &RuleSet, given: &Given) -> Vec<LoadError> {
@@ -126,13 +113,6 @@ fn of_part(rule: &Rule, part: &Part<'_>, present: &Present, is_in_rule: bool) ->
     lookups.map(|lookup| at(part.place, mistake(lookup))).collect()
 }
 
-fn declared(part: &Part<'_>) -> Declared<'static> {
-    match part.entry {
-        Some(members) => Declared::default().with(Variable { name: ENTRY, members: Some(members) }),
-        None => Declared::default(),
-    }
-}
-
 /// Returns what is wrong with a part of a rule that has failed because a container has no entry of
 /// this key: the entry, and what to write.
 pub(crate) fn missing(rule: &Rule, part: &str, key: &str) -> Option<(String, String)> {
@@ -199,46 +179,6 @@ fn tiny_amounts(rules: &RuleSet) -> Vec<LoadError> {
         }
     }
     found
-}
-
-fn condition(rule: &Rule) -> Option<Part<'_>> {
-    let expression = rule.condition.as_ref()?;
-    let (place, name) = (rule.condition_place, MATCH.to_owned());
-    Some(Part { place, name, expression, entry: None })
-}
-
-/// Returns the expressions of a rule other than its condition.
-fn parts(rule: &Rule) -> Vec<Part<'_>> {
-    let mut parts = Vec::new();
-    for step in &rule.steps {
-        let (name, entry) = match &step.action {
-            Action::Strip(group, _) => {
-                let members = match group {
-                    Group::Mounts => MOUNT,
-                    Group::Devices => DEVICE,
-                    _ => NAMED,
-                };
-                (format!("strip.{}", group.name()), Some(members))
-            }
-            Action::Default(key, _)
-            | Action::Set(key, _)
-            | Action::AtLeast(key, _)
-            | Action::AtMost(key, _)
-            | Action::Remove(key) => (key.to_string(), None),
-            Action::Mount(_) => ("add.mounts".to_owned(), None),
-            Action::Device(_) => ("add.devices".to_owned(), None),
-            Action::Cdi(_) => ("add.cdi".to_owned(), None),
-            Action::Hook(..) => ("add.hooks".to_owned(), None),
-        };
-        for expression in step.action.expressions() {
-            parts.push(Part { place: step.place, name: name.clone(), expression, entry });
-        }
-    }
-    for expression in rule.refuse.iter().flat_map(Template::expressions) {
-        let (place, name) = (rule.refuse_place, "refuse".to_owned());
-        parts.push(Part { place, name, expression, entry: None });
-    }
-    parts
 }
 
 #[cfg(test)]
@@ -392,8 +332,8 @@ mod tests {
     #[test]
     fn an_amount_of_memory_below_a_mebibyte_is_found() {
         let text = "rules: [{name: a, set: {memory.limit: 512, memory.swap: 1Mi, pids.limit: 5}}]";
-        let expected = "line 1, column 39: rule \"a\": memory.limit of 512 is 512 bytes, with which \
-             no process starts: write an amount with its unit, such as 512Mi";
+        let expected = "line 1, column 39: rule \"a\": memory.limit of 512 is 512 bytes, with \
+             which no process starts: write an amount with its unit, such as 512Mi";
         assert_eq!(found(text), [expected]);
     }
 

@@ -10,12 +10,11 @@ const OPERATORS: [(&[&str], &str); 3] =
 /// Returns the message of the parser as one line, without the list of all that would be possible,
 /// and for what people often write in place of CEL, what is meant. Line and column of the
 /// expression, from 1, are those of the mistake.
-pub(crate) fn message(message: &str, source: &str, line: usize, column: usize) -> String {
+pub(super) fn message(message: &str, source: &str, line: usize, column: usize) -> String {
     let (before, rest) = at_position(source, line, column);
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
-    let earlier = before.trim_end();
-    let previous = &earlier[earlier.rfind(|c| !is_word(c)).map_or(0, |at| at + 1)..];
+    let word = rest.split(|c| !is_word(c)).next().unwrap_or_default();
+    let previous = before.trim_end().rsplit(|c| !is_word(c)).next().unwrap_or_default();
     let operator = |word: &str| {
         let name = word.to_ascii_lowercase();
         OPERATORS.iter().find(|(words, _)| words.contains(&name.as_str())).map(|(_, meant)| *meant)
