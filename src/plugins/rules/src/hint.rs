@@ -54,6 +54,10 @@ pub(crate) fn quoted(content: &str, line_number: usize) -> Option<String> {
         return None;
     }
     let more = lines[at + 1..].iter().take_while(|line| indent_of(line) > indent);
+    // A table below, and no text that continues.
+    if more.clone().any(|line| member(line).is_some()) {
+        return None;
+    }
     let parts = [value].into_iter().chain(more.copied()).map(without_comment);
     let text = one_line(&parts.collect::<Vec<_>>().join("\n"));
     let begins = |characters: &[char]| text.starts_with(characters);
@@ -133,6 +137,7 @@ mod tests {
             ("set: memory.limit: 5", None),
             ("match: image == \"#a\"", None),
             ("match: 'a'", None),
+            ("mem: &a\n  b: c\n  d: e", None),
             ("match: >-\n  \"a\" in labels", None),
             ("- { match: \"a\" in labels }", None),
             ("match:", None),

@@ -68,17 +68,30 @@ const NO_CONDITION: &str = "match without an expression: leave it out for a rule
      containers; one that begins with ! or \" is written in single quotes, and what follows # is \
      a comment";
 
+/// How messages of the YAML parser begin where a text without quotes may have been meant.
+const OF_YAML: [&str; 9] = [
+    "invalid trailing content",
+    "mapping values are not allowed",
+    "while ",
+    "simple key ",
+    "unexpected character",
+    "reference to unknown value",
+    "unsupported tag",
+    "expected string scalar",
+    "cannot deserialize tagged",
+];
+
 /// Adds what to write in the line of a mistake, if that is known.
 fn with_hint(message: String, content: &str, line: usize) -> String {
     let is_match = || {
         let line = content.lines().nth(line.saturating_sub(1)).unwrap_or_default();
         line.trim_start().trim_start_matches("- ").starts_with("match:")
     };
-    match hint::quoted(content, line) {
-        _ if message.starts_with("unclosed quote") => message,
+    let is_of_yaml = OF_YAML.iter().any(|start| message.starts_with(start));
+    match hint::quoted(content, line).filter(|_| is_of_yaml) {
         Some(quoted) => format!("{message}: write {quoted}"),
         None if message.starts_with("null") && is_match() => NO_CONDITION.to_owned(),
-        None if hint::is_in_braces(content, line) => {
+        None if is_of_yaml && hint::is_in_braces(content, line) => {
             format!("{message}: write the expression or the text in single quotes")
         }
         None => message,
@@ -190,6 +203,8 @@ mod tests {
             assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
             assert!(!error.contains("at line"), "the place is twice in {error}");
         }
+        let other_key = error("rules: [{name: a, refuse: b}]\nrule: [a] == b\n");
+        assert!(!other_key.contains("write"), "{other_key}");
     }
 
     #[test]
