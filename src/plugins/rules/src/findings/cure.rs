@@ -87,12 +87,13 @@ pub(super) fn of_value(
         }
     };
     let is_cured = |candidate: &String| {
+        if candidate.len() > MAX_LINE {
+            return false;
+        }
         let Ok(new) = Expression::parse(candidate) else { return false };
-        let matching = Present::if_is(new.tree(), true, &Declared::default());
-        candidate.len() <= MAX_LINE
-            && matching.is_some_and(|matching| {
-                !has_lookup(part.expression, entry, &present.and(&matching), declared)
-            })
+        Present::if_is(new.tree(), true, &Declared::default()).is_some_and(|matching| {
+            !has_lookup(part.expression, entry, &present.and(&matching), declared)
+        })
     };
     let guarded = candidates.into_iter().find(is_cured).filter(|_| rule.refuse.is_none());
     match (guarded.map(|text| line("match", &text)), or_empty) {
