@@ -1,4 +1,5 @@
-//! Connects to the control socket, within a time limit, if its listener can be trusted.
+//! Connects to a socket, such as the control socket, within a time limit, if its listener can be
+//! trusted.
 
 use rustix::{
     io::{Errno, retry_on_intr},
@@ -9,8 +10,11 @@ use rustix::{
 };
 use std::{io, os::unix::net::UnixStream, path::Path, time::Duration};
 
-/// Connects within a time limit.
-pub(crate) fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
+/// Connects within a time limit, which applies to each write as well.
+///
+/// # Errors
+/// Nobody listens, or no connection was accepted in time.
+pub fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(socket)?;
     let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // The send timeout limits `connect`, too.
@@ -24,8 +28,11 @@ pub(crate) fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStrea
     }
 }
 
-/// Fails if the user of the listening process is neither root nor the user of this process.
-pub(crate) fn check_peer_user(uid: u32, own_uid: u32) -> io::Result<()> {
+/// Checks the user of the listening process.
+///
+/// # Errors
+/// It is neither root nor the user of this process.
+pub fn check_peer_user(uid: u32, own_uid: u32) -> io::Result<()> {
     if uid == 0 || uid == own_uid {
         return Ok(());
     }

@@ -29,6 +29,7 @@ pub use audit::{
     AUDIT_LOG, AuditEvent, AuditLine, FieldChange, MASKED, MissedPlugin, PREVIOUS_SUFFIX, mask_hook,
 };
 pub use client::{Client, ClientError};
+pub use connect::{check_peer_user, connect_to};
 pub use describe::{
     CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,
     Description, EncodedDescription, ObjectKind, Page, PodDescription, PodSummary,

@@ -1,17 +1,13 @@
 //! `nrictl ready`: whether `nrid` serves, by its readiness socket.
 
 use crate::error::CtlError;
-use nri_control::{READY, READY_SOCKET};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
-};
+use nri_control::{READY, READY_SOCKET, connect_to};
 use std::{
     io::{
         self,
         ErrorKind::{ConnectionRefused, InvalidData, NotFound, TimedOut, WouldBlock},
         Read,
     },
-    os::unix::net::UnixStream,
     path::Path,
     time::Duration,
 };
@@ -39,14 +35,10 @@ pub(crate) fn ask(state_dir: &Path) -> Result<(), CtlError> {
 }
 
 fn answer(path: &Path) -> io::Result<()> {
-    let kind = (AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC);
-    let socket = socket_with(kind.0, kind.1, kind.2, None)?;
-    // Set before the connection: connect(2) waits while the queue is full.
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(TIMEOUT))?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(TIMEOUT))?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let mut socket = connect_to(path, TIMEOUT)?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     let mut answer = vec![0; READY.len()];
-    UnixStream::from(socket).read_exact(&mut answer)?;
+    socket.read_exact(&mut answer)?;
     if answer == READY.as_bytes() {
         Ok(())
     } else {

@@ -1,15 +1,64 @@
-//! NRI of a running dockerd. It is off unless `nri-opts` in `daemon.json` or on the command line
-//! enables it, and has no socket by default (`moby: daemon/pkg/opts/nri_opts.go`).
+//! The configuration of a running dockerd: where its API is, and NRI. NRI is off unless `nri-opts`
+//! in `daemon.json` or on the command line enables it, and has no socket by default (`moby:
+//! daemon/pkg/opts/nri_opts.go`).
 
 use crate::{
     command_line::{absolute, in_root, option_values, root_of},
     daemon_json::read,
+    process::has_our_mounts,
 };
 use procfs::process::Process;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const DEFAULT_FILE: &str = "/etc/docker/daemon.json";
+/// Sockets of the API, if no other is named: that of systemd, and that of dockerd.
+const DEFAULT_SOCKETS: [&str; 2] = ["/run/docker.sock", "/var/run/docker.sock"];
+
+/// The part of `daemon.json` about the API.
+#[derive(Default, Deserialize)]
+struct ApiJson {
+    #[serde(default)]
+    hosts: Vec<String>,
+}
+
+/// The API of a dockerd.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DockerApi {
+    /// Its unix socket, for this process.
+    pub socket: PathBuf,
+    /// The default runtime on the command line, if it is there.
+    pub default_runtime: Option<String>,
+}
+
+impl DockerApi {
+    /// Reads the configuration of a process.
+    pub fn of(pid: i32) -> Self {
+        let arguments = Process::new(pid).and_then(|p| p.cmdline()).unwrap_or_default();
+        let named = read::<ApiJson>(&daemon_json(pid, &arguments)).hosts;
+        let named = named.iter().map(String::as_str);
+        let named = named.chain(option_values(&arguments, &["host", "H"]));
+        let named = named.filter_map(|host| host.strip_prefix("unix://"));
+        let mut named = named.filter(|path| path.starts_with('/')).map(Path::new);
+        let here = |path: &Path| match has_our_mounts(pid) {
+            true => path.to_owned(),
+            false => in_root(&root_of(pid), path),
+        };
+        let [first, second] = DEFAULT_SOCKETS.map(|path| here(path.as_ref()));
+        let usual = if first.exists() { first } else { second };
+        let default_runtime = option_values(&arguments, &["default-runtime"]);
+        Self {
+            socket: named.next().map_or(usual, here),
+            default_runtime: default_runtime.last().map(|name| (*name).to_owned()),
+        }
+    }
+}
+
+/// Returns the path of the `daemon.json` of a process, for this process.
+fn daemon_json(pid: i32, arguments: &[String]) -> PathBuf {
+    let named = option_values(arguments, &["config-file"]).first().copied();
+    in_root(&root_of(pid), &absolute(pid, named.unwrap_or(DEFAULT_FILE).as_ref()))
+}
 
 /// The part of `daemon.json` about NRI.
 #[derive(Default, Deserialize)]
@@ -59,9 +108,7 @@ impl NriOptions {
     /// Reads the configuration of a process; a file that cannot be read or parsed counts as empty.
     pub(crate) fn of(pid: i32) -> Self {
         let arguments = Process::new(pid).and_then(|p| p.cmdline()).unwrap_or_default();
-        let named = option_values(&arguments, &["config-file"]).first().copied();
-        let file = absolute(pid, named.unwrap_or(DEFAULT_FILE).as_ref());
-        let mut options = read::<DaemonJson>(&in_root(&root_of(pid), &file)).nri;
+        let mut options = read::<DaemonJson>(&daemon_json(pid, &arguments)).nri;
         option_values(&arguments, &["nri-opts"]).into_iter().for_each(|flag| options.apply(flag));
         options
     }

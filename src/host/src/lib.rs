@@ -23,6 +23,7 @@ mod user_cgroups;
 mod writable;
 
 pub use digest::sha256;
+pub use docker::DockerApi;
 pub use engine::{NriState, RunningEngine, isulad, launcher_of, running_engines};
 pub use lock::{is_own, lock_holder};
 pub use monitors::{MonitorGroup, MonitoredContainer, monitor_groups};

@@ -5,6 +5,7 @@
 //! clients name the wrapper by its path (nerdctl, `ctr`, BuildKit).
 
 use super::{
+    docker::has_read_its_file,
     finding::DoctorReport,
     kinds::{
         ENGINE_NONE, ENGINE_OTHER_FILES, ENGINE_OWN_MOUNTS, ENGINE_PROGRAM_MISSING, ENGINE_RUNTIME,
@@ -58,7 +59,9 @@ pub(super) fn engines(
             match configured(engine, pid, file) {
                 Ok(Some(configured)) => {
                     let shown = format!("{} (process {})", engine.name(), process.pid);
-                    runtimes(report, &shown, &configured);
+                    let is_effective = engine == TargetEngine::Docker
+                        && has_read_its_file(report, &shown, process.pid, &configured);
+                    runtimes(report, &shown, &configured, is_effective);
                     own_mounts(report, nrid, &shown, process);
                     installed.pids.insert(process.pid);
                     is_default |= configured.default_runtime().is_some();
@@ -72,7 +75,7 @@ pub(super) fn engines(
         match configured(engine, None, None) {
             _ if readers > 0 => {}
             Ok(Some(configured)) => {
-                runtimes(report, engine.name(), &configured);
+                runtimes(report, engine.name(), &configured, false);
                 processes().for_each(|process| other_files(report, engine, process, &configured));
                 is_default |= configured.default_runtime().is_some();
                 readers += 1;
@@ -109,8 +112,14 @@ pub(super) fn engines(
     installed
 }
 
-/// Reports the runtimes of one engine.
-fn runtimes(report: &mut DoctorReport, shown: &str, configured: &ConfiguredEngine) {
+/// Reports the runtimes in the files of one engine; `is_effective`: the engine says the same.
+fn runtimes(
+    report: &mut DoctorReport,
+    shown: &str,
+    configured: &ConfiguredEngine,
+    is_effective: bool,
+) {
+    let source = if is_effective { ", as Docker says" } else { " there" };
     let default = configured.default_runtime();
     for runtime in &configured.runtimes {
         let (name, (binary, is_program)) = (&runtime.name, &runtime.binary);
@@ -123,9 +132,10 @@ fn runtimes(report: &mut DoctorReport, shown: &str, configured: &ConfiguredEngin
                  or uninstall the runtime.",
             );
         } else if default.is_some_and(|default| default.name == *name) {
-            report.add(ENGINE_RUNTIME_DEFAULT, format!("{text}; it is the default runtime"));
+            report
+                .add(ENGINE_RUNTIME_DEFAULT, format!("{text}; it is the default runtime{source}"));
         } else {
-            report.add(ENGINE_RUNTIME, format!("{text}; it is not the default runtime"));
+            report.add(ENGINE_RUNTIME, format!("{text}; it is not the default runtime{source}"));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! `kinds` lists all findings. Checks change nothing, and leave no line in the log of `nrid`.
 
 mod containers;
+mod docker;
 mod engines;
 mod finding;
 mod in_charge;

@@ -1,6 +1,12 @@
 //! Findings about engines.
 
 use crate::site::{FakeDockerd, Site, copy_program, daemon_json, make_executable};
+use serde_json::{Value, json};
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixListener,
+    thread,
+};
 
 #[test]
 fn an_engine_without_our_runtime_has_no_findings() {
@@ -194,4 +200,103 @@ fn an_engine_that_adapts_containers_besides_nrid_is_a_problem() {
     let containerd = FakeDockerd::of(command);
     let text = format!("{}: both its own NRI and ours adapt", containerd.shown());
     site.doctor().check("adapted-by-both", "problem", &text);
+}
+
+/// Listens on a socket as Docker does, and replies to each request with this text.
+fn docker_api(site: &Site, reply: String) {
+    let socket = site.path("docker.sock");
+    let _ = std::fs::remove_file(&socket);
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                connection.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            let request = String::from_utf8(request).unwrap();
+            assert!(request.starts_with("GET /info HTTP/1.0\r\n"), "{request}");
+            connection.write_all(reply.as_bytes()).unwrap();
+            // Without a reply, the connection stays open.
+            if reply.is_empty() {
+                std::mem::forget(connection);
+            }
+        }
+    });
+}
+
+/// A reply of Docker, which has these runtimes.
+fn info(runtimes: &Value, default: &str) -> String {
+    let body = json!({"ID": "x", "Runtimes": runtimes, "DefaultRuntime": default});
+    format!("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{body}")
+}
+
+#[test]
+fn a_docker_that_has_not_read_its_file_is_a_problem() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root asks Docker");
+    }
+    let site = Site::new("");
+    let wrapper = site.path("nri-container-runtime");
+    let hosts = format!(r#""hosts": ["fd://", "unix://{}"],"#, site.path("docker.sock").display());
+    let as_default = format!(r#"{hosts} "default-runtime": "nri","#);
+    let (runc, ours) = (json!({"path": "runc"}), json!({"path": wrapper}));
+    let without = json!({"runc": runc, "io.containerd.runc.v2": runc});
+    let with = json!({"runc": runc, "nri": ours});
+    let elsewhere = json!({"runc": runc, "nri": {"path": "/old/nri-container-runtime"}});
+    let reload = "`systemctl reload docker`";
+    for (members, runtimes, default, problem, advice) in [
+        (&hosts, &without, "runc", "it has no runtime nri", reload),
+        (&hosts, &elsewhere, "runc", "its runtime nri calls /old/nri-container-runtime", reload),
+        (&as_default, &with, "runc", "its default runtime is runc, not nri", reload),
+        (&as_default, &without, "runc", "it has no runtime nri", reload),
+        // A reload leaves the default as it is if the file has none.
+        (&hosts, &with, "nri", "its default runtime is nri", "`systemctl restart docker`"),
+        (&as_default, &with, "nri", "", ""),
+        (&hosts, &with, "runc", "", ""),
+    ] {
+        let dockerd = FakeDockerd::start(&site, &daemon_json(&site, members));
+        docker_api(&site, info(runtimes, default));
+        let (findings, shown) = (site.doctor(), format!("docker {}", dockerd.shown()));
+        if problem.is_empty() {
+            let code = if default == "nri" { "engine-runtime-default" } else { "engine-runtime" };
+            let found = findings.check(code, "ok", &format!("{shown}: runtime nri in"));
+            assert!(found.contains("default runtime, as Docker says\n"), "{found}");
+        } else {
+            let found = findings.check("engine-file-unread", "problem", &shown);
+            assert!(found.contains(problem) && found.contains(advice), "{found}");
+            let is_claim = |text: &&str| text.contains(&shown) && text.contains("as Docker says");
+            assert!(!findings.texts("engine-runtime-default").iter().any(is_claim));
+        }
+    }
+}
+
+#[test]
+fn a_docker_that_does_not_answer_is_an_information() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root asks Docker");
+    }
+    let site = Site::new("");
+    let hosts = format!(r#""hosts": ["unix://{}"],"#, site.path("docker.sock").display());
+    let dockerd = FakeDockerd::start(&site, &daemon_json(&site, &hosts));
+    let shown = format!("docker {}: does not answer on ", dockerd.shown());
+    let endless = format!("HTTP/1.0 200 OK\r\n\r\n{}", " ".repeat(20 << 20));
+    let silent = [
+        ("", "no answer within 2s"),
+        ("HTTP/1.0 500 Oops\r\n\r\n{}", "status 500"),
+        ("HTTP/1.0 200 OK\r\n\r\n{", "EOF"),
+        ("x\r\n\r\n", "invalid"),
+        (&endless, "more than"),
+    ];
+    for (reply, why) in silent {
+        docker_api(&site, reply.to_owned());
+        let findings = site.doctor();
+        let found = findings.check("engine-silent", "info", &shown);
+        assert!(found.contains(why), "{found}");
+        let text = format!("docker {}: runtime nri in ", dockerd.shown());
+        let found = findings.check("engine-runtime", "ok", &text);
+        assert!(found.contains("; it is not the default runtime there\n"), "{found}");
+    }
 }
