@@ -1,13 +1,15 @@
-//! Checks whether containers of the engines that have the wrapper in their files run without it. An
-//! engine starts a container with the runtime that the container was created with, whatever the
-//! default runtime is now.
+//! Checks whether containers of the engines that have the wrapper in their files run without it, or
+//! have passed through it. An engine starts a container with the runtime that the container was
+//! created with, whatever the default runtime is now.
 
 use super::{
     finding::DoctorReport,
-    kinds::{CONTAINERS_KEEP_RUNTIME, CONTAINERS_UNREAD, CONTAINERS_WITHOUT_WRAPPER},
+    kinds::{
+        CONTAINERS_KEEP_RUNTIME, CONTAINERS_PASSED, CONTAINERS_UNREAD, CONTAINERS_WITHOUT_WRAPPER,
+    },
 };
 use crate::{
-    engine_containers::{EngineContainer, TIMEOUT, Wrapper, few, find, shown},
+    engine_containers::{EngineContainer, TIMEOUT, Wrapper, few, find, name_and_id, shown},
     in_charge::InCharge,
     install::TargetEngine,
     nrid_location::NridLocation,
@@ -15,8 +17,8 @@ use crate::{
 };
 use nri_host::RunningEngine;
 
-/// Counts the running containers that the wrapper did not start. `installed` has the engines with
-/// the wrapper in their files, and whether it is their default runtime.
+/// Counts the running containers that the wrapper did not start, or passed through. `installed` has
+/// the engines with the wrapper in their files, and whether it is their default runtime.
 pub(super) fn containers(
     report: &mut DoctorReport,
     nrid: &NridLocation,
@@ -41,10 +43,10 @@ pub(super) fn containers(
         if processes.any(is_left) {
             continue;
         }
-        let is_without = |container: &&EngineContainer| {
-            container.wrapper == Wrapper::No && container.is_of(*engine)
-        };
-        let without: Vec<_> = found.containers.iter().filter(is_without).map(shown).collect();
+        let of_engine = || found.containers.iter().filter(|container| container.is_of(*engine));
+        passed_through(report, nrid, engine.name(), of_engine());
+        let without = of_engine().filter(|container| container.wrapper == Wrapper::No);
+        let without: Vec<_> = without.map(shown).collect();
         if without.is_empty() {
             continue;
         }
@@ -63,4 +65,28 @@ pub(super) fn containers(
             report.advise("`nrictl containers --all-runtimes` lists them. No plugin saw them.");
         }
     }
+}
+
+/// Counts the containers of an engine that have the wrapper as their runtime, and no record.
+fn passed_through<'a>(
+    report: &mut DoctorReport,
+    nrid: &NridLocation,
+    engine: &str,
+    containers: impl Iterator<Item = &'a EngineContainer>,
+) {
+    let passed = containers.filter(|container| container.wrapper == Wrapper::PassedThrough);
+    let passed: Vec<_> = passed.map(|c| name_and_id(&c.name, &c.id)).collect();
+    // A container that has opted out looks the same, and is meant to.
+    if passed.is_empty() || nrid.config.opt_out.annotation.is_some() {
+        return;
+    }
+    let (count, few) = (counted(passed.len(), "running container"), few(&passed));
+    report.add(
+        CONTAINERS_PASSED,
+        format!("{engine}: {count} of nri-container-runtime without plugins: {few}"),
+    );
+    report.advise(
+        "Created or started while the bypass was on, or with `disable = true`. Once that is over, \
+         create them again: docs/existing-containers.md",
+    );
 }

@@ -153,6 +153,8 @@ pub(super) const CONTAINERS_WITHOUT_WRAPPER: FindingKind =
     info("containers-without-wrapper", "containers");
 pub(super) const CONTAINERS_KEEP_RUNTIME: FindingKind =
     warning("containers-keep-runtime", "containers");
+pub(super) const CONTAINERS_PASSED: FindingKind =
+    warning("containers-passed-through", "containers");
 pub(super) const CONTAINERS_UNREAD: FindingKind = warning("containers-unread", "containers");
 pub(super) const ADAPTED_BY_NRID: FindingKind = ok("adapted-by-nrid", "in charge");
 pub(super) const ADAPTED_BY_ENGINE: FindingKind = info("adapted-by-engine", "in charge");
