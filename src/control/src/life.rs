@@ -80,6 +80,18 @@ impl NridLife {
         Some(UncleanEnd { pid: self.pid, last_sign, ..UncleanEnd::default() })
     }
 
+    /// Removes the file if it is that of this process, which says itself why it ends.
+    pub fn forget(state_dir: &Path) {
+        if Self::read(state_dir).is_some_and(|life| life.is_of_this_process()) {
+            // If it stays, the next nrid reports an end that was not clean.
+            let _ = fs::remove_file(Self::path(state_dir));
+        }
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.pid == std::process::id() && self.boot_id == boot_id()
+    }
+
     /// Updates the modification time of the file.
     ///
     /// # Errors

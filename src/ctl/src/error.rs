@@ -83,6 +83,11 @@ pub(crate) enum CtlError {
     NotStopped,
     #[error("the restart failed, and the previous nrid keeps running: {0}")]
     NotRestarted(String),
+    #[error(
+        "nrid has ended: the start of its next program failed: {why}; correct that, then \
+         `nrictl start`: until then no container can be created"
+    )]
+    EndedAtRestart { why: String },
     #[error(transparent)]
     Install(#[from] InstallError),
     #[error(

@@ -2,9 +2,10 @@
 
 use crate::{error::CtlError, nrid_location::NridLocation, output::output};
 use nri_control::{
-    Client, ClientError, FrameError, LIFE_LOCK, OsText, Reloaded, Reply, Request, Status, Verified,
+    Client, ClientError, FrameError, LIFE_LOCK, OsText, Reloaded, Reply, Request, START_FAILURE,
+    Status, Verified,
 };
-use nri_locate::{ConfigFileError, NRID};
+use nri_locate::{ConfigFileError, MAX_CONFIG_FILE, NRID, read_regular_text};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::Access,
@@ -33,8 +34,9 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause between two attempts to connect to an nrid whose socket was removed.
 const SOCKET_PAUSE: Duration = Duration::from_millis(50);
-/// Limit of attempts to start nrid while the previous one exits. With [`START_PAUSE`] they take a
-/// second, which is longer than nrid needs to exit once its socket is closed.
+/// Limit of attempts to start nrid while the previous one exits, or to read why its start failed.
+/// With [`START_PAUSE`] they take a second, which is longer than nrid needs to exit once its socket
+/// is closed.
 const START_ATTEMPTS: u32 = 50;
 /// Pause between attempts to start nrid.
 const START_PAUSE: Duration = Duration::from_millis(20);
@@ -230,13 +232,33 @@ pub(crate) fn restart(nrid: &NridLocation) -> Result<(), CtlError> {
     if !client.wait_closed() {
         return Err(CtlError::NotStopped);
     }
-    let client = nrid.launcher.connect()?;
-    client.set_timeout(Some(RESTART_TIMEOUT))?;
-    let status = status(&client)?;
+    let status = status_of_next(nrid).map_err(|error| {
+        start_failure(nrid).map_or(error, |why| CtlError::EndedAtRestart { why })
+    })?;
     match status.restart_error {
         Some(error) => Err(CtlError::NotRestarted(error)),
         None => Ok(writeln!(output(), "nrid {} (pid {})", status.version, status.pid)?),
     }
+}
+
+/// Requests the status of the `nrid` that has replaced the previous one.
+fn status_of_next(nrid: &NridLocation) -> Result<Box<Status>, CtlError> {
+    let client = nrid.launcher.connect()?;
+    client.set_timeout(Some(RESTART_TIMEOUT))?;
+    status(&client)
+}
+
+/// Returns why the last start of `nrid` has failed. Waits for the file, which `nrid` writes after
+/// its sockets are closed, and which an `nrid` that serves has removed.
+fn start_failure(nrid: &NridLocation) -> Option<String> {
+    let file = nrid.launcher.state_dir.join(START_FAILURE);
+    (0..START_ATTEMPTS).find_map(|_| match read_regular_text(&file, MAX_CONFIG_FILE) {
+        Ok(why) if why.ends_with('\n') => Some(why.trim_end().to_owned()),
+        _ => {
+            std::thread::sleep(START_PAUSE);
+            None
+        }
+    })
 }
 
 /// Makes `nrid` read its configuration again; `None` if none runs.

@@ -227,7 +227,8 @@ async fn serve(
     let is_previous_ending = report.is_awaited || !activation.sockets.is_empty();
     let lock_timeout =
         if is_previous_ending { settings.config.start_timeout } else { Duration::ZERO };
-    let failure = settings.state_dir.join(nri_control::START_FAILURE);
+    let state_dir = settings.state_dir.clone();
+    let failure = state_dir.join(nri_control::START_FAILURE);
     let running = match start::start(settings, log, activation, lock_timeout).await {
         // systemd listens by now: the waiting process can connect, and systemd then starts another
         // nrid.
@@ -249,6 +250,7 @@ async fn serve(
                     &failure,
                     format!("{}\n", nri_control::printable(&error.to_string())),
                 );
+                nri_control::NridLife::forget(&state_dir);
             }
             return Err(error.into());
         }

@@ -260,8 +260,7 @@ pub async fn start(
     service.serve_metrics().await;
     trace::configure(&service.settings());
     service.log_policy_notes().await;
-    let (listener, control) =
-        sockets::listen_on(&control, &mut activation).inspect_err(|_| life.remove())?;
+    let (listener, control) = sockets::listen_on(&control, &mut activation)?;
     let config = &service.settings().config;
     let accepts_plugins = !config.disable_connections;
     let timeout = config.plugin_registration_timeout;

@@ -1,7 +1,10 @@
 //! Tests of restarts: another program replaces `nrid`, in the same process and with the same
 //! sockets.
 
-use crate::node::{Node, Nrid, wait_until};
+use crate::{
+    doctor::{findings, nrictl},
+    node::{Node, Nrid, wait_until},
+};
 use nri_control::{Client, ClientError, Reply, Request, Versioned, receive, send};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -273,4 +276,35 @@ fn a_restart_moves_and_removes_plugin_sockets() {
     assert!(!second.exists() && !node.state_dir().join("nri.sock").exists());
     node.stop();
     nrid.wait_for_exit();
+}
+
+/// The next program does not go on without a plugin that is required.
+#[test]
+fn a_restart_whose_next_program_does_not_start_says_why_and_is_no_unclean_end() {
+    let node = Node::new("[[plugin]]\nmatch = '10-must'\nrequired = true\n");
+    node.plugin("10-must");
+    let nrid = node.start_program(&install(&node, &program()));
+    fs::remove_file(node.plugins().join("10-must")).unwrap();
+    install_failing_plugin(&node, "10-must");
+    let output = nrictl(&node, &["restart"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in ["nrid has ended: ", "10-must", "exited with code 5", "`nrictl start`"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    drop(nrid);
+    assert_eq!(findings(&node, "nrid-ended"), [""; 0]);
+    assert_eq!(findings(&node, "nrid-start-failed").len(), 1);
+    fs::remove_file(node.plugins().join("10-must")).unwrap();
+    node.plugin("10-must");
+    let _nrid = node.start();
+    assert_eq!(node.status().unclean_end, None);
+    assert_eq!(findings(&node, "nrid-start-failed"), [""; 0]);
+}
+
+/// Installs a plugin that ends at its start.
+fn install_failing_plugin(node: &Node, name: &str) {
+    let file = node.plugins().join(name);
+    fs::write(&file, "#!/bin/sh\nexit 5\n").unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
 }
