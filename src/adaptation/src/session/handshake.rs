@@ -5,7 +5,7 @@
 use nri_api::proto::ConfigureRequest;
 use nri_api::{EventMask, NRI_VERSION, PluginId};
 use nri_trust::Owners;
-use nri_wire::{Closed, RuntimeEnd, Trunk, WireError};
+use nri_wire::{CallError, Closed, RuntimeEnd, Trunk, WireError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -78,7 +78,7 @@ impl Core {
                 if let Some(process) = process {
                     process.stop();
                     process.exited().await;
-                    end.last_output = process.last_output();
+                    end.last_output = process.last_output().filter(|line| !repeats(line, &e));
                 }
                 let status = self.registry.close(&record, end);
                 let is_external = status.origin == PluginOrigin::External;
@@ -254,6 +254,17 @@ pub(crate) async fn wait_disconnected(end: &RuntimeEnd, process: Option<&Process
         Ok(how) => format!("the program {how}"),
         Err(_) => describe(&closed),
     }
+}
+
+/// Whether the last line of a program says why it refused its configuration, as its reply does.
+fn repeats(line: &str, error: &SessionError) -> bool {
+    // The line may be cut, far behind this number of characters.
+    const COMPARED: usize = 100;
+    let SessionError::Configure { source: CallError::Status { message, .. }, .. } = error else {
+        return false;
+    };
+    let begin: String = message.trim().chars().take(COMPARED).collect();
+    !begin.is_empty() && line.contains(&begin)
 }
 
 /// Describes the end of a connection, of which the plugin is the peer.
