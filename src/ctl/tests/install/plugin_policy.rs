@@ -47,6 +47,12 @@ fn a_policy_that_an_administrator_adds_stays() {
     let output = image.run_ok("uninstall docker");
     assert!(output.contains("plugin was changed after the installation: kept"), "{output}");
     assert_eq!(image.read(CONFIG), text);
+    // Nothing in the file is ours any more, and it still applies.
+    image.run_ok("install docker");
+    let output = image.run_ok("uninstall docker");
+    let kept = format!("note: {CONFIG}: has keys that nrictl did not write: kept\n");
+    assert!(output.contains(&kept), "{output}");
+    assert_eq!(image.read(CONFIG), text);
 }
 
 /// The next installation writes no policy to a file that exists.

@@ -70,6 +70,9 @@ pub(crate) fn plan(
     if !plan.steps.is_empty() {
         let note = known.note_on_default(root, &tables, &plan);
         plan.notes.extend(note);
+        if plan.manifest.engines.is_empty() {
+            plan.note_on_own_config(root, own_config)?;
+        }
     }
     Ok(plan)
 }
@@ -95,6 +98,20 @@ enum Verdict {
 }
 
 impl InstallPlan {
+    /// Adds a note if our configuration stays after the last engine is uninstalled: it applies to a
+    /// later installation. No note is added to one that says why.
+    fn note_on_own_config(&mut self, root: &InstallRoot, file: &Path) -> Result<(), InstallError> {
+        let shown = format!("{}: ", file.display());
+        let is_changed = self.steps.iter().any(|step| step.path == file);
+        let has_note = || self.notes.iter().any(|note| note.starts_with(&shown));
+        let Some(config) = ConfigFile::read(root, file, Format::Toml)? else { return Ok(()) };
+        let has_keys = config.value().as_object().is_some_and(|top| !top.is_empty());
+        if !is_changed && has_keys && !has_note() {
+            self.notes.push(format!("{shown}has keys that nrictl did not write: kept"));
+        }
+        Ok(())
+    }
+
     fn remove(&mut self, root: &InstallRoot, removal: &Removal<'_>) -> Result<(), InstallError> {
         let Removal { engine, path, ref changes, table, known } = *removal;
         let record = self.manifest.files.get(path).cloned();
