@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{nrid_location::NridLocation, reload::hidden_configurations, status::describe_missed};
 use nri_control::{PluginChange, PluginStatus, Status};
-use nri_locate::{Environment, UserDirs};
+use nri_locate::{CONFIG_FILE, Environment, UserDirs};
 use rustix::{process::Pid, thread::capabilities};
+use std::path::Path;
 
 /// What a reload does with a plugin that an engine launches, and of which only one instance may
 /// run.
@@ -33,7 +34,7 @@ pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &S
             session(report, plugin);
         }
     }
-    unlimited(report, status);
+    unlimited(report, nrid, status);
     if let (Some(dir), Some(error)) = (&status.plugin_dir, &status.plugin_dir_error) {
         report.add(PLUGIN_DIR_UNREADABLE, format!("{}: {error}", dir.as_path().display()));
         report.advise("Until it can be read, plugins that end are not restarted.");
@@ -231,7 +232,7 @@ fn unmatched<'a>(
 /// Reports launched plugins that have all capabilities of `nrid`, since no policy limits them. The
 /// capabilities of a user's `nrid` are those in the user namespace of the engine, over what belongs
 /// to the user.
-fn unlimited(report: &mut DoctorReport, status: &Status) {
+fn unlimited(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     if UserDirs::of_this_process(&Environment::of_this_process()).is_some() {
         return;
     }
@@ -250,8 +251,10 @@ fn unlimited(report: &mut DoctorReport, status: &Status) {
     }
     let text = format!("{}: launched with all capabilities of nrid", names.join(", "));
     report.add(PLUGIN_UNLIMITED, text);
-    report.advise(
-        "No policy limits them: set `capabilities` in their policies. docs/reference/plugins.md \
-         says which capabilities plugins need.",
-    );
+    let file = nrid.file.as_deref().unwrap_or(Path::new(CONFIG_FILE)).display();
+    report.advise(format!(
+        "Add `capabilities = []` and `no_new_privs = true` to its [[plugin]] in {file}, then \
+         `nrictl reload`. Of several that match it, only the most specific counts. \
+         docs/reference/plugins.md says which plugins need capabilities."
+    ));
 }

@@ -193,7 +193,10 @@ fn plugins_with_all_capabilities_are_a_warning() {
     let child = Sleeper::start();
     let of_child = PluginStatus { pid: Some(child.pid()), ..plugin("10-a", true, "active", "") };
     let findings = doctor(&site, Status { plugins: vec![of_child], ..healthy(&site) });
-    findings.check("plugin-unlimited", "warning", "10-a: launched with all capabilities of nrid");
+    let text = "10-a: launched with all capabilities of nrid";
+    let found = findings.check("plugin-unlimited", "warning", text);
+    let values = "`capabilities = []` and `no_new_privs = true` to its [[plugin]] in /";
+    assert!(found.contains(values), "{found}");
 }
 
 #[test]
