@@ -72,13 +72,25 @@ impl fmt::Display for BreakGlassHint {
         let user = UserDirs::of_this_process(&Environment::of_this_process());
         let file = user.map_or_else(|| BYPASS_FILE.into(), |user| user.bypass_file());
         let file = file.display();
-        write!(f, "to run containers without NRI set {BYPASS_ENV}=1 or create {file}")
+        write!(
+            f,
+            "to run containers without NRI create {file}, or set {BYPASS_ENV}=1 in the \
+             environment of the engine"
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The variable has no effect in the environment of a client, or of a container.
+    #[test]
+    fn the_hint_says_in_whose_environment_the_variable_belongs() {
+        let hint = BreakGlassHint.to_string();
+        assert!(hint.contains(&format!("set {BYPASS_ENV}=1 in the environment of the engine")));
+        assert!(hint.contains("create /"), "{hint}");
+    }
 
     #[test]
     fn a_value_that_says_no_does_not_disable_nri() {

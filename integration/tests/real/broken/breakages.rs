@@ -33,8 +33,9 @@ pub(super) struct Breakage {
 
 /// Instruction in every refusal that a defect of the host causes: how to run containers without
 /// NRI.
-const BREAK_GLASS: &str = "to run containers without NRI set NRI_CONTAINER_RUNTIME_BYPASS=1 or \
-    create /etc/nri-container-runtime/bypass";
+const BREAK_GLASS: &str = "to run containers without NRI create \
+    /etc/nri-container-runtime/bypass, or set NRI_CONTAINER_RUNTIME_BYPASS=1 in the environment of \
+    the engine";
 
 impl Breakage {
     fn new(
