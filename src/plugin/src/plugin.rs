@@ -307,6 +307,16 @@ pub fn handled_events<P: Plugin>() -> EventMask {
     events
 }
 
+/// Whether a plugin takes a configuration: whether it implements [`Plugin::configure`].
+pub(crate) fn takes_configuration<P: Plugin>() -> bool {
+    fn is_own<P: 'static, F: 'static>(
+        _: impl Fn(&'static P, &'static Session, &'static str) -> F,
+    ) -> bool {
+        is_handled::<F, ()>()
+    }
+    is_own(P::configure)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use crate::{
     EventMask, Failure, Mistake, Plugin, Reply, Session, config_file::PluginConfigFile,
-    reply::build_updates,
+    plugin::takes_configuration, reply::build_updates,
 };
 use async_trait::async_trait;
 use nri_api::proto::*;
@@ -53,6 +53,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         match &self.socket {
             Some(socket) => {
                 tracing::info!("{plugin}: registered with {runtime} at {}", socket.display());
+                self.log_missing(&config, &request.runtime_name);
             }
             None => tracing::debug!("{plugin}: configured by {runtime}"),
         }
@@ -258,6 +259,21 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
 }
 
 impl<P> Served<P> {
+    /// Logs that a plugin that takes a configuration has none, and no file of its own.
+    fn log_missing(&self, config: &str, runtime: &str)
+    where
+        P: Plugin,
+    {
+        let is_missing = config.trim().is_empty() && self.config_file.is_none();
+        if is_missing && takes_configuration::<P>() {
+            let plugin = self.session.plugin();
+            tracing::info!(
+                "{plugin}: no configuration from {runtime}: it sends one only to plugins that it \
+                 launches"
+            );
+        }
+    }
+
     /// Adds a part of a split request, and returns the joined request after the last part.
     fn collect(&self, part: SynchronizeRequest) -> Option<SynchronizeRequest> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
