@@ -96,7 +96,8 @@ case $quick_start in
   containerd) sections+=("$page:containerd") ;;
   podman) sections+=("$page:Podman") ;;
   readme) sections=('README.md:Install it for Docker' README.md:Rules
-    'README.md:A plugin of your own' 'README.md:What becomes of my containers'
+    'README.md:A plugin of your own' 'docs/plugin-tutorial.md:A plugin'
+    'docs/plugin-tutorial.md:Try it' 'README.md:What becomes of my containers'
     'README.md:Remove it') ;;
   rules) sections=("$page:Install" 'docs/rules.md:Quick start') ;;
   topology) sections=("$page:Install" 'docs/topology.md:Quick start') ;;

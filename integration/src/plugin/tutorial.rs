@@ -66,7 +66,7 @@ pub fn tutorial_plugin() -> &'static Path {
         fs::write(dir.path().join("Cargo.toml"), manifest).expect("the manifest is written");
         fs::write(dir.path().join("src/main.rs"), format!("{program}\n{tests}"))
             .expect("the program is written");
-        build(dir.path()).join("greeter")
+        build(dir.path()).join("welcome")
     })
 }
 

@@ -21,7 +21,7 @@ fn a_plugin_of_the_tutorial_adjusts_pods_under_containerds_own_nri() {
         let check = |name: &str| {
             let id = pod.start(name, &json!({}), &WAIT);
             let process = containerd.process(pid(&containerd, &id));
-            let greeting = process.env("HELLO").unwrap_or_default();
+            let greeting = process.env("WELCOME").unwrap_or_default();
             assert_eq!(greeting, format!("I am {name}"), "{}", plugin.messages());
             assert_eq!(process.env("OWN").as_deref(), Some("1"));
         };
@@ -32,7 +32,7 @@ fn a_plugin_of_the_tutorial_adjusts_pods_under_containerds_own_nri() {
         plugin.wait_for_synchronizations(2);
         check("two");
         let messages = plugin.messages();
-        assert!(messages.contains("50-greeter: registered with containerd"), "{messages}");
+        assert!(messages.contains("50-welcome: registered with containerd"), "{messages}");
         assert!(plugin.terminate().success());
         pod.remove();
     });

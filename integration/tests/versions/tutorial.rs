@@ -28,7 +28,7 @@ fn a_plugin_of_the_tutorial_adjusts_containers_before_and_after_a_restart() {
             let id = node.id(&format!("c{times}"));
             let bundle = node.bundle(&id).make();
             node.create(&bundle, &id).success();
-            let greeting = env(&bundle, "HELLO").unwrap_or_default();
+            let greeting = env(&bundle, "WELCOME").unwrap_or_default();
             let messages = plugin.messages();
             assert_eq!(greeting, format!("I am {id}"), "{messages}");
             assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "100");
@@ -37,7 +37,7 @@ fn a_plugin_of_the_tutorial_adjusts_containers_before_and_after_a_restart() {
         wait_until("the end of the session", || {
             let status = node.status()?;
             let is_open =
-                |p: &serde_json::Value| p["name"] == "50-greeter" && p["state"] == "active";
+                |p: &serde_json::Value| p["name"] == "50-welcome" && p["state"] == "active";
             (!status["plugins"].as_array()?.iter().any(is_open)).then_some(())
         });
     });
