@@ -240,6 +240,14 @@ impl Adaptation {
         Ok(PendingReload { actions, refused, unmatched_policies })
     }
 
+    /// Returns the file of a plugin that is required, and that has refused its configuration: a
+    /// start would fail because of it, for the reason in `pending`.
+    pub fn blocks_a_start<'a>(&self, pending: &'a PendingReload) -> Option<(&'a Path, &'a str)> {
+        let mut refused = pending.refused.iter();
+        let blocking = refused.find(|(path, _)| self.supervisor.is_required_at_start(path));
+        blocking.map(|(path, why)| (&**path, &**why))
+    }
+
     /// Replaces the configuration, then launches, relaunches and ends plugins as the new
     /// configuration and the plugin directory require. All other plugins keep their program and
     /// connection.

@@ -221,6 +221,18 @@ pub enum TakeoverError {
     /// Threads of the running program wait for these file systems.
     #[error("a file system hangs, and nrid waits for it: {}", list(.0))]
     FileSystem(Vec<FileSystem>),
+    /// The program would not start without this plugin.
+    #[error(
+        "the required plugin of {} refuses its configuration: {why}; correct that, then \
+         `nrictl reload`",
+        .file.display()
+    )]
+    Plugin {
+        /// File of the plugin.
+        file: PathBuf,
+        /// Why it refuses the configuration.
+        why: String,
+    },
     /// The program failed without a message.
     #[error("--check ended without a message: {0}")]
     Failed(ExitStatus),

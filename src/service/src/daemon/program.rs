@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time until a file is tried again after an attempt that failed because a file system hung.
+/// Time until a file is tried again after an attempt that failed for another reason than the file:
+/// because a file system hung, or because of a plugin.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Device, inode, size, and time of the last modification.
@@ -26,7 +27,7 @@ pub struct Program {
 }
 
 /// An attempt to replace this program by another file. Each file is tried once, so that wrappers of
-/// two versions do not make `nrid` restart endlessly; again only if a file system hung.
+/// two versions do not make `nrid` restart endlessly; again only if the cause was not the file.
 #[derive(Debug, Default)]
 struct Attempt {
     /// The file, unless it is to be tried again.
@@ -41,7 +42,7 @@ struct Attempt {
 pub struct RestartError {
     /// The error, for the status.
     pub message: String,
-    /// Whether the cause is a file system that hangs, and not the file.
+    /// Whether the cause is a file system that hangs, or a plugin, and not the file.
     pub is_transient: bool,
 }
 

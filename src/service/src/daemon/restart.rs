@@ -25,20 +25,21 @@ impl Service {
     ///
     /// # Errors
     /// The program is missing, other users could replace it, it does not accept the current
-    /// configuration, or a file system hangs. Then `nrid` continues.
+    /// configuration, a required plugin has refused its own, or a file system hangs. Then `nrid`
+    /// continues.
     pub async fn restart(&self, program: Option<&Path>) -> Result<(), Error> {
         let path = match (program, &self.program) {
             (Some(path), _) => path.to_owned(),
             (None, Some(own)) => own.path.clone(),
             (None, None) => return Err(OperatorError::ProgramUnknown.into()),
         };
-        let hanging = self.hanging_file_systems().await;
-        let checked = match hanging.is_empty() {
-            false => Err(TakeoverError::FileSystem(hanging)),
-            true => check(&path, &self.settings()).await,
+        let checked = match self.check_surroundings().await {
+            Ok(()) => check(&path, &self.settings()).await,
+            failed => failed,
         };
         if let Err(source) = checked {
-            let is_transient = matches!(source, TakeoverError::FileSystem(_));
+            let is_transient =
+                matches!(source, TakeoverError::FileSystem(_) | TakeoverError::Plugin { .. });
             let error = Error::from(OperatorError::Takeover { program: path, source });
             let message = error.line("");
             tracing::error!("{message}");
@@ -52,15 +53,25 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the file systems that hang while a thread of this process waits for them. Such a
-    /// thread could keep this process from executing another program.
-    async fn hanging_file_systems(&self) -> Vec<FileSystem> {
-        let plugin_dir = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
+    /// Checks what would keep any program from taking over: a file system that hangs while a thread
+    /// waits for it, which could keep this process from executing another program, and a required
+    /// plugin that refuses its configuration.
+    async fn check_surroundings(&self) -> Result<(), TakeoverError> {
+        let pending = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
         let mut hanging = file_access::hanging();
-        if matches!(plugin_dir, Err(SkipReason::Hangs(_))) {
+        if matches!(pending, Err(SkipReason::Hangs(_))) {
             hanging.push(FileSystem::Plugins);
         }
-        hanging
+        if !hanging.is_empty() {
+            return Err(TakeoverError::FileSystem(hanging));
+        }
+        let pending = pending.unwrap_or_default();
+        match self.adaptation.blocks_a_start(&pending) {
+            Some((file, why)) => {
+                Err(TakeoverError::Plugin { file: file.to_owned(), why: why.to_owned() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Starts a restart if the program file was replaced; called when a caller has another version.

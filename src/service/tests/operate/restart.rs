@@ -3,7 +3,7 @@
 
 use crate::{
     doctor::{findings, nrictl},
-    node::{Node, Nrid, wait_until},
+    node::{Node, Nrid, example, wait_until},
 };
 use nri_control::{Client, ClientError, Reply, Request, Versioned, receive, send};
 use rustix::process::Signal;
@@ -16,16 +16,18 @@ use std::{
         net::UnixStream,
     },
     path::{Path, PathBuf},
+    process::Command,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::Duration,
 };
 
 /// Installs a file at the path of the program as a package manager does: writes the file under
-/// another name, and renames it.
+/// another name, and renames it. Another process writes it: a child that another test forks
+/// meanwhile would keep it open for writing, and executing it would fail (ETXTBSY).
 fn install(node: &Node, from: &Path) -> PathBuf {
     let (new, path) = (node.path("nrid.new"), node.path("nrid"));
-    fs::copy(from, &new).unwrap();
+    assert!(Command::new("cp").arg(from).arg(&new).status().unwrap().success());
     fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
     fs::rename(new, &path).unwrap();
     path
@@ -118,7 +120,7 @@ fn no_connection_is_refused_during_a_requested_restart() {
     assert_eq!(node.status().pid, nrid.id());
     assert_eq!(sockets(), before);
     assert_ne!(plugin_pid(&node), Some(plugin), "the plugin was not launched again");
-    let second = std::process::Command::new(program())
+    let second = Command::new(program())
         .arg("--config")
         .arg(node.config())
         .arg("--state-dir")
@@ -283,7 +285,7 @@ fn a_restart_moves_and_removes_plugin_sockets() {
 fn a_restart_whose_next_program_does_not_start_says_why_and_is_no_unclean_end() {
     let node = Node::new("[[plugin]]\nmatch = '10-must'\nrequired = true\n");
     node.plugin("10-must");
-    let nrid = node.start_program(&install(&node, &program()));
+    let nrid = node.start();
     fs::remove_file(node.plugins().join("10-must")).unwrap();
     install_failing_plugin(&node, "10-must");
     let output = nrictl(&node, &["restart"]);
@@ -300,6 +302,27 @@ fn a_restart_whose_next_program_does_not_start_says_why_and_is_no_unclean_end() 
     let _nrid = node.start();
     assert_eq!(node.status().unclean_end, None);
     assert_eq!(findings(&node, "nrid-start-failed"), [""; 0]);
+}
+
+#[test]
+fn an_nrid_continues_if_a_required_plugin_has_refused_its_configuration() {
+    let node = Node::new("[[plugin]]\nmatch = '10-must'\nrequired = true\n");
+    std::os::unix::fs::symlink(example("adjust"), node.plugins().join("10-must")).unwrap();
+    let nrid = node.start();
+    let conf = node.path("conf.d/10-must.conf");
+    fs::write(&conf, "nosuch = 1\n").unwrap();
+    assert_eq!(nrictl(&node, &["reload"]).status.code(), Some(4));
+    let output = nrictl(&node, &["restart"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in ["10-must refuses its configuration: ", "`nosuch`", "`nrictl reload`"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(node.status().pid, nrid.id());
+    assert_eq!(node.status().missing_required, [""; 0]);
+    fs::remove_file(conf).unwrap();
+    assert_eq!(nrictl(&node, &["reload"]).status.code(), Some(0));
+    restart(&node, None).unwrap();
 }
 
 /// Installs a plugin that ends at its start.
