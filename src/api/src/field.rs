@@ -1,70 +1,125 @@
-//! Ownership and name of each adjustable [`Field`].
+//! The table of adjustable fields: name, owner, place in messages and in the OCI config, group of
+//! permissions, and the words by which errors of runtimes name the field.
 //!
-//! A field has one name in all messages, in logs and in documents. The names of
-//! resource fields are in [`RESOURCE_FIELDS`], all others here.
+//! [`FIELDS`] has all fields but the resources, whose rows, with more facts, are in
+//! [`RESOURCE_FIELDS`]. Whatever lists fields takes them from [`fields`], and has none of its own.
 
+use crate::field_row::{FieldKind, FieldRow, Form};
 use crate::proto::Field;
-use crate::resource_field::RESOURCE_FIELDS;
+use crate::resource_field::{RESCTRL, RESOURCE_FIELDS, ResourceField};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// Ownership of a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldKind {
-    /// One owner (`FieldOwners.simple`).
-    Simple,
-    /// One owner per key (`FieldOwners.compound`).
-    Compound,
-    /// No owner: the contributions of all plugins add up, without conflicts.
-    Accumulated,
+macro_rules! row {
+    ($name:literal, $owner:expr, $message:literal in $group:literal,
+     [$($path:literal),*] $form:expr, $words:expr $(, $key:ident)?) => {
+        FieldRow {
+            name: $name,
+            owner: $owner,
+            message: $message,
+            group: $group,
+            path: &[$($path),*],
+            form: $form,
+            words: &$words,
+            errors_name_key: row!(@ $($key)?),
+        }
+    };
+    (@) => { false };
+    (@ keys) => { true };
+}
+
+const RDT_CLASS: Option<Field> = Some(Field::RdtClass);
+
+/// All fields but the resources, in the order in which changes are listed.
+#[rustfmt::skip] // a row is one or two lines
+pub const FIELDS: &[FieldRow] = &[
+    row!("annotations", Some(Field::Annotations), "annotations" in "annotations",
+        ["annotations"] Form::Map, ["annotation"], keys),
+    row!("args", Some(Field::Args), "args" in "args",
+        ["process", "args"] Form::Value, ["exec"]),
+    row!("env", Some(Field::Env), "env" in "env",
+        ["process", "env"] Form::Variables, ["exec"]),
+    row!("mounts", Some(Field::Mounts), "mounts" in "mounts",
+        ["mounts"] Form::List("destination"), ["mount"], keys),
+    row!("devices", Some(Field::Devices), "linux.devices" in "devices",
+        ["linux", "devices"] Form::List("path"), ["mknod", "device"], keys),
+    row!("rlimits", Some(Field::Rlimits), "rlimits" in "rlimits",
+        ["process", "rlimits"] Form::List("type"), ["rlimit"]),
+    row!("oom_score_adj", Some(Field::OomScoreAdj), "linux.oom_score_adj" in "oom_score_adj",
+        ["process", "oomScoreAdj"] Form::Value, ["oom_score_adj"]),
+    row!("io_priority", Some(Field::IoPriority), "linux.io_priority" in "io_priority",
+        ["process", "ioPriority"] Form::Value, ["ioprio", "io priority"]),
+    row!("scheduler", Some(Field::LinuxSched), "linux.scheduler" in "scheduler",
+        ["process", "scheduler"] Form::Value, ["sched_setattr", "scheduler"]),
+    row!("cgroups_path", Some(Field::CgroupsPath), "linux.cgroups_path" in "cgroups_path",
+        ["linux", "cgroupsPath"] Form::Value, ["cgroupspath", "cgroup path"]),
+    row!("seccomp", Some(Field::SeccompPolicy), "linux.seccomp_policy" in "seccomp",
+        ["linux", "seccomp"] Form::Value, ["seccomp"]),
+    row!("namespaces", Some(Field::Namespace), "linux.namespaces" in "namespaces",
+        ["linux", "namespaces"] Form::List("type"), ["namespace", "setns", "unshare"]),
+    row!("sysctl", Some(Field::Sysctl), "linux.sysctl" in "sysctl",
+        ["linux", "sysctl"] Form::Map, ["sysctl", "/proc/sys/"], keys),
+    row!("net_devices", Some(Field::LinuxNetDevices), "linux.net_devices" in "net_devices",
+        ["linux", "netDevices"] Form::Map, ["net device", "netdev"], keys),
+    row!("rdt.closID", Some(Field::RdtClosID), "linux.rdt.clos_id" in "rdt",
+        ["linux", "intelRdt", "closID"] Form::Value, RESCTRL),
+    row!("rdt.schemata", Some(Field::RdtSchemata), "linux.rdt.schemata" in "rdt",
+        ["linux", "intelRdt", "schemata"] Form::Value, RESCTRL),
+    row!("rdt.enableMonitoring", Some(Field::RdtEnableMonitoring),
+        "linux.rdt.enable_monitoring" in "rdt",
+        ["linux", "intelRdt", "enableMonitoring"] Form::Value, RESCTRL),
+    // A class or a CDI device may set these four.
+    row!("rdt.l3CacheSchema", RDT_CLASS, "" in "rdt",
+        ["linux", "intelRdt", "l3CacheSchema"] Form::Value, RESCTRL),
+    row!("rdt.memBwSchema", RDT_CLASS, "" in "rdt",
+        ["linux", "intelRdt", "memBwSchema"] Form::Value, RESCTRL),
+    row!("rdt.enableCMT", RDT_CLASS, "" in "rdt",
+        ["linux", "intelRdt", "enableCMT"] Form::Value, RESCTRL),
+    row!("rdt.enableMBM", RDT_CLASS, "" in "rdt",
+        ["linux", "intelRdt", "enableMBM"] Form::Value, RESCTRL),
+    row!("rdt", None, "linux.rdt.remove" in "rdt", ["linux", "intelRdt"] Form::Parts, []),
+    row!("memory_policy", Some(Field::MemoryPolicy), "linux.memory_policy" in "memory_policy",
+        ["linux", "memoryPolicy"] Form::Value, ["mempolicy", "memory policy"]),
+    row!("hooks", Some(Field::OciHooks), "hooks" in "hooks",
+        ["hooks"] Form::AppendedByKey, ["hook"]),
+    // The edits of CDI devices are in the places of other fields.
+    row!("cdi_devices", Some(Field::CdiDevices), "CDI_devices" in "cdi_devices",
+        [] Form::Map, ["mount", "hook", "mknod", "device"], keys),
+];
+
+/// Returns the rows of all fields: [`FIELDS`], then the resources.
+pub fn fields() -> impl Iterator<Item = FieldRow> {
+    FIELDS.iter().copied().chain(RESOURCE_FIELDS.iter().map(ResourceField::row))
+}
+
+/// Returns the row of a field of the protocol; `None` for [`Field::None`].
+pub fn field_row(field: Field) -> Option<FieldRow> {
+    // A merge looks up a field for each of its entries.
+    static ROWS: LazyLock<HashMap<Field, FieldRow>> = LazyLock::new(|| {
+        let own = fields().filter(|row| !row.message.is_empty());
+        own.filter_map(|row| Some((row.owner?, row))).collect()
+    });
+    ROWS.get(&field).copied()
 }
 
 /// Returns the kind of `field`; `None` for [`Field::None`].
 pub fn field_kind(field: Field) -> Option<FieldKind> {
-    match field {
-        Field::None => None,
-        Field::OciHooks => Some(FieldKind::Accumulated),
-        Field::Annotations
-        | Field::Mounts
-        | Field::Devices
-        | Field::CdiDevices
-        | Field::Env
-        | Field::HugepageLimits
-        | Field::CgroupsUnified
-        | Field::Rlimits
-        | Field::Namespace
-        | Field::Sysctl
-        | Field::LinuxNetDevices => Some(FieldKind::Compound),
-        _ => Some(FieldKind::Simple),
-    }
+    field_row(field).map(|row| row.kind())
 }
 
 /// Returns the name of `field` for messages.
 pub fn field_name(field: Field) -> &'static str {
+    field_row(field).map_or("", |row| row.name)
+}
+
+/// Returns the field whose plugin has also set `field` if nobody owns that one: a swap limit
+/// follows the memory limit, a quota is in one file with its period, and a class has a closID.
+pub fn also_set_by(field: Field) -> Option<Field> {
     match field {
-        Field::Annotations => "annotations",
-        Field::Mounts => "mounts",
-        Field::OciHooks => "hooks",
-        Field::Devices => "devices",
-        Field::CdiDevices => "cdi_devices",
-        Field::Env => "env",
-        Field::Args => "args",
-        Field::CgroupsPath => "cgroups_path",
-        Field::OomScoreAdj => "oom_score_adj",
-        Field::Rlimits => "rlimits",
-        Field::IoPriority => "io_priority",
-        Field::SeccompPolicy => "seccomp",
-        Field::Namespace => "namespaces",
-        Field::Sysctl => "sysctl",
-        Field::LinuxNetDevices => "net_devices",
-        Field::LinuxSched => "scheduler",
-        Field::RdtClosID => "rdt.closID",
-        Field::RdtSchemata => "rdt.schemata",
-        Field::RdtEnableMonitoring => "rdt.enableMonitoring",
-        Field::MemoryPolicy => "memory_policy",
-        resource => {
-            // The first row of an owner is the field of the protocol.
-            let row = RESOURCE_FIELDS.iter().find(|row| row.owner == Some(resource));
-            row.map_or("", |row| row.name)
-        }
+        Field::MemSwapLimit => Some(Field::MemLimit),
+        Field::CPUQuota => Some(Field::CPUPeriod),
+        Field::RdtClosID => RDT_CLASS,
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod event;
 mod field;
+mod field_row;
 mod field_table;
 mod optional;
 mod packed;
@@ -30,7 +31,10 @@ pub mod proto {
 }
 
 pub use event::{EventMask, UnknownEventName, UnknownEvents};
-pub use field::{FieldKind, entry_name, field_kind, field_name, full_name, set_by};
+pub use field::{
+    FIELDS, also_set_by, entry_name, field_kind, field_name, field_row, fields, full_name, set_by,
+};
+pub use field_row::{FieldKind, FieldRow, Form};
 pub use optional::{Optional, opt};
 pub use packed::{Packable, Packed};
 pub use plugin::{InvalidPlugin, PluginId, PluginIndex, PluginName};

@@ -5,6 +5,7 @@
 //! [`RESOURCE_FIELDS`]. The table does not convert values. Start from [`resource_field`] for one
 //! field and [`fields_of`] for the fields of one controller.
 
+use crate::field_row::{FieldRow, Form};
 use crate::optional::opt;
 use crate::proto::{Field, LinuxResources};
 
@@ -20,6 +21,9 @@ pub struct ResourceField {
     /// Field of the protocol under which its owner is recorded; `None` for device rules, which
     /// have no owner, and for fields of the OCI config that plugins cannot set.
     pub owner: Option<Field>,
+    /// Path in `ContainerAdjustment`, in the protocol's names; empty if the protocol does not have
+    /// the field.
+    pub message: &'static str,
     /// Way to change the field of a running container.
     pub update: Update,
     /// Files of cgroup v1; `{}` stands for the key of an entry. Several files are alternatives,
@@ -68,6 +72,9 @@ pub enum Access {
     OciOnly,
 }
 
+/// Words of errors about resctrl.
+pub(crate) const RESCTRL: [&str; 3] = ["resctrl", "intelrdt", "closid"];
+
 impl ResourceField {
     /// Returns the last key of the path.
     pub const fn key(&self) -> &'static str {
@@ -75,6 +82,29 @@ impl ResourceField {
             Some(key) => key,
             None => "",
         }
+    }
+
+    /// Returns what this field has in common with those that are no resources.
+    pub fn row(&self) -> FieldRow {
+        let (group, form, words): (_, _, &[&str]) = match self.path {
+            ["memory", "limit" | "swap"] => ("resources.memory", Form::Value, &["memory limit"]),
+            ["memory", ..] => ("resources.memory", Form::Value, &[]),
+            // runc, for a controller that the container's cgroup does not have.
+            ["cpu", "cpus" | "mems"] => ("resources.cpu", Form::Value, &["set cpuset limit"]),
+            ["cpu", ..] => ("resources.cpu", Form::Value, &["set cpu limit"]),
+            ["pids", ..] => ("resources.pids", Form::Value, &["set pids limit"]),
+            ["hugepageLimits"] => {
+                ("resources.hugepages", Form::List("pageSize"), &["set hugetlb limit"])
+            }
+            ["blockIO"] => ("resources.blockio_class", Form::Parts, &["set blkio limit"]),
+            ["blockIO", ..] => ("resources.blockio_class", Form::Value, &["set blkio limit"]),
+            ["devices"] => ("resources.devices", Form::Appended, &[]),
+            ["unified"] => ("resources.unified", Form::Map, &[]),
+            [] => ("resources.rdt_class", Form::Value, &RESCTRL),
+            _ => ("", Form::Value, &[]),
+        };
+        let Self { name, owner, message, path, .. } = *self;
+        FieldRow { name, owner, message, group, path, form, words, errors_name_key: false }
     }
 
     /// Whether `resources` sets the field.
@@ -141,46 +171,61 @@ const fn is_equal(a: &[u8], b: &[u8]) -> bool {
 }
 
 macro_rules! row {
-    ($group:literal $(. $key:literal)?, $owner:expr, $update:ident,
-     $v1:expr, $v2:expr, $access:expr) => {
+    ($group:literal $(. $key:literal)?, $owner:expr, $update:ident, $v1:expr, $v2:expr,
+     $kind:ident $(($($message:ident).+))?) => {
         ResourceField {
             name: concat!($group $(, ".", $key)?),
             path: &[$group $(, $key)?],
             owner: $owner,
+            message: message!($($($message).+)?),
             update: Update::$update,
             v1: &$v1,
             v2: &$v2,
-            access: $access,
+            access: access!($kind $(($($message).+))?),
         }
     };
 }
 
-/// Access to a field of an `Optional…` type in a controller's message.
-macro_rules! optional {
-    ($kind:ident: $group:ident.$field:ident) => {
-        Access::$kind(Accessor {
-            get: |r| r.$group.$field.as_ref().map(|v| v.value),
-            set: |r, v| r.$group.mut_or_insert_default().$field = opt(Some(v)),
-        })
-    };
+/// Path of a field of [`LinuxResources`] in an adjustment.
+macro_rules! message {
+    () => { "" };
+    ($($message:ident).+) => { concat!("linux.resources", $(".", stringify!($message)),+) };
 }
 
-/// Access to a text in a controller's message. An empty text means that the field is not set.
-macro_rules! text {
-    ($group:ident.$field:ident) => {
+/// Access to a field of [`LinuxResources`], by its type.
+macro_rules! access {
+    (OciOnly) => {
+        Access::OciOnly
+    };
+    (Entries($field:ident)) => {
+        Access::Entries(|r| !r.$field.is_empty())
+    };
+    // An empty text means that the field is not set.
+    (Text($group:ident.$field:ident)) => {
         Access::Text(Accessor {
             get: |r| Some(&r.$group.$field).filter(|text| !text.is_empty()).cloned(),
             set: |r, v| r.$group.mut_or_insert_default().$field = v,
         })
     };
-}
-
-/// Access to the name of a class. An empty name is a value, and does not mean "not set".
-macro_rules! class {
-    ($field:ident) => {
+    // The name of a class. An empty name is a value, and does not mean "not set".
+    (Text($field:ident)) => {
         Access::Text(Accessor {
             get: |r| r.$field.as_ref().map(|class| class.value.clone()),
             set: |r, v| r.$field = opt(Some(v)),
+        })
+    };
+    // A message that holds the value alone.
+    (Int64($field:ident)) => {
+        Access::Int64(Accessor {
+            get: |r| r.$field.as_ref().map(|message| message.limit),
+            set: |r, v| r.$field.mut_or_insert_default().limit = v,
+        })
+    };
+    // A field of an `Optional…` type.
+    ($kind:ident($group:ident.$field:ident)) => {
+        Access::$kind(Accessor {
+            get: |r| r.$group.$field.as_ref().map(|v| v.value),
+            set: |r, v| r.$group.mut_or_insert_default().$field = opt(Some(v)),
         })
     };
 }
@@ -192,85 +237,85 @@ const BLOCKIO: Option<Field> = Some(Field::BlockioClass);
 #[rustfmt::skip] // a row is one or two lines
 pub const RESOURCE_FIELDS: &[ResourceField] = &[
     row!("memory"."limit", Some(Field::MemLimit), Runtime,
-        ["memory.limit_in_bytes"], ["memory.max"], optional!(Int64: memory.limit)),
+        ["memory.limit_in_bytes"], ["memory.max"], Int64(memory.limit)),
     row!("memory"."reservation", Some(Field::MemReservation), Runtime,
-        ["memory.soft_limit_in_bytes"], ["memory.low"], optional!(Int64: memory.reservation)),
+        ["memory.soft_limit_in_bytes"], ["memory.low"], Int64(memory.reservation)),
     // memory.swap.max limits swap alone, and not memory and swap together.
     row!("memory"."swap", Some(Field::MemSwapLimit), Runtime,
-        ["memory.memsw.limit_in_bytes"], ["memory.swap.max"], optional!(Int64: memory.swap)),
+        ["memory.memsw.limit_in_bytes"], ["memory.swap.max"], Int64(memory.swap)),
     // Kernels since 5.16 ignore the limit of kernel memory.
     row!("memory"."kernel", Some(Field::MemKernelLimit), Never,
-        [], [], optional!(Int64: memory.kernel)),
+        [], [], Int64(memory.kernel)),
     row!("memory"."kernelTCP", Some(Field::MemTCPLimit), File,
-        ["memory.kmem.tcp.limit_in_bytes"], [], optional!(Int64: memory.kernel_tcp)),
+        ["memory.kmem.tcp.limit_in_bytes"], [], Int64(memory.kernel_tcp)),
     row!("memory"."swappiness", Some(Field::MemSwappiness), File,
-        ["memory.swappiness"], [], optional!(UInt64: memory.swappiness)),
+        ["memory.swappiness"], [], UInt64(memory.swappiness)),
     row!("memory"."disableOOMKiller", Some(Field::MemDisableOomKiller), File,
-        ["memory.oom_control"], [], optional!(Bool: memory.disable_oom_killer)),
+        ["memory.oom_control"], [], Bool(memory.disable_oom_killer)),
     // The kernel refuses a change if the cgroup has children.
     row!("memory"."useHierarchy", Some(Field::MemUseHierarchy), Never,
-        ["memory.use_hierarchy"], [], optional!(Bool: memory.use_hierarchy)),
+        ["memory.use_hierarchy"], [], Bool(memory.use_hierarchy)),
     // A flag for `update` itself: no file holds it.
-    row!("memory"."checkBeforeUpdate", None, Runtime, [], [], Access::OciOnly),
+    row!("memory"."checkBeforeUpdate", None, Runtime, [], [], OciOnly),
     row!("cpu"."shares", Some(Field::CPUShares), Runtime,
-        ["cpu.shares"], ["cpu.weight"], optional!(UInt64: cpu.shares)),
+        ["cpu.shares"], ["cpu.weight"], UInt64(cpu.shares)),
     row!("cpu"."quota", Some(Field::CPUQuota), Runtime,
-        ["cpu.cfs_quota_us"], ["cpu.max"], optional!(Int64: cpu.quota)),
+        ["cpu.cfs_quota_us"], ["cpu.max"], Int64(cpu.quota)),
     row!("cpu"."period", Some(Field::CPUPeriod), Runtime,
-        ["cpu.cfs_period_us"], ["cpu.max"], optional!(UInt64: cpu.period)),
-    row!("cpu"."burst", None, Runtime, ["cpu.cfs_burst_us"], ["cpu.max.burst"], Access::OciOnly),
-    row!("cpu"."idle", None, Runtime, ["cpu.idle"], ["cpu.idle"], Access::OciOnly),
+        ["cpu.cfs_period_us"], ["cpu.max"], UInt64(cpu.period)),
+    row!("cpu"."burst", None, Runtime, ["cpu.cfs_burst_us"], ["cpu.max.burst"], OciOnly),
+    row!("cpu"."idle", None, Runtime, ["cpu.idle"], ["cpu.idle"], OciOnly),
     row!("cpu"."realtimeRuntime", Some(Field::CPURealtimeRuntime), Runtime,
-        ["cpu.rt_runtime_us"], [], optional!(Int64: cpu.realtime_runtime)),
+        ["cpu.rt_runtime_us"], [], Int64(cpu.realtime_runtime)),
     row!("cpu"."realtimePeriod", Some(Field::CPURealtimePeriod), Runtime,
-        ["cpu.rt_period_us"], [], optional!(UInt64: cpu.realtime_period)),
+        ["cpu.rt_period_us"], [], UInt64(cpu.realtime_period)),
     row!("cpu"."cpus", Some(Field::CPUSetCPUs), Runtime,
-        ["cpuset.cpus"], ["cpuset.cpus"], text!(cpu.cpus)),
+        ["cpuset.cpus"], ["cpuset.cpus"], Text(cpu.cpus)),
     row!("cpu"."mems", Some(Field::CPUSetMems), Runtime,
-        ["cpuset.mems"], ["cpuset.mems"], text!(cpu.mems)),
+        ["cpuset.mems"], ["cpuset.mems"], Text(cpu.mems)),
     row!("pids"."limit", Some(Field::PidsLimit), Runtime, ["pids.max"], ["pids.max"],
-        Access::Int64(Accessor {
-            get: |r| r.pids.as_ref().map(|pids| pids.limit),
-            set: |r, v| r.pids.mut_or_insert_default().limit = v,
-        })),
+        Int64(pids)),
     // Not alternatives: both files are written. Kernels before 5.7 lack the second file.
     row!("hugepageLimits", Some(Field::HugepageLimits), File,
         ["hugetlb.{}.limit_in_bytes", "hugetlb.{}.rsvd.limit_in_bytes"],
         ["hugetlb.{}.max", "hugetlb.{}.rsvd.max"],
-        Access::Entries(|r| !r.hugepage_limits.is_empty())),
+        Entries(hugepage_limits)),
     // A block I/O class sets the fields that follow.
     ResourceField {
-        name: "blockio_class", path: &["blockIO"], owner: BLOCKIO, update: Update::File,
-        v1: &[], v2: &[], access: class!(blockio_class),
+        name: "blockio_class", path: &["blockIO"], owner: BLOCKIO,
+        message: message!(blockio_class), update: Update::File,
+        v1: &[], v2: &[], access: access!(Text(blockio_class)),
     },
     // The I/O scheduler BFQ has files of its own.
     row!("blockIO"."weight", BLOCKIO, Runtime, ["blkio.bfq.weight", "blkio.weight"],
-        ["io.bfq.weight", "io.weight"], Access::OciOnly),
-    row!("blockIO"."leafWeight", BLOCKIO, File, ["blkio.leaf_weight"], [], Access::OciOnly),
+        ["io.bfq.weight", "io.weight"], OciOnly),
+    row!("blockIO"."leafWeight", BLOCKIO, File, ["blkio.leaf_weight"], [], OciOnly),
     row!("blockIO"."weightDevice", BLOCKIO, File,
         ["blkio.bfq.weight_device", "blkio.weight_device"], ["io.bfq.weight", "io.weight"],
-        Access::OciOnly),
+        OciOnly),
     row!("blockIO"."throttleReadBpsDevice", BLOCKIO, File,
-        ["blkio.throttle.read_bps_device"], ["io.max"], Access::OciOnly),
+        ["blkio.throttle.read_bps_device"], ["io.max"], OciOnly),
     row!("blockIO"."throttleWriteBpsDevice", BLOCKIO, File,
-        ["blkio.throttle.write_bps_device"], ["io.max"], Access::OciOnly),
+        ["blkio.throttle.write_bps_device"], ["io.max"], OciOnly),
     row!("blockIO"."throttleReadIOPSDevice", BLOCKIO, File,
-        ["blkio.throttle.read_iops_device"], ["io.max"], Access::OciOnly),
+        ["blkio.throttle.read_iops_device"], ["io.max"], OciOnly),
     row!("blockIO"."throttleWriteIOPSDevice", BLOCKIO, File,
-        ["blkio.throttle.write_iops_device"], ["io.max"], Access::OciOnly),
+        ["blkio.throttle.write_iops_device"], ["io.max"], OciOnly),
     // A rule cannot be changed on its own: the rules of the engine and of all plugins are one
     // ordered list, which in cgroup v2 is an eBPF program that the runtime loads.
     // `devices` is the name of the device nodes.
     ResourceField {
-        name: "resources.devices", path: &["devices"], owner: None, update: Update::Never,
-        v1: &["devices.list"], v2: &[], access: Access::Entries(|r| !r.devices.is_empty()),
+        name: "resources.devices", path: &["devices"], owner: None,
+        message: message!(devices), update: Update::Never,
+        v1: &["devices.list"], v2: &[], access: access!(Entries(devices)),
     },
     row!("unified", Some(Field::CgroupsUnified), Runtime, [], ["{}"],
-        Access::Entries(|r| !r.unified.is_empty())),
+        Entries(unified)),
     // In `linux.intelRdt`. A container changes its class when its thread ids are written to the
     // file `tasks` of the class in resctrl.
     ResourceField {
-        name: "rdt_class", path: &[], owner: Some(Field::RdtClass), update: Update::File,
-        v1: &[], v2: &[], access: class!(rdt_class),
+        name: "rdt_class", path: &[], owner: Some(Field::RdtClass),
+        message: message!(rdt_class), update: Update::File,
+        v1: &[], v2: &[], access: access!(Text(rdt_class)),
     },
 ];

@@ -1,11 +1,12 @@
 //! Field groups: each permission covers one group of protocol fields.
 //!
-//! The fields that a reply sets are found by the tables of the protocol's fields. A field without a
-//! group is therefore refused to plugins with restricted permissions, not silently permitted.
+//! The fields that a reply sets are found by the tables of the protocol's messages, and their
+//! groups by the table of fields. A field that it lacks is refused to plugins with restricted
+//! permissions, not silently permitted.
 
 use nri_api::{
-    Packed, RESOURCE_FIELDS, field_name,
-    proto::{ContainerAdjustment, Field, LinuxResources},
+    FieldRow, Packed, fields,
+    proto::{ContainerAdjustment, LinuxResources},
 };
 use std::collections::BTreeSet;
 
@@ -22,36 +23,6 @@ pub(crate) const RESOURCES: &str = "resources";
 /// may create device nodes.
 pub(crate) const RESOURCES_DEVICES: &str = "resources.devices";
 
-/// Fields of `ContainerAdjustment` and their groups. An entry covers all fields below its path.
-const FIELDS: &[(&str, &str)] = &[
-    ("annotations", "annotations"),
-    ("mounts", "mounts"),
-    ("env", "env"),
-    ("hooks", "hooks"),
-    ("rlimits", "rlimits"),
-    ("CDI_devices", "cdi_devices"),
-    ("args", "args"),
-    ("linux.devices", "devices"),
-    ("linux.resources.memory", "resources.memory"),
-    ("linux.resources.cpu", "resources.cpu"),
-    ("linux.resources.hugepage_limits", "resources.hugepages"),
-    ("linux.resources.blockio_class", "resources.blockio_class"),
-    ("linux.resources.rdt_class", "resources.rdt_class"),
-    ("linux.resources.unified", "resources.unified"),
-    ("linux.resources.devices", RESOURCES_DEVICES),
-    ("linux.resources.pids", "resources.pids"),
-    ("linux.cgroups_path", "cgroups_path"),
-    ("linux.oom_score_adj", "oom_score_adj"),
-    ("linux.io_priority", "io_priority"),
-    ("linux.seccomp_policy", "seccomp"),
-    ("linux.namespaces", "namespaces"),
-    ("linux.sysctl", "sysctl"),
-    ("linux.net_devices", "net_devices"),
-    ("linux.scheduler", "scheduler"),
-    ("linux.rdt", "rdt"),
-    ("linux.memory_policy", "memory_policy"),
-];
-
 /// Fields that have the effect of another group: if that group is denied, the field is denied, too.
 const SAME_EFFECT: &[(&str, &str)] = &[
     ("linux.resources.devices", "devices"),
@@ -61,8 +32,6 @@ const SAME_EFFECT: &[(&str, &str)] = &[
     ("linux.rdt.remove", "resources.rdt_class"),
 ];
 
-/// Fields below the group `rdt`.
-const RDT_FIELDS: [Field; 3] = [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring];
 /// Path of the resources in `ContainerAdjustment`; an update has the same fields below it.
 const RESOURCES_PREFIX: &str = "linux.resources.";
 
@@ -79,37 +48,24 @@ const GROUPING_FIELDS: &[&str] = &[
 
 /// Returns the names of all field groups.
 pub fn field_groups() -> BTreeSet<&'static str> {
-    FIELDS
-        .iter()
-        .map(|(_, group)| *group)
-        .chain([RESOURCES, RUNTIME_ANNOTATIONS, UPDATE, EVICT])
-        .collect()
+    let groups = fields().map(|row| row.group);
+    groups.chain([RESOURCES, RUNTIME_ANNOTATIONS, UPDATE, EVICT]).collect()
+}
+
+/// Returns the row of a field, given by its path in `ContainerAdjustment` or by a path below it.
+fn row_of(path: &str) -> Option<FieldRow> {
+    fields().find(|row| !row.message.is_empty() && is_below(path, row.message))
 }
 
 /// Returns the group of a field, given by its path in `ContainerAdjustment`.
 pub(crate) fn group_of(path: &str) -> Option<&'static str> {
-    FIELDS.iter().find(|(field, _)| is_below(path, field)).map(|(_, group)| *group)
+    row_of(path).map(|row| row.group)
 }
 
-/// Returns the name of a field for messages, given by its path in `ContainerAdjustment`. Where the
-/// name of the field is not known, that is the name of its group or its path.
+/// Returns the name of a field for messages, given by its path in `ContainerAdjustment`; the path
+/// itself if the field is not known.
 pub(crate) fn name_of(path: &str) -> &str {
-    let equal = |a: &str, b: &str| {
-        let letters = |text: &str| text.replace('_', "").to_lowercase();
-        letters(a) == letters(b)
-    };
-    let short = path.strip_prefix("linux.").unwrap_or(path);
-    let resource = short.strip_prefix("resources.");
-    let mut names: Vec<&'static str> = match resource {
-        Some(_) => RESOURCE_FIELDS.iter().map(|row| row.name).collect(),
-        None => RDT_FIELDS.iter().map(|field| field_name(*field)).collect(),
-    };
-    names.retain(|name| equal(name, resource.unwrap_or(short)));
-    match (names.as_slice(), short) {
-        ([name], _) => name,
-        (_, "resources.pids") => field_name(Field::PidsLimit),
-        _ => group_of(path).unwrap_or(path),
-    }
+    row_of(path).map_or(path, |row| row.name)
 }
 
 /// Returns the other groups that have the effect of a field.
@@ -143,7 +99,8 @@ pub(crate) fn resources_set(resources: &LinuxResources) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use nri_api::proto::{ContainerAdjustment, ContainerUpdate, CreateContainerResponse};
+    use nri_api::field_name;
+    use nri_api::proto::{ContainerAdjustment, ContainerUpdate, CreateContainerResponse, Field};
     use protobuf::reflect::{
         FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType,
     };
@@ -283,7 +240,7 @@ pub(crate) mod tests {
     #[test]
     fn a_group_holds_the_fields_below_its_path_only() {
         assert_eq!(group_of("linux.resources.memory.limit"), Some("resources.memory"));
-        assert_eq!(group_of("linux.resources.memoryless"), None);
+        assert_eq!(group_of("linux.resources.memory.limitless"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::{service::Service, state::record::Record};
 use nri_api::{
-    Access, RESOURCE_FIELDS, ResourceField, full_name,
+    Access, FieldRow, RESOURCE_FIELDS, ResourceField, field_row, fields, full_name,
     proto::{Field, FieldOwners},
 };
 use nri_control::{Exit, Finished, Reply, printable};
@@ -20,58 +20,9 @@ const MAX_FIELDS: usize = 20;
 /// Length in characters to which keys and values in a message are cut: plugins choose them.
 const MAX_TEXT: usize = 128;
 
-/// Words of runtimes' messages, in lower case, and the fields that these messages are about.
-const SUBJECTS: &[(&[&str], &[Field])] = &[
-    (&["exec"], &[Field::Args, Field::Env]),
-    (&["mount"], &[Field::Mounts, Field::CdiDevices]),
-    (&["hook"], &[Field::OciHooks, Field::CdiDevices]),
-    (&["mknod", "device"], &[Field::Devices, Field::CdiDevices]),
-    (&["net device", "netdev"], &[Field::LinuxNetDevices]),
-    (&["seccomp"], &[Field::SeccompPolicy]),
-    (&["namespace", "setns", "unshare"], &[Field::Namespace]),
-    (&["sysctl", "/proc/sys/"], &[Field::Sysctl]),
-    (&["rlimit"], &[Field::Rlimits]),
-    (&["annotation"], &[Field::Annotations]),
-    (&["cgroupspath", "cgroup path"], &[Field::CgroupsPath]),
-    (&["oom_score_adj"], &[Field::OomScoreAdj]),
-    (&["memory limit"], &[Field::MemLimit, Field::MemSwapLimit]),
-    // runc, for a controller that the container's cgroup does not have.
-    (&["set pids limit"], &[Field::PidsLimit]),
-    (
-        &["set cpu limit"],
-        &[
-            Field::CPUShares,
-            Field::CPUQuota,
-            Field::CPUPeriod,
-            Field::CPURealtimeRuntime,
-            Field::CPURealtimePeriod,
-        ],
-    ),
-    (&["set cpuset limit"], &[Field::CPUSetCPUs, Field::CPUSetMems]),
-    (&["set blkio limit"], &[Field::BlockioClass]),
-    (&["set hugetlb limit"], &[Field::HugepageLimits]),
-    (&["ioprio", "io priority"], &[Field::IoPriority]),
-    (&["sched_setattr", "scheduler"], &[Field::LinuxSched]),
-    (&["mempolicy", "memory policy"], &[Field::MemoryPolicy]),
-    (
-        &["resctrl", "intelrdt", "closid"],
-        &[Field::RdtClass, Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring],
-    ),
-];
-
 /// Parts of messages, in lower case, that are not about a subject: what runc calls the process that
 /// it has just created, and an error of the kernel for whatever does not exist.
 const NO_SUBJECTS: [&str; 2] = ["prochooks process", "no such device"];
-
-/// Fields with keys that the runtime's messages name.
-const NAMED_BY_KEY: &[Field] = &[
-    Field::Mounts,
-    Field::Devices,
-    Field::CdiDevices,
-    Field::LinuxNetDevices,
-    Field::Sysctl,
-    Field::Annotations,
-];
 
 /// Marks around a key in the runtime's messages.
 const QUOTES: [char; 3] = ['"', '`', '\''];
@@ -231,10 +182,13 @@ fn is_resource(field: i32) -> bool {
 
 /// Whether an error, in lower case, shows what it is about.
 fn names_a_subject(error: &str) -> bool {
-    let has_word = |(words, _): &(&[&str], _)| words.iter().any(|word| error.contains(word));
-    SUBJECTS.iter().any(has_word)
+    fields().any(|row| has_word(row, error))
         || missing_controller(error).is_some()
         || RESOURCE_FIELDS.iter().any(|row| has_file(row, "", error))
+}
+
+fn has_word(row: FieldRow, error: &str) -> bool {
+    row.words.iter().any(|word| error.contains(word))
 }
 
 /// Whether an error names a control file of a resource field, or of its entry with this key, or the
@@ -261,7 +215,8 @@ impl SetField {
         let Some(field) = Field::from_i32(self.field) else { return false };
         let key = self.key.as_deref().unwrap_or_default();
         let names = |text: &str| text.len() > 1 && error.contains(&text.to_lowercase());
-        if NAMED_BY_KEY.contains(&field)
+        let names_key = field_row(field).is_some_and(|row| row.errors_name_key);
+        if names_key
             && (names(key)
                 || sources.get(key).is_some_and(|source| names(source))
                 || names(&key.replace('.', "/")))
@@ -272,16 +227,15 @@ impl SetField {
         if rows.any(|row| has_file(row, key, error)) {
             return true;
         }
-        let is_subject = SUBJECTS.iter().any(|(words, fields)| {
-            fields.contains(&field) && words.iter().any(|word| error.contains(word))
-        });
+        let mut rows = fields().filter(|row| row.owner == Some(field));
+        let is_subject = rows.any(|row| has_word(row, error));
         match field {
             Field::Env => (is_subject && key == "PATH") || names(&format!("${key}")),
             Field::CdiDevices => is_subject,
             // Below, the error names no entry, neither this one nor one of the engine.
             Field::Mounts => is_subject && !error.contains('/'),
             Field::Devices => is_subject && !error.contains("/dev/"),
-            keyed if NAMED_BY_KEY.contains(&keyed) => is_subject && !error.contains(QUOTES),
+            _ if names_key => is_subject && !error.contains(QUOTES),
             _ => is_subject,
         }
     }

@@ -2,16 +2,13 @@
 //! engine set last has no owner.
 
 use nri_api::{
-    RESOURCE_FIELDS, ResourceField, full_name,
+    FieldKind, RESOURCE_FIELDS, ResourceField, field_kind, full_name,
     proto::{Field, FieldOwners},
     set_by,
 };
 use protobuf::Enum;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Fields with an owner for each key (page size, file name) instead of one owner.
-const KEYED: [Field; 2] = [Field::HugepageLimits, Field::CgroupsUnified];
 
 /// Returns the plugin that owns the field `name`.
 pub fn owner(owners: &FieldOwners, name: &str) -> Option<String> {
@@ -21,7 +18,7 @@ pub fn owner(owners: &FieldOwners, name: &str) -> Option<String> {
     };
     let field = RESOURCE_FIELDS.iter().find(has_name)?;
     let owned = field.owner?;
-    if KEYED.contains(&owned) {
+    if is_keyed(owned) {
         let key = name.get(field.name.len() + 1..)?.strip_suffix(']')?;
         return owners.compound.get(&owned.value())?.owners.get(key).cloned();
     }
@@ -62,7 +59,7 @@ pub fn assign(owners: &mut FieldOwners, changed: &Value, plugin: Option<&str>) {
         let (Some(value), Some(owned)) = (value.filter(|v| !v.is_null()), field.owner) else {
             continue;
         };
-        if !KEYED.contains(&owned) {
+        if !is_keyed(owned) {
             match plugin {
                 Some(plugin) => drop(owners.simple.insert(owned.value(), plugin.to_owned())),
                 None => drop(owners.simple.remove(&owned.value())),
@@ -89,6 +86,11 @@ pub fn assign(owners: &mut FieldOwners, changed: &Value, plugin: Option<&str>) {
 /// owner of the limit is the owner of both.
 pub fn follow_memory_limit(owners: &mut FieldOwners) {
     owners.simple.remove(&Field::MemSwapLimit.value());
+}
+
+/// Whether a field has an owner for each key (page size, file name) instead of one owner.
+fn is_keyed(field: Field) -> bool {
+    field_kind(field) == Some(FieldKind::Compound)
 }
 
 /// Returns the names in `unified`, or the page sizes in `hugepageLimits`.

@@ -3,6 +3,7 @@
 //! `encoding/json` takes `"Process"` for `"process"`, and reads an object that occurs twice into
 //! the same value. If a plugin changed one of the two objects, the other would override the change.
 
+use nri_api::{Form, fields};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use std::{
@@ -11,128 +12,81 @@ use std::{
     sync::LazyLock,
 };
 
-/// Names of the fields of OCI configs that this crate reads or changes, and of their parents
+/// Names in OCI configs that this crate reads or changes and that no field's path has
 /// (<https://github.com/opencontainers/runtime-spec/blob/main/specs-go/config.go>).
-const FIELDS: &[&str] = &[
+const NAMES: &[&str] = &[
     "access",
     "additionalGids",
     "allow",
-    "annotations",
     "apparmorProfile",
     "architectures",
-    "args",
-    "blockIO",
-    "burst",
     "capabilities",
-    "cgroupsPath",
     "class",
-    "closID",
     "containerID",
-    "cpu",
-    "cpus",
     "createContainer",
     "createRuntime",
     "cwd",
     "destination",
-    "devices",
-    "disableOOMKiller",
     "domainname",
-    "enableMonitoring",
-    "env",
     "fileMode",
     "flags",
     "gid",
     "gidMappings",
     "hard",
-    "hooks",
     "hostID",
     "hostname",
-    "hugepageLimits",
-    "idle",
-    "intelRdt",
-    "ioPriority",
-    "kernel",
-    "kernelTCP",
-    "leafWeight",
-    "limit",
-    "linux",
     "major",
     "maskedPaths",
-    "memory",
-    "memoryPolicy",
-    "mems",
     "minor",
     "mode",
     "mountLabel",
-    "mounts",
     "name",
-    "namespaces",
-    "netDevices",
     "network",
     "nice",
     "noNewPrivileges",
     "nodes",
     "ociVersion",
-    "oomScoreAdj",
     "options",
     "pageSize",
     "path",
-    "period",
-    "pids",
     "policy",
     "poststart",
     "poststop",
     "prestart",
     "priority",
-    "process",
-    "quota",
     "rate",
     "rdma",
     "readonly",
     "readonlyPaths",
-    "realtimePeriod",
-    "realtimeRuntime",
-    "reservation",
     "resources",
-    "rlimits",
     "root",
     "rootfsPropagation",
     "runtime",
-    "scheduler",
-    "schemata",
-    "seccomp",
     "selinuxLabel",
-    "shares",
     "size",
     "soft",
     "source",
     "startContainer",
-    "swap",
-    "swappiness",
     "syscalls",
-    "sysctl",
     "terminal",
-    "throttleReadBpsDevice",
-    "throttleReadIOPSDevice",
-    "throttleWriteBpsDevice",
-    "throttleWriteIOPSDevice",
     "timeout",
     "type",
     "uid",
     "uidMappings",
-    "unified",
-    "useHierarchy",
     "user",
-    "weight",
-    "weightDevice",
 ];
 
-/// Fields that hold maps: the keys of a map are data, not names of fields.
-const MAPS: &[&str] = &["annotations", "sysctl", "unified", "rdma", "netDevices"];
+/// All names by their case-folded forms.
+static BY_FOLDED: LazyLock<HashMap<String, &str>> = LazyLock::new(|| {
+    let names = fields().flat_map(|row| row.path).chain(NAMES);
+    names.map(|name| (folded(name), *name)).collect()
+});
 
-/// The fields by their case-folded names.
-static BY_FOLDED: LazyLock<HashMap<String, &str>> =
-    LazyLock::new(|| FIELDS.iter().map(|field| (folded(field), *field)).collect());
+/// Fields that hold maps: the keys of a map are data, not names of fields.
+static MAPS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let maps = fields().filter(|row| row.form == Form::Map);
+    maps.map(|row| row.key()).chain(["rdma"]).collect()
+});
 
 /// Fails if an object of the OCI config has the same key twice: one of the values would be lost.
 /// The error names the key and the object. Returns whether a key differs from its field in case.
@@ -163,7 +117,7 @@ fn check_values(before: &Value, after: &Value, path: &str) -> Result<(), String>
             for (field, keys) in keys {
                 let same = keys.iter().all(|key| before.get(key) == after.get(key));
                 match keys.as_slice() {
-                    _ if same || MAPS.contains(&field) && keys.len() == 1 => {}
+                    _ if same || MAPS.contains(field) && keys.len() == 1 => {}
                     [key] => check_values(&before[*key], &after[*key], &within(path, key))?,
                     several => {
                         let other =
@@ -256,7 +210,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut seen = HashSet::new();
         while let Some(key) = map.next_key::<String>()? {
             let Some(field) = BY_FOLDED.get(&folded(&key)) else {
-                // Fields outside of `FIELDS` are not checked: this crate does not change them one
+                // Fields outside of the names are not checked: this crate does not change them one
                 // by one.
                 map.next_value::<serde::de::IgnoredAny>()?;
                 continue;
