@@ -3,7 +3,8 @@
 //!
 //! Start from [`OciConfig`], then [`to_container`] (the container as plugins see it), [`apply`]
 //! (the adjustment of plugins) and [`agreed_container`] (the container after it). For `update` are
-//! [`resources_to_nri`], [`merge_resources`], [`changed`] and [`overlay`]. [`cdi::CdiRegistry`],
+//! [`resources_to_nri`], [`merge_resources`], [`changed`] and [`overlay`]. [`config_changes`] says
+//! what differs, by field. [`cdi::CdiRegistry`],
 //! [`BlockIoClasses`] and [`RdtClasses`] parse configuration files of the host for
 //! [`ApplyContext`]. [`capability::check`] finds the parts of an adjustment that the low-level
 //! runtime does not support.
@@ -23,7 +24,7 @@
 //! protocol buffers.
 //!
 //! Each group of fields has a file: its `read` converts the OCI config to NRI, its `apply` applies
-//! an adjustment, in the order of `apply::GROUPS`. Conflicts between plugins are decided in
+//! an adjustment, in the order of `fields::GROUPS`. Conflicts between plugins are decided in
 //! `nri-merge`.
 
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ mod agreed_container;
 mod apply;
 pub mod capability;
 pub mod cdi;
+mod changes;
 mod container;
 mod context;
 mod error;
@@ -42,6 +44,7 @@ mod resources;
 
 pub use agreed_container::agreed_container;
 pub use apply::{Applied, apply};
+pub use changes::{ChangedField, config_changes, resource_changes};
 pub use container::{ContainerImage, ContainerInfo, to_container};
 pub use context::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};
 pub use error::ApplyError;

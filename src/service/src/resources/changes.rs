@@ -2,61 +2,38 @@
 
 use crate::audit::ChangesByPlugin;
 use nri_api::{
-    RESOURCE_FIELDS, entry_name,
+    Form, also_set_by,
     proto::{Field, FieldOwners},
 };
 use nri_control::FieldChange;
+use nri_spec::ChangedField;
 use protobuf::Enum;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-/// Key of a huge page limit.
-const PAGE_SIZE: &str = "pageSize";
-
-/// Returns the changes of `linux.resources`. The swap limit belongs to the plugin of the memory
-/// limit that it follows. Device rules are left out, because they cannot be updated.
+/// Returns the changes of `linux.resources`. Device rules are left out, because they cannot be
+/// updated.
 pub fn resource_changes(before: &Value, after: &Value, owners: &FieldOwners) -> ChangesByPlugin {
     let mut found = ChangesByPlugin::new();
-    for row in RESOURCE_FIELDS {
-        let (old, new) = (at(before, row.path), at(after, row.path));
-        if row.path.is_empty() || old == new {
-            continue;
+    for change in nri_spec::resource_changes(before, after) {
+        if change.row.form != Form::Appended {
+            add(&mut found, owner_of(owners, &change).unwrap_or_default(), change);
         }
-        let pointer = format!("/linux/resources/{}", row.path.join("/"));
-        let by_key = match row.owner {
-            Some(Field::HugepageLimits) => Some((field_entries(old), field_entries(new), true)),
-            Some(Field::CgroupsUnified) => Some((map_entries(old), map_entries(new), false)),
-            _ => None,
-        };
-        if let (Some((old, new, is_list)), Some(field)) = (by_key, row.owner) {
-            for (key, old, new) in differences(old, new) {
-                let path = if is_list { format!("{pointer}/-") } else { join(&pointer, &key) };
-                let name = entry_name(row.name, &key);
-                let owner = owner(owners, field, Some(&key)).unwrap_or_default();
-                add(&mut found, owner, change(name, path, old, new));
-            }
-            continue;
-        }
-        let is_group = [old, new].into_iter().flatten().any(|v| v.is_object() || v.is_array());
-        if is_group && row.path.len() == 1 {
-            // The rows of the fields in it follow; device rules are left out.
-            continue;
-        }
-        let of = |field| owner(owners, field, None);
-        let owner = row.owner.and_then(of).or_else(|| match row.owner {
-            Some(Field::MemSwapLimit) => of(Field::MemLimit),
-            Some(Field::CPUQuota) => of(Field::CPUPeriod),
-            _ => None,
-        });
-        let change = change(row.name.to_owned(), pointer, old, new);
-        add(&mut found, owner.unwrap_or_default(), change);
     }
     found
 }
 
 /// Adds a change of `plugin`.
-pub fn add(changes: &mut ChangesByPlugin, plugin: String, change: FieldChange) {
-    changes.entry(plugin).or_default().push(change);
+pub fn add(changes: &mut ChangesByPlugin, plugin: String, change: ChangedField) {
+    let field = change.name();
+    let ChangedField { pointer: path, before, after, .. } = change;
+    changes.entry(plugin).or_default().push(FieldChange { field, path, before, after });
+}
+
+/// Returns the plugin that owns a changed field or entry.
+pub fn owner_of(owners: &FieldOwners, change: &ChangedField) -> Option<String> {
+    let (field, key) = (change.row.owner?, change.key.as_deref());
+    owner(owners, field, key).or_else(|| owner(owners, also_set_by(field)?, key))
 }
 
 /// Returns the owner of a field, or of one of its keys.
@@ -75,65 +52,6 @@ pub fn all_owners(owners: &FieldOwners) -> String {
     let plugins = owners.simple.values().chain(keyed).flat_map(|owner| owner.split(','));
     let plugins: BTreeSet<_> = plugins.map(|plugin| plugin.trim_start_matches('-')).collect();
     plugins.into_iter().collect::<Vec<_>>().join(",")
-}
-
-/// Returns a change.
-pub fn change(
-    field: String,
-    path: String,
-    before: Option<&Value>,
-    after: Option<&Value>,
-) -> FieldChange {
-    FieldChange { field, path, before: before.cloned(), after: after.cloned() }
-}
-
-/// Returns the value at a path; `None` for null, which means not set.
-pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(value, |value, key| value.get(key)).filter(|value| !value.is_null())
-}
-
-/// Entries of a list or map, by key.
-pub type KeyedValues<'a> = BTreeMap<String, &'a Value>;
-
-/// Returns the entries of an object.
-pub fn map_entries(map: Option<&Value>) -> KeyedValues<'_> {
-    let entries = map.and_then(Value::as_object).into_iter().flatten();
-    entries.map(|(key, value)| (key.clone(), value)).collect()
-}
-
-/// Returns the entries of a list whose elements have this key.
-pub fn list_entries<'a>(list: Option<&'a Value>, key: &str) -> KeyedValues<'a> {
-    let elements = list.and_then(Value::as_array).into_iter().flatten();
-    let keyed = |element: &'a Value| Some((element.get(key)?.as_str()?.to_owned(), element));
-    elements.filter_map(keyed).collect()
-}
-
-fn field_entries(list: Option<&Value>) -> KeyedValues<'_> {
-    list_entries(list, PAGE_SIZE)
-}
-
-/// A key with its value before and after.
-pub type ValueDifference<'a> = (String, Option<&'a Value>, Option<&'a Value>);
-
-/// Returns the keys whose values differ.
-pub fn differences<'a>(
-    mut before: KeyedValues<'a>,
-    after: KeyedValues<'a>,
-) -> Vec<ValueDifference<'a>> {
-    let mut found = Vec::new();
-    for (key, new) in after {
-        let old = before.remove(&key);
-        if old != Some(new) {
-            found.push((key, old, Some(new)));
-        }
-    }
-    found.extend(before.into_iter().map(|(key, old)| (key, Some(old), None)));
-    found
-}
-
-/// Returns a JSON pointer with another key (RFC 6901).
-pub fn join(pointer: &str, key: &str) -> String {
-    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 #[cfg(test)]

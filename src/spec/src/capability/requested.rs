@@ -1,10 +1,10 @@
 //! Features that an adjustment requests: fields of the OCI config that it adds or changes.
 
 use super::table::Feature;
-use crate::json::number::{ByValue, same_value};
-use nri_api::{field_name, fields_of, full_name, proto::Field};
+use crate::changes::{ChangedField, config_changes};
+use nri_api::{also_set_by, proto::Field};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// A requested feature.
 #[derive(Debug, PartialEq)]
@@ -16,234 +16,127 @@ pub(super) struct Requested {
     pub(super) claims: Vec<(Field, Option<String>)>,
 }
 
-/// Returns the requested features. If the field of a feature is a list or map, the feature is
-/// returned once for each new entry.
+/// Returns the requested features, in the order of [`Feature`]. If the field of a feature is a list
+/// or map, the feature is returned once for each new entry.
 pub(super) fn requested(before: &Value, after: &Value) -> Vec<Requested> {
-    let mut all = Collected { before, after, requested: Vec::new() };
-    all.process();
-    all.namespaces();
-    all.net_devices();
-    all.rdt();
-    all.seccomp();
-    all.mounts();
-    all.memory();
-    all.cpu();
-    all.other_resources();
-    all.block_io();
-    all.requested
+    let changes = config_changes(before, after);
+    let mut all: Vec<_> = changes.iter().flat_map(of_change).collect();
+    all.sort_by_key(|requested| requested.feature);
+    all
 }
 
-struct Collected<'a> {
-    before: &'a Value,
-    after: &'a Value,
-    requested: Vec<Requested>,
+fn of_change(change: &ChangedField) -> Vec<Requested> {
+    let (Some(field), Some(value)) = (change.row.owner, &change.after) else { return Vec::new() };
+    let owners = [Some(field), also_set_by(field)].into_iter().flatten();
+    let claims: Vec<_> = owners.map(|owner| (owner, change.key.clone())).collect();
+    let request = |(feature, field)| Requested { feature, field, claims: claims.clone() };
+    match field {
+        Field::SeccompPolicy => seccomp(value, change.before.as_ref()),
+        Field::Mounts => mount_options(value, &change.name()),
+        _ => features(field, change, value).iter().map(|f| (*f, change.name())).collect(),
+    }
+    .into_iter()
+    .map(request)
+    .collect()
 }
 
-impl<'a> Collected<'a> {
-    fn push(
-        &mut self,
-        feature: Feature,
-        field: impl Into<String>,
-        claims: &[(Field, Option<&str>)],
-    ) {
-        let claims = claims.iter().map(|(f, key)| (*f, key.map(str::to_owned))).collect();
-        self.requested.push(Requested { feature, field: field.into(), claims });
-    }
-
-    /// The value at a path, if the adjustment changed it.
-    fn changed(&self, path: &[&str]) -> Option<&'a Value> {
-        let new = at(self.after, path)?;
-        if at(self.before, path).is_some_and(|old| same_value(old, new)) { None } else { Some(new) }
-    }
-
-    /// Entries of an object that are new or different, by key.
-    fn new_entries(&self, path: &[&str]) -> Vec<(&'a str, &'a Value)> {
-        let old = at(self.before, path);
-        let is_new = |(key, new): &(&str, &Value)| {
-            !new.is_null() && !old.and_then(|o| o.get(*key)).is_some_and(|o| same_value(o, new))
-        };
-        let new = at(self.after, path).and_then(Value::as_object);
-        new.into_iter().flatten().map(|(k, v)| (k.as_str(), v)).filter(is_new).collect()
-    }
-
-    /// Elements of a list that the list did not have before the adjustment, without duplicates.
-    fn new_elements(&self, path: &[&str]) -> Vec<&'a Value> {
-        let list = |config| at(config, path).and_then(Value::as_array).into_iter().flatten();
-        let mut known: HashSet<ByValue<'a>> = list(self.before).map(ByValue).collect();
-        list(self.after).filter(|element| known.insert(ByValue(element))).collect()
-    }
-
-    fn process(&mut self) {
-        use Feature::{IoPriority, MemoryPolicy, Scheduler};
-        for (path, feature, claim) in [
-            (["process", "scheduler"], Scheduler, Field::LinuxSched),
-            (["process", "ioPriority"], IoPriority, Field::IoPriority),
-            (["linux", "memoryPolicy"], MemoryPolicy, Field::MemoryPolicy),
-        ] {
-            if self.changed(&path).is_some() {
-                self.push(feature, field_name(claim), &[(claim, None)]);
-            }
-        }
-    }
-
-    fn namespaces(&mut self) {
-        let new = self.new_elements(&["linux", "namespaces"]);
-        if new.iter().any(|n| text(n, "type") == "time") {
-            self.push(
-                Feature::TimeNamespace,
-                "namespaces[time]",
-                &[(Field::Namespace, Some("time"))],
-            );
-        }
-    }
-
-    fn net_devices(&mut self) {
-        for (name, _) in self.new_entries(&["linux", "netDevices"]) {
-            let field = full_name(Field::LinuxNetDevices, Some(name));
-            self.push(Feature::NetDevices, field, &[(Field::LinuxNetDevices, Some(name))]);
-        }
-    }
-
-    fn rdt(&mut self) {
-        for (key, value) in self.new_entries(&["linux", "intelRdt"]) {
-            let (feature, claim) = match key {
-                "schemata" => (Feature::RdtSchemata, Field::RdtSchemata),
-                "enableMonitoring" if value == false => continue,
-                "enableMonitoring" => (Feature::RdtMonitoring, Field::RdtEnableMonitoring),
-                _ => (Feature::Rdt, Field::RdtClosID),
-            };
-            // The plugin that set the class is the owner of a closID that the class defines.
-            let claims = [(claim, None), (Field::RdtClass, None)];
-            let claims = if claim == Field::RdtClosID { &claims[..] } else { &claims[..1] };
-            self.push(feature, format!("rdt.{key}"), claims);
-            if feature != Feature::Rdt {
-                // Schemata and monitoring also need what RDT itself needs.
-                self.push(Feature::Rdt, format!("rdt.{key}"), claims);
-            }
-        }
-    }
-
-    fn seccomp(&mut self) {
-        let claims = [(Field::SeccompPolicy, None)];
-        for flag in self.new_elements(&["linux", "seccomp", "flags"]) {
-            let flag = flag.as_str().unwrap_or_default();
-            let feature = match flag {
-                "SECCOMP_FILTER_FLAG_TSYNC"
-                | "SECCOMP_FILTER_FLAG_LOG"
-                | "SECCOMP_FILTER_FLAG_SPEC_ALLOW" => Feature::SeccompFlags,
-                "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV" => Feature::SeccompWaitKillable,
-                // Runtimes themselves refuse flags that they do not know.
-                _ => continue,
-            };
-            self.push(feature, format!("seccomp flag {flag}"), &claims);
-        }
-        if self.changed(&["linux", "seccomp", "listenerPath"]).is_some_and(|path| path != "") {
-            self.push(Feature::SeccompListener, "seccomp listener", &claims);
-        }
-    }
-
-    fn mounts(&mut self) {
-        for mount in self.new_elements(&["mounts"]) {
-            let destination = text(mount, "destination");
-            let options = mount.get("options").and_then(Value::as_array).into_iter().flatten();
-            let mut seen = HashSet::new();
-            for option in options.filter_map(Value::as_str) {
-                if let Some(feature) = feature_of_option(option)
-                    && seen.insert(option)
-                {
-                    let mount = full_name(Field::Mounts, Some(destination));
-                    let field = format!("{mount} option {option:?}");
-                    self.push(feature, field, &[(Field::Mounts, Some(destination))]);
-                }
-            }
-        }
-    }
-
-    fn memory(&mut self) {
-        for (key, value) in self.new_entries(&["linux", "resources", "memory"]) {
-            let feature = match key {
-                "limit" | "reservation" | "swap" => Feature::Memory,
-                "kernel" => Feature::KernelMemory,
-                "kernelTCP" => Feature::KernelTcpMemory,
-                "swappiness" => Feature::Swappiness,
-                "disableOOMKiller" if value == true => Feature::DisableOomKiller,
-                "useHierarchy" if value == true => Feature::UseHierarchy,
-                "useHierarchy" => Feature::FlatHierarchy,
-                _ => continue,
-            };
-            // An adjusted memory limit also sets swap.
-            let also_set_by = (key == "swap").then_some(Field::MemLimit);
-            self.push_resource(feature, "memory", key, also_set_by);
-        }
-    }
-
-    fn cpu(&mut self) {
-        for (key, value) in self.new_entries(&["linux", "resources", "cpu"]) {
-            let feature = match key {
-                "shares" | "quota" | "period" => Feature::Cpu,
-                "realtimeRuntime" | "realtimePeriod" => Feature::Realtime,
-                "cpus" | "mems" => Feature::Cpuset,
-                _ => continue,
-            };
-            // Zero and the empty string mean not set.
-            if value.as_i64() != Some(0) && value != "" {
-                self.push_resource(feature, "cpu", key, None);
-            }
-        }
-    }
-
-    /// Adds the resource field `group.key`. The owner of the field `also_set_by`, if any, may also
-    /// be the plugin that set it.
-    fn push_resource(
-        &mut self,
-        feature: Feature,
-        group: &str,
-        key: &str,
-        also_set_by: Option<Field>,
-    ) {
-        let field = fields_of(group).find(|field| field.key() == key);
-        if let Some(field) = field {
-            let owners = field.owner.into_iter().chain(also_set_by);
-            let claims: Vec<_> = owners.map(|owner| (owner, None)).collect();
-            self.push(feature, field.name, &claims);
-        }
-    }
-
-    fn other_resources(&mut self) {
-        if self
-            .changed(&["linux", "resources", "pids", "limit"])
-            .and_then(Value::as_i64)
-            .is_some_and(|l| l > 0)
+/// Returns the features that a field with this value needs; none if all runtimes support it, or
+/// refuse its value with a clear message.
+fn features(field: Field, change: &ChangedField, value: &Value) -> &'static [Feature] {
+    use Feature as F;
+    match field {
+        Field::None
+        | Field::Annotations
+        | Field::Args
+        | Field::CdiDevices
+        | Field::CgroupsPath
+        | Field::Devices
+        | Field::Env
+        | Field::OciHooks
+        | Field::OomScoreAdj
+        | Field::Rlimits
+        | Field::Sysctl => &[],
+        // Their parts are the features.
+        Field::Mounts | Field::SeccompPolicy => &[],
+        Field::IoPriority => &[F::IoPriority],
+        Field::LinuxNetDevices => &[F::NetDevices],
+        Field::LinuxSched => &[F::Scheduler],
+        Field::MemoryPolicy => &[F::MemoryPolicy],
+        Field::Namespace if change.key.as_deref() == Some("time") => &[F::TimeNamespace],
+        Field::Namespace => &[],
+        // Schemata and monitoring also need what RDT itself needs.
+        Field::RdtClosID | Field::RdtClass => &[F::Rdt],
+        Field::RdtSchemata => &[F::RdtSchemata, F::Rdt],
+        Field::RdtEnableMonitoring if *value == false => &[],
+        Field::RdtEnableMonitoring => &[F::RdtMonitoring, F::Rdt],
+        Field::MemLimit | Field::MemReservation | Field::MemSwapLimit => &[F::Memory],
+        Field::MemKernelLimit => &[F::KernelMemory],
+        Field::MemTCPLimit => &[F::KernelTcpMemory],
+        Field::MemSwappiness => &[F::Swappiness],
+        Field::MemDisableOomKiller if *value == true => &[F::DisableOomKiller],
+        Field::MemDisableOomKiller => &[],
+        Field::MemUseHierarchy if *value == true => &[F::UseHierarchy],
+        Field::MemUseHierarchy => &[F::FlatHierarchy],
+        Field::CPUShares
+        | Field::CPUQuota
+        | Field::CPUPeriod
+        | Field::CPURealtimeRuntime
+        | Field::CPURealtimePeriod
+        | Field::CPUSetCPUs
+        | Field::CPUSetMems
+            if *value == 0 || *value == "" =>
         {
-            self.push(Feature::Pids, "pids.limit", &[(Field::PidsLimit, None)]);
+            &[] // not set
         }
-        for limit in self.new_elements(&["linux", "resources", "hugepageLimits"]) {
-            let size = text(limit, "pageSize");
-            let field = full_name(Field::HugepageLimits, Some(size));
-            self.push(Feature::Hugepages, field, &[(Field::HugepageLimits, Some(size))]);
-        }
-        for (file, _) in self.new_entries(&["linux", "resources", "unified"]) {
-            let field = full_name(Field::CgroupsUnified, Some(file));
-            self.push(Feature::Unified, field, &[(Field::CgroupsUnified, Some(file))]);
-        }
+        Field::CPUShares | Field::CPUQuota | Field::CPUPeriod => &[F::Cpu],
+        Field::CPURealtimeRuntime | Field::CPURealtimePeriod => &[F::Realtime],
+        Field::CPUSetCPUs | Field::CPUSetMems => &[F::Cpuset],
+        Field::PidsLimit if value.as_i64().is_some_and(|limit| limit > 0) => &[F::Pids],
+        Field::PidsLimit => &[],
+        Field::HugepageLimits => &[F::Hugepages],
+        Field::CgroupsUnified => &[F::Unified],
+        Field::BlockioClass if value.as_array().is_some_and(Vec::is_empty) => &[],
+        Field::BlockioClass => match change.row.name {
+            "blockIO.weight" => &[F::BlockIo, F::BlockIoWeight],
+            "blockIO.weightDevice" => &[F::BlockIo, F::BlockIoWeightDevice],
+            _ => &[F::BlockIo],
+        },
     }
+}
 
-    fn block_io(&mut self) {
-        let claims = [(Field::BlockioClass, None)];
-        for (key, value) in self.new_entries(&["linux", "resources", "blockIO"]) {
-            if value.as_array().is_some_and(Vec::is_empty) {
-                continue;
-            }
-            let feature = match key {
-                "weight" => Some(Feature::BlockIoWeight),
-                "weightDevice" => Some(Feature::BlockIoWeightDevice),
-                _ => None,
-            };
-            for feature in [Some(Feature::BlockIo), feature].into_iter().flatten() {
-                self.push(feature, format!("blockIO.{key}"), &claims);
-            }
-        }
+/// Returns the features of a filter of system calls that the old one did not have.
+fn seccomp<'a>(policy: &'a Value, before: Option<&'a Value>) -> Vec<(Feature, String)> {
+    let old = before.map(flags).unwrap_or_default();
+    let feature = |flag: &&str| match *flag {
+        "SECCOMP_FILTER_FLAG_TSYNC"
+        | "SECCOMP_FILTER_FLAG_LOG"
+        | "SECCOMP_FILTER_FLAG_SPEC_ALLOW" => Some(Feature::SeccompFlags),
+        "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV" => Some(Feature::SeccompWaitKillable),
+        // Runtimes themselves refuse flags that they do not know.
+        _ => None,
+    };
+    let named = |flag: &&str| Some((feature(flag)?, format!("seccomp flag {flag}")));
+    let mut found: Vec<_> = flags(policy).difference(&old).filter_map(named).collect();
+    let listener = |policy: &'a Value| policy.get("listenerPath").filter(|path| !path.is_null());
+    let new = listener(policy);
+    if new.is_some_and(|path| path != "") && new != before.and_then(listener) {
+        found.push((Feature::SeccompListener, "seccomp listener".to_owned()));
     }
+    found
+}
+
+fn flags(policy: &Value) -> BTreeSet<&str> {
+    let flags = policy.get("flags").and_then(Value::as_array).into_iter().flatten();
+    flags.filter_map(Value::as_str).collect()
+}
+
+/// Returns the features of the options of a new mount.
+fn mount_options(mount: &Value, name: &str) -> Vec<(Feature, String)> {
+    let options = mount.get("options").and_then(Value::as_array).into_iter().flatten();
+    let mut seen = HashSet::new();
+    let new = options.filter_map(Value::as_str).filter(|option| seen.insert(*option));
+    new.filter_map(|option| Some((feature_of_option(option)?, format!("{name} option {option:?}"))))
+        .collect()
 }
 
 /// The feature of a mount option; `None` for options that all runtimes support, and for options of
@@ -281,13 +174,4 @@ fn feature_of_option(option: &str) -> Option<Feature> {
         option if RECURSIVE.contains(&option) => Some(Feature::MountRecursiveAttributes),
         _ => None,
     }
-}
-
-/// The value at a path; `None` if it is missing or null.
-fn at<'a>(config: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(config, |value, key| value.get(key)).filter(|v| !v.is_null())
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
 }

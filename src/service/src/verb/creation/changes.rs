@@ -5,17 +5,15 @@
 
 use crate::{
     audit::ChangesByPlugin,
-    resources::changes::{
-        KeyedValues, add, at, change, differences, join, list_entries, map_entries, owner,
-        resource_changes,
-    },
+    resources::changes::{add, owner, owner_of},
 };
 use nri_api::{
-    PluginId, entry_name, field_name,
+    Form, full_name, is_resource,
     proto::{Field, FieldOwners},
 };
 use nri_control::FieldChange;
 use nri_merge::{CreateOutcome, UnownedChanges};
+use nri_spec::{ChangedField, config_changes};
 use protobuf::Enum;
 use serde_json::Value;
 use std::{
@@ -23,47 +21,8 @@ use std::{
     path::Path,
 };
 
-/// Name of the rules of the device cgroup; `devices` is the name of the device nodes.
-const DEVICE_RULES: &str = "resources.devices";
-
-/// The kinds of hooks in `config.json`.
-const HOOKS: [&str; 6] =
-    ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
-
-/// Form of a part of `config.json`.
-#[derive(Clone, Copy)]
-enum ConfigForm {
-    /// One value.
-    Value,
-    /// An object with an owner for each key.
-    Map,
-    /// A list with an owner for each element, which this key identifies.
-    List(&'static str),
-    /// A list of `NAME=VALUE`.
-    Variables,
-}
-
-/// The parts of `config.json` that plugins can adjust, except hooks and resources.
-const PARTS: &[(Field, &[&str], ConfigForm)] = &[
-    (Field::Annotations, &["annotations"], ConfigForm::Map),
-    (Field::Args, &["process", "args"], ConfigForm::Value),
-    (Field::Env, &["process", "env"], ConfigForm::Variables),
-    (Field::Mounts, &["mounts"], ConfigForm::List("destination")),
-    (Field::Devices, &["linux", "devices"], ConfigForm::List("path")),
-    (Field::Rlimits, &["process", "rlimits"], ConfigForm::List("type")),
-    (Field::OomScoreAdj, &["process", "oomScoreAdj"], ConfigForm::Value),
-    (Field::IoPriority, &["process", "ioPriority"], ConfigForm::Value),
-    (Field::LinuxSched, &["process", "scheduler"], ConfigForm::Value),
-    (Field::CgroupsPath, &["linux", "cgroupsPath"], ConfigForm::Value),
-    (Field::SeccompPolicy, &["linux", "seccomp"], ConfigForm::Value),
-    (Field::Namespace, &["linux", "namespaces"], ConfigForm::List("type")),
-    (Field::Sysctl, &["linux", "sysctl"], ConfigForm::Map),
-    (Field::LinuxNetDevices, &["linux", "netDevices"], ConfigForm::Map),
-    (Field::RdtClosID, &["linux", "intelRdt", "closID"], ConfigForm::Value),
-    (Field::RdtSchemata, &["linux", "intelRdt", "schemata"], ConfigForm::Value),
-    (Field::RdtEnableMonitoring, &["linux", "intelRdt", "enableMonitoring"], ConfigForm::Value),
-    (Field::MemoryPolicy, &["linux", "memoryPolicy"], ConfigForm::Value),
-];
+/// The list of device rules, as [`UnownedChanges::appended`] names it.
+const DEVICE_RULES: &str = "devices";
 
 /// Returns the changes from the engine's `config.json` to the adjusted one. `hook` is the program
 /// of the hook that `nrid` injects.
@@ -110,123 +69,69 @@ fn changes(
     let injected: BTreeSet<_> = injected.into_iter().flat_map(|keys| keys.owners.keys()).collect();
     for name in injected {
         let plugin = owner(owners, Field::CdiDevices, Some(name)).unwrap_or_default();
-        let name = entry_name(field_name(Field::CdiDevices), name);
-        let after = Some(Value::Bool(true));
-        add(&mut found, plugin, FieldChange { field: name, after, ..FieldChange::default() });
+        let (field, after) = (full_name(Field::CdiDevices, Some(name)), Some(Value::Bool(true)));
+        let change = FieldChange { field, after, ..FieldChange::default() };
+        found.entry(plugin).or_default().push(change);
     }
-    for (field, path, form) in PARTS {
-        let (old, new) = (at(before, path), at(after, path));
-        if old == new {
-            continue;
-        }
-        let (pointer, name) = (format!("/{}", path.join("/")), field_name(*field));
-        let mut add_entries = |old: KeyedValues<'_>, new: KeyedValues<'_>, is_list: bool| {
-            for (key, old, new) in differences(old, new) {
-                let path = if is_list { format!("{pointer}/-") } else { join(&pointer, &key) };
-                let remover = || unowned.remover(*field, &key).map(ToString::to_string);
-                let plugin = owner(owners, *field, Some(&key)).or_else(remover);
-                let plugin = cdi.or_injector(plugin);
-                add(&mut found, plugin, change(entry_name(name, &key), path, old, new));
+    let all = config_changes(before, after);
+    let rules = all.iter().filter(|change| change.row.form == Form::Appended).count();
+    let mut appended = Appended { unowned, next: BTreeMap::new() };
+    // The rules of devices that were added come before the rules of plugins.
+    let mut of_devices = rules.saturating_sub(appended.count(DEVICE_RULES));
+    for change in all {
+        let entry = change.after.as_ref();
+        let plugin = match (change.row.form, change.row.owner) {
+            (Form::AppendedByKey, _) if entry.is_some_and(is_our_hook) => continue,
+            // The hooks of plugins come before those of CDI devices.
+            (Form::AppendedByKey, _) => {
+                cdi.or_injector(change.key.as_deref().and_then(|kind| appended.plugin(kind)))
             }
+            (Form::Appended, _) if of_devices > 0 => {
+                of_devices -= 1;
+                cdi.or_injector(entry.and_then(|rule| owner_of_device(after, owners, rule)))
+            }
+            (Form::Appended, _) => appended.plugin(DEVICE_RULES).unwrap_or_default(),
+            (_, Some(field)) if is_resource(field) => owner_of(owners, &change).unwrap_or_default(),
+            _ => cdi.or_injector(owner_of(owners, &change).or_else(|| remover(unowned, &change))),
         };
-        match form {
-            ConfigForm::Value => {
-                let plugin = owner(owners, *field, None).or_else(|| match field {
-                    Field::RdtClosID => owner(owners, Field::RdtClass, None),
-                    _ => None,
-                });
-                let plugin = cdi.or_injector(plugin);
-                add(&mut found, plugin, change(name.to_owned(), pointer, old, new));
-            }
-            ConfigForm::Map => add_entries(map_entries(old), map_entries(new), false),
-            ConfigForm::List(key) => {
-                add_entries(list_entries(old, key), list_entries(new, key), true)
-            }
-            ConfigForm::Variables => {
-                let (old, new) = (variables(old), variables(new));
-                let entries = |all| BTreeMap::iter(all).map(|(k, v)| (String::clone(k), v));
-                add_entries(entries(&old).collect(), entries(&new).collect(), true);
-            }
-        }
-    }
-    let appended = Appended { before, after, owners, unowned, cdi: &cdi };
-    appended.add_hooks(&mut found, is_our_hook);
-    appended.add_device_rules(&mut found);
-    let empty = Value::Null;
-    let resources = |config| at(config, &["linux", "resources"]).unwrap_or(&empty);
-    for (plugin, changes) in resource_changes(resources(before), resources(after), owners) {
-        found.entry(plugin).or_default().extend(changes);
+        add(&mut found, plugin, change);
     }
     found
 }
 
-/// Entries that plugins appended to hooks and device rules, which have no owners.
+/// Returns the plugin that removed an entry of the engine.
+fn remover(unowned: &UnownedChanges, change: &ChangedField) -> Option<String> {
+    unowned.remover(change.row.owner?, change.key.as_deref()?).map(ToString::to_string)
+}
+
+/// Returns the plugin that added the device that a rule allows.
+fn owner_of_device(config: &Value, owners: &FieldOwners, rule: &Value) -> Option<String> {
+    let devices = config.pointer("/linux/devices")?.as_array()?;
+    let number = |value: &Value| ["type", "major", "minor"].map(|key| value.get(key).cloned());
+    let of_rule = devices.iter().filter(|device| number(device) == number(rule));
+    let mut paths = of_rule.filter_map(|device| device.get("path")?.as_str());
+    paths.find_map(|path| owner(owners, Field::Devices, Some(path)))
+}
+
+/// The plugins of entries that were appended to lists, which have no owners.
 struct Appended<'a> {
-    before: &'a Value,
-    after: &'a Value,
-    owners: &'a FieldOwners,
     unowned: &'a UnownedChanges,
-    cdi: &'a Cdi,
+    /// Position of the next entry of each list.
+    next: BTreeMap<String, usize>,
 }
 
 impl Appended<'_> {
-    fn plugins(&self, list: &str) -> &[PluginId] {
-        self.unowned.appended.get(list).map_or(&[][..], Vec::as_slice)
+    fn count(&self, list: &str) -> usize {
+        self.unowned.appended.get(list).map_or(0, Vec::len)
     }
 
-    fn add_hooks(&self, found: &mut ChangesByPlugin, is_ours: &dyn Fn(&Value) -> bool) {
-        for kind in HOOKS {
-            let added = appended(self.before, self.after, &["hooks", kind]);
-            // The hooks of plugins come before those of CDI devices.
-            let mut plugins = self.plugins(kind).iter();
-            for entry in added.iter().filter(|entry| !is_ours(entry)) {
-                let plugin = self.cdi.or_injector(plugins.next().map(ToString::to_string));
-                let (name, path) = (field_name(Field::OciHooks), format!("/hooks/{kind}/-"));
-                add(found, plugin, change(entry_name(name, kind), path, None, Some(entry)));
-            }
-        }
+    /// Returns the plugin of the next entry of a list.
+    fn plugin(&mut self, list: &str) -> Option<String> {
+        let next = self.next.entry(list.to_owned()).or_default();
+        let plugin = self.unowned.appended.get(list)?.get(*next)?;
+        *next += 1;
+        Some(plugin.to_string())
     }
-
-    fn add_device_rules(&self, found: &mut ChangesByPlugin) {
-        // The rules of devices that were added come before the rules of plugins.
-        let added = appended(self.before, self.after, &["linux", "resources", "devices"]);
-        let plugins = self.plugins("devices");
-        let of_devices = added.len().saturating_sub(plugins.len());
-        for (index, entry) in added.iter().enumerate() {
-            let plugin = match index.checked_sub(of_devices) {
-                Some(index) => plugins.get(index).map(ToString::to_string).unwrap_or_default(),
-                None => self.cdi.or_injector(self.owner_of_device(entry)),
-            };
-            let path = "/linux/resources/devices/-".to_owned();
-            add(found, plugin, change(DEVICE_RULES.to_owned(), path, None, Some(entry)));
-        }
-    }
-
-    /// Returns the plugin that added the device that a rule allows.
-    fn owner_of_device(&self, rule: &Value) -> Option<String> {
-        let devices = at(self.after, &["linux", "devices"]).and_then(Value::as_array)?;
-        let number = |value: &Value| ["type", "major", "minor"].map(|key| value.get(key).cloned());
-        let of_rule = devices.iter().filter(|device| number(device) == number(rule));
-        let mut paths = of_rule.filter_map(|device| device.get("path")?.as_str());
-        paths.find_map(|path| owner(self.owners, Field::Devices, Some(path)))
-    }
-}
-
-/// Returns the elements at the end of a list that it did not have before.
-fn appended<'a>(before: &Value, after: &'a Value, path: &[&str]) -> &'a [Value] {
-    let list = |value: &'a Value| at(value, path).and_then(Value::as_array);
-    let old = at(before, path).and_then(Value::as_array).map_or(0, Vec::len);
-    list(after).and_then(|list| list.get(old..)).unwrap_or_default()
-}
-
-/// Returns the variables of an environment; of several with one name, the last.
-fn variables(list: Option<&Value>) -> BTreeMap<String, Value> {
-    let entries = list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let pair = |entry: &str| {
-        let (name, value) = entry.split_once('=').unwrap_or((entry, ""));
-        (name.to_owned(), Value::from(value))
-    };
-    entries.map(pair).collect()
 }
 
 /// The plugins that injected CDI devices, to which all changes without an owner belong.
@@ -251,9 +156,12 @@ impl Cdi {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_api::proto::{
-        CDIDevice, Container, ContainerAdjustment, CreateContainerResponse, Hook, KeyValue,
-        LinuxDevice,
+    use nri_api::{
+        PluginId,
+        proto::{
+            CDIDevice, Container, ContainerAdjustment, CreateContainerResponse, Hook, KeyValue,
+            LinuxDevice,
+        },
     };
     use nri_merge::CreateMerge;
     use serde_json::json;
@@ -364,7 +272,7 @@ mod tests {
         let changes = creation_changes(&before, &after, &merge.finish(), None);
         let rules = |plugin: &str| -> Vec<&Value> {
             let of = changes.get(plugin).into_iter().flatten();
-            of.filter(|c| c.field == DEVICE_RULES).filter_map(|c| c.after.as_ref()).collect()
+            of.filter(|c| c.field == "resources.devices").filter_map(|c| c.after.as_ref()).collect()
         };
         assert_eq!(rules("10-a"), [&allow(3)]);
         assert_eq!(rules("20-b"), [&allow(5)]);
