@@ -61,12 +61,12 @@ fn atom() -> impl Strategy<Value = Atom> {
 
 /// Returns the keys that an atom of this row may have: keys of the OCI config, and new keys.
 fn keys(config: &Value, row: &Row) -> Vec<String> {
-    let new: &[&str] = match row.file {
-        "mounts" | "devices" => &["/a", "/a/b", "/c~d"],
-        "namespaces" => &["time", "user", "cgroup"],
-        "hugepages" => &["2MB", "1GB", "64KB"],
+    let new: &[&str] = match row.path.as_str() {
+        "mounts" | "linux.devices" => &["/a", "/a/b", "/c~d"],
+        "linux.namespaces" => &["time", "user", "cgroup"],
+        "linux.resources.hugepage_limits" => &["2MB", "1GB", "64KB"],
         "rlimits" => &["RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_RTTIME"],
-        "cdi" => return vec!["v.com/c=a".to_owned(), "v.com/c=b".to_owned()],
+        "CDI_devices" => return vec!["v.com/c=a".to_owned(), "v.com/c=b".to_owned()],
         _ => &["a", "b/c", "d"],
     };
     let entries =
@@ -94,7 +94,7 @@ impl Atom {
             Key::By("pageSize") | Key::Named("pageSize") => format!("{}.page_size", self.row.path),
             Key::By(field) | Key::Named(field) => format!("{}.{field}", self.row.path),
         };
-        only(self.row.path, &mut |path, kind| {
+        only(&self.row.path, &mut |path, kind| {
             let number = self.number.to_string();
             let text = match path {
                 path if path == key => name.as_str(),
@@ -348,7 +348,7 @@ proptest! {
         let requested: Vec<String> = numbered(&atoms)
             .iter()
             .filter(|(number, _)| !refused.contains(number))
-            .flat_map(|(_, atom)| allowed(&protojson(&atom.adjust(&config)), ROWS))
+            .flat_map(|(_, atom)| allowed(&protojson(&atom.adjust(&config)), &ROWS))
             .collect();
         prop_assert_eq!(outside(&config, &after, &requested), Vec::<String>::new());
         let mut moved = Vec::new();
@@ -399,14 +399,14 @@ proptest! {
 #[test]
 fn every_field_has_an_atom_that_changes_the_config() {
     let config = json!({ "process": { "cwd": "/" }, "linux": { "intelRdt": { "closID": "old" } } });
-    for row in ROWS {
+    for row in ROWS.iter() {
         let atom = Atom { row, key: 0, number: 1, remove: false };
         let (outcome, refused) = outcome(&config, &[(0, atom)]);
         assert_eq!(refused, Vec::<usize>::new(), "{}", row.path);
         let (after, changed) = adjusted(&config, &outcome).unwrap();
         assert!(changed, "{}", row.path);
         assert_eq!(
-            outside(&config, &after, &allowed(&protojson(&atom.adjust(&config)), ROWS)),
+            outside(&config, &after, &allowed(&protojson(&atom.adjust(&config)), &ROWS)),
             [""; 0]
         );
         assert_ne!(outside(&config, &after, &[]), [""; 0], "{}", row.path);

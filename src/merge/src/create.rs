@@ -1,7 +1,7 @@
 //! Merge of the replies to `CreateContainer`.
 
-use crate::apply;
 use crate::error::MergeError;
+use crate::fields;
 use crate::ignored;
 use crate::merged::Merged;
 use crate::outcome::CreateOutcome;
@@ -62,7 +62,7 @@ impl CreateMerge {
     ) -> Result<(), MergeError> {
         let id = &self.merged.container.id;
         let mut claims = self.collected.owners.claims(plugin, id);
-        if let Err(error) = apply::claim_all(&reply.adjust, &mut claims) {
+        if let Err(error) = fields::claim_all(&reply.adjust, &mut claims) {
             self.collected.owners.rollback_all();
             return Err(error);
         }
@@ -74,7 +74,7 @@ impl CreateMerge {
             ignored::in_adjustment(&reply.adjust),
         );
         self.unowned.record(plugin, &reply.adjust);
-        apply::apply_all(&reply.adjust, &mut self.merged);
+        fields::apply_all(&reply.adjust, &mut self.merged);
         Ok(())
     }
 

@@ -38,7 +38,6 @@
 
 #![forbid(unsafe_code)]
 
-mod apply;
 mod create;
 mod error;
 mod evictions;

@@ -2,10 +2,12 @@
 //! see.
 
 use crate::fields::{
-    annotations, args, cgroups_path, devices, env, hooks, io_priority, mounts, namespaces,
-    net_devices, oom_score_adj, rdt, rlimits, scheduler, seccomp, sysctl,
+    annotations, args, devices, env, hooks, io_priority, mounts, namespaces, net_devices, rdt,
+    rlimits, scheduler, seccomp, sysctl,
 };
-use crate::json::read::{Object, Read, field, field_or_default, integer, list, message, object};
+use crate::json::read::{
+    Object, Read, field, field_or_default, integer, list, message, object, optional, text,
+};
 use crate::json::wrong_type::WrongType;
 use crate::oci_config::OciConfig;
 use crate::resources::convert;
@@ -84,7 +86,7 @@ pub fn to_container(config: &OciConfig, info: &ContainerInfo) -> Result<Containe
         container.env = env::read(process)?;
         container.rlimits = rlimits::read(process)?;
         container.user = message(process, "user", read_user)?;
-        linux.oom_score_adj = oom_score_adj::read(process)?;
+        linux.oom_score_adj = optional(process, "oomScoreAdj", integer)?;
         linux.io_priority = io_priority::read(process)?;
         linux.scheduler = scheduler::read(process)?;
         Ok(())
@@ -102,7 +104,7 @@ fn read_linux(value: &Value) -> Read<LinuxContainer> {
     linux.namespaces = namespaces::read(fields)?;
     linux.devices = devices::read(fields)?;
     linux.resources = message(fields, "resources", convert::read)?;
-    linux.cgroups_path = cgroups_path::read(fields)?;
+    linux.cgroups_path = field_or_default(fields, "cgroupsPath", text)?;
     linux.seccomp_policy = seccomp::read(fields)?;
     linux.sysctl = sysctl::read(fields)?;
     linux.net_devices = net_devices::read(fields)?;

@@ -3,18 +3,42 @@
 //! result of a case depends on a value.
 
 use crate::pointers::escaped;
-use crate::spec_tests::{apply_on, message, protojson};
+use crate::spec_tests::{apply_on, files, message, protojson, read_json};
 use nri_api::PluginId;
-use nri_api::proto::{ContainerAdjustment, CreateContainerResponse};
+use nri_api::proto::{Container, ContainerAdjustment, CreateContainerResponse};
 use nri_merge::CreateMerge;
 use nri_spec::{ContainerInfo, OciConfig, to_container};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Returns the path of a case that `table.rs` names, relative to the repository.
-pub(crate) fn file(case: &str) -> PathBuf {
-    let folder = if case.starts_with("fields/") { "tests/cases" } else { "src/spec/tests/cases" };
-    PathBuf::from(folder).join(format!("{case}.json"))
+/// A case: OCI config, adjustment, expected OCI config.
+pub(crate) struct Case {
+    /// Name of the file.
+    pub(crate) name: String,
+    pub(crate) case: Value,
+    /// The adjustment, as protojson spells it.
+    pub(crate) adjust: Value,
+}
+
+/// Cases whose adjustment is no outcome of the merge.
+const NOT_MERGED: [&str; 3] = [
+    "annotations/null-before", // a null is removed with another key
+    "namespaces/removal-and-setting",
+    "rdt/remove-and-set",
+];
+
+/// Returns the cases of `nri-spec`, and those in `tests/cases/fields`, that have a result.
+pub(crate) fn all() -> Vec<Case> {
+    let folders = ["../../src/spec/tests/cases", "../cases/fields"];
+    let is_merged =
+        |path: &PathBuf| !NOT_MERGED.iter().any(|name| path.with_extension("").ends_with(name));
+    let all = folders.into_iter().flat_map(|folder| files(folder, ".json")).filter(is_merged);
+    let case = |path: PathBuf| {
+        let case = read_json(&path);
+        let adjust = protojson(&message::<ContainerAdjustment>(&case["adjust"]));
+        Case { name: path.display().to_string(), case, adjust }
+    };
+    all.map(case).filter(|case| case.case.get("expect").is_some()).collect()
 }
 
 /// Returns the OCI config of the case after one plugin requested `adjust`.
@@ -28,6 +52,12 @@ pub(crate) fn run(case: &Value, adjust: &Value) -> Result<Value, String> {
     merge.reply(&PluginId::from_file_name("00-p").unwrap(), reply).map_err(|e| e.to_string())?;
     apply_on(&case["host"], &case["spec"], &protojson(&merge.finish().adjust))
         .map(|(after, _)| after)
+}
+
+/// Returns the container that plugins see for an OCI config.
+pub(crate) fn container(config: Value) -> Container {
+    let config = OciConfig::from_value(config).unwrap();
+    to_container(&config, &ContainerInfo::default()).unwrap()
 }
 
 /// Returns copies of an adjustment, each without one value at the path `leaf`. A path through lists

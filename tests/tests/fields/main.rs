@@ -1,9 +1,8 @@
-//! The field table: every adjustable field of the protocol has a handler in `nri-merge`, a handler
-//! in `nri-spec`, an owner, and a case that runs both handlers and fails without the field. A field
-//! that upstream adds to the protocol fails these tests until it has all four.
+//! The field table: every adjustable field of the protocol has a row in `nri-api`, is merged, has
+//! an owner, and has a case that runs merge and spec and fails without the field. A field that
+//! upstream adds to the protocol fails these tests until it has all four.
 //!
-//! `cargo test -p nri-tests --test fields -- --nocapture` prints the table. The tests of `nri-spec`
-//! check, without the merge, how each value of the protocol changes an OCI config.
+//! `cargo test -p nri-tests --test fields -- --nocapture` prints the table.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,59 +20,65 @@ mod rules;
 mod spec_tests;
 mod table;
 
-use nri_api::proto::ContainerAdjustment;
-use std::path::Path;
+use nri_api::{fields, proto::ContainerAdjustment};
+use nri_config::FIELD_GROUPS;
+use std::collections::BTreeSet;
 use table::{Claim, ROWS, Row};
 
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+#[test]
+fn every_field_has_a_row_and_a_case() {
+    print!("{}", printed(&ROWS));
+    let problems = rules::problems(&ROWS, &cases::all());
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
+/// `NRI_REGENERATE=1 cargo test -p nri-tests --test fields groups` rewrites the file.
 #[test]
-fn every_field_has_its_handlers_and_a_case() {
-    print!("{}", printed(ROWS));
-    let problems = rules::problems(ROWS, root());
-    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+fn the_groups_of_the_configuration_are_those_of_the_fields() {
+    // The other groups are of changes that are no fields, or of several groups.
+    let others = ["evict", "resources", "runtime_annotations", "update"];
+    let groups: BTreeSet<_> = fields().map(|row| row.group).chain(others).collect();
+    if spec_tests::regenerate() {
+        let path = "../src/config/src/generated/field_groups.rs";
+        let text = std::fs::read_to_string(path).unwrap();
+        let (head, _) = text.split_once("= &[\n").unwrap();
+        let rows: String = groups.iter().map(|group| format!("    {group:?},\n")).collect();
+        std::fs::write(path, format!("{head}= &[\n{rows}];\n")).unwrap();
+    } else {
+        assert!(groups.iter().eq(FIELD_GROUPS), "stale: run this test with NRI_REGENERATE=1");
+    }
 }
 
 /// Each rule reports a table that breaks it.
 #[test]
 fn an_error_in_the_field_table_is_reported() {
-    let row = |path: &str| *ROWS.iter().find(|row| row.path == path).unwrap();
-    let replaced = |path: &str, by: Row| {
-        ROWS.iter().map(|row| if row.path == path { by } else { *row }).collect::<Vec<_>>()
-    };
     let pids = "linux.resources.pids";
+    let all = cases::all();
     let changed = |change: &dyn Fn(&mut Row)| {
-        let mut row = row(pids);
-        change(&mut row);
-        replaced(pids, row)
+        let mut rows = ROWS.clone();
+        rows.iter_mut().filter(|row| row.path == pids).for_each(change);
+        rows
     };
-    let check = |rows: Vec<Row>, expected: &str| {
-        let problems = rules::problems(&rows, root());
+    let check = |rows: Vec<Row>, cases: &[cases::Case], expected: &str| {
+        let problems = rules::problems(&rows, cases);
         assert!(
             problems.iter().any(|problem| problem.contains(expected)),
             "{expected:?} not in {problems:?}"
         );
     };
+    let without: Vec<_> = ROWS.iter().filter(|row| row.path != pids).cloned().collect();
+    check(without, &all, "linux.resources.pids has no row");
+    let twice = ROWS.iter().chain(ROWS.iter().filter(|row| row.path == pids));
+    check(twice.cloned().collect(), &all, "a field has two rows");
+    let burst = "linux.resources.cpu.burst";
+    check(changed(&|row| row.path = burst.to_owned()), &all, "is not in the protocol");
+    check(ROWS.clone(), &[], "no case uses linux.resources.pids.limit");
+    let elsewhere = vec!["/linux/resources/cpu".to_owned()];
     check(
-        ROWS.iter().copied().filter(|r| r.path != pids).collect(),
-        "linux.resources.pids has no row",
+        changed(&|row| row.pointers.clone_from(&elsewhere)),
+        &all,
+        "changes /linux/resources/pids",
     );
-    check(
-        ROWS.iter().copied().filter(|r| r.path != pids).collect(),
-        "pids of nri-merge has no row",
-    );
-    check(ROWS.iter().copied().chain([row(pids)]).collect(), "a field has two rows");
-    check(changed(&|r| r.path = "linux.resources.cpu.burst"), "is not in the protocol");
-    check(changed(&|r| r.file = "nowhere"), "src/merge/src/nowhere.rs does not exist");
-    check(changed(&|r| r.file = "nowhere"), "nowhere is not in the list of nri-spec");
-    check(changed(&|r| r.file = "unified"), "src/spec/src/unified.rs does not name pids");
-    check(changed(&|r| r.cases = &["fields/nowhere"]), "fields/nowhere.json does not exist");
-    check(changed(&|r| r.cases = &[]), "no case uses linux.resources.pids.limit");
-    check(changed(&|r| r.cases = &["memory/all"]), "case memory/all does not use the field");
-    check(changed(&|r| r.cases = &["env/bad-name"]), "env/bad-name: refused");
-    check(changed(&|r| r.pointers = &["/linux/resources/cpu"]), "changes /linux/resources/pids");
 }
 
 /// Returns the table as aligned text.
@@ -85,21 +90,17 @@ fn printed(rows: &[Row]) -> String {
             fields.iter().map(|f| format!("-{f:?}")).collect::<Vec<_>>().join(" ")
         }
     };
-    let head =
-        ["field", "values", "owned as", "merge and spec", "changes", "cases"].map(str::to_owned);
-    let mut lines = vec![head];
+    let mut lines = vec![["field", "values", "owned as", "changes"].map(str::to_owned)];
     lines.extend(rows.iter().map(|row| {
-        let values = protocol::leaves::<ContainerAdjustment>(row.path).len().to_string();
-        let files = format!("src/{{merge,spec}}/src/{}.rs", row.file);
-        let (pointers, cases) = (row.pointers.join(" "), row.cases.join(" "));
-        [row.path.to_owned(), values, claim(row), files, pointers, cases]
+        let values = protocol::leaves::<ContainerAdjustment>(&row.path).len().to_string();
+        [row.path.clone(), values, claim(row), row.pointers.join(" ")]
     }));
     // A longer cell widens only its own line, not the whole column.
     let width = |column: usize| {
         lines.iter().map(|line| line[column].chars().count().min(48)).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..6).map(width).collect();
-    let line = |cells: &[String; 6]| {
+    let widths: Vec<usize> = (0..4).map(width).collect();
+    let line = |cells: &[String; 4]| {
         let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };

@@ -24,7 +24,7 @@ const PLUGIN: &str = "00-p";
 #[test]
 fn every_field_of_an_adjustment_is_merged_and_owned() {
     let id = PluginId::from_file_name(PLUGIN).unwrap();
-    for Row { path, claim, .. } in ROWS {
+    for Row { path, claim, .. } in ROWS.iter() {
         let requested: ContainerAdjustment = only(path, &mut fixed);
         assert_ne!(requested, ContainerAdjustment::new(), "{path}");
         let mut before = Container { id: "me".to_owned(), ..Default::default() };
@@ -41,7 +41,7 @@ fn every_field_of_an_adjustment_is_merged_and_owned() {
         assert_eq!(outcome.adjust, requested, "{path}");
         assert_eq!(
             outcome.container == before,
-            NOT_IN_CONTAINERS.contains(path),
+            NOT_IN_CONTAINERS.contains(&path.as_str()),
             "{path}: {}",
             outcome.container
         );

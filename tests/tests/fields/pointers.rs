@@ -1,6 +1,7 @@
 //! JSON pointers to the values of an OCI config that an adjustment may change according to the
 //! table, and the search for changes of other values.
 
+use crate::protocol::json_name;
 use crate::table::{Key, Row};
 use nri_api::removal_key;
 use serde_json::{Map, Value};
@@ -19,17 +20,6 @@ const NAMED: &[(&str, &str)] = &[
 /// Returns the value that an adjustment in protojson has at the path of a row.
 pub(crate) fn requested<'a>(adjust: &'a Value, row: &Row) -> Option<&'a Value> {
     row.path.split('.').try_fold(adjust, |at, name| at.get(json_name(name)))
-}
-
-/// Returns the name of a field as protojson spells it.
-fn json_name(name: &str) -> String {
-    let (first, rest) = name.split_at(1);
-    let mut is_upper_next = false;
-    let rest = rest.chars().filter_map(|c| {
-        let is_upper = std::mem::replace(&mut is_upper_next, c == '_');
-        (c != '_').then_some(if is_upper { c.to_ascii_uppercase() } else { c })
-    });
-    first.chars().chain(rest).collect()
 }
 
 /// Returns JSON pointers to all values that an adjustment may change: the pointers in the rows of

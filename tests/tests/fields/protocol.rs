@@ -29,6 +29,30 @@ pub(crate) fn paths<M: MessageFull>() -> BTreeSet<String> {
     found
 }
 
+/// Whether the field at `path` is a map.
+pub(crate) fn is_map<M: MessageFull>(path: &str) -> bool {
+    let mut message = Some(M::descriptor());
+    path.split('.').any(|name| {
+        let field = message.take().and_then(|message| message.field_by_name(name));
+        match field.map(|field| field.runtime_field_type()) {
+            Some(RuntimeFieldType::Singular(RuntimeType::Message(inner))) => message = Some(inner),
+            kind => return matches!(kind, Some(RuntimeFieldType::Map(..))),
+        }
+        false
+    })
+}
+
+/// Returns the name of a field as protojson spells it.
+pub(crate) fn json_name(name: &str) -> String {
+    let (first, rest) = name.split_at(1);
+    let mut is_upper_next = false;
+    let rest = rest.chars().filter_map(|c| {
+        let is_upper = std::mem::replace(&mut is_upper_next, c == '_');
+        (c != '_').then_some(if is_upper { c.to_ascii_uppercase() } else { c })
+    });
+    first.chars().chain(rest).collect()
+}
+
 /// Returns the message type of a field, if the message only groups fields.
 fn group(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     match field.runtime_field_type() {

@@ -1,27 +1,23 @@
-//! The table of all adjustable fields: how each is owned, the files of its handlers, the values of
-//! the OCI config that it changes, and the cases that use it. This file has only data; `rules.rs`
-//! checks it.
+//! All adjustable fields of the protocol, with their rows in the table of `nri-api`: how each is
+//! owned, and the values of the OCI config that it changes. `rules.rs` checks them.
 
-use nri_api::proto::Field;
+use crate::protocol::{is_map, paths};
+use nri_api::proto::{ContainerAdjustment, Field};
+use nri_api::{FieldRow, Form, fields};
+use std::sync::LazyLock;
 
 /// One field of `ContainerAdjustment` that can be set on its own.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Row {
     /// Path of the field in the message, in the protocol's names.
-    pub(crate) path: &'static str,
+    pub(crate) path: String,
     /// Effect of the field on ownership.
     pub(crate) claim: Claim,
-    /// Name of the files that handle the field, which is the same in both crates:
-    /// `src/merge/src/FILE.rs` and `src/spec/src/FILE.rs`.
-    pub(crate) file: &'static str,
     /// Key that identifies the entries of the field.
     pub(crate) key: Key,
     /// JSON pointers to the values of the OCI config that the field may change. `*` stands for a
     /// key of the adjustment, `+` for a new entry of a list.
-    pub(crate) pointers: &'static [&'static str],
-    /// Cases that use the field: `fields/NAME` is in `tests/cases`, any other in
-    /// `src/spec/tests/cases`.
-    pub(crate) cases: &'static [&'static str],
+    pub(crate) pointers: Vec<String>,
 }
 
 /// Effect of an adjustment of one field on ownership.
@@ -52,394 +48,82 @@ pub(crate) enum Key {
 }
 use Key::{By, Map, Named, Names, Whole};
 
-/// Values of the OCI config that CDI devices may change.
-const EDITS: &[&str] = &[
-    "/process/env",
-    "/process/user/additionalGids",
-    "/mounts",
-    "/hooks",
-    "/linux/devices",
-    "/linux/resources/devices/+",
-    "/linux/netDevices",
-    "/linux/intelRdt",
+/// The field that removes others instead of setting a value.
+const RDT_REMOVE: &str = "linux.rdt.remove";
+
+/// Fields with keys of which a plugin cannot remove one.
+const WITHOUT_REMOVAL: [&str; 4] =
+    ["CDI_devices", "linux.resources.hugepage_limits", "linux.resources.unified", "rlimits"];
+
+/// Values of the OCI config that a field may change besides its own.
+const ALSO_CHANGED: &[(&str, &[&str])] = &[
+    ("mounts", &["/linux/rootfsPropagation"]),
+    ("linux.devices", &["/linux/resources/devices/+"]),
+    ("linux.resources.memory.limit", &["/linux/resources/memory/swap"]),
+    ("linux.resources.rdt_class", &["/linux/intelRdt"]),
+    (
+        "CDI_devices",
+        &[
+            "/process/env",
+            "/process/user/additionalGids",
+            "/mounts",
+            "/hooks",
+            "/linux/devices",
+            "/linux/resources/devices/+",
+            "/linux/netDevices",
+            "/linux/intelRdt",
+        ],
+    ),
 ];
 
-/// All rows, in the order of the protocol.
-pub(crate) const ROWS: &[Row] = &[
-    Row {
-        path: "annotations",
-        claim: Of(Field::Annotations),
-        file: "annotations",
-        key: Map,
-        pointers: &["/annotations/*"],
-        cases: &["annotations/set-and-remove"],
-    },
-    Row {
-        path: "mounts",
-        claim: Of(Field::Mounts),
-        file: "mounts",
-        key: By("destination"),
-        pointers: &["/mounts/*", "/linux/rootfsPropagation"],
-        cases: &["mounts/replace-and-sort"],
-    },
-    Row {
-        path: "env",
-        claim: Of(Field::Env),
-        file: "env",
-        key: By("key"),
-        pointers: &["/process/env/*"],
-        cases: &["env/replace-append-remove"],
-    },
-    Row {
-        path: "hooks.prestart",
-        claim: Of(Field::OciHooks),
-        file: "hooks",
-        key: Whole,
-        pointers: &["/hooks/prestart/+"],
-        cases: &["hooks/append", "fields/hooks"],
-    },
-    Row {
-        path: "hooks.create_runtime",
-        claim: Of(Field::OciHooks),
-        file: "hooks",
-        key: Whole,
-        pointers: &["/hooks/createRuntime/+"],
-        cases: &["hooks/append", "fields/hooks"],
-    },
-    Row {
-        path: "hooks.create_container",
-        claim: Of(Field::OciHooks),
-        file: "hooks",
-        key: Whole,
-        pointers: &["/hooks/createContainer/+"],
-        cases: &["hooks/append", "fields/hooks"],
-    },
-    Row {
-        path: "hooks.start_container",
-        claim: Of(Field::OciHooks),
-        file: "hooks",
-        key: Whole,
-        pointers: &["/hooks/startContainer/+"],
-        cases: &["hooks/append", "fields/hooks"],
-    },
-    Row {
-        path: "hooks.poststart",
-        claim: Of(Field::OciHooks),
-        file: "hooks",
-        key: Whole,
-        pointers: &["/hooks/poststart/+"],
-        cases: &["hooks/append", "fields/hooks"],
-    },
-    Row {
-        path: "hooks.poststop",
-        claim: Of(Field::OciHooks),
-        file: "hooks",
-        key: Whole,
-        pointers: &["/hooks/poststop/+"],
-        cases: &["hooks/append", "fields/hooks"],
-    },
-    Row {
-        path: "linux.devices",
-        claim: Of(Field::Devices),
-        file: "devices",
-        key: By("path"),
-        pointers: &["/linux/devices/*", "/linux/resources/devices/+"],
-        cases: &["devices/add-and-replace"],
-    },
-    Row {
-        path: "linux.resources.memory.limit",
-        claim: Of(Field::MemLimit),
-        file: "memory",
-        key: Whole,
-        pointers: &["/linux/resources/memory/limit", "/linux/resources/memory/swap"],
-        cases: &["memory/all", "memory/limit-brings-swap"],
-    },
-    Row {
-        path: "linux.resources.memory.reservation",
-        claim: Of(Field::MemReservation),
-        file: "memory",
-        key: Whole,
-        pointers: &["/linux/resources/memory/reservation"],
-        cases: &["memory/all"],
-    },
-    Row {
-        path: "linux.resources.memory.swap",
-        claim: Of(Field::MemSwapLimit),
-        file: "memory",
-        key: Whole,
-        pointers: &["/linux/resources/memory/swap"],
-        cases: &["memory/all"],
-    },
-    Row {
-        path: "linux.resources.memory.kernel",
-        claim: Of(Field::MemKernelLimit),
-        file: "memory",
-        key: Whole,
-        pointers: &["/linux/resources/memory/kernel"],
-        cases: &["memory/all"],
-    },
-    Row {
-        path: "linux.resources.memory.kernel_tcp",
-        claim: Of(Field::MemTCPLimit),
-        file: "memory",
-        key: Whole,
-        pointers: &["/linux/resources/memory/kernelTCP"],
-        cases: &["memory/all"],
-    },
-    Row {
-        path: "linux.resources.memory.swappiness",
-        claim: Of(Field::MemSwappiness),
-        file: "memory",
-        key: Whole,
-        pointers: &["/linux/resources/memory/swappiness"],
-        cases: &["memory/all"],
-    },
-    Row {
-        path: "linux.resources.memory.disable_oom_killer",
-        claim: Of(Field::MemDisableOomKiller),
-        file: "memory",
-        key: Whole,
-        pointers: &["/linux/resources/memory/disableOOMKiller"],
-        cases: &["memory/all"],
-    },
-    Row {
-        path: "linux.resources.memory.use_hierarchy",
-        claim: Of(Field::MemUseHierarchy),
-        file: "memory",
-        key: Whole,
-        pointers: &["/linux/resources/memory/useHierarchy"],
-        cases: &["memory/all"],
-    },
-    Row {
-        path: "linux.resources.cpu.shares",
-        claim: Of(Field::CPUShares),
-        file: "cpu",
-        key: Whole,
-        pointers: &["/linux/resources/cpu/shares"],
-        cases: &["cpu/all"],
-    },
-    Row {
-        path: "linux.resources.cpu.quota",
-        claim: Of(Field::CPUQuota),
-        file: "cpu",
-        key: Whole,
-        pointers: &["/linux/resources/cpu/quota"],
-        cases: &["cpu/all"],
-    },
-    Row {
-        path: "linux.resources.cpu.period",
-        claim: Of(Field::CPUPeriod),
-        file: "cpu",
-        key: Whole,
-        pointers: &["/linux/resources/cpu/period"],
-        cases: &["cpu/all"],
-    },
-    Row {
-        path: "linux.resources.cpu.realtime_runtime",
-        claim: Of(Field::CPURealtimeRuntime),
-        file: "cpu",
-        key: Whole,
-        pointers: &["/linux/resources/cpu/realtimeRuntime"],
-        cases: &["cpu/all"],
-    },
-    Row {
-        path: "linux.resources.cpu.realtime_period",
-        claim: Of(Field::CPURealtimePeriod),
-        file: "cpu",
-        key: Whole,
-        pointers: &["/linux/resources/cpu/realtimePeriod"],
-        cases: &["cpu/all"],
-    },
-    Row {
-        path: "linux.resources.cpu.cpus",
-        claim: Of(Field::CPUSetCPUs),
-        file: "cpu",
-        key: Whole,
-        pointers: &["/linux/resources/cpu/cpus"],
-        cases: &["cpu/all"],
-    },
-    Row {
-        path: "linux.resources.cpu.mems",
-        claim: Of(Field::CPUSetMems),
-        file: "cpu",
-        key: Whole,
-        pointers: &["/linux/resources/cpu/mems"],
-        cases: &["cpu/all"],
-    },
-    Row {
-        path: "linux.resources.hugepage_limits",
-        claim: Of(Field::HugepageLimits),
-        file: "hugepages",
-        key: Named("pageSize"),
-        pointers: &["/linux/resources/hugepageLimits/*"],
-        cases: &["hugepages/by-page-size"],
-    },
-    Row {
-        path: "linux.resources.blockio_class",
-        claim: Of(Field::BlockioClass),
-        file: "blockio",
-        key: Whole,
-        pointers: &["/linux/resources/blockIO"],
-        cases: &["blockio/class", "blockio/clear"],
-    },
-    Row {
-        path: "linux.resources.rdt_class",
-        claim: Of(Field::RdtClass),
-        file: "rdt_class",
-        key: Whole,
-        pointers: &["/linux/intelRdt"],
-        cases: &["rdt/class", "rdt/class-clear"],
-    },
-    Row {
-        path: "linux.resources.unified",
-        claim: Of(Field::CgroupsUnified),
-        file: "unified",
-        key: Names,
-        pointers: &["/linux/resources/unified/*"],
-        cases: &["unified/set"],
-    },
-    Row {
-        path: "linux.resources.devices",
-        claim: Unowned,
-        file: "device_rules",
-        key: Whole,
-        pointers: &["/linux/resources/devices/+"],
-        cases: &["devices/rules"],
-    },
-    Row {
-        path: "linux.resources.pids",
-        claim: Of(Field::PidsLimit),
-        file: "pids",
-        key: Whole,
-        pointers: &["/linux/resources/pids/limit"],
-        cases: &["pids/limit"],
-    },
-    Row {
-        path: "linux.cgroups_path",
-        claim: Of(Field::CgroupsPath),
-        file: "cgroups_path",
-        key: Whole,
-        pointers: &["/linux/cgroupsPath"],
-        cases: &["cgroups_path/set"],
-    },
-    Row {
-        path: "linux.oom_score_adj",
-        claim: Of(Field::OomScoreAdj),
-        file: "oom_score_adj",
-        key: Whole,
-        pointers: &["/process/oomScoreAdj"],
-        cases: &["oom_score_adj/set"],
-    },
-    Row {
-        path: "linux.io_priority",
-        claim: Of(Field::IoPriority),
-        file: "io_priority",
-        key: Whole,
-        pointers: &["/process/ioPriority"],
-        cases: &["io_priority/set"],
-    },
-    Row {
-        path: "linux.seccomp_policy",
-        claim: Of(Field::SeccompPolicy),
-        file: "seccomp",
-        key: Whole,
-        pointers: &["/linux/seccomp"],
-        cases: &["seccomp/replace"],
-    },
-    Row {
-        path: "linux.namespaces",
-        claim: Of(Field::Namespace),
-        file: "namespaces",
-        key: By("type"),
-        pointers: &["/linux/namespaces/*"],
-        cases: &["namespaces/replace-remove-append"],
-    },
-    Row {
-        path: "linux.sysctl",
-        claim: Of(Field::Sysctl),
-        file: "sysctl",
-        key: Map,
-        pointers: &["/linux/sysctl/*"],
-        cases: &["sysctl/set-and-remove"],
-    },
-    Row {
-        path: "linux.net_devices",
-        claim: Of(Field::LinuxNetDevices),
-        file: "net_devices",
-        key: Map,
-        pointers: &["/linux/netDevices/*"],
-        cases: &["net_devices/set-and-remove"],
-    },
-    Row {
-        path: "linux.scheduler",
-        claim: Of(Field::LinuxSched),
-        file: "scheduler",
-        key: Whole,
-        pointers: &["/process/scheduler"],
-        cases: &["scheduler/set", "fields/scheduler"],
-    },
-    Row {
-        path: "linux.rdt.clos_id",
-        claim: Of(Field::RdtClosID),
-        file: "rdt",
-        key: Whole,
-        pointers: &["/linux/intelRdt/closID"],
-        cases: &["rdt/explicit"],
-    },
-    Row {
-        path: "linux.rdt.schemata",
-        claim: Of(Field::RdtSchemata),
-        file: "rdt",
-        key: Whole,
-        pointers: &["/linux/intelRdt/schemata"],
-        cases: &["rdt/explicit"],
-    },
-    Row {
-        path: "linux.rdt.enable_monitoring",
-        claim: Of(Field::RdtEnableMonitoring),
-        file: "rdt",
-        key: Whole,
-        pointers: &["/linux/intelRdt/enableMonitoring"],
-        cases: &["rdt/explicit"],
-    },
-    Row {
-        path: "linux.rdt.remove",
-        claim: Clears(&[Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring]),
-        file: "rdt",
-        key: Whole,
-        pointers: &["/linux/intelRdt"],
-        cases: &["rdt/remove"],
-    },
-    Row {
-        path: "linux.memory_policy",
-        claim: Of(Field::MemoryPolicy),
-        file: "memory_policy",
-        key: Whole,
-        pointers: &["/linux/memoryPolicy"],
-        cases: &["memory_policy/set"],
-    },
-    Row {
-        path: "rlimits",
-        claim: Of(Field::Rlimits),
-        file: "rlimits",
-        key: Named("type"),
-        pointers: &["/process/rlimits/*"],
-        cases: &["rlimits/by-type"],
-    },
-    Row {
-        path: "CDI_devices",
-        claim: Of(Field::CdiDevices),
-        file: "cdi",
-        key: Named("name"),
-        pointers: EDITS,
-        cases: &["cdi/all-edits"],
-    },
-    Row {
-        path: "args",
-        claim: Of(Field::Args),
-        file: "args",
-        key: Whole,
-        pointers: &["/process/args"],
-        cases: &["args/replace"],
-    },
-];
+/// The rows of all fields of the protocol that the table of `nri-api` has.
+pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let is_of = |path: &str, row: &FieldRow| {
+        let below = path.strip_prefix(row.message).filter(|_| !row.message.is_empty());
+        below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+    };
+    let row = |path: String| Some(Row::new(fields().find(|row| is_of(&path, row))?, path));
+    paths::<ContainerAdjustment>().into_iter().filter_map(row).collect()
+});
+
+impl Row {
+    fn new(row: FieldRow, path: String) -> Self {
+        let is_removable = !WITHOUT_REMOVAL.contains(&path.as_str());
+        let key = match row.form {
+            Form::Map if !is_map::<ContainerAdjustment>(&path) => Named("name"),
+            Form::Map if is_removable => Map,
+            Form::Map => Names,
+            Form::List(key) if is_removable => By(key),
+            Form::List(key) => Named(key),
+            Form::Variables => By("key"),
+            Form::Value | Form::Parts | Form::Appended | Form::AppendedByKey => Whole,
+        };
+        let claim = match row.owner {
+            _ if path == RDT_REMOVE => {
+                Clears(&[Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring])
+            }
+            Some(owner) => Of(owner),
+            None => Unowned,
+        };
+        let also = ALSO_CHANGED.iter().filter(|(field, _)| *field == path);
+        let also = also.flat_map(|(_, pointers)| *pointers).map(|pointer| (*pointer).to_owned());
+        let pointers = own_pointer(&row, &path).into_iter().chain(also).collect();
+        Self { path, claim, key, pointers }
+    }
+}
+
+/// Returns the JSON pointer to the values of a field.
+fn own_pointer(row: &FieldRow, path: &str) -> Option<String> {
+    let place = if path.starts_with("linux.resources.") { "/linux/resources/" } else { "/" };
+    let pointer = format!("{place}{}", row.path.join("/"));
+    let own = match row.form {
+        Form::Value | Form::Parts => pointer,
+        Form::Map | Form::List(_) | Form::Variables => format!("{pointer}/*"),
+        Form::Appended => format!("{pointer}/+"),
+        Form::AppendedByKey => {
+            let last = path.rsplit('.').next().unwrap_or_default();
+            format!("{pointer}/{}/+", crate::protocol::json_name(last))
+        }
+    };
+    Some(own).filter(|_| !row.path.is_empty())
+}

@@ -4,8 +4,9 @@
 use crate::error::MergeError;
 use crate::merged::Merged;
 use crate::owners::Claims;
-use crate::resources::{blockio, cpu, hugepages, memory, pids, rdt_class, unified};
+use crate::resources::{hugepages, unified};
 use nri_api::proto::{ContainerAdjustment, LinuxResources};
+use nri_api::{RESOURCE_FIELDS, ResourceField};
 
 /// One group: its claims, and the change that they permit.
 struct Group {
@@ -13,13 +14,35 @@ struct Group {
     apply: fn(&LinuxResources, &mut LinuxResources),
 }
 
-macro_rules! groups {
-    ($($module:ident),* $(,)?) => {
-        &[$(Group { claim: $module::claim, apply: $module::apply }),*]
+/// The fields of a controller, each with one value and a separate owner. A class has no controller:
+/// it is all of `blockIO`, or in no part of the resources.
+macro_rules! values {
+    ($controller:expr) => {
+        Group {
+            claim: |requested, claims| {
+                let set = values($controller).filter(|field| field.is_set(requested));
+                set.filter_map(|field| field.owner).try_for_each(|owner| claims.claim_field(owner))
+            },
+            apply: |requested, into| {
+                values($controller).for_each(|field| field.copy(requested, into));
+            },
+        }
     };
 }
 
-const GROUPS: &[Group] = groups![memory, cpu, hugepages, unified, blockio, rdt_class, pids];
+fn values(controller: Option<&'static str>) -> impl Iterator<Item = &'static ResourceField> {
+    RESOURCE_FIELDS.iter().filter(move |field| field.path.first().copied() == controller)
+}
+
+const GROUPS: &[Group] = &[
+    values!(Some("memory")),
+    values!(Some("cpu")),
+    Group { claim: hugepages::claim, apply: hugepages::apply },
+    Group { claim: unified::claim, apply: unified::apply },
+    values!(Some("blockIO")),
+    values!(None),
+    values!(Some("pids")),
+];
 
 /// Claims everything that `requested` sets.
 pub(crate) fn claim_all(

@@ -4,12 +4,14 @@ use crate::cases::{CONTAINER, message, plugin};
 use nri_api::proto::{
     Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins,
 };
-use nri_api::{Marked, PluginId};
+use nri_api::{FieldKind, FieldRow, Form, Marked, PluginId, field_row, fields};
 use nri_merge::{CreateMerge, CreateOutcome, MergeError};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use protobuf::Enum;
-use serde_json::{Map, Value};
+use protobuf::reflect::{FieldDescriptor, RuntimeFieldType, RuntimeType};
+use protobuf::{Enum, MessageFull};
+use protobuf_json_mapping::{PrintOptions, print_to_string_with_options};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashMap};
 
 /// One value that a reply sets or removes.
@@ -62,70 +64,63 @@ impl Atom {
         (self.field.value(), if compound { self.key } else { "" })
     }
 
-    /// Returns a reply with this value only, as protojson.
-    fn json(&self) -> String {
-        let v = self.value;
-        let k = format!("{}{}", if self.remove { "-" } else { "" }, self.key);
-        let linux = |inner: String| format!(r#"{{"linux": {{{inner}}}}}"#);
-        let resources = |inner: String| linux(format!(r#""resources": {{{inner}}}"#));
-        let memory = |name| resources(format!(r#""memory": {{"{name}": {{"value": {v}}}}}"#));
-        let flag = |name| {
-            resources(format!(r#""memory": {{"{name}": {{"value": {}}}}}"#, v.is_multiple_of(2)))
-        };
-        let cpu = |name| resources(format!(r#""cpu": {{"{name}": {{"value": {v}}}}}"#));
-        match self.field {
-            Field::None => "{}".to_owned(),
-            Field::OciHooks => format!(r#"{{"hooks": {{"prestart": [{{"path": "{v}"}}]}}}}"#),
-            Field::Annotations => format!(r#"{{"annotations": {{"{k}": "{v}"}}}}"#),
-            Field::Mounts => {
-                format!(r#"{{"mounts": [{{"destination": "{k}", "source": "{v}"}}]}}"#)
+    /// Returns a reply with this value only, in the protocol's names.
+    fn json(&self) -> Value {
+        let row = field_row(self.field).unwrap();
+        let path = if self.field == Field::OciHooks { "hooks.prestart" } else { row.message };
+        let (mut message, mut kind) = (ContainerAdjustment::descriptor(), None);
+        for name in path.split('.') {
+            let field = message.field_by_name(name).unwrap().runtime_field_type();
+            if let RuntimeFieldType::Singular(RuntimeType::Message(inner)) = &field {
+                message = inner.clone();
             }
-            Field::Env => format!(r#"{{"env": [{{"key": "{k}", "value": "{v}"}}]}}"#),
-            Field::Args => format!(r#"{{"args": ["{v}"]}}"#),
-            Field::Rlimits => format!(r#"{{"rlimits": [{{"type": "{k}", "hard": {v}}}]}}"#),
-            Field::CdiDevices => format!(r#"{{"CDIDevices": [{{"name": "{k}"}}]}}"#),
-            Field::Devices => linux(format!(r#""devices": [{{"path": "{k}", "major": {v}}}]"#)),
-            Field::Namespace => {
-                linux(format!(r#""namespaces": [{{"type": "{k}", "path": "{v}"}}]"#))
-            }
-            Field::Sysctl => linux(format!(r#""sysctl": {{"{k}": "{v}"}}"#)),
-            Field::LinuxNetDevices => {
-                linux(format!(r#""netDevices": {{"{k}": {{"name": "{v}"}}}}"#))
-            }
-            Field::CgroupsPath => linux(format!(r#""cgroupsPath": "{v}""#)),
-            Field::OomScoreAdj => linux(format!(r#""oomScoreAdj": {{"value": {v}}}"#)),
-            Field::IoPriority => linux(format!(r#""ioPriority": {{"priority": {v}}}"#)),
-            Field::SeccompPolicy => {
-                linux(format!(r#""seccompPolicy": {{"defaultAction": "{v}"}}"#))
-            }
-            Field::LinuxSched => linux(format!(r#""scheduler": {{"nice": {v}}}"#)),
-            Field::MemoryPolicy => linux(format!(r#""memoryPolicy": {{"nodes": "{v}"}}"#)),
-            Field::RdtClosID => linux(format!(r#""rdt": {{"closId": {{"value": "{v}"}}}}"#)),
-            Field::RdtSchemata => linux(format!(r#""rdt": {{"schemata": {{"value": ["{v}"]}}}}"#)),
-            Field::RdtEnableMonitoring => linux(r#""rdt": {"enableMonitoring": {}}"#.to_owned()),
-            Field::MemLimit => memory("limit"),
-            Field::MemReservation => memory("reservation"),
-            Field::MemSwapLimit => memory("swap"),
-            Field::MemKernelLimit => memory("kernel"),
-            Field::MemTCPLimit => memory("kernelTcp"),
-            Field::MemSwappiness => memory("swappiness"),
-            Field::MemDisableOomKiller => flag("disableOomKiller"),
-            Field::MemUseHierarchy => flag("useHierarchy"),
-            Field::CPUShares => cpu("shares"),
-            Field::CPUQuota => cpu("quota"),
-            Field::CPUPeriod => cpu("period"),
-            Field::CPURealtimeRuntime => cpu("realtimeRuntime"),
-            Field::CPURealtimePeriod => cpu("realtimePeriod"),
-            Field::CPUSetCPUs => resources(format!(r#""cpu": {{"cpus": "{v}"}}"#)),
-            Field::CPUSetMems => resources(format!(r#""cpu": {{"mems": "{v}"}}"#)),
-            Field::PidsLimit => resources(format!(r#""pids": {{"limit": {v}}}"#)),
-            Field::HugepageLimits => {
-                resources(format!(r#""hugepageLimits": [{{"pageSize": "{k}", "limit": {v}}}]"#))
-            }
-            Field::BlockioClass => resources(format!(r#""blockioClass": {{"value": "{v}"}}"#)),
-            Field::RdtClass => resources(format!(r#""rdtClass": {{"value": "{v}"}}"#)),
-            Field::CgroupsUnified => resources(format!(r#""unified": {{"{k}": "{v}"}}"#)),
+            kind = Some(field);
         }
+        let key = format!("{}{}", if self.remove { "-" } else { "" }, self.key);
+        let value = match kind.unwrap() {
+            RuntimeFieldType::Singular(kind) => value_of(&kind, self.value).unwrap(),
+            RuntimeFieldType::Map(_, kind) => json!({ key: value_of(&kind, self.value) }),
+            RuntimeFieldType::Repeated(kind) => {
+                let mut entry = value_of(&kind, self.value).unwrap();
+                if let Some(name) = key_name(&row) {
+                    entry[name] = key.into();
+                }
+                json!([entry])
+            }
+        };
+        path.rsplit('.').fold(value, |value, name| json!({ name: value }))
+    }
+}
+
+/// Returns a value of this type made of a number; `None` for an enum and for lists of messages.
+fn value_of(kind: &RuntimeType, number: u8) -> Option<Value> {
+    let member = |field: FieldDescriptor| match field.runtime_field_type() {
+        RuntimeFieldType::Singular(RuntimeType::Message(_)) => None,
+        RuntimeFieldType::Singular(kind) => {
+            Some((field.name().to_owned(), value_of(&kind, number)?))
+        }
+        RuntimeFieldType::Repeated(RuntimeType::String) if field.name() == "value" => {
+            Some((field.name().to_owned(), json!([number.to_string()])))
+        }
+        _ => None,
+    };
+    match kind {
+        RuntimeType::Enum(_) => None,
+        RuntimeType::Bool => Some(number.is_multiple_of(2).into()),
+        RuntimeType::String => Some(number.to_string().into()),
+        RuntimeType::Message(message) => Some(message.fields().filter_map(member).collect()),
+        _ => Some(number.into()),
+    }
+}
+
+/// Returns the name of the field that is the key of an element; `None` if a list has no keys.
+fn key_name(row: &FieldRow) -> Option<&'static str> {
+    match row.form {
+        Form::List("pageSize") => Some("page_size"),
+        Form::List(key) => Some(key),
+        Form::Variables => Some("key"),
+        Form::Map => Some("name"),
+        _ => None,
     }
 }
 
@@ -134,7 +129,7 @@ impl Atom {
 fn reply(atoms: &[Atom]) -> CreateContainerResponse {
     let mut all = Value::Object(Map::new());
     for atom in atoms {
-        join(&mut all, serde_json::from_str(&atom.json()).unwrap());
+        join(&mut all, atom.json());
     }
     CreateContainerResponse { adjust: Some(message(&all.to_string())).into(), ..Default::default() }
 }
@@ -209,8 +204,9 @@ fn owned(owners: &OwningPlugins) -> HashMap<(i32, String), String> {
 
 /// Returns the fields and keys that an adjustment sets, removals of namespaces included.
 fn claimed_by_values(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
-    let (linux, resources) = (&adjust.linux, &adjust.linux.resources);
-    let (memory, cpu) = (&resources.memory, &resources.cpu);
+    let options = PrintOptions { proto_field_name: true, ..Default::default() };
+    let text = print_to_string_with_options(adjust, &options).unwrap();
+    let adjust: Value = serde_json::from_str(&text).unwrap();
     let mut claimed = BTreeSet::new();
     let mut put = |field: Field, key: &str| {
         assert!(
@@ -218,59 +214,30 @@ fn claimed_by_values(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
             "{field:?} {key} twice in {adjust}"
         );
     };
-    for (field, keys) in [
-        (Field::Annotations, adjust.annotations.keys().map(String::as_str).collect::<Vec<_>>()),
-        (Field::Mounts, adjust.mounts.iter().map(|m| m.destination.as_str()).collect()),
-        (Field::Env, adjust.env.iter().map(|e| e.key.as_str()).collect()),
-        (Field::Devices, linux.devices.iter().map(|d| d.path.as_str()).collect()),
-        (Field::Sysctl, linux.sysctl.keys().map(String::as_str).collect()),
-        (Field::LinuxNetDevices, linux.net_devices.keys().map(String::as_str).collect()),
-    ] {
-        let mut seen = BTreeSet::new();
-        for marked in keys.into_iter().map(Marked::parse) {
-            assert!(seen.insert(marked.key()), "{field:?} {marked:?} twice in {adjust}");
-            if let Marked::Set(key) = marked {
-                put(field, key);
+    for row in fields().filter(|row| !row.message.is_empty()) {
+        let Some(field) = row.owner.filter(|field| *field != Field::OciHooks) else { continue };
+        let Some(value) = row.message.split('.').try_fold(&adjust, |at, name| at.get(name)) else {
+            continue;
+        };
+        let keys: Vec<&str> = match (row.kind(), value) {
+            (FieldKind::Compound, Value::Object(map)) => map.keys().map(String::as_str).collect(),
+            (FieldKind::Compound, list) => {
+                let name = key_name(&row).unwrap();
+                let entries = list.as_array().unwrap().iter();
+                entries
+                    .map(|entry| entry.get(name).map_or("", |key| key.as_str().unwrap()))
+                    .collect()
             }
-        }
-    }
-    linux.namespaces.iter().for_each(|n| put(Field::Namespace, Marked::parse(&n.type_).key()));
-    adjust.rlimits.iter().for_each(|l| put(Field::Rlimits, &l.type_));
-    adjust.CDI_devices.iter().for_each(|d| put(Field::CdiDevices, &d.name));
-    resources.hugepage_limits.iter().for_each(|l| put(Field::HugepageLimits, &l.page_size));
-    resources.unified.keys().for_each(|k| put(Field::CgroupsUnified, k));
-    for (present, field) in [
-        (!adjust.args.is_empty(), Field::Args),
-        (!linux.cgroups_path.is_empty(), Field::CgroupsPath),
-        (linux.oom_score_adj.is_some(), Field::OomScoreAdj),
-        (linux.io_priority.is_some(), Field::IoPriority),
-        (linux.seccomp_policy.is_some(), Field::SeccompPolicy),
-        (linux.scheduler.is_some(), Field::LinuxSched),
-        (linux.memory_policy.is_some(), Field::MemoryPolicy),
-        (linux.rdt.clos_id.is_some(), Field::RdtClosID),
-        (linux.rdt.schemata.is_some(), Field::RdtSchemata),
-        (linux.rdt.enable_monitoring.is_some(), Field::RdtEnableMonitoring),
-        (memory.limit.is_some(), Field::MemLimit),
-        (memory.reservation.is_some(), Field::MemReservation),
-        (memory.swap.is_some(), Field::MemSwapLimit),
-        (memory.kernel.is_some(), Field::MemKernelLimit),
-        (memory.kernel_tcp.is_some(), Field::MemTCPLimit),
-        (memory.swappiness.is_some(), Field::MemSwappiness),
-        (memory.disable_oom_killer.is_some(), Field::MemDisableOomKiller),
-        (memory.use_hierarchy.is_some(), Field::MemUseHierarchy),
-        (cpu.shares.is_some(), Field::CPUShares),
-        (cpu.quota.is_some(), Field::CPUQuota),
-        (cpu.period.is_some(), Field::CPUPeriod),
-        (cpu.realtime_runtime.is_some(), Field::CPURealtimeRuntime),
-        (cpu.realtime_period.is_some(), Field::CPURealtimePeriod),
-        (!cpu.cpus.is_empty(), Field::CPUSetCPUs),
-        (!cpu.mems.is_empty(), Field::CPUSetMems),
-        (resources.pids.is_some(), Field::PidsLimit),
-        (resources.blockio_class.is_some(), Field::BlockioClass),
-        (resources.rdt_class.is_some(), Field::RdtClass),
-    ] {
-        if present {
-            put(field, "");
+            _ => vec![""],
+        };
+        let mut seen = BTreeSet::new();
+        for key in keys {
+            let marked =
+                if MARKED.contains(&field) { Marked::parse(key) } else { Marked::Set(key) };
+            assert!(seen.insert(marked.key()), "{field:?} {key} twice in {adjust}");
+            if matches!(marked, Marked::Set(_)) || field == Field::Namespace {
+                put(field, marked.key());
+            }
         }
     }
     claimed
