@@ -23,7 +23,12 @@ mod size;
 mod tracing;
 mod unusable;
 
+mod generated {
+    pub(crate) mod field_groups;
+}
+
 pub use containers::{ContainerFact, ContainerSettings};
+pub use generated::field_groups::FIELD_GROUPS;
 pub use log_level::{UnknownLogLevel, parse_log_level};
 pub use metrics::{InvalidMetricsAddress, MetricsAddress, MetricsSettings};
 pub use model::{
@@ -31,7 +36,7 @@ pub use model::{
     EngineSettings, LogDestination, LogSettings, Mode, NamedRuntime, OptOutSettings,
     RuntimeSettings, Unreachable, ValidatorSettings,
 };
-pub use names::{CAPABILITIES, FIELD_GROUPS, RLIMITS};
+pub use names::{CAPABILITIES, RLIMITS};
 pub use parse::ConfigError;
 pub use plugin::{
     Account, Capability, FieldGroup, Limit, OnFailure, PluginPolicy, Restart, Rlimit, User,

@@ -1,44 +1,6 @@
 //! Tables of names that are valid in the configuration.
 //!
-//! This crate does not depend on the protocol or the kernel; tests of `nrid` compare the tables
-//! with both.
-
-/// Groups of fields that plugins can change: the fields of the protocol, `update` (of containers
-/// other than the container of the event) and `evict`. `resources` stands for all `resources.…`,
-/// except that allowing `resources` does not allow `resources.devices`. Annotations that change the
-/// behaviour of runtimes, such as `org.systemd.property.…`, need `runtime_annotations`, too.
-pub const FIELD_GROUPS: &[&str] = &[
-    "annotations",
-    "args",
-    "cdi_devices",
-    "cgroups_path",
-    "devices",
-    "env",
-    "evict",
-    "hooks",
-    "io_priority",
-    "memory_policy",
-    "mounts",
-    "namespaces",
-    "net_devices",
-    "oom_score_adj",
-    "rdt",
-    "resources",
-    "resources.blockio_class",
-    "resources.cpu",
-    "resources.devices",
-    "resources.hugepages",
-    "resources.memory",
-    "resources.pids",
-    "resources.rdt_class",
-    "resources.unified",
-    "rlimits",
-    "runtime_annotations",
-    "scheduler",
-    "seccomp",
-    "sysctl",
-    "update",
-];
+//! This crate does not depend on the kernel; tests of `nrid` compare the tables with it.
 
 /// Capabilities of Linux up to 6.18, in the order of their numbers.
 pub const CAPABILITIES: &[&str] = &[

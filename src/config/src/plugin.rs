@@ -3,7 +3,8 @@
 
 use crate::{
     duration,
-    names::{CAPABILITIES, FIELD_GROUPS, RLIMITS},
+    generated::field_groups::FIELD_GROUPS,
+    names::{CAPABILITIES, RLIMITS},
     size,
 };
 use nri_values::{Letters, parse_size};
