@@ -89,7 +89,7 @@ impl CreateMerge {
             evictions,
             evictors,
             owners: owners.to_proto(),
-            unowned: self.unowned,
+            unowned: UnownedChanges { removed: owners.removers(), ..self.unowned },
             pod: self.pod,
             container,
             pristine,

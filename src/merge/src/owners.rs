@@ -38,14 +38,18 @@ type Ledger = BTreeMap<ClaimKey, Owner>;
 pub(crate) struct Owners {
     ledgers: BTreeMap<String, Ledger>,
     journal: Vec<JournalEntry>,
+    /// Last plugin that removed a key, whether or not a plugin had set it.
+    removers: BTreeMap<ClaimKey, Arc<PluginId>>,
 }
 
 /// Changes of one update or adjustment to the ledger of its container.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct JournalEntry {
     container: String,
     /// Each changed claim and its owner before the change, in the order of the changes.
     previous: Vec<(ClaimKey, Option<Owner>)>,
+    /// The keys that were removed.
+    removed: Vec<(ClaimKey, Arc<PluginId>)>,
 }
 
 /// Position in the journal to roll back to.
@@ -55,7 +59,7 @@ pub(crate) struct Mark(usize);
 /// Ledger of one container, for claims of one plugin.
 pub(crate) struct Claims<'a> {
     ledger: &'a mut Ledger,
-    previous: &'a mut Vec<(ClaimKey, Option<Owner>)>,
+    changes: &'a mut JournalEntry,
     plugin: Arc<PluginId>,
     container: &'a str,
 }
@@ -64,11 +68,11 @@ impl Owners {
     /// Returns the ledger of a container, for claims of `plugin`. The container is looked up once
     /// for all claims, because its id may be as long as a message.
     pub(crate) fn claims<'a>(&'a mut self, plugin: &PluginId, container: &'a str) -> Claims<'a> {
-        self.journal.push(JournalEntry { container: container.to_owned(), previous: Vec::new() });
+        self.journal.push(JournalEntry { container: container.to_owned(), ..Default::default() });
         let last = self.journal.len() - 1;
         Claims {
             ledger: self.ledgers.entry(container.to_owned()).or_default(),
-            previous: &mut self.journal[last].previous,
+            changes: &mut self.journal[last],
             plugin: Arc::new(plugin.clone()),
             container,
         }
@@ -82,7 +86,7 @@ impl Owners {
     /// Withdraws all claims made since `mark`.
     pub(crate) fn rollback(&mut self, mark: Mark) {
         for entry in self.journal.split_off(mark.0).into_iter().rev() {
-            let JournalEntry { container, previous } = entry;
+            let JournalEntry { container, previous, .. } = entry;
             let Some(ledger) = self.ledgers.get_mut(&container) else { continue };
             for (key, previous) in previous.into_iter().rev() {
                 match previous {
@@ -105,6 +109,15 @@ impl Owners {
         for entry in journal.iter().filter(|entry| entry.previous.is_empty()) {
             self.remove_empty_ledger(&entry.container);
         }
+        self.removers.extend(journal.into_iter().flat_map(|entry| entry.removed));
+    }
+
+    /// Returns the last plugin that removed each entry, by the number of its field and by its key.
+    pub(crate) fn removers(&self) -> BTreeMap<(i32, String), PluginId> {
+        let removers = self.removers.iter();
+        removers
+            .map(|(claim, plugin)| ((claim.field, claim.key.to_string()), PluginId::clone(plugin)))
+            .collect()
     }
 
     /// Removes the ledger of a container without claims.
@@ -171,6 +184,7 @@ impl Claims<'_> {
     /// claim.
     pub(crate) fn take_over(&mut self, field: Field, key: &str) {
         let claim = ClaimKey::new(field, Some(key));
+        self.changes.removed.push((claim.clone(), self.plugin.clone()));
         if let Some(Owner::Set(_)) = self.ledger.get(&claim) {
             self.put(claim, Owner::Cleared(self.plugin.clone()));
         }
@@ -215,7 +229,7 @@ impl Claims<'_> {
 
     fn put(&mut self, claim: ClaimKey, owner: Owner) {
         let previous = self.ledger.insert(claim.clone(), owner);
-        self.previous.push((claim, previous));
+        self.changes.previous.push((claim, previous));
     }
 }
 

@@ -1,8 +1,8 @@
 //! [`UnownedChanges`]: the plugins of changes for which the protocol has no owner. Entries that are
 //! appended to a list cannot conflict, and a removal of an engine's entry is no claim.
 
+use nri_api::PluginId;
 use nri_api::proto::{ContainerAdjustment, Field};
-use nri_api::{PluginId, removal_key};
 use protobuf::Enum;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct UnownedChanges {
     /// cgroup.
     pub appended: BTreeMap<&'static str, Vec<PluginId>>,
     /// Last plugin that removed an entry, by the number of its field and by its key.
-    removed: BTreeMap<(i32, String), PluginId>,
+    pub(crate) removed: BTreeMap<(i32, String), PluginId>,
 }
 
 impl UnownedChanges {
@@ -23,7 +23,7 @@ impl UnownedChanges {
         self.removed.get(&(field.value(), key.to_owned()))
     }
 
-    /// Records what a plugin appends and removes.
+    /// Records what a plugin appends.
     pub(crate) fn record(&mut self, plugin: &PluginId, adjust: &ContainerAdjustment) {
         let (hooks, linux) = (&adjust.hooks, &adjust.linux);
         for (list, count) in [
@@ -40,35 +40,22 @@ impl UnownedChanges {
                 plugins.extend(std::iter::repeat_n(plugin.clone(), count));
             }
         }
-        let mut removed = |field: Field, key: &str| {
-            if let Some(key) = removal_key(key) {
-                self.removed.insert((field.value(), key.to_owned()), plugin.clone());
-            }
-        };
-        adjust.annotations.keys().for_each(|key| removed(Field::Annotations, key));
-        adjust.env.iter().for_each(|entry| removed(Field::Env, &entry.key));
-        adjust.mounts.iter().for_each(|mount| removed(Field::Mounts, &mount.destination));
-        linux.devices.iter().for_each(|device| removed(Field::Devices, &device.path));
-        linux.sysctl.keys().for_each(|key| removed(Field::Sysctl, key));
-        linux.net_devices.keys().for_each(|key| removed(Field::LinuxNetDevices, key));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_api::proto::{Hook, LinuxDeviceCgroup, Mount};
+    use nri_api::proto::{Hook, LinuxDeviceCgroup};
 
     #[test]
-    fn appended_and_removed_entries_have_their_plugins() {
+    fn appended_entries_have_their_plugins() {
         let plugin = |index| PluginId::new(index, "p").unwrap();
         let mut adjust = ContainerAdjustment::new();
         adjust.hooks.mut_or_insert_default().poststop.push(Hook::new());
         let linux = adjust.linux.mut_or_insert_default();
         let rules = &mut linux.resources.mut_or_insert_default().devices;
         rules.extend([LinuxDeviceCgroup::new(), LinuxDeviceCgroup::new()]);
-        adjust.mounts.push(Mount { destination: "-/gone".into(), ..Mount::default() });
-        adjust.mounts.push(Mount { destination: "/set".into(), ..Mount::default() });
         let mut unowned = UnownedChanges::default();
         unowned.record(&plugin("10"), &adjust);
         unowned.record(&plugin("20"), &adjust);
@@ -76,7 +63,5 @@ mod tests {
         let (hooks, rules): (Vec<_>, Vec<_>) = (plugins("poststop"), plugins("devices"));
         assert_eq!(hooks, ["10-p", "20-p"]);
         assert_eq!(rules, ["10-p", "10-p", "20-p", "20-p"]);
-        assert_eq!(unowned.remover(Field::Mounts, "/gone"), Some(&plugin("20")));
-        assert_eq!(unowned.remover(Field::Mounts, "/set"), None);
     }
 }

@@ -1,7 +1,8 @@
 //! Tests of removal markers, and of the claims on removed keys.
 
-use crate::cases::{CONTAINER, check, create, message, refuse};
-use nri_api::proto::{Container, LinuxRdt};
+use crate::cases::{CONTAINER, adjusting, check, create, message, plugin, refuse};
+use nri_api::proto::{Container, Field, LinuxRdt};
+use nri_merge::CreateMerge;
 
 /// A group of fields in which a removal takes over the claim, with replies that set the key `K`,
 /// remove it, and do both. `field` is the number of the field, and `name` its name in errors.
@@ -222,4 +223,24 @@ fn the_removal_of_rdt_takes_over_all_three_claims() {
         *seen.linux.rdt,
         message::<LinuxRdt>(r#"{"closId": {"value": "old"}, "schemata": {"value": ["L3:0=f"]}}"#)
     );
+}
+
+#[test]
+fn the_last_plugin_that_removed_an_entry_is_known() {
+    let removals = r#"{"annotations": {"-k": ""}, "mounts": [{"destination": "-k"}],
+        "env": [{"key": "-k"}], "linux": {"devices": [{"path": "-k"}], "sysctl": {"-k": ""},
+        "netDevices": {"-k": {}}}}"#;
+    let mut merge = CreateMerge::new(Default::default(), message(CONTAINER));
+    merge.reply(&plugin(A), adjusting(removals)).unwrap();
+    merge.reply(&plugin(B), adjusting(r#"{"args": ["x"], "annotations": {"-k": ""}}"#)).unwrap();
+    let refused =
+        merge.reply(&plugin("20-c"), adjusting(r#"{"args": ["x"], "env": [{"key": "-k"}]}"#));
+    refused.unwrap_err();
+    let unowned = merge.finish().unowned;
+    assert_eq!(unowned.remover(Field::Annotations, "k"), Some(&plugin(B)));
+    for field in [Field::Mounts, Field::Env, Field::Devices, Field::Sysctl, Field::LinuxNetDevices]
+    {
+        assert_eq!(unowned.remover(field, "k"), Some(&plugin(A)), "{field:?}");
+        assert_eq!(unowned.remover(field, "other"), None);
+    }
 }
