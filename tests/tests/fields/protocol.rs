@@ -29,17 +29,28 @@ pub(crate) fn paths<M: MessageFull>() -> BTreeSet<String> {
     found
 }
 
+/// Returns the field at `path`, if the message has it.
+fn field_at<M: MessageFull>(path: &str) -> Option<FieldDescriptor> {
+    let (mut message, mut found) = (Some(M::descriptor()), None);
+    for name in path.split('.') {
+        let field = message.take()?.field_by_name(name)?;
+        if let RuntimeFieldType::Singular(RuntimeType::Message(inner)) = field.runtime_field_type()
+        {
+            message = Some(inner);
+        }
+        found = Some(field);
+    }
+    found
+}
+
+/// Whether a message has a field at `path`.
+pub(crate) fn has_field<M: MessageFull>(path: &str) -> bool {
+    field_at::<M>(path).is_some()
+}
+
 /// Whether the field at `path` is a map.
 pub(crate) fn is_map<M: MessageFull>(path: &str) -> bool {
-    let mut message = Some(M::descriptor());
-    path.split('.').any(|name| {
-        let field = message.take().and_then(|message| message.field_by_name(name));
-        match field.map(|field| field.runtime_field_type()) {
-            Some(RuntimeFieldType::Singular(RuntimeType::Message(inner))) => message = Some(inner),
-            kind => return matches!(kind, Some(RuntimeFieldType::Map(..))),
-        }
-        false
-    })
+    field_at::<M>(path).is_some_and(|field| field.is_map())
 }
 
 /// Returns the name of a field as protojson spells it.
