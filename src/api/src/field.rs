@@ -156,6 +156,8 @@ mod tests {
         let names: BTreeSet<_> = fields().map(|field| field_name(*field)).collect();
         assert_eq!(names.len(), fields().count());
         assert!(!names.contains(""));
+        assert!(super::fields().all(|row| !row.group.is_empty()));
+        assert!(FIELDS.iter().all(|row| row.owner.is_none() || !row.words.is_empty()));
         assert_eq!(full_name(Field::MemLimit, None), "memory.limit");
         assert_eq!(full_name(Field::BlockioClass, None), "blockio_class");
         assert_eq!(full_name(Field::CgroupsUnified, Some("memory.high")), "unified[memory.high]");

@@ -5,8 +5,9 @@ use crate::cases::{Case, container, run, without};
 use crate::pointers::{allowed, outside, requested};
 use crate::protocol::{has_field, leaves, paths};
 use crate::spec_tests::assert_valid;
-use crate::table::Row;
-use nri_api::proto::{Container, ContainerAdjustment};
+use crate::table::{Claim, Row};
+use nri_api::proto::{Container, ContainerAdjustment, Field};
+use nri_spec::config_changes;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -21,6 +22,7 @@ pub(crate) fn problems(rows: &[Row], cases: &[Case]) -> Vec<String> {
     }
     found.extend(rows.iter().flat_map(|row| unused(row, cases)));
     found.extend(rows.iter().filter_map(|row| unseen(row, cases)));
+    found.extend(rows.iter().filter_map(|row| unlisted(row, cases)));
     found
 }
 
@@ -59,6 +61,20 @@ fn unseen(row: &Row, cases: &[Case]) -> Option<String> {
     let is_hidden = row.path == NOT_IN_CONFIGS || !has_field::<Container>(&row.path);
     (!is_hidden && !cases.iter().filter(of_row).any(is_seen))
         .then(|| format!("{}: containers do not have it", row.path))
+}
+
+/// Reports a field whose changes are not listed under its owner. Those of CDI devices are listed
+/// under the fields that they edit.
+fn unlisted(row: &Row, cases: &[Case]) -> Option<String> {
+    let Claim::Of(owner) = row.claim else { return None };
+    let is_listed = |case: &Case| {
+        let after = run(&case.case, &case.adjust).unwrap_or_default();
+        let changes = config_changes(&case.case["spec"], &after);
+        changes.iter().any(|change| change.row.owner == Some(owner))
+    };
+    let mut of_row = cases.iter().filter(|case| requested(&case.adjust, row).is_some());
+    (owner != Field::CdiDevices && !of_row.any(is_listed))
+        .then(|| format!("{}: its changes are not listed", row.path))
 }
 
 impl Case {
