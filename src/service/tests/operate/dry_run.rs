@@ -69,6 +69,7 @@ fn answers(found: &Value) -> Vec<(&str, &str, &str)> {
 
 /// Returns the regular files below `dir`, with what changes if they are written or replaced.
 /// Directories are left out: `nrid` creates and removes files in them to reply to a status request.
+/// So is the file whose time is the last sign of life.
 fn files(dir: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, String)> {
     let mut found = BTreeMap::new();
     let mut dirs = vec![dir.to_owned()];
@@ -78,7 +79,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, String)> {
             let meta = fs::symlink_metadata(&path).unwrap();
             if meta.is_dir() {
                 dirs.push(path);
-            } else if meta.is_file() {
+            } else if meta.is_file() && !path.ends_with("nrid.life") {
                 let content = fs::read_to_string(&path).unwrap();
                 found.insert(path, (meta.ino(), meta.mtime(), meta.mtime_nsec(), content));
             }
