@@ -113,12 +113,14 @@ pub fn field_name(field: Field) -> &'static str {
 }
 
 /// Returns the field whose plugin has also set `field` if nobody owns that one: a swap limit
-/// follows the memory limit, a quota is in one file with its period, and a class has a closID.
+/// follows the memory limit, a quota is in one file with its period, and a closID and the rest of
+/// `intelRdt` come from a class, or are removed together.
 pub fn also_set_by(field: Field) -> Option<Field> {
     match field {
         Field::MemSwapLimit => Some(Field::MemLimit),
         Field::CPUQuota => Some(Field::CPUPeriod),
         Field::RdtClosID => RDT_CLASS,
+        Field::RdtClass => Some(Field::RdtClosID),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     resources::changes::{add, owner, owner_of},
 };
 use nri_api::{
-    Form, full_name, is_resource,
+    Form, full_name,
     proto::{Field, FieldOwners},
 };
 use nri_control::FieldChange;
@@ -23,6 +23,9 @@ use std::{
 
 /// The list of device rules, as [`UnownedChanges::appended`] names it.
 const DEVICE_RULES: &str = "devices";
+
+/// Place of the resources, which CDI devices do not edit, except for device rules.
+const RESOURCES: &str = "/linux/resources/";
 
 /// Returns the changes from the engine's `config.json` to the adjusted one. `hook` is the program
 /// of the hook that `nrid` injects.
@@ -80,18 +83,20 @@ fn changes(
     let mut of_devices = rules.saturating_sub(appended.count(DEVICE_RULES));
     for change in all {
         let entry = change.after.as_ref();
-        let plugin = match (change.row.form, change.row.owner) {
-            (Form::AppendedByKey, _) if entry.is_some_and(is_our_hook) => continue,
+        let plugin = match change.row.form {
+            Form::AppendedByKey if entry.is_some_and(is_our_hook) => continue,
             // The hooks of plugins come before those of CDI devices.
-            (Form::AppendedByKey, _) => {
+            Form::AppendedByKey => {
                 cdi.or_injector(change.key.as_deref().and_then(|kind| appended.plugin(kind)))
             }
-            (Form::Appended, _) if of_devices > 0 => {
+            Form::Appended if of_devices > 0 => {
                 of_devices -= 1;
                 cdi.or_injector(entry.and_then(|rule| owner_of_device(after, owners, rule)))
             }
-            (Form::Appended, _) => appended.plugin(DEVICE_RULES).unwrap_or_default(),
-            (_, Some(field)) if is_resource(field) => owner_of(owners, &change).unwrap_or_default(),
+            Form::Appended => appended.plugin(DEVICE_RULES).unwrap_or_default(),
+            _ if change.pointer.starts_with(RESOURCES) => {
+                owner_of(owners, &change).unwrap_or_default()
+            }
             _ => cdi.or_injector(owner_of(owners, &change).or_else(|| remover(unowned, &change))),
         };
         add(&mut found, plugin, change);
@@ -206,6 +211,7 @@ mod tests {
                 {"path": "/ours"},
             ]},
             "mounts": [{"destination": "/m"}, {"destination": "/n"}],
+            "linux": {"intelRdt": {"l3CacheSchema": "L3:0=1"}},
         });
         let changes = creation_changes(&before, &after, &outcome(), Some(Path::new("/ours")));
         let fields = |plugin: &str| -> Vec<String> {
@@ -229,11 +235,25 @@ mod tests {
                 "cdi_devices[v/c=0] - true",
                 r#"env[CDI] - "1""#,
                 r#"mounts[/n] - {"destination":"/n"}"#,
+                r#"rdt.l3CacheSchema - "L3:0=1""#,
                 r#"hooks[poststart] - {"path":"/b"}"#,
                 r#"hooks[poststart] - {"path":"/cdi"}"#,
             ]
         );
         assert_eq!(changes.len(), 2);
+    }
+
+    #[test]
+    fn all_of_rdt_belongs_to_the_plugin_that_removed_it() {
+        let container = Container { id: "c".into(), ..Default::default() };
+        let mut merge = CreateMerge::new(Default::default(), container);
+        let mut adjust = ContainerAdjustment::new();
+        adjust.linux.mut_or_insert_default().rdt.mut_or_insert_default().remove = true;
+        merge.reply(&plugin("10", "a"), reply(adjust)).unwrap();
+        let before = json!({"linux": {"intelRdt": {"closID": "gold", "l3CacheSchema": "L3:0=1"}}});
+        let changes = creation_changes(&before, &json!({}), &merge.finish(), None);
+        let fields: Vec<_> = changes["10-a"].iter().map(|change| change.field.as_str()).collect();
+        assert_eq!((fields, changes.len()), (vec!["rdt.closID", "rdt.l3CacheSchema"], 1));
     }
 
     #[test]
