@@ -3,6 +3,7 @@
 
 use crate::{
     check_verified,
+    device::device,
     field::{Field, Values, join},
     table::{allow_realtime, available_fields, initial_resources, named},
 };
@@ -100,8 +101,6 @@ fn an_update_by_flags_sets_the_requested_fields() {
             let Some(field) = case.fields.iter().copied().find(|f| f.name == *name) else {
                 continue;
             };
-            // A new value, because a value that the engine repeats does not count as a request and
-            // would not replace the plugin's value.
             let value = field.value(2);
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             // Every second flag has its value in the same argument.
@@ -309,6 +308,27 @@ fn an_update_with_nulls_changes_only_fields_with_a_value() {
         case.update(&["--resources", "-"], &resources).success();
         case.values.insert("memory.limit", json!(80 << 20));
         case.check("after an update with nulls");
+    });
+}
+
+#[test]
+fn an_update_of_a_field_without_a_name_in_nri_is_as_with_the_bare_runtime() {
+    let Some(go_plugin) = go_plugin("throttles") else { return };
+    let Some((_, device)) = device() else { return limitation("throttles", "there is no disk") };
+    for_each_runtime("throttles", |runtime| {
+        let case = Case::new(runtime, &go_plugin, &["pids.limit"]);
+        let (first, name) = (case.node.id("first"), "blkio.throttle.read_bps_device");
+        let (major, minor) = device.split_once(':').expect("device numbers");
+        let text = format!(
+            r#"{{"throttleReadBpsDevice":[{{"major":{major},"minor":{minor},"rate":7340032}}]}}"#
+        );
+        let block_io: Value = serde_json::from_str(&text).expect("JSON");
+        let resources = json!({"blockIO": block_io});
+        assert!(bare_accepts(&case, &["--resources=-"], &resources));
+        case.update(&["--resources=-"], &resources).success();
+        let read = |id: &str| case.node.try_cgroup_file(id, "blkio", name, "io.max").ok();
+        assert_eq!(read(&case.id), read(&first), "{}", runtime.name);
+        case.check("after an update of throttles");
     });
 }
 

@@ -2,12 +2,16 @@
 //! runtime's `update`, by writing to control groups, or not at all. The table
 //! [`RESOURCE_FIELDS`] assigns each field to one of the three.
 
-use crate::resources::{error::ResourceError, owners};
+use crate::{
+    resources::{error::ResourceError, owners},
+    state::record::Record,
+};
 use nri_api::{
-    RESOURCE_FIELDS, Update,
+    RESOURCE_FIELDS, ResourceField, Update,
     proto::{FieldOwners, LinuxResources},
 };
-use serde_json::{Map, Value};
+use nri_spec::overlay;
+use serde_json::{Map, Value, json};
 
 /// Checks that a request sets no field that cannot be updated. `owners` is for errors.
 ///
@@ -46,6 +50,63 @@ pub fn runtime_part(resources: &Value) -> Value {
         }
     }
     Value::Object(part)
+}
+
+/// Returns the resources for the runtime's `update`: the fields that it accepts, and whatever else
+/// the engine's `document` has, which this runtime may understand. Each has its effective value.
+pub fn for_runtime(effective: &Value, document: &Value) -> Value {
+    let mut resources = runtime_part(effective);
+    overlay(&mut resources, &selected(effective, document));
+    for field in call_flags() {
+        let value = field.path.iter().try_fold(document, |value, key| value.get(key));
+        let value = value.filter(|value| !value.is_null()).cloned();
+        if let (Some(value), [group, key]) = (value, field.path) {
+            overlay(&mut resources, &json!({*group: {*key: value}}));
+        }
+    }
+    resources
+}
+
+/// Returns the part of `resources` that `document` names.
+fn selected(resources: &Value, document: &Value) -> Value {
+    let (Value::Object(resources), Value::Object(document)) = (resources, document) else {
+        return resources.clone();
+    };
+    let of =
+        |(key, value): (&String, &Value)| Some((key.clone(), selected(resources.get(key)?, value)));
+    document.iter().filter(|(_, value)| !value.is_null()).filter_map(of).collect()
+}
+
+/// Returns an engine's request without the flags that are of this call alone.
+pub fn without_call_flags(document: &Value) -> Value {
+    let mut fields = document.clone();
+    for field in call_flags() {
+        if let [group, key] = field.path
+            && let Some(group) = fields.get_mut(group).and_then(Value::as_object_mut)
+        {
+            group.shift_remove(*key);
+        }
+    }
+    fields
+}
+
+fn call_flags() -> impl Iterator<Item = &'static ResourceField> {
+    RESOURCE_FIELDS.iter().filter(|field| field.update == Update::Call)
+}
+
+/// Returns the effective resources with the fields that an engine's update changes. Device rules
+/// of plugins follow those of the engine, as at the creation.
+pub fn with_request(record: &Record, fields: &Value) -> Value {
+    let rules = |resources: &Value| resources.get("devices").and_then(Value::as_array).cloned();
+    let mut resources = Value::clone(&record.effective);
+    overlay(&mut resources, fields);
+    if let (Some(mut new), Some(effective)) = (rules(fields), rules(&record.effective)) {
+        let requested = rules(&record.requested).unwrap_or_default();
+        let of_plugins = effective.strip_prefix(&requested[..]).unwrap_or_default();
+        new.extend_from_slice(of_plugins);
+        overlay(&mut resources, &json!({"devices": new}));
+    }
+    resources
 }
 
 /// Returns the fields that `nrid` must write to cgroups itself, since no runtime's `update` sets
@@ -95,7 +156,6 @@ pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) -> bo
 mod tests {
     use super::*;
     use nri_api::opt;
-    use serde_json::json;
 
     #[test]
     fn the_runtime_part_has_updatable_fields_without_nulls() {

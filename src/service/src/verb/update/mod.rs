@@ -8,6 +8,7 @@ mod docker_zeros;
 mod finish;
 mod numbers;
 mod prepare;
+mod whole;
 
 use crate::{
     channel::Channel,

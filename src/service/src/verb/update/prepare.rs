@@ -1,7 +1,7 @@
 //! The part of an `update` before the runtime's call: parses the engine's request, sends it to
 //! plugins, and computes the resources that will be effective.
 
-use super::{args, docker_zeros, numbers::Notation};
+use super::{args, docker_zeros, numbers::Notation, whole};
 use crate::{
     error::{CallerError, Error},
     host::process::ProcessIdentity,
@@ -12,7 +12,7 @@ use crate::{
         description::described,
         eviction::EvictionSource,
         owners,
-        updatable::{adapt_swap, check_updatable, runtime_part},
+        updatable::{adapt_swap, check_updatable, for_runtime, with_request, without_call_flags},
     },
     service::Service,
     state::{
@@ -57,6 +57,8 @@ struct PreparedUpdate {
 
 /// The engine's request, parsed.
 struct Requested {
+    /// Resources that the engine sends to the runtime.
+    document: Value,
     /// Fields that this update changes.
     fields: Value,
     /// All fields that the engine has requested since the creation.
@@ -81,7 +83,7 @@ impl Service {
         let fields = resources_to_nri(&requested.fields).map_err(CallerError::ResourceField)?;
         if record.sandbox {
             let guard = self.request_pod_update(&container, fields).await?;
-            let base = merged(&record.effective, &requested.fields);
+            let base = with_request(&record, &requested.fields);
             let effective = EffectiveResources::of(base.clone());
             let pending = PendingUpdate {
                 requested: requested.all,
@@ -99,7 +101,7 @@ impl Service {
         let (outcome, guard) = self.request_update(&container, &requested, fields).await?;
         // Read again: other updates of this container may have been made during the request.
         let record = container.record();
-        let base = merged(&record.effective, &requested.fields);
+        let base = with_request(&record, &requested.fields);
         let new_owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
         let mut effective = match outcome.touched {
             true => {
@@ -137,7 +139,7 @@ impl Service {
     ) -> Result<Update, Error> {
         let guard = container.update_lock.clone().lock_owned().await;
         let record = container.record();
-        let mut effective = merged(&record.effective, &requested.fields);
+        let mut effective = with_request(&record, &requested.fields);
         let base = effective.clone();
         let swap_follows = adapt_swap(&record.effective, requested.sets_swap(), &mut effective);
         let substitute = match record.has_plugin_resources() {
@@ -259,7 +261,7 @@ impl Service {
             let record = container.record();
             let owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
             check_updatable(own, &owners)?;
-            let before = merged(&record.effective, fields);
+            let before = with_request(&record, fields);
             let after = self.resource_manager.overlay(&before, own, &owners).await?;
             let record = Record { effective: before.into(), ..Record::clone(&record) };
             self.resource_manager.check_supported(&record, &after, &owners).await?;
@@ -279,26 +281,29 @@ impl Service {
 fn parse_request(begin: &Begin, record: &Record) -> Result<Requested, CallerError> {
     let notation = Notation::of(&record.runtime.name());
     let arguments = args::parse(&begin.arguments, &record.key.id, notation)?;
-    let fields = match &begin.resources {
+    let document = match &begin.resources {
         Some(text) => {
-            let mut resources: Value =
-                serde_json::from_str(text).map_err(CallerError::Resources)?;
-            if resources.is_null() {
+            let mut document = serde_json::from_str(text).map_err(CallerError::Resources)?;
+            if document == Value::Null {
                 // Runtimes take null for an empty object.
-                resources = Value::Object(Default::default());
+                document = Value::Object(Default::default());
             }
-            let fields = resources.as_object_mut().ok_or(CallerError::ResourcesNotAnObject)?;
+            let fields = document.as_object_mut().ok_or(CallerError::ResourcesNotAnObject)?;
             if record.engine.is_docker() {
                 docker_zeros::remove_zeros(fields);
             }
-            // Some engines send all resources. Only resources that differ from the engine's last
-            // request count as requested.
-            changed(&record.requested, &resources)
+            document
         }
         None => arguments.flags,
     };
-    let all = merged(&record.requested, &fields);
-    Ok(Requested { fields, all, other_arguments: arguments.others })
+    let known = match whole::is_whole(&document, record) {
+        true => &record.requested,
+        false => &Value::Null,
+    };
+    let fields = changed(known, &without_call_flags(&document));
+    let mut all = Value::clone(&record.requested);
+    overlay(&mut all, &fields);
+    Ok(Requested { document, fields, all, other_arguments: arguments.others })
 }
 
 impl Requested {
@@ -311,14 +316,86 @@ impl Requested {
         let mut arguments = vec![OsText::from("--resources"), OsText::from("-")];
         arguments.extend(self.other_arguments.iter().cloned());
         arguments.push(OsText::from(id));
-        let stdin = runtime_part(effective).to_string();
+        let stdin = for_runtime(effective, &self.document).to_string();
         Substitute { arguments: Some(arguments), stdin: Some(stdin), exec: false }
     }
 }
 
-/// Returns `base` with the fields of `top` added or replaced.
-fn merged(base: &Value, top: &Value) -> Value {
-    let mut merged = base.clone();
-    overlay(&mut merged, top);
-    merged
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::record::EXAMPLE;
+    use serde_json::json;
+
+    /// Returns a record of an engine with these resources.
+    fn record(engine: &str, requested: Value, effective: Value) -> Record {
+        let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+        record.engine.name = engine.to_owned();
+        (record.requested, record.effective) = (requested.into(), effective.into());
+        record
+    }
+
+    /// Returns the request of an update with this document.
+    fn request(record: &Record, document: &Value) -> Requested {
+        let begin = json!({
+            "verb": "update", "id": "c1", "runtime": "/usr/bin/runc", "root": null, "globals": [],
+            "arguments": ["--resources=-", "c1"], "bundle": null, "config": null, "cwd": "/",
+            "environment": [], "resources": document.to_string(), "flag": false, "hook": null,
+        });
+        parse_request(&serde_json::from_value(begin).unwrap(), record).unwrap()
+    }
+
+    /// Returns what the runtime receives of an update that no plugin changes.
+    fn sent(record: &Record, document: &Value) -> Value {
+        let request = request(record, document);
+        let effective = with_request(record, &request.fields);
+        let stdin = request.substitute(&effective, "c1").stdin.unwrap();
+        serde_json::from_str(&stdin).unwrap()
+    }
+
+    #[test]
+    fn what_only_the_runtime_understands_reaches_it() {
+        let requested = json!({"memory": {"limit": 9}, "devices": [{"allow": false}]});
+        let plugin = json!({"allow": true, "type": "c", "major": 1, "minor": 3});
+        let effective = json!({
+            "memory": {"limit": 9}, "pids": {"limit": 7}, "devices": [{"allow": false}, plugin],
+        });
+        let record = record("", requested, effective);
+        let document = json!({
+            "memory": {"limit": 8}, "pids": null, "rdma": {"mlx5_1": {"hcaHandles": 3}},
+            "blockIO": {"throttleReadBpsDevice": [{"major": 8, "minor": 0, "rate": 5}]},
+            "hugepageLimits": [{"pageSize": "2MB", "limit": 4}], "newField": {"a": [1]},
+        });
+        let mut expected = document.clone();
+        expected["pids"] = json!({"limit": 7});
+        assert_eq!(sent(&record, &document), expected);
+        // The rules of plugins follow those of the engine.
+        let rule = json!({"allow": true, "type": "b"});
+        let document = json!({"devices": [{"allow": false}, rule]});
+        let expected = json!([{"allow": false}, rule, plugin]);
+        assert_eq!(sent(&record, &document)["devices"], expected);
+    }
+
+    #[test]
+    fn a_document_that_repeats_nothing_else_requests_what_it_has() {
+        let record =
+            record("docker", json!({"memory": {"limit": 9}}), json!({"memory": {"limit": 5}}));
+        let document = json!({"memory": {"limit": 9}});
+        assert_eq!(request(&record, &document).fields, document);
+        // A document with device rules repeats all resources of the container.
+        let whole = json!({"memory": {"limit": 9}, "pids": {"limit": 7}, "devices": []});
+        assert_eq!(request(&record, &whole).fields, json!({"pids": {"limit": 7}, "devices": []}));
+    }
+
+    #[test]
+    fn a_check_of_the_memory_in_use_is_of_one_call() {
+        let record = record("", json!({"memory": {"limit": 9}}), json!({"memory": {"limit": 9}}));
+        let document = json!({"memory": {"limit": 8, "checkBeforeUpdate": true}});
+        assert_eq!(sent(&record, &document), document);
+        let first = request(&record, &document);
+        assert_eq!(first.all, json!({"memory": {"limit": 8}}));
+        let next = json!({"pids": {"limit": 7}});
+        let record = self::record("", first.all, with_request(&record, &first.fields));
+        assert_eq!(sent(&record, &next), json!({"memory": {"limit": 8}, "pids": {"limit": 7}}));
+    }
 }
