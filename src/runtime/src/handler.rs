@@ -78,6 +78,12 @@ pub trait RuntimeHandler: Send + Sync + 'static {
         let _ = path;
         None
     }
+
+    /// Returns whether the kernel limits swap. If it does not, no limit of swap follows from a
+    /// memory limit of a plugin.
+    fn has_swap_accounting(&self) -> bool {
+        true
+    }
 }
 
 impl RuntimeHandler for () {}
@@ -102,5 +108,6 @@ pub(crate) fn with_facts<R>(
         cdi: &HandlerDevices(handler),
         device: &|path| handler.device(path),
         propagation: &|path| handler.mount_propagation(path),
+        swap_accounting: &|| handler.has_swap_accounting(),
     })
 }

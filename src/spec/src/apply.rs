@@ -11,6 +11,8 @@ use nri_api::proto::ContainerAdjustment;
 pub struct Applied {
     /// Whether the OCI config changed; if not, its file need not be written.
     pub changed: bool,
+    /// Whether the limit of memory and swap follows from the limit of memory that was applied.
+    pub swap_follows: bool,
 }
 
 /// Applies an adjustment. On an error the OCI config is unchanged.
@@ -23,6 +25,7 @@ pub fn apply(
     ctx: &ApplyContext<'_>,
 ) -> Result<Applied, ApplyError> {
     let mut copy = config.value().clone();
+    let swap_follows = memory::derived_swap(&copy, adjust, ctx).is_some();
     for group in GROUPS {
         group(&mut copy, adjust, ctx)?;
     }
@@ -30,5 +33,5 @@ pub fn apply(
     if changed {
         *config.value_mut() = copy;
     }
-    Ok(Applied { changed })
+    Ok(Applied { changed, swap_follows })
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fmt;
 
 /// Lookups on the host. The default finds nothing, so adjustments that depend on the host are
-/// refused.
+/// refused; its kernel limits swap.
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
     /// Returns the `linux.resources.blockIO` object of a block I/O class; see
@@ -20,6 +20,8 @@ pub struct ApplyContext<'a> {
     pub device: &'a dyn Fn(&str) -> Option<HostDevice>,
     /// Returns the propagation of the mount that holds a path of the host.
     pub propagation: &'a dyn Fn(&str) -> Option<Propagation>,
+    /// Returns whether the kernel limits swap.
+    pub swap_accounting: &'a dyn Fn() -> bool,
 }
 
 impl Default for ApplyContext<'_> {
@@ -30,6 +32,7 @@ impl Default for ApplyContext<'_> {
             cdi: &NoCdi,
             device: &|_| None,
             propagation: &|_| None,
+            swap_accounting: &|| true,
         }
     }
 }

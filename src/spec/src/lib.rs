@@ -4,7 +4,8 @@
 //! Start from [`OciConfig`], then [`to_container`] (the container as plugins see it), [`apply`]
 //! (the adjustment of plugins) and [`agreed_container`] (the container after it). For `update` are
 //! [`resources_to_nri`], [`merge_resources`], [`changed`] and [`overlay`]. [`config_changes`] says
-//! what differs, by field. [`cdi::CdiRegistry`],
+//! what differs, by field. [`LimitChange`] decides which limit of swap follows from one of memory.
+//! [`cdi::CdiRegistry`],
 //! [`BlockIoClasses`] and [`RdtClasses`] parse configuration files of the host for
 //! [`ApplyContext`]. [`capability::check`] finds the parts of an adjustment that the low-level
 //! runtime does not support.
@@ -57,3 +58,4 @@ pub use resources::blockio_classes::{BlockDevices, BlockIoClasses, InvalidBlockI
 pub use resources::convert::{merge_blockio_class, merge_resources, resources_to_nri};
 pub use resources::diff::{changed, overlay};
 pub use resources::rdt_classes::RdtClasses;
+pub use resources::swap::{LimitChange, MemoryLimits};

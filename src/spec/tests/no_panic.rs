@@ -90,6 +90,7 @@ fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
             Some(HostDevice { kind: HostDeviceKind::Char, major: 1, minor: 2, mode: 0o600 })
         },
         propagation: &|_| Some(Propagation::Shared),
+        ..Default::default()
     };
     let before = config.clone();
     match apply(&mut config, adjust, &ctx) {

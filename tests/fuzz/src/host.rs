@@ -77,5 +77,6 @@ pub fn context() -> ApplyContext<'static> {
 
 /// Returns the same facts with other CDI devices.
 pub fn context_with<'a>(cdi: &'a dyn CdiResolver) -> ApplyContext<'a> {
-    ApplyContext { blockio: &blockio, rdt: &rdt, cdi, device: &device, propagation: &propagation }
+    let (blockio, rdt, device) = (&blockio, &rdt, &device);
+    ApplyContext { blockio, rdt, cdi, device, propagation: &propagation, swap_accounting: &|| true }
 }

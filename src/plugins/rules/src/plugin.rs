@@ -4,7 +4,7 @@ use crate::{
     changes::Changed,
     decide::{Decision, decide, limit},
     facts,
-    field::{self, Key, MEMORY, SWAP},
+    field::{self, Key},
     findings::{Given, findings},
     load::load,
     refusal::Refusal,
@@ -13,6 +13,7 @@ use crate::{
 };
 use nri_api::{RESOURCE_FIELDS, opt};
 use nri_plugin::{Configured, prelude::*, proto::LinuxDevice};
+use nri_spec::{LimitChange, MemoryLimits};
 use rustix::fs::{FileType, Mode, major, minor, stat};
 use std::{
     sync::Arc,
@@ -145,22 +146,20 @@ fn with_own_facts(session: &Session, mut container: Container) -> Container {
     container
 }
 
-/// Returns the container as it would be after an update. Where the limits of memory, and of memory
-/// and swap together, are the same, the latter follows an update of the former, as with `nrid`.
+/// Returns the container as it would be after an update, with the limit of swap that follows.
 fn with_resources(mut container: Container, resources: &LinuxResources) -> Container {
     let linux = container.linux.mut_or_insert_default();
     let updated = linux.resources.mut_or_insert_default();
-    let value = |resources: &LinuxResources, key| match key {
-        Key::Field(row) => field::resource(row.name, resources),
-        Key::Entry(..) => None,
+    let change = LimitChange {
+        before: MemoryLimits::of_message(updated),
+        by_engine: MemoryLimits::of_message(resources),
+        ..LimitChange::default()
     };
-    let swap = value(updated, SWAP).filter(|swap| value(updated, MEMORY).as_ref() == Some(swap));
-    let follows = swap.is_some() && value(resources, SWAP).is_none();
     for field in RESOURCE_FIELDS {
         field.copy(resources, updated);
     }
-    if follows && let Some(memory) = updated.memory.as_mut() {
-        memory.swap.clone_from(&memory.limit);
+    if let Some(swap) = change.derived_swap(|| true) {
+        updated.memory.mut_or_insert_default().swap = opt(Some(swap));
     }
     for limit in &resources.hugepage_limits {
         updated.hugepage_limits.retain(|other| other.page_size != limit.page_size);

@@ -58,6 +58,12 @@ impl ResourceManager {
             _ => Ok(()),
         }
     }
+
+    /// Returns whether the kernel limits swap.
+    pub fn has_swap_accounting(&self) -> bool {
+        let check = |host: &HostCapabilities| host.has_swap_accounting().then_some(()).ok_or(());
+        self.known_host.check(host, check).is_ok()
+    }
 }
 
 /// Returns the capabilities of this host.
@@ -94,7 +100,7 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
     } else {
         for mount in mounts.iter().filter(|m| m.fs_type == "cgroup") {
             for option in &mount.super_options {
-                if option == "blkio" || option == "cpu" {
+                if ["blkio", "cpu", "memory"].contains(&&**option) {
                     add_files(&mut host, &mount.point);
                 }
                 // Options that are no controllers, such as `rw`, end up in the set, too. They do no
@@ -108,8 +114,8 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
 }
 
 /// Adds the files of [`capability::FILES`] that exist in a hierarchy: in the root, or in one of its
-/// children, since the root cgroup of v2 does not have these files. If no cgroup has the I/O
-/// controller, the controller's files cannot be looked up, and are assumed to exist.
+/// children, since the root cgroup of v2 does not have these files. If no cgroup has the controller
+/// of a file, the file cannot be looked up, and is assumed to exist.
 fn add_files(host: &mut HostCapabilities, root: &Path) {
     let below =
         fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir());
@@ -119,7 +125,12 @@ fn add_files(host: &mut HostCapabilities, root: &Path) {
         let names = capability::FILES.into_iter().filter(|name| wanted(name));
         names.map(str::to_owned).collect::<BTreeSet<_>>()
     };
-    let mut assumed = names(&|name| name.starts_with("io.") && !has("io.max"));
+    let is_unknown = |name: &str, controller: &str| {
+        name.starts_with(controller) && !has(&format!("{controller}max"))
+    };
+    let mut assumed = names(&|name| {
+        is_unknown(name, "io.") || name.starts_with("memory.swap.") && is_unknown(name, "memory.")
+    });
     host.files.extend(names(&has));
     host.files.extend(assumed.iter().cloned());
     host.assumed_files.append(&mut assumed);
@@ -177,14 +188,20 @@ mod tests {
             assert!(found.iter().map(String::as_str).eq(expected.iter().copied()), "{found:?}");
             assert_eq!(host.assumed_files.len(), assumed);
         };
-        // No cgroup has `io.max`, so both files of the I/O controller are assumed to exist.
-        check(&["io.bfq.weight", "io.weight"], 2);
+        // No cgroup has `io.max` or `memory.max`, so the files of their controllers are assumed to
+        // exist.
+        check(&["io.bfq.weight", "io.weight", "memory.swap.max"], 3);
         let below = dir.path().join("system.slice");
         fs::create_dir(&below).unwrap();
-        check(&["io.bfq.weight", "io.weight"], 2);
+        check(&["io.bfq.weight", "io.weight", "memory.swap.max"], 3);
         for file in ["io.max", "io.weight", "cpu.rt_period_us"] {
             fs::write(below.join(file), "").unwrap();
         }
+        check(&["cpu.rt_period_us", "io.weight", "memory.swap.max"], 1);
+        // Without accounting of swap.
+        fs::write(below.join("memory.max"), "").unwrap();
         check(&["cpu.rt_period_us", "io.weight"], 0);
+        fs::write(below.join("memory.swap.max"), "").unwrap();
+        check(&["cpu.rt_period_us", "io.weight", "memory.swap.max"], 0);
     }
 }

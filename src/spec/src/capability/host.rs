@@ -1,5 +1,6 @@
 //! Properties of a host: cgroups, resctrl and kernel.
 
+use super::table::SWAP;
 use std::collections::BTreeSet;
 
 /// Properties of a host that decide which features a runtime can support.
@@ -20,4 +21,12 @@ pub struct HostCapabilities {
     pub resctrl: bool,
     /// Major and minor version of the kernel.
     pub kernel: (u32, u32),
+}
+
+impl HostCapabilities {
+    /// Whether the kernel limits swap: not with `swapaccount=0`, nor if it was built without it.
+    pub fn has_swap_accounting(&self) -> bool {
+        let names = if self.cgroup_v2 { SWAP.v2 } else { SWAP.v1 };
+        names.iter().any(|name| self.files.contains(*name))
+    }
 }

@@ -71,10 +71,14 @@ pub enum Lack {
 }
 
 /// Control files that not every kernel has: the weights of block I/O, whose names depend on the I/O
-/// scheduler, and the period of realtime groups.
-pub const FILES: [&str; 5] =
-    [WEIGHT.v1[0], WEIGHT.v1[1], REALTIME_PERIOD.v1[0], WEIGHT.v2[0], WEIGHT.v2[1]];
+/// scheduler, the period of realtime groups, and the limits of swap.
+#[rustfmt::skip]
+pub const FILES: [&str; 7] = [
+    WEIGHT.v1[0], WEIGHT.v1[1], REALTIME_PERIOD.v1[0], SWAP.v1[0],
+    WEIGHT.v2[0], WEIGHT.v2[1], SWAP.v2[0],
+];
 
+pub(super) const SWAP: &ResourceField = resource_field("memory.swap");
 const WEIGHT: &ResourceField = resource_field("blockIO.weight");
 const REALTIME_PERIOD: &ResourceField = resource_field("cpu.realtimePeriod");
 

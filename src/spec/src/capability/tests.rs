@@ -226,3 +226,13 @@ fn values_of_a_wrong_type_request_no_feature() {
         check_new(config, "runc 1.1.5", &v1(), "");
     }
 }
+
+#[test]
+fn the_kernel_limits_swap_if_its_cgroups_have_the_file() {
+    let with = |cgroup_v2, file: &str| {
+        let files = [file.to_owned()].into();
+        HostCapabilities { cgroup_v2, files, ..HostCapabilities::default() }.has_swap_accounting()
+    };
+    assert!(with(false, "memory.memsw.limit_in_bytes") && with(true, "memory.swap.max"));
+    assert!(!with(false, "memory.swap.max") && !with(true, "memory.memsw.limit_in_bytes"));
+}

@@ -1,13 +1,13 @@
 //! Memory controller: `linux.resources.memory`.
 //!
-//! A limit also sets `swap` to the same value, unless the plugin sets `swap`. The field limits
-//! memory and swap together, so the container then cannot swap. A limit of 0 is ignored, as in
-//! upstream NRI.
+//! A limit of 0 is ignored, as in upstream NRI. The limit of swap may follow: see
+//! [`swap`](crate::resources::swap).
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
 use crate::json::edit::object as object_at;
 use crate::json::read::{Object, Read, field, object};
+use crate::resources::swap::{LimitChange, MemoryLimits};
 use crate::resources::{controller, diff::overlay_object};
 use nri_api::proto::{ContainerAdjustment, LinuxResources};
 use nri_api::{ResourceField, resource_field};
@@ -27,13 +27,15 @@ pub(crate) fn read(resources: &Object, into: &mut LinuxResources) -> Read<()> {
 pub(crate) fn apply(
     spec: &mut Value,
     adjust: &ContainerAdjustment,
-    _: &ApplyContext<'_>,
+    ctx: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
+    let swap = derived_swap(spec, adjust, ctx);
     let mut fields = to_oci(&adjust.linux.resources);
-    match fields.get(LIMIT.key()).cloned() {
-        None => {}
-        Some(limit) if limit == 0 => drop(fields.shift_remove(LIMIT.key())),
-        Some(limit) => drop(fields.entry(SWAP.key()).or_insert(limit)),
+    if fields.get(LIMIT.key()).is_some_and(|limit| *limit == 0) {
+        fields.shift_remove(LIMIT.key());
+    }
+    if let Some(swap) = swap {
+        fields.insert(SWAP.key().to_owned(), swap.into());
     }
     if !fields.is_empty() {
         let target =
@@ -41,6 +43,20 @@ pub(crate) fn apply(
         overlay_object(target, &fields);
     }
     Ok(())
+}
+
+/// Returns the limit of memory and swap that follows from the limit of memory in an adjustment.
+pub(crate) fn derived_swap(
+    spec: &Value,
+    adjust: &ContainerAdjustment,
+    ctx: &ApplyContext<'_>,
+) -> Option<i64> {
+    let resources = spec.pointer("/linux/resources").unwrap_or(&Value::Null);
+    let mut by_plugins = MemoryLimits::of_message(&adjust.linux.resources);
+    by_plugins.limit = by_plugins.limit.filter(|limit| *limit != 0);
+    let by_engine = MemoryLimits::of_oci(resources);
+    LimitChange { by_engine, by_plugins, is_creation: true, ..LimitChange::default() }
+        .derived_swap(ctx.swap_accounting)
 }
 
 /// Returns the fields that the message sets, and no others.

@@ -14,4 +14,5 @@ pub(crate) mod memory;
 pub(crate) mod pids;
 pub(crate) mod rdt_class;
 pub(crate) mod rdt_classes;
+pub(crate) mod swap;
 pub(crate) mod unified;

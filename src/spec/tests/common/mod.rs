@@ -55,6 +55,7 @@ pub(crate) fn apply_on(
         cdi: &registry,
         device: &|path| device(host["devices"].get(path)?),
         propagation: &|path| propagation(host["propagation"].get(path)?),
+        swap_accounting: &|| host["swapAccounting"] != false,
     };
     let mut config = OciConfig::from_value(spec.clone()).unwrap();
     match apply(&mut config, &message(adjust), &ctx) {

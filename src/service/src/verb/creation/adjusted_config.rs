@@ -15,7 +15,7 @@ use crate::{
 use nri_api::proto::{self, Field};
 use nri_merge::{CreateOutcome, plugins_of};
 use nri_spec::{ApplyContext, OciConfig, agreed_container};
-use std::time::Duration;
+use std::{cell::OnceCell, time::Duration};
 
 /// Time limit of reading CDI specifications.
 const CDI_TIMEOUT: Duration = Duration::from_secs(2);
@@ -122,12 +122,16 @@ impl Service {
             tracing::warn!(broken, "CDI specification ignored");
         }
         let mut config = draft.config.clone();
+        let swap_accounting = OnceCell::new();
         let context = ApplyContext {
             blockio: &|_| classes.blockio.clone(),
             rdt: &|_| classes.rdt.clone(),
             cdi: devices,
             propagation: &|path| paths.propagation(path),
             device: &|path| paths.device(path),
+            swap_accounting: &|| {
+                *swap_accounting.get_or_init(|| self.resource_manager.has_swap_accounting())
+            },
         };
         let applied = nri_spec::apply(&mut config, adjust, &context).map_err(|error| {
             let plugins = plugins_of(owners, &error.fields());
