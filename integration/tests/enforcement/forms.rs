@@ -332,6 +332,31 @@ fn an_update_of_a_field_without_a_name_in_nri_is_as_with_the_bare_runtime() {
     });
 }
 
+/// As at a creation, a container whose memory a plugin limits cannot swap.
+#[test]
+fn a_limit_of_memory_in_a_reply_leaves_none_of_the_swap_that_the_engine_requests() {
+    let Some(go_plugin) = go_plugin("memory in a reply") else { return };
+    for_each_runtime("memory in a reply", |runtime| {
+        let node = Node::new(runtime);
+        let (id, limit) = (node.id("c"), named("memory.limit"));
+        let updates = [limit.update(&id, &json!(128 << 20))];
+        let rule = json!({"event": "UpdateContainer", "updates": updates});
+        node.launch("10-go", &go_plugin, &json!({"rules": [rule]}).to_string());
+        let memory = json!({"memory": {"limit": 64 << 20, "swap": 128 << 20}}).to_string();
+        node.create(&node.bundle(&id).resources(&memory).make(), &id).success();
+        node.call(&["update", "--memory", "1073741824", "--memory-swap", "2147483648", &id])
+            .success();
+        let both = json!(128 << 20);
+        let values = [("memory.limit", both.clone())].into();
+        for field in [limit, named("memory.swap")] {
+            field.check(&node, &id, &both, &values, "after the reply");
+        }
+        check_verified(&node);
+        let verified = node.ctl(&["verify", &id]);
+        assert!(verified.out().contains("10-go (memory.limit)"), "{}", verified.out());
+    });
+}
+
 /// Sets the fields of `part` in `resources`.
 fn merge(resources: &mut Value, part: &Value) {
     for (group, fields) in part.as_object().into_iter().flatten() {

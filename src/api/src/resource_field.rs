@@ -40,8 +40,6 @@ pub struct ResourceField {
 pub enum Update {
     /// By the runtime's `update`.
     Runtime,
-    /// By the runtime's `update`, for which it is a flag: no value of the container.
-    Call,
     /// By writing the cgroup file, since no runtime's `update` sets the field.
     File,
     /// Not at all: the field cannot be changed while the container runs.
@@ -257,7 +255,8 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
     // The kernel refuses a change if the cgroup has children.
     row!("memory"."useHierarchy", Some(Field::MemUseHierarchy), Never,
         ["memory.use_hierarchy"], [], Bool(memory.use_hierarchy)),
-    row!("memory"."checkBeforeUpdate", None, Call, [], [], OciOnly),
+    // A flag for one `update`: no file holds it.
+    row!("memory"."checkBeforeUpdate", None, Never, [], [], OciOnly),
     row!("cpu"."shares", Some(Field::CPUShares), Runtime,
         ["cpu.shares"], ["cpu.weight"], UInt64(cpu.shares)),
     row!("cpu"."quota", Some(Field::CPUQuota), Runtime,

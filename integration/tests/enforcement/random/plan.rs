@@ -112,9 +112,17 @@ impl Plan {
         self.choose(|_| true, 3, true)
     }
 
-    /// Chooses the part of a plugin's reply that changes the engine's update.
+    /// Chooses the part of a plugin's reply that changes the engine's update. A limit of memory is
+    /// with one of swap, which would follow it otherwise.
     pub(super) fn own_reply(&self) -> Choice {
-        self.choose(|name| !matches!(name, "memory.reservation" | "hugepageLimits"), 2, false)
+        let is_own = |name: &str| !matches!(name, "memory.reservation" | "hugepageLimits");
+        let mut choice = self.choose(is_own, 2, false);
+        let has = |wanted: &str| choice.writes.iter().any(|(name, _)| *name == wanted);
+        if has("memory.limit") && !has("memory.swap") && self.fields.contains(&"memory.swap") {
+            let n = self.next_value.fetch_add(1, Ordering::Relaxed);
+            choice.writes.extend(value("memory.swap", n).map(|value| ("memory.swap", value)));
+        }
+        choice
     }
 
     /// Chooses the part of a plugin's reply that updates a container independently of the engine's

@@ -153,6 +153,7 @@ fn with_resources(mut container: Container, resources: &LinuxResources) -> Conta
     let change = LimitChange {
         before: MemoryLimits::of_message(updated),
         by_engine: MemoryLimits::of_message(resources),
+        is_adjusted: true,
         ..LimitChange::default()
     };
     for field in RESOURCE_FIELDS {

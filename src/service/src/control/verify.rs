@@ -5,9 +5,8 @@ use crate::{
     cgroup::files,
     resources::owners,
     service::Service,
-    state::{container::Container, status::ContainerStatus},
+    state::{container::Container, record::Record, status::ContainerStatus},
 };
-use nri_api::{ResourceField, proto::FieldOwners, resource_field};
 use nri_cgroup::CgroupWrite;
 use nri_control::{Verified, VerifiedResource};
 use std::{sync::Arc, time::Duration};
@@ -15,9 +14,6 @@ use std::{sync::Arc, time::Duration};
 /// Time that a verification waits for an update in progress, during which resources are partly
 /// effective.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
-
-const LIMIT: &ResourceField = resource_field("memory.limit");
-const SWAP: &ResourceField = resource_field("memory.swap");
 
 impl Service {
     /// Verifies the containers with these ids or names; without any, all containers that are not
@@ -91,8 +87,7 @@ async fn verify(container: &Container) -> Verified {
         verified.error = Some("the container's process has ended".to_owned());
     } else if let Some(dirs) = record.cgroup() {
         let plan = nri_cgroup::plan(&record.effective, &dirs);
-        let requested = nri_cgroup::plan(&record.requested, &dirs).writes;
-        let compare = |write| verify_file(write, &record.owners, &requested);
+        let compare = |write| verify_file(write, &record);
         verified.settings = plan.writes.iter().filter_map(compare).collect();
         verified.nowhere = plan.unsupported;
     } else {
@@ -101,15 +96,12 @@ async fn verify(container: &Container) -> Verified {
     verified
 }
 
-/// Compares a file. `requested` has the writes for what the engine requested.
-fn verify_file(
-    write: &CgroupWrite,
-    owners: &FieldOwners,
-    requested: &[CgroupWrite],
-) -> Option<VerifiedResource> {
+/// Compares a file.
+fn verify_file(write: &CgroupWrite, record: &Record) -> Option<VerifiedResource> {
     let file = files::file(write)?;
     let found = files::found(write);
-    let (owner, follows) = attribute(write, owners, requested);
+    let owner = owners::owner(&record.owners, &write.field);
+    let follows = record.derived.source(&write.field).filter(|_| owner.is_some());
     let is_of_plugin = owner.is_some() && follows.is_none();
     let effective = files::compare(std::slice::from_ref(write)).is_empty();
     // Older runtimes do not write an optional file (reservations of huge pages), and nrid writes it
@@ -128,70 +120,10 @@ fn verify_file(
     })
 }
 
-/// Returns the plugin that set a field, or else the plugin from whose value of another field this
-/// value follows, and that field. A limit of swap follows the limit of memory, unless it is what
-/// the engine requested.
-fn attribute(
-    write: &CgroupWrite,
-    owners: &FieldOwners,
-    requested: &[CgroupWrite],
-) -> (Option<String>, Option<&'static str>) {
-    let owner = owners::owner(owners, &write.field);
-    let is_requested =
-        || requested.iter().any(|r| r.files == write.files && r.effective == write.effective);
-    if owner.is_some() || write.field != SWAP.name || is_requested() {
-        return (owner, None);
-    }
-    let owner = owners::owner(owners, LIMIT.name);
-    let follows = owner.is_some().then_some(LIMIT.name);
-    (owner, follows)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{
-        key::ContainerKey,
-        record::{EXAMPLE, Record},
-    };
-    use nri_api::proto::Field;
-    use nri_cgroup::EffectiveValue;
-    use protobuf::Enum;
-
-    fn write(field: &str, bytes: u64) -> CgroupWrite {
-        CgroupWrite {
-            field: field.to_owned(),
-            files: vec![format!("/cgroup/{field}").into()],
-            texts: vec![bytes.to_string()],
-            effective: EffectiveValue::Bytes(Some(bytes)),
-            is_optional: false,
-        }
-    }
-
-    #[test]
-    fn a_limit_of_swap_belongs_to_the_plugin_whose_limit_it_follows() {
-        let of = |fields: &[(Field, &str)]| {
-            let mut owners = FieldOwners::default();
-            let simple = fields.iter().map(|(field, owner)| (field.value(), (*owner).to_owned()));
-            owners.simple.extend(simple);
-            owners
-        };
-        let limit = (Field::MemLimit, "10-a");
-        let both = of(&[limit, (Field::MemSwapLimit, "20-b")]);
-        let requested = [write("memory.limit", 1), write("memory.swap", 5)];
-        for (owners, bytes, owner, follows) in [
-            (of(&[limit]), 2, Some("10-a"), Some("memory.limit")),
-            // The engine requested this limit, and the plugin has not changed it.
-            (of(&[limit]), 5, None, None),
-            (both, 2, Some("20-b"), None),
-            (of(&[]), 2, None, None),
-        ] {
-            let found = attribute(&write("memory.swap", bytes), &owners, &requested);
-            assert_eq!((found.0.as_deref(), found.1), (owner, follows), "{owners:?} {bytes}");
-        }
-        let pids = attribute(&write("pids.limit", 2), &of(&[limit]), &[]);
-        assert_eq!(pids, (None, None));
-    }
+    use crate::state::{key::ContainerKey, record::EXAMPLE};
 
     #[test]
     fn an_unclear_name_is_an_error_with_the_ids() {

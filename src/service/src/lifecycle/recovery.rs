@@ -10,9 +10,8 @@ use crate::{
         config_restore,
         missed_start::{may_have_started, waits_at_fifo},
         transition::IfNotEffective,
-        update::{Leftover, reconcile_update, set_pod_resources},
     },
-    resources::manager::ResourceManager,
+    resources::{manager::ResourceManager, update::ReconciledUpdate},
     state::{
         container::Container,
         exec_marker,
@@ -31,7 +30,7 @@ use std::{path::Path, sync::Arc};
 #[derive(Debug)]
 pub struct Unchecked {
     container: Arc<Container>,
-    leftover: Leftover,
+    update: Option<ReconciledUpdate>,
 }
 
 /// Updates the records with what has happened while no `nrid` ran. Plugins are not connected yet:
@@ -67,9 +66,8 @@ pub async fn recover(
             .as_ref()
             .is_some_and(|update| !update.caller.is_some_and(ProcessIdentity::is_alive))
         {
-            let leftover = reconcile_update(registry, audit, &container);
-            set_pod_resources(registry, &container.record());
-            unchecked.push(Unchecked { container: container.clone(), leftover });
+            let update = ReconciledUpdate::of(&container, registry, audit);
+            unchecked.push(Unchecked { container: container.clone(), update });
         }
         if record.process_has_ended() {
             if record.status != ContainerStatus::Stopped {
@@ -96,8 +94,7 @@ pub async fn recover(
             let old_status = record.status;
             record = registry.change(&container, |r| r.observe(&state));
             if old_status == ContainerStatus::Creating && record.status > old_status {
-                let leftover = Leftover::default();
-                unchecked.push(Unchecked { container: container.clone(), leftover });
+                unchecked.push(Unchecked { container: container.clone(), update: None });
             }
             if state.status == "stopped" || record.process_has_ended() {
                 set_stopped(registry, audit, &container);
@@ -159,13 +156,13 @@ fn recover_pod(registry: &Registry, record: &Record) {
 
 impl ResourceManager {
     /// Enforces the effective resources of a container that the previous `nrid` could not check.
-    pub fn enforce_recovered(&self, Unchecked { container, leftover }: &Unchecked) {
+    pub fn enforce_recovered(&self, Unchecked { container, update }: &Unchecked) {
         if container.status() == ContainerStatus::Created {
             // `RetryAtStart` never returns an error.
             let _ = self.enforce_created(container, IfNotEffective::RetryAtStart);
         }
         if !container.is_enforcement_pending() {
-            self.enforce_reconciled(container, leftover);
+            self.enforce_reconciled(container, update.as_ref());
         }
     }
 }

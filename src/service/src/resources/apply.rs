@@ -7,25 +7,19 @@ use crate::{
     error::PluginError,
     host::{error_chain::chain, runtime::RuntimeError},
     resources::{
-        changes::{all_owners, resource_changes},
+        changes::all_owners,
         description::described,
-        enforce::write_fields,
         error::ResourceError,
         manager::ResourceManager,
         owners,
-        updatable::{adapt_swap, check_updatable, runtime_part},
+        updatable::check_updatable,
+        update::{ResourceRequest, ResourceUpdate},
     },
-    state::{
-        container::Container,
-        record::{EffectiveResources, PendingUpdate, Record},
-        status::ContainerStatus,
-    },
+    state::{container::Container, record::Record, status::ContainerStatus},
 };
 use nri_api::PluginId;
-use nri_api::proto::{ContainerUpdate, FieldOwners, OwningPlugins};
-use nri_config::Enforce;
+use nri_api::proto::{ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins};
 use nri_control::{AuditEvent, AuditLine};
-use nri_spec::changed;
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::MutexGuard;
@@ -49,20 +43,14 @@ pub enum UpdateSource<'a> {
 }
 
 impl UpdateSource<'_> {
-    /// Records the owners of the changed fields of a container.
-    fn set_owners(self, owners: &mut FieldOwners, container: &str, changed: &Value) {
+    /// Returns the owners of the fields that an update sets.
+    fn owners(self, container: &str, resources: &LinuxResources) -> FieldOwners {
         match self {
-            Self::Plugin(plugin) => owners::assign(owners, changed, Some(&plugin.to_string())),
-            Self::Merged(all) => {
-                if let Some(new) = all.owners.get(container) {
-                    owners::merge(owners, new);
-                }
-            }
+            Self::Plugin(plugin) => owners::of_plugin(resources, &plugin.to_string()),
+            Self::Merged(all) => all.owners.get(container).cloned().unwrap_or_default(),
         }
     }
-}
 
-impl UpdateSource<'_> {
     /// Returns the plugins that requested the update of a container, separated by commas.
     fn plugins(self, container: &str) -> String {
         match self {
@@ -181,14 +169,8 @@ impl ResourceManager {
         let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else {
             return Ok(());
         };
-        let no_owners = FieldOwners::default();
-        // The plugin of an unsolicited update receives its errors, which need no owners.
-        let new_owners = match source {
-            UpdateSource::Plugin(_) => None,
-            UpdateSource::Merged(all) => all.owners.get(&update.container_id),
-        };
-        let new_owners = new_owners.unwrap_or(&no_owners);
-        check_updatable(resources, new_owners)?;
+        let owners = source.owners(&update.container_id, resources);
+        check_updatable(resources, &owners)?;
         let lock = tokio::time::timeout(LOCK_TIMEOUT, lock_for_update(&container)).await;
         let _lock = lock.map_err(|_| ResourceError::Busy)?;
         if container.runtime_hung_at().is_some_and(|at| at.elapsed() < HUNG_INTERVAL) {
@@ -198,60 +180,28 @@ impl ResourceManager {
         if record.status == ContainerStatus::Creating || record.status == ContainerStatus::Stopped {
             return Err(ResourceError::Status(record.status));
         }
-        let mut wanted = self.overlay(&record.effective, resources, new_owners).await?;
-        let swap_given = resources.memory.swap.is_some();
-        let swap_follows = adapt_swap(&record.effective, swap_given, &mut wanted.resources);
-        self.check_supported(&record, &wanted, new_owners).await?;
-        let mut owners = record.owners.clone();
-        source.set_owners(
-            &mut owners,
-            &update.container_id,
-            &changed(&record.effective, &wanted.resources),
-        );
-        if swap_follows {
-            owners::follow_memory_limit(&mut owners);
-        }
-        let pending = PendingUpdate {
-            requested: Value::clone(&record.requested),
-            effective: wanted.clone(),
-            owners,
+        let request = ResourceRequest {
+            by_engine: &Value::Null,
+            merged: resources,
+            owners: &owners,
             caller: None,
             notify: false,
         };
-        self.registry.try_change(&container, |r| r.pending_update = Some(pending.clone()))?;
-        let updated = self.perform(&record, &wanted).await;
-        if let Err(ResourceError::Runtime(RuntimeError::Hangs(..))) = &updated {
-            container.set_runtime_hung();
-            self.undo_in_cgroups(&record, &wanted);
-            self.registry.change(&container, |r| r.pending_update = None);
-        } else if updated.is_err() {
-            self.undo(&record, &wanted).await;
-            self.registry.change(&container, |r| r.pending_update = None);
-        } else {
-            let after = self.registry.change(&container, |r| r.complete(pending));
-            self.audit_update(&record, &after, source);
-            let (id, pod) = (&record.key.id, &record.pod_id);
-            tracing::debug!(container = id, pod, plugin = %source, "container updated by plugin");
-        }
-        updated
-    }
-
-    /// Writes the update of a container to the audit log.
-    fn audit_update(&self, before: &Record, after: &Record, source: UpdateSource<'_>) {
-        if !self.audit.is_enabled() {
-            return;
-        }
-        let line = line_of(after, &self.registry.pods, AuditEvent::Update);
-        let changes = resource_changes(&before.effective, &after.effective, &after.owners);
-        let changes = match source {
-            UpdateSource::Plugin(plugin) => {
-                // Fields that follow from others have no owner.
-                let all = changes.into_values().flatten().collect::<Vec<_>>();
-                [(plugin.to_string(), all)].into_iter().filter(|(_, all)| !all.is_empty()).collect()
+        let update = ResourceUpdate::plan(self, container.clone(), request).await?;
+        update.check(self, &owners).await?;
+        update.begin(&self.registry)?;
+        if let Err(error) = update.perform(self).await {
+            let runtime_hangs = matches!(&error, ResourceError::Runtime(RuntimeError::Hangs(..)));
+            if runtime_hangs {
+                update.container.set_runtime_hung();
             }
-            UpdateSource::Merged(_) => changes,
-        };
-        self.audit.write_changes(&line, "plugin", changes);
+            update.undo(self, runtime_hangs).await;
+            return Err(error);
+        }
+        update.complete(&self.registry, &self.audit);
+        let (id, pod) = (&record.key.id, &record.pod_id);
+        tracing::debug!(container = id, pod, plugin = %source, "container updated by plugin");
+        Ok(())
     }
 
     /// Returns the record, with the first process if the runtime knows the process. A created
@@ -265,62 +215,6 @@ impl ResourceManager {
         match record.runtime.pid(&record.key.id).await {
             Some(pid) => self.registry.change_if(container, |r| r.set_process(pid)),
             None => record,
-        }
-    }
-
-    /// Checks that the runtime and this host can set these resources.
-    ///
-    /// # Errors
-    /// The fields that they cannot set.
-    pub async fn check_supported(
-        &self,
-        record: &Record,
-        wanted: &EffectiveResources,
-        owners: &FieldOwners,
-    ) -> Result<(), ResourceError> {
-        let (before, after) = (runtime_part(&record.effective), runtime_part(&wanted.resources));
-        self.check_resources(&record.runtime, &before, &after, owners).await?;
-        self.check_cgroup_files(record, wanted, owners)
-    }
-
-    /// Sets the resources: by the runtime's `update`, by control groups, and by resctrl.
-    async fn perform(
-        &self,
-        record: &Record,
-        wanted: &EffectiveResources,
-    ) -> Result<(), ResourceError> {
-        let (before, after) = (runtime_part(&record.effective), runtime_part(&wanted.resources));
-        if before != after {
-            record.runtime.update(&record.key.id, &after).await?;
-        }
-        self.enforce_strictly(record, &wanted.resources)?;
-        match &wanted.rdt_class {
-            Some((_, group)) => self.move_to_rdt_group(record, group),
-            None => Ok(()),
-        }
-    }
-
-    /// Restores the effective resources after a failed update, which may have set some fields.
-    pub async fn undo(&self, record: &Record, tried: &EffectiveResources) {
-        let before = runtime_part(&record.effective);
-        if let Err(error) = record.runtime.update(&record.key.id, &before).await {
-            let (container, pod) = (&record.key.id, &record.pod_id);
-            tracing::error!(container, pod, %error, "cannot undo a failed update");
-        }
-        self.undo_in_cgroups(record, tried);
-    }
-
-    /// Restores the values in control groups. Without enforcement, writes only the fields that the
-    /// failed update tried to set.
-    fn undo_in_cgroups(&self, record: &Record, tried: &EffectiveResources) {
-        let tried = changed(&record.effective, &tried.resources);
-        let drift = match self.policy().enforce {
-            Enforce::Off => write_fields(record, &record.effective, &tried),
-            _ => self.enforce_with(record, &record.effective, &tried),
-        };
-        for drift in drift {
-            let (container, pod, plugin) = (&record.key.id, &record.pod_id, &drift.owner);
-            tracing::error!(container, pod, plugin, %drift, "cannot undo a failed update");
         }
     }
 }

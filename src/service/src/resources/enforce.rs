@@ -18,7 +18,7 @@ use nri_api::{
     field_name,
     proto::{Field, FieldOwners, LinuxResources},
 };
-use nri_cgroup::{CgroupWrite, Plan, plan, resctrl_writes};
+use nri_cgroup::{CgroupDirs, CgroupWrite, Plan, plan, resctrl_writes};
 use nri_config::Enforce;
 use nri_spec::{changed, merge_resources};
 use serde_json::{Value, json};
@@ -98,14 +98,15 @@ impl ResourceManager {
         Ok(EffectiveResources { resources, blockio_class, rdt_class })
     }
 
-    /// Checks that this host has the group of the RDT class, and a file for each changed field that
-    /// no runtime's `update` sets. `owners` is for errors.
+    /// Checks that this host has the group of the RDT class, and a file for each field that differs
+    /// from `before` and that no runtime's `update` sets. `owners` is for errors.
     ///
     /// # Errors
     /// A controller, a file or the group of an RDT class does not exist; the error names it.
     pub fn check_cgroup_files(
         &self,
         record: &Record,
+        before: &Value,
         wanted: &EffectiveResources,
         owners: &FieldOwners,
     ) -> Result<(), ResourceError> {
@@ -118,7 +119,7 @@ impl ResourceManager {
                 return Err(ResourceError::NoRdtGroup { field, class, group });
             }
         }
-        let by_cgroups = cgroup_part(&changed(&record.effective, &wanted.resources));
+        let by_cgroups = cgroup_part(&changed(before, &wanted.resources));
         if by_cgroups.as_object().is_none_or(serde_json::Map::is_empty) {
             return Ok(());
         }
@@ -155,7 +156,6 @@ impl ResourceManager {
         if is_empty(additional) && !has_resources_of_plugins(record, wanted) {
             return Vec::new();
         }
-        let by_plugins = changed(&record.requested, wanted);
         let Some(dirs) = record.cgroup() else {
             tracing::warn!(
                 container = record.key.id,
@@ -164,13 +164,10 @@ impl ResourceManager {
             );
             return Vec::new();
         };
-        // Plan from all resources, since one file may depend on several fields. Enforce also a
-        // field that a plugin set to the engine's value: the control group may hold another value.
-        let fields: BTreeSet<String> = [&by_plugins, additional]
-            .into_iter()
-            .flat_map(|part| plan(part, &dirs).writes)
-            .map(|s| s.field)
-            .collect();
+        // Enforce also a field that a plugin set to the engine's value: the control group may hold
+        // another value.
+        let mut fields = fields_of(&changed(&record.requested, wanted), &dirs);
+        fields.extend(fields_of(additional, &dirs));
         let mut plan = plan(wanted, &dirs).writes;
         plan.retain(|s| {
             fields.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
@@ -240,10 +237,20 @@ pub fn write_fields(record: &Record, wanted: &Value, part: &Value) -> Vec<Drift>
         tracing::warn!(container, pod, "container cgroup unknown, resources not restored");
         return Vec::new();
     };
-    let fields: BTreeSet<String> = plan(part, &dirs).writes.into_iter().map(|s| s.field).collect();
-    let mut plan = plan(wanted, &dirs).writes;
-    plan.retain(|s| fields.contains(&s.field));
-    files::enforce(&plan)
+    files::enforce(&writes_of(wanted, part, &dirs))
+}
+
+/// Returns the writes of `wanted` for the fields present in `part`. They are planned from all
+/// resources, since the content of a file may depend on several fields.
+pub fn writes_of(wanted: &Value, part: &Value, dirs: &CgroupDirs) -> Vec<CgroupWrite> {
+    let fields = fields_of(part, dirs);
+    let mut writes = plan(wanted, dirs).writes;
+    writes.retain(|write| fields.contains(&write.field));
+    writes
+}
+
+fn fields_of(part: &Value, dirs: &CgroupDirs) -> BTreeSet<String> {
+    plan(part, dirs).writes.into_iter().map(|write| write.field).collect()
 }
 
 /// Whether plugins have set any of the resources `wanted`.

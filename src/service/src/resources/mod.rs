@@ -12,4 +12,5 @@ pub mod manager;
 pub mod owners;
 pub mod plugin_requests;
 pub mod updatable;
+pub mod update;
 pub mod versions;

@@ -3,7 +3,7 @@
 
 use nri_api::{
     FieldKind, RESOURCE_FIELDS, ResourceField, field_kind, full_name,
-    proto::{Field, FieldOwners},
+    proto::{Field, FieldOwners, LinuxResources},
     set_by,
 };
 use protobuf::Enum;
@@ -51,41 +51,41 @@ pub fn by_field(owners: &FieldOwners) -> BTreeMap<String, Vec<String>> {
     named.collect()
 }
 
-/// Assigns all fields of `changed`, a part of `linux.resources`, to a plugin. `None` stands for the
-/// engine, and removes the owners of these fields.
-pub fn assign(owners: &mut FieldOwners, changed: &Value, plugin: Option<&str>) {
+/// Returns the owners of the fields that a plugin sets.
+pub fn of_plugin(resources: &LinuxResources, plugin: &str) -> FieldOwners {
+    let mut owners = FieldOwners::default();
+    for field in RESOURCE_FIELDS.iter().filter(|field| field.is_set(resources)) {
+        let Some(owned) = field.owner else { continue };
+        let keys: Vec<String> = match owned {
+            Field::HugepageLimits => {
+                resources.hugepage_limits.iter().map(|limit| limit.page_size.clone()).collect()
+            }
+            Field::CgroupsUnified => resources.unified.keys().cloned().collect(),
+            _ => {
+                owners.simple.insert(owned.value(), plugin.to_owned());
+                continue;
+            }
+        };
+        let keyed = owners.compound.entry(owned.value()).or_default();
+        keyed.owners.extend(keys.into_iter().map(|key| (key, plugin.to_owned())));
+    }
+    owners
+}
+
+/// Removes the owners of the fields of `requested`, a part of `linux.resources` that the engine has
+/// set.
+pub fn release(owners: &mut FieldOwners, requested: &Value) {
     for field in RESOURCE_FIELDS.iter().filter(|field| !field.path.is_empty()) {
-        let value = field.path.iter().try_fold(changed, |value, key| value.get(key));
+        let value = field.path.iter().try_fold(requested, |value, key| value.get(key));
         let (Some(value), Some(owned)) = (value.filter(|v| !v.is_null()), field.owner) else {
             continue;
         };
         if !is_keyed(owned) {
-            match plugin {
-                Some(plugin) => drop(owners.simple.insert(owned.value(), plugin.to_owned())),
-                None => drop(owners.simple.remove(&owned.value())),
-            }
-            continue;
-        }
-        for key in keys(value) {
-            match plugin {
-                Some(plugin) => {
-                    let keyed = owners.compound.entry(owned.value()).or_default();
-                    keyed.owners.insert(key, plugin.to_owned());
-                }
-                None => {
-                    if let Some(keyed) = owners.compound.get_mut(&owned.value()) {
-                        keyed.owners.remove(&key);
-                    }
-                }
-            }
+            owners.simple.remove(&owned.value());
+        } else if let Some(keyed) = owners.compound.get_mut(&owned.value()) {
+            keys(value).iter().for_each(|key| drop(keyed.owners.remove(key)));
         }
     }
-}
-
-/// Removes the owner of `memory.swap`, whose value now follows from that of `memory.limit`: the
-/// owner of the limit is the owner of both.
-pub fn follow_memory_limit(owners: &mut FieldOwners) {
-    owners.simple.remove(&Field::MemSwapLimit.value());
 }
 
 /// Whether a field has an owner for each key (page size, file name) instead of one owner.
@@ -116,6 +116,7 @@ pub fn merge(owners: &mut FieldOwners, new: &FieldOwners) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nri_api::{opt, proto::HugepageLimit};
 
     #[test]
     fn a_field_has_the_owner_of_its_file_class_or_key() {
@@ -139,28 +140,24 @@ mod tests {
 
     #[test]
     fn fields_belong_to_the_plugin_that_set_them_last() {
-        let mut owners = FieldOwners::default();
-        let all = serde_json::json!({
-            "memory": {"limit": 1, "swap": null}, "cpu": {"cpus": "0"},
-            "unified": {"memory.high": "1"},
-            "hugepageLimits": [{"pageSize": "2MB", "limit": 1}]
-        });
-        assign(&mut owners, &all, Some("10-a"));
+        let mut resources = LinuxResources::new();
+        resources.memory.mut_or_insert_default().limit = opt(Some(1));
+        resources.cpu.mut_or_insert_default().cpus = "0".to_owned();
+        resources.unified.insert("memory.high".to_owned(), "1".to_owned());
+        let page_size = "2MB".to_owned();
+        resources.hugepage_limits.push(HugepageLimit { page_size, limit: 1, ..Default::default() });
+        let mut owners = of_plugin(&resources, "10-a");
         let of = |owners: &FieldOwners, field: &str| owner(owners, field);
         for field in ["memory.limit", "cpu.cpus", "unified[memory.high]", "hugepageLimits[2MB]"] {
             assert_eq!(of(&owners, field).as_deref(), Some("10-a"), "{field}");
         }
         assert_eq!(of(&owners, "memory.swap"), None);
-        assign(
+        release(
             &mut owners,
             &serde_json::json!({"memory": {"limit": 2}, "unified": {"memory.high": "2"}}),
-            None,
         );
         assert_eq!(of(&owners, "memory.limit"), None);
         assert_eq!(of(&owners, "unified[memory.high]"), None);
         assert_eq!(of(&owners, "cpu.cpus").as_deref(), Some("10-a"));
-        assign(&mut owners, &serde_json::json!({"memory": {"swap": 2}}), Some("10-a"));
-        follow_memory_limit(&mut owners);
-        assert_eq!(of(&owners, "memory.swap"), None);
     }
 }

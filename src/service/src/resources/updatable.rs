@@ -7,13 +7,17 @@ use crate::{
     state::record::Record,
 };
 use nri_api::{
-    RESOURCE_FIELDS, ResourceField, Update,
+    Access, RESOURCE_FIELDS, Update,
     proto::{FieldOwners, LinuxResources},
 };
 use nri_spec::overlay;
+use protobuf::Enum;
 use serde_json::{Map, Value, json};
 
-/// Checks that a request sets no field that cannot be updated. `owners` is for errors.
+/// A flag for `update` itself, which is no value of the container.
+const CALL_FLAG: &str = "/memory/checkBeforeUpdate";
+
+/// Checks that plugins set no field that cannot be updated. `owners` has the fields that they set.
 ///
 /// # Errors
 /// The request sets fields that cannot be updated; the error names them.
@@ -24,6 +28,7 @@ pub fn check_updatable(
     let names: Vec<_> = RESOURCE_FIELDS
         .iter()
         .filter(|field| field.update == Update::Never && field.is_set(requested))
+        .filter(|field| field.owner.is_none_or(|owner| owners.simple.contains_key(&owner.value())))
         .map(|field| owners::with_owner(owners, field.name))
         .collect();
     if names.is_empty() { Ok(()) } else { Err(ResourceError::NotUpdatable(names)) }
@@ -32,8 +37,20 @@ pub fn check_updatable(
 /// Returns the fields that the runtime's `update` accepts, including unchanged fields, since runc
 /// resets the fields that a request omits.
 pub fn runtime_part(resources: &Value) -> Value {
+    part(resources, Update::Runtime)
+}
+
+/// Returns the fields that `nrid` must write to cgroups itself, since no runtime's `update` sets
+/// them.
+pub fn cgroup_part(resources: &Value) -> Value {
+    part(resources, Update::File)
+}
+
+/// Returns the fields that are updated in this way. Of a list or map that is a field, null and
+/// empty ones are left out.
+fn part(resources: &Value, update: Update) -> Value {
     let mut part = Map::new();
-    for field in RESOURCE_FIELDS.iter().filter(|field| field.update == Update::Runtime) {
+    for field in RESOURCE_FIELDS.iter().filter(|field| field.update == update) {
         let value = field.path.iter().try_fold(resources, |value, key| value.get(key));
         let Some(value) = value.filter(|v| !v.is_null()) else { continue };
         match field.path {
@@ -43,7 +60,7 @@ pub fn runtime_part(resources: &Value) -> Value {
                     group.insert((*key).to_owned(), value.clone());
                 }
             }
-            [key] if value.as_object().is_some_and(|entries| !entries.is_empty()) => {
+            [key] if matches!(field.access, Access::Entries(_)) && !is_empty(value) => {
                 part.insert((*key).to_owned(), value.clone());
             }
             _ => {}
@@ -52,17 +69,18 @@ pub fn runtime_part(resources: &Value) -> Value {
     Value::Object(part)
 }
 
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_none_or(Map::is_empty) && value.as_array().is_none_or(Vec::is_empty)
+}
+
 /// Returns the resources for the runtime's `update`: the fields that it accepts, and whatever else
-/// the engine's `document` has, which this runtime may understand. Each has its effective value.
+/// the engine's `document` has, which this runtime may understand. Each has its effective value,
+/// but the flag of this call is the engine's.
 pub fn for_runtime(effective: &Value, document: &Value) -> Value {
     let mut resources = runtime_part(effective);
     overlay(&mut resources, &selected(effective, document));
-    for field in call_flags() {
-        let value = field.path.iter().try_fold(document, |value, key| value.get(key));
-        let value = value.filter(|value| !value.is_null()).cloned();
-        if let (Some(value), [group, key]) = (value, field.path) {
-            overlay(&mut resources, &json!({*group: {*key: value}}));
-        }
+    if let Some(flag) = document.pointer(CALL_FLAG) {
+        overlay(&mut resources, &json!({"memory": {"checkBeforeUpdate": flag}}));
     }
     resources
 }
@@ -77,21 +95,13 @@ fn selected(resources: &Value, document: &Value) -> Value {
     document.iter().filter(|(_, value)| !value.is_null()).filter_map(of).collect()
 }
 
-/// Returns an engine's request without the flags that are of this call alone.
-pub fn without_call_flags(document: &Value) -> Value {
+/// Returns an engine's request without the flag that is of this call alone.
+pub fn without_call_flag(document: &Value) -> Value {
     let mut fields = document.clone();
-    for field in call_flags() {
-        if let [group, key] = field.path
-            && let Some(group) = fields.get_mut(group).and_then(Value::as_object_mut)
-        {
-            group.shift_remove(*key);
-        }
+    if let Some(flag) = fields.pointer_mut(CALL_FLAG) {
+        *flag = Value::Null;
     }
     fields
-}
-
-fn call_flags() -> impl Iterator<Item = &'static ResourceField> {
-    RESOURCE_FIELDS.iter().filter(|field| field.update == Update::Call)
 }
 
 /// Returns the effective resources with the fields that an engine's update changes. Device rules
@@ -107,49 +117,6 @@ pub fn with_request(record: &Record, fields: &Value) -> Value {
         overlay(&mut resources, &json!({"devices": new}));
     }
     resources
-}
-
-/// Returns the fields that `nrid` must write to cgroups itself, since no runtime's `update` sets
-/// them. Device rules are left out: `nrid` cannot write them, because in cgroup v2 they are a BPF
-/// program of the runtime.
-pub fn cgroup_part(resources: &Value) -> Value {
-    let by_runtime = runtime_part(resources);
-    let mut rest = resources.clone();
-    if let Some(fields) = rest.as_object_mut() {
-        fields.remove("devices");
-        for (group, excluded) in by_runtime.as_object().into_iter().flatten() {
-            if let (Some(Value::Object(fields)), Some(excluded)) =
-                (fields.get_mut(group), excluded.as_object())
-            {
-                fields.retain(|name, _| !excluded.contains_key(name));
-            }
-        }
-        fields.retain(|_, value| value.as_object().is_none_or(|fields| !fields.is_empty()));
-    }
-    rest
-}
-
-/// If the memory limit changes and the request does not set swap, sets `memory.swap` (the limit of
-/// memory and swap together) to the new memory limit in three cases: both limits were equal before;
-/// memory becomes unlimited; or the new memory limit is above the swap limit, which the runtime
-/// would refuse. A missing or unlimited `memory.swap` stays. Returns whether it was set.
-#[must_use = "a value that follows from another field has no owner"]
-pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) -> bool {
-    let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
-    let (old, new) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
-    let (Some(swap), Some(limit)) = (number(before, "/memory/swap").filter(|s| *s > 0), new) else {
-        return false;
-    };
-    let is_coupled = old == Some(swap) || limit > swap || limit < 0;
-    if !swap_requested
-        && old != new
-        && is_coupled
-        && let Some(memory) = after.get_mut("memory").and_then(Value::as_object_mut)
-    {
-        memory.insert("swap".to_owned(), limit.into());
-        return true;
-    }
-    false
 }
 
 #[cfg(test)]
@@ -168,37 +135,6 @@ mod tests {
     }
 
     #[test]
-    fn swap_follows_the_memory_limit_unless_it_is_requested() {
-        let memory = |limit: i64, swap: Option<i64>| {
-            let mut memory = json!({"memory": {"limit": limit}});
-            if let Some(swap) = swap {
-                memory["memory"]["swap"] = swap.into();
-            }
-            memory
-        };
-        // Columns: resources before, resources after, swap requested, expected swap limit.
-        for (before, after, swap_requested, swap) in [
-            (memory(10, Some(10)), memory(20, Some(10)), false, Some(20)),
-            (memory(10, Some(10)), memory(5, Some(10)), false, Some(5)),
-            (memory(10, Some(30)), memory(20, Some(30)), false, Some(30)),
-            (memory(10, Some(30)), memory(40, Some(30)), false, Some(40)),
-            (memory(10, Some(10)), memory(-1, Some(10)), false, Some(-1)),
-            (memory(10, Some(-1)), memory(20, Some(-1)), false, Some(-1)),
-            (memory(10, Some(10)), memory(20, Some(25)), true, Some(25)),
-            (memory(10, None), memory(20, None), false, None),
-        ] {
-            let mut result = after.clone();
-            let is_set = adapt_swap(&before, swap_requested, &mut result);
-            assert_eq!(is_set, result != after, "{before} {after}");
-            assert_eq!(
-                result.pointer("/memory/swap").and_then(Value::as_i64),
-                swap,
-                "{before} {after}"
-            );
-        }
-    }
-
-    #[test]
     fn fields_that_cannot_be_updated_are_named() {
         let mut resources = LinuxResources::new();
         assert!(check_updatable(&resources, &FieldOwners::default()).is_ok());
@@ -207,9 +143,13 @@ mod tests {
         assert!(check_updatable(&resources, &FieldOwners::default()).is_ok());
         let memory = resources.memory.mut_or_insert_default();
         (memory.kernel, memory.use_hierarchy) = (opt(Some(1)), opt(Some(true)));
+        // They are the engine's.
+        assert!(check_updatable(&resources, &FieldOwners::default()).is_ok());
+        let by_plugin = owners::of_plugin(&resources, "10-a");
         assert_eq!(
-            check_updatable(&resources, &FieldOwners::default()).unwrap_err().to_string(),
-            "cannot update memory.kernel, memory.useHierarchy of an existing container"
+            check_updatable(&resources, &by_plugin).unwrap_err().to_string(),
+            "cannot update memory.kernel (set by plugin \"10-a\"), memory.useHierarchy (set by \
+             plugin \"10-a\") of an existing container"
         );
     }
 

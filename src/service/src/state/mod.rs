@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod container;
+pub mod derived;
 pub mod exec_marker;
 pub mod external_plugins;
 pub mod followed;

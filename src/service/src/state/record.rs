@@ -9,7 +9,7 @@ use crate::{
         process::{ProcessIdentity, ProcessStat},
         runtime::{LowLevelRuntime, State},
     },
-    state::{json, key::ContainerKey, status::ContainerStatus},
+    state::{derived::DerivedFields, json, key::ContainerKey, status::ContainerStatus},
 };
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};
@@ -79,6 +79,9 @@ pub struct PendingUpdate {
     /// Owners of the resource fields.
     #[serde(with = "json")]
     pub owners: FieldOwners,
+    /// Fields that follow from others.
+    #[serde(default, skip_serializing_if = "DerivedFields::is_empty")]
+    pub derived: DerivedFields,
     /// The wrapper that runs the runtime's `update`; `None` if `nrid` runs it.
     pub caller: Option<ProcessIdentity>,
     /// Whether plugins received the update, and are to be notified when it has been made.
@@ -111,6 +114,9 @@ pub struct Record {
     /// Owners of the resource fields.
     #[serde(with = "json")]
     pub owners: FieldOwners,
+    /// Resource fields that follow from others.
+    #[serde(default, skip_serializing_if = "DerivedFields::is_empty")]
+    pub derived: DerivedFields,
     /// `linux.resources` as the engine last requested them.
     #[serde(rename = "asked", with = "shared")]
     pub requested: Arc<Value>,
@@ -283,10 +289,10 @@ impl Record {
 
     /// Records that an update has been made.
     pub fn complete(&mut self, update: PendingUpdate) {
-        let PendingUpdate { requested, effective, owners, .. } = update;
+        let PendingUpdate { requested, effective, owners, derived, .. } = update;
         let message = nri_spec::resources_to_nri(&effective.resources);
         self.pending_update = None;
-        self.owners = owners;
+        (self.owners, self.derived) = (owners, derived);
         (self.requested, self.effective) = (requested.into(), effective.resources.into());
         self.share_resources();
         let Ok(resources) = message else { return };

@@ -1,7 +1,9 @@
 //! Properties of a host: cgroups, resctrl and kernel.
 
-use super::table::SWAP;
+use nri_api::{ResourceField, resource_field};
 use std::collections::BTreeSet;
+
+const SWAP: &ResourceField = resource_field("memory.swap");
 
 /// Properties of a host that decide which features a runtime can support.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

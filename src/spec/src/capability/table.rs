@@ -78,7 +78,7 @@ pub const FILES: [&str; 7] = [
     WEIGHT.v2[0], WEIGHT.v2[1], SWAP.v2[0],
 ];
 
-pub(super) const SWAP: &ResourceField = resource_field("memory.swap");
+const SWAP: &ResourceField = resource_field("memory.swap");
 const WEIGHT: &ResourceField = resource_field("blockIO.weight");
 const REALTIME_PERIOD: &ResourceField = resource_field("cpu.realtimePeriod");
 

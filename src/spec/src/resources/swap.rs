@@ -2,8 +2,9 @@
 //! creations and updates, of engines and of plugins, decide it here: see
 //! [`LimitChange::derived_swap`].
 
-use nri_api::proto::LinuxResources;
+use nri_api::proto::{FieldOwners, LinuxResources};
 use nri_api::{ResourceField, resource_field};
+use protobuf::Enum;
 use serde_json::Value;
 
 const LIMIT: &ResourceField = resource_field("memory.limit");
@@ -33,6 +34,15 @@ impl MemoryLimits {
         let (limit, swap) = (memory.limit.as_ref(), memory.swap.as_ref());
         Self { limit: limit.map(|v| v.value), swap: swap.map(|v| v.value) }
     }
+
+    /// Returns those limits of a merged message that plugins own.
+    pub fn of_plugins(merged: &LinuxResources, owners: &FieldOwners) -> Self {
+        let is_owned = |field: &ResourceField| {
+            field.owner.is_some_and(|owner| owners.simple.contains_key(&owner.value()))
+        };
+        let Self { limit, swap } = Self::of_message(merged);
+        Self { limit: limit.filter(|_| is_owned(LIMIT)), swap: swap.filter(|_| is_owned(SWAP)) }
+    }
 }
 
 /// A request to change limits.
@@ -46,6 +56,8 @@ pub struct LimitChange {
     pub by_plugins: MemoryLimits,
     /// Whether the container is being created.
     pub is_creation: bool,
+    /// Whether plugins have set resources of the container.
+    pub is_adjusted: bool,
 }
 
 impl LimitChange {
@@ -57,23 +69,24 @@ impl LimitChange {
     /// |---|---|---|---|
     /// | anyone | a plugin | any | what was given |
     /// | a plugin, at a creation | no plugin | any | `memory.limit` |
-    /// | a plugin, in an update by the engine of either | no plugin | any | `memory.limit` |
+    /// | a plugin, in an update of it by the engine | no plugin | any | `memory.limit` |
     /// | the engine, or a plugin otherwise | the engine | any | what was given |
-    /// | | nobody | equal to `memory.limit` | `memory.limit` |
-    /// | | nobody | below the new `memory.limit` | `memory.limit` |
     /// | | nobody | a limit, and memory gets none | none |
+    /// | | nobody | equal to `memory.limit` | `memory.limit`, if adjusted |
+    /// | | nobody | below the new `memory.limit` | `memory.limit`, if adjusted |
     /// | | nobody | another limit, or none | unchanged |
     ///
     /// So a container that must not swap never may, and a limit that a plugin puts in the place of
     /// the engine's leaves none of the engine's swap. Runtimes refuse a limit of both that is below
     /// that of memory. Where the kernel does not limit swap, and nobody has given a limit, none
-    /// follows: runtimes would refuse it.
+    /// follows: runtimes would refuse it. Of a container that plugins have not adjusted, the engine
+    /// and its runtime decide; a runtime whose memory limit is removed removes both.
     pub fn derived_swap(&self, has_accounting: impl FnOnce() -> bool) -> Option<i64> {
-        let Self { before, by_engine, by_plugins, is_creation } = *self;
+        let Self { before, by_engine, by_plugins, is_creation, is_adjusted } = *self;
         if by_plugins.swap.is_some() {
             return None;
         }
-        let is_reply = is_creation || by_engine.limit.or(by_engine.swap).is_some();
+        let is_reply = is_creation || by_engine.limit.is_some();
         if let Some(limit) = by_plugins.limit.filter(|_| is_reply) {
             let is_given = by_engine.swap.or(before.swap).is_some();
             return (is_given || has_accounting()).then_some(limit);
@@ -83,8 +96,13 @@ impl LimitChange {
         }
         let limit = by_plugins.limit.or(by_engine.limit)?;
         let swap = before.swap.filter(|swap| *swap > 0)?;
-        let follows = before.limit == Some(swap) || limit > swap || limit < 0;
+        let follows = limit < 0 || is_adjusted && (before.limit == Some(swap) || limit > swap);
         (follows && before.limit != Some(limit)).then_some(limit)
+    }
+
+    /// Whether the request has a limit of memory and swap.
+    pub fn gives_swap(&self) -> bool {
+        self.by_engine.swap.or(self.by_plugins.swap).is_some()
     }
 }
 
@@ -102,15 +120,15 @@ mod tests {
             // A plugin gives both, or the swap limit.
             (both(10, 10), limit(30), both(20, 25), None, None),
             (both(10, 10), limit(30), swap(40), None, None),
-            // A plugin answers a request of the engine for limits.
+            // A plugin replaces the limit of memory that the engine requests.
             (both(10, 10), both(100, 200), limit(20), Some(20), Some(20)),
             (both(10, 30), limit(100), limit(20), Some(20), Some(20)),
-            (both(10, 30), swap(200), limit(10), Some(10), Some(10)),
             (none, limit(100), limit(20), Some(20), None),
             (none, both(100, 200), limit(-1), Some(-1), Some(-1)),
             // The engine gives both, or the swap limit.
             (both(10, 10), both(20, 25), none, None, None),
             (both(10, 10), swap(25), none, None, None),
+            (both(10, 30), swap(200), limit(20), None, None),
             // One of the two sets the limit of memory alone.
             (both(10, 10), limit(20), none, Some(20), Some(20)),
             (both(10, 10), none, limit(5), Some(5), Some(5)),
@@ -125,9 +143,24 @@ mod tests {
         ] {
             let (before, by_engine) = (limits(before), limits(engine));
             let by_plugins = limits(plugins);
-            let change = LimitChange { before, by_engine, by_plugins, is_creation: false };
+            let change = LimitChange {
+                before,
+                by_engine,
+                by_plugins,
+                is_adjusted: true,
+                ..LimitChange::default()
+            };
             assert_eq!(change.derived_swap(|| true), with, "{change:?}");
             assert_eq!(change.derived_swap(|| false), without, "{change:?}");
+        }
+        for (before, engine, swap) in [
+            (both(10, 10), limit(20), None),
+            (both(10, 10), limit(5), None),
+            (both(10, 10), limit(-1), Some(-1)),
+        ] {
+            let (before, by_engine) = (limits(before), limits(engine));
+            let change = LimitChange { before, by_engine, ..LimitChange::default() };
+            assert_eq!(change.derived_swap(|| true), swap, "not adjusted: {change:?}");
         }
         for (engine, plugins, with, without) in [
             (none, limit(20), Some(20), None),

@@ -10,6 +10,7 @@ use crate::{
         file_access::{self, FileSystem, FileSystemHangs},
     },
     service::Service,
+    state::derived::DerivedFields,
     verb::creation::{draft::Draft, facts},
 };
 use nri_api::proto::{self, Field};
@@ -43,6 +44,8 @@ pub(super) struct AdjustedConfig {
     pub(super) is_adjusted: bool,
     /// Whether our hook is injected.
     pub(super) hooked: bool,
+    /// Resource fields that follow from others.
+    pub(super) derived: DerivedFields,
 }
 
 /// Logs that our hook could not be added to the `config.json` of a container that no plugin has
@@ -85,17 +88,22 @@ impl Service {
             .unwrap_or_else(|FileSystemHangs| cdi::Devices::unread(&dirs))
     }
 
-    /// Applies the adjustments, and checks that the runtime and the kernel support the result.
+    /// Applies the adjustments, and checks that the runtime and the kernel support the result. Adds
+    /// the owners of fields that follow from others.
     pub(super) async fn adjust_checked(
         &self,
         draft: &Draft,
-        outcome: &CreateOutcome,
+        outcome: &mut CreateOutcome,
         host: &HostView,
     ) -> Result<AdjustedConfig, Error> {
-        let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
+        let id = outcome.container.id.clone();
+        let mut owners = outcome.owners.owners.get(&id).cloned().unwrap_or_default();
         let resources = &outcome.adjust.linux.resources;
         let classes = self.resource_manager.resolve_classes(resources, &owners).await?;
-        let adjusted = self.adjust_config(draft, outcome, &owners, host, &classes)?;
+        let adjusted = self.adjust_config(draft, outcome, &mut owners, host, &classes)?;
+        if !adjusted.derived.is_empty() {
+            outcome.owners.owners.insert(id, owners.clone());
+        }
         let supported = self
             .resource_manager
             .check(&draft.runtime, &draft.config, &adjusted.config, &owners)
@@ -109,7 +117,7 @@ impl Service {
         &self,
         draft: &Draft,
         outcome: &CreateOutcome,
-        owners: &proto::FieldOwners,
+        owners: &mut proto::FieldOwners,
         HostView { devices, paths }: &HostView,
         classes: &classes::Resolved,
     ) -> Result<AdjustedConfig, Error> {
@@ -142,6 +150,8 @@ impl Service {
         let hook = draft.hook.as_ref().filter(|_| draft.wants_hooks());
         let hook = hook.filter(|_| self.adaptation.has_plugins());
         let is_adjusted = applied.changed;
+        let mut derived = DerivedFields::default();
+        derived.set_swap(applied.swap_follows, owners);
         if !is_adjusted && hook.is_none() {
             return Ok(AdjustedConfig {
                 config,
@@ -149,6 +159,7 @@ impl Service {
                 changed: None,
                 is_adjusted,
                 hooked: false,
+                derived,
             });
         }
         if let Some(call) = hook {
@@ -166,10 +177,18 @@ impl Service {
                 changed: None,
                 is_adjusted,
                 hooked: false,
+                derived,
             });
         }
         let changed = Some(text_of(&config, draft.original_bytes().len())?);
-        Ok(AdjustedConfig { config, container, changed, is_adjusted, hooked: hook.is_some() })
+        Ok(AdjustedConfig {
+            config,
+            container,
+            changed,
+            is_adjusted,
+            hooked: hook.is_some(),
+            derived,
+        })
     }
 }
 

@@ -92,7 +92,7 @@ impl Service {
             let unadjusted = shadow::unadjusted(draft.container_message()?);
             agreed = self.probe_host(&draft, unadjusted).await;
         }
-        let Agreed { outcome, host } = agreed;
+        let Agreed { mut outcome, host } = agreed;
         for ignored in &outcome.ignored {
             tracing::warn!(
                 plugin = %ignored.plugin,
@@ -102,13 +102,14 @@ impl Service {
                 "adjustment without effect ignored"
             );
         }
-        let adjusted = self.adjust_checked(&draft, &outcome, &host?).await?;
+        let adjusted = self.adjust_checked(&draft, &mut outcome, &host?).await?;
         let mut record = draft.record(&adjusted.container, adjusted.changed.as_ref());
         record.pod_id = pod_id;
         record.hooked = adjusted.hooked;
         record.missed = missed;
         let owners = &outcome.owners.owners;
         record.owners = owners.get(&outcome.container.id).cloned().unwrap_or_default();
+        record.derived = adjusted.derived.clone();
         let effective = adjusted.config.resources().cloned();
         record.effective = Arc::new(effective.unwrap_or_else(|| serde_json::json!({})));
         record.share_resources();

@@ -13,6 +13,7 @@ use crate::{
     host::{clock::now, process::ProcessIdentity, runtime::LowLevelRuntime},
     service::Service,
     state::{
+        derived::DerivedFields,
         key::ContainerKey,
         locks::LockGuard,
         record::{BundleRecord, Record, original_of},
@@ -297,6 +298,7 @@ impl Draft {
             owners: proto::FieldOwners::default(),
             effective: requested.clone(),
             requested,
+            derived: DerivedFields::default(),
             pending_update: None,
             eviction: None,
             status: ContainerStatus::Creating,

@@ -163,8 +163,8 @@ impl Service {
 
     /// Returns the effects that the commit of an outcome would have.
     async fn effects(&self, draft: &Draft, agreed: Agreed) -> Result<DryRunEffects, Error> {
-        let Agreed { outcome, host } = agreed;
-        let adjusted = self.adjust_checked(draft, &outcome, &host?).await?;
+        let Agreed { mut outcome, host } = agreed;
+        let adjusted = self.adjust_checked(draft, &mut outcome, &host?).await?;
         let (before, after) = (draft.config.value(), adjusted.config.value());
         let changes = creation_changes(before, after, &outcome, None);
         let update = |update: &proto::ContainerUpdate| DryRunUpdate {

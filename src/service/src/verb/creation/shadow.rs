@@ -20,9 +20,9 @@ impl Service {
     /// Logs the changes that a creation's outcome would have made.
     pub(super) async fn log_shadow(&self, draft: &Draft, agreed: Agreed) {
         let (container, pod) = (&draft.key.id, draft.pod_id());
-        let Agreed { outcome, host } = agreed;
+        let Agreed { mut outcome, host } = agreed;
         let adjusted = match host {
-            Ok(host) => self.adjust_checked(draft, &outcome, &host).await,
+            Ok(host) => self.adjust_checked(draft, &mut outcome, &host).await,
             Err(error) => Err(error.into()),
         };
         match adjusted {

@@ -55,20 +55,20 @@ pub async fn serve(
     };
     match channel.proceed(update.substitute.clone()).await {
         Some(finished) if finished.exit.success() => {
-            let reply = match service.finish_update(update).await {
+            let reply = match service.finish_update(&update).await {
                 Ok(()) => Reply::Done,
                 Err(error) => refuse(error),
             };
             channel.send(&reply).await
         }
         Some(finished) => {
-            let pending = &update.pending;
+            let pending = &update.resources.pending;
             let requested = RuntimeInput {
                 owners: &pending.owners,
                 resources: &pending.effective.resources,
                 only_resources: true,
             };
-            let record = update.container.record();
+            let record = update.resources.container.record();
             let text = runtime_failure::report(service, &record, "update", &finished, requested);
             service.cancel_update(&update).await;
             channel.send(&runtime_failure::reply(text)).await

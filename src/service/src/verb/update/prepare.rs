@@ -11,20 +11,17 @@ use crate::{
         changes::all_owners,
         description::described,
         eviction::EvictionSource,
-        owners,
-        updatable::{adapt_swap, check_updatable, for_runtime, with_request, without_call_flags},
+        updatable::{check_updatable, for_runtime, without_call_flag},
+        update::{ResourceRequest, ResourceUpdate},
     },
     service::Service,
-    state::{
-        container::Container,
-        record::{EffectiveResources, PendingUpdate, Record},
-    },
+    state::{container::Container, record::Record},
 };
 use nri_adaptation::{AdaptError, UpdateOutcome};
-use nri_api::proto::{self, UpdateContainerRequest};
+use nri_api::proto::{self, LinuxResources, UpdateContainerRequest};
 use nri_control::{Begin, OsText, Substitute};
 use nri_merge::Ignored;
-use nri_spec::{changed, overlay, resources_to_nri};
+use nri_spec::{changed, resources_to_nri};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
@@ -35,24 +32,12 @@ type UpdateGuard = OwnedMutexGuard<()>;
 /// An update in progress.
 #[derive(Debug)]
 pub(super) struct Update {
-    pub(super) container: Arc<Container>,
-    /// The record's fields after the update.
-    pub(super) pending: PendingUpdate,
+    pub(super) resources: ResourceUpdate,
     /// Arguments and stdin for the runtime that replace those of the wrapper.
     pub(super) substitute: Substitute,
-    /// The effective resources with the engine's request, before the changes of plugins.
-    pub(super) base: Value,
     /// Parts of plugins' replies that had no effect.
     pub(super) ignored: Vec<Ignored>,
     _guard: UpdateGuard,
-}
-
-/// What is known of an update besides its outcome.
-#[derive(Default)]
-struct PreparedUpdate {
-    substitute: Substitute,
-    base: Value,
-    ignored: Vec<Ignored>,
 }
 
 /// The engine's request, parsed.
@@ -61,8 +46,6 @@ struct Requested {
     document: Value,
     /// Fields that this update changes.
     fields: Value,
-    /// All fields that the engine has requested since the creation.
-    all: Value,
     /// Arguments that set no resource, passed on to the runtime.
     other_arguments: Vec<OsText>,
 }
@@ -81,106 +64,46 @@ impl Service {
         let record = container.record();
         let requested = parse_request(begin, &record)?;
         let fields = resources_to_nri(&requested.fields).map_err(CallerError::ResourceField)?;
-        if record.sandbox {
-            let guard = self.request_pod_update(&container, fields).await?;
-            let base = with_request(&record, &requested.fields);
-            let effective = EffectiveResources::of(base.clone());
-            let pending = PendingUpdate {
-                requested: requested.all,
-                effective,
-                owners: record.owners.clone(),
-                caller,
-                notify: true,
-            };
-            let prepared = PreparedUpdate { base, ..PreparedUpdate::default() };
-            return self.start_update(container, pending, guard, prepared);
-        }
-        if !self.engine_nri.is_ours(&self.settings().config.engines, &record.engine).await {
-            return self.prepare_without_plugins(container, requested, caller).await;
-        }
-        let (outcome, guard) = self.request_update(&container, &requested, fields).await?;
-        // Read again: other updates of this container may have been made during the request.
-        let record = container.record();
-        let base = with_request(&record, &requested.fields);
-        let new_owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
-        let mut effective = match outcome.touched {
-            true => {
-                let resources = &outcome.resources;
-                self.resource_manager.overlay(&base, resources, &new_owners).await?
+        let is_ours = record.sandbox
+            || self.engine_nri.is_ours(&self.settings().config.engines, &record.engine).await;
+        let (outcome, guard) = match (record.sandbox, is_ours) {
+            (true, _) => {
+                (UpdateOutcome::default(), self.request_pod_update(&container, fields).await?)
             }
-            false => EffectiveResources::of(base.clone()),
+            (false, true) => self.request_update(&container, &requested, fields).await?,
+            // The engine's own NRI was switched on after the creation. Resources that plugins have
+            // set stay.
+            (false, false) => {
+                (UpdateOutcome::default(), container.update_lock.clone().lock_owned().await)
+            }
         };
-        let swap_given = requested.sets_swap() || outcome.resources.memory.swap.is_some();
-        let swap_follows = adapt_swap(&record.effective, swap_given, &mut effective.resources);
-        let mut owners = record.owners.clone();
-        // The engine owns the fields that it requested, unless a plugin replied with them.
-        owners::assign(&mut owners, &requested.fields, None);
-        owners::merge(&mut owners, &new_owners);
-        if swap_follows {
-            owners::follow_memory_limit(&mut owners);
-        }
-        let substitute = match outcome.touched || record.has_plugin_resources() {
-            true => requested.substitute(&effective.resources, &record.key.id),
-            false => Substitute::default(),
-        };
-        let pending =
-            PendingUpdate { requested: requested.all, effective, owners, caller, notify: true };
-        let prepared = PreparedUpdate { substitute, base, ignored: outcome.ignored };
-        self.start_update(container, pending, guard, prepared)
-    }
-
-    /// Prepares an update without a request to plugins, because the engine's own NRI was switched
-    /// on after the creation. Resources that plugins have set stay.
-    async fn prepare_without_plugins(
-        &self,
-        container: Arc<Container>,
-        requested: Requested,
-        caller: Option<ProcessIdentity>,
-    ) -> Result<Update, Error> {
-        let guard = container.update_lock.clone().lock_owned().await;
-        let record = container.record();
-        let mut effective = with_request(&record, &requested.fields);
-        let base = effective.clone();
-        let swap_follows = adapt_swap(&record.effective, requested.sets_swap(), &mut effective);
-        let substitute = match record.has_plugin_resources() {
-            true => requested.substitute(&effective, &record.key.id),
-            false => Substitute::default(),
-        };
-        let mut owners = record.owners.clone();
-        owners::assign(&mut owners, &requested.fields, None);
-        if swap_follows {
-            owners::follow_memory_limit(&mut owners);
-        }
-        let pending = PendingUpdate {
-            requested: requested.all,
-            effective: EffectiveResources::of(effective),
-            owners,
+        let owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
+        let merged = outcome.touched.then_some(&outcome.resources);
+        let request = ResourceRequest {
+            by_engine: &requested.fields,
+            merged: &without_rules_of(&requested.fields, merged),
+            owners: &owners,
             caller,
-            notify: false,
+            notify: is_ours,
         };
-        let prepared = PreparedUpdate { substitute, base, ..PreparedUpdate::default() };
-        self.start_update(container, pending, guard, prepared)
-    }
-
-    /// Saves the pending update before the runtime is called, so that the next `nrid` can resolve
-    /// it.
-    fn start_update(
-        &self,
-        container: Arc<Container>,
-        pending: PendingUpdate,
-        guard: UpdateGuard,
-        prepared: PreparedUpdate,
-    ) -> Result<Update, Error> {
-        self.registry.try_change(&container, |r| r.pending_update = Some(pending.clone()))?;
-        let PreparedUpdate { substitute, base, ignored } = prepared;
-        Ok(Update { container, pending, substitute, base, ignored, _guard: guard })
+        // Reads the record again: other updates of this container may have been made during the
+        // request.
+        let update =
+            ResourceUpdate::plan(&self.resource_manager, container.clone(), request).await?;
+        let effective = &update.pending.effective.resources;
+        let substitute = match outcome.touched || container.record().has_plugin_resources() {
+            true => requested.substitute(effective, &record.key.id),
+            false => Substitute::default(),
+        };
+        update.begin(&self.registry)?;
+        Ok(Update { resources: update, substitute, ignored: outcome.ignored, _guard: guard })
     }
 
     /// Sends the update of a container to plugins. In shadow mode, logs the outcome and returns an
     /// empty outcome.
     async fn request_update(
         &self,
-        container: &Container,
+        container: &Arc<Container>,
         requested: &Requested,
         fields: proto::LinuxResources,
     ) -> Result<(UpdateOutcome, UpdateGuard), Error> {
@@ -248,7 +171,7 @@ impl Service {
     /// Commits run in the order of the requests.
     async fn commit_update(
         &self,
-        container: &Container,
+        container: &Arc<Container>,
         fields: &Value,
         outcome: UpdateOutcome,
     ) -> Result<(UpdateOutcome, UpdateGuard), Error> {
@@ -258,13 +181,16 @@ impl Service {
             .and_then(|a| a.linux.as_ref())
             .and_then(|l| l.resources.as_ref());
         if let Some(own) = own {
-            let record = container.record();
-            let owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
-            check_updatable(own, &owners)?;
-            let before = with_request(&record, fields);
-            let after = self.resource_manager.overlay(&before, own, &owners).await?;
-            let record = Record { effective: before.into(), ..Record::clone(&record) };
-            self.resource_manager.check_supported(&record, &after, &owners).await?;
+            let owners = &outcome.owners.owners;
+            let owners = owners.get(container.record().nri_id()).cloned().unwrap_or_default();
+            let merged = &without_rules_of(fields, Some(own));
+            check_updatable(merged, &owners)?;
+            let (by_engine, owners) = (fields, &owners);
+            let (caller, notify) = (None, false);
+            let request = ResourceRequest { by_engine, merged, owners, caller, notify };
+            let manager = &self.resource_manager;
+            let update = ResourceUpdate::plan(manager, container.clone(), request).await?;
+            update.check(manager, owners).await?;
         }
         let failed = self
             .resource_manager
@@ -300,17 +226,21 @@ fn parse_request(begin: &Begin, record: &Record) -> Result<Requested, CallerErro
         true => &record.requested,
         false => &Value::Null,
     };
-    let fields = changed(known, &without_call_flags(&document));
-    let mut all = Value::clone(&record.requested);
-    overlay(&mut all, &fields);
-    Ok(Requested { document, fields, all, other_arguments: arguments.others })
+    let fields = changed(known, &without_call_flag(&document));
+    Ok(Requested { document, fields, other_arguments: arguments.others })
+}
+
+/// Returns the resources of a merge without device rules, if these are those of the engine: the
+/// rules that plugins set at the creation follow them.
+fn without_rules_of(by_engine: &Value, merged: Option<&LinuxResources>) -> LinuxResources {
+    let mut merged = merged.cloned().unwrap_or_default();
+    if resources_to_nri(by_engine).is_ok_and(|engine| engine.devices == merged.devices) {
+        merged.devices.clear();
+    }
+    merged
 }
 
 impl Requested {
-    fn sets_swap(&self) -> bool {
-        self.fields.pointer("/memory/swap").is_some()
-    }
-
     /// Builds arguments and stdin that pass all effective resources to the runtime.
     fn substitute(&self, effective: &Value, id: &str) -> Substitute {
         let mut arguments = vec![OsText::from("--resources"), OsText::from("-")];
@@ -324,7 +254,7 @@ impl Requested {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::record::EXAMPLE;
+    use crate::{resources::updatable::with_request, state::record::EXAMPLE};
     use serde_json::json;
 
     /// Returns a record of an engine with these resources.
@@ -393,9 +323,10 @@ mod tests {
         let document = json!({"memory": {"limit": 8, "checkBeforeUpdate": true}});
         assert_eq!(sent(&record, &document), document);
         let first = request(&record, &document);
-        assert_eq!(first.all, json!({"memory": {"limit": 8}}));
+        assert_eq!(first.fields, json!({"memory": {"limit": 8}}));
         let next = json!({"pids": {"limit": 7}});
-        let record = self::record("", first.all, with_request(&record, &first.fields));
+        let effective = with_request(&record, &first.fields);
+        let record = self::record("", first.fields, effective);
         assert_eq!(sent(&record, &next), json!({"memory": {"limit": 8}, "pids": {"limit": 7}}));
     }
 }

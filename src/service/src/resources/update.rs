@@ -1,0 +1,282 @@
+//! Updates of a container's resources, by the engine and by plugins. A [`ResourceUpdate`] is
+//! planned from a request, and is in the record while it is made. Then it is completed or undone.
+//! If nobody reports its result, it is reconciled, maybe by the next `nrid`.
+//!
+//! The caller holds the update lock of the container, or is the only task that has access to it.
+
+use crate::{
+    audit::{Audit, line_of},
+    cgroup::files,
+    host::{classes::ClassError, process::ProcessIdentity},
+    resources::{
+        changes::resource_changes,
+        enforce::{write_fields, writes_of},
+        error::ResourceError,
+        manager::ResourceManager,
+        owners,
+        updatable::{runtime_part, with_request},
+    },
+    state::{
+        container::Container,
+        record::{EffectiveResources, PendingUpdate, Record},
+        registry::Registry,
+        store::StoreError,
+    },
+};
+use nri_api::proto::{FieldOwners, LinuxResources};
+use nri_config::Enforce;
+use nri_control::AuditEvent;
+use nri_spec::{LimitChange, MemoryLimits, changed, overlay};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// A request for other resources of a container.
+#[derive(Debug, Clone, Copy)]
+pub struct ResourceRequest<'a> {
+    /// Fields of the engine's update; null in an update by plugins.
+    pub by_engine: &'a Value,
+    /// What plugins set, in replies to the engine's update or on their own. May have fields of the
+    /// engine's, too.
+    pub merged: &'a LinuxResources,
+    /// The plugins, by the fields that they set.
+    pub owners: &'a FieldOwners,
+    /// The wrapper that runs the runtime's `update`; `None` if `nrid` does.
+    pub caller: Option<ProcessIdentity>,
+    /// Whether plugins are to be notified when the update has been made.
+    pub notify: bool,
+}
+
+/// An update of the resources of a container.
+#[derive(Debug)]
+pub struct ResourceUpdate {
+    /// The container.
+    pub container: Arc<Container>,
+    /// The record's fields after the update.
+    pub pending: PendingUpdate,
+    before: Arc<Record>,
+    /// The resources before, with the engine's request, but not those of plugins.
+    base: Value,
+}
+
+impl ResourceUpdate {
+    /// Plans an update: later requests for a field win, and plugins those of the engine.
+    ///
+    /// # Errors
+    /// A class cannot be resolved.
+    pub async fn plan(
+        manager: &ResourceManager,
+        container: Arc<Container>,
+        request: ResourceRequest<'_>,
+    ) -> Result<Self, ClassError> {
+        let ResourceRequest { by_engine, merged, caller, notify, .. } = request;
+        let before = container.record();
+        let base = with_request(&before, by_engine);
+        let mut effective = manager.overlay(&base, merged, request.owners).await?;
+        let mut requested = Value::clone(&before.requested);
+        overlay(&mut requested, by_engine);
+        let mut owners = before.owners.clone();
+        owners::release(&mut owners, by_engine);
+        owners::merge(&mut owners, request.owners);
+        let mut derived = before.derived.clone();
+        let limits = LimitChange {
+            before: MemoryLimits::of_oci(&before.effective),
+            by_engine: MemoryLimits::of_oci(by_engine),
+            by_plugins: MemoryLimits::of_plugins(merged, request.owners),
+            is_creation: false,
+            is_adjusted: before.has_plugin_resources() || *request.owners != FieldOwners::new(),
+        };
+        let swap = limits.derived_swap(|| manager.has_swap_accounting());
+        if let Some(swap) = swap {
+            overlay(&mut effective.resources, &json!({"memory": {"swap": swap}}));
+        }
+        let still_follows = !derived.is_empty() && !limits.gives_swap();
+        derived.set_swap(swap.is_some() || still_follows, &mut owners);
+        let pending = PendingUpdate { requested, effective, owners, derived, caller, notify };
+        Ok(Self { container, pending, before, base })
+    }
+
+    /// Returns the update that is in the record of a container.
+    fn of_record(container: &Arc<Container>) -> Option<Self> {
+        let before = container.record();
+        let pending = before.pending_update.clone()?;
+        let base = with_request(&before, &changed(&before.requested, &pending.requested));
+        Some(Self { container: container.clone(), pending, before, base })
+    }
+
+    /// Checks that the runtime and this host can set what plugins set. `owners` is for errors.
+    ///
+    /// # Errors
+    /// The fields that they cannot set.
+    pub async fn check(
+        &self,
+        manager: &ResourceManager,
+        owners: &FieldOwners,
+    ) -> Result<(), ResourceError> {
+        let wanted = &self.pending.effective;
+        let (before, after) = (runtime_part(&self.base), runtime_part(&wanted.resources));
+        manager.check_resources(&self.before.runtime, &before, &after, owners).await?;
+        manager.check_cgroup_files(&self.before, &self.base, wanted, owners)
+    }
+
+    /// Saves the update in the record, so that the next `nrid` can reconcile it.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn begin(&self, registry: &Registry) -> Result<(), StoreError> {
+        let pending = self.pending.clone();
+        registry.try_change(&self.container, |r| r.pending_update = Some(pending)).map(drop)
+    }
+
+    /// Makes the update: by the runtime's `update`, and what that does not set.
+    ///
+    /// # Errors
+    /// The runtime refuses it, or a value of a plugin is not effective.
+    pub async fn perform(&self, manager: &ResourceManager) -> Result<(), ResourceError> {
+        let after = runtime_part(&self.pending.effective.resources);
+        if runtime_part(&self.before.effective) != after {
+            self.before.runtime.update(&self.before.key.id, &after).await?;
+        }
+        self.make_effective(manager)
+    }
+
+    /// Sets what the runtime's `update` has not set, in control groups and by resctrl.
+    ///
+    /// # Errors
+    /// A value of a plugin is not effective.
+    pub fn make_effective(&self, manager: &ResourceManager) -> Result<(), ResourceError> {
+        let PendingUpdate { requested, effective, owners, .. } = &self.pending;
+        let record = Record {
+            requested: requested.clone().into(),
+            owners: owners.clone(),
+            ..Record::clone(&self.container.record())
+        };
+        manager.enforce_strictly(&record, &effective.resources)?;
+        match &effective.rdt_class {
+            Some((_, group)) => manager.move_to_rdt_group(&record, group),
+            None => Ok(()),
+        }
+    }
+
+    /// Records that the update has been made, also as the resources of the pod if the container is
+    /// its sandbox. Writes it to the audit log: first what the engine requested, then what plugins
+    /// changed of that. Returns the record.
+    pub fn complete(&self, registry: &Registry, audit: &Audit) -> Arc<Record> {
+        let record = registry.change(&self.container, |r| r.complete(self.pending.clone()));
+        if record.sandbox {
+            let resources = record.container.get().linux.unwrap_or_default().resources;
+            registry.pods.change(&record.pod_id, |pod| {
+                pod.sandbox.change(|pod| pod.linux.mut_or_insert_default().resources = resources)
+            });
+        }
+        if audit.is_enabled() {
+            let line = line_of(&record, &registry.pods, AuditEvent::Update);
+            let request = if self.pending.caller.is_some() { "update" } else { "plugin" };
+            let nobody = FieldOwners::default();
+            let by_engine = resource_changes(&self.before.effective, &self.base, &nobody);
+            audit.write_changes(&line, request, by_engine);
+            let by_plugins = resource_changes(&self.base, &record.effective, &record.owners);
+            audit.write_changes(&line, request, by_plugins);
+        }
+        record
+    }
+
+    /// Removes the update from the record.
+    pub fn withdraw(&self, registry: &Registry) {
+        registry.change(&self.container, |r| r.pending_update = None);
+    }
+
+    /// Restores the resources after an update that failed, which may have set some fields, and
+    /// removes it from the record. A runtime that hangs is not called again.
+    pub async fn undo(&self, manager: &ResourceManager, runtime_hangs: bool) {
+        let record = self.container.record();
+        if !runtime_hangs {
+            let before = runtime_part(&record.effective);
+            if let Err(error) = record.runtime.update(&record.key.id, &before).await {
+                let (container, pod) = (&record.key.id, &record.pod_id);
+                tracing::error!(container, pod, %error, "cannot undo a failed update");
+            }
+        }
+        // Without enforcement, only the fields that the failed update tried to set are written.
+        let tried = changed(&record.effective, &self.pending.effective.resources);
+        let drift = match manager.policy().enforce {
+            Enforce::Off => write_fields(&record, &record.effective, &tried),
+            _ => manager.enforce_with(&record, &record.effective, &tried),
+        };
+        for drift in drift {
+            let (container, pod, plugin) = (&record.key.id, &record.pod_id, &drift.owner);
+            tracing::error!(container, pod, plugin, %drift, "cannot undo a failed update");
+        }
+        self.withdraw(&manager.registry);
+    }
+
+    /// Whether the control groups hold the fields that the runtime sets. Other fields do not count,
+    /// because `nrid` writes them after the runtime.
+    fn was_made(&self) -> bool {
+        let [before, after] = [&*self.before.effective, &self.pending.effective.resources];
+        let by_runtime = changed(&runtime_part(before), &runtime_part(after));
+        let has_no_runtime_part = by_runtime.as_object().is_none_or(Map::is_empty);
+        match (has_no_runtime_part, self.pending.caller) {
+            // An update by a wrapper in which the runtime has nothing to change cannot have failed.
+            (true, Some(_)) => true,
+            (true, None) => is_effective(&self.before, after, &changed(before, after)),
+            (false, _) => is_effective(&self.before, after, &by_runtime),
+        }
+    }
+}
+
+/// Whether the control groups hold the values of `resources`, for the fields of `part`. True if
+/// these fields have no control file.
+fn is_effective(record: &Record, resources: &Value, part: &Value) -> bool {
+    record.cgroup().is_none_or(|dirs| files::compare(&writes_of(resources, part, &dirs)).is_empty())
+}
+
+/// An update whose result nobody reported, after its record was corrected.
+#[derive(Debug)]
+pub struct ReconciledUpdate {
+    /// The update.
+    pub update: ResourceUpdate,
+    /// Whether it was made.
+    pub was_made: bool,
+}
+
+impl ReconciledUpdate {
+    /// Completes the pending update of a container if it was made, otherwise removes it from the
+    /// record.
+    pub fn of(container: &Arc<Container>, registry: &Registry, audit: &Audit) -> Option<Self> {
+        let update = ResourceUpdate::of_record(container)?;
+        let was_made = update.was_made();
+        let (id, pod) = (&update.before.key.id, &update.before.pod_id);
+        tracing::info!(container = id, pod, made = was_made, "pending update reconciled");
+        match was_made {
+            true => drop(update.complete(registry, audit)),
+            false => update.withdraw(registry),
+        }
+        Some(Self { update, was_made })
+    }
+}
+
+impl ResourceManager {
+    /// Enforces the effective resources of a container whose last update, if it had one, was
+    /// reconciled.
+    pub fn enforce_reconciled(&self, container: &Container, update: Option<&ReconciledUpdate>) {
+        let record = container.record();
+        if record.process_has_ended() {
+            return;
+        }
+        // An update that `nrid` itself did not complete may be partly written.
+        let of_nrid = update.filter(|u| !u.was_made && u.update.pending.caller.is_none());
+        let tried = of_nrid.map_or(Value::Null, |ReconciledUpdate { update, .. }| {
+            changed(&update.before.effective, &update.pending.effective.resources)
+        });
+        self.enforce_with(&record, &record.effective, &tried);
+        let made = update.filter(|update| update.was_made);
+        let effective = made.map(|made| &made.update.pending.effective);
+        let Some(EffectiveResources { rdt_class: Some((_, group)), .. }) = effective else {
+            return;
+        };
+        if let Err(error) = self.move_to_rdt_group(&record, group) {
+            let (container, pod) = (&record.key.id, &record.pod_id);
+            tracing::error!(container, pod, %error, "RDT class not effective");
+        }
+    }
+}
