@@ -280,3 +280,61 @@ impl ResourceManager {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{external_plugins::ExternalPlugins, record::EXAMPLE, store::Store};
+
+    /// Plans an update, and completes it without a runtime. Returns the record.
+    async fn update(
+        manager: &ResourceManager,
+        container: &Arc<Container>,
+        by_engine: Value,
+        by_plugin: Value,
+    ) -> Arc<Record> {
+        let merged = nri_spec::resources_to_nri(&by_plugin).unwrap();
+        let owners = owners::of_plugin(&merged, "10-a");
+        let (by_engine, merged, owners) = (&by_engine, &merged, &owners);
+        let request = ResourceRequest { by_engine, merged, owners, caller: None, notify: false };
+        let update = ResourceUpdate::plan(manager, container.clone(), request).await.unwrap();
+        update.begin(&manager.registry).unwrap();
+        update.complete(&manager.registry, &manager.audit)
+    }
+
+    #[tokio::test]
+    async fn a_record_says_that_swap_follows_memory_until_somebody_gives_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+        (record.pending_update, record.owners) = (None, FieldOwners::new());
+        let container = registry.insert(record).unwrap();
+        let external = Arc::new(ExternalPlugins::load(dir.path()));
+        let config = nri_config::Config::default();
+        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        let none = || json!({});
+        let memory = |limit: u64, swap: u64| json!({"memory": {"limit": limit, "swap": swap}});
+        let limit = |limit: u64| json!({"memory": {"limit": limit}});
+        // What the engine requests, what a plugin sets, and the record: the limit of swap, the
+        // field that it follows, and the plugins of both limits.
+        for (by_engine, by_plugin, swap, follows, owner) in [
+            (memory(100, 200), limit(20), 20, true, [Some("10-a"); 2]),
+            (json!({"pids": {"limit": 7}}), none(), 20, true, [Some("10-a"); 2]),
+            (limit(30), none(), 30, true, [None; 2]),
+            (json!({"memory": {"swap": 50}}), none(), 50, false, [None; 2]),
+            (none(), limit(60), 60, true, [Some("10-a"); 2]),
+            (none(), memory(60, 70), 70, false, [Some("10-a"); 2]),
+            (memory(60, 80), none(), 80, false, [None; 2]),
+        ] {
+            let text = format!("{by_engine} {by_plugin}");
+            let record = update(&manager, &container, by_engine, by_plugin).await;
+            let stored: Record =
+                serde_json::from_str(&serde_json::to_string(&*record).unwrap()).unwrap();
+            assert_eq!(stored.effective["memory"]["swap"], swap, "{text}");
+            let source = stored.derived.source("memory.swap");
+            assert_eq!(source, follows.then_some("memory.limit"), "{text}");
+            let owners = ["memory.limit", "memory.swap"].map(|f| owners::owner(&stored.owners, f));
+            assert_eq!(owners.each_ref().map(Option::as_deref), owner, "{text}");
+        }
+    }
+}
