@@ -158,7 +158,7 @@ impl Plan {
             may_fail && self.below(100) < INVALID_PERCENT && self.fields.contains(&"cpu.cpus");
         let invalid_cpu = fails.then(|| {
             writes.retain(|(name, _)| *name != "cpu.cpus");
-            // A new number each time: a value that the engine repeats does not count as a request.
+            // A new number each time, by which the request is found in the journal.
             (NO_CPU + self.next_value.fetch_add(1, Ordering::Relaxed)).to_string()
         });
         Choice { container: self.below(self.containers), writes, invalid_cpu }
