@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -43,7 +44,8 @@ pub(crate) struct Process {
     stop: watch::Sender<bool>,
     exit: watch::Receiver<Option<String>>,
     kept: KeptLines,
-    output: OwnedFd,
+    /// The pipe of the output, until the plugin is configured.
+    output: Mutex<Option<OwnedFd>>,
 }
 
 impl Process {
@@ -66,8 +68,10 @@ impl Process {
     /// Waits until the lines that the program has written are read, for at most [`READ_TIMEOUT`],
     /// and keeps no further warnings.
     pub(crate) async fn set_configured(&self) {
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).take();
         let start = Instant::now();
-        while rustix::io::ioctl_fionread(&self.output).is_ok_and(|unread| unread > 0)
+        while let Some(output) = &output
+            && rustix::io::ioctl_fionread(output).is_ok_and(|unread| unread > 0)
             && start.elapsed() < READ_TIMEOUT
         {
             tokio::time::sleep(READ_INTERVAL).await;
@@ -148,7 +152,7 @@ pub(crate) async fn launch(
     let stream = UnixStream::from_std(ours)?;
     let (exited, has_exited) = watch::channel(false);
     let (kept, output_reader) = (KeptLines::default(), OwnedFd::from(output_reader));
-    let output_fd = output_reader.try_clone()?;
+    let unread = Mutex::new(Some(output_reader.try_clone()?));
     let reading = output.read(plugin.id.clone(), output_reader, has_exited, kept.clone());
     let reading = tokio::spawn(reading);
     let grace = config.stop_grace;
@@ -171,7 +175,7 @@ pub(crate) async fn launch(
         let _ = reading.await;
         ended.send_replace(Some(how));
     });
-    let process = Process { pid, stop, exit, kept, output: output_fd };
+    let process = Process { pid, stop, exit, kept, output: unread };
     if let Some(reader) = launcher_error {
         let reading = read_launcher_error(reader.into());
         let failure = tokio::time::timeout(config.registration_timeout, reading).await;
