@@ -112,12 +112,11 @@ pub fn field_name(field: Field) -> &'static str {
     field_row(field).map_or("", |row| row.name)
 }
 
-/// Returns the field whose plugin has also set `field` if nobody owns that one: a swap limit
-/// follows the memory limit, a quota is in one file with its period, and a closID and the rest of
-/// `intelRdt` come from a class, or are removed together.
+/// Returns the field whose plugin has also set `field` if nobody owns that one: a quota is in one
+/// file with its period, and a closID and the rest of `intelRdt` come from a class, or are removed
+/// together.
 pub fn also_set_by(field: Field) -> Option<Field> {
     match field {
-        Field::MemSwapLimit => Some(Field::MemLimit),
         Field::CPUQuota => Some(Field::CPUPeriod),
         Field::RdtClosID => RDT_CLASS,
         Field::RdtClass => Some(Field::RdtClosID),

@@ -4,6 +4,7 @@ use crate::context::ApplyContext;
 use crate::error::ApplyError;
 use crate::fields::GROUPS;
 use crate::oci_config::OciConfig;
+use crate::resources::memory;
 use nri_api::proto::ContainerAdjustment;
 
 /// Result of applying an adjustment.

@@ -62,6 +62,7 @@ mod tests {
     fn owners() -> FieldOwners {
         let mut owners = FieldOwners::default();
         owners.simple.insert(Field::MemLimit.value(), "10-a".into());
+        owners.simple.insert(Field::MemSwapLimit.value(), "10-a".into());
         owners.simple.insert(Field::BlockioClass.value(), "20-b".into());
         let sizes = owners.compound.entry(Field::HugepageLimits.value()).or_default();
         sizes.owners.insert("2MB".into(), "20-b".into());
