@@ -385,7 +385,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         Command::Top(top) => top.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Logs(logs) => logs.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
-        Command::Start => nrid::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
+        Command::Start => reload::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Ready => ready::ask(&nrid.launcher.state_dir).map(|()| ExitCode::SUCCESS),

@@ -1,7 +1,9 @@
 //! The output of `nrictl reload`.
 
-use crate::{output::output, uncalled::Uncalled};
-use nri_control::{PluginStatus, Reloaded, printable};
+use crate::{
+    error::CtlError, nrid, nrid_location::NridLocation, output::output, uncalled::Uncalled,
+};
+use nri_control::{PluginStatus, Reloaded, Status, printable};
 use std::{
     io::{self, Write},
     path::Path,
@@ -40,8 +42,9 @@ pub(crate) fn print(
         let file = plugin.config.as_ref().map(|file| format!(" ({})", file.as_path().display()));
         let text = format!("{}{why}{}", plugin.change, file.unwrap_or_default());
         writeln!(out, "{:<24} {}", printable(&plugin.name), printable(&text))?;
+        let of = if plugin.change == "failed" { " of its previous configuration" } else { "" };
         for warning in &plugin.warnings {
-            writeln!(out, "  warning: {}", printable(warning))?;
+            writeln!(out, "  warning{of}: {}", printable(warning))?;
         }
     }
     for hidden in hidden {
@@ -79,6 +82,31 @@ pub(crate) fn hidden_configurations(plugins: &[PluginStatus]) -> Vec<String> {
     plugins.iter().filter_map(hidden).collect()
 }
 
+/// Starts `nrid` if it does not run, and prints which of its plugins are not active.
+///
+/// # Errors
+/// It does not start, or standard output cannot be written to.
+pub(crate) fn start(nrid: &NridLocation) -> Result<(), CtlError> {
+    nrid::start(nrid)?;
+    let status = nrid::connect(nrid).ok().flatten().and_then(|client| nrid::status(&client).ok());
+    Ok(status.map_or(Ok(()), |status| print_inactive(&status))?)
+}
+
+/// Prints which plugins are not active, and the warnings of all.
+fn print_inactive(status: &Status) -> io::Result<()> {
+    let mut out = output();
+    for plugin in &status.plugins {
+        if plugin.has_ended() {
+            let why = plugin.last_error.as_deref().unwrap_or("it has ended");
+            writeln!(out, "{:<24} failed: {}", printable(&plugin.name), printable(why))?;
+        }
+        for warning in &plugin.warnings {
+            writeln!(out, "{:<24} warning: {}", printable(&plugin.name), printable(warning))?;
+        }
+    }
+    Ok(())
+}
+
 /// Prints that no `nrid` runs.
 ///
 /// # Errors
@@ -86,7 +114,10 @@ pub(crate) fn hidden_configurations(plugins: &[PluginStatus]) -> Vec<String> {
 pub(crate) fn print_not_running(json: bool) -> io::Result<()> {
     let text = match json {
         true => "{\"running\":false}",
-        false => "nrid is not running: it reads its configuration when it starts",
+        false => {
+            "nrid is not running: `nrictl start` starts it, which reads all files, and says what \
+             is wrong with them"
+        }
     };
     writeln!(output(), "{text}")
 }

@@ -87,6 +87,6 @@ fn passed_through<'a>(
     );
     report.advise(
         "Created or started while the bypass was on, or with `disable = true`. Once that is over, \
-         create them again: docs/existing-containers.md",
+         start them again (`docker restart`), or create them again: docs/existing-containers.md",
     );
 }

@@ -63,7 +63,7 @@ fn the_policy_stays_while_the_file_has_other_keys() {
     let text = "socket_path = \"/run/other.sock\"\n".to_owned() + &image.read(CONFIG);
     image.write(CONFIG, text.as_bytes());
     let output = image.run_ok("uninstall docker");
-    let kept = "plugin limits plugins, and the file has other keys: kept";
+    let kept = "plugin (the policies of plugins) is not alone in the file: kept";
     assert!(output.contains(kept), "{output}");
     assert!(!image.read(CONFIG).contains("nri-crun"), "{}", image.read(CONFIG));
     assert_eq!(policies(&image), expected());

@@ -238,7 +238,7 @@ impl Removal<'_> {
                 if own_values::is_policy(change)
                     && file.value().as_object().is_some_and(|top| top.keys().any(is_other))
                 {
-                    return Ok(Verdict::Keep("limits plugins, and the file has other keys"));
+                    return Ok(Verdict::Keep("(the policies of plugins) is not alone in the file"));
                 }
                 if let (Value::Object(current), Value::Object(ours)) = (current, &change.value)
                     && current.len() > ours.len()
