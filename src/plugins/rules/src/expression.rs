@@ -119,6 +119,9 @@ pub(crate) enum EvaluationError {
     /// A map does not have the key.
     #[error("no such key: {0}")]
     NoKey(String),
+    /// A function such as `int` does not take a text for a number.
+    #[error("{0}() of a text that is no {kind}", kind = kind_of_number(.0))]
+    NoNumber(String),
     /// CEL's own error.
     #[error("{0}")]
     Failed(String),
@@ -130,6 +133,11 @@ pub(crate) enum EvaluationError {
         /// Types that are possible.
         expected: &'static str,
     },
+}
+
+/// Returns what a function makes of a text.
+fn kind_of_number(function: &str) -> &'static str {
+    if function == "double" { "number" } else { "whole number" }
 }
 
 /// An expression without syntax errors.
@@ -236,6 +244,11 @@ impl Expression {
                 EvaluationError::NoVariable(name.to_string())
             }
             ExecutionError::NoSuchKey(key) => EvaluationError::NoKey(key.to_string()),
+            ExecutionError::FunctionError { function, message }
+                if message.starts_with("string parse error: ") =>
+            {
+                EvaluationError::NoNumber(function)
+            }
             error => EvaluationError::Failed(error.to_string()),
         })
     }
@@ -408,6 +421,24 @@ pub(crate) mod tests {
         let not_bool = Expression::parse("image").unwrap().is_true(&context());
         let expected = EvaluationError::Type { found: "a string", expected: "a bool" };
         assert_eq!(not_bool, Err(expected));
+    }
+
+    /// What findings tell to write for `labels["level"] > 3`.
+    #[test]
+    fn texts_are_converted_to_numbers_or_fail_with_the_reason() {
+        let value = |source: &str| Expression::parse(source).unwrap().is_true(&context());
+        for source in ["int('10') > 9", "3 < int('10')", "double('2.5') < 10.0"] {
+            assert_eq!(value(source), Ok(true), "{source}");
+        }
+        for source in ["int('high') > 9", "int('') > 9"] {
+            let error = value(source).unwrap_err().to_string();
+            assert_eq!(error, "int() of a text that is no whole number", "{source}");
+        }
+        let error = value("double('x') > 9.5").unwrap_err().to_string();
+        assert_eq!(error, "double() of a text that is no number");
+        for source in ["image['a'] == ''", "image.a == ''", "1['a'] == 2", "command['a'] == ''"] {
+            assert!(matches!(value(source), Err(EvaluationError::Failed(_))), "{source}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::{
     lookups::{Lookup, lookups},
+    mismatch::mismatches,
     part::Part,
     path::Declared,
     presence::Present,
@@ -12,6 +13,7 @@ use crate::{
     hint::{line, one_line},
     rule::Rule,
 };
+use cel::common::ast::IdedExpr;
 
 /// Length of an expression in bytes that a message has as a whole, so that no line of the log is
 /// cut.
@@ -35,16 +37,32 @@ pub(super) fn of_condition(
     present: &Present,
     declared: &Declared<'_>,
 ) -> String {
-    let source = one_line(part.expression.source());
+    let lines = lines(part, present, declared);
+    let Unguarded { entry, guard, or_empty } = unguarded;
+    match (lines.is_empty(), or_empty) {
+        (false, _) => format!("write {}", lines.join(", or ")),
+        (true, Some(or_empty)) => format!("write {guard} && {entry}, or {or_empty}"),
+        (true, None) => format!("write {guard} && {entry}"),
+    }
+}
+
+/// Returns lines for a condition that have neither its look-ups that nothing guards, nor its
+/// mismatches of types whose cure is known.
+pub(super) fn lines(part: &Part<'_>, present: &Present, declared: &Declared<'_>) -> Vec<String> {
+    let source = of_types(part);
+    let number_of_mismatches = |tree: &IdedExpr| mismatches(tree, part.entry_type()).len();
+    let Ok(expression) = Expression::of_entry(&source) else { return Vec::new() };
+    let left = number_of_mismatches(expression.tree());
     let is_cured = |candidate: &String| {
         candidate.len() <= MAX_LINE
-            && Expression::of_entry(candidate)
-                .and_then(Expression::condition)
-                .is_ok_and(|new| !lookups(new.tree(), present, declared).iter().any(is_unguarded))
+            && Expression::of_entry(candidate).and_then(Expression::condition).is_ok_and(|new| {
+                !lookups(new.tree(), present, declared).iter().any(is_unguarded)
+                    && number_of_mismatches(new.tree()) <= left
+            })
     };
     let mut guards: Vec<String> = Vec::new();
     let mut replaced = source.clone();
-    for lookup in lookups(part.expression.tree(), present, declared) {
+    for lookup in lookups(expression.tree(), present, declared) {
         let Lookup::Unguarded { entry, guard, or_empty } = lookup else { continue };
         guards.push(guard);
         let spellings = spellings(&entry);
@@ -53,16 +71,27 @@ pub(super) fn of_condition(
             replaced = replaced.replace(written, &or_empty);
         }
     }
-    let guarded = format!("{} && {source}", guards.join(" && "));
+    let guarded = guards.iter().chain([&source]).cloned().collect::<Vec<_>>().join(" && ");
+    let mut lines = vec![guarded, replaced];
+    lines.dedup();
     let key = part.name.rsplit('.').next().unwrap_or_default();
-    let lines = [guarded, replaced].into_iter().filter(is_cured);
-    let lines: Vec<String> = lines.map(|text| line(key, &text)).collect();
-    let Unguarded { entry, guard, or_empty } = unguarded;
-    match (lines.is_empty(), or_empty) {
-        (false, _) => format!("write {}", lines.join(", or ")),
-        (true, Some(or_empty)) => format!("write {guard} && {entry}, or {or_empty}"),
-        (true, None) => format!("write {guard} && {entry}"),
+    lines.iter().filter(|text| is_cured(text)).map(|text| line(key, text)).collect()
+}
+
+/// Returns the text of an expression as one line, with the cures of its mismatches of types, as far
+/// as these are known and the text has their part in a known form.
+pub(super) fn of_types(part: &Part<'_>) -> String {
+    let mut source = one_line(part.expression.source());
+    for found in mismatches(part.expression.tree(), part.entry_type()) {
+        let spellings = [found.part.clone(), found.part.replace('"', "'")];
+        let own = spellings.iter().find(|own| source.matches(own.as_str()).count() == 1);
+        let cured = own.zip(found.cure).map(|(own, cure)| source.replace(own, &cure));
+        // A cure that is a form only is no expression.
+        if let Some(cured) = cured.filter(|text| Expression::of_entry(text).is_ok()) {
+            source = cured;
+        }
     }
+    source
 }
 
 fn is_unguarded(lookup: &Lookup) -> bool {

@@ -4,31 +4,36 @@
 //! `nri-rules check` fails because of them, and the plugin logs them when it loads a file: it does
 //! not refuse a file that it took before.
 
+mod comparison;
 mod cure;
 mod given;
 mod lookups;
+mod members;
+mod mismatch;
 mod part;
 mod path;
 mod presence;
 mod types;
+mod wrong;
 
 pub(crate) use given::Given;
 
 use crate::{
     facts::OPTIONAL,
     field::{FieldValue, MEMORY, RESERVATION, SWAP},
-    hint::{line, one_line},
+    hint::one_line,
     mistake::{LoadError, Mistake, at},
     rule::{Action, Amount, Rule, RuleSet},
     stack::with_stack,
 };
 use cure::Unguarded;
 use lookups::{Lookup, lookups};
+use mismatch::mismatches;
 use part::{MATCH, Part, condition, declared, parts};
 use path::Declared;
 use presence::Present;
 use std::io;
-use types::{Mismatch, Type, mismatches};
+use wrong::Mismatch;
 
 /// Returns what would refuse containers, in the order of the file.
 ///
@@ -38,7 +43,6 @@ pub(crate) fn findings(rules: &RuleSet, given: &Given) -> io::Result<Vec<LoadErr
     with_stack(|| {
         let mut found = facts(rules, given);
         found.extend(all_lookups(rules));
-        found.extend(all_mismatches(rules));
         found.extend(tiny_amounts(rules));
         found.sort_by_key(|finding| finding.place);
         found
@@ -110,7 +114,8 @@ fn of_part(rule: &Rule, part: &Part<'_>, present: &Present, is_in_rule: bool) ->
         }
     };
     let lookups = lookups(part.expression.tree(), present, &declared).into_iter();
-    lookups.map(|lookup| at(part.place, mistake(lookup))).collect()
+    let lookups = lookups.map(|lookup| at(part.place, mistake(lookup)));
+    lookups.chain(of_types(rule, part, present)).collect()
 }
 
 /// Returns what is wrong with a part of a rule that has failed because a container has no entry of
@@ -128,30 +133,22 @@ pub(crate) fn missing(rule: &Rule, part: &str, key: &str) -> Option<(String, Str
     })
 }
 
-/// Returns operators and functions with values of types that they are not for.
-fn all_mismatches(rules: &RuleSet) -> Vec<LoadError> {
-    let of_rule = |rule: &Rule| {
-        let parts = condition(rule).into_iter().chain(parts(rule)).collect::<Vec<_>>();
-        parts.into_iter().flat_map(|part| of_types(rule, &part)).collect::<Vec<_>>()
-    };
-    rules.rules.iter().flat_map(of_rule).collect()
-}
-
-fn of_types(rule: &Rule, part: &Part<'_>) -> Vec<LoadError> {
-    let entry = part.entry.map_or(Type::Unknown, Type::of_entry);
+/// Returns operators and functions with values of types that they are not for. The lines that they
+/// have also guard the look-ups of the condition.
+fn of_types(rule: &Rule, part: &Part<'_>, present: &Present) -> Vec<LoadError> {
+    let (source, cured) = (one_line(part.expression.source()), cure::of_types(part));
     let mistake = |found: Mismatch| {
         let hint = found.cure.map(|cure| {
-            let source = one_line(part.expression.source());
-            let spellings = [found.part.clone(), found.part.replace('"', "'")];
-            let own = spellings.iter().find(|own| source.matches(own.as_str()).count() == 1);
-            let whole = own.filter(|_| part.name == MATCH && source.len() <= cure::MAX_LINE);
-            let written = whole.map(|own| line(MATCH, &source.replace(own, &cure)));
-            format!(": write {}", written.unwrap_or(cure))
+            let is_whole = part.name == MATCH && cured.len() <= cure::MAX_LINE;
+            let is_in_line = is_whole && cured != source && cured.contains(&cure);
+            let lines = is_in_line.then(|| cure::lines(part, present, &declared(part)));
+            let lines = lines.filter(|lines| !lines.is_empty());
+            format!(": write {}", lines.map_or(cure, |lines| lines.join(", or ")))
         });
         let (rule, part) = (rule.name.clone(), part.name.clone());
         Mistake::Types { rule, part, what: found.what, hint: hint.unwrap_or_default() }
     };
-    let found = mismatches(part.expression.tree(), entry).into_iter();
+    let found = mismatches(part.expression.tree(), part.entry_type()).into_iter();
     found.map(|found| at(part.place, mistake(found))).collect()
 }
 
@@ -184,7 +181,7 @@ fn tiny_amounts(rules: &RuleSet) -> Vec<LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::load;
+    use crate::{hint::line, load::load};
     use std::{fs, path::Path};
 
     /// Returns the findings in rules, where a configuration gives no fact.
@@ -309,6 +306,99 @@ mod tests {
         assert!(strip[0].ends_with("write it.value == \"1\""), "{strip:?}");
     }
 
+    /// Returns the findings in a condition.
+    fn found_in(condition: &str) -> Vec<String> {
+        found(&format!("rules:\n  - name: a\n    refuse: x\n    {}\n", line("match", condition)))
+    }
+
+    #[test]
+    fn an_order_is_one_of_numbers() {
+        let guard = "'x' in labels && ";
+        for (condition, expected) in [
+            (
+                "labels.x > 3",
+                "a number, which fails: write match: \"'x' in labels && int(labels.x) > 3\"",
+            ),
+            (
+                "labels.x >= '3'",
+                "compares labels.x with \"3\" as texts, in whose order \"10\" is before \"9\": \
+                 write match: \"'x' in labels && int(labels.x) >= 3\"",
+            ),
+            ("-3 < labels.x", ": write match: \"'x' in labels && -3 < int(labels.x)\""),
+            ("labels.x <= '2.5'", ": write match: \"'x' in labels && double(labels.x) <= 2.5\""),
+            ("labels.x < user.uid", ": write match: \"'x' in labels && int(labels.x) < user.uid\""),
+            ("labels[?'x'].orValue('') > '3'", "&& int(labels[?\"x\"].orValue(\"0\")) > 3'"),
+            (
+                "int(labels[?'x'].orValue('')) > 3",
+                "converts \"\", which is no number, where labels[?\"x\"] is missing, which fails: \
+                 write match: '''x'' in labels && int(labels[?\"x\"].orValue(\"0\")) > 3'",
+            ),
+        ] {
+            let found = found_in(&format!("{guard}{condition}"));
+            assert!(found.len() == 1 && found[0].contains(expected), "{condition}\n{found:#?}");
+        }
+    }
+
+    #[test]
+    fn a_member_of_what_has_no_members_is_found_with_what_to_write() {
+        for (condition, expected) in [
+            (
+                "mounts.source == '/etc'",
+                "match reads mounts.source, but mounts is a list: write match: 'mounts.exists(m, \
+                 m.source == \"/etc\")'",
+            ),
+            ("mounts.source != '/etc'", "write match: 'mounts.all(m, m.source != \"/etc\")'"),
+            ("'ro' in mounts.options", "write match: 'mounts.exists(m, \"ro\" in m.options)'"),
+            (
+                "mounts.source.startsWith('/etc')",
+                "write match: 'mounts.exists(m, m.source.startsWith(\"/etc\"))'",
+            ),
+            ("devices['major'] == 10", "write match: 'devices.exists(d, d.major == 10)'"),
+            ("mounts['/etc'].type == 'bind'", "write mounts.exists(m, m.source == …)"),
+            ("mounts.?source.orValue('') == ''", "write mounts.exists(m, m.source == …)"),
+            ("has(mounts.source)", "write mounts.exists(m, m.source == …)"),
+            ("command.name == 'sh'", "command is a list: write command.exists(x, x == …)"),
+            ("user.groups['0'] == 0", "user.groups is a list: write user.groups.exists(x, x == …)"),
+            ("capabilities.name == 'sh'", "capabilities.exists(x, x == …)"),
+            (
+                "mounts.exists(m, m.options.ro == 'x')",
+                "reads m.options.ro, but m.options is a list: write m.options.exists(x, x == …)",
+            ),
+            ("image.name == 'a'", "reads image.name, but image is a text, which has no members"),
+            (
+                "labels.com.example.team == \"a\"",
+                "reads labels.com.example.team, but labels.com is a text, which has no members: \
+                 write match: '\"com.example.team\" in labels && labels[\"com.example.team\"] == \
+                 \"a\"', or match: ",
+            ),
+            ("has(pod.labels.a.b)", "members: write match: '\"a.b\" in pod.labels'"),
+            ("user.uid.id == 0", "user.uid is a number, which has no members"),
+            ("image['a'] == 'a'", "reads image[\"a\"], but image is a text, which has no members"),
+            ("privileged.yes == 'a'", "privileged is true or false, which has no members"),
+        ] {
+            let found = found_in(condition);
+            assert!(found.iter().any(|text| text.contains(expected)), "{condition}\n{found:#?}");
+            let reads = found.iter().filter(|text| text.contains(": match reads"));
+            let reads = reads.filter(|text| text.contains(", but ")).count();
+            assert_eq!(reads, 1, "{condition}\n{found:#?}");
+        }
+    }
+
+    /// Two mistakes of one condition: each of their lines mends both.
+    #[test]
+    fn the_line_of_a_finding_mends_the_other_ones_of_its_condition() {
+        for condition in ["requested.memory.limit > '1Gi'", "labels.x > 3", "labels.x > '3'"] {
+            let all = found_in(condition);
+            assert!(all.len() >= 2, "{all:#?}");
+            for finding in all {
+                let (_, line) = finding.split_once(": write ").unwrap();
+                let line = line.split(", or ").next().unwrap();
+                let text = format!("rules:\n  - name: a\n    refuse: x\n    {line}\n");
+                assert_eq!(found(&text), [""; 0], "{finding}");
+            }
+        }
+    }
+
     #[test]
     fn values_of_one_type_or_of_an_unknown_one_are_no_finding() {
         for condition in [
@@ -321,6 +411,9 @@ mod tests {
             "command.exists_one(c, c == 'a') == true && 'a'.split(',') == command",
             "labels.all(k, k == 'a') && {'a': 1}['a'] == 1 && [{'a': 1}].all(image, image == 2)",
             "mounts.all(m, 'ro' in m.options && m.source.startsWith('/')) && null == image",
+            "image > 'b' && '3' < '4' && image < image && devices[0].major == 1",
+            "mounts.map(m, m.source)[0] == '/' && dyn(image).name == '' && [{'a': 1}][0].a == 1",
+            "int(labels[?'a'].orValue('0')) > 3 && double(labels[?'a'].orValue('.5')) > 3.5",
             "(privileged ? 1 : 'a') == 'a' && (image + 'a') == 'b' && 1 + 2 == 3",
         ] {
             let rules = load(&format!("rules: [{{name: a, match: {condition:?}, refuse: x}}]"));

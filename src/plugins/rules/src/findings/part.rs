@@ -3,6 +3,7 @@
 use super::{
     lookups::{DEVICE, MOUNT, NAMED},
     path::{Declared, Variable},
+    types::Type,
 };
 use crate::{
     expression::{ENTRY, Expression},
@@ -22,6 +23,13 @@ pub(super) struct Part<'a> {
     pub expression: &'a Expression,
     /// The members of [`ENTRY`].
     pub entry: Option<&'static [&'static str]>,
+}
+
+impl Part<'_> {
+    /// Returns the type of [`ENTRY`].
+    pub(super) fn entry_type(&self) -> Type {
+        self.entry.map_or(Type::Unknown, Type::of_entry)
+    }
 }
 
 /// Returns the condition of a rule.

@@ -1,13 +1,11 @@
-//! Operators and functions between values of different types: `user.uid == "0"` is never true, and
-//! `requested.memory.limit > "1Gi"` fails for each container that has a limit.
+//! Types of expressions.
 //!
 //! The types of literals, and of variables of the container, are known. All other expressions have
 //! no type here, and nothing is said about them.
 
-use super::path::text;
+use crate::expression::ENTRY;
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, operators};
 use nri_api::{Access, RESOURCE_FIELDS};
-use nri_values::{Letters, parse_size};
 
 /// Type of a value, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +75,7 @@ impl Type {
     }
 
     /// Returns the type with its article; `None` if it is unknown.
-    fn name(self) -> Option<&'static str> {
+    pub(super) fn name(self) -> Option<&'static str> {
         match self {
             Text => Some("a text"),
             Number => Some("a number"),
@@ -89,7 +87,7 @@ impl Type {
     }
 
     /// Returns the type of a member or an entry with this key.
-    fn member(self, name: &str) -> Self {
+    pub(super) fn member(self, name: &str) -> Self {
         match self {
             Map(values) => *values,
             Members(all) => all.iter().find(|(own, _)| *own == name).map_or(Unknown, |(_, t)| *t),
@@ -99,7 +97,7 @@ impl Type {
     }
 
     /// Returns the type that `in` and macros see of the elements; those of a map are its keys.
-    fn element(self) -> Self {
+    pub(super) fn element(self) -> Self {
         match self {
             List(elements) => *elements,
             Map(_) | Members(_) | Self::Requested(_) => Text,
@@ -132,29 +130,21 @@ fn requested(group: &str, name: &str) -> Type {
     Unknown
 }
 
-/// An operator or a function with values of types that it is not for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mismatch {
-    /// What is wrong.
-    pub what: String,
-    /// The part of the expression, as CEL writes it.
-    pub part: String,
-    /// What to write in its place, if that is known.
-    pub cure: Option<String>,
-}
-
-/// Returns the mismatches in an expression. `entry` is the type of [`crate::expression::ENTRY`].
-pub(crate) fn mismatches(tree: &IdedExpr, entry: Type) -> Vec<Mismatch> {
-    let mut found = Vec::new();
-    visit(tree, &Scope(vec![(crate::expression::ENTRY, entry)]), &mut found);
-    found
-}
-
 /// Types of the variables of macros, which hide those of the container.
 #[derive(Clone)]
-struct Scope<'a>(Vec<(&'a str, Type)>);
+pub(super) struct Scope<'a>(Vec<(&'a str, Type)>);
 
 impl<'a> Scope<'a> {
+    /// Returns the scope of an expression. `entry` is the type of [`ENTRY`].
+    pub(super) fn new(entry: Type) -> Self {
+        Self(vec![(ENTRY, entry)])
+    }
+
+    /// Whether a macro around an expression has this variable.
+    pub(super) fn declares(&self, name: &str) -> bool {
+        self.0.iter().any(|(own, _)| *own == name)
+    }
+
     fn variable(&self, name: &str) -> Type {
         let own = self.0.iter().rev().find(|(own, _)| *own == name);
         let of_container = || VARIABLES.iter().find(|(own, _)| *own == name);
@@ -162,7 +152,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the scope of a macro's body.
-    fn of_macro(&self, call: &'a ComprehensionExpr) -> Self {
+    pub(super) fn of_macro(&self, call: &'a ComprehensionExpr) -> Self {
         let element = self.of(&call.iter_range).element();
         let mut inner = self.clone();
         inner.0.push((&call.accu_var, self.of(&call.accu_init)));
@@ -174,7 +164,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Returns the type of an expression.
-    fn of(&self, tree: &IdedExpr) -> Type {
+    pub(super) fn of(&self, tree: &IdedExpr) -> Type {
         match &tree.expr {
             Expr::Literal(literal) => match literal {
                 LiteralValue::String(_) => Text,
@@ -244,8 +234,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Operators that compare, and what is true of values of different types.
-const COMPARISONS: [&str; 7] = [
+/// Operators that compare.
+pub(super) const COMPARISONS: [&str; 7] = [
     operators::EQUALS,
     operators::NOT_EQUALS,
     operators::LESS,
@@ -256,7 +246,7 @@ const COMPARISONS: [&str; 7] = [
 ];
 
 /// Other operators and functions whose value is true or false.
-const CONDITIONS: [&str; 8] = [
+pub(super) const CONDITIONS: [&str; 8] = [
     operators::LOGICAL_AND,
     operators::LOGICAL_OR,
     operators::LOGICAL_NOT,
@@ -266,147 +256,6 @@ const CONDITIONS: [&str; 8] = [
     "matches",
     "hasValue",
 ];
-
-/// Functions of texts alone.
-const OF_TEXTS: [&str; 7] =
-    ["startsWith", "endsWith", "matches", "lowerAscii", "upperAscii", "split", "trim"];
-
-fn visit<'a>(tree: &'a IdedExpr, scope: &Scope<'a>, found: &mut Vec<Mismatch>) {
-    match &tree.expr {
-        Expr::Call(call) => {
-            found.extend(mismatch(call, scope));
-            let parts = call.target.as_deref().into_iter().chain(&call.args);
-            parts.for_each(|part| visit(part, scope, found));
-        }
-        Expr::Comprehension(call) => {
-            visit(&call.iter_range, scope, found);
-            let inner = scope.of_macro(call);
-            visit(&call.loop_step, &inner, found);
-        }
-        Expr::Select(select) => visit(&select.operand, scope, found),
-        Expr::List(list) => list.elements.iter().for_each(|part| visit(part, scope, found)),
-        _ => {}
-    }
-}
-
-fn mismatch(call: &CallExpr, scope: &Scope<'_>) -> Option<Mismatch> {
-    let name = call.func_name.as_str();
-    match (call.target.as_deref(), call.args.as_slice()) {
-        (None, [left, right]) if COMPARISONS.contains(&name) => {
-            let operator = name.trim_matches('_').trim_start_matches('@');
-            let sides = (scope.of(left), scope.of(right));
-            is_mismatch(name, sides).then_some(())?;
-            let (one, other) = (written(left), written(right));
-            let is_never = match name {
-                operators::EQUALS | operators::IN => "which is never true",
-                operators::NOT_EQUALS => "which is always true",
-                _ => "which fails",
-            };
-            let (left_kind, right_kind) = (sides.0.name()?, sides.1.name()?);
-            let what = match (name, sides.1) {
-                (operators::IN, List(_) | Map(_) | Members(_) | Type::Requested(_)) => format!(
-                    "looks up {one}, {left_kind}, in {other}, which has {}, {is_never}",
-                    plural(sides.1.element())
-                ),
-                (operators::IN, _) => format!(
-                    "looks up {one} in {other}, {right_kind} and no list or map, which fails"
-                ),
-                _ => format!("compares {one}, {left_kind}, with {other}, {right_kind}, {is_never}"),
-            };
-            let cure = cure(operator, (left, sides.0), (right, sides.1));
-            Some(Mismatch { what, part: format!("{one} {operator} {other}"), cure })
-        }
-        (Some(target), _) if OF_TEXTS.contains(&name) => {
-            let kind = scope.of(target);
-            let kind_name = kind.name().filter(|_| kind != Text)?;
-            let target = written(target);
-            let what = format!("calls {name}, which is for texts, of {target}, {kind_name}");
-            let args: Option<Vec<_>> = call.args.iter().map(text).collect();
-            let called = args.map(|args| format!("{name}({})", args.join(", ")));
-            let cure = called.as_ref().and_then(|called| match kind {
-                Number => Some(format!("string({target}).{called}")),
-                List(Text) => Some(format!("{target}.exists(x, x.{called})")),
-                _ => None,
-            });
-            let part = format!("{target}.{}", called.unwrap_or_default());
-            Some(Mismatch { what, part, cure: cure.filter(|_| CONDITIONS.contains(&name)) })
-        }
-        _ => None,
-    }
-}
-
-/// Whether an operator compares values of types that are never equal or have no order.
-fn is_mismatch(name: &str, (left, right): (Type, Type)) -> bool {
-    let differ = |one: Type, other: Type| match (one.name(), other.name()) {
-        (Some(one), Some(other)) => one != other,
-        _ => false,
-    };
-    match name {
-        operators::IN if matches!(right, Text | Number | Bool) => true,
-        operators::IN => differ(left, right.element()),
-        _ => differ(left, right),
-    }
-}
-
-fn plural(kind: Type) -> &'static str {
-    match kind {
-        Text => "texts",
-        Number => "numbers",
-        Bool => "true and false",
-        _ => "others",
-    }
-}
-
-/// Returns a part as CEL writes it.
-fn written(tree: &IdedExpr) -> String {
-    text(tree).unwrap_or_else(|| "an expression".to_owned())
-}
-
-/// Returns a comparison of values of one type that may be meant.
-fn cure(operator: &str, left: (&IdedExpr, Type), right: (&IdedExpr, Type)) -> Option<String> {
-    let (one, other) = (text(left.0)?, text(right.0)?);
-    if operator == "in" {
-        return match (left.1, right.1) {
-            (Text, Text) => Some(format!("{other}.contains({one})")),
-            (_, kind) => Some(format!("{} in {other}", converted(left.0, kind.element())?)),
-        };
-    }
-    let is_literal = |tree: &IdedExpr| matches!(tree.expr, Expr::Literal(_));
-    match (left.1, right.1) {
-        (List(Text), Text) if operator == "==" => Some(format!("{other} in {one}")),
-        (Text, List(Text)) if operator == "==" => Some(format!("{one} in {other}")),
-        (List(_), Text) | (Text, List(_)) => None,
-        (kind, _) if is_literal(right.0) => {
-            Some(format!("{one} {operator} {}", converted(right.0, kind)?))
-        }
-        (_, kind) if is_literal(left.0) => {
-            Some(format!("{} {operator} {other}", converted(left.0, kind)?))
-        }
-        (Number | Bool, Text) => Some(format!("string({one}) {operator} {other}")),
-        (Text, Number | Bool) => Some(format!("{one} {operator} string({other})")),
-        _ => None,
-    }
-}
-
-/// Returns a literal with the same text and another type.
-fn converted(literal: &IdedExpr, kind: Type) -> Option<String> {
-    let Expr::Literal(value) = &literal.expr else { return None };
-    match (value, kind) {
-        (LiteralValue::String(value), Number) => {
-            let value = value.inner();
-            let is_number = value.parse::<i64>().is_ok();
-            let bytes = || parse_size(value, Letters::Decimal).ok().map(|n| n.to_string());
-            if is_number { Some(value.to_owned()) } else { bytes() }
-        }
-        (LiteralValue::String(value), Bool) => {
-            ["true", "false"].contains(&value.inner()).then(|| value.inner().to_owned())
-        }
-        (LiteralValue::Int(_) | LiteralValue::Boolean(_) | LiteralValue::Double(_), Text) => {
-            Some(format!("{:?}", text(literal)?))
-        }
-        _ => None,
-    }
-}
 
 #[cfg(test)]
 mod tests {
