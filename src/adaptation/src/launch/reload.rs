@@ -207,8 +207,15 @@ impl LaunchSupervisor {
         drop(gate);
         if !changed_files.is_empty() {
             let _gate = core.pipeline.remove_and_close(&plugins(&to_relaunch));
+            let ran = |file: &PluginFile| {
+                let of_file = |(plugin, _): &(Arc<Plugin>, _)| {
+                    plugin.record.read(|status| status.origin.is_file(&file.path))
+                };
+                to_relaunch.iter().any(of_file)
+            };
+            let previous = self.previous_configurations(changed_files.iter().filter(|f| ran(f)));
             self.retire(to_relaunch).await;
-            outcomes.extend(self.relaunch(changed_files).await);
+            outcomes.extend(self.relaunch(changed_files, previous).await);
         }
         outcomes
     }
@@ -228,16 +235,25 @@ impl LaunchSupervisor {
         while ending.join_next().await.is_some() {}
     }
 
-    /// Launches plugins that were ended. One that fails, and of which only the configuration has
-    /// changed, is launched with the previous configuration.
-    async fn relaunch(self: &Arc<Self>, files: Vec<PluginFile>) -> Vec<LaunchOutcome> {
+    /// Returns the configurations with which plugins run, where only that has changed.
+    fn previous_configurations<'a>(
+        &self,
+        running: impl Iterator<Item = &'a PluginFile>,
+    ) -> BTreeMap<PathBuf, PluginFile> {
         let before = self.inputs.all();
-        let previous: BTreeMap<PathBuf, PluginFile> = files
-            .iter()
-            .filter_map(|file| {
-                Some((file.path.clone(), before.get(&file.path)?.previous_configuration(file)?))
-            })
-            .collect();
+        let previous = |file: &PluginFile| {
+            Some((file.path.clone(), before.get(&file.path)?.previous_configuration(file)?))
+        };
+        running.filter_map(previous).collect()
+    }
+
+    /// Launches plugins that were ended. One that fails is launched with its configuration in
+    /// `previous`, if it has one there.
+    async fn relaunch(
+        self: &Arc<Self>,
+        files: Vec<PluginFile>,
+        previous: BTreeMap<PathBuf, PluginFile>,
+    ) -> Vec<LaunchOutcome> {
         let should_restart = |path: &Path| !previous.contains_key(path);
         let outcomes = self.clone().launch_after_exit(files.clone(), should_restart).await;
         let failed = outcomes.iter().filter(|outcome| outcome.result.is_err());

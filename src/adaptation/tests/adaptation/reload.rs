@@ -346,6 +346,22 @@ async fn a_plugin_that_refuses_its_new_configuration_continues_with_the_previous
     harness.adaptation.shutdown().await;
 }
 
+/// It was launched again with the configuration before, and its error was shown.
+#[tokio::test]
+async fn a_plugin_that_was_never_active_has_no_previous_configuration() {
+    let dirs = Dirs::new();
+    dirs.plugin("10-a", &dirs.fixture());
+    let file = dirs.config.plugin_config_path.join("a.conf");
+    fs::write(&file, "refused").unwrap();
+    let (harness, _) = dirs.start().await;
+    fs::write(&file, "refused later").unwrap();
+    let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
+    assert!(changes[0].1.contains("mistake"), "{changes:?}");
+    // It was launched with the configuration as it is.
+    assert_eq!(pending(&harness).await.actions, []);
+    harness.adaptation.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_new_plugin_path_replaces_all_plugins_and_unmatched_policies_are_listed() {
     let dirs = Dirs::new();
