@@ -72,7 +72,10 @@ pub(super) fn lines(part: &Part<'_>, present: &Present, declared: &Declared<'_>)
         }
     }
     let guarded = guards.iter().chain([&source]).cloned().collect::<Vec<_>>().join(" && ");
-    let mut lines = vec![guarded, replaced];
+    // `labels["a"] != "x"` is meant for containers without the label, too: with a guard before it,
+    // the rule would pass them.
+    let is_negated = source.contains('!') && replaced != source;
+    let mut lines = if is_negated { vec![replaced] } else { vec![guarded, replaced] };
     lines.dedup();
     let key = part.name.rsplit('.').next().unwrap_or_default();
     lines.iter().filter(|text| is_cured(text)).map(|text| line(key, text)).collect()
