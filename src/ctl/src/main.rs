@@ -417,11 +417,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
                 return Ok(ExitCode::SUCCESS);
             }
             // A mistake in its configuration is found now, and not at the first container.
-            if plugin.enables() && nrid::connect(&nrid)?.is_none() {
+            let is_start = plugin.enables() && nrid::connect(&nrid)?.is_none();
+            if is_start {
                 nrid::start(&nrid)?;
             }
             match nrid::reload(nrid)? {
-                Some(reloaded) => print_reloaded(arguments, &reloaded, false),
+                Some(reloaded) => {
+                    print_reloaded(arguments, &reload::since_start(*reloaded, is_start), false)
+                }
                 None => {
                     let state_dir = arguments.state_dir.as_deref();
                     Uncalled::print(&NridLocation::find(config_path, state_dir), None)?;

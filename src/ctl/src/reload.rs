@@ -65,6 +65,15 @@ pub(crate) fn print(
     Ok(is_ok)
 }
 
+/// Returns the result of a reload. If `nrid` was started just before it, the plugins that it has
+/// kept were launched.
+pub(crate) fn since_start(mut reloaded: Reloaded, is_start: bool) -> Reloaded {
+    for plugin in reloaded.plugins.iter_mut().filter(|plugin| is_start && plugin.change == "kept") {
+        "launched".clone_into(&mut plugin.change);
+    }
+    reloaded
+}
+
 /// Describes the files `NAME.conf` that no plugin reads, since its plugin reads `NN-NAME.conf`.
 pub(crate) fn hidden_configurations(plugins: &[PluginStatus]) -> Vec<String> {
     let is_read = |file: &Path| {
