@@ -190,16 +190,19 @@ async fn kill(child: &mut Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::PermissionsExt as _};
+    use std::fs;
 
     const LONG: Duration = Duration::from_secs(60);
 
     /// Writes a shell script, which [`SearchPath`] finds as `program`.
     fn script(text: &str) -> (tempfile::TempDir, SearchPath) {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("program");
-        fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        let (source, file) = (dir.path().join("source"), dir.path().join("program"));
+        fs::write(&source, format!("#!/bin/sh\n{text}\n")).unwrap();
+        // Written by another process: a child that another test forks meanwhile would keep the file
+        // open for writing, and executing it would fail (ETXTBSY).
+        let mut install = std::process::Command::new("install");
+        assert!(install.arg("-m755").args([source, file]).status().unwrap().success());
         let search = SearchPath::new(Some("/bin:/usr/bin:relative::".into()), dir.path());
         (dir, search)
     }
@@ -256,12 +259,15 @@ mod tests {
         let program = search.find("program").unwrap();
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let error = tokio.block_on(async {
-            let limit = Duration::from_secs(1);
-            let invoked = search.invoke(&program, b"", Deadline::after(limit));
-            let (result, ()) = tokio::join!(invoked, started);
+            let limit = Duration::from_secs(3);
+            let mut invoked = std::pin::pin!(search.invoke(&program, b"", Deadline::after(limit)));
+            let result = tokio::select! {
+                result = &mut invoked => result,
+                () = started => invoked.await,
+            };
             result.unwrap_err().to_string()
         });
-        assert!(error.ends_with("did not reply within 1s of the event, and was killed"), "{error}");
+        assert!(error.ends_with("did not reply within 3s of the event, and was killed"), "{error}");
         let pid: i32 = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
         let end = std::time::Instant::now() + LONG;
         // Without an init process in the test's pid namespace, a killed child stays as a zombie.
