@@ -229,8 +229,7 @@ impl Uninstall {
         plan.notes.extend(leftovers);
         if !plan.steps.is_empty() {
             let state_dir = find_state_dir(root, own_config, state_dir);
-            let passed = existing::passed_through(root, engine, &state_dir);
-            let containers = RunningContainers::find(root, engine, &state_dir, passed);
+            let containers = RunningContainers::find(root, engine, &state_dir);
             plan.notes.extend(self.check_unused(containers)?);
         }
         plan.finish(root, false)?;

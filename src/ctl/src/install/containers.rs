@@ -3,7 +3,6 @@
 //!
 //! The containers are found in the records of `nrid`, whether it runs or not. A record counts only
 //! while a process with the recorded id and start time exists; otherwise the container has ended.
-//! `existing` finds those without a record.
 
 use super::{engines::kind::TargetEngine, install_root::InstallRoot, records::records};
 use crate::{
@@ -23,13 +22,8 @@ pub(crate) struct RunningContainers(Vec<String>);
 
 impl RunningContainers {
     /// Finds the containers of an engine in the records of `state_dir` and, for an installation of
-    /// the system, in those of users, and adds them to others, `found`; `None` if none runs.
-    pub(super) fn find(
-        root: &InstallRoot,
-        engine: TargetEngine,
-        state_dir: &Path,
-        mut found: Vec<String>,
-    ) -> Option<Self> {
+    /// the system, in those of users; `None` if none runs.
+    pub(super) fn find(root: &InstallRoot, engine: TargetEngine, state_dir: &Path) -> Option<Self> {
         let users = root.real(Path::new(USER_DIRS)).and_then(std::fs::read_dir);
         let users = users
             .into_iter()
@@ -38,6 +32,7 @@ impl RunningContainers {
             .flatten()
             .map(|entry| entry.file_name());
         let users = users.map(|user| Path::new(USER_DIRS).join(user).join(USER_STATE_DIR));
+        let mut found = Vec::new();
         for dir in [state_dir.to_owned()].into_iter().chain(users) {
             let of_engine = records(root, &dir).into_iter().filter(|record| record.is_of(engine));
             let running = of_engine.filter(|record| record.is_running(root));

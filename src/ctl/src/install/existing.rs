@@ -1,9 +1,9 @@
-//! Existing containers of an engine, as it runs them. What becomes of them when the wrapper becomes
-//! the default runtime is a note of `nrictl install --default`.
+//! What becomes of existing containers when the wrapper becomes the default runtime: a note of
+//! `nrictl install --default`.
 
 use super::{engines::kind::TargetEngine, install_root::InstallRoot};
 use crate::{
-    engine_containers::{Wrapper, find, name_and_id},
+    engine_containers::{Wrapper, find},
     units::counted,
 };
 use std::path::Path;
@@ -32,19 +32,4 @@ pub(super) fn note(root: &InstallRoot, engine: TargetEngine, state_dir: &Path) -
         "existing {things} keep their runtime, also over a restart, until {until} \
          (docs/existing-containers.md); {running}"
     ))
-}
-
-/// Returns the running containers that the wrapper has passed through, and of which `nrid` has no
-/// record. An image has none.
-pub(super) fn passed_through(
-    root: &InstallRoot,
-    engine: TargetEngine,
-    state_dir: &Path,
-) -> Vec<String> {
-    if !root.is_machine() {
-        return Vec::new();
-    }
-    let containers = find(state_dir).containers.into_iter();
-    let passed = containers.filter(|c| c.wrapper == Wrapper::PassedThrough && c.is_of(engine));
-    passed.map(|container| name_and_id(&container.name, &container.id)).collect()
 }

@@ -188,7 +188,7 @@ fn containers_that_keep_another_runtime_are_a_warning_if_the_wrapper_is_the_defa
 }
 
 #[test]
-fn containers_of_a_bypassed_wrapper_are_a_warning_and_keep_uninstall_from_its_work() {
+fn containers_of_a_bypassed_wrapper_are_a_warning() {
     let site = site(false);
     let wrapper = site.path("nri-container-runtime");
     let wrapper = wrapper.to_str().unwrap();
@@ -199,11 +199,6 @@ fn containers_of_a_bypassed_wrapper_are_a_warning_and_keep_uninstall_from_its_wo
     let text = "docker: 1 running container of nri-container-runtime without plugins: db (";
     let found = findings.check("containers-passed-through", "warning", text);
     assert!(found.contains("bypass"), "{found}");
-
-    let uninstall = || output(&site, &engines, &["uninstall", "docker", "--dry-run"]).unwrap();
-    let (code, _, err) = uninstall();
-    let text = "1 running container of the wrapper: db (b00000000000)";
-    assert!(code == 4 && err.contains(text), "{code} {err}");
 
     site.configure("[engines]\ndocker = \"engine\"\n");
     engines.dockerd();

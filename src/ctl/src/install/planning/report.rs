@@ -84,9 +84,12 @@ impl InstallReport {
         self.notes.extend(needs.notes);
         self.notes.extend(nri_note(engine, request.nri, needs.nri));
         self.engine_nri = engine.facts().has_nri.then_some(needs.nri);
-        // Also if nothing was to do: an earlier call may not have been followed by this command.
-        let reload = engine.facts().reload.map(|command| request.root.systemctl(command));
-        self.reload = self.reload.or(reload);
+        // An earlier call may not have been followed by this command.
+        let reload = engine.facts().reload.filter(|_| self.reload.is_none());
+        let reload = reload.map(|command| request.root.systemctl(command));
+        self.notes.extend(
+            reload.map(|reload| format!("if the engine has not read its files since: {reload}")),
+        );
         self.usage = needs.usage;
         let has_unit = |dir: &PathBuf| request.root.exists(&dir.join(SOCKET_UNIT));
         self.start = Some(match request.root.unit_dirs().iter().any(has_unit) {
@@ -126,8 +129,7 @@ impl InstallReport {
             writeln!(out, "note: {note}")?;
         }
         if let Some(reload) = &self.reload {
-            let unless = if self.changed { "" } else { "   (unless it has since)" };
-            writeln!(out, "to make the engine read its files:   {reload}{unless}")?;
+            writeln!(out, "to make the engine read its files:   {reload}")?;
         }
         if let Some(start) = &self.start {
             writeln!(out, "to let external plugins connect:     {start}")?;
