@@ -317,13 +317,17 @@ fn read_line(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::fs;
 
     /// Starts a shell script in place of nrid. Returns the error and how long the start took.
     fn start(dir: &Path, script: &str, timeout: Duration) -> (LaunchError, Duration) {
         let program = dir.join("nrid");
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: a child that another test forks meanwhile would keep the file
+        // open for writing, and executing it would fail (ETXTBSY).
+        fs::write(dir.join("source"), format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mut install = std::process::Command::new("install");
+        install.arg("-m755").args([&dir.join("source"), &program]);
+        assert!(install.status().unwrap().success());
         let launcher =
             Launcher { program: Some(program), state_dir: dir.join("s"), config: None, timeout };
         let begin = Instant::now();

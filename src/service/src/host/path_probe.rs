@@ -258,11 +258,14 @@ mod tests {
     use nri_host::mountinfo::parse_mounts;
 
     fn probe(script: &str) -> (tempfile::TempDir, PathProbe) {
-        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("program");
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: a child that another test forks meanwhile would keep the file
+        // open for writing, and executing it would fail (ETXTBSY).
+        let source = dir.path().join("source");
+        std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mut install = std::process::Command::new("install");
+        assert!(install.arg("-m755").args([&source, &program]).status().unwrap().success());
         (dir, PathProbe { program, ..PathProbe::default() })
     }
 

@@ -152,7 +152,6 @@ mod tests {
     use serde_json::json;
     use std::{
         fs,
-        os::unix::fs::PermissionsExt,
         path::Path,
         process::{Child, Command},
     };
@@ -169,8 +168,12 @@ mod tests {
     fn store(dir: &Path, process: Option<&Child>, eviction: Option<Eviction>) {
         let runtime = dir.join("runtime");
         let script = format!("#!/bin/sh\necho \"$3\" >>{}/signals\n", dir.display());
-        fs::write(&runtime, script).unwrap();
-        fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: a child that another test forks meanwhile would keep the file
+        // open for writing, and executing it would fail (ETXTBSY).
+        fs::write(dir.join("source"), script).unwrap();
+        let mut install = std::process::Command::new("install");
+        install.arg("-m755").args([&dir.join("source"), &runtime]);
+        assert!(install.status().unwrap().success());
         let mut record: Record = serde_json::from_value(json!({
             "key": {"root": "/run/runc", "id": "c"}, "pod_id": "p", "sandbox": false,
             "maker": {"engine": "docker", "cri": null},
