@@ -112,7 +112,7 @@ pub fn field_name(field: Field) -> &'static str {
     field_row(field).map_or("", |row| row.name)
 }
 
-/// Returns the field whose plugin has also set `field` if nobody owns that one: a quota is in one
+/// Returns the field whose plugin has also set `field` if that one has no owner: a quota is in one
 /// file with its period, and a closID and the rest of `intelRdt` come from a class, or are removed
 /// together.
 pub fn also_set_by(field: Field) -> Option<Field> {

@@ -13,7 +13,7 @@ use std::{io, os::unix::net::UnixStream, path::Path, time::Duration};
 /// Connects within a time limit, which applies to each write as well.
 ///
 /// # Errors
-/// Nobody listens, or no connection was accepted in time.
+/// No process listens, or no connection was accepted in time.
 pub fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(socket)?;
     let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

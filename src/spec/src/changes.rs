@@ -212,7 +212,8 @@ mod tests {
             r#"rdt.l3CacheSchema /linux/intelRdt/l3CacheSchema - "L3:0=1""#,
             r#"hooks[poststop] /hooks/poststop/- - {"path":"/b"}"#,
             "pids.limit /linux/resources/pids/limit - 7",
-            r#"hugepageLimits[2MB] /linux/resources/hugepageLimits/- - {"pageSize":"2MB","limit":1}"#,
+            "hugepageLimits[2MB] /linux/resources/hugepageLimits/- - \
+             {\"pageSize\":\"2MB\",\"limit\":1}",
             r#"resources.devices /linux/resources/devices/- - {"allow":true}"#,
         ];
         assert_eq!(changes(before, after.clone()), expected);

@@ -214,3 +214,16 @@ fn a_reload_shows_the_file_and_what_the_plugin_says_of_it() {
         assert!(reloaded.contains(&failed), "{reloaded}");
     });
 }
+
+/// Without a word of `start`, the first container was created without the rules.
+#[test]
+fn a_start_names_a_plugin_that_refuses_its_first_file() {
+    for_each_runtime("first file of rules", |runtime| {
+        let node = Node::new(runtime);
+        install(&node, "50-rules", "rules: [{nam: a}]");
+        let started = node.ctl(&["start"]).success().out();
+        let file = node.path("conf.d").join("50-rules.conf");
+        let failed = format!("failed: cannot be configured with {}: line 1", file.display());
+        assert!(started.contains("50-rules") && started.contains(&failed), "{started}");
+    });
+}

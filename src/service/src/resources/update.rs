@@ -1,6 +1,6 @@
 //! Updates of a container's resources, by the engine and by plugins. A [`ResourceUpdate`] is
 //! planned from a request, and is in the record while it is made. Then it is completed or undone.
-//! If nobody reports its result, it is reconciled, maybe by the next `nrid`.
+//! If its result is not reported, it is reconciled, maybe by the next `nrid`.
 //!
 //! The caller holds the update lock of the container, or is the only task that has access to it.
 
@@ -171,8 +171,8 @@ impl ResourceUpdate {
         if audit.is_enabled() {
             let line = line_of(&record, &registry.pods, AuditEvent::Update);
             let request = if self.pending.caller.is_some() { "update" } else { "plugin" };
-            let nobody = FieldOwners::default();
-            let by_engine = resource_changes(&self.before.effective, &self.base, &nobody);
+            let none = FieldOwners::default();
+            let by_engine = resource_changes(&self.before.effective, &self.base, &none);
             audit.write_changes(&line, request, by_engine);
             let by_plugins = resource_changes(&self.base, &record.effective, &record.owners);
             audit.write_changes(&line, request, by_plugins);
@@ -230,7 +230,7 @@ fn is_effective(record: &Record, resources: &Value, part: &Value) -> bool {
     record.cgroup().is_none_or(|dirs| files::compare(&writes_of(resources, part, &dirs)).is_empty())
 }
 
-/// An update whose result nobody reported, after its record was corrected.
+/// An update whose result was not reported, after its record was corrected.
 #[derive(Debug)]
 pub struct ReconciledUpdate {
     /// The update.

@@ -1,4 +1,4 @@
-//! Resource fields whose values nobody requested, because they follow from other fields.
+//! Resource fields whose values were not requested, because they follow from other fields.
 
 use nri_api::proto::{Field, FieldOwners};
 use protobuf::Enum;

@@ -337,8 +337,8 @@ mod tests {
     use super::*;
     use crate::state::record::EXAMPLE;
 
-    /// A writer of a record waits for the index, so nobody may wait for a record with the index
-    /// locked: `nrid` once served no one any more after a status during an event.
+    /// A writer of a record waits for the index, so no thread may wait for a record with the
+    /// index locked: a status during an event once stopped `nrid`.
     #[test]
     fn counts_do_not_wait_for_a_record_with_the_index_locked() {
         let dir = tempfile::tempdir().unwrap();

@@ -71,14 +71,14 @@ impl LimitChange {
     /// | a plugin, at a creation | no plugin | any | `memory.limit` |
     /// | a plugin, in an update of it by the engine | no plugin | any | `memory.limit` |
     /// | the engine, or a plugin otherwise | the engine | any | what was given |
-    /// | | nobody | a limit, and memory gets none | none |
-    /// | | nobody | equal to `memory.limit` | `memory.limit`, if adjusted |
-    /// | | nobody | below the new `memory.limit` | `memory.limit`, if adjusted |
-    /// | | nobody | another limit, or none | unchanged |
+    /// | | neither | a limit, and memory gets none | none |
+    /// | | neither | equal to `memory.limit` | `memory.limit`, if adjusted |
+    /// | | neither | below the new `memory.limit` | `memory.limit`, if adjusted |
+    /// | | neither | another limit, or none | unchanged |
     ///
     /// So a container that must not swap never may, and a limit that a plugin puts in the place of
     /// the engine's leaves none of the engine's swap. Runtimes refuse a limit of both that is below
-    /// that of memory. Where the kernel does not limit swap, and nobody has given a limit, none
+    /// that of memory. Where the kernel does not limit swap, and no limit was given, none
     /// follows: runtimes would refuse it. Of a container that plugins have not adjusted, the engine
     /// and its runtime decide; a runtime whose memory limit is removed removes both.
     pub fn derived_swap(&self, has_accounting: impl FnOnce() -> bool) -> Option<i64> {
@@ -138,7 +138,7 @@ mod tests {
             (both(10, 30), limit(-1), none, Some(-1), Some(-1)),
             (both(10, -1), none, limit(20), None, None),
             (limit(10), none, limit(20), None, None),
-            // Nobody sets the limit of memory.
+            // Neither sets the limit of memory.
             (both(10, 10), none, none, None, None),
         ] {
             let (before, by_engine) = (limits(before), limits(engine));
