@@ -283,6 +283,25 @@ impl Node {
             .collect()
     }
 
+    /// Bundle of `nrid` that the runtime got for a container in place of the engine's; `None` if
+    /// there is none. The bundle of a deleted container may still be there; the last one counts.
+    pub fn own_bundle(&self, id: &str) -> Option<PathBuf> {
+        let is_of = |name: &str| name.rsplitn(3, '-').nth(2) == Some(id);
+        let made = |path: &PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+        let dirs = fs::read_dir(self.state_dir().join("bundles")).into_iter().flatten().flatten();
+        dirs.filter(|dir| dir.file_name().to_str().is_some_and(is_of))
+            .map(|dir| dir.path())
+            .max_by_key(made)
+    }
+
+    /// Parses the `config.json` that the runtime got for a container in place of the engine's.
+    pub fn adjusted(&self, id: &str) -> Value {
+        let dir = self.own_bundle(id).unwrap_or_else(|| panic!("{id} has no bundle of nrid"));
+        let file = dir.join("config.json");
+        let text = fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+    }
+
     /// Installs a plugin as `NN-name`, which `nrid` launches.
     pub fn launch(&self, name: &str, program: &Program, config: &str) -> Journal {
         let journal = self.path(&format!("{name}.journal"));

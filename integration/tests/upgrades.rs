@@ -44,7 +44,7 @@ fn create(node: &Node, id: &str) -> Creation {
     let before = Instant::now();
     node.create(&bundle, id).success();
     let called = [before, Instant::now()];
-    let config = bundle.oci_config();
+    let config = node.adjusted(id);
     let env = config["process"]["env"].as_array().unwrap().iter().filter_map(|v| v.as_str());
     let versions = env.filter(|v| v.starts_with("VERSION_")).map(str::to_owned).collect();
     node.call(&["delete", "--force", id]).success();

@@ -145,16 +145,16 @@ impl LifeCycle<'_> {
             ));
         }
         self.host.count_retried(step);
-        leftovers::check_config(self.host, &self.bundle);
+        leftovers::check_bundle(self.host, &self.bundle);
         engine::retry(self, step);
     }
 
     /// Checks the effect of a verb that succeeded.
     fn check(&mut self, step: Step) {
-        let is_adjusted = String::from_utf8_lossy(&self.bundle.bytes()).contains("CRASH=yes");
+        let is_adjusted = leftovers::is_adjusted(self.host, &self.id);
         match step {
             Step::Create | Step::Run if !is_adjusted => {
-                self.host.report_defect("config.json is not adjusted");
+                self.host.report_defect("the runtime got no adjusted config.json");
             }
             Step::Update => {
                 let limit = |id: &str| {
@@ -174,6 +174,6 @@ impl LifeCycle<'_> {
             }
             _ => {}
         }
-        leftovers::check_config(self.host, &self.bundle);
+        leftovers::check_bundle(self.host, &self.bundle);
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// The tests: those of `start`, `delete` and exits.
 const TESTS: [&str; 5] =
-    ["nrid::followed::", "bundles::poststop", "exits::", "notifications::", "stopped::"];
+    ["nrid::followed::", "bundles::hooks", "exits::", "notifications::", "stopped::"];
 
 #[test]
 fn outcomes_are_known_without_exit_codes_of_pidfds() {

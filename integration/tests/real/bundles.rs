@@ -1,14 +1,14 @@
-//! Tests of unusual bundles: `config.json` is a symbolic link, the bundle is replaced during a
-//! creation, the bundle is moved before `config.json` is restored.
+//! Tests of bundles: `nrid` never changes the engine's, and the runtime gets one of `nrid`, also if
+//! `config.json` is a symbolic link, or is replaced by another process at any time.
 
 use nri_integration::*;
 use rustix::process::Signal;
 use serde_json::json;
 use std::{
     fs,
-    io::Write,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 const PIDS_LIMIT: &str = "[create.resources]\npids = 77\n";
@@ -22,50 +22,32 @@ fn replace_config_by_link(node: &Node, bundle: &Bundle) -> PathBuf {
     target
 }
 
-/// Returns whether `config.json` is a symbolic link to `target`.
-fn is_linked_to(bundle: &Bundle, target: &Path) -> bool {
-    fs::read_link(bundle.config()).is_ok_and(|found| found == target)
+fn install_rules(node: &Node, text: &str) {
+    fs::write(node.path("conf.d/50-rules.conf"), text).unwrap();
+    symlink(node.program("nri-rules"), node.path("plugins/50-rules")).unwrap();
 }
 
 #[test]
-fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
+fn a_linked_config_json_is_adjusted_and_the_link_stays() {
     for_each_runtime("linked config.json", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
-
         let id = node.id("created");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        bundle.edit(|config| drop(config["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
         let target = replace_config_by_link(&node, &bundle);
         let original = fs::read(&target).unwrap();
-        node.create(&bundle, &id).success();
-        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
-        assert!(fs::symlink_metadata(bundle.config()).unwrap().is_file());
-        // The second container uses the bundle while `config.json` is still the adjusted file.
-        let again = node.id("again");
-        node.create(&bundle, &again).success();
-        for id in [&id, &again] {
-            node.call(&["delete", "--force", id]).success();
+        // The second container uses the bundle at the same time.
+        let ids = [id, node.id("again")];
+        for id in &ids {
+            node.create(&bundle, id).success();
+            assert_eq!(node.adjusted(id)["linux"]["resources"]["pids"]["limit"], 77);
         }
-        assert!(is_linked_to(&bundle, &target));
-
-        let id = node.id("run");
-        let script = "cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; true";
-        let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", script]).make();
-        let target_of_run = replace_config_by_link(&node, &bundle);
-        node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]).success();
-        wait_until("the restored link", || is_linked_to(&bundle, &target_of_run).then_some(()));
-
-        // After nrid was killed, the next nrid restores the link.
-        let id = node.id("killed");
-        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-        let target_of_killed = replace_config_by_link(&node, &bundle);
-        node.create(&bundle, &id).success();
-        let nrid = node.nrid().unwrap();
-        nrid.signal(Signal::KILL);
-        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
-        node.call(&["delete", "--force", &id]).success();
-        node.ctl(&["start"]).success();
-        wait_until("the restored link", || is_linked_to(&bundle, &target_of_killed).then_some(()));
+        for id in &ids {
+            node.call(&["delete", "--force", id]).success();
+            wait_until("the end of the bundle", || node.own_bundle(id).is_none().then_some(()));
+        }
+        assert_eq!(fs::read_link(bundle.config()).unwrap(), target);
         assert_eq!(fs::read(&target).unwrap(), original, "the target of the link was written");
     });
 }
@@ -73,111 +55,108 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
 /// A `poststop` hook gets the path of the bundle and may read `config.json` there: it must find the
 /// file that the hooks of earlier stages found.
 #[test]
-fn poststop_hooks_find_the_adjusted_config_json_in_the_bundle() {
-    for_each_runtime("config.json for poststop hooks", |runtime| {
+fn hooks_find_the_adjusted_config_json_in_the_bundle_of_their_state() {
+    for_each_runtime("config.json for hooks", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-        let (config, copy) = (bundle.config(), node.path("copy"));
-        // Reads the state of the container, because SIGPIPE ends a crun whose hook does not.
-        let command = format!("cat >/dev/null && cp '{}' '{}'", config.display(), copy.display());
+        let copy = |stage: &str| node.path(stage);
         bundle.edit(|config| {
-            let hook = json!({"path": "/bin/sh", "args": ["sh", "-c", command],
-                "env": ["PATH=/bin:/usr/bin"]});
-            config["hooks"] = json!({"poststop": [hook]});
+            let hook = |stage: &str| {
+                let value = "s/.*\"bundle\": *\"\\([^\"]*\\)\".*/\\1/p";
+                let command = format!(
+                    "bundle=$(sed -n '{value}' | tr -d '\\\\') && cp \"$bundle/config.json\" '{}'",
+                    copy(stage).display()
+                );
+                json!([{"path": "/bin/sh", "args": ["sh", "-c", command],
+                    "env": ["PATH=/bin:/usr/bin"]}])
+            };
+            config["hooks"] = ["createRuntime", "poststart", "poststop"]
+                .into_iter()
+                .map(|stage| (stage.to_owned(), hook(stage)))
+                .collect();
         });
         let original = bundle.bytes();
         node.create(&bundle, &id).success();
-        let adjusted = bundle.bytes();
-        assert_ne!(adjusted, original);
+        let adjusted = fs::read(node.own_bundle(&id).unwrap().join("config.json")).unwrap();
         node.call(&["start", &id]).success();
         node.call(&["kill", &id, "KILL"]).success();
         journal.wait_for("StopContainer", &id);
         node.call(&["delete", &id]).success();
-        assert!(fs::read(&copy).unwrap() == adjusted, "the hook has read another config.json");
+        for stage in ["createRuntime", "poststart", "poststop"] {
+            wait_until(stage, || copy(stage).exists().then_some(()));
+            let found = fs::read(copy(stage)).unwrap();
+            assert!(found == adjusted, "the {stage} hook has read another config.json");
+        }
         assert_eq!(bundle.bytes(), original);
+        wait_until("the end of the bundle", || node.own_bundle(&id).is_none().then_some(()));
     });
 }
 
-#[test]
-fn another_directory_at_the_bundles_path_is_not_touched() {
-    for_each_runtime("another bundle", |runtime| {
+/// A process with write access to the bundle continuously exchanges its `config.json` between one
+/// that a plugin accepts and one that it refuses, as file and as link. What runs is what the plugin
+/// has seen.
+fn check_exchanged_config(what: &str, rules: &str) {
+    for_each_runtime(what, |runtime| {
         let node = Node::new(runtime);
-        node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
-        let id = node.id("c");
-        let bundle = node.bundle(&id).make();
-        node.create(&bundle, &id).success();
-        fs::create_dir(node.path("other")).unwrap();
-        fs::copy(bundle.config(), node.path("other/config.json")).unwrap();
-        fs::write(node.path("other/.config.json.nri"), "another file").unwrap();
-        let before = digest_tree(&node.path("other"));
-        fs::rename(bundle.dir(), node.path("moved")).unwrap();
-        symlink(node.path("other"), bundle.dir()).unwrap();
-        node.call(&["delete", "--force", &id]).success();
-        assert_eq!(digest_tree(&node.path("other")), before);
-    });
-}
-
-/// A process with write access to the parent directory continuously replaces the bundle and its
-/// `config.json`.
-#[test]
-fn nothing_outside_of_a_bundle_changes_while_the_bundle_is_replaced() {
-    for_each_runtime("exchanged bundle", |runtime| {
-        let node = Node::new(runtime);
-        node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
-        // Start nrid for `status` below: the wrapper may refuse every creation without starting
-        // nrid.
+        install_rules(&node, rules);
         node.ctl(&["start"]).success();
-        let bundle = node.bundle(&node.id("c")).make();
-        let victim = node.path("victim");
-        fs::create_dir(&victim).unwrap();
-        fs::copy(bundle.config(), victim.join("secret")).unwrap();
-        fs::write(victim.join(".config.json.nri"), "another file").unwrap();
-        let before = digest_tree(&victim);
+        let bundle = node.bundle(&node.id("c")).arguments(&["/bin/echo", "accepted"]).make();
+        let accepted = bundle.bytes();
+        let refused = String::from_utf8(accepted.clone()).unwrap().replace("accepted", "forbidden");
+        let (target, temporary) = (node.path("refused.json"), node.path("next"));
+        fs::write(&target, &refused).unwrap();
+        let rounds =
+            std::env::var("NRI_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
         let (stop, stop_guard) = StopFlag::new();
-        let (mut created, mut refused) = (0, 0);
+        let mut outcomes = [0; 2];
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let (original, config) = (fs::read(bundle.config()).unwrap(), bundle.config());
-                let aside = node.path("aside");
                 while !stop.is_set() {
-                    let _ = fs::remove_file(&config);
-                    let _ = symlink(victim.join("secret"), &config);
-                    let _ = fs::remove_file(&config);
-                    let _ = fs::create_dir(&config);
-                    let _ = fs::remove_dir(&config);
-                    let _ = fs::File::create_new(&config)
-                        .and_then(|mut file| file.write_all(&original));
+                    let _ = symlink(&target, &temporary);
+                    fs::rename(&temporary, bundle.config()).unwrap();
                     std::thread::yield_now();
-                    if fs::rename(bundle.dir(), &aside).is_ok() {
-                        let _ = symlink(&victim, bundle.dir());
-                        std::thread::yield_now();
-                        fs::remove_file(bundle.dir()).unwrap();
-                        fs::rename(&aside, bundle.dir()).unwrap();
-                    }
+                    fs::write(&temporary, &accepted).unwrap();
+                    fs::rename(&temporary, bundle.config()).unwrap();
+                    std::thread::yield_now();
+                    fs::write(&temporary, &refused).unwrap();
+                    fs::rename(&temporary, bundle.config()).unwrap();
+                    std::thread::yield_now();
+                    fs::write(&temporary, &accepted).unwrap();
+                    fs::rename(&temporary, bundle.config()).unwrap();
                 }
             });
-            let rounds =
-                std::env::var("NRI_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
             for n in 0..rounds {
                 let id = node.id(&format!("c{n}"));
-                match node.create(&bundle, &id).code {
-                    Some(0) => created += 1,
-                    _ => refused += 1,
-                }
-                node.call(&["delete", "--force", &id]);
+                let dir = bundle.dir().to_str().unwrap();
+                let ran = node.call(&["run", "--bundle", dir, &id]);
+                assert!(!ran.out().contains("forbidden"), "round {n}: a refused container ran");
+                outcomes[usize::from(ran.code == Some(0))] += 1;
             }
             drop(stop_guard);
         });
-        println!("{created} created, {refused} refused");
-        assert_eq!(digest_tree(&victim), before);
-        assert_eq!(node.status().unwrap()["containers"], 0);
-        node.create(&bundle, &node.id("after")).success();
+        println!("{} ran, {} were refused", outcomes[1], outcomes[0]);
+        assert!(!outcomes.contains(&0), "only one of the two files was read");
+        wait_until("the end of all records", || (node.status()?["containers"] == 0).then_some(()));
     });
 }
 
-/// The engine kills the wrapper while a plugin handles CreateContainer, and writes another
+const REFUSE: &str =
+    "rules:\n- name: forbidden\n  match: '\"forbidden\" in command'\n  refuse: no\n";
+
+#[test]
+fn an_exchanged_config_json_that_is_refused_never_runs() {
+    check_exchanged_config("exchanged config.json", REFUSE);
+}
+
+#[test]
+fn an_exchanged_config_json_that_is_adjusted_and_refused_never_runs() {
+    let adjust = "- name: all\n  set: {env: {A: b}}\n";
+    check_exchanged_config("exchanged config.json, adjusted", &format!("{REFUSE}{adjust}"));
+}
+
+/// An engine kills the wrapper while a plugin handles CreateContainer, and writes another
 /// `config.json` into the bundle, for the next container.
 #[test]
 fn the_next_containers_config_json_survives_an_abandoned_creation() {
@@ -191,19 +170,99 @@ fn the_next_containers_config_json_survives_an_abandoned_creation() {
         let bundle = node.bundle(&id).make();
         let mut command = node.wrapper();
         command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
-        let mut wrapper = command.stdin(std::process::Stdio::null()).spawn().unwrap();
+        let mut wrapper = command.stdin(Stdio::null()).spawn().unwrap();
         journal.wait_for("CreateContainer", &id);
         wrapper.kill().unwrap();
         wrapper.wait().unwrap();
         bundle.edit(|config| config["hostname"] = "next".into());
-        let next = bundle.bytes();
+        let next = digest_tree(bundle.dir());
         fs::write(resume, "").unwrap();
         journal.wait_for("RemoveContainer", &id);
-        assert_eq!(bundle.bytes(), next);
-        wait_until("the refusal in the log", || {
-            node.log().contains("was changed during the request to plugins").then_some(())
+        wait_until("the end of the bundle", || node.own_bundle(&id).is_none().then_some(()));
+        assert_eq!(digest_tree(bundle.dir()), next);
+    });
+}
+
+/// After a power failure the state directory is empty, and the bundle of a `run` is as it was: the
+/// engine creates the container again, and the plugins' hooks are in it once.
+#[test]
+fn a_bundle_is_created_again_after_a_power_failure() {
+    for_each_runtime("bundle after a power failure", |runtime| {
+        let node = Node::new(runtime);
+        let hooked = node.path("hooked");
+        let hook = format!(
+            "[[create.hooks]]\nstage = 'create_runtime'\npath = '/bin/sh'\n\
+             args = ['sh', '-c', 'echo >>{}']\n",
+            hooked.display()
+        );
+        node.launch("10-adjust", &Program::Adjust, &hook);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let dir = bundle.dir().to_str().unwrap();
+        for boot in 1..=3 {
+            node.call(&["run", "--detach", "--bundle", dir, &id]).success();
+            assert_eq!(fs::read_to_string(&hooked).unwrap().len(), boot);
+            node.nrid().unwrap().signal(Signal::KILL);
+            node.bare(&["delete", "--force", &id]).success();
+            fs::remove_dir_all(node.state_dir()).unwrap();
+        }
+        // With the runtime alone, too.
+        node.bare(&["run", "--detach", "--bundle", dir, &id]).success();
+        node.bare(&["delete", "--force", &id]).success();
+    });
+}
+
+/// A runtime that is a wrapper itself, and rewrites the `config.json` of the bundle that it gets.
+#[test]
+fn an_inner_wrapper_leaves_nothing_in_the_engines_bundle() {
+    for_each_runtime("inner wrapper", |runtime| {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = Runtime { path: dir.path().join(runtime.name), ..runtime.clone() };
+        write_program(
+            &inner.path,
+            &format!(
+                "#!/bin/sh\nprevious=\nfor argument; do\n\
+                 case $previous in --bundle) sed -i 's/\"hostname\": *\"[^\"]*\"/\"hostname\": \
+                 \"inner\"/' \"$argument/config.json\" ;; esac\nprevious=$argument\ndone\n\
+                 exec '{}' \"$@\"\n",
+                runtime.path.display()
+            ),
+        );
+        let node = Node::new(&inner);
+        node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = 'b' }\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "hostname; echo $A"]).make();
+        bundle.edit(|config| config["hostname"] = "outer".into());
+        let original = bundle.bytes();
+        let run = node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]).success();
+        assert_eq!(run.out(), "inner\nb\n");
+        assert_eq!(bundle.bytes(), original);
+    });
+}
+
+/// Relative paths mean the same in the bundle of `nrid`, also if the engine's bundle is behind a
+/// symbolic link.
+#[test]
+fn relative_paths_are_those_of_the_engines_bundle() {
+    for_each_runtime("relative paths", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = 'b' }\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/cat", "/mounted/file"]).make();
+        fs::create_dir(bundle.dir().join("data")).unwrap();
+        fs::write(bundle.dir().join("data/file"), "of the bundle").unwrap();
+        bundle.edit(|config| {
+            let mount = json!({"destination": "/mounted", "type": "bind", "source": "data",
+                "options": ["rbind", "ro"]});
+            config["mounts"].as_array_mut().unwrap().push(mount);
         });
-        let files = fs::read_dir(bundle.dir()).unwrap().count();
-        assert_eq!(files, 1, "the bundle has files besides config.json");
+        let link = node.path("link");
+        symlink(bundle.dir(), &link).unwrap();
+        let call = |dir: &Path| {
+            let dir = dir.to_str().unwrap();
+            node.call(&["run", "--bundle", dir, "--pid-file", "pid", &id]).success().out()
+        };
+        assert_eq!(call(bundle.dir()), "of the bundle");
+        assert_eq!(call(&link), "of the bundle");
     });
 }

@@ -76,7 +76,7 @@ fn a_run_in_progress_is_not_ended_by_other_verbs() {
             );
         });
         assert_eq!(node.state(&id).unwrap()["status"], "running");
-        assert!(String::from_utf8(bundle.bytes()).unwrap().contains("A=b"));
+        assert!(node.adjusted(&id).to_string().contains("A=b"));
         node.call(&["delete", "--force", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(journal.events(&id), life_cycle(&[]));
@@ -121,51 +121,26 @@ fn several_containers_can_share_a_bundle() {
     });
 }
 
-/// `config.json` stays adjusted while other containers use the bundle.
 #[test]
-fn a_shared_config_json_is_restored_by_the_last_container() {
-    for_each_runtime("shared config.json", |runtime| {
-        let node = Node::new(runtime);
-        node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
-        let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();
-        bundle.edit(|config| drop(config["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
-        let original = bundle.bytes();
-        for round in 0..10 {
-            let ids = ["x", "y", "z"].map(|name| node.id(&format!("{name}{round}")));
-            ids.iter().for_each(|id| drop(node.create(&bundle, id).success()));
-            assert!(bundle.bytes() != original, "round {round}: config.json was not adjusted");
-            std::thread::scope(|scope| {
-                for id in &ids {
-                    scope.spawn(|| node.call(&["delete", "--force", id]).success());
-                }
-            });
-            assert!(bundle.bytes() == original, "round {round}: config.json was not restored");
-        }
-    });
-}
-
-#[test]
-fn a_container_deleted_while_no_nrid_runs_leaves_no_record_and_no_adjusted_config() {
+fn a_container_deleted_while_no_nrid_runs_leaves_no_record_and_no_bundle() {
     for_each_runtime("deleted without nrid", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-        let original = bundle.bytes();
         node.create(&bundle, &id).success();
-        let dirs = ["containers", "pods", "exec"];
-        assert_eq!(dirs.map(|kind| node.records(kind).len()), [1, 1, 1]);
+        let dirs = ["containers", "pods", "exec", "bundles"];
+        let files = |kind: &str| std::fs::read_dir(node.state_dir().join(kind)).unwrap().count();
+        assert_eq!(dirs.map(files), [1; 4]);
         node.ctl(&["stop"]).success();
         node.call(&["delete", "--force", &id]).success();
         node.ctl(&["start"]).success();
-        let files = |kind: &str| std::fs::read_dir(node.state_dir().join(kind)).unwrap().count();
-        assert_eq!(dirs.map(files), [0, 0, 0]);
-        assert_eq!(bundle.bytes(), original);
+        assert_eq!(dirs.map(files), [0; 4]);
     });
 }
 
 #[test]
-fn a_run_that_fails_at_once_restores_config_json() {
+fn a_run_that_fails_at_once_leaves_no_bundle() {
     for_each_runtime("failed run", |runtime| {
         let node = Node::new(runtime);
         // The runtime fails when it sets the invalid list of CPUs.
@@ -174,13 +149,11 @@ fn a_run_that_fails_at_once_restores_config_json() {
         for n in 0..5 {
             let id = node.id(&n.to_string());
             let bundle = node.bundle(&id).make();
-            let original = bundle.bytes();
             let mut run = node.wrapper();
             run.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);
             assert_ne!(node.run(run).code, Some(0), "a run with invalid CPUs succeeded");
             journal.wait_for("RemovePodSandbox", &id);
-            assert_eq!(bundle.bytes(), original);
-            assert!(!node.log().contains("another creation uses the bundle"), "{}", node.log());
+            wait_until("the end of the bundle", || node.own_bundle(&id).is_none().then_some(()));
         }
     });
 }

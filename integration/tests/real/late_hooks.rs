@@ -10,9 +10,9 @@ use std::{
     process::Command,
 };
 
-/// Returns the hook of this stage that `nrid` has injected into `config.json`.
-fn hook(bundle: &Bundle, stage: &str) -> Value {
-    let config = bundle.oci_config();
+/// Returns the hook of this stage that `nrid` has injected into the `config.json` of a container.
+fn hook(node: &Node, id: &str, stage: &str) -> Value {
+    let config = node.adjusted(id);
     let injected =
         |hook: &&Value| hook["path"].as_str().is_some_and(|path| path.ends_with("nri-oci-hook"));
     config["hooks"][stage]
@@ -45,7 +45,7 @@ fn a_late_hook_causes_no_second_notification() {
         let dir = bundle.dir().to_str().unwrap();
         node.call(&["run", "--detach", "--bundle", dir, &id]).success();
         plugin.journal.wait_for("PostStartContainer", &id);
-        let [create, start] = ["createRuntime", "poststart"].map(|stage| hook(&bundle, stage));
+        let [create, start] = ["createRuntime", "poststart"].map(|stage| hook(&node, &id, stage));
         call(&node, &create).success();
         call(&node, &start).success();
         node.call(&["kill", &id, "KILL"]).success();
@@ -69,7 +69,7 @@ fn a_late_hook_does_not_affect_the_next_container_with_the_same_id() {
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let dir = bundle.dir().to_str().unwrap();
         node.call(&["run", "--detach", "--bundle", dir, &id]).success();
-        let [create, stop] = ["createRuntime", "poststop"].map(|stage| hook(&bundle, stage));
+        let [create, stop] = ["createRuntime", "poststop"].map(|stage| hook(&node, &id, stage));
         node.call(&["delete", "--force", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
         let before = plugin.journal.events(&id).len();
@@ -77,7 +77,7 @@ fn a_late_hook_does_not_affect_the_next_container_with_the_same_id() {
         let last = || plugin.journal.events(&id).pop();
         wait_until("PostCreateContainer", || (last()? == "PostCreateContainer").then_some(()));
         call(&node, &stop).success();
-        assert!(call(&node, &create).code == Some(1), "the late createRuntime hook did not fail");
+        call(&node, &create).success();
         assert_eq!(node.status().unwrap()["containers"], 1);
         node.call(&["delete", "--force", &id]).success();
         wait_until("the second RemovePodSandbox", || {

@@ -53,7 +53,7 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
         let second = node.id("second");
         let bundle = node.bundle(&second).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &second).success();
-        assert!(bundle.oci_config().to_string().contains("FROM=after"));
+        assert!(node.adjusted(&second).to_string().contains("FROM=after"));
 
         // The first reload removes the plugin 30-new; the second one has an invalid configuration.
         fs::remove_file(node.path("plugins/30-new")).unwrap();
@@ -100,7 +100,7 @@ fn containers_are_created_while_nrid_is_replaced() {
         let create_and_start = |id: &str| {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
             call(&["create", "--bundle", bundle.dir().to_str().unwrap(), id]).success();
-            assert!(bundle.oci_config().to_string().contains("A=b"), "{id} was not adjusted");
+            assert!(node.adjusted(id).to_string().contains("A=b"), "{id} was not adjusted");
             call(&["start", id]).success();
         };
         let kept = node.id("kept");
@@ -264,7 +264,7 @@ fn a_call_while_nrid_exits_is_handled_by_the_next_nrid() {
             let id = node.id(&format!("c{n}"));
             let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
             node.create(&bundle, &id).success();
-            assert!(bundle.oci_config().to_string().contains("A=b"));
+            assert!(node.adjusted(&id).to_string().contains("A=b"));
             nrids.extend(node.nrid().map(|p| p.0));
             node.call(&["start", &id]).success();
             node.call(&["delete", "--force", &id]).success();
@@ -302,7 +302,7 @@ fn the_next_nrid_finishes_a_request_that_was_in_progress() {
             fs::write(&resume, "").unwrap();
             creating.join().unwrap().success();
         });
-        assert_eq!(bundle.oci_config()["annotations"]["a"], "b");
+        assert_eq!(node.adjusted(&id)["annotations"]["a"], "b");
         let requested =
             journal.events(&id).iter().filter(|event| *event == "CreateContainer").count();
         assert_eq!(requested, 2);

@@ -146,12 +146,11 @@ fn a_created_container_has_the_values_of_plugins() {
         let bundle = bundle(&node, &id, &["/probe", "wait", "from the engine"]);
         let original = bundle.bytes();
         let created = node.create(&bundle, &id).success();
-        assert_ne!(bundle.bytes(), original);
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
         check(&node, &id, &created.out());
         node.call(&["delete", "--force", &id]).success();
-        assert_eq!(bundle.bytes(), original, "config.json was not restored after delete");
+        assert_eq!(bundle.bytes(), original, "the engine's config.json was changed");
     });
 }
 
@@ -169,7 +168,7 @@ fn a_run_container_has_the_values_of_plugins() {
         wait_until("the probe", || ran.out().contains("ready=1").then_some(()));
         check(&node, &id, &ran.out());
         node.call(&["delete", "--force", &id]).success();
-        assert_eq!(bundle.bytes(), original, "config.json was not restored after delete");
+        assert_eq!(bundle.bytes(), original, "the engine's config.json was changed");
     });
 }
 

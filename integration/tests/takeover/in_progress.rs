@@ -71,7 +71,7 @@ fn a_creation_is_rolled_back_by_the_next_nrid_if_its_wrapper_is_killed() {
         let container = fleet.bundle("c", None);
         let dir = container.bundle.dir().to_str().unwrap();
         interrupt(&fleet, to, &["create", "--bundle", dir, &container.id], true);
-        fleet.check_restored(&container);
+        fleet.check_bundle(&container);
         fleet.check_nothing_left();
     });
 }

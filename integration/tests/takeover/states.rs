@@ -116,12 +116,12 @@ fn take_over(runtime: &Runtime, from: &Release, to: &Release, replacement: Repla
         }
         node.call(&["kill", &foreground.id, "KILL"]).success();
         assert_eq!(call.join().unwrap().code, Some(128 + 9));
-        fleet.check_restored(&foreground);
+        fleet.check_bundle(&foreground);
         for container in [&created, &running, &updated, &member, &sandbox, &detached] {
             fleet.remove(container);
         }
         node.call(&["delete", &ended.id]).success();
-        fleet.check_restored(&ended);
+        fleet.check_bundle(&ended);
         journal.wait_for("RemoveContainer", &ended.id);
         fleet.check_nothing_left();
     });

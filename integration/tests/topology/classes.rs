@@ -40,12 +40,12 @@ fn start(runtime: &Runtime, disk: &str) -> Fleet {
 }
 
 /// Creates a container of this class, with the id `CLASS`. Returns its bundle, too.
-fn create(fleet: &Fleet, class: &str) -> (Bundle, Ended) {
+fn create(fleet: &Fleet, class: &str) -> (String, Ended) {
     let id = fleet.node.id(class);
     let annotation = format!("nri-topology/class={class}");
     let bundle = fleet.node.bundle(&id).annotation(&annotation).make();
     let ended = fleet.node.create(&bundle, &id);
-    (bundle, ended)
+    (id, ended)
 }
 
 #[test]
@@ -92,9 +92,9 @@ fn classes_of_rdt_reach_the_runtime_or_are_refused_by_name() {
     let Some(disk) = disk() else { return skip("topology classes", "no disk") };
     for_each_runtime("topology RDT classes", |runtime| {
         let fleet = start(runtime, &disk);
-        let (bundle, ended) = create(&fleet, "gold");
+        let (id, ended) = create(&fleet, "gold");
         if ended.code == Some(0) {
-            assert_eq!(bundle.oci_config()["linux"]["intelRdt"], json!({"closID": "gold"}));
+            assert_eq!(fleet.node.adjusted(&id)["linux"]["intelRdt"], json!({"closID": "gold"}));
         } else {
             let line = ended.refusal();
             let expected = "rdt.closID (set by plugin \"10-topology\") is not supported by ";
@@ -106,12 +106,11 @@ fn classes_of_rdt_reach_the_runtime_or_are_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let unknown = Runtime { path: dir.path().join("runc"), ..runtime.clone() };
         let fleet = start(&unknown, &disk);
-        let bundle = fleet.node.path("bundles").join(fleet.node.id("gold"));
         let kept = dir.path().join("config.json");
         let script = format!(
             "#!/bin/sh\ncase \" $* \" in *' --version '* | *' features '*) exit 1 ;; *' create '*) \
-             cp '{}/config.json' '{}' ;; esac\nexec '{}' \"$@\"\n",
-            bundle.display(),
+             cp '{}'/bundles/*/config.json '{}' ;; esac\nexec '{}' \"$@\"\n",
+            fleet.node.state_dir().display(),
             kept.display(),
             runtime.path.display()
         );

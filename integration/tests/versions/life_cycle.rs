@@ -99,7 +99,7 @@ fn check_version(node: &Node, version: &Version, is_launched: bool) {
         "{}: limit of the other container after the reply to the creation",
         version.name
     );
-    assert_eq!(bundle.oci_config()["annotations"]["example.org/stub"], version.name);
+    assert_eq!(node.adjusted(&id)["annotations"]["example.org/stub"], version.name);
     node.call(&["start", &id]).success();
     wait_until("the probe to start", || created.out().contains("ready=1").then_some(()));
     let report = Report::parse(&created.out());

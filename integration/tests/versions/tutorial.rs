@@ -4,8 +4,8 @@ use nri_integration::*;
 use std::os::unix::fs::symlink;
 
 /// The value of a variable in an adjusted `config.json`.
-fn env(bundle: &Bundle, name: &str) -> Option<String> {
-    let config = bundle.oci_config();
+fn env(node: &Node, id: &str, name: &str) -> Option<String> {
+    let config = node.adjusted(id);
     let variables = config["process"]["env"].as_array()?;
     variables.iter().find_map(|v| Some(v.as_str()?.strip_prefix(name)?.strip_prefix('=')?.into()))
 }
@@ -28,7 +28,7 @@ fn a_plugin_of_the_tutorial_adjusts_containers_before_and_after_a_restart() {
             let id = node.id(&format!("c{times}"));
             let bundle = node.bundle(&id).make();
             node.create(&bundle, &id).success();
-            let greeting = env(&bundle, "WELCOME").unwrap_or_default();
+            let greeting = env(&node, &id, "WELCOME").unwrap_or_default();
             let messages = plugin.messages();
             assert_eq!(greeting, format!("I am {id}"), "{messages}");
             assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "100");
@@ -54,7 +54,7 @@ fn a_plugin_of_the_template_is_launched_with_its_configuration() {
         let id = node.id("c");
         let bundle = node.bundle(&id).make();
         node.create(&bundle, &id).success();
-        assert_eq!(env(&bundle, "HELLO").as_deref(), Some("template"));
+        assert_eq!(env(&node, &id, "HELLO").as_deref(), Some("template"));
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
     });
 }

@@ -248,9 +248,17 @@ fn list(file_systems: &[FileSystem]) -> String {
 /// A failure of the host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// `config.json` cannot be read or replaced.
+    /// `config.json` cannot be read.
     #[error(transparent)]
     Bundle(BundleError),
+    /// The bundle for the runtime cannot be written, or the runtime cannot see it.
+    #[error("bundle {}", dir.display())]
+    OwnBundle {
+        /// Path of the directory.
+        dir: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     /// The directory of the runtime's containers cannot be looked up.
     #[error("root directory {} of the runtime cannot be looked up", root.display())]
     RuntimeRoot {
@@ -297,7 +305,7 @@ impl From<AdaptError> for Error {
 impl From<BundleError> for Error {
     fn from(error: BundleError) -> Self {
         match error {
-            BundleError::Hangs(_) | BundleError::Replace(..) => HostError::Bundle(error).into(),
+            BundleError::Hangs(_) => HostError::Bundle(error).into(),
             _ => CallerError::Bundle(error).into(),
         }
     }

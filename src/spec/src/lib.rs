@@ -41,6 +41,7 @@ mod error;
 mod fields;
 mod json;
 mod oci_config;
+mod relative_paths;
 mod resources;
 
 pub use agreed_container::agreed_container;
@@ -54,6 +55,7 @@ pub use json::wrong_type::WrongType;
 pub use oci_config::{
     MAX_DEPTH, MAX_OCI_CONFIG, OciConfig, OciConfigError, OciMount, OciNamespace,
 };
+pub use relative_paths::resolve_paths;
 pub use resources::blockio_classes::{BlockDevices, BlockIoClasses, InvalidBlockIoClass};
 pub use resources::convert::{merge_blockio_class, merge_resources, resources_to_nri};
 pub use resources::diff::{changed, overlay};

@@ -245,9 +245,7 @@ impl Installation {
                 wrapped.err()
             );
         }
-        for call in
-            [&["exec", id, "/bin/sleep", "0"][..], &["ps", id], &["pause", id], &["resume", id]]
-        {
+        for call in [&["ps", id][..], &["pause", id], &["resume", id]] {
             let wrapped = self.success(call, LIMIT_WITHOUT_NRID);
             assert!(
                 !wrapped.err().contains("nri-container-runtime:"),
@@ -260,14 +258,16 @@ impl Installation {
         self.success(&["exec", "--process", &self.process_file(), id], LIMIT_WITHOUT_NRID);
         let update = ["update", "--pids-limit", "40", id];
         match expected {
+            // The record may still fit into a spare file.
             Outcome::RefusedWithoutRecord(words) => {
-                self.check_line(words, &self.call(&update, LIMIT_WITH_NRID).refusal())
+                let updated = self.call(&update, LIMIT_WITH_NRID);
+                if updated.code != Some(0) {
+                    return self.check_line(words, &updated.refusal());
+                }
             }
-            _ => {
-                self.success(&update, LIMIT_WITH_NRID);
-                assert_eq!(self.node.cgroup_file(id, "pids", "pids.max", "pids.max"), "40");
-            }
+            _ => drop(self.success(&update, LIMIT_WITH_NRID)),
         }
+        assert_eq!(self.node.cgroup_file(id, "pids", "pids.max", "pids.max"), "40");
     }
 
     /// Checks that existing containers can be killed and deleted.
@@ -331,9 +331,7 @@ impl Installation {
         let id = self.node.id("repaired");
         let create = ["create", "--bundle", &self.bundle(&id), &id];
         self.timed_call(&create, Policy::Default).0.success();
-        let config =
-            fs::read_to_string(self.node.path("bundles").join(&id).join("config.json")).unwrap();
-        assert!(config.contains("\"A=b\""), "the plugin has not adjusted config.json: {config}");
+        self.shell(&format!("grep -q '\"A=b\"' \"$STATE/bundles/{id}-\"*/config.json"));
         for id in [&id, &containers.created, &containers.started, &containers.ran] {
             self.timed_call(&["delete", "--force", id], Policy::Default).0.success();
         }

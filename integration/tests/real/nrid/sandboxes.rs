@@ -194,7 +194,7 @@ fn create_adjusted(node: &Node, host: &Host, name: &str, enter: &[&str], first: 
     let bundle =
         node.bundle(&id).arguments(&["/bin/sleep", "1000000"]).env(&format!("ID={id}")).make();
     node.run(host.command(enter, first, &create(node, &bundle, &id))).success();
-    let limit = &bundle.oci_config()["linux"]["resources"]["pids"]["limit"];
+    let limit = &node.adjusted(&id)["linux"]["resources"]["pids"]["limit"];
     assert_eq!(*limit, 77, "{enter:?} {first}: {name}");
     Created { id, bundle }
 }

@@ -19,7 +19,7 @@ fn a_plugin_that_the_first_caller_cannot_see_adjusts_containers() {
             let id = node.id(name);
             let bundle = node.bundle(&id).make();
             node.run(host.command(enter, first, &create(&node, &bundle, &id))).success();
-            assert_eq!(bundle.oci_config()["linux"]["resources"]["pids"]["limit"], 77, "{name}");
+            assert_eq!(node.adjusted(&id)["linux"]["resources"]["pids"]["limit"], 77, "{name}");
             let delete = wrapper(&node, &["delete", "--force", &id]);
             host.run(&node, &delete).success();
         }
@@ -103,7 +103,7 @@ fn nrid_calls_the_runtime_in_the_engines_mount_namespace_also_after_a_restart() 
         delete.args(["delete", "--force", &id]);
         node.run(host.command(&enter, "true", &delete)).success();
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(bundle.oci_config()["linux"]["resources"]["pids"], serde_json::Value::Null);
+        wait_until("the end of the bundle", || node.own_bundle(&id).is_none().then_some(()));
         drop(host);
         engine.wait().unwrap();
     });

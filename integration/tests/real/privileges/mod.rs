@@ -71,7 +71,7 @@ fn plugins_of_a_new_installation_run_without_capabilities() {
         let id = node.id("c");
         let bundle = node.bundle(&id).make();
         node.create(&bundle, &id).success();
-        let env = bundle.oci_config()["process"]["env"].to_string();
+        let env = node.adjusted(&id)["process"]["env"].to_string();
         for variable in ["default", "some", "all"] {
             assert!(env.contains(&format!("{variable}=yes")), "{env}");
         }

@@ -55,7 +55,9 @@ impl Sample {
         }
         let bundle = bundle.make();
         bundle.edit(edit);
-        (self.node.create(&bundle, &id), bundle.oci_config())
+        let created = self.node.create(&bundle, &id);
+        let adjusted = self.node.own_bundle(&id).map(|_| self.node.adjusted(&id));
+        (created, adjusted.unwrap_or_default())
     }
 
     /// Checks that the plugin has exactly these capabilities and has become active only once:

@@ -45,6 +45,14 @@ struct ScenarioRun {
     notes: std::cell::RefCell<Vec<String>>,
 }
 
+/// Replaces the path `DIR/s/bundles/ID-HASH-NUMBER` by `DIR/bundles/ID`.
+fn without_own_bundle(text: String) -> String {
+    let Some((before, own)) = text.split_once("DIR/s/bundles/") else { return text };
+    let end = own.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(own.len());
+    let id = own[..end].rsplitn(3, '-').nth(2).unwrap_or(&own[..end]);
+    without_own_bundle(format!("{before}DIR/bundles/{id}{}", &own[end..]))
+}
+
 /// Runs `steps` in each [`Way`] with each runtime, and checks that the notes are equal.
 fn check_transparent(name: &str, steps: impl Fn(&ScenarioRun)) {
     for_each_runtime(name, |runtime| {
@@ -122,12 +130,13 @@ impl ScenarioRun {
     }
 
     /// Notes a text for the comparison. The node's directory, the prefix of its container ids, and
-    /// times are replaced by placeholders.
+    /// times are replaced by placeholders; the bundle of `nrid` by the engine's, since messages of
+    /// the runtime name it.
     fn note(&self, label: impl Display, text: impl Display) {
         let dir = self.node.path("").display().to_string();
         let dir = dir.trim_end_matches('/').to_owned();
-        let text =
-            format!("{label}: {text}").replace(&dir, "DIR").replace(self.node.prefix(), "PREFIX");
+        let text = format!("{label}: {text}").replace(&dir, "DIR");
+        let text = without_own_bundle(text).replace(self.node.prefix(), "PREFIX");
         self.notes.borrow_mut().push(without_times(&text));
     }
 

@@ -69,7 +69,7 @@ fn the_process_of_config_json_is_transparent() {
         });
         run(scenario, "no arguments", "true", |d| d["process"]["args"] = json!([]));
         run(scenario, "no root", "true", |d| drop(d.as_object_mut().unwrap().remove("root")));
-        run(scenario, "a missing root", "true", |d| d["root"]["path"] = json!("nowhere"));
+        run(scenario, "a missing root", "true", |d| d["root"]["path"] = json!("/nowhere"));
         run(scenario, "an unknown namespace", "true", |d| {
             d["linux"]["namespaces"].as_array_mut().unwrap().push(json!({"type": "nosuch"}));
         });

@@ -1,5 +1,6 @@
-//! The bundle: `config.json` and the hooks injected into it.
+//! Bundles: the engine's, which is only read, and ours, with the adjusted `config.json`.
 
 pub mod bounded;
 pub mod config_json;
 pub mod hook_injection;
+pub mod own;

@@ -267,7 +267,7 @@ fn container(registry: &Registry, record: &Record) -> ContainerDescription {
         runtime_options: record.runtime.global_options().to_vec(),
         bundle: record.bundle.dir.as_os_str().into(),
         config: record.bundle.name.clone(),
-        config_adjusted: record.bundle.written.is_some(),
+        config_adjusted: record.bundle.own.is_some(),
         hooked: record.hooked,
         hooks: message.hooks.as_ref().map(hooks).unwrap_or_default(),
         args: message.args,

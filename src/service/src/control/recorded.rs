@@ -50,15 +50,13 @@ async fn configs(record: Arc<Record>) -> Option<Configs> {
         if opened.identity() != bundle.identity {
             return None;
         }
-        let found = opened.read().ok()?;
-        if bundle.written.as_ref().is_some_and(|written| digest(&found.bytes) != *written) {
+        let before = opened.read().ok()?;
+        if bundle.own.as_ref().is_some_and(|own| digest(&before) != own.made_from) {
             return None;
         }
-        let after: Value = serde_json::from_slice(&found.bytes).ok()?;
-        let before = match &bundle.original {
-            Some(original) => serde_json::from_str(original).ok()?,
-            None => after.clone(),
-        };
+        let adjusted = bundle.own.as_ref().and_then(|own| own.config.as_deref());
+        let before: Value = serde_json::from_slice(&before).ok()?;
+        let after = adjusted.map_or(Ok(before.clone()), serde_json::from_str).ok()?;
         Some(Configs { before, after })
     };
     file_access::run(FileSystem::Device(device), TIMEOUT, read).await.ok().flatten()

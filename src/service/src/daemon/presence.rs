@@ -3,6 +3,7 @@
 //! vain, or would start a second `nrid` with a second set of plugins.
 
 use crate::{
+    bundle::own,
     daemon::{
         handover::Handover,
         life::LifeFile,
@@ -14,6 +15,7 @@ use crate::{
     settings::state_dir::{self, StateDirError},
     state::{
         exec_marker,
+        record::OwnBundle,
         store::{Store, StoreError},
     },
 };
@@ -147,7 +149,14 @@ impl Presence {
         let registry = service.registry.clone();
         let _ = spawn_blocking(move || registry.save_all()).await;
         for container in service.registry.all() {
-            exec_marker::restore(dir, container.record()).await;
+            let record = container.record();
+            if let Some(OwnBundle { name, config: Some(config), .. }) = &record.bundle.own
+                && let Err(error) = own::write(dir, name, config.as_bytes())
+            {
+                let container = &record.key.id;
+                tracing::error!(%error, container, "cannot write the bundle again");
+            }
+            exec_marker::restore(dir, record).await;
         }
         service.resource_manager.external_plugins.save_again();
         service.followed.save_again(dir);

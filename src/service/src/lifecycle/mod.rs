@@ -4,7 +4,6 @@
 //! Start from [`transition`]: one function per change of status, called by whatever detects it.
 
 pub mod audit;
-pub mod config_restore;
 pub mod exit_watch;
 pub mod missed_start;
 pub mod pod;

@@ -3,11 +3,11 @@
 
 use crate::{
     audit::{Audit, line_of},
+    bundle::own,
     cgroup::oom,
     host::process::{ProcessIdentity, zombie_status},
     lifecycle::{
         audit::stop_line,
-        config_restore,
         missed_start::{may_have_started, waits_at_fifo},
         transition::IfNotEffective,
     },
@@ -43,6 +43,7 @@ pub async fn recover(
 ) -> Vec<Unchecked> {
     let mut unchecked = Vec::new();
     set_started(registry, followed, audit).await;
+    warn_of_edited_bundles(registry);
     for container in registry.by_age() {
         let mut record = container.record();
         if !container.exists().await {
@@ -53,8 +54,8 @@ pub async fn recover(
                 // waits for the result.
                 continue;
             }
-            if !registry.shares_config(&record) {
-                config_restore::restore(&record, ()).await;
+            if let Some(own) = &record.bundle.own {
+                own::remove(state_dir, &own.name);
             }
             exec_marker::forget(state_dir, &record.key);
             registry.remove(&record.key);
@@ -106,6 +107,18 @@ pub async fn recover(
     }
     registry.remove_empty_pods();
     unchecked
+}
+
+/// Logs how many containers have bundles that a version before 0.1.0 changed.
+fn warn_of_edited_bundles(registry: &Registry) {
+    let edited = registry.all().iter().filter(|c| c.record().bundle.edited.is_some()).count();
+    if edited > 0 {
+        tracing::warn!(
+            containers = edited,
+            "containers were created by a version before 0.1.0, which changed the config.json of \
+             their bundles: it stays so, also after their deletion"
+        );
+    }
 }
 
 /// Records the containers whose start the previous `nrid` followed, if the runtime has ended since.

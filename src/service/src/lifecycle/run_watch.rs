@@ -5,56 +5,26 @@ use crate::{
     host::process::{Process, ProcessIdentity},
     lifecycle::runtime_failure,
     service::Service,
-    state::{
-        container::Container,
-        locks::LockGuard,
-        status::{ContainerStatus, RuntimeProgress},
-    },
+    state::{container::Container, status::ContainerStatus},
 };
 use std::{sync::Arc, time::Duration};
-use tokio::time::{sleep, timeout};
-
-/// Time that a runtime has to read `config.json` if its process cannot be watched. Afterwards
-/// another creation may use the bundle. Runtimes read the file within milliseconds.
-const CONFIG_READ_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Interval at which `nrid` checks whether the runtime has read `config.json`.
-const CONFIG_READ_POLL: Duration = Duration::from_millis(5);
+use tokio::time::sleep;
 
 /// Interval at which `nrid` checks a process that it cannot open.
 const PROCESS_POLL: Duration = Duration::from_millis(500);
 
 impl Service {
     /// Waits until the runtime's process (under `run`, the former wrapper) exits, and then
-    /// reconciles the container. The lock `bundle` is released when the runtime has read
-    /// `config.json`.
+    /// reconciles the container.
     pub fn follow_run(
         self: &Arc<Self>,
         container: &Arc<Container>,
         runtime: Option<ProcessIdentity>,
-        bundle: Option<Arc<LockGuard>>,
     ) {
         let (service, container) = (self.clone(), container.clone());
         tokio::spawn(async move {
             if let Some(runtime) = runtime {
-                let end = service.wait_for_end(runtime);
-                tokio::pin!(end);
-                if bundle.is_some() {
-                    tokio::select! {
-                        // Before the reconciliation, which restores config.json under this lock.
-                        () = &mut end => drop(bundle),
-                        () = wait_for_config_read(&container) => {
-                            drop(bundle);
-                            end.await;
-                        }
-                    }
-                } else {
-                    end.await;
-                }
-            } else if bundle.is_some() {
-                // The process is in a pid namespace that nrid cannot see.
-                let _ = timeout(CONFIG_READ_TIMEOUT, wait_for_config_read(&container)).await;
-                drop(bundle);
+                service.wait_for_end(runtime).await;
             }
             let _lock = service.locks.container(container.key()).await;
             if service.registry.contains(&container) {
@@ -72,7 +42,7 @@ impl Service {
         let record = container.record();
         let may_run = record.by_run || record.status == ContainerStatus::Creating;
         let Some(caller) = record.caller.filter(|_| may_run) else { return };
-        self.follow_run(container, Some(caller), None);
+        self.follow_run(container, Some(caller));
     }
 
     /// Waits until a process has ended. A process that cannot be opened is checked in intervals.
@@ -98,16 +68,5 @@ impl Service {
             }
             sleep(PROCESS_POLL).await;
         }
-    }
-}
-
-/// Waits until the runtime has read `config.json`, which it does before it makes the container's
-/// directory.
-async fn wait_for_config_read(container: &Container) {
-    let record = container.record();
-    while container.runtime_progress() < RuntimeProgress::ConfigRead
-        && !matches!(record.runtime.look_up(&record.key.id).await, Ok(true))
-    {
-        sleep(CONFIG_READ_POLL).await;
     }
 }

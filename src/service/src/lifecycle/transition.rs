@@ -5,6 +5,7 @@
 //! transition once, and in this order. The caller holds the container lock.
 
 use crate::{
+    bundle::own,
     error::Error,
     lifecycle::{request::container_request, shadow::log_refusals},
     resources::{apply::UpdateSource, eviction::EvictionSource, manager::ResourceManager},
@@ -27,6 +28,10 @@ use std::{sync::Arc, time::Duration};
 /// may hold a member's lock during a request to plugins, and the engine waits for the stop of the
 /// sandbox meanwhile.
 const MEMBER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Time for which the bundle of a container stays after its deletion by a runtime that nobody
+/// watches: hooks of the stage `poststop` run after it, and have seconds.
+const POSTSTOP_TIME: Duration = Duration::from_secs(10);
 
 /// Handling of a created container in which the resources set by plugins cannot be made effective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,15 +230,16 @@ impl Service {
         }
     }
 
-    /// Any -> removed: notifies plugins that the runtime has deleted the container, restores the
-    /// engine's `config.json`, and removes the record.
+    /// Any -> removed: notifies plugins that the runtime has deleted the container, and removes its
+    /// bundle and the record.
     pub async fn on_removed(&self, container: &Container) {
         self.on_stopped(container).await;
         let record = container.record();
         let _claim = self.claims.claim_existing(record.nri_id(), &record.key);
+        let has_ended = container.runtime_progress() == RuntimeProgress::Deleted;
         container.set_runtime_progress(RuntimeProgress::Deleted);
         tracing::debug!(container = record.key.id, pod = record.pod_id, "container removed");
-        self.restore_config(&record).await;
+        self.remove_bundle(&record, has_ended);
         if record.sandbox {
             self.forget(&record.key);
             self.audit_event(&record, AuditEvent::Removed);
@@ -249,6 +255,20 @@ impl Service {
         };
         self.adaptation.remove_container(request, forget).await;
         self.remove_empty_pod(&record.pod_id).await;
+    }
+
+    /// Removes the bundle of a container that the runtime has deleted. `has_ended`: the runtime has
+    /// ended, too, and with it the hooks of the stage `poststop`, which get the path of the bundle.
+    fn remove_bundle(&self, record: &Record, has_ended: bool) {
+        let Some(own) = &record.bundle.own else { return };
+        let (state_dir, name) = (self.settings().state_dir.clone(), own.name.clone());
+        if has_ended {
+            return own::remove(&state_dir, &name);
+        }
+        tokio::spawn(async move {
+            tokio::time::sleep(POSTSTOP_TIME).await;
+            own::remove(&state_dir, &name);
+        });
     }
 
     /// Removes the marker for `exec` and the record of a container. The record is removed last,

@@ -43,7 +43,6 @@ pub(super) struct ContainerNames {
     pub(super) nri_id: String,
     pub(super) pod_id: String,
     pub(super) hook_name: String,
-    pub(super) bundle: (u64, u64),
     is_sandbox: bool,
 }
 
@@ -54,7 +53,6 @@ impl ContainerNames {
             nri_id: record.nri_id().to_owned(),
             pod_id: record.pod_id.clone(),
             hook_name: record.key.hook_name(record.incarnation),
-            bundle: record.bundle.identity,
             is_sandbox: record.sandbox,
         }
     }

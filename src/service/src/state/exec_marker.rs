@@ -88,7 +88,7 @@ fn comparison_key(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
 /// Reason why a marker cannot be restored.
 #[derive(Debug, thiserror::Error)]
 enum RestoreMarkerError {
-    /// The adjusted OCI config cannot be read, or the marker cannot be written.
+    /// The OCI config cannot be read, or the marker cannot be written.
     #[error("{}: {source}", file.display())]
     File {
         /// Path of the file.
@@ -96,7 +96,7 @@ enum RestoreMarkerError {
         /// Cause of the failure.
         source: io::Error,
     },
-    /// The OCI config in the bundle is not the one that `nrid` wrote.
+    /// The OCI config in the engine's bundle is another one.
     #[error("{} has been replaced", .0.display())]
     Replaced(PathBuf),
     /// The file system of the bundle hangs.
@@ -105,7 +105,7 @@ enum RestoreMarkerError {
     /// The original or the adjusted OCI config is malformed.
     #[error("{}: {source}", file.display())]
     Config {
-        /// Path of the adjusted OCI config.
+        /// Path of the OCI config in the engine's bundle.
         file: PathBuf,
         /// Cause of the failure.
         source: OciConfigError,
@@ -120,7 +120,7 @@ pub fn forget(state_dir: &Path, key: &ContainerKey) {
 }
 
 /// Writes the entry of a container again, after the state directory was removed. The values are in
-/// the adjusted OCI config in the bundle.
+/// the OCI configs of the two bundles.
 pub async fn restore(state_dir: &Path, record: Arc<Record>) {
     let (file_system, id) = (FileSystem::Device(record.bundle.identity.0), record.key.id.clone());
     let (state_dir, dir) = (state_dir.to_owned(), record.bundle.dir.clone());
@@ -132,20 +132,19 @@ pub async fn restore(state_dir: &Path, record: Arc<Record>) {
 }
 
 fn restore_now(state_dir: &Path, record: &Record) -> Result<(), RestoreMarkerError> {
-    let BundleRecord { dir, name, original: Some(original), written, .. } = &record.bundle else {
-        return Ok(());
-    };
+    let BundleRecord { dir, name, own: Some(own), .. } = &record.bundle else { return Ok(()) };
+    let Some(adjusted) = &own.config else { return Ok(()) };
     let file = dir.join(name);
-    let adjusted = read_regular(&file, MAX_CONFIG_SIZE)
+    let original = read_regular(&file, MAX_CONFIG_SIZE)
         .map_err(|source| RestoreMarkerError::File { file: file.clone(), source })?;
-    if Some(digest(&adjusted)) != *written {
+    if digest(&original) != own.made_from {
         return Err(RestoreMarkerError::Replaced(file));
     }
     let parse = |text: &[u8]| {
         OciConfig::parse(text)
             .map_err(|source| RestoreMarkerError::Config { file: file.clone(), source })
     };
-    let changes = changes(&parse(original.as_bytes())?, &parse(&adjusted)?);
+    let changes = changes(&parse(&original)?, &parse(adjusted.as_bytes())?);
     set(state_dir, &record.key.id, &record.key.root, Some(changes)).map_err(|source| {
         let file = ExecMarker::path(state_dir, &record.key.id);
         RestoreMarkerError::File { file, source }

@@ -23,8 +23,6 @@ pub(super) struct Index {
     by_pod: Groups<String>,
     /// Number of containers of each runtime root.
     roots: HashMap<PathBuf, usize>,
-    /// By device and inode of the bundle's directory.
-    by_bundle: Groups<(u64, u64)>,
 }
 
 impl Index {
@@ -35,7 +33,6 @@ impl Index {
         self.by_nri_id.insert(names.nri_id.clone(), container.clone());
         self.by_hook_name.insert(names.hook_name.clone(), container.clone());
         self.by_pod.entry(names.pod_id.clone()).or_default().push(container.clone());
-        self.by_bundle.entry(names.bundle).or_default().push(container.clone());
         *self.roots.entry(names.key.root.clone()).or_default() += 1;
         self.by_key.insert(names.key.clone(), container);
     }
@@ -55,7 +52,6 @@ impl Index {
             self.by_hook_name.remove(&names.hook_name);
         }
         remove_from_group(&mut self.by_pod, &names.pod_id, &container);
-        remove_from_group(&mut self.by_bundle, &names.bundle, &container);
         if let Some(count) = self.roots.get_mut(&key.root) {
             *count -= 1;
             if *count == 0 {
@@ -110,11 +106,6 @@ impl Index {
     /// Returns the containers of a pod, its sandbox included.
     pub(super) fn of_pod(&self, pod: &str) -> &[Arc<Container>] {
         self.by_pod.get(pod).map_or(&[], Vec::as_slice)
-    }
-
-    /// Returns the containers that were created from this bundle.
-    pub(super) fn of_bundle(&self, identity: (u64, u64)) -> &[Arc<Container>] {
-        self.by_bundle.get(&identity).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the runtime roots of all containers.

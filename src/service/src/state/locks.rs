@@ -1,8 +1,8 @@
-//! Locks that serialize the verbs and events of a container, and locks of pods and bundles.
+//! Locks that serialize the verbs and events of a container, and locks of pods.
 //!
 //! A container lock is held from the start of a verb to its end, also during requests to plugins.
 //! So nothing that a plugin waits for may take a container lock: `ResourceManager`, which serves
-//! plugins, has no access to the locks. Order: container lock, then bundle lock, then pod lock.
+//! plugins, has no access to the locks. Order: container lock, then pod lock.
 
 use crate::state::key::ContainerKey;
 use std::{
@@ -11,7 +11,7 @@ use std::{
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-/// Guard of the lock of a container, a pod or a bundle.
+/// Guard of the lock of a container or a pod.
 pub type LockGuard = OwnedMutexGuard<()>;
 
 /// An object that has a lock.
@@ -19,8 +19,6 @@ pub type LockGuard = OwnedMutexGuard<()>;
 enum Lockable {
     Container(ContainerKey),
     Pod(String),
-    /// Device and inode of the bundle's directory.
-    Bundle((u64, u64)),
 }
 
 type Lock = AsyncMutex<()>;
@@ -43,11 +41,6 @@ impl Locks {
     /// Waits for the lock of a pod.
     pub async fn pod(&self, id: &str) -> LockGuard {
         self.lock(Lockable::Pod(id.to_owned())).lock_owned().await
-    }
-
-    /// Waits for the lock of a bundle, by device and inode of its directory.
-    pub async fn bundle(&self, identity: (u64, u64)) -> LockGuard {
-        self.lock(Lockable::Bundle(identity)).lock_owned().await
     }
 
     /// Whether any lock is held or waited for.

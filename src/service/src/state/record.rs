@@ -1,7 +1,6 @@
 //! The record of a container, in memory and on disk, so that the next `nrid` knows the container.
 
 use crate::{
-    bundle::config_json::Link,
     cgroup::location,
     engine::own_nri::ContainerEngine,
     host::{
@@ -15,7 +14,6 @@ use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};
 use nri_cgroup::CgroupDirs;
 use nri_control::MissedPlugin;
-use nri_host::sha256 as digest;
 use protobuf::{Enum, MessageField};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,7 +28,7 @@ const UNKNOWN_EXIT_MESSAGE: &str = "nrid could not read the exit status: either 
     when the process ended, or the process was reaped first, and the kernel (before Linux 6.15) \
     does not report the status of a reaped process";
 
-/// A bundle, and the changes that `nrid` made in it.
+/// The bundle of a container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BundleRecord {
     /// Directory of `config.json`.
@@ -39,13 +37,25 @@ pub struct BundleRecord {
     pub name: String,
     /// Device and inode of the directory.
     pub identity: (u64, u64),
-    /// `config.json` as the engine wrote it, if it was replaced.
-    pub original: Option<String>,
-    /// Digest of the `config.json` that replaced the engine's.
-    pub written: Option<String>,
-    /// The engine's symbolic link at the path of `config.json`, if there was one.
-    #[serde(default)]
-    pub link: Option<Link>,
+    /// The bundle of `nrid` that the runtime uses in its place, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnBundle>,
+    /// Digest that only versions before 0.1.0 wrote. They changed the engine's `config.json`, which
+    /// stays as it is.
+    #[serde(default, rename = "written", skip_serializing)]
+    pub edited: Option<String>,
+}
+
+/// A bundle of `nrid`, see [`crate::bundle::own`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OwnBundle {
+    /// Name of the directory.
+    pub name: String,
+    /// Digest of the engine's `config.json`, from which the one in this bundle was made.
+    pub made_from: String,
+    /// Text of `config.json`. On disk it is in the bundle alone.
+    #[serde(skip)]
+    pub config: Option<Arc<str>>,
 }
 
 /// Resources that are effective, or are about to be.
@@ -353,20 +363,6 @@ mod shared {
     }
 }
 
-/// Returns the record that holds the engine's `config.json`, among the records of one bundle, if
-/// `nrid` wrote the `config.json` that was `found`. An engine may use a bundle again that still has
-/// an adjusted `config.json`.
-pub fn original_of<'a>(
-    records: impl Iterator<Item = &'a BundleRecord>,
-    name: &str,
-    found: &[u8],
-) -> Option<&'a BundleRecord> {
-    let found = digest(found);
-    let mut written_by_nrid =
-        records.filter(|b| b.name == name && b.written.as_deref() == Some(&found));
-    written_by_nrid.find(|b| b.original.is_some())
-}
-
 /// A record as an earlier version (commit 43e9a1b) wrote it.
 #[cfg(test)]
 pub(crate) const EXAMPLE: &str = "{\"key\":{\"root\":\"/run/runc\",\"id\":\"c1\"},\
@@ -374,8 +370,7 @@ pub(crate) const EXAMPLE: &str = "{\"key\":{\"root\":\"/run/runc\",\"id\":\"c1\"
         \"maker\":{\"engine\":\"docker\",\"cri\":null},\"runtime\":{\"path\":\"/usr/bin/runc\
         \",\"globals\":[\"--systemd-cgroup\"],\"environment\":[\"PATH=/bin\"],\"cwd\":\"/\",\
         \"root\":\"/run/runc\"},\"bundle\":{\"dir\":\"/b\",\"name\":\"config.json\",\"identit\
-        y\":[1,2],\"original\":\"{}\",\"written\":\"ab\",\"link\":{\"target\":\"t\",\"owner\"\
-        :[0,0]}},\"container\":{\"id\": \"c1\", \"podSandboxId\": \"p1\", \"name\": \"web\", \
+        y\":[1,2]},\"container\":{\"id\": \"c1\", \"podSandboxId\": \"p1\", \"name\": \"web\", \
         \"state\": \"CONTAINER_CREATED\"},\"owners\":{\"simple\": {\"8\": \"10-a\"}},\"asked\
         \":{},\"in_force\":{\"memory\":{\"limit\":2}},\"pending\":{\"asked\":{},\"laid\":{\"r\
         esources\":{\"memory\":{\"limit\":3}},\"blockio_class\":\"slow\",\"rdt_class\":[\"gol\
@@ -395,6 +390,9 @@ mod tests {
         assert_eq!(record.engine.name, "docker");
         assert_eq!(record.effective["memory"]["limit"], 2);
         assert!(record.has_plugin_resources());
+        let earlier = EXAMPLE.replace("\"identity\"", "\"written\":\"ab\",\"identity\"");
+        let earlier: Record = serde_json::from_str(&earlier).unwrap();
+        assert_eq!(earlier.bundle.edited.as_deref(), Some("ab"));
         let update = record.pending_update.as_ref().unwrap();
         assert_eq!(update.effective.resources["memory"]["limit"], 3);
         assert!(update.notify && update.caller == record.caller);

@@ -123,8 +123,8 @@ impl Registry {
 
     /// Returns the records of the containers that were created from this bundle.
     pub fn records_of_bundle(&self, identity: (u64, u64)) -> Vec<Arc<Record>> {
-        let containers = lock(&self.containers).of_bundle(identity).to_vec();
-        containers.iter().map(|container| container.record()).collect()
+        let records = self.by_age().into_iter().map(|container| container.record());
+        records.filter(|record| record.bundle.identity == identity).collect()
     }
 
     /// Returns all containers, in no order.
@@ -241,22 +241,6 @@ impl Registry {
         let save = |container: &Container| self.save(container, &container.lock_record()).is_ok();
         unsaved.iter().filter_map(|key| self.get(key)).all(|container| save(&container))
             && self.pods.save_unsaved()
-    }
-
-    /// Whether another container was created from the adjusted `config.json` of this container.
-    /// Deleted containers do not count: otherwise, if several containers are deleted at once, none
-    /// of them would restore the engine's `config.json`.
-    pub fn shares_config(&self, record: &Record) -> bool {
-        let shares = |other: &Arc<Container>| {
-            let other = other.record();
-            other.key != record.key
-                && other.bundle.name == record.bundle.name
-                && other.bundle.written == record.bundle.written
-        };
-        // Not searched under the lock of the index: a holder of a record's lock may wait for it.
-        let others = lock(&self.containers).of_bundle(record.bundle.identity).to_vec();
-        record.bundle.written.is_some()
-            && others.iter().any(|container| !container.is_deleted() && shares(container))
     }
 
     /// Removes a container.

@@ -58,8 +58,6 @@ pub enum RuntimeProgress {
     /// Nothing is known.
     #[default]
     Unknown,
-    /// The runtime has read `config.json`.
-    ConfigRead,
     /// The runtime has created a directory for the container.
     Present,
     /// The runtime has deleted the container.

@@ -3,6 +3,7 @@
 //! On most hosts, the state directory is on a tmpfs: records, like containers, do not outlive a
 //! boot.
 
+use crate::bundle::own;
 use crate::state::{
     key::ContainerKey,
     pod::PodRecord,
@@ -154,8 +155,18 @@ impl Store {
     }
 
     /// Returns all records of containers, and an error for each file that cannot be read.
+    /// Bundles of no record are removed.
     pub fn containers(&self) -> (Vec<Record>, Vec<StoreError>) {
-        read_all(&self.containers, self.is_read_only)
+        let (mut records, broken) = read_all::<Record>(&self.containers, self.is_read_only);
+        let state_dir = self.containers.parent().unwrap_or(&self.containers);
+        // Records that cannot be read may have bundles.
+        if !self.is_read_only && broken.is_empty() {
+            own::remove_unknown(state_dir, records.iter());
+        }
+        for own in records.iter_mut().filter_map(|record| record.bundle.own.as_mut()) {
+            own.config = own::read(state_dir, &own.name).map(Into::into);
+        }
+        (records, broken)
     }
 
     /// Returns all records of pods, and an error for each file that cannot be read.

@@ -8,13 +8,13 @@ use crate::{
         transition::IfNotEffective,
     },
     service::Service,
-    state::container::Container,
+    state::{container::Container, status::RuntimeProgress},
     verb::{
         creation::prepare::{Creation, prepare},
         request::{VerbRequest, refuse},
     },
 };
-use nri_control::{AuditEvent, FrameError, Reply, Substitute};
+use nri_control::{AuditEvent, FrameError, Reply};
 use std::sync::Arc;
 
 /// Serves a `create`.
@@ -29,12 +29,12 @@ pub async fn serve(
     let key = request.key.clone();
     let lock = service.locks.container(&key).await;
     let caller = channel.peer()?;
-    let (container, bundle_lock) = match prepare(service, request, caller).await {
-        Ok(Creation::Proceed(container, bundle_lock)) => (container, bundle_lock),
+    let (container, substitute) = match prepare(service, request, caller).await {
+        Ok(Creation::Proceed(container, substitute)) => (container, substitute),
         Ok(Creation::Bypass) => return channel.send(&Reply::Bypass).await,
         Err(error) => return channel.send(&refuse(&key.id, &error)).await,
     };
-    let finished = channel.proceed(Substitute::default()).await;
+    let finished = channel.proceed(substitute).await;
     let record = container.record();
     let created = match &finished {
         Some(finished) => finished.exit.success(),
@@ -42,7 +42,6 @@ pub async fn serve(
         // exists.
         None => record.runtime.state(&key.id).await.is_ok(),
     };
-    drop(bundle_lock);
     if !created {
         let requested = RuntimeInput::of(&record);
         let text = match finished {
@@ -53,7 +52,7 @@ pub async fn serve(
                 None
             }
         };
-        // Removed before the reply, because after it the engine may reuse the bundle.
+        container.set_runtime_progress(RuntimeProgress::Deleted);
         service.on_removed(&container).await;
         return channel.send(&runtime_failure::reply(text)).await;
     }

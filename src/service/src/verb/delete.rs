@@ -5,10 +5,7 @@ use crate::{
     channel::Channel,
     service::Service,
     state::{
-        container::Container,
-        followed::FollowedVerb,
-        locks::LockGuard,
-        status::{ContainerStatus, RuntimeProgress},
+        container::Container, followed::FollowedVerb, locks::LockGuard, status::RuntimeProgress,
     },
     verb::{follow::Outcome, request::VerbRequest},
 };
@@ -42,22 +39,10 @@ pub async fn serve(
     let existed = container.exists().await;
     let deleting = container.start_delete();
     let record = container.record();
-    // `nrid` does not reply after a followed runtime, so the engine may reuse the bundle when the
-    // runtime has ended. Therefore `config.json` is restored before the call of such a runtime.
-    // That would be too early while the container runs, since the runtime may refuse to delete it,
-    // while another container needs the adjusted `config.json`, or if the runtime calls hooks of
-    // the stage `poststop`, which may read `config.json` as hooks of earlier stages did. The
-    // wrapper then reports the end of the runtime, and `config.json` is restored before the reply.
-    let is_bundle_free = record.bundle.written.is_none()
-        || (lock.is_some()
-            && record.status == ContainerStatus::Stopped
-            && !record.container.has(&["hooks", "poststop"])
-            && !service.registry.shares_config(&record));
-    let follower = service.follow(channel, request, &record).filter(|_| is_bundle_free);
+    let follower = service.follow(channel, request, &record);
     let is_followed = follower.is_some();
     let succeeded = match follower {
         Some(follower) => {
-            service.restore_config(&record).await;
             let (outcome, entry) =
                 service.run_followed(follower, FollowedVerb::Delete, &record, channel).await;
             // If nrid ends from now on, the next one finds that the container is gone.
@@ -81,8 +66,6 @@ pub async fn serve(
     container.set_runtime_progress(RuntimeProgress::Deleted);
     let mut replied = Ok(());
     if !is_followed {
-        // The engine may reuse the bundle after the reply, and the id after the lock is released.
-        service.restore_config(&container.record()).await;
         replied = channel.send(&Reply::Done).await;
     }
     match lock {

@@ -6,10 +6,7 @@ use crate::{
     host::runtime::State,
     lifecycle::transition::IfNotEffective,
     service::Service,
-    state::{
-        container::Container,
-        status::{ContainerStatus, RuntimeProgress},
-    },
+    state::{container::Container, status::ContainerStatus},
     trace::TracedRequest,
     verb::request::refuse,
 };
@@ -19,13 +16,10 @@ use std::sync::Arc;
 
 /// Serves a report of the hook.
 pub async fn serve(service: &Arc<Service>, hook: &Hook) -> Reply {
+    // A hook that an earlier nrid has left in a bundle, or one that outlives its container, has
+    // nothing to report: its container must not fail for it.
     let Some(container) = service.registry.by_hook_name(&hook.record) else {
-        return match hook.kind {
-            HookKind::CreateRuntime => {
-                refuse("", &CallerError::UnknownRecord(hook.record.clone()).into())
-            }
-            HookKind::Poststart | HookKind::Poststop => Reply::Done,
-        };
+        return Reply::Done;
     };
     let id = &container.key().id;
     let trace = Arc::new(TracedRequest::new(span_name(hook.kind), ("container.id", id)));
@@ -54,10 +48,6 @@ async fn report(
     hook: &Hook,
     container: &Arc<Container>,
 ) -> Result<(), Error> {
-    // config.json lists the hook, so a call of the hook proves that the runtime has read the file.
-    // `run_watch.rs` also checks for the runtime's directory of the container, but may miss it: a
-    // short-lived container can be deleted between two checks.
-    container.set_runtime_progress(RuntimeProgress::ConfigRead);
     if container.is_being_deleted() && hook.kind == HookKind::Poststop {
         // The wrapper that runs `delete` holds the container lock, and reports the deletion.
         return Ok(());
@@ -93,7 +83,6 @@ async fn report(
                 // crun runs the hook before it removes its state. If crun is killed in between, the
                 // container still exists, and can be deleted.
                 service.on_stopped(container).await;
-                service.restore_config(&container.record()).await;
                 service.expect_deletion(container.clone());
             }
         }

@@ -9,7 +9,7 @@ use crate::{
         request::{VerbRequest, refuse},
     },
 };
-use nri_control::{FrameError, Reply, Substitute};
+use nri_control::{FrameError, Reply};
 use std::sync::Arc;
 
 /// Serves a `run` or `restore`.
@@ -25,9 +25,9 @@ pub async fn serve(
     let lock = service.locks.container(&request.key).await;
     let caller = channel.peer()?;
     let reply = match prepare(service, request, caller).await {
-        Ok(Creation::Proceed(container, bundle_lock)) => {
-            service.follow_run(&container, caller, Some(bundle_lock));
-            Reply::Proceed(Substitute::default())
+        Ok(Creation::Proceed(container, substitute)) => {
+            service.follow_run(&container, caller);
+            Reply::Proceed(substitute)
         }
         Ok(Creation::Bypass) => Reply::Bypass,
         Err(error) => refuse(&id, &error),

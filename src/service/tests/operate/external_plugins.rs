@@ -2,7 +2,7 @@
 //! connected before.
 
 use crate::{
-    create::{bundle_with, create},
+    create::{bundle_with, create, own_config},
     node::{Node, Nrid, example, wait_until},
     restart::restart,
 };
@@ -59,8 +59,8 @@ fn is_active(node: &Node) -> bool {
     node.status().plugins.iter().any(|p| p.name == "10-a" && p.state == "active")
 }
 
-fn is_adjusted(bundle: &Path) -> bool {
-    fs::read_to_string(bundle.join("config.json")).unwrap().contains("ADDED=yes")
+fn is_adjusted(node: &Node, id: &str) -> bool {
+    own_config(node, id).is_some_and(|config| config.contains("ADDED=yes"))
 }
 
 /// Restarts `nrid`, and waits until the plugin has ended because its session was closed.
@@ -80,7 +80,7 @@ fn create_then_start_plugin(node: &Node, nrid: &Nrid) -> (Reply, External) {
         assert!(!creation.is_finished());
         let plugin = External::start(node);
         let reply = creation.join().unwrap();
-        assert!(is_adjusted(&bundle), "{reply:?}");
+        assert!(is_adjusted(node, "waiting"), "{reply:?}");
         (reply, plugin)
     })
 }
@@ -125,7 +125,7 @@ fn a_creation_waits_only_once_for_a_plugin_that_does_not_return() {
         let bundle = bundle_with(&node, id, CONFIG);
         let (reply, _) = create(&node, id, &bundle);
         assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
-        assert!(!is_adjusted(&bundle));
+        assert!(!is_adjusted(&node, id));
     }
     let warnings = nrid.output().matches("has not connected again within 300ms").count();
     assert_eq!(warnings, 1, "{}", nrid.output());

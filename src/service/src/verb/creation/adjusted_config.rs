@@ -15,8 +15,8 @@ use crate::{
 };
 use nri_api::proto::{self, Field};
 use nri_merge::{CreateOutcome, plugins_of};
-use nri_spec::{ApplyContext, OciConfig, agreed_container};
-use std::{cell::OnceCell, time::Duration};
+use nri_spec::{ApplyContext, OciConfig, agreed_container, resolve_paths};
+use std::{cell::OnceCell, sync::Arc, time::Duration};
 
 /// Time limit of reading CDI specifications.
 const CDI_TIMEOUT: Duration = Duration::from_secs(2);
@@ -38,8 +38,9 @@ pub(super) struct AdjustedConfig {
     pub(super) config: OciConfig,
     /// The container for messages to plugins, after the adjustments.
     pub(super) container: proto::Container,
-    /// The text of the adjusted `config.json`; `None` if it equals the engine's.
-    pub(super) changed: Option<Vec<u8>>,
+    /// The text of the `config.json` in the bundle of `nrid`; `None` if no plugin was asked, so
+    /// that the runtime reads the engine's.
+    pub(super) text: Option<Arc<str>>,
     /// Whether plugins have adjusted `config`; an injected hook does not count.
     pub(super) is_adjusted: bool,
     /// Whether our hook is injected.
@@ -152,39 +153,38 @@ impl Service {
         let is_adjusted = applied.changed;
         let mut derived = DerivedFields::default();
         derived.set_swap(applied.swap_follows, owners);
-        if !is_adjusted && hook.is_none() {
-            return Ok(AdjustedConfig {
-                config,
-                container,
-                changed: None,
-                is_adjusted,
-                hooked: false,
-                derived,
-            });
-        }
+        let is_asked = !outcome.consulted.is_empty();
+        let original = || Some(String::from_utf8_lossy(&draft.text).into());
+        let unadjusted = |container| AdjustedConfig {
+            config: draft.config.clone(),
+            container,
+            // What plugins were asked about, byte by byte.
+            text: is_asked.then(original).flatten(),
+            is_adjusted: false,
+            hooked: false,
+            derived: DerivedFields::default(),
+        };
         if let Some(call) = hook {
             hook_injection::inject(&mut config, call).map_err(CallerError::from)?;
         }
-        if let Err(source) = config.check_change(&draft.config, draft.original_bytes()) {
-            if is_adjusted {
+        // The runtime resolves relative paths in the bundle of nrid.
+        let mut moved = config.clone();
+        let is_moved = resolve_paths(&mut moved, &draft.bundle_path.to_string_lossy());
+        if !is_adjusted && hook.is_none() && !(is_asked && is_moved) {
+            return Ok(unadjusted(container));
+        }
+        if let Err(source) = moved.check_change(&draft.config, &draft.text) {
+            if is_adjusted || (is_asked && is_moved) {
                 let file = draft.bundle.file();
                 return Err(CallerError::Unchangeable { file, source }.into());
             }
             log_without_hook(draft, &source.to_string());
-            return Ok(AdjustedConfig {
-                config: draft.config.clone(),
-                container,
-                changed: None,
-                is_adjusted,
-                hooked: false,
-                derived,
-            });
+            return Ok(unadjusted(container));
         }
-        let changed = Some(text_of(&config, draft.original_bytes().len())?);
         Ok(AdjustedConfig {
             config,
             container,
-            changed,
+            text: Some(text_of(&moved, draft.text.len())?.into()),
             is_adjusted,
             hooked: hook.is_some(),
             derived,
@@ -192,10 +192,10 @@ impl Service {
     }
 }
 
-/// Returns the text of an adjusted `config.json`. Fails if the text exceeds the size that `nrid`
-/// reads, since `nrid` could then not recognize its `config.json` and restore the engine's.
-fn text_of(config: &OciConfig, original_length: usize) -> Result<Vec<u8>, PluginError> {
-    let text = config.to_bytes();
+/// Returns the text of an adjusted `config.json`. Fails if the text exceeds the size that runtimes
+/// read.
+fn text_of(config: &OciConfig, original_length: usize) -> Result<String, PluginError> {
+    let text = config.value().to_string();
     match text.len() {
         after if after as u64 > MAX_CONFIG_SIZE => Err(PluginError::ConfigTooLarge {
             before: original_length,
@@ -228,8 +228,7 @@ mod tests {
         // The second argument of `text_of` is only for the error.
         let largest = text_of(&config(MAX_CONFIG_SIZE), 100).unwrap();
         std::fs::write(&file, &largest).unwrap();
-        let found = bundle.read().unwrap();
-        OciConfig::parse(&found.bytes).unwrap();
+        OciConfig::parse(&bundle.read().unwrap()).unwrap();
         let larger = config(MAX_CONFIG_SIZE + 1);
         let error = text_of(&larger, 16_000_000).unwrap_err();
         assert_eq!(
@@ -237,7 +236,7 @@ mod tests {
             "container \"c1\": the adjustments make its config.json larger than 16777216 bytes: \
              from 16000000 bytes to 16777217"
         );
-        bundle.replace(&larger.to_bytes(), &found).unwrap();
+        std::fs::write(&file, larger.to_bytes()).unwrap();
         assert!(bundle.read().unwrap_err().to_string().contains("larger than 16777216 bytes"));
     }
 }

@@ -2,20 +2,18 @@
 
 use crate::{
     audit::ChangesByPlugin,
-    bundle::{
-        bounded::{self, Replacement},
-        config_json::BundleError,
-    },
+    bundle::own,
     error::{Error, HostError},
+    host::runtime::LowLevelRuntime,
     lifecycle::shadow::log_refusals,
     resources::{
         apply::{UpdateSource, check_required},
         eviction::EvictionSource,
     },
     service::Service,
-    state::{container::Container, exec_marker},
+    state::{container::Container, exec_marker, record::OwnBundle},
     verb::creation::{
-        adjusted_config::{AdjustedConfig, Agreed, log_without_hook},
+        adjusted_config::{AdjustedConfig, Agreed},
         changes::creation_changes,
         draft::Draft,
         missed::log_creation,
@@ -26,7 +24,13 @@ use nri_adaptation::RequestContext;
 use nri_api::proto::CreateContainerRequest;
 use nri_control::{AuditEvent, MissedPlugin};
 use nri_merge::CreateOutcome;
-use std::sync::Arc;
+use rustix::fs::OFlags;
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt,
+    sync::Arc,
+};
 
 impl Service {
     /// Sends a creation to plugins, and commits the outcome.
@@ -76,7 +80,7 @@ impl Service {
     }
 
     /// Commits the plugins' replies: adds the container's record, updates other containers, and
-    /// replaces `config.json`. Commits run one at a time, in the order of the requests.
+    /// writes its bundle. Commits run one at a time, in the order of the requests.
     async fn commit(
         &self,
         draft: Arc<Draft>,
@@ -103,7 +107,7 @@ impl Service {
             );
         }
         let adjusted = self.adjust_checked(&draft, &mut outcome, &host?).await?;
-        let mut record = draft.record(&adjusted.container, adjusted.changed.as_ref());
+        let mut record = draft.record(&adjusted.container, adjusted.text.as_ref());
         record.pod_id = pod_id;
         record.hooked = adjusted.hooked;
         record.missed = missed;
@@ -117,6 +121,9 @@ impl Service {
         let changes = self.changes_to_audit(&draft, &adjusted, &outcome);
         let ignored = outcome.ignored.clone();
         if let Err(error) = self.perform(&draft, &adjusted, &container, outcome).await {
+            if let Some(own) = &container.record().bundle.own {
+                own::remove(&self.settings().state_dir, &own.name);
+            }
             self.forget(&draft.key);
             return Err(error);
         }
@@ -159,27 +166,30 @@ impl Service {
         let (state_dir, key) = (&self.settings().state_dir, &draft.key);
         exec_marker::set(state_dir, &key.id, &key.root, Some(exec))
             .map_err(HostError::ExecMarker)?;
-        let bytes = adjusted.changed.as_deref().unwrap_or_else(|| draft.original_bytes());
-        if bytes != draft.found.bytes {
-            let replacement = match &draft.link {
-                Some(link) if adjusted.changed.is_none() => Replacement::Link(link.clone()),
-                _ => Replacement::File(bytes.to_owned()),
-            };
-            match bounded::replace(draft.clone(), Draft::found_bundle, replacement).await {
-                // The engine's file stays, and only our hook is missing.
-                Err(error @ BundleError::Replace(..))
-                    if !adjusted.is_adjusted && draft.original.is_none() =>
-                {
-                    log_without_hook(draft, &error.to_string());
-                    self.registry.change(container, |r| {
-                        (r.hooked, r.bundle.original, r.bundle.written) = (false, None, None);
-                    });
-                }
-                replaced => replaced?,
-            }
+        if let Some(own) = &container.record().bundle.own {
+            self.write_bundle(&draft.runtime, own)?;
         }
         let by = EvictionSource::Merged(&outcome.evictors);
         self.resource_manager.evict_all(outcome.evictions, by);
         Ok(())
+    }
+
+    /// Writes the bundle of a container, and checks that its runtime can see it.
+    fn write_bundle(&self, runtime: &LowLevelRuntime, own: &OwnBundle) -> Result<(), HostError> {
+        let state_dir = &self.settings().state_dir;
+        let dir = own::path(state_dir, &own.name);
+        let failed = |source| HostError::OwnBundle { dir: dir.clone(), source };
+        let config = own.config.as_deref().unwrap_or_default();
+        own::write(state_dir, &own.name, config.as_bytes()).map_err(failed)?;
+        if runtime.namespace().is_none() {
+            return Ok(());
+        }
+        let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
+        let here = fs::metadata(&dir).map(identity).map_err(failed)?;
+        let there = runtime.open(&dir, OFlags::DIRECTORY).map_err(failed)?;
+        match File::from(there).metadata().map(identity).map_err(failed)? == here {
+            true => Ok(()),
+            false => Err(failed(io::Error::other("the engine has another directory there"))),
+        }
     }
 }

@@ -5,8 +5,9 @@ use crate::{
     audit::line_of_key,
     bundle::{
         bounded,
-        config_json::{Bundle, Found, Link, digest},
+        config_json::{Bundle, digest},
         hook_injection::HookCall,
+        own,
     },
     engine::{names, own_nri::ContainerEngine},
     error::{CallerError, Error},
@@ -15,8 +16,7 @@ use crate::{
     state::{
         derived::DerivedFields,
         key::ContainerKey,
-        locks::LockGuard,
-        record::{BundleRecord, Record, original_of},
+        record::{BundleRecord, OwnBundle, Record},
         status::ContainerStatus,
     },
     verb::{
@@ -51,16 +51,12 @@ pub struct Draft {
     pub runtime: LowLevelRuntime,
     /// The bundle.
     pub bundle: Bundle,
-    /// The lock of the bundle, held until the runtime has read `config.json`.
-    pub bundle_lock: Arc<LockGuard>,
-    /// `config.json` as it was found in the bundle.
-    pub found: Found,
+    /// Absolute path of the bundle without links, against which runtimes resolve paths.
+    pub bundle_path: PathBuf,
     /// `config.json` as the engine wrote it.
     pub config: OciConfig,
-    /// Text of the engine's `config.json`, if `nrid` wrote the `config.json` in the bundle.
-    pub original: Option<String>,
-    /// The symbolic link at the path of `config.json`, now or before `nrid` replaced the link.
-    pub link: Option<Link>,
+    /// Text of `config`.
+    pub text: Vec<u8>,
     /// Names, pod and role that the engine gave to the container.
     pub identity: Identity,
     /// Command of our OCI hook; `None` if the wrapper has not found the hook's program.
@@ -83,22 +79,12 @@ impl Service {
         request: &VerbRequest,
         caller: Option<ProcessIdentity>,
         nri_id: &str,
-        (bundle, bundle_lock): (Bundle, Arc<LockGuard>),
+        (bundle, bundle_path): (Bundle, PathBuf),
     ) -> Result<Draft, Error> {
         let VerbRequest { begin, key, runtime, .. } = request;
-        let (bundle, found) = bounded::read(bundle).await?;
-        let read = || -> Result<_, Error> {
-            let records = self.registry.records_of_bundle(bundle.identity());
-            let bundles = records.iter().map(|record| &record.bundle);
-            let original = original_of(bundles, &bundle.name(), &found.bytes);
-            let link = found.link.clone().or_else(|| original.and_then(|o| o.link.clone()));
-            let original = original.and_then(|o| o.original.clone());
-            let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
-            let config = OciConfig::parse(text)
-                .map_err(|source| CallerError::Config { file: bundle.file(), source })?;
-            Ok((original, link, config))
-        };
-        let (original, link, config) = read()?;
+        let (bundle, text) = bounded::read(bundle).await?;
+        let config = OciConfig::parse(&text)
+            .map_err(|source| CallerError::Config { file: bundle.file(), source })?;
         let mut identity = identity(begin, key, &bundle, &config);
         let pod = |id: &str| self.registry.pods.get(id).is_some();
         let pod_is_known = pod(&identity.pod.id);
@@ -125,11 +111,9 @@ impl Service {
             verb: begin.verb,
             runtime: runtime.clone(),
             bundle,
-            bundle_lock,
-            found,
+            bundle_path,
             config,
-            original,
-            link,
+            text,
             identity,
             hook,
             caller,
@@ -195,16 +179,6 @@ impl Draft {
             line.pod_name.clone_from(&pod.name);
             line.namespace.clone_from(&pod.namespace);
         }
-    }
-
-    /// Returns the bundle, and `config.json` as it was found in it.
-    pub fn found_bundle(&self) -> (&Bundle, &Found) {
-        (&self.bundle, &self.found)
-    }
-
-    /// Returns the text of `config.json` as the engine wrote it.
-    pub fn original_bytes(&self) -> &[u8] {
-        self.original.as_ref().map_or(self.found.bytes.as_slice(), |o| o.as_bytes())
     }
 
     /// Returns the pod, with the fields that are known from any of its containers.
@@ -275,9 +249,14 @@ impl Draft {
         (!name.is_empty()).then(|| ContainerImage { name, ..ContainerImage::default() })
     }
 
-    /// Builds the container's record. `written` is the `config.json` that replaces the engine's.
-    pub fn record(&self, container: &proto::Container, written: Option<&Vec<u8>>) -> Record {
-        let original = || String::from_utf8_lossy(self.original_bytes()).into_owned();
+    /// Builds the container's record. `config` is the `config.json` that the runtime gets in place
+    /// of the engine's.
+    pub fn record(&self, container: &proto::Container, config: Option<&Arc<str>>) -> Record {
+        let own = |config: &Arc<str>| OwnBundle {
+            name: own::name(&self.key, self.incarnation),
+            made_from: digest(&self.text),
+            config: Some(config.clone()),
+        };
         let requested = self.config.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
         let requested = Arc::new(requested);
         Record {
@@ -290,9 +269,8 @@ impl Draft {
                 dir: self.bundle.dir().to_owned(),
                 name: self.bundle.name(),
                 identity: self.bundle.identity(),
-                original: written.map(|_| original()),
-                written: written.map(digest),
-                link: written.and(self.link.clone()),
+                own: config.map(own),
+                edited: None,
             },
             container: Packed::new(container),
             owners: proto::FieldOwners::default(),

@@ -28,7 +28,7 @@ use nri_control::{DryRunEviction, DryRunUpdate};
 use nri_engine::Role;
 use nri_merge::CreateOutcome;
 use serde_json::Value;
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 /// A creation that is only asked about.
 pub struct DryRunDraft {
@@ -88,9 +88,8 @@ impl Service {
         let path = begin.bundle.as_ref().map_or(Path::new("."), |bundle| bundle.as_path());
         let config = begin.config.as_ref().map(|config| config.as_path());
         let bundle = bounded::open(dir, path, config).await?;
-        let lock = Arc::new(bounded::lock(&self.locks, &bundle).await?);
         let id = recorded.map_or(key.id.as_str(), Record::nri_id);
-        let mut draft = self.draft(&request, None, id, (bundle, lock)).await?;
+        let mut draft = self.draft(&request, None, id, (bundle, path.to_owned())).await?;
         let known_pod = |id: &str| self.registry.pods.get(id);
         infra::prove(&self.path_probe, &mut draft, &begin.environment, known_pod).await;
         if let Some(record) = recorded {

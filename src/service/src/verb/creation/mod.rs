@@ -9,6 +9,7 @@ pub mod dry_run;
 mod facts;
 pub mod infra;
 pub mod missed;
+mod own_arguments;
 pub mod pod_identity;
 pub mod prepare;
 pub mod shadow;

@@ -2,19 +2,18 @@
 
 use crate::{
     audit::line_of_key,
-    bundle::{bounded, config_json::BundleError},
+    bundle::{bounded, config_json::BundleError, own},
     engine::own_nri::ContainerEngine,
     error::{CallerError, Error, HostError, OperatorError},
-    host::process::ProcessIdentity,
+    host::{process::ProcessIdentity, runtime::LowLevelRuntime},
     service::Service,
     state::{
         container::Container,
         key::ContainerKey,
-        locks::LockGuard,
         pod::{PodKind, PodRecord, PodStatus},
     },
     verb::{
-        creation::{draft::Draft, infra, pod_identity},
+        creation::{draft::Draft, infra, own_arguments, pod_identity},
         request::VerbRequest,
     },
 };
@@ -23,17 +22,21 @@ use nri_api::{
     proto::{self, Event},
 };
 use nri_config::Mode;
-use nri_control::{AuditEvent, AuditLine};
+use nri_control::{AuditEvent, AuditLine, Substitute};
 use nri_engine::Role;
 use nri_merge::validator;
-use std::{path::Path, sync::Arc};
+use std::{
+    fs,
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Result of [`prepare`].
 #[derive(Debug)]
 pub enum Creation {
-    /// The container has a record, and the wrapper calls the runtime. The bundle lock must be held
-    /// until the runtime has read `config.json`.
-    Proceed(Arc<Container>, Arc<LockGuard>),
+    /// The container has a record, and the wrapper calls the runtime with these replacements.
+    Proceed(Arc<Container>, Substitute),
     /// The wrapper calls the runtime, and plugins receive no request for the container.
     Bypass,
 }
@@ -91,17 +94,16 @@ async fn try_prepare(
     let claim = service.claims.claim(&service.registry, key);
     let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
     let config = begin.config.as_ref().map(|c| c.as_path());
+    let bundle_path = resolved(&bundle_dir, runtime, path);
     let bundle = bounded::open(bundle_dir, path, config).await?;
-    // Another verb may create a container from the same bundle, with other adjustments.
-    let bundle_lock = Arc::new(bounded::lock(&service.locks, &bundle).await?);
-    let mut draft =
-        match service.draft(&request, caller, claim.id(), (bundle, bundle_lock.clone())).await {
-            Err(error) if service.may_bypass(&error) => {
-                log_unreadable(key, &error);
-                return Ok(Creation::Bypass);
-            }
-            draft => draft?,
-        };
+    let bundle = (bundle, bundle_path.clone());
+    let mut draft = match service.draft(&request, caller, claim.id(), bundle).await {
+        Err(error) if service.may_bypass(&error) => {
+            log_unreadable(key, &error);
+            return Ok(Creation::Bypass);
+        }
+        draft => draft?,
+    };
     request.trace.adopt(draft.config.env());
     let pod = |id: &str| service.registry.pods.get(id);
     infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;
@@ -133,7 +135,7 @@ async fn try_prepare(
     if draft.identity.role == Role::Sandbox {
         let container = service.add_sandbox(draft).await?;
         container.keep_descriptor(descriptor);
-        return Ok(Creation::Proceed(container, bundle_lock));
+        return Ok(Creation::Proceed(container, Substitute::default()));
     }
     service.wait_for_external_plugins(&draft).await;
     let pod = draft.pod_id().to_owned();
@@ -148,7 +150,19 @@ async fn try_prepare(
     }
     let container = created?;
     container.keep_descriptor(descriptor);
-    Ok(Creation::Proceed(container, bundle_lock))
+    let own = container.record().bundle.own.as_ref().map(|own| own.name.clone());
+    let own = own.map(|name| own::path(&service.settings().state_dir, &name));
+    let arguments = own.map(|own| own_arguments::with_bundle(begin, &bundle_path, &own));
+    Ok(Creation::Proceed(container, Substitute { arguments, ..Substitute::default() }))
+}
+
+/// Returns the path of an open directory without links, against which runtimes resolve paths. In
+/// another mount namespace it is the path as the engine has it.
+fn resolved(dir: &OwnedFd, runtime: &LowLevelRuntime, path: &Path) -> PathBuf {
+    let link = format!("/proc/self/fd/{}", dir.as_raw_fd());
+    let resolved = || fs::read_link(link).ok().filter(|path| path.is_absolute());
+    let is_here = runtime.namespace_inode().is_none();
+    is_here.then(resolved).flatten().unwrap_or_else(|| path.to_owned())
 }
 
 /// Logs that a container is created without events.
