@@ -175,6 +175,15 @@ rootlesskit() {
   rm -rf "$NRI_ENGINES/apt/$1"
 }
 
+# criu: unpacks criu of sid, which crun loads as a library and runc calls as a program. Those of
+# older suites do not know newer kernels.
+criu() {
+  apt_of sid
+  unpack sid sid -- criu libcriu2
+  place sid usr/sbin/criu usr/bin/criu
+  rm -rf "$NRI_ENGINES/apt/sid"
+}
+
 # cri: builds the client of the container runtime interface
 cri() {
   local go
@@ -196,6 +205,7 @@ for s in "${wanted[@]}"; do
   step "$s" engines "$s"
   step "$s-catatonit" catatonit "$s"
   step "$s-rootlesskit" rootlesskit "$s"
+  [ "$s" != sid ] || step sid-criu criu
 done
 step cri cri
 [ -z "$failed" ] || exit 1
