@@ -7,13 +7,13 @@
 
 use nri_api::PluginId;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 use tokio::net::unix::pipe;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
 
 use crate::manager::{ContainerManager, warning};
@@ -24,8 +24,6 @@ use crate::plugin::kept_lines::KeptLines;
 const MAX_LINE: usize = 2048;
 /// Limit of lines in the queue, which together take at most 1 MiB.
 const MAX_QUEUED: usize = 512;
-/// Limit of bytes read after the program exited: more than a pipe holds by default (64 KiB).
-const MAX_AFTER_EXIT: usize = 128 << 10;
 /// Time that the shutdown waits for queued lines: the longest delay that a hanging log may cause.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval at which the shutdown looks for room in a full queue.
@@ -57,12 +55,14 @@ impl PluginOutput {
         Self { queue: started.is_ok().then_some(queue), dropped }
     }
 
-    /// Reads a plugin's pipe until it is closed, or the program has exited and the pipe is empty.
-    /// Keeps some of the lines in `kept`.
+    /// Reads a plugin's pipe until it is closed or the program has exited. Keeps some of the lines
+    /// in `kept`: no further warnings after a request of `configured`, which is answered when the
+    /// lines from before it are kept.
     pub(crate) async fn read(
         self,
         plugin: PluginId,
         pipe: OwnedFd,
+        mut configured: mpsc::Receiver<oneshot::Sender<()>>,
         mut exited: watch::Receiver<bool>,
         kept: KeptLines,
     ) -> io::Result<()> {
@@ -72,25 +72,31 @@ impl PluginOutput {
         };
         let pipe = pipe::Receiver::from_owned_fd(pipe)?;
         let (mut lines, mut buffer) = (Lines::default(), vec![0; 8 << 10]);
-        let (mut has_exited, mut remaining) = (false, MAX_AFTER_EXIT);
-        while remaining > 0 {
-            if has_exited {
-                remaining = remaining.saturating_sub(buffer.len());
-            } else {
-                tokio::select! {
-                    biased;
-                    ready = pipe.readable() => ready?,
-                    // A dropped sender means an exit too. A child of the program may keep the pipe
-                    // open, and is not waited for.
-                    _ = exited.wait_for(|exited| *exited) => has_exited = true,
+        loop {
+            tokio::select! {
+                // A plugin that always writes delays neither a request nor its exit.
+                biased;
+                Some(done) = configured.recv() => {
+                    lines.add_written(&pipe, &mut buffer, each);
+                    kept.set_configured();
+                    // Whoever has asked may have ended.
+                    let _ = done.send(());
                 }
-            }
-            match pipe.try_read(&mut buffer) {
-                Ok(0) => break,
-                Ok(n) => lines.add(&buffer[..n], each),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && has_exited => break,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
+                // A dropped sender means an exit too. A child of the program may keep the pipe
+                // open, and is not waited for.
+                _ = exited.wait_for(|exited| *exited) => {
+                    lines.add_written(&pipe, &mut buffer, each);
+                    break;
+                }
+                ready = pipe.readable() => {
+                    ready?;
+                    match pipe.try_read(&mut buffer) {
+                        Ok(0) => break,
+                        Ok(n) => lines.add(&buffer[..n], each),
+                        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(e) => return Err(e),
+                    }
+                }
             }
         }
         lines.end(each);
@@ -146,6 +152,18 @@ struct Lines {
 }
 
 impl Lines {
+    /// Adds what a pipe holds at this moment; nobody else reads it.
+    fn add_written(&mut self, pipe: impl AsFd, buffer: &mut [u8], mut each: impl FnMut(String)) {
+        let mut left = rustix::io::ioctl_fionread(&pipe).unwrap_or_default();
+        // Errors are those of the next read.
+        while left > 0
+            && let Ok(n @ 1..) = rustix::io::read(&pipe, &mut *buffer)
+        {
+            self.add(&buffer[..n], &mut each);
+            left = left.saturating_sub(n as u64);
+        }
+    }
+
     fn add(&mut self, bytes: &[u8], mut each: impl FnMut(String)) {
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             let text = piece.strip_suffix(b"\n").unwrap_or(piece);

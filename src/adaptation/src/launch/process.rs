@@ -18,13 +18,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
 
 /// Descriptor of the socket in the plugin, as NRI defines it.
@@ -33,19 +32,14 @@ const PLUGIN_FD: i32 = 3;
 /// Limit of the launcher's error message in bytes; a longer message is cut.
 const MAX_LAUNCHER_ERROR: u64 = 4096;
 
-/// Time that lines which are written already have until they are read, and the interval at which
-/// that is checked.
-const READ_TIMEOUT: Duration = Duration::from_millis(100);
-const READ_INTERVAL: Duration = Duration::from_millis(1);
-
 /// Process of a launched plugin. Dropping it stops the process, as [`Process::stop`] does.
 pub(crate) struct Process {
     pub(crate) pid: Option<u32>,
     stop: watch::Sender<bool>,
     exit: watch::Receiver<Option<String>>,
     kept: KeptLines,
-    /// The pipe of the output, until the plugin is configured.
-    output: Mutex<Option<OwnedFd>>,
+    /// Requests to the reader of the output; see [`PluginOutput::read`].
+    configured: mpsc::Sender<oneshot::Sender<()>>,
 }
 
 impl Process {
@@ -65,18 +59,12 @@ impl Process {
         self.kept.clone()
     }
 
-    /// Waits until the lines that the program has written are read, for at most [`READ_TIMEOUT`],
-    /// and keeps no further warnings.
+    /// Waits until the lines that the program has written are kept, and keeps no further warnings.
     pub(crate) async fn set_configured(&self) {
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let start = Instant::now();
-        while let Some(output) = &output
-            && rustix::io::ioctl_fionread(output).is_ok_and(|unread| unread > 0)
-            && start.elapsed() < READ_TIMEOUT
-        {
-            tokio::time::sleep(READ_INTERVAL).await;
-        }
-        self.kept.set_configured();
+        let (done, is_done) = oneshot::channel();
+        // Errors mean that all lines are read: the program has closed its output or ended.
+        let _ = self.configured.send(done).await;
+        let _ = is_done.await;
     }
 
     /// Waits until the process is reaped, and returns how it ended, such as "exited with code 1".
@@ -152,8 +140,8 @@ pub(crate) async fn launch(
     let stream = UnixStream::from_std(ours)?;
     let (exited, has_exited) = watch::channel(false);
     let (kept, output_reader) = (KeptLines::default(), OwnedFd::from(output_reader));
-    let unread = Mutex::new(Some(output_reader.try_clone()?));
-    let reading = output.read(plugin.id.clone(), output_reader, has_exited, kept.clone());
+    let (configured, requests) = mpsc::channel(1);
+    let reading = output.read(plugin.id.clone(), output_reader, requests, has_exited, kept.clone());
     let reading = tokio::spawn(reading);
     let grace = config.stop_grace;
 
@@ -175,7 +163,7 @@ pub(crate) async fn launch(
         let _ = reading.await;
         ended.send_replace(Some(how));
     });
-    let process = Process { pid, stop, exit, kept, output: unread };
+    let process = Process { pid, stop, exit, kept, configured };
     if let Some(reader) = launcher_error {
         let reading = read_launcher_error(reader.into());
         let failure = tokio::time::timeout(config.registration_timeout, reading).await;

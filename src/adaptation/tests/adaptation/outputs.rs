@@ -31,6 +31,21 @@ async fn a_log_that_hangs_does_not_block_plugins() {
     assert_eq!(harness.log.of("10-a printed"), [""; 0]);
 }
 
+/// The reply to `Configure` arrives while the lines from before it are being read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn warnings_from_before_the_reply_to_configure_are_kept_however_late_they_are_read() {
+    let dirs = Dirs::new();
+    for index in 10..18 {
+        dirs.plugin(&format!("{index}-a"), &dirs.fixture());
+    }
+    std::fs::write(dirs.config.plugin_config_path.join("a.conf"), "warns").unwrap();
+    let (harness, _) = dirs.start().await;
+    let warnings: Vec<_> =
+        harness.adaptation.plugins().into_iter().flat_map(|plugin| plugin.warnings).collect();
+    assert_eq!(warnings, ["the last line"; 8]);
+    harness.adaptation.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_child_that_keeps_the_pipe_open_does_not_block_the_shutdown() {
     let mut dirs = Dirs::new();
