@@ -192,7 +192,7 @@ fn a_service_takes_its_file_again_at_a_reload_unless_it_has_a_mistake() {
 fn a_reload_shows_the_file_and_what_the_plugin_says_of_it() {
     for_each_runtime("warnings of rules", |runtime| {
         let node = Node::new(runtime);
-        let refuses = "rules: [{name: a, match: 'labels.team == \"x\"', refuse: no}]";
+        let refuses = "rules: [{name: a, match: 'labels.team == \"x\"', refuse: x}]";
         install(&node, "50-rules", refuses);
         node.ctl(&["start"]).success();
         let file = node.path("conf.d").join("50-rules.conf");
@@ -202,7 +202,7 @@ fn a_reload_shows_the_file_and_what_the_plugin_says_of_it() {
         let status = node.ctl(&["status"]).success().out();
         assert!(status.contains("warning: rule \"a\""), "{status}");
         fs::write(node.path("conf.d").join("rules.conf"), "rules: []").unwrap();
-        fs::write(&file, "rules: [{name: a, refuse: no}]").unwrap();
+        fs::write(&file, "rules: [{name: a, refuse: x}]").unwrap();
         let reloaded = node.ctl(&["reload"]).success().out();
         assert!(!reloaded.contains("warning: rule"), "{reloaded}");
         assert!(reloaded.contains("rules.conf has no effect: plugin 50-rules"), "{reloaded}");

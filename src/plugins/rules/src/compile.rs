@@ -64,7 +64,8 @@ impl RuleCompiler<'_> {
         self.limits(&text.at_least, Action::AtLeast, &mut steps)?;
         self.limits(&text.at_most, Action::AtMost, &mut steps)?;
         self.additions(text, &mut steps)?;
-        let refuse = text.refuse.as_ref().map(|refuse| self.template(refuse)).transpose()?;
+        let message = |text: &Placed| self.template(self.verbatim(text).as_ref().unwrap_or(text));
+        let refuse = text.refuse.as_ref().map(message).transpose()?;
         if steps.is_empty() && refuse.is_none() && !text.observe {
             return Err(at(place, Mistake::NoAction(self.name.to_owned())));
         }
@@ -271,7 +272,9 @@ impl RuleCompiler<'_> {
             steps.push(Step { place, action: Action::Device(path) });
         }
         for device in &add.cdi {
-            let (place, name) = (device.referenced.into(), self.template(device)?);
+            let place = device.referenced.into();
+            let name =
+                Template::parse(&device.value).map_err(|error| self.of_expression(place, error))?;
             self.entry(place, Group::Cdi, &name)?;
             steps.push(Step { place, action: Action::Cdi(name) });
         }
@@ -288,9 +291,7 @@ impl RuleCompiler<'_> {
     }
 
     fn amount(&self, key: &Key, unit: Option<Unit>, value: &Placed) -> Result<Amount, LoadError> {
-        let place = value.referenced.into();
-        let template = Template::parse(&value.value.text())
-            .map_err(|error| self.of_expression(place, error))?;
+        let (place, template) = (value.referenced.into(), self.template(value)?);
         let Some(text) = template.constant() else { return Ok(Amount::Computed(template, unit)) };
         let value = value_of(text, unit).map_err(|error| self.of_amount(place, key, error))?;
         match impossible(key, &value) {
@@ -300,9 +301,7 @@ impl RuleCompiler<'_> {
     }
 
     fn cpus(&self, value: &Placed) -> Result<Amount, LoadError> {
-        let place = value.referenced.into();
-        let template = Template::parse(&value.value.text())
-            .map_err(|error| self.of_expression(place, error))?;
+        let (place, template) = (value.referenced.into(), self.template(value)?);
         let Some(text) = template.constant() else { return Ok(Amount::ComputedCpus(template)) };
         let cpus = Unit::Cpus.parse(text).map_err(|error| self.of_amount(place, &QUOTA, error))?;
         if cpus == 0 {
@@ -311,9 +310,9 @@ impl RuleCompiler<'_> {
         Ok(Amount::Cpus(cpus))
     }
 
-    fn template(&self, text: &Spanned<String>) -> Result<Template, LoadError> {
-        Template::parse(&text.value)
-            .map_err(|error| self.of_expression(text.referenced.into(), error))
+    fn template(&self, value: &Placed) -> Result<Template, LoadError> {
+        Template::parse(&value.value.text())
+            .map_err(|error| self.of_expression(value.referenced.into(), error))
     }
 
     fn expression(&self, text: &Spanned<String>, entry: bool) -> Result<Expression, LoadError> {

@@ -424,14 +424,14 @@ mod tests {
         let text =
             "rules: [{name: a, match: 'env[\"DEBUG\"] == \"1\"', refuse: 'no ${env.DEBUG}'}]";
         assert_eq!(refusal(text), "rule \"a\": no 1");
-        let no_key = refusal("rules: [{name: a, match: 'labels[\"x\"] == \"1\"', refuse: no}]");
+        let no_key = refusal("rules: [{name: a, match: 'labels[\"x\"] == \"1\"', refuse: x}]");
         let expected = "rule \"a\": match reads labels[\"x\"], which this container does not have: \
              write match: '\"x\" in labels && labels[\"x\"] == \"1\"', or match: \
              'labels[?\"x\"].orValue(\"\") == \"1\"'";
         assert_eq!(no_key, expected);
         let no_key = refusal("rules: [{name: a, set: {env: {T: '${labels.team}'}}}]");
         assert!(no_key.contains("env[T] reads labels[\"team\"]") && no_key.contains("write match"));
-        let no_fact = refusal("rules: [{name: a, match: privileged, refuse: no}]");
+        let no_fact = refusal("rules: [{name: a, match: privileged, refuse: x}]");
         assert!(no_fact.contains("needs \"privileged\"") && no_fact.contains("[containers]"));
         let no_amount = refusal("rules: [{name: a, set: {memory.limit: '${image}x'}}]");
         assert!(no_amount.contains("memory.limit: \"x\" is no amount"), "{no_amount}");

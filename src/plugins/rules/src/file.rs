@@ -72,7 +72,7 @@ pub(crate) struct RuleText {
     /// Refuse the container, with this message for whoever creates it. May have `${…}`.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
-    pub refuse: Option<Spanned<String>>,
+    pub refuse: Option<Placed>,
 }
 
 /// A value: a number, an amount such as `512Mi`, `50ms` or `1.5`, `unlimited`, a text, or a text

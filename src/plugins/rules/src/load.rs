@@ -36,7 +36,7 @@ fn read(text: &str) -> Result<RuleSet, LoadError> {
     // Places in the file are those without a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
-        return Ok(RuleSet::default());
+        return Err(at(Place { line: 1, column: 1 }, Mistake::Empty));
     }
     let file: RuleFile = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let error = error.without_snippet();
@@ -117,19 +117,19 @@ mod tests {
             ("rules:\n  - nam: a\n", "line 2, column 5: unknown key `nam`, did you mean `name`?"),
             ("rules:\n  - name: a\n", "line 2, column 11: rule \"a\" does nothing"),
             (
-                "rules:\n  - name: a\n    match: image ==\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: image ==\n    refuse: x\n",
                 "line 3, column 12: rule \"a\": ",
             ),
             (
-                "rules:\n  - name: a\n    match: container.name\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: container.name\n    refuse: x\n",
                 "line 3, column 12: rule \"a\": no condition: container.name is a value",
             ),
             (
-                "rules:\n  - name: a\n    match: labels.team\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: labels.team\n    refuse: x\n",
                 "line 3, column 12: rule \"a\": no condition: labels.team is a value",
             ),
             (
-                "rules:\n  - name: a\n    match: imag == ''\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: imag == ''\n    refuse: x\n",
                 "line 3, column 12: rule \"a\": unknown variable \"imag\"",
             ),
             (
@@ -145,7 +145,7 @@ mod tests {
                 "line 3, column 15: unknown key `hooks`, known keys: ",
             ),
             (
-                "rules:\n  - name: a\n    refuse: x\n  - name: a\n    refuse: y\n",
+                "rules:\n  - name: a\n    refuse: x\n  - name: a\n    refuse: z\n",
                 "line 4, column 11: rule \"a\": the rule of line 2 has this name, too",
             ),
             (
@@ -164,29 +164,33 @@ mod tests {
                 "line 3, column 22: expected a number or a text: write true, yes and null in",
             ),
             (
+                "rules:\n  - name: a\n    refuse: false\n",
+                "line 3, column 13: expected a number or a text: write true, yes and null in",
+            ),
+            (
                 "rules:\n  - name: a\n    set: { rlimits: { nofile: [1] } }\n",
                 "line 3, column 31: expected a number, or { soft: …, hard: … }",
             ),
             (
-                "rules:\n  - name: a\n    match: \"team\" in labels\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: \"team\" in labels\n    refuse: x\n",
                 "line 3, column 19: invalid trailing content after double-quoted scalar: write \
                  match: '\"team\" in labels'",
             ),
             (
-                "rules:\n  - {name: a, match: \"team\" in labels, refuse: no}\n",
+                "rules:\n  - {name: a, match: \"team\" in labels, refuse: x}\n",
                 "line 2, column 29: invalid trailing content after double-quoted scalar: write the \
                  expression or the text in single quotes",
             ),
             (
-                "rules:\n  - name: a\n    match: !privileged\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: !privileged\n    refuse: x\n",
                 "line 3, column 23: unsupported tag `!privileged`: write match: '!privileged'",
             ),
             (
-                "rules:\n  - name: a\n    match: ! privileged\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: ! privileged\n    refuse: x\n",
                 "line 3, column 14: `!` is a tag here: write match: '! privileged'",
             ),
             (
-                "rules:\n  - name: a\n    match: &x == 1\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: &x == 1\n    refuse: x\n",
                 "line 3, column 15: `&x` is an anchor here: write match: '&x == 1'",
             ),
             (
@@ -195,7 +199,7 @@ mod tests {
                  'this image: not ours'",
             ),
             (
-                "rules:\n  - name: a\n    match: # image == \"x\"\n    refuse: no\n",
+                "rules:\n  - name: a\n    match: # image == \"x\"\n    refuse: x\n",
                 "line 3, column 10: match without an expression: leave it out for a rule of all",
             ),
         ] {
@@ -209,7 +213,7 @@ mod tests {
 
     #[test]
     fn files_that_would_take_too_much_are_refused() {
-        let many: String = (0..1001).map(|n| format!("- {{name: r{n}, refuse: no}}\n")).collect();
+        let many: String = (0..1001).map(|n| format!("- {{name: r{n}, refuse: x}}\n")).collect();
         assert!(error(&format!("rules:\n{many}")).contains("1001 rules: at most 1000"));
         let long = format!("rules: []\n#{}", "x".repeat(MAX_FILE));
         assert!(error(&long).contains("at most 4194304 are allowed"));
@@ -243,6 +247,11 @@ mod tests {
         let text = "rules: [{name: a, set: {env: {A: &a 1.10}, annotations: {b: *a}}}]";
         let rules = format!("{:?}", load(text).unwrap());
         assert_eq!(rules.matches("\"1.10\"").count(), 2, "{rules}");
+        for (message, expected) in [("'false'", "false"), ("1.10", "1.10")] {
+            let rules = load(&format!("rules: [{{name: a, refuse: {message}}}]")).unwrap();
+            let refuse = rules.rules[0].refuse.as_ref().unwrap();
+            assert_eq!(refuse.constant(), Some(expected));
+        }
     }
 
     /// A key without a value would have the meaning of no key.
@@ -287,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_has_no_rules() {
-        for text in ["", "\n# nothing\n", "rules: []\n", "rules:\n# - name: a\n"] {
+    fn a_file_without_rules_is_one() {
+        for text in ["\n# nothing\n", "rules: []\n", "rules:\n# - name: a\n"] {
             assert!(load(text).unwrap().rules.is_empty(), "{text:?}");
         }
     }

@@ -79,7 +79,8 @@ enum Command {
         /// Directory with a config.json
         #[arg(long, value_name = "DIR", group = "containers")]
         bundle: Option<PathBuf>,
-        /// The containers in this program: of Docker, privileged and not, and of Podman
+        /// The containers in this program: of Docker, one as of a plain `docker run`, one with
+        /// limits and a privileged one, and of Podman
         #[arg(long, group = "containers", conflicts_with = "Facts")]
         samples: bool,
         #[command(flatten)]

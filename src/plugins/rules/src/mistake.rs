@@ -15,6 +15,11 @@ pub(crate) struct LoadError {
 /// What is wrong with a file.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Mistake {
+    /// Nothing: to go on would let every container pass that the rules are there to refuse.
+    #[error(
+        "there is no file of rules, or it is empty: a file without rules has the line `rules: []`"
+    )]
+    Empty,
     /// Not YAML, or not a file of rules.
     #[error("{0}")]
     Form(String),

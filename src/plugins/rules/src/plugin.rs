@@ -7,12 +7,13 @@ use crate::{
     field::{self, Key},
     findings::{Given, findings},
     load::load,
+    mistake::{LoadError, Mistake},
     refusal::Refusal,
     rule::{Place, RuleSet},
     stack::with_stack_and_limit,
 };
 use nri_api::{RESOURCE_FIELDS, opt};
-use nri_plugin::{Configured, prelude::*, proto::LinuxDevice};
+use nri_plugin::{Configured, Failure, prelude::*, proto::LinuxDevice};
 use nri_spec::{LimitChange, MemoryLimits};
 use rustix::fs::{FileType, Mode, major, minor, stat};
 use std::{
@@ -27,13 +28,16 @@ const RUNTIME: &str = "nri-container-runtime";
 /// Time limit of a request where the runtime does not say one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Error of a plugin without a file.
+/// Error of a plugin that the runtime sends nothing, as where it has no file for the plugin.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there is no file of rules, or it is empty: write {0}.conf in the runtime's directory of \
-     configurations, such as /etc/nri/conf.d; `rules: []` is a file without rules"
+    "{}: write {plugin}.conf in the runtime's directory of configurations, such as /etc/nri/conf.d",
+    source.error
 )]
-struct NoRules(String);
+struct NoRules {
+    plugin: String,
+    source: LoadError,
+}
 
 /// A plugin that applies rules.
 #[derive(Debug, Default)]
@@ -44,8 +48,7 @@ pub(crate) struct Rules {
 impl Rules {
     /// Replaces the rules, unless the file has a mistake. What would refuse containers is a
     /// warning: a file that the plugin took before stays one that it takes.
-    fn take(&self, session: &Session, text: &str) -> Reply<()> {
-        let rules = load(text)?;
+    fn take(&self, session: &Session, rules: RuleSet) -> Reply<()> {
         let given = match session.runtime() {
             Some(runtime) if runtime.name != RUNTIME => Given::Elsewhere(runtime.name.clone()),
             _ => Given::of_launch(),
@@ -62,17 +65,17 @@ impl Rules {
 
 impl Plugin for Rules {
     async fn configure(&self, session: &Session, text: &str) -> Reply<()> {
-        // A runtime without a file for the plugin sends nothing. To go on would let every container
-        // pass that the rules are there to refuse.
-        if text.trim().is_empty() {
-            let name = &session.plugin().name;
-            return Err(NoRules(name.to_string()).into());
-        }
-        self.take(session, text)
+        let rules = load(text).map_err(|source| match source.error {
+            Mistake::Empty => {
+                Failure::from(NoRules { plugin: session.plugin().name.to_string(), source })
+            }
+            _ => source.into(),
+        })?;
+        self.take(session, rules)
     }
 
     async fn reconfigure(&self, session: &Session, text: &str) -> Reply<()> {
-        self.take(session, text)
+        self.take(session, load(text)?)
     }
 
     async fn create_container(
@@ -370,7 +373,10 @@ mod tests {
         assert_eq!(of_a().as_deref(), Some("a"));
         runtime.reconfigure("rules: [{name: a, set: {env: {A: b}}}]").unwrap();
         assert_eq!(of_a().as_deref(), Some("b"));
-        runtime.reconfigure("").unwrap();
+        let refused = runtime.reconfigure("").unwrap_err().to_string();
+        assert!(refused.contains("or it is empty"), "{refused}");
+        assert_eq!(of_a().as_deref(), Some("b"));
+        runtime.reconfigure("rules: []").unwrap();
         assert_eq!(of_a(), None);
     }
 

@@ -207,7 +207,7 @@ proptest! {
     ) {
         // The first rule guards the second one, and its condition guards its values.
         let text = format!(
-            "rules: [{{name: a, match: \"{refused}\", refuse: no}}, \
+            "rules: [{{name: a, match: \"{refused}\", refuse: x}}, \
              {{name: b, match: \"{condition}\", set: {{env: {{T: \"${{labels.a}}\"}}}}}}]"
         );
         let rules = load(&text).unwrap();

@@ -24,9 +24,14 @@ const LIMIT: Duration = Duration::from_millis(500);
 /// Size of a `config.json` in bytes, as runtimes read it.
 const MAX_CONFIG: u64 = 16 << 20;
 
+/// Name of the sample that requests no resources.
+const PLAIN: &str = "docker";
+
 /// The containers in this program: their names, and their `config.json`, as the engines write them.
-const SAMPLES: [(&str, &str, &str); 3] = [
-    ("docker", "docker", include_str!("../containers/docker.json")),
+/// All but [`PLAIN`] keep the resources that they request there: memory, CPUs and pids.
+const SAMPLES: [(&str, &str, &str); 4] = [
+    (PLAIN, "docker", include_str!("../containers/docker.json")),
+    ("docker-limited", "docker", include_str!("../containers/docker.json")),
     ("docker-privileged", "docker", include_str!("../containers/docker-privileged.json")),
     ("podman", "podman", include_str!("../containers/podman.json")),
 ];
@@ -104,8 +109,11 @@ pub(crate) fn samples(rules: &RuleSet, out: &mut dyn Write) -> Result<bool, TryE
             privileged: name.ends_with("privileged"),
         };
         let file = PathBuf::from(name);
-        let container =
+        let mut container =
             container(name, text.as_bytes(), &facts).map_err(|e| TryError::Config(file, e))?;
+        if name == PLAIN {
+            container.linux.mut_or_insert_default().resources.clear();
+        }
         all &= print(rules, &container, out)?;
     }
     Ok(all)

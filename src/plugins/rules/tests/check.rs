@@ -32,8 +32,12 @@ impl Host {
     /// Checks a file where `nrid` reads this configuration. Returns the exit code, and what was
     /// written to both outputs.
     fn check(&self, file: &Path, options: &[&str]) -> (Option<i32>, String) {
+        self.run("check", file, options)
+    }
+
+    fn run(&self, subcommand: &str, file: &Path, options: &[&str]) -> (Option<i32>, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nri-rules"));
-        command.arg("check").args(options).arg(file);
+        command.arg(subcommand).args(options).arg(file);
         command.env("NRI_CONTAINER_RUNTIME_CONFIG", self.configuration());
         let output = command.output().unwrap();
         let text = [output.stdout, output.stderr].concat();
@@ -66,7 +70,7 @@ fn a_fact_that_the_configuration_does_not_give_is_found_with_the_line_to_add() {
 fn a_look_up_that_nothing_guards_is_found_with_its_guard() {
     let host = Host::new("");
     let file = host.rules(
-        "rules:\n  - name: a\n    match: labels[\"team\"] == \"shop\"\n    refuse: no\n  \
+        "rules:\n  - name: a\n    match: labels[\"team\"] == \"shop\"\n    refuse: x\n  \
          - name: b\n    set: { env: { T: '${env.TEAM}' } }\n",
     );
     let (code, text) = host.check(&file, &[]);
@@ -84,4 +88,33 @@ fn a_look_up_that_nothing_guards_is_found_with_its_guard() {
     );
     let (code, text) = host.check(&guarded, &[]);
     assert_eq!(code, Some(0), "{text}");
+}
+
+/// The plugin does not load it: it would let every container pass.
+#[test]
+fn an_empty_file_is_a_mistake() {
+    let host = Host::new("");
+    for text in ["", " \n", "\u{feff}"] {
+        let (code, found) = host.check(&host.rules(text), &[]);
+        assert_eq!(code, Some(4), "{found}");
+        for part in ["rules.yaml: ", "there is no file of rules, or it is empty", "`rules: []`"] {
+            assert!(found.contains(part), "{part}\n{found}");
+        }
+    }
+    let (code, found) = host.check(&host.rules("rules: []\n"), &[]);
+    assert_eq!(code, Some(0), "{found}");
+}
+
+/// The first rule of the README. A plain `docker run` requests nothing.
+#[test]
+fn the_samples_show_what_a_default_does() {
+    let host = Host::new("");
+    let file = host.rules("rules:\n  - name: memory\n    default: { memory.limit: 512Mi }\n");
+    let (code, text) = host.run("test", &file, &["--samples"]);
+    assert_eq!(code, Some(0), "{text}");
+    let expected = "docker\n  + memory.limit: 536870912  (rule \"memory\")\n\
+                    docker-limited\n  unchanged\n\
+                    docker-privileged\n  unchanged\n\
+                    podman\n  unchanged\n";
+    assert_eq!(text, expected);
 }

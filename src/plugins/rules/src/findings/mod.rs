@@ -195,10 +195,10 @@ mod tests {
     fn a_finding_has_the_place_the_rule_and_what_to_write() {
         assert_eq!(
             found(
-                "rules:\n  - name: a\n    match: labels.team == \"x\"\n    refuse: no\n  \
+                "rules:\n  - name: a\n    match: labels.team == \"x\"\n    refuse: x\n  \
                  - name: b\n    set: { env: { T: '${pod.labels[image]}' } }\n  \
                  - name: c\n    at_most: { memory.limit: '${requested.memory.swap}' }\n  \
-                 - name: d\n    match: privileged && engine == \"docker\"\n    refuse: no\n  \
+                 - name: d\n    match: privileged && engine == \"docker\"\n    refuse: x\n  \
                  - name: e\n    strip: { env: it.nam == \"A\" }\n"
             ),
             [
@@ -453,14 +453,14 @@ mod tests {
             // Containers without the label are refused by the first rule.
             (
                 format!(
-                    "{{name: a, match: '!(\"team\" in labels)', refuse: no}}, {{name: b, {value}}}"
+                    "{{name: a, match: '!(\"team\" in labels)', refuse: x}}, {{name: b, {value}}}"
                 ),
                 0,
             ),
             // They are not, since it only observes, or only changes them.
             (
                 format!(
-                    "{{name: a, match: '!has(labels.team)', observe: true, refuse: no}}, \
+                    "{{name: a, match: '!has(labels.team)', observe: true, refuse: x}}, \
                      {{name: b, {value}}}"
                 ),
                 1,
