@@ -149,3 +149,50 @@ impl CtlError {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::{fs, iter, path::Path};
+
+    /// Checks that `nrictl` accepts the commands that messages of all programs quote. Words in
+    /// capitals and parameters of formats stand for words of the user. Descriptions of the
+    /// configuration name commands, and quote none.
+    pub(crate) fn check_quoted_commands(nrictl: &clap::Command) {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut found = 0;
+        for text in sources(src) {
+            for quoted in text.split(concat!("`", "nrictl ")).skip(1) {
+                let command = quoted.split('`').next().unwrap_or_default();
+                let word = |word: &str| {
+                    let is_any = word.contains('{') || word.chars().all(|c| c.is_ascii_uppercase());
+                    if is_any { "docker".to_owned() } else { word.to_owned() }
+                };
+                let words = iter::once("nrictl".to_owned()).chain(command.split(' ').map(word));
+                let parsed = nrictl.clone().try_get_matches_from(words);
+                assert!(parsed.is_ok(), "nrictl {command}: {parsed:?}");
+                found += 1;
+            }
+        }
+        assert!(found > 60, "{found} commands");
+    }
+
+    /// The texts of the programs' sources below a directory, without comments and line ends.
+    fn sources(dir: &Path) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if path.ends_with("tests") || path.ends_with("reference") {
+                    continue;
+                }
+                found.extend(sources(&path));
+            } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("reference.rs")
+            {
+                let text = fs::read_to_string(path).unwrap();
+                let lines = text.lines().map(str::trim_start).filter(|l| !l.starts_with("//"));
+                found.push(lines.collect::<Vec<_>>().join("\n").replace("\\\n", ""));
+            }
+        }
+        found
+    }
+}

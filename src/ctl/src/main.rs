@@ -331,7 +331,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
                 // The installation may have changed our configuration.
                 let nrid = NridLocation::find(config_path, arguments.state_dir.as_deref());
                 plugin_socket::print(&nrid)?;
-                Uncalled::print(&nrid, running_status(&nrid).as_deref())?;
+                Uncalled::print(&nrid, nrid::running_status(&nrid).as_deref())?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -358,7 +358,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         Command::Validate { json } => {
             let mut found = validate::validate(&nrid)?;
-            let uncalled = Uncalled::find(&nrid, running_status(&nrid).as_deref());
+            let uncalled = Uncalled::find(&nrid, nrid::running_status(&nrid).as_deref());
             if let Some(uncalled) = uncalled.filter(|uncalled| !uncalled.is_pending()) {
                 found.add(ValidationSeverity::Problem, "plugins", uncalled.to_string());
             }
@@ -375,7 +375,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             let nrid = nrid.print_warning();
             or_unknown(explain.run(&nrid), &nrid, &explain.container)?;
             if explain.is_for_people() {
-                Uncalled::print(&nrid, running_status(&nrid).as_deref())?;
+                Uncalled::print(&nrid, nrid::running_status(&nrid).as_deref())?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -443,11 +443,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
     }
 }
 
-/// Returns the status of the `nrid` that runs; `None` if none runs, or if it does not reply.
-fn running_status(nrid: &NridLocation) -> Option<Box<Status>> {
-    nrid::status(&nrid::connect(nrid).ok().flatten()?).ok()
-}
-
 /// Prints the result of a reload.
 fn print_reloaded(
     arguments: &Arguments,
@@ -455,7 +450,7 @@ fn print_reloaded(
     json: bool,
 ) -> Result<ExitCode, CtlError> {
     let nrid = NridLocation::find(arguments.config.as_deref(), arguments.state_dir.as_deref());
-    let status = running_status(&nrid);
+    let status = nrid::running_status(&nrid);
     let hidden = status.as_ref().map(|status| reload::hidden_configurations(&status.plugins));
     let uncalled = Uncalled::find(&nrid, status.as_deref());
     Ok(problem_unless(reload::print(reloaded, hidden.unwrap_or_default(), uncalled, json)?))
@@ -496,5 +491,10 @@ mod tests {
     #[test]
     fn the_definitions_of_the_command_line_are_valid() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_that_messages_quote_are_whole() {
+        error::tests::check_quoted_commands(&Arguments::command());
     }
 }

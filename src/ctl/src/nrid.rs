@@ -138,6 +138,11 @@ fn terminate(nrid: &NridLocation, pid: i32) -> Result<(), CtlError> {
     if exited.map_err(signal_error)? > 0 { Ok(()) } else { Err(CtlError::NotStopped) }
 }
 
+/// Returns the status of the `nrid` that runs; `None` if none runs, or if it does not reply.
+pub(crate) fn running_status(nrid: &NridLocation) -> Option<Box<Status>> {
+    status(&connect(nrid).ok().flatten()?).ok()
+}
+
 /// Requests the status.
 pub(crate) fn status(client: &Client) -> Result<Box<Status>, CtlError> {
     match client.call(&Request::Status, &[])? {

@@ -72,8 +72,11 @@ pub(crate) enum ShippedPluginError {
     NoneShipped(Vec<String>),
     #[error("plugin {0:?} is not enabled")]
     NotEnabled(String),
-    #[error("{} is this plugin already: `nrictl plugin disable` or remove it first", .0.display())]
-    Exists(PathBuf),
+    #[error(
+        "{} is this plugin already: `nrictl plugin disable {name}` or remove it first",
+        .path.display()
+    )]
+    Exists { path: PathBuf, name: String },
     #[error("{} is not a link to a shipped plugin: remove it yourself", .0.display())]
     NotOurs(PathBuf),
     #[error("the configuration has no plugin_path: nrid launches no plugins")]
@@ -174,8 +177,8 @@ impl Shipped {
         let link = dirs.enabled.join(format!("{index}-{name}"));
         let mut entries = entries_of(dirs, name)?;
         entries.retain(|path| *path != link || !is_link_to(path, program));
-        if let Some(other) = entries.pop() {
-            return Err(ShippedPluginError::Exists(other));
+        if let Some(path) = entries.pop() {
+            return Err(ShippedPluginError::Exists { path, name: name.to_owned() });
         }
         self.configure(dirs, program, name, index)?;
         fs::create_dir_all(&dirs.enabled).map_err(|e| io_error(&dirs.enabled, e))?;
@@ -375,7 +378,10 @@ mod tests {
         symlink(shipped.program("rules").unwrap(), &link).unwrap();
         assert_eq!(fixture.enabled()[1].1, ["50-rules"]);
         let error = shipped.enable(&dirs, "rules", "50").unwrap_err();
-        assert!(matches!(&error, ShippedPluginError::Exists(path) if *path == link), "{error}");
+        assert!(
+            matches!(&error, ShippedPluginError::Exists { path, .. } if *path == link),
+            "{error}"
+        );
         shipped.disable(&dirs, "rules").unwrap();
         assert!(!link.is_symlink());
         shipped.enable(&dirs, "rules", "50").unwrap();

@@ -98,6 +98,18 @@ fn explain_shows_a_container_by_field_as_text_and_as_json() {
     assert_eq!((&json["container"], &json["notes"][0]["message"]), (&"c1".into(), &"no".into()));
 }
 
+#[test]
+fn the_command_for_earlier_creations_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let later = SECOND.replace("\"creation\":1", "\"creation\":2");
+    fs::write(dir.path().join("audit.log"), format!("{FIRST}\n{later}\n")).unwrap();
+    let text = stdout(&nrictl(dir.path(), &["explain", "web"]));
+    let advice = "1 earlier creation with this id: see `nrictl events --container c1`\n";
+    assert!(text.ends_with(advice), "{text}");
+    let events = stdout(&nrictl(dir.path(), &["events", "--container", "c1"]));
+    assert_eq!(events.lines().count(), 2, "{events}");
+}
+
 /// The life of a container whose memory limit a plugin lowered, and which the kernel killed.
 const LOWERED: &str = concat!(
     r#"{"time":"2026-01-02T03:04:05.000006Z","event":"consulted","container":"c1","name":"web","#,

@@ -238,8 +238,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
         header: "[engines]",
         title: "Engines with NRI of their own",
         text: "Which NRI adjusts the containers of an engine that has NRI of its own. With \
-               `\"ours\"`, switch the engine's NRI off (`nrictl install --nri ours` does), or both \
-               adjust its containers.",
+               `\"ours\"`, switch the engine's NRI off (`nrictl install ENGINE --nri ours` \
+               does), or both adjust its containers.",
         keys: &[
             engine("containerd", NRI_CHOICES, "Containers of containerd's CRI."),
             engine("crio", NRI_CHOICES, "Containers of CRI-O."),

@@ -144,7 +144,8 @@ fn print(out: &mut impl Write, history: &ContainerHistory, note: &str) -> io::Re
     }
     if history.earlier_creations > 0 {
         let count = counted(history.earlier_creations, "earlier creation");
-        writeln!(out, "{count} with this id: see `nrictl events --container`")?;
+        let id = printable(&names.container);
+        writeln!(out, "{count} with this id: see `nrictl events --container {id}`")?;
     }
     Ok(())
 }

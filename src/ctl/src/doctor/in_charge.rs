@@ -92,10 +92,11 @@ pub(super) fn containers(
                 ADAPTED_BY_BOTH,
                 format!("{engine_shown}: both its own NRI and ours adapt its {kind}"),
             );
-            report.advise(
-                "Switch the engine's NRI off (`nrictl install --nri ours` does), or remove the \
+            report.advise(format!(
+                "Switch the engine's NRI off (`nrictl install {} --nri ours` does), or remove the \
                  engine from [engines].",
-            );
+                engine.name
+            ));
         }
         InCharge::Neither => report.add(
             ADAPTED_BY_NONE,

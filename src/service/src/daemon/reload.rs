@@ -220,8 +220,11 @@ fn needs_restart(before: &Settings, after: &Settings) -> Vec<String> {
     );
     check(
         before.state_dir != after.state_dir,
-        "state_dir: callers connect to the new directory, and start another nrid; \
-         stop this one with `nrictl --state-dir OLD stop`",
+        &format!(
+            "state_dir: callers connect to the new directory, and start another nrid; stop this \
+             one with `nrictl --state-dir {} stop`",
+            before.state_dir.display()
+        ),
     );
     keys
 }
