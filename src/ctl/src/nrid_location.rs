@@ -2,7 +2,7 @@
 //! environment and the configuration in the same way as `nrid` finds them.
 
 use nri_config::{Config, ConfigError};
-use nri_control::{AUDIT_LOG, Launcher};
+use nri_control::{AUDIT_LOG, Launcher, OsText, Status};
 use nri_host::sha256;
 use nri_locate::{
     ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, NridOwner, PluginDirs,
@@ -72,6 +72,14 @@ impl NridLocation {
     pub(crate) fn audit_log(&self) -> PathBuf {
         let file = self.config.audit.file.clone();
         file.unwrap_or_else(|| self.launcher.state_dir.join(AUDIT_LOG))
+    }
+
+    /// Whether the `nrid` of this status has read another configuration than the files have now.
+    pub(crate) fn is_outdated(&self, status: &Status) -> bool {
+        let read = status.config.as_ref().map(OsText::as_path);
+        // An older nrid does not report a digest.
+        let is_known = self.problem.is_none() && (read.is_none() || status.config_digest.is_some());
+        is_known && (read != self.file.as_deref() || status.config_digest != self.digest)
     }
 
     /// Returns `self` if the configuration can be used.

@@ -114,11 +114,10 @@ fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
 
 /// Compares the configuration of `nrid` with the current file.
 fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
-    let file = status.config.as_ref().map(|config| config.as_path().to_owned());
-    // An older nrid does not report a digest.
-    if nrid.problem.is_some() || (file.is_some() && status.config_digest.is_none()) {
+    if !nrid.is_outdated(status) {
         return;
     }
+    let file = status.config.as_ref().map(|config| config.as_path().to_owned());
     let name = |file: &Option<PathBuf>| {
         file.as_ref().map_or("none".to_owned(), |file| file.display().to_string())
     };
@@ -130,7 +129,7 @@ fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status
             "`nrictl reload` if a file was added or removed; else the environment or a unit names \
              another file.",
         );
-    } else if status.config_digest != nrid.digest {
+    } else {
         let text = format!("{} differs from the configuration that nrid has read", name(&file));
         report.add(CONFIG_OUTDATED, text);
         report.advise("`nrictl reload`");

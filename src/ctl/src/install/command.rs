@@ -22,7 +22,9 @@ use super::{
     runtimes,
     version::{self, EngineVersion},
 };
-use crate::{install::editing::error::FileError, rootless::RootlessUser};
+use crate::{
+    install::editing::error::FileError, nrid_location::NridLocation, rootless::RootlessUser,
+};
 use clap::Args;
 use nri_locate::{CONFIG_ENV, Environment, NridOwner, UserDirs};
 use rustix::process::geteuid;
@@ -126,7 +128,8 @@ impl Install {
         own_config: Option<&Path>,
         state_dir: Option<&Path>,
     ) -> Result<(), InstallError> {
-        self.common.print_result(self.perform(own_config, state_dir))
+        let result = self.perform(own_config, state_dir);
+        self.common.print_result(result, own_config, state_dir)
     }
 
     fn perform(
@@ -210,7 +213,8 @@ impl Uninstall {
         own_config: Option<&Path>,
         state_dir: Option<&Path>,
     ) -> Result<(), InstallError> {
-        self.common.print_result(self.perform(own_config, state_dir))
+        let result = self.perform(own_config, state_dir);
+        self.common.print_result(result, own_config, state_dir)
     }
 
     fn perform(
@@ -269,12 +273,18 @@ fn find_state_dir(root: &InstallRoot, own_config: &Path, named: Option<&Path>) -
 
 impl CommonArgs {
     /// Prints the report, as JSON with `--json`. An error is returned, and with `--json` also
-    /// printed.
+    /// printed. `own_config` and `state_dir` are those of the command line.
     fn print_result(
         &self,
         result: Result<InstallReport, InstallError>,
+        own_config: Option<&Path>,
+        state_dir: Option<&Path>,
     ) -> Result<(), InstallError> {
         match result {
+            Ok(report) if self.root.is_none() => {
+                let nrid = NridLocation::find(own_config, state_dir);
+                Ok(report.with_nrid(&nrid).print(self.json)?)
+            }
             Ok(report) => Ok(report.print(self.json)?),
             Err(error) => {
                 if self.json {

@@ -1,6 +1,10 @@
 //! Findings about the configuration, programs and the state directory.
 
-use crate::site::{Site, copy_program, make_executable, nrictl};
+use crate::{
+    fake_nrid::{FakeNrid, healthy},
+    site::{Site, copy_program, make_executable, nrictl},
+};
+use nri_control::Status;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 #[test]
@@ -43,6 +47,43 @@ fn runtimes_and_paths_that_do_not_exist_are_problems() {
     findings.check("path-missing", "problem", "blockio.config_file = \"/nowhere/b.yaml\"");
     findings.check("runtime-not-found", "problem", "/nowhere/runc is not found");
     findings.check("runtime-found", "ok", "/bin/sh");
+}
+
+/// An installation says what `doctor` would find after it.
+#[test]
+fn an_installation_names_the_reload_that_is_due_while_nrid_runs() {
+    let site = Site::new("");
+    site.write_etc("docker/daemon.json", "{}\n");
+    let [wrapper, runtime] = ["nri-container-runtime", "crun"].map(|name| site.path(name));
+    for program in [&wrapper, &runtime] {
+        fs::write(program, "#!/bin/sh\n").unwrap();
+        make_executable(program);
+    }
+    let before = nri_host::sha256(fs::read_to_string(site.path("config.toml")).unwrap());
+    let install = |name: &str, more: &[&str]| {
+        let etc = format!("mount --bind '{}' /etc", site.path("etc").display());
+        let runtime = format!("{name}={}", runtime.display());
+        let wrapper = wrapper.to_str().unwrap();
+        let install = ["install", "docker", "--engine-version", "28.5", "--wrapper", wrapper];
+        let arguments = [&install[..], &["--runtime", &runtime], more].concat();
+        let output = site.run(site.unshared(&etc)?, &arguments);
+        assert!(output.status.success(), "{output:?}");
+        Some(String::from_utf8(output.stdout).unwrap())
+    };
+    let due = "to make nrid read its configuration: nrictl reload\n";
+    let Some(text) = install("first", &[]) else { return };
+    assert!(!text.contains(due), "no nrid runs: {text}");
+    FakeNrid::start(&site, Status { config_digest: Some(before), ..healthy(&site) });
+    let text = install("second", &[]).unwrap();
+    assert!(text.contains(due), "{text}");
+    site.doctor().check("configuration-outdated", "problem", "config.toml differs");
+    let json = install("third", &["--json"]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["reload_nrid"], "nrictl reload");
+    let read = nri_host::sha256(fs::read_to_string(site.path("config.toml")).unwrap());
+    FakeNrid::start(&site, Status { config_digest: Some(read), ..healthy(&site) });
+    let text = install("third", &[]).unwrap();
+    assert!(!text.contains(due), "nothing has changed: {text}");
 }
 
 /// Runs a copy of `nrictl`, since programs of this project are found beside it.

@@ -11,6 +11,8 @@ use crate::{
         error::InstallError,
         install_root::InstallRoot,
     },
+    nrid,
+    nrid_location::NridLocation,
     output::output,
 };
 use serde::Serialize;
@@ -34,6 +36,8 @@ pub(crate) struct InstallReport {
     engine_nri: Option<OwnNri>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reload: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reload_nrid: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -69,6 +73,7 @@ impl InstallReport {
             notes: plan.notes,
             engine_nri: None,
             reload: engine.facts().reload.filter(|_| must_reload).map(|c| root.systemctl(c)),
+            reload_nrid: None,
             start: None,
             usage: Vec::new(),
         }
@@ -109,6 +114,13 @@ impl InstallReport {
         self
     }
 
+    /// Adds the command for an `nrid` that runs with another configuration than the file has now.
+    pub(crate) fn with_nrid(mut self, nrid: &NridLocation) -> Self {
+        let is_due = nrid::running_status(nrid).is_some_and(|status| nrid.is_outdated(&status));
+        self.reload_nrid = is_due.then_some("nrictl reload");
+        self
+    }
+
     /// Prints the report as text or as JSON.
     pub(crate) fn print(&self, json: bool) -> io::Result<()> {
         let mut out = output();
@@ -130,6 +142,9 @@ impl InstallReport {
         }
         if let Some(reload) = &self.reload {
             writeln!(out, "to make the engine read its files:   {reload}")?;
+        }
+        if let Some(reload) = &self.reload_nrid {
+            writeln!(out, "to make nrid read its configuration: {reload}")?;
         }
         if let Some(start) = &self.start {
             writeln!(out, "to let external plugins connect:     {start}")?;
