@@ -387,7 +387,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Logs(logs) => logs.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Start => reload::start(&nrid.checked()?).map(|()| ExitCode::SUCCESS),
         Command::Stop => nrid::stop(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
-        Command::Restart => nrid::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
+        Command::Restart => reload::restart(&nrid.print_warning()).map(|()| ExitCode::SUCCESS),
         Command::Ready => ready::ask(&nrid.launcher.state_dir).map(|()| ExitCode::SUCCESS),
         Command::Reload { json } => match nrid::reload(nrid)? {
             Some(reloaded) => print_reloaded(arguments, &reloaded, *json),

@@ -97,11 +97,24 @@ pub(crate) fn hidden_configurations(plugins: &[PluginStatus]) -> Vec<String> {
 /// It does not start, or standard output cannot be written to.
 pub(crate) fn start(nrid: &NridLocation) -> Result<(), CtlError> {
     nrid::start(nrid)?;
+    print_plugins(nrid)
+}
+
+/// Replaces `nrid` by the installed program, and prints which of its plugins are not active.
+///
+/// # Errors
+/// It is not replaced, or standard output cannot be written to.
+pub(crate) fn restart(nrid: &NridLocation) -> Result<(), CtlError> {
+    nrid::restart(nrid)?;
+    print_plugins(nrid)
+}
+
+/// Prints which plugins of an `nrid` that has just started are not active, and the warnings of all.
+fn print_plugins(nrid: &NridLocation) -> Result<(), CtlError> {
     let status = nrid::connect(nrid).ok().flatten().and_then(|client| nrid::status(&client).ok());
     Ok(status.map_or(Ok(()), |status| print_inactive(&status))?)
 }
 
-/// Prints which plugins are not active, and the warnings of all.
 fn print_inactive(status: &Status) -> io::Result<()> {
     let mut out = output();
     for plugin in &status.plugins {

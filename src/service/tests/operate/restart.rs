@@ -325,6 +325,20 @@ fn an_nrid_continues_if_a_required_plugin_has_refused_its_configuration() {
     restart(&node, None).unwrap();
 }
 
+#[test]
+fn a_restart_names_plugins_that_do_not_come_back() {
+    let node = Node::new("");
+    std::os::unix::fs::symlink(example("adjust"), node.plugins().join("10-a")).unwrap();
+    let nrid = node.start();
+    fs::write(node.path("conf.d/10-a.conf"), "nosuch = 1\n").unwrap();
+    let output = nrictl(&node, &["restart"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let failed = text.lines().find(|line| line.starts_with("10-a ") && line.contains("failed: "));
+    assert!(failed.is_some_and(|line| line.contains("`nosuch`")), "{text}");
+    drop(nrid);
+}
+
 /// Installs a plugin that ends at its start.
 fn install_failing_plugin(node: &Node, name: &str) {
     let file = node.plugins().join(name);
