@@ -57,7 +57,15 @@ fn the_file_is_shown_without_an_nrid_and_filtered() {
     let none = logs(dir, &["c"]);
     assert!(none.status.success() && none.stdout.is_empty(), "{none:?}");
     let stderr = String::from_utf8(none.stderr).unwrap();
-    assert!(stderr.contains("has no line that c wrote"), "{stderr}");
+    assert!(stderr.contains("has no line that c wrote;"), "{stderr}");
+    for (wanted, meant) in [("10-b", "10-a"), ("20-bb", "20-b")] {
+        let stderr = String::from_utf8(logs(dir, &[wanted]).stderr).unwrap();
+        let hint = format!("no line that {wanted} wrote (did you mean {meant}?); the output");
+        assert!(stderr.contains(&hint), "{stderr}");
+    }
+    let unmatched = logs(dir, &["10-a", "--until", "2026-01-02T03:04:06Z"]);
+    let stderr = String::from_utf8(unmatched.stderr).unwrap();
+    assert!(stderr.contains("has no line that 10-a wrote;"), "{stderr}");
     let last: String = LINES.split_inclusive('\n').skip(2).collect();
     assert_eq!(text(dir, &["-n", "2"]), last);
     assert_eq!(text(dir, &["-n", "0"]), "");

@@ -14,7 +14,7 @@ pub(super) struct ParsedLine<'a> {
     time: Option<&'a str>,
     level: Option<&'a str>,
     /// The launched plugin that wrote the message: `NN-name`.
-    plugin: Option<&'a str>,
+    pub(super) plugin: Option<&'a str>,
     message: &'a str,
 }
 

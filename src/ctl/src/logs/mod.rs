@@ -17,9 +17,10 @@ use crate::{
 use clap::Args;
 use line::ParsedLine;
 use nri_control::printable;
+use nri_values::nearest;
 use source::LogSource;
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io::{self, Write},
     time::{Duration, SystemTime},
 };
@@ -60,8 +61,11 @@ impl Logs {
         let mut out = output();
         let mut last = VecDeque::new();
         let mut has_any = false;
+        let mut others = BTreeSet::new();
         while let Some(text) = source.next()? {
             if !self.matches(&text) {
+                let other = ParsedLine::parse(&text).plugin;
+                others.extend(other.filter(|_| self.plugin.is_some()).map(str::to_owned));
                 continue;
             }
             has_any = true;
@@ -81,10 +85,15 @@ impl Logs {
             && !has_any
         {
             // An empty output would look as if the plugin were known, and silent.
-            let plugin = printable(plugin);
+            let bare =
+                others.iter().filter_map(|other| other.split_once('-')).map(|(_, name)| name);
+            let meant = nearest(plugin, others.iter().map(String::as_str).chain(bare));
+            let meant = meant.filter(|meant| meant != plugin);
+            let hint = meant.map(|meant| format!(" (did you mean {}?)", printable(meant)));
+            let (plugin, hint) = (printable(plugin), hint.unwrap_or_default());
             eprintln!(
-                "nrictl: the log has no line that {plugin} wrote; the output of a plugin that \
-                 connects by itself is in the log of whatever started it"
+                "nrictl: the log has no line that {plugin} wrote{hint}; the output of a plugin \
+                 that connects by itself is in the log of whatever started it"
             );
         }
         if !self.follow {
