@@ -127,9 +127,12 @@ impl Engine for Docker {
         self.call_client(&[&run, arguments].concat())
     }
 
-    /// Returns the first line of stderr: the client of Docker 20.10 may add a second line.
+    /// Returns the daemon's line of stderr: the client of Docker 20.10 may add one before or after
+    /// it.
     fn error(ended: &Ended, _: &str) -> String {
-        ended.err().lines().next().unwrap_or_default().to_owned()
+        let err = ended.err();
+        let of_daemon = err.lines().find(|line| line.starts_with("docker: "));
+        of_daemon.or_else(|| err.lines().next()).unwrap_or_default().to_owned()
     }
 }
 

@@ -126,6 +126,11 @@ fn numbers(list: &str) -> BTreeSet<usize> {
     list.split(',').filter(|part| !part.is_empty()).flat_map(range).collect()
 }
 
+/// Whether the engine's `run` has `--annotation`.
+fn has_annotations<E: Managed>(suite: &Suite) -> bool {
+    E::PROGRAM != "dockerd" || suite.version(E::PROGRAM) >= (24, 0)
+}
+
 fn exclusive_cpus_survive_restarts_and_return_to_the_others<E: Managed>() {
     with_plugin::<E>("restarts", |placed: &Placed<E>, name| {
         let Placed { engine, all } = placed;
@@ -133,8 +138,11 @@ fn exclusive_cpus_survive_restarts_and_return_to_the_others<E: Managed>() {
         if hides_labels {
             limitation(name, "the labels of this Podman are in a BoltDB");
         }
-        let options =
-            if hides_labels { vec!["--annotation"] } else { vec!["--annotation", "--label"] };
+        let has_option = |option: &&str| match *option {
+            "--annotation" => has_annotations::<E>(engine.suite()),
+            _ => !hides_labels,
+        };
+        let options = ["--annotation", "--label"].into_iter().filter(has_option);
         let alone = [("web", "shared", all.len())];
         let both = [("db", "exclusive", 1), ("web", "shared", all.len() - 1)];
         let restarts: [&dyn Fn(); 4] = [
@@ -187,7 +195,12 @@ fn containers_that_cannot_be_satisfied_are_refused_with_the_reason<E: Managed>()
                 "nri-topology/class is \"none\", but the policy has no such class".to_owned(),
             ),
         ] {
-            let arguments = ["--annotation", &annotation, IMAGE, "true"];
+            let option = if has_annotations::<E>(placed.engine.suite()) {
+                "--annotation"
+            } else {
+                "--label"
+            };
+            let arguments = [option, &annotation, IMAGE, "true"];
             let ended = placed.engine.run_with("nri", &arguments);
             assert_eq!(ended.code, Some(E::RUNTIME_FAILED), "{}", ended.err());
             assert!(ended.err().contains(&reason), "{}", ended.err());

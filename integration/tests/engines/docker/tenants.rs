@@ -152,13 +152,14 @@ fn a_container_that_looks_like_nrid_keeps_none_from_starting_and_is_not_ended() 
         let lock = docker.state_dir().join("nrid.lock");
         let dir = docker.state_dir();
         let script = format!(
-            "printf '#!/bin/sh\\nexec 9>{lock}; flock 9; echo ready; sleep 600; :\\n' >/tmp/nrid; \
-             chmod +x /tmp/nrid; exec /tmp/nrid",
+            "printf '#!/bin/sh\\nexec 9>{lock}; flock 9; echo ready; sleep 600; :\\n' >/t/nrid; \
+             chmod +x /t/nrid; exec /t/nrid",
             lock = lock.display()
         );
         let tmpfs = format!("--tmpfs={}:mode=777", dir.display());
         let mut arguments = vec!["--network=none", "--user=1000", "--cap-drop=ALL", &tmpfs];
-        arguments.extend(["--tmpfs=/tmp:mode=777,exec", IMAGE, "sh", "-c", &script]);
+        // Not `/tmp`, which would hide the other one on Docker 20.
+        arguments.extend(["--tmpfs=/t:mode=777,exec", IMAGE, "sh", "-c", &script]);
         docker.run_detached("squatter", &arguments);
         let ready = || docker.out(&["logs", "squatter"]).contains("ready").then_some(());
         wait_until("the lock of the container", ready);
