@@ -2,8 +2,9 @@
 //! configs or two resources objects. A field with entries yields a change for each entry.
 
 use crate::json::number::{ByValue, same_value};
+use crate::resources::diff::overlay;
 use nri_api::{FIELDS, FieldRow, Form, RESOURCE_FIELDS, ResourceField, entry_name};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
@@ -29,6 +30,40 @@ impl ChangedField {
             Some(key) => entry_name(self.row.name, key),
             None => self.row.name.to_owned(),
         }
+    }
+
+    /// Makes this change of `linux.resources`.
+    pub fn apply(&self, resources: &mut Value) {
+        let key = self.key.as_deref();
+        let Some(after) = self.after.clone() else {
+            return remove(resources, self.row.path, (self.row.form, key));
+        };
+        let value = match (self.row.form, key) {
+            (Form::Map, Some(key)) => json!({key: after}),
+            (Form::List(_), _) => json!([after]),
+            _ => after,
+        };
+        let nest = |value, key: &&str| json!({*key: value});
+        overlay(resources, &self.row.path.iter().rev().fold(value, nest));
+    }
+}
+
+/// Removes a field or an entry of it, and the object or list that is empty then.
+fn remove(value: &mut Value, path: &[&str], entry: (Form, Option<&str>)) {
+    match (path, entry, value) {
+        ([], (_, Some(key)), Value::Object(entries)) => drop(entries.remove(key)),
+        ([], (Form::List(name), Some(key)), Value::Array(entries)) => {
+            entries.retain(|entry| entry.get(name).and_then(Value::as_str) != Some(key));
+        }
+        ([key], (_, None), Value::Object(fields)) => drop(fields.remove(*key)),
+        ([key, rest @ ..], _, Value::Object(fields)) => {
+            let Some(value) = fields.get_mut(*key) else { return };
+            remove(value, rest, entry);
+            if *value == json!({}) || *value == json!([]) {
+                fields.remove(*key);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -239,5 +274,23 @@ mod tests {
         assert_eq!(changed(&["a", "b"], &["a"]), ["b>a"]);
         assert_eq!(changed(&["a", "b"], &[]), ["b>-"]);
         assert!(changed(&["a", "b"], &["a", "b"]).is_empty());
+    }
+
+    #[test]
+    fn changes_that_are_made_in_turn_give_the_other_resources() {
+        let before = json!({
+            "memory": {"limit": 1, "swap": 2}, "cpu": {"cpus": "0"},
+            "hugepageLimits": [{"pageSize": "2MB", "limit": 1}, {"pageSize": "1GB", "limit": 7}],
+        });
+        let after = json!({
+            "memory": {"limit": 3, "swap": 2}, "pids": {"limit": 4}, "unified": {"a.b": "5"},
+            "hugepageLimits": [{"pageSize": "1GB", "limit": 7}],
+        });
+        for (from, to) in [(&before, &after), (&after, &before)] {
+            let mut resources = from.clone();
+            resource_changes(from, to).iter().for_each(|change| change.apply(&mut resources));
+            assert!(resource_changes(&resources, to).is_empty(), "{resources}");
+            assert_eq!(resources.get("unified").is_some(), to.get("unified").is_some());
+        }
     }
 }
