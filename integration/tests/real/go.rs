@@ -124,6 +124,79 @@ fn a_go_plugin_updates_other_containers() {
 }
 
 #[test]
+fn a_creation_that_the_runtime_refuses_leaves_other_containers_as_they_were() {
+    let Some(go_plugin) = go_plugin("go plugin, undone updates") else { return };
+    for_each_runtime("go plugin, undone updates", |runtime| {
+        let node = Node::new(runtime);
+        let (first, second) = (node.id("first"), node.id("second"));
+        let limits = || {
+            let file = |controller, v1, v2| node.cgroup_file(&first, controller, v1, v2);
+            [
+                file("pids", "pids.max", "pids.max"),
+                file("cpuset", "cpuset.cpus", "cpuset.cpus"),
+                file("memory", "memory.limit_in_bytes", "memory.max"),
+                file("cpu", "cpu.cfs_quota_us", "cpu.max"),
+            ]
+        };
+        node.ctl(&["start"]).success();
+        // The first container has no values of the last three.
+        let resources = json!({"pids": {"limit": 41}, "memory": {"limit": {"value": 100663296}},
+            "cpu": {"cpus": "0", "quota": {"value": 20000}}});
+        let update = json!({"containerId": first, "linux": {"resources": resources}});
+        // The runtime fails when it sets the invalid list of CPUs.
+        let adjust = json!({"linux": {"resources": {"cpu": {"cpus": "zero"}}}});
+        let config = json!({"rules": [{"id": second, "adjust": adjust, "updates": [update]}]});
+        let plugin = node.connect("10-go", &go_plugin, &config.to_string());
+        let of_engine = r#"{"pids": {"limit": 50}}"#;
+        let bundle = node.bundle(&first).resources(of_engine).arguments(&["/bin/sleep", "1000"]);
+        node.create(&bundle.make(), &first).success();
+        node.call(&["start", &first]).success();
+        let before = limits();
+        for verb in ["create", "run"] {
+            let bundle = node.bundle(&second).make();
+            let mut command = node.wrapper();
+            command.args([verb, "--bundle"]).arg(bundle.dir()).arg(&second);
+            assert_ne!(node.run(command).code, Some(0), "{verb} with invalid CPUs succeeded");
+            plugin.journal.wait_for("RemoveContainer", &second);
+            wait_until("the end of the creation", || {
+                node.own_bundle(&second).is_none().then_some(())
+            });
+            assert_eq!(limits(), before, "{verb}");
+            node.ctl(&["verify"]).success();
+            let made = node.ctl(&["explain", &first]).success().out();
+            assert!(made.contains("pids.limit") && made.contains("undo of an update"), "{made}");
+        }
+        let inspected = node.ctl(&["inspect", "--json", &first]).success().out();
+        assert!(!inspected.contains("10-go"), "{inspected}");
+    });
+}
+
+/// crun does not revert what it has set before it failed.
+#[test]
+fn a_failed_update_of_a_plugin_leaves_no_limits_where_there_were_none() {
+    let Some(go_plugin) = go_plugin("go plugin, failed update") else { return };
+    for_each_runtime("go plugin, failed update", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        let limits = || {
+            let memory = node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max");
+            [node.cgroup_file(&id, "pids", "pids.max", "pids.max"), memory]
+        };
+        node.ctl(&["start"]).success();
+        let mut plugin = node.connect("10-go", &go_plugin, "{}");
+        node.create(&node.bundle(&id).make(), &id).success();
+        let before = limits();
+        let resources = json!({"pids": {"limit": 41}, "memory": {"limit": {"value": 100663296}},
+            "cpu": {"cpus": "4096"}});
+        let update = json!({"containerId": id, "linux": {"resources": resources}});
+        plugin.send(&json!({"update": [update]}));
+        let done = plugin.journal.wait_for_plugin_event("UpdateContainers");
+        assert_eq!(done["failed"], json!([id]), "{done}");
+        assert_eq!(limits(), before);
+    });
+}
+
+#[test]
 fn a_creation_fails_if_a_go_plugin_refuses_it_but_not_if_the_plugin_exits_or_hangs() {
     let Some(go_plugin) = go_plugin("go plugin, failing") else { return };
     for_each_runtime("go plugin, failing", |runtime| {

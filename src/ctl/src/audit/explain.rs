@@ -228,6 +228,16 @@ mod tests {
                 ..line(AuditEvent::Update)
             },
             AuditLine {
+                plugin: "10-a".into(),
+                changes: vec![change(Some(json!(200)), Some(json!(50)))],
+                ..line(AuditEvent::Update)
+            },
+            AuditLine {
+                message: "undo".into(),
+                changes: vec![change(Some(json!(50)), Some(json!(200)))],
+                ..line(AuditEvent::Update)
+            },
+            AuditLine {
                 plugin: "20-b".into(),
                 request: "update".into(),
                 message: "no\nmore".into(),
@@ -243,9 +253,11 @@ mod tests {
             "c1  web  docker\n  \
              2026-01-02T03:04:05.000Z  created\n  \
              2026-01-02T03:04:05.000Z  stopped  exit code 3\n\
-             FIELD       BEFORE  AFTER  BY      TIME\n\
-             pids.limit  -       100    10-a    2026-01-02T03:04:05.000Z\n\
-             \u{20}           100     200    engine  2026-01-02T03:04:05.000Z\n\
+             FIELD       BEFORE  AFTER  BY             TIME\n\
+             pids.limit  -       100    10-a           2026-01-02T03:04:05.000Z\n\
+             \u{20}           100     200    engine         2026-01-02T03:04:05.000Z\n\
+             \u{20}           200     50     10-a           2026-01-02T03:04:05.000Z\n\
+             \u{20}           50      200    engine (undo)  2026-01-02T03:04:05.000Z\n\
              2026-01-02T03:04:05.000Z  refusal (update)  20-b  no; more\n"
         );
     }

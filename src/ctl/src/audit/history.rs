@@ -22,6 +22,9 @@ pub(super) struct FieldStep {
     pub(super) before: Option<Value>,
     /// Value after the change; null if the field was removed.
     pub(super) after: Option<Value>,
+    /// Reason of a change that undoes another one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) message: String,
     /// Whether the audit log has no entry of it, but the container's record.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) from_record: bool,
@@ -233,6 +236,7 @@ fn fields(lines: &[AuditLine], requested: Option<&Value>) -> Vec<FieldHistory> {
                 event: line.event,
                 before: before.clone(),
                 after: after.clone(),
+                message: line.message.clone(),
                 from_record: line.from_record,
             };
             // Entries that are appended to one list have one name, and are not changed later.

@@ -15,6 +15,7 @@ pub(super) const SHADOW: &str =
 pub(super) fn shown_author(step: &FieldStep) -> String {
     match step.event {
         AuditEvent::WouldAdjust => format!("{} (shadow)", step.by),
+        _ if !step.message.is_empty() => format!("{} ({})", step.by, step.message),
         _ => step.by.clone(),
     }
 }

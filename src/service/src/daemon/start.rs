@@ -190,12 +190,11 @@ pub async fn start(
     reopen_namespaces(&namespaces, &registry);
     let followed = FollowedRuntimes::open(&dir);
     let audit = Audit::start(&settings);
-    let unchecked = recover(&registry, &followed, &audit, &dir).await;
     let external_plugins = Arc::new(ExternalPlugins::load(&dir));
     let resource_manager =
         ResourceManager::new(registry.clone(), external_plugins.clone(), &settings.config);
     let resource_manager = Arc::new(resource_manager.with_audit(audit));
-    unchecked.iter().for_each(|container| resource_manager.enforce_recovered(container));
+    recover(&resource_manager, &followed, &dir).await;
     // Must come before nrid listens on the shared socket: the process that listens on that socket
     // is assumed to launch the shared plugins.
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));

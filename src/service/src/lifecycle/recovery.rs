@@ -3,7 +3,6 @@
 
 use crate::{
     audit::{Audit, line_of},
-    bundle::own,
     cgroup::oom,
     host::process::{ProcessIdentity, zombie_status},
     lifecycle::{
@@ -14,7 +13,6 @@ use crate::{
     resources::{manager::ResourceManager, update::ReconciledUpdate},
     state::{
         container::Container,
-        exec_marker,
         followed::{FollowedRuntimes, FollowedVerb},
         pod::{PodKind, PodStatus},
         record::Record,
@@ -23,25 +21,21 @@ use crate::{
     },
 };
 use nri_control::AuditEvent;
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// A container that was created or updated while no `nrid` ran: its control groups have not been
 /// compared with the resources that plugins set.
 #[derive(Debug)]
-pub struct Unchecked {
+struct Unchecked {
     container: Arc<Container>,
     update: Option<ReconciledUpdate>,
 }
 
 /// Updates the records with what has happened while no `nrid` ran. Plugins are not connected yet:
 /// they receive the result by `Synchronize`.
-pub async fn recover(
-    registry: &Registry,
-    followed: &FollowedRuntimes,
-    audit: &Audit,
-    state_dir: &Path,
-) -> Vec<Unchecked> {
-    let mut unchecked = Vec::new();
+pub async fn recover(manager: &ResourceManager, followed: &FollowedRuntimes, state_dir: &Path) {
+    let ResourceManager { registry, audit, .. } = manager;
+    let (mut unchecked, mut removed) = (Vec::new(), Vec::new());
     set_started(registry, followed, audit).await;
     warn_of_edited_bundles(registry);
     for container in registry.by_age() {
@@ -54,12 +48,7 @@ pub async fn recover(
                 // waits for the result.
                 continue;
             }
-            if let Some(own) = &record.bundle.own {
-                own::remove(state_dir, &own.name);
-            }
-            exec_marker::forget(state_dir, &record.key);
-            registry.remove(&record.key);
-            audit.write(line_of(&record, &registry.pods, AuditEvent::Removed));
+            removed.push(container);
             continue;
         }
         if record
@@ -102,11 +91,23 @@ pub async fn recover(
             }
         }
     }
+    unchecked.iter().for_each(|container| manager.enforce_recovered(container));
+    manager.find_updated();
+    for container in removed {
+        // Later requests of wrappers wait for the start.
+        manager.end_creation(&container, Duration::ZERO).await;
+        let record = container.record();
+        manager.remove_files(state_dir, &record);
+        audit.write(line_of(&record, &registry.pods, AuditEvent::Removed));
+    }
     for container in registry.all() {
-        recover_pod(registry, &container.record());
+        let record = container.record();
+        if record.status != ContainerStatus::Creating {
+            manager.keep_updates(&container);
+        }
+        recover_pod(registry, &record);
     }
     registry.remove_empty_pods();
-    unchecked
 }
 
 /// Logs how many containers have bundles that a version before 0.1.0 changed.
@@ -169,7 +170,7 @@ fn recover_pod(registry: &Registry, record: &Record) {
 
 impl ResourceManager {
     /// Enforces the effective resources of a container that the previous `nrid` could not check.
-    pub fn enforce_recovered(&self, Unchecked { container, update }: &Unchecked) {
+    fn enforce_recovered(&self, Unchecked { container, update }: &Unchecked) {
         if container.status() == ContainerStatus::Created {
             // `RetryAtStart` never returns an error.
             let _ = self.enforce_created(container, IfNotEffective::RetryAtStart);

@@ -8,19 +8,20 @@ use crate::{
     bundle::own,
     error::Error,
     lifecycle::{request::container_request, shadow::log_refusals},
-    resources::{apply::UpdateSource, eviction::EvictionSource, manager::ResourceManager},
+    resources::{
+        apply::{LOCK_TIMEOUT, UpdateSource},
+        eviction::EvictionSource,
+        manager::ResourceManager,
+    },
     service::Service,
     state::{
         container::Container,
-        exec_marker,
-        key::ContainerKey,
         pod::PodKind,
         record::Record,
         status::{ContainerStatus, RuntimeProgress},
     },
 };
-use nri_adaptation::{AdaptError, RequestContext, StopOutcome};
-use nri_api::proto::{self, PodSandbox};
+use nri_adaptation::{AdaptError, StopOutcome};
 use nri_control::AuditEvent;
 use std::{sync::Arc, time::Duration};
 
@@ -103,6 +104,7 @@ impl Service {
         // Read and write in one step: a snapshot may set the status to running meanwhile, without
         // the container lock, and the status must not decrease.
         self.registry.change_if(container, |r| r.set_created() | has_new_process);
+        self.resource_manager.keep_updates(container);
         Ok(())
     }
 
@@ -233,6 +235,8 @@ impl Service {
     /// Any -> removed: notifies plugins that the runtime has deleted the container, and removes its
     /// bundle and the record.
     pub async fn on_removed(&self, container: &Container) {
+        // First, so that updates that plugins request with the stop are not undone.
+        self.resource_manager.end_creation(container, LOCK_TIMEOUT).await;
         self.on_stopped(container).await;
         let record = container.record();
         let _claim = self.claims.claim_existing(record.nri_id(), &record.key);
@@ -241,7 +245,7 @@ impl Service {
         tracing::debug!(container = record.key.id, pod = record.pod_id, "container removed");
         self.remove_bundle(&record, has_ended);
         if record.sandbox {
-            self.forget(&record.key);
+            self.resource_manager.forget(&self.settings().state_dir, &record.key);
             self.audit_event(&record, AuditEvent::Removed);
             // Containers may outlive their sandbox. The pod then ends with the last container.
             self.registry.pods.change(&record.pod_id, |pod| pod.kind = PodKind::Shared);
@@ -250,7 +254,7 @@ impl Service {
         let (pod, message) = self.registry.messages(container);
         let request = container_request!(RemoveContainerRequest, pod, message);
         let forget = async || {
-            self.forget(&record.key);
+            self.resource_manager.forget(&self.settings().state_dir, &record.key);
             self.audit_event(&record, AuditEvent::Removed);
         };
         self.adaptation.remove_container(request, forget).await;
@@ -269,28 +273,6 @@ impl Service {
             tokio::time::sleep(POSTSTOP_TIME).await;
             own::remove(&state_dir, &name);
         });
-    }
-
-    /// Removes the marker for `exec` and the record of a container. The record is removed last,
-    /// because the next `nrid` finds the marker by it.
-    pub fn forget(&self, key: &ContainerKey) {
-        exec_marker::forget(&self.settings().state_dir, key);
-        self.registry.remove(key);
-    }
-
-    /// Notifies the plugins that received a creation that it has failed.
-    pub async fn on_creation_failed(
-        &self,
-        context: &RequestContext,
-        pod: PodSandbox,
-        container: proto::Container,
-    ) {
-        let stopped = proto::Container {
-            state: proto::ContainerState::CONTAINER_STOPPED.into(),
-            ..container
-        };
-        let commit = async |outcome| self.apply_stop_outcome(outcome).await;
-        self.adaptation.roll_back_creation(context, pod, stopped, commit).await;
     }
 
     /// Notifies plugins of the stop of those members of a pod that have exited, before the stop of
@@ -328,11 +310,11 @@ impl Service {
     }
 
     /// Performs the updates and evictions that plugins requested in their replies to a stop.
-    async fn apply_stop_outcome(&self, outcome: StopOutcome) {
+    pub(super) async fn apply_stop_outcome(&self, outcome: StopOutcome) {
         let StopOutcome { updates, .. } = outcome;
         for failed in self
             .resource_manager
-            .update_all(updates.updates, UpdateSource::Merged(&updates.owners))
+            .update_all(updates.updates, UpdateSource::Merged(&updates.owners, None))
             .await
         {
             tracing::error!(

@@ -26,28 +26,29 @@ use tokio::sync::MutexGuard;
 
 /// Time that an update waits for another update of the same container; equals the timeout of a
 /// call of the runtime.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Time for which `nrid` refuses updates of a container by plugins, after a call of its runtime did
 /// not end. Each such call delays the event that the plugin replied to, and the plugin may request
 /// the same update with every event.
-const HUNG_INTERVAL: Duration = Duration::from_secs(60);
+pub(super) const HUNG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The plugin or plugins that requested an update.
 #[derive(Debug, Clone, Copy)]
 pub enum UpdateSource<'a> {
     /// One plugin, unsolicited.
     Plugin(&'a PluginId),
-    /// All plugins that replied to an event, and the owners of the fields that they set.
-    Merged(&'a OwningPlugins),
+    /// All plugins that replied to an event, and the owners of the fields that they set. If the
+    /// event is the creation of a container, its failure undoes the updates.
+    Merged(&'a OwningPlugins, Option<&'a Container>),
 }
 
-impl UpdateSource<'_> {
+impl<'a> UpdateSource<'a> {
     /// Returns the owners of the fields that an update sets.
     fn owners(self, container: &str, resources: &LinuxResources) -> FieldOwners {
         match self {
             Self::Plugin(plugin) => owners::of_plugin(resources, &plugin.to_string()),
-            Self::Merged(all) => all.owners.get(container).cloned().unwrap_or_default(),
+            Self::Merged(all, _) => all.owners.get(container).cloned().unwrap_or_default(),
         }
     }
 
@@ -55,7 +56,15 @@ impl UpdateSource<'_> {
     fn plugins(self, container: &str) -> String {
         match self {
             Self::Plugin(plugin) => plugin.to_string(),
-            Self::Merged(all) => all.owners.get(container).map(all_owners).unwrap_or_default(),
+            Self::Merged(all, _) => all.owners.get(container).map(all_owners).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the creation of which the updates are a part.
+    fn creation(self) -> Option<&'a Container> {
+        match self {
+            Self::Merged(_, creation) => creation,
+            Self::Plugin(_) => None,
         }
     }
 }
@@ -64,7 +73,7 @@ impl fmt::Display for UpdateSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plugin(plugin) => plugin.fmt(f),
-            Self::Merged(_) => f.write_str("plugins"),
+            Self::Merged(..) => f.write_str("plugins"),
         }
     }
 }
@@ -162,7 +171,7 @@ impl ResourceManager {
             // only logged, because an error would refuse the event.
             return match source {
                 UpdateSource::Plugin(_) => Err(ResourceError::Shadow),
-                UpdateSource::Merged(_) => Ok(()),
+                UpdateSource::Merged(..) => Ok(()),
             };
         }
         let container = container.ok_or(ResourceError::UnknownContainer)?;
@@ -173,7 +182,7 @@ impl ResourceManager {
         check_updatable(resources, &owners)?;
         let lock = tokio::time::timeout(LOCK_TIMEOUT, lock_for_update(&container)).await;
         let _lock = lock.map_err(|_| ResourceError::Busy)?;
-        if container.runtime_hung_at().is_some_and(|at| at.elapsed() < HUNG_INTERVAL) {
+        if container.runtime_hung_within(HUNG_INTERVAL) {
             return Err(ResourceError::RuntimeHung(HUNG_INTERVAL));
         }
         let record = self.record_with_process(&container).await;
@@ -186,6 +195,7 @@ impl ResourceManager {
             owners: &owners,
             caller: None,
             notify: false,
+            creation: source.creation().map(Container::hook_name),
         };
         let update = ResourceUpdate::plan(self, container.clone(), request).await?;
         update.check(self, &owners).await?;
@@ -199,6 +209,9 @@ impl ResourceManager {
             return Err(error);
         }
         update.complete(&self.registry, &self.audit);
+        if let Some(creation) = source.creation() {
+            creation.add_updated(container.clone());
+        }
         let (id, pod) = (&record.key.id, &record.pod_id);
         tracing::debug!(container = id, pod, plugin = %source, "container updated by plugin");
         Ok(())
@@ -273,7 +286,7 @@ fn cut_id(id: &str) -> String {
 
 /// Takes the update lock once no update is pending. Polls, because an update that a previous `nrid`
 /// started does not hold the lock in this process.
-async fn lock_for_update(container: &Container) -> MutexGuard<'_, ()> {
+pub(super) async fn lock_for_update(container: &Container) -> MutexGuard<'_, ()> {
     loop {
         let lock = container.update_lock.lock().await;
         if container.record().pending_update.is_none() {

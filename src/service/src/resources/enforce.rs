@@ -12,17 +12,17 @@ use crate::{
         file_access::{self, FileSystem},
     },
     resources::{error::ResourceError, manager::ResourceManager, owners, updatable::cgroup_part},
-    state::record::{EffectiveResources, Record},
+    state::record::{ControlFile, EffectiveResources, Record},
 };
 use nri_api::{
     field_name,
     proto::{Field, FieldOwners, LinuxResources},
 };
-use nri_cgroup::{CgroupDirs, CgroupWrite, Plan, plan, resctrl_writes};
+use nri_cgroup::{CgroupDirs, CgroupWrite, EffectiveValue, Plan, plan, resctrl_writes};
 use nri_config::Enforce;
 use nri_spec::{changed, merge_resources};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 /// Default block I/O weight of a control group in cgroup v2.
 const DEFAULT_WEIGHT: u64 = 100;
@@ -249,6 +249,33 @@ pub fn writes_of(wanted: &Value, part: &Value, dirs: &CgroupDirs) -> Vec<CgroupW
     writes
 }
 
+/// Returns the control files of those fields that an update sets and that have no value.
+pub fn files_without_value(record: &Record, after: &Value) -> Vec<ControlFile> {
+    let Some(dirs) = record.cgroup() else { return Vec::new() };
+    let known = fields_of(&record.effective, &dirs);
+    let mut writes = writes_of(after, &changed(&record.effective, after), &dirs);
+    writes.retain(|write| !known.contains(&write.field));
+    let file = |write: CgroupWrite| {
+        let path = files::file(&write)?.to_owned();
+        let content = fs::read_to_string(&path).ok()?;
+        // A file with several lines has limits of devices, which are removed one by one.
+        (content.lines().count() == 1).then_some(ControlFile { field: write.field, path, content })
+    };
+    writes.into_iter().filter_map(file).collect()
+}
+
+/// Writes control files again. Returns those that do not have their content.
+pub fn restore_files(all: &[ControlFile]) -> Vec<Drift> {
+    let write = |file: &ControlFile| CgroupWrite {
+        field: file.field.clone(),
+        files: vec![file.path.clone()],
+        texts: vec![file.content.clone()],
+        effective: EffectiveValue::OneOf(vec![file.content.trim().to_owned()]),
+        is_optional: true,
+    };
+    files::enforce(&all.iter().map(write).collect::<Vec<_>>())
+}
+
 fn fields_of(part: &Value, dirs: &CgroupDirs) -> BTreeSet<String> {
     plan(part, dirs).writes.into_iter().map(|write| write.field).collect()
 }
@@ -264,7 +291,7 @@ fn is_empty(resources: &Value) -> bool {
 
 /// Returns the class, with a zero limit for each device limit in `before` that the class lacks: a
 /// zero removes the limit in the control group.
-fn with_resets(before: &Value, class: Value) -> Value {
+pub(super) fn with_resets(before: &Value, class: Value) -> Value {
     let mut after = class;
     for (list, value) in BY_DEVICE {
         let device = |entry: &Value| (entry.get("major").cloned(), entry.get("minor").cloned());
@@ -302,7 +329,7 @@ mod tests {
         state::{external_plugins::ExternalPlugins, registry::Registry, store::Store},
     };
     use nri_api::opt;
-    use std::{fs, sync::Arc};
+    use std::sync::Arc;
 
     /// A plain directory stands for resctrl, which needs hardware support.
     #[tokio::test]

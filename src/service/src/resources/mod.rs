@@ -11,6 +11,7 @@ pub mod known_host;
 pub mod manager;
 pub mod owners;
 pub mod plugin_requests;
+mod replaced;
 pub mod updatable;
 pub mod update;
 pub mod versions;

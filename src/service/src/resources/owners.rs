@@ -113,6 +113,35 @@ pub fn merge(owners: &mut FieldOwners, new: &FieldOwners) {
     }
 }
 
+/// Whether a field, or one of its keys, has an owner.
+pub fn has(owners: &FieldOwners, field: i32, key: Option<&str>) -> bool {
+    match key {
+        Some(key) => owners.compound.get(&field).is_some_and(|o| o.owners.contains_key(key)),
+        None => owners.simple.contains_key(&field),
+    }
+}
+
+/// Keeps the owners of some fields.
+fn retain(owners: &mut FieldOwners, keep: impl Fn(i32, Option<&str>) -> bool) {
+    owners.simple.retain(|field, _| keep(*field, None));
+    owners.compound.retain(|field, keyed| {
+        keyed.owners.retain(|key, _| keep(*field, Some(key)));
+        !keyed.owners.is_empty()
+    });
+}
+
+/// Removes the owners of the fields that `fields` has.
+pub fn remove(owners: &mut FieldOwners, fields: &FieldOwners) {
+    retain(owners, |field, key| !has(fields, field, key));
+}
+
+/// Sets the owners of the fields that `fields` has to those of `before`.
+pub fn put_back(owners: &mut FieldOwners, fields: &FieldOwners, mut before: FieldOwners) {
+    remove(owners, fields);
+    retain(&mut before, |field, key| has(fields, field, key));
+    merge(owners, &before);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

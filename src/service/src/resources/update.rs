@@ -7,10 +7,10 @@
 use crate::{
     audit::{Audit, line_of},
     cgroup::files,
-    host::{classes::ClassError, process::ProcessIdentity},
+    host::{classes::ClassError, process::ProcessIdentity, runtime::RuntimeError},
     resources::{
         changes::resource_changes,
-        enforce::{write_fields, writes_of},
+        enforce::{files_without_value, restore_files, write_fields, writes_of},
         error::ResourceError,
         manager::ResourceManager,
         owners,
@@ -18,14 +18,15 @@ use crate::{
     },
     state::{
         container::Container,
-        record::{EffectiveResources, PendingUpdate, Record},
+        record::{ControlFile, EffectiveResources, PendingUpdate, Record},
         registry::Registry,
+        status::ContainerStatus,
         store::StoreError,
     },
 };
 use nri_api::proto::{FieldOwners, LinuxResources};
 use nri_config::Enforce;
-use nri_control::AuditEvent;
+use nri_control::{AuditEvent, AuditLine};
 use nri_spec::{LimitChange, MemoryLimits, changed, overlay};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct ResourceRequest<'a> {
     pub caller: Option<ProcessIdentity>,
     /// Whether plugins are to be notified when the update has been made.
     pub notify: bool,
+    /// The creation of which the update is a part, by the name for hooks.
+    pub creation: Option<&'a str>,
 }
 
 /// An update of the resources of a container.
@@ -56,6 +59,10 @@ pub struct ResourceUpdate {
     before: Arc<Record>,
     /// The resources before, with the engine's request, but not those of plugins.
     base: Value,
+    /// Control files of fields that had no value, with their content before.
+    files: Vec<ControlFile>,
+    /// What the update is, if no engine and no plugin has requested it.
+    message: String,
 }
 
 impl ResourceUpdate {
@@ -91,8 +98,29 @@ impl ResourceUpdate {
         }
         let still_follows = !derived.is_empty() && !limits.gives_swap();
         derived.set_swap(swap.is_some() || still_follows, &mut owners);
-        let pending = PendingUpdate { requested, effective, owners, derived, caller, notify };
-        Ok(Self { container, pending, before, base })
+        let gives_limit = limits.by_engine.limit.or(limits.by_plugins.limit).is_some();
+        let sets_swap = swap.is_some() || still_follows && gives_limit;
+        // The runtime of an engine's update is called by its wrapper.
+        let files = match caller {
+            Some(_) => Vec::new(),
+            None => files_without_value(&before, &effective.resources),
+        };
+        let replaced = manager.replaced(&before, &request, (&effective, sets_swap), &files).await;
+        let pending =
+            PendingUpdate { requested, effective, owners, derived, replaced, caller, notify };
+        Ok(Self { container, pending, before, base, files, message: String::new() })
+    }
+
+    /// Returns an update that no engine has requested.
+    pub(super) fn of(
+        container: Arc<Container>,
+        before: Arc<Record>,
+        pending: PendingUpdate,
+        files: Vec<ControlFile>,
+        message: String,
+    ) -> Self {
+        let base = Value::clone(&before.effective);
+        Self { container, pending, before, base, files, message }
     }
 
     /// Returns the update that is in the record of a container.
@@ -100,7 +128,8 @@ impl ResourceUpdate {
         let before = container.record();
         let pending = before.pending_update.clone()?;
         let base = with_request(&before, &changed(&before.requested, &pending.requested));
-        Some(Self { container: container.clone(), pending, before, base })
+        let (container, files, message) = (container.clone(), Vec::new(), String::new());
+        Some(Self { container, pending, before, base, files, message })
     }
 
     /// Checks that the runtime and this host can set what plugins set. `owners` is for errors.
@@ -170,6 +199,7 @@ impl ResourceUpdate {
         }
         if audit.is_enabled() {
             let line = line_of(&record, &registry.pods, AuditEvent::Update);
+            let line = AuditLine { message: self.message.clone(), ..line };
             let request = if self.pending.caller.is_some() { "update" } else { "plugin" };
             let none = FieldOwners::default();
             let by_engine = resource_changes(&self.before.effective, &self.base, &none);
@@ -188,25 +218,62 @@ impl ResourceUpdate {
     /// Restores the resources after an update that failed, which may have set some fields, and
     /// removes it from the record. A runtime that hangs is not called again.
     pub async fn undo(&self, manager: &ResourceManager, runtime_hangs: bool) {
-        let record = self.container.record();
-        if !runtime_hangs {
-            let before = runtime_part(&record.effective);
-            if let Err(error) = record.runtime.update(&record.key.id, &before).await {
-                let (container, pod) = (&record.key.id, &record.pod_id);
-                tracing::error!(container, pod, %error, "cannot undo a failed update");
+        let (record, others) = (self.container.record(), &self.pending.effective.resources);
+        self.restore(manager, &record, others, runtime_hangs).await;
+        self.withdraw(&manager.registry);
+    }
+
+    /// Makes an update that puts back what another one has replaced. What cannot be put back is
+    /// logged. The record has it nevertheless, so that `verify` shows the difference. A runtime
+    /// that hangs is not called again.
+    pub(super) async fn put_back(&self, manager: &ResourceManager, runtime_hangs: bool) {
+        let mut record = Record::clone(&self.before);
+        record.complete(self.pending.clone());
+        let (container, pod, why) = (&record.key.id, &record.pod_id, &self.message);
+        if let Err(error) = self.begin(&manager.registry) {
+            tracing::error!(container, pod, %error, why, "update not recorded");
+        }
+        if record.status != ContainerStatus::Stopped {
+            self.restore(manager, &record, &self.before.effective, runtime_hangs).await;
+            if let Some((_, group)) = &self.pending.effective.rdt_class
+                && let Err(error) = manager.move_to_rdt_group(&record, group)
+            {
+                tracing::error!(container, pod, %error, why, "cannot undo the RDT class");
             }
         }
-        // Without enforcement, only the fields that the failed update tried to set are written.
-        let tried = changed(&record.effective, &self.pending.effective.resources);
-        let drift = match manager.policy().enforce {
-            Enforce::Off => write_fields(&record, &record.effective, &tried),
-            _ => manager.enforce_with(&record, &record.effective, &tried),
-        };
-        for drift in drift {
-            let (container, pod, plugin) = (&record.key.id, &record.pod_id, &drift.owner);
-            tracing::error!(container, pod, plugin, %drift, "cannot undo a failed update");
+        self.complete(&manager.registry, &manager.audit);
+    }
+
+    /// Sets the resources of `record` again, in place of others.
+    async fn restore(
+        &self,
+        manager: &ResourceManager,
+        record: &Record,
+        others: &Value,
+        runtime_hangs: bool,
+    ) {
+        let (container, pod, why) = (&record.key.id, &record.pod_id, &self.message);
+        let mut drift = restore_files(&self.files);
+        let before = runtime_part(&record.effective);
+        if !runtime_hangs && let Err(error) = record.runtime.update(container, &before).await {
+            if matches!(error, RuntimeError::Hangs(..)) {
+                self.container.set_runtime_hung();
+            }
+            let changes = resource_changes(&record.effective, others, &record.owners);
+            let names = changes.into_values().flatten().map(|change| change.field);
+            let fields = names.collect::<Vec<_>>().join(", ");
+            tracing::error!(container, pod, fields, %error, why, "cannot undo an update");
         }
-        self.withdraw(&manager.registry);
+        // Without enforcement, only the fields that the others have set are written.
+        let tried = changed(&record.effective, others);
+        drift.extend(match manager.policy().enforce {
+            Enforce::Off => write_fields(record, &record.effective, &tried),
+            _ => manager.enforce_with(record, &record.effective, &tried),
+        });
+        for drift in drift {
+            let plugin = &drift.owner;
+            tracing::error!(container, pod, plugin, %drift, why, "cannot undo an update");
+        }
     }
 
     /// Whether the control groups hold the fields that the runtime sets. Other fields do not count,
@@ -296,7 +363,14 @@ mod tests {
         let merged = nri_spec::resources_to_nri(&by_plugin).unwrap();
         let owners = owners::of_plugin(&merged, "10-a");
         let (by_engine, merged, owners) = (&by_engine, &merged, &owners);
-        let request = ResourceRequest { by_engine, merged, owners, caller: None, notify: false };
+        let request = ResourceRequest {
+            by_engine,
+            merged,
+            owners,
+            caller: None,
+            notify: false,
+            creation: None,
+        };
         let update = ResourceUpdate::plan(manager, container.clone(), request).await.unwrap();
         update.begin(&manager.registry).unwrap();
         update.complete(&manager.registry, &manager.audit)

@@ -19,7 +19,7 @@ use crate::{
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
@@ -69,6 +69,8 @@ struct Volatile {
     deletes: usize,
     /// Time when a call of the runtime's `update` last reached its time limit.
     runtime_hung_at: Option<Instant>,
+    /// The containers that plugins have updated for the creation of this one.
+    updated: Vec<Arc<Container>>,
 }
 
 /// The descriptor by which the first process is watched.
@@ -128,6 +130,11 @@ impl Container {
         &self.names.key
     }
 
+    /// Returns the name by which hooks report the container; it is that of one creation.
+    pub fn hook_name(&self) -> &str {
+        &self.names.hook_name
+    }
+
     /// Whether the container is its pod's sandbox.
     pub fn is_sandbox(&self) -> bool {
         self.names.is_sandbox
@@ -168,9 +175,20 @@ impl Container {
         self.volatile().runtime_hung_at = Some(Instant::now());
     }
 
-    /// Returns the time when a call of the runtime's `update` last reached its time limit.
-    pub fn runtime_hung_at(&self) -> Option<Instant> {
-        self.volatile().runtime_hung_at
+    /// Whether a call of the runtime's `update` has reached its time limit in this time.
+    pub fn runtime_hung_within(&self, time: Duration) -> bool {
+        self.volatile().runtime_hung_at.is_some_and(|at| at.elapsed() < time)
+    }
+
+    /// Adds a container that plugins have updated for the creation of this one.
+    pub fn add_updated(&self, container: Arc<Container>) {
+        self.volatile().updated.push(container);
+    }
+
+    /// Returns the containers that plugins have updated for the creation of this one, and forgets
+    /// them.
+    pub fn take_updated(&self) -> Vec<Arc<Container>> {
+        std::mem::take(&mut self.volatile().updated)
     }
 
     /// Records the progress of the runtime, which never decreases.

@@ -92,11 +92,47 @@ pub struct PendingUpdate {
     /// Fields that follow from others.
     #[serde(default, skip_serializing_if = "DerivedFields::is_empty")]
     pub derived: DerivedFields,
+    /// What updates for creations in progress have replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<ReplacedResources>,
     /// The wrapper that runs the runtime's `update`; `None` if `nrid` runs it.
     pub caller: Option<ProcessIdentity>,
     /// Whether plugins received the update, and are to be notified when it has been made.
     #[serde(rename = "told", default)]
     pub notify: bool,
+}
+
+/// The resources of a container before an update for the creation of another one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReplacedResources {
+    /// Name by which hooks report the container that is created; it is that of one creation.
+    pub creation: String,
+    /// The fields that the update has set, and no later one. Their owners are the plugins that
+    /// requested the update.
+    #[serde(with = "json")]
+    pub fields: FieldOwners,
+    /// The resources, without device rules. The classes are those before, if the update sets them.
+    pub effective: EffectiveResources,
+    /// Owners of the resource fields.
+    #[serde(with = "json")]
+    pub owners: FieldOwners,
+    /// Fields that follow from others.
+    #[serde(default, skip_serializing_if = "DerivedFields::is_empty")]
+    pub derived: DerivedFields,
+    /// Control files of fields that had no value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ControlFile>,
+}
+
+/// A control file, and its content before an update.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ControlFile {
+    /// Name of the resource field.
+    pub field: String,
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Content of the file.
+    pub content: String,
 }
 
 /// Start time of a process that had ended before its start time was read. No process of a container
@@ -136,6 +172,9 @@ pub struct Record {
     /// The update in progress. The next `nrid` determines whether it was made.
     #[serde(rename = "pending", default)]
     pub pending_update: Option<PendingUpdate>,
+    /// What updates for creations in progress have replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<ReplacedResources>,
     /// The eviction in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<Eviction>,
@@ -299,10 +338,10 @@ impl Record {
 
     /// Records that an update has been made.
     pub fn complete(&mut self, update: PendingUpdate) {
-        let PendingUpdate { requested, effective, owners, derived, .. } = update;
+        let PendingUpdate { requested, effective, owners, derived, replaced, .. } = update;
         let message = nri_spec::resources_to_nri(&effective.resources);
         self.pending_update = None;
-        (self.owners, self.derived) = (owners, derived);
+        (self.owners, self.derived, self.replaced) = (owners, derived, replaced);
         (self.requested, self.effective) = (requested.into(), effective.resources.into());
         self.share_resources();
         let Ok(resources) = message else { return };

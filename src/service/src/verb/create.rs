@@ -3,18 +3,14 @@
 
 use crate::{
     channel::Channel,
-    lifecycle::{
-        runtime_failure::{self, RuntimeInput},
-        transition::IfNotEffective,
-    },
+    lifecycle::runtime_failure::{self, RuntimeInput},
     service::Service,
-    state::{container::Container, status::RuntimeProgress},
     verb::{
         creation::prepare::{Creation, prepare},
         request::{VerbRequest, refuse},
     },
 };
-use nri_control::{AuditEvent, FrameError, Reply};
+use nri_control::{FrameError, Reply};
 use std::sync::Arc;
 
 /// Serves a `create`.
@@ -29,13 +25,13 @@ pub async fn serve(
     let key = request.key.clone();
     let lock = service.locks.container(&key).await;
     let caller = channel.peer()?;
-    let (container, substitute) = match prepare(service, request, caller).await {
-        Ok(Creation::Proceed(container, substitute)) => (container, substitute),
+    let (recorded, substitute) = match prepare(service, request, caller).await {
+        Ok(Creation::Proceed(recorded, substitute)) => (recorded, substitute),
         Ok(Creation::Bypass) => return channel.send(&Reply::Bypass).await,
         Err(error) => return channel.send(&refuse(&key.id, &error)).await,
     };
     let finished = channel.proceed(substitute).await;
-    let record = container.record();
+    let record = recorded.container().record();
     let created = match &finished {
         Some(finished) => finished.exit.success(),
         // The wrapper was killed, and its runtime with it: `state` shows whether the container
@@ -52,20 +48,17 @@ pub async fn serve(
                 None
             }
         };
-        container.set_runtime_progress(RuntimeProgress::Deleted);
-        service.on_removed(&container).await;
+        recorded.fail(service).await;
         return channel.send(&runtime_failure::reply(text)).await;
     }
     let mut pid = finished.and_then(|f| f.pid);
     if pid.is_none() && record.has_plugin_resources() {
         pid = record.runtime.pid(&key.id).await;
     }
-    if let Err(error) = service.confirm_created(&container, pid, IfNotEffective::Refuse) {
-        let line = service.audit_line(&record, AuditEvent::Refusal);
-        service.audit_refusal(line, "create", &error);
-        roll_back(service, &container).await;
-        return channel.send(&refuse(&key.id, &error)).await;
-    }
+    let container = match recorded.created(service, pid).await {
+        Ok(container) => container,
+        Err(error) => return channel.send(&refuse(&key.id, &error)).await,
+    };
     // The reply comes first: the engine need not wait for notifications. Its next verb waits for
     // the container lock.
     let replied = channel.send(&Reply::Done).await;
@@ -75,16 +68,4 @@ pub async fn serve(
     service.announce_created(&container, pid).await;
     drop(lock);
     replied
-}
-
-/// Deletes a container in which the resources set by plugins are not effective.
-async fn roll_back(service: &Service, container: &Container) {
-    let record = container.record();
-    let id = &record.key.id;
-    if let Err(error) = record.runtime.delete(id).await {
-        let pod = &record.pod_id;
-        let message = "cannot delete the container of a failed creation";
-        tracing::error!(container = id, pod, %error, "{message}");
-    }
-    service.on_removed(container).await;
 }

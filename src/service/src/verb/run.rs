@@ -25,8 +25,8 @@ pub async fn serve(
     let lock = service.locks.container(&request.key).await;
     let caller = channel.peer()?;
     let reply = match prepare(service, request, caller).await {
-        Ok(Creation::Proceed(container, substitute)) => {
-            service.follow_run(&container, caller);
+        Ok(Creation::Proceed(recorded, substitute)) => {
+            service.follow_run(&recorded.follow(), caller);
             Reply::Proceed(substitute)
         }
         Ok(Creation::Bypass) => Reply::Bypass,

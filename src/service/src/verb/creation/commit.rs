@@ -5,7 +5,10 @@ use crate::{
     bundle::own,
     error::{Error, HostError},
     host::runtime::LowLevelRuntime,
-    lifecycle::shadow::log_refusals,
+    lifecycle::{
+        creation::{Consulted, Recorded},
+        shadow::log_refusals,
+    },
     resources::{
         apply::{UpdateSource, check_required},
         eviction::EvictionSource,
@@ -34,7 +37,7 @@ use std::{
 
 impl Service {
     /// Sends a creation to plugins, and commits the outcome.
-    pub(super) async fn request_creation(&self, draft: Draft) -> Result<Arc<Container>, Error> {
+    pub(super) async fn request_creation(&self, draft: Draft) -> Result<Recorded, Error> {
         let draft = Arc::new(draft);
         let container = draft.container_message()?;
         let pod_id = draft.pod_id().to_owned();
@@ -58,13 +61,10 @@ impl Service {
             .await;
         let created = result.map_err(Error::from).and_then(|created| created);
         match &created {
-            Ok(container) => log_creation(&container.record()),
-            Err(_) => {
-                self.audit_consultation(&draft, &context, &[]);
-                // Plugins that received the request may have allocated something for the container.
-                self.on_creation_failed(&context, pod, container).await;
-            }
+            Ok(recorded) => log_creation(&recorded.container().record()),
+            Err(_) => self.audit_consultation(&draft, &context, &[]),
         }
+        let created = Consulted { context: &context, pod, container }.then(self, created).await;
         for refusal in log_refusals(context) {
             self.audit_would_refuse(&draft, &refusal.into());
         }
@@ -88,7 +88,7 @@ impl Service {
         mut agreed: Agreed,
         shadow: bool,
         context: &RequestContext,
-    ) -> Result<Arc<Container>, Error> {
+    ) -> Result<Recorded, Error> {
         let missed = self.missed(context, &agreed.outcome.consulted);
         if shadow {
             self.audit_consultation(&draft, context, &missed);
@@ -117,25 +117,21 @@ impl Service {
         let effective = adjusted.config.resources().cloned();
         record.effective = Arc::new(effective.unwrap_or_else(|| serde_json::json!({})));
         record.share_resources();
-        let container = self.registry.insert(record)?;
+        let recorded = Recorded::insert(&self.registry, record)?;
         let changes = self.changes_to_audit(&draft, &adjusted, &outcome);
         let ignored = outcome.ignored.clone();
-        if let Err(error) = self.perform(&draft, &adjusted, &container, outcome).await {
-            if let Some(own) = &container.record().bundle.own {
-                own::remove(&self.settings().state_dir, &own.name);
-            }
-            self.forget(&draft.key);
-            return Err(error);
-        }
+        let performed = self.perform(&draft, &adjusted, recorded.container(), outcome).await;
+        let recorded = recorded.then(self, performed).await?;
+        let record = recorded.container().record();
         if !shadow {
-            self.audit_consultation(&draft, context, &container.record().missed);
+            self.audit_consultation(&draft, context, &record.missed);
         }
         if !changes.is_empty() || !ignored.is_empty() {
-            let line = self.audit_line(&container.record(), AuditEvent::Adjustment);
+            let line = self.audit_line(&record, AuditEvent::Adjustment);
             self.audit_changes(&line, draft.verb.name(), changes);
             self.audit_ignored(&line, draft.verb.name(), &ignored);
         }
-        Ok(container)
+        Ok(recorded)
     }
 
     /// Returns the changes that plugins made, if there is an audit log.
@@ -160,7 +156,7 @@ impl Service {
         container: &Container,
         outcome: CreateOutcome,
     ) -> Result<(), Error> {
-        let source = UpdateSource::Merged(&outcome.owners);
+        let source = UpdateSource::Merged(&outcome.owners, Some(container));
         check_required(self.resource_manager.update_all(outcome.updates, source).await)?;
         let exec = exec_marker::changes(&draft.config, &adjusted.config);
         let (state_dir, key) = (&self.settings().state_dir, &draft.key);

@@ -278,6 +278,7 @@ impl Draft {
             requested,
             derived: DerivedFields::default(),
             pending_update: None,
+            replaced: Vec::new(),
             eviction: None,
             status: ContainerStatus::Creating,
             pid: None,

@@ -6,9 +6,9 @@ use crate::{
     engine::own_nri::ContainerEngine,
     error::{CallerError, Error, HostError, OperatorError},
     host::{process::ProcessIdentity, runtime::LowLevelRuntime},
+    lifecycle::creation::{Drafted, Recorded},
     service::Service,
     state::{
-        container::Container,
         key::ContainerKey,
         pod::{PodKind, PodRecord, PodStatus},
     },
@@ -29,14 +29,13 @@ use std::{
     fs,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// Result of [`prepare`].
 #[derive(Debug)]
 pub enum Creation {
     /// The container has a record, and the wrapper calls the runtime with these replacements.
-    Proceed(Arc<Container>, Substitute),
+    Proceed(Recorded, Substitute),
     /// The wrapper calls the runtime, and plugins receive no request for the container.
     Bypass,
 }
@@ -133,27 +132,22 @@ async fn try_prepare(
     // Taken before plugins are called: a container that cannot be watched is refused.
     let descriptor = service.descriptors.pidfd().map_err(OperatorError::from)?;
     if draft.identity.role == Role::Sandbox {
-        let container = service.add_sandbox(draft).await?;
-        container.keep_descriptor(descriptor);
-        return Ok(Creation::Proceed(container, Substitute::default()));
+        let recorded = service.add_sandbox(draft).await?;
+        recorded.container().keep_descriptor(descriptor);
+        return Ok(Creation::Proceed(recorded, Substitute::default()));
     }
     service.wait_for_external_plugins(&draft).await;
-    let pod = draft.pod_id().to_owned();
-    let reservation = service.registry.pods.reserve(&pod);
+    let drafted = Drafted::new(&service.registry, draft.pod_id());
     let created = match service.ensure_pod(&draft).await {
         Ok(()) => service.request_creation(draft).await,
         Err(error) => Err(error),
     };
-    drop(reservation);
-    if created.is_err() {
-        service.remove_empty_pod(&pod).await;
-    }
-    let container = created?;
-    container.keep_descriptor(descriptor);
-    let own = container.record().bundle.own.as_ref().map(|own| own.name.clone());
+    let recorded = drafted.then(service, created).await?;
+    recorded.container().keep_descriptor(descriptor);
+    let own = recorded.container().record().bundle.own.as_ref().map(|own| own.name.clone());
     let own = own.map(|name| own::path(&service.settings().state_dir, &name));
     let arguments = own.map(|own| own_arguments::with_bundle(begin, &bundle_path, &own));
-    Ok(Creation::Proceed(container, Substitute { arguments, ..Substitute::default() }))
+    Ok(Creation::Proceed(recorded, Substitute { arguments, ..Substitute::default() }))
 }
 
 /// Returns the path of an open directory without links, against which runtimes resolve paths. In
@@ -233,7 +227,7 @@ impl Service {
     }
 
     /// Adds a sandbox container and its pod. Plugins are notified of the pod when it starts.
-    async fn add_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Error> {
+    async fn add_sandbox(&self, draft: Draft) -> Result<Recorded, Error> {
         let container = draft.container_message()?;
         let record = draft.record(&container, None);
         let sandbox = draft.pod_with(&container);
@@ -250,8 +244,8 @@ impl Service {
             kind: PodKind::Sandbox,
             status,
         });
-        let saved =
-            self.registry.pods.ensure_saved(&id).and_then(|()| self.registry.insert(record));
+        let saved = self.registry.pods.ensure_saved(&id);
+        let saved = saved.and_then(|()| Recorded::insert(&self.registry, record));
         if saved.is_err() {
             match previous {
                 Some(previous) => self.registry.pods.set(previous),

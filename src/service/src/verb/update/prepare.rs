@@ -85,6 +85,7 @@ impl Service {
             owners: &owners,
             caller,
             notify: is_ours,
+            creation: None,
         };
         // Reads the record again: other updates of this container may have been made during the
         // request.
@@ -186,15 +187,15 @@ impl Service {
             let merged = &without_rules_of(fields, Some(own));
             check_updatable(merged, &owners)?;
             let (by_engine, owners) = (fields, &owners);
-            let (caller, notify) = (None, false);
-            let request = ResourceRequest { by_engine, merged, owners, caller, notify };
+            let (caller, notify, creation) = (None, false, None);
+            let request = ResourceRequest { by_engine, merged, owners, caller, notify, creation };
             let manager = &self.resource_manager;
             let update = ResourceUpdate::plan(manager, container.clone(), request).await?;
             update.check(manager, owners).await?;
         }
         let failed = self
             .resource_manager
-            .update_all(outcome.updates.clone(), UpdateSource::Merged(&outcome.owners))
+            .update_all(outcome.updates.clone(), UpdateSource::Merged(&outcome.owners, None))
             .await;
         check_required(failed)?;
         let by = EvictionSource::Merged(&outcome.evictors);

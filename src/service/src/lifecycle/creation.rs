@@ -1,0 +1,211 @@
+//! A creation, from its first request to plugins until the runtime has created the container, and
+//! its undo. `create`, `run`, `restore` and recovery have these steps in common:
+//!
+//! | step | what was done | how it is undone |
+//! |---|---|---|
+//! | [`Drafted`] | the pod was announced to plugins | the pod is removed, if it is empty |
+//! | [`Consulted`] | plugins received the creation | those plugins get stop and removal |
+//! | [`Recorded`] | the record was written, then: | the record is removed, last |
+//! | | updates of other containers | put back |
+//! | | marker for `exec`, bundle | removed |
+//! | created | the runtime has the container | the runtime deletes it |
+//!
+//! A step that fails is undone by what it was passed to, and with it the steps before, the last
+//! one first. The record is what remains of a creation if `nrid` ends: the next one undoes it, or
+//! follows the wrapper that has its reply.
+
+use crate::{
+    bundle::own,
+    error::Error,
+    lifecycle::transition::IfNotEffective,
+    resources::{apply::LOCK_TIMEOUT, manager::ResourceManager},
+    service::Service,
+    state::{
+        container::Container,
+        exec_marker,
+        key::ContainerKey,
+        pods::PodReservation,
+        record::Record,
+        registry::Registry,
+        status::{ContainerStatus, RuntimeProgress},
+        store::StoreError,
+    },
+};
+use nri_adaptation::RequestContext;
+use nri_api::proto::{self, ContainerState, PodSandbox};
+use nri_control::AuditEvent;
+use std::{path::Path, sync::Arc, time::Duration};
+
+/// A creation whose pod was, or is about to be, announced to plugins.
+#[must_use]
+#[derive(Debug)]
+pub struct Drafted {
+    pod: String,
+    reservation: PodReservation,
+}
+
+impl Drafted {
+    /// Reserves the pod of a creation.
+    pub fn new(registry: &Registry, pod: &str) -> Self {
+        Self { pod: pod.to_owned(), reservation: registry.pods.reserve(pod) }
+    }
+
+    /// Returns the result of the next step. If it failed, undoes this one.
+    ///
+    /// # Errors
+    /// Those of the next step.
+    pub async fn then<T>(self, service: &Service, next: Result<T, Error>) -> Result<T, Error> {
+        let Self { pod, reservation } = self;
+        drop(reservation);
+        if next.is_err() {
+            service.remove_empty_pod(&pod).await;
+        }
+        next
+    }
+}
+
+/// A creation that plugins have received: they may have allocated something for the container.
+#[must_use]
+#[derive(Debug)]
+pub struct Consulted<'a> {
+    /// The plugins that have received it.
+    pub context: &'a RequestContext,
+    /// The pod, as they received it.
+    pub pod: PodSandbox,
+    /// The container, as they received it.
+    pub container: proto::Container,
+}
+
+impl Consulted<'_> {
+    /// Returns the result of the next step. If it failed, undoes this one.
+    ///
+    /// # Errors
+    /// Those of the next step.
+    pub async fn then<T>(self, service: &Service, next: Result<T, Error>) -> Result<T, Error> {
+        let Self { context, pod, mut container } = self;
+        if next.is_err() {
+            container.state = ContainerState::CONTAINER_STOPPED.into();
+            let commit = async |outcome| service.apply_stop_outcome(outcome).await;
+            service.adaptation.roll_back_creation(context, pod, container, commit).await;
+        }
+        next
+    }
+}
+
+/// A creation with a record, whose runtime has not reported a container. Dropped only if `nrid`
+/// ends.
+#[must_use]
+#[derive(Debug)]
+pub struct Recorded {
+    container: Arc<Container>,
+    is_over: bool,
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let container = &self.container.key().id;
+            tracing::warn!(container, "creation interrupted, the next nrid completes or undoes it");
+        }
+    }
+}
+
+impl Recorded {
+    /// Adds the container of a creation.
+    ///
+    /// # Errors
+    /// The record cannot be written; then nothing has changed.
+    pub fn insert(registry: &Registry, record: Record) -> Result<Self, StoreError> {
+        Ok(Self { container: registry.insert(record)?, is_over: false })
+    }
+
+    /// Returns the container.
+    pub fn container(&self) -> &Arc<Container> {
+        &self.container
+    }
+
+    /// Leaves the creation to whoever follows the runtime's process.
+    pub fn follow(mut self) -> Arc<Container> {
+        self.is_over = true;
+        self.container.clone()
+    }
+
+    /// Returns the result of what the record stands for. If it failed, undoes this step. Plugins
+    /// are not notified: this is part of the commit of their replies.
+    ///
+    /// # Errors
+    /// Those of the result.
+    pub async fn then<T>(self, service: &Service, next: Result<T, Error>) -> Result<Self, Error> {
+        match next {
+            Ok(_) => Ok(self),
+            Err(error) => {
+                let (container, manager) = (self.follow(), &service.resource_manager);
+                manager.undo_updates(&container, LOCK_TIMEOUT).await;
+                manager.remove_files(&service.settings().state_dir, &container.record());
+                Err(error)
+            }
+        }
+    }
+
+    /// Undoes a creation whose runtime has failed, and all its steps: notifies plugins, too.
+    pub async fn fail(self, service: &Service) {
+        let container = self.follow();
+        container.set_runtime_progress(RuntimeProgress::Deleted);
+        service.resource_manager.undo_updates(&container, LOCK_TIMEOUT).await;
+        service.on_removed(&container).await;
+    }
+
+    /// Completes a creation whose runtime has created the container.
+    ///
+    /// # Errors
+    /// The resources set by plugins are not effective. Then the container is deleted, and all steps
+    /// are undone.
+    pub async fn created(
+        self,
+        service: &Service,
+        pid: Option<i32>,
+    ) -> Result<Arc<Container>, Error> {
+        let confirmed = service.confirm_created(&self.container, pid, IfNotEffective::Refuse);
+        let Err(error) = confirmed else { return Ok(self.follow()) };
+        let record = self.container.record();
+        let line = service.audit_line(&record, AuditEvent::Refusal);
+        service.audit_refusal(line, "create", &error);
+        if let Err(error) = record.runtime.delete(&record.key.id).await {
+            let (container, pod) = (&record.key.id, &record.pod_id);
+            let message = "cannot delete the container of a failed creation";
+            tracing::error!(container, pod, %error, "{message}");
+        }
+        self.fail(service).await;
+        Err(error)
+    }
+}
+
+impl ResourceManager {
+    /// Ends the creation of a container that its runtime does not have: undoes the updates of other
+    /// containers if the runtime has never had it, and keeps them otherwise. `time_limit` is that
+    /// of waiting for other updates.
+    pub async fn end_creation(&self, container: &Container, time_limit: Duration) {
+        let record = container.record();
+        // Without our hook, nobody reports whether `run` has created the container.
+        let is_reported = record.hooked || !record.by_run;
+        match record.status == ContainerStatus::Creating && is_reported {
+            true => self.undo_updates(container, time_limit).await,
+            false => self.keep_updates(container),
+        }
+    }
+
+    /// Removes the bundle of a container, and what [`ResourceManager::forget`] removes.
+    pub fn remove_files(&self, state_dir: &Path, record: &Record) {
+        if let Some(own) = &record.bundle.own {
+            own::remove(state_dir, &own.name);
+        }
+        self.forget(state_dir, &record.key);
+    }
+
+    /// Removes the marker for `exec` and the record of a container. The record is removed last,
+    /// because the next `nrid` finds the marker by it.
+    pub fn forget(&self, state_dir: &Path, key: &ContainerKey) {
+        exec_marker::forget(state_dir, key);
+        self.registry.remove(key);
+    }
+}

@@ -1,0 +1,265 @@
+//! Updates of other containers that plugins request with a creation. They are part of it: if the
+//! creation fails, each field gets back the value and the owner that it had, unless a later update
+//! has set the field. What was replaced is in the record of the updated container.
+
+use crate::{
+    resources::{
+        apply::{HUNG_INTERVAL, lock_for_update},
+        changes::all_owners,
+        enforce::with_resets,
+        manager::ResourceManager,
+        owners,
+        update::{ResourceRequest, ResourceUpdate},
+    },
+    state::{
+        container::Container,
+        record::{ControlFile, EffectiveResources, PendingUpdate, Record, ReplacedResources},
+    },
+};
+use nri_api::{
+    opt,
+    proto::{Field, LinuxResources},
+};
+use nri_spec::resource_changes;
+use protobuf::Enum;
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+impl ReplacedResources {
+    /// Returns the record's fields after these have been put back.
+    fn put_back(&self, record: &Record, replaced: Vec<Self>) -> PendingUpdate {
+        let Self { fields, effective: before, .. } = self;
+        let has = |field: Field| owners::has(fields, field.value(), None);
+        let mut resources = Value::clone(&record.effective);
+        for change in resource_changes(&record.effective, &before.resources) {
+            let is_set = |field: Field| owners::has(fields, field.value(), change.key.as_deref());
+            if change.row.owner.is_some_and(is_set) {
+                change.apply(&mut resources);
+            }
+        }
+        let blockio_class = before.blockio_class.clone().filter(|_| has(Field::BlockioClass));
+        if blockio_class.is_some()
+            && let Some(class) = record.effective.get("blockIO")
+        {
+            let old = resources.get("blockIO").cloned().unwrap_or_else(|| json!({}));
+            resources["blockIO"] = with_resets(class, old);
+        }
+        let mut owners = record.owners.clone();
+        owners::put_back(&mut owners, fields, self.owners.clone());
+        let is_swap = has(Field::MemLimit) || has(Field::MemSwapLimit);
+        let mut derived = if is_swap { &self.derived } else { &record.derived }.clone();
+        derived.set_swap(!derived.is_empty(), &mut owners);
+        let rdt_class = before.rdt_class.clone().filter(|_| has(Field::RdtClass));
+        PendingUpdate {
+            requested: Value::clone(&record.requested),
+            effective: EffectiveResources { resources, blockio_class, rdt_class },
+            owners,
+            derived,
+            replaced,
+            caller: None,
+            notify: false,
+        }
+    }
+}
+
+impl ResourceManager {
+    /// Returns what earlier updates for creations have replaced, without what this update sets, and
+    /// what this update replaces, if it is for a creation. `after` are the resources after it,
+    /// `sets_swap` is whether it sets the limit of swap, because that follows the one of memory.
+    pub(super) async fn replaced(
+        &self,
+        before: &Record,
+        request: &ResourceRequest<'_>,
+        (after, sets_swap): (&EffectiveResources, bool),
+        files: &[ControlFile],
+    ) -> Vec<ReplacedResources> {
+        let ResourceRequest { by_engine, owners, creation, .. } = *request;
+        let mut set = owners.clone();
+        if sets_swap {
+            set.simple.insert(Field::MemSwapLimit.value(), all_owners(owners));
+        }
+        let mut replaced = before.replaced.clone();
+        for earlier in &mut replaced {
+            owners::release(&mut earlier.fields, by_engine);
+            owners::remove(&mut earlier.fields, &set);
+        }
+        replaced.retain(|earlier| !owners::by_field(&earlier.fields).is_empty());
+        let Some(creation) = creation else { return replaced };
+        let mut effective = self.classes_before(before, after).await;
+        effective.resources = Value::clone(&before.effective);
+        if let Some(resources) = effective.resources.as_object_mut() {
+            resources.remove("devices");
+        }
+        replaced.push(ReplacedResources {
+            creation: creation.to_owned(),
+            fields: set,
+            effective,
+            owners: before.owners.clone(),
+            derived: before.derived.clone(),
+            files: files.to_vec(),
+        });
+        replaced
+    }
+
+    /// Returns the classes of a container, for those that an update sets. An RDT class that is not
+    /// defined any more is left out.
+    async fn classes_before(
+        &self,
+        before: &Record,
+        after: &EffectiveResources,
+    ) -> EffectiveResources {
+        let message = before.container.get().linux.unwrap_or_default().resources;
+        let name = |class: Option<&nri_api::proto::OptionalString>| {
+            class.map(|class| class.value.clone()).unwrap_or_default()
+        };
+        let mut classes = EffectiveResources::of(Value::Null);
+        if after.blockio_class.is_some() {
+            classes.blockio_class = Some(name(message.blockio_class.as_ref()));
+        }
+        if after.rdt_class.is_some() {
+            let rdt_class = opt(Some(name(message.rdt_class.as_ref())));
+            let named = LinuxResources { rdt_class, ..Default::default() };
+            let resolved = self.overlay(&Value::Null, &named, &before.owners).await;
+            classes.rdt_class = resolved.ok().and_then(|resolved| resolved.rdt_class);
+        }
+        classes
+    }
+
+    /// Puts back what plugins have updated for a creation that failed. What cannot be put back is
+    /// logged. `time_limit` is that of waiting for another update of a container.
+    pub async fn undo_updates(&self, creation: &Container, time_limit: Duration) {
+        for container in creation.take_updated() {
+            if !self.registry.contains(&container) {
+                continue;
+            }
+            if let Ok(_lock) = timeout(time_limit, lock_for_update(&container)).await {
+                self.put_back(&container, creation).await;
+                continue;
+            }
+            let record = self.forget_replaced(&container, creation);
+            let (id, pod) = (&record.key.id, &record.pod_id);
+            let creation = &creation.key().id;
+            let message = "update of a failed creation not undone, another update is in progress";
+            tracing::error!(container = id, pod, creation, "{message}");
+        }
+    }
+
+    /// Keeps what plugins have updated for a creation that succeeded. The records are not written:
+    /// the next `nrid` does the same.
+    pub fn keep_updates(&self, creation: &Container) {
+        for container in creation.take_updated() {
+            self.forget_replaced(&container, creation);
+        }
+    }
+
+    /// Forgets what an update for a creation has replaced. The record is not written.
+    fn forget_replaced(&self, container: &Container, creation: &Container) -> Arc<Record> {
+        self.registry.change_if(container, |record| {
+            record.replaced.retain(|replaced| replaced.creation != creation.hook_name());
+            false
+        })
+    }
+
+    /// Finds the containers that plugins have updated for creations in progress, after a start.
+    pub fn find_updated(&self) {
+        let find = |replaced: &ReplacedResources| self.registry.by_hook_name(&replaced.creation);
+        for container in self.registry.all() {
+            for creation in container.record().replaced.iter().filter_map(find) {
+                creation.add_updated(container.clone());
+            }
+            self.registry.change_if(&container, |record| {
+                record.replaced.retain(|replaced| find(replaced).is_some());
+                false
+            });
+        }
+    }
+
+    /// Puts back what an update for a creation has replaced.
+    async fn put_back(&self, container: &Arc<Container>, creation: &Container) {
+        let before = container.record();
+        let mut replaced = before.replaced.clone();
+        let Some(at) = replaced.iter().position(|r| r.creation == creation.hook_name()) else {
+            return;
+        };
+        let undone = replaced.remove(at);
+        let pending = undone.put_back(&before, replaced);
+        let mut files = undone.files;
+        files.retain(|file| owners::owner(&undone.fields, &file.field).is_some());
+        let (plugins, creation) = (all_owners(&undone.fields), &creation.key().id);
+        let message = format!("undo of an update by {plugins}: creation of {creation} failed");
+        let runtime_hangs = container.runtime_hung_within(HUNG_INTERVAL);
+        let update = ResourceUpdate::of(container.clone(), before, pending, files, message);
+        update.put_back(self, runtime_hangs).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{
+        external_plugins::ExternalPlugins, record::EXAMPLE, registry::Registry, store::Store,
+    };
+    use nri_api::proto::FieldOwners;
+
+    /// Returns a record in which 20-b owns the memory limit, which that of swap follows.
+    fn record() -> Record {
+        let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+        (record.pending_update, record.owners) = (None, FieldOwners::new());
+        record.requested = Arc::new(json!({"memory": {"limit": 90, "swap": 100}}));
+        let pages = json!([{"pageSize": "2MB", "limit": 1}]);
+        let effective = json!({"memory": {"limit": 80, "swap": 80}, "hugepageLimits": pages,
+            "unified": {"memory.high": "7"}});
+        record.effective = Arc::new(effective);
+        record.owners.simple.insert(Field::MemLimit.value(), "20-b".to_owned());
+        let unified = record.owners.compound.entry(Field::CgroupsUnified.value()).or_default();
+        unified.owners.insert("memory.high".to_owned(), "20-b".to_owned());
+        record.derived.set_swap(true, &mut record.owners);
+        record
+    }
+
+    #[tokio::test]
+    async fn what_an_update_for_a_creation_has_set_is_put_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        let container = registry.insert(record()).unwrap();
+        let external = Arc::new(ExternalPlugins::load(dir.path()));
+        let config = nri_config::Config::default();
+        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        for (set, later) in [
+            (json!({"memory": {"limit": 40}}), json!({})),
+            (json!({"memory": {"limit": 40, "swap": 60}, "pids": {"limit": 5}}), json!({})),
+            (json!({"unified": {"memory.high": "1", "pids.max": "2"}}), json!({})),
+            (json!({"hugepageLimits": [{"pageSize": "1GB", "limit": 2}]}), json!({})),
+            (json!({"cpu": {"shares": 9}}), json!({"pids": {"limit": 6}})),
+            // The same value again, and the limit that the one of swap follows.
+            (json!({"pids": {"limit": 6}}), json!({"pids": {"limit": 6}})),
+            (json!({"memory": {"limit": 40}}), json!({"memory": {"limit": 40}})),
+        ] {
+            let mut done = record();
+            let mut expected = record();
+            for (resources, creation) in [(&set, Some("k")), (&later, None)] {
+                let merged = nri_spec::resources_to_nri(resources).unwrap();
+                let owners = owners::of_plugin(&merged, "10-a");
+                let (merged, owners) = (&merged, &owners);
+                let (by_engine, caller, notify) = (&Value::Null, None, false);
+                let request =
+                    ResourceRequest { by_engine, merged, owners, caller, notify, creation };
+                manager.registry.change(&container, |r| *r = done.clone());
+                let plan = ResourceUpdate::plan(&manager, container.clone(), request);
+                done.complete(plan.await.unwrap().pending);
+                if creation.is_none() {
+                    manager.registry.change(&container, |r| *r = expected.clone());
+                    let plan = ResourceUpdate::plan(&manager, container.clone(), request);
+                    expected.complete(plan.await.unwrap().pending);
+                }
+            }
+            if let Some(replaced) = done.replaced.pop() {
+                done.complete(replaced.put_back(&done, Vec::new()));
+            }
+            assert_eq!(done.effective, expected.effective, "{set} {later}");
+            assert_eq!(done.owners, expected.owners, "{set} {later}");
+            assert_eq!(done.derived, expected.derived, "{set} {later}");
+        }
+    }
+}
