@@ -3,7 +3,7 @@
 
 use crate::{
     engine,
-    host::{Host, NEIGHBOR_AFTER, PIDS},
+    host::{Host, MEMORY_AFTER, NEIGHBOR_AFTER, PIDS},
     leftovers,
     life_cycle::LifeCycle,
     point::{Group, Point, Victim},
@@ -48,7 +48,7 @@ pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
 fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
     let (id, bundle) = host.next_bundle();
     let mut life = LifeCycle { host, id, bundle, point, crash: None, killed: None };
-    life.host.set_neighbor_limit();
+    life.host.set_neighbor_limits();
     let traced_nrid = life.trace_nrid();
     let mut is_checked = false;
     for step in Step::ALL {
@@ -156,6 +156,7 @@ impl LifeCycle<'_> {
             Step::Create | Step::Run if !is_adjusted => {
                 self.host.report_defect("the runtime got no adjusted config.json");
             }
+            Step::Create | Step::Run => self.host.check_neighbor_memory(MEMORY_AFTER),
             Step::Update => {
                 let limit = |id: &str| {
                     self.host.node.try_cgroup_file(id, "pids", "pids.max", "pids.max").ok()

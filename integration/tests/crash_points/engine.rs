@@ -1,7 +1,12 @@
 //! Calls that an engine makes: the verbs of a life cycle, and the cleanup and retry of a verb that
 //! failed or whose runtime was killed.
 
-use crate::{host::PIDS, leftovers, life_cycle::LifeCycle, step::Step};
+use crate::{
+    host::{MEMORY_AFTER, MEMORY_BEFORE, PIDS},
+    leftovers,
+    life_cycle::LifeCycle,
+    step::Step,
+};
 use nri_integration::{Ended, Process, cgroups_of, wait_until};
 use rustix::process::Signal;
 use std::fs;
@@ -31,10 +36,17 @@ pub(crate) fn retry(life: &mut LifeCycle<'_>, step: Step) {
     match step {
         Step::Create | Step::Run => {
             // Some engines always delete the container before the retry, others only if it exists.
-            if life.at_odd_point() || life.host.runtime_has(&life.id) {
+            let exists = life.host.runtime_has(&life.id);
+            if life.at_odd_point() || exists {
                 remove(life);
             }
             check_nothing_created(life);
+            if !exists {
+                // A container was created before `run`.
+                let is_first = step == Step::Create;
+                let expected = if is_first { MEMORY_BEFORE } else { MEMORY_AFTER };
+                life.host.check_neighbor_memory(expected);
+            }
             call(life, step);
         }
         // If runc is killed during `start`, the next `start` blocks forever, with bare runc, too.

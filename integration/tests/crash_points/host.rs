@@ -17,6 +17,9 @@ pub(crate) const PIDS: &str = "77";
 /// Pids limits of the neighbor before and after the update by a plugin.
 pub(crate) const NEIGHBOR_BEFORE: &str = "999";
 pub(crate) const NEIGHBOR_AFTER: &str = "555";
+/// Memory limits of the neighbor before and after a creation, with which a plugin updates it.
+pub(crate) const MEMORY_BEFORE: &str = "536870912";
+pub(crate) const MEMORY_AFTER: &str = "268435456";
 
 /// Configuration with short waits before a plugin is launched again.
 const CONFIG: &str = "plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";
@@ -48,8 +51,12 @@ impl Host {
         let neighbor = node.id("neighbor");
         let resources = json!({"pids": {"limit": NEIGHBOR_AFTER}});
         let update = json!({"containerId": neighbor, "linux": {"resources": resources}});
-        let rules =
-            json!([{"event": "UpdateContainer", "id": node.id("life*"), "updates": [update]}]);
+        let resources = json!({"memory": {"limit": {"value": MEMORY_AFTER}}});
+        let created = json!({"containerId": neighbor, "linux": {"resources": resources}});
+        let rules = json!([
+            {"event": "UpdateContainer", "id": node.id("life*"), "updates": [update]},
+            {"event": "CreateContainer", "id": node.id("life*"), "updates": [created]},
+        ]);
         node.launch_in_sessions(
             "20-go",
             go_plugin,
@@ -84,9 +91,22 @@ impl Host {
         (id, bundle)
     }
 
-    /// Sets the neighbor's pids limit to [`NEIGHBOR_BEFORE`], as an engine does.
-    pub(crate) fn set_neighbor_limit(&self) {
-        self.node.call(&["update", "--pids-limit", NEIGHBOR_BEFORE, &self.neighbor]).success();
+    /// Sets the neighbor's limits to those before, as an engine does.
+    pub(crate) fn set_neighbor_limits(&self) {
+        let (pids, memory) = (["--pids-limit", NEIGHBOR_BEFORE], ["--memory", MEMORY_BEFORE]);
+        self.node
+            .call(&["update", pids[0], pids[1], memory[0], memory[1], &self.neighbor])
+            .success();
+    }
+
+    /// Checks the memory limit of the neighbor.
+    pub(crate) fn check_neighbor_memory(&mut self, expected: &str) {
+        let files = ("memory.limit_in_bytes", "memory.max");
+        let limit = self.node.try_cgroup_file(&self.neighbor, "memory", files.0, files.1);
+        if limit.as_deref().ok() != Some(expected) {
+            let defect = format!("memory limit of the neighbor: {limit:?}, not {expected}");
+            self.report_defect(defect);
+        }
     }
 
     /// Adds a line to the history.
