@@ -143,7 +143,7 @@ fn check_exchanged_config(what: &str, rules: &str) {
 }
 
 const REFUSE: &str =
-    "rules:\n- name: forbidden\n  match: '\"forbidden\" in command'\n  refuse: no\n";
+    "rules:\n- name: forbidden\n  match: '\"forbidden\" in command'\n  refuse: never\n";
 
 #[test]
 fn an_exchanged_config_json_that_is_refused_never_runs() {

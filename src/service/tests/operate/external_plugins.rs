@@ -73,13 +73,14 @@ fn restart_and_end_plugin(plugin: External, node: &Node) {
 fn create_then_start_plugin(node: &Node, nrid: &Nrid) -> (Reply, External) {
     let bundle = bundle_with(node, "waiting", CONFIG);
     thread::scope(|scope| {
-        let creation = scope.spawn(|| create(node, "waiting", &bundle).0);
+        let creation = scope.spawn(|| create(node, "waiting", &bundle));
         wait_until("the creation", || {
             nrid.output().contains("creation waits for external plugins").then_some(())
         });
         assert!(!creation.is_finished());
         let plugin = External::start(node);
-        let reply = creation.join().unwrap();
+        // A wrapper that ends undoes the creation.
+        let (reply, _wrapper) = creation.join().unwrap();
         assert!(is_adjusted(node, "waiting"), "{reply:?}");
         (reply, plugin)
     })
