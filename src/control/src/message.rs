@@ -442,7 +442,7 @@ pub struct VerifiedResource {
     pub found: Result<String, String>,
     /// Whether the content is equivalent to the expected content: the kernel rounds some values,
     /// and accepts several forms of others.
-    #[serde(rename = "in_force")]
+    #[serde(alias = "in_force")]
     pub effective: bool,
     /// The plugin that set the field, or the field in `follows`; `None` if the engine did.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -60,7 +60,7 @@ fn difference(
 ) -> Option<String> {
     let field = named(key.1);
     let kernel = field.read(node, id).unwrap_or_default();
-    let recorded = field.value_in(&record["in_force"]).unwrap_or_default();
+    let recorded = field.value_in(&record["effective"]).unwrap_or_default();
     let last = history.last(key);
     let values = |n: &usize| history.op(*n).writes[&key].clone();
     let mut wrong = Vec::new();
@@ -77,7 +77,7 @@ fn difference(
     {
         wrong.push(format!("runc recorded {}", state[name]));
     }
-    let requested = field.value_in(&record["asked"]).unwrap_or_default();
+    let requested = field.value_in(&record["requested"]).unwrap_or_default();
     let requested_last = history.last_requested(key);
     if !requested_last.contains(&&requested) {
         wrong.push(format!(

@@ -62,7 +62,7 @@ impl Followed {
     fn status(&self) -> Option<String> {
         let text = fs::read(self.node.records("containers").first()?).ok()?;
         let record: Value = serde_json::from_slice(&text).ok()?;
-        Some(record["phase"].as_str()?.to_owned())
+        Some(record["status"].as_str()?.to_owned())
     }
 
     /// Checks that `nrid` has not called `state`, and deletes the container.

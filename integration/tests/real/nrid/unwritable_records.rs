@@ -96,7 +96,7 @@ fn the_record_of_a_started_container_is_written_later() {
             let record: Value =
                 serde_json::from_slice(&fs::read(node.records("containers").first()?).ok()?)
                     .ok()?;
-            record["phase"].as_str().map(str::to_owned)
+            record["status"].as_str().map(str::to_owned)
         };
         wait_until("the record", || (phase()? == "running").then_some(()));
         node.call(&["delete", "--force", &id]).success();

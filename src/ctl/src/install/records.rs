@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Deserialize)]
 pub(crate) struct RecordedContainer {
     key: EntryKey,
-    #[serde(rename = "maker", default)]
+    #[serde(alias = "maker", default)]
     engine: EntryEngine,
     #[serde(default)]
     container: EntryContainer,
-    #[serde(rename = "phase", default)]
+    #[serde(alias = "phase", default)]
     status: String,
     pid: Option<i32>,
     start_time: Option<u64>,

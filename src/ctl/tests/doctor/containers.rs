@@ -134,7 +134,7 @@ fn containers_of_all_engines_are_listed_with_their_runtimes() {
     engines.podman(&id("c"), "cache", "/usr/bin/crun");
     engines.ctr("task");
     // Records of an earlier start of these containers, and of one that is being created.
-    let record = |id: &str, pid, status| json!({"key": {"id": id}, "pid": pid, "phase": status});
+    let record = |id: &str, pid, status| json!({"key": {"id": id}, "pid": pid, "status": status});
     site.write_record("a", &record(&id("a"), None, "stopped"));
     site.write_record("b", &record(&id("b"), Some(1), "running"));
     site.write_record("task", &record("task", None, "creating"));

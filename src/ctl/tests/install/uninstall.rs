@@ -78,9 +78,9 @@ const RECORDS: &str = "/run/nri-container-runtime/containers";
 fn record(image: &Image, engine: &str, id: &str, name: &str, pid: u32) {
     let cri = if engine == "containerd" { "\"/run/containerd/containerd.sock\"" } else { "null" };
     let record = format!(
-        "{{\"key\":{{\"root\":\"/run/runc\",\"id\":\"{id}\"}},\"maker\":{{\"engine\":\"{engine}\",\
-         \"cri\":{cri}}},\"container\":{{\"name\":\"{name}\"}},\"phase\":\"running\",\"pid\":{pid},\
-         \"start_time\":77}}"
+        "{{\"key\":{{\"root\":\"/run/runc\",\"id\":\"{id}\"}},\"engine\":{{\"engine\":\"{engine}\",\
+         \"cri\":{cri}}},\"container\":{{\"name\":\"{name}\"}},\"status\":\"running\",\
+         \"pid\":{pid},\"start_time\":77}}"
     );
     image.write(&format!("{RECORDS}/{id}.json"), record.as_bytes());
 }

@@ -176,7 +176,7 @@ mod tests {
         assert!(install.status().unwrap().success());
         let mut record: Record = serde_json::from_value(json!({
             "key": {"root": "/run/runc", "id": "c"}, "pod_id": "p", "sandbox": false,
-            "maker": {"engine": "docker", "cri": null},
+            "engine": {"engine": "docker", "cri": null},
             "runtime": {
                 "path": runtime, "globals": [], "environment": ["PATH=/usr/bin:/bin"], "cwd": "/",
                 "root": "/run/runc",
@@ -185,8 +185,8 @@ mod tests {
                 "dir": "/b", "name": "config.json", "identity": [1, 2], "original": null,
                 "written": null, "link": null,
             },
-            "container": {"id": "c"}, "owners": {}, "asked": {}, "in_force": {},
-            "phase": "running", "pid": null, "start_time": null, "by_run": false, "hooked": false,
+            "container": {"id": "c"}, "owners": {}, "requested": {}, "effective": {},
+            "status": "running", "pid": null, "start_time": null, "by_run": false, "hooked": false,
         }))
         .unwrap();
         record.pid = process.map(|child| child.id() as i32);

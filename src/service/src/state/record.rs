@@ -81,10 +81,10 @@ impl EffectiveResources {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PendingUpdate {
     /// Resources that the engine requested.
-    #[serde(rename = "asked")]
+    #[serde(alias = "asked")]
     pub requested: Value,
     /// Resources that will be effective.
-    #[serde(rename = "laid")]
+    #[serde(alias = "laid")]
     pub effective: EffectiveResources,
     /// Owners of the resource fields.
     #[serde(with = "json")]
@@ -98,7 +98,7 @@ pub struct PendingUpdate {
     /// The wrapper that runs the runtime's `update`; `None` if `nrid` runs it.
     pub caller: Option<ProcessIdentity>,
     /// Whether plugins received the update, and are to be notified when it has been made.
-    #[serde(rename = "told", default)]
+    #[serde(alias = "told", default)]
     pub notify: bool,
 }
 
@@ -149,7 +149,7 @@ pub struct Record {
     /// Whether the container is its pod's sandbox, which plugins know as the pod only.
     pub sandbox: bool,
     /// The engine that created the container.
-    #[serde(rename = "maker", default)]
+    #[serde(alias = "maker", default)]
     pub engine: ContainerEngine,
     /// The container's runtime: program, global options, environment.
     pub runtime: LowLevelRuntime,
@@ -164,13 +164,13 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "DerivedFields::is_empty")]
     pub derived: DerivedFields,
     /// `linux.resources` as the engine last requested them.
-    #[serde(rename = "asked", with = "shared")]
+    #[serde(alias = "asked", with = "shared")]
     pub requested: Arc<Value>,
     /// Effective `linux.resources`; shares the memory of `requested` if both are equal.
-    #[serde(rename = "in_force", with = "shared")]
+    #[serde(alias = "in_force", with = "shared")]
     pub effective: Arc<Value>,
     /// The update in progress. The next `nrid` determines whether it was made.
-    #[serde(rename = "pending", default)]
+    #[serde(alias = "pending", default)]
     pub pending_update: Option<PendingUpdate>,
     /// What updates for creations in progress have replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -179,7 +179,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<Eviction>,
     /// Status as plugins know it.
-    #[serde(rename = "phase")]
+    #[serde(alias = "phase")]
     pub status: ContainerStatus,
     /// Id of the first process, once it is known.
     pub pid: Option<i32>,
@@ -435,8 +435,20 @@ mod tests {
         let update = record.pending_update.as_ref().unwrap();
         assert_eq!(update.effective.resources["memory"]["limit"], 3);
         assert!(update.notify && update.caller == record.caller);
+        let names = [
+            ("maker", "engine"),
+            ("asked", "requested"),
+            ("in_force", "effective"),
+            ("laid", "effective"),
+            ("told", "notify"),
+            ("pending", "pending_update"),
+            ("phase", "status"),
+        ];
+        let renamed = names.iter().fold(EXAMPLE.to_owned(), |text, (earlier, name)| {
+            text.replace(&format!("\"{earlier}\":"), &format!("\"{name}\":"))
+        });
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        assert_eq!(value(&serde_json::to_string(&record).unwrap()), value(EXAMPLE));
+        assert_eq!(value(&serde_json::to_string(&record).unwrap()), value(&renamed));
     }
 
     #[test]

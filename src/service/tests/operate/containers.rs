@@ -118,7 +118,7 @@ pub(crate) fn with_status(node: &Node, status: &str) -> Vec<String> {
     let mut found: Vec<_> = records
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
         .filter_map(|path| serde_json::from_str::<Value>(&fs::read_to_string(path).ok()?).ok())
-        .filter(|record| record["phase"] == status)
+        .filter(|record| record["status"] == status)
         .map(|record| record["key"]["id"].as_str().unwrap().to_owned())
         .collect();
     found.sort();

@@ -146,14 +146,14 @@ impl Case {
         let neighbor = self.neighbor();
         let expected = json!({"cpu": {"shares": 512}, "pids": {"limit": 555},
             "unified": {"memory.high": "9"}});
-        assert_eq!(neighbor["in_force"], expected);
+        assert_eq!(neighbor["effective"], expected);
         client
     }
 
     /// Checks that the neighbor has these effective resources and no owners.
     fn check(&self, expected: &Value) {
         let neighbor = self.neighbor();
-        assert_eq!(neighbor["in_force"], *expected);
+        assert_eq!(neighbor["effective"], *expected);
         let sent: Value =
             serde_json::from_slice(&fs::read(self.node.path("updated")).unwrap()).unwrap();
         assert_eq!(sent, *expected);
