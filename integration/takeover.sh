@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-commit=$(git rev-parse --verify "${1:-43e9a1b}^{commit}")
+commit=$(git rev-parse --verify "${1:-db1c6080}^{commit}")
 [ $# -eq 0 ] || shift
 dir=$PWD/target/takeover/$commit
 if [ ! -d "$dir/source" ]; then
