@@ -50,22 +50,26 @@ fn the_file_is_shown_without_an_nrid_and_filtered() {
     let dir = site(LINES);
     let dir = dir.path();
     assert_eq!(text(dir, &[]), LINES);
-    assert_eq!(text(dir, &["10-a"]), "2026-01-02T03:05:05.000002Z  INFO hello\n");
+    assert_eq!(
+        text(dir, &["10-a"]),
+        "2026-01-02T03:05:05.000002Z  INFO hello\n\
+         2026-01-02T03:06:05.000003Z  WARN plugin failed plugin=10-a\n"
+    );
     assert_eq!(text(dir, &["b"]), "2026-01-02T03:07:05.000004Z  INFO 10-a: bye\n");
     let first: String = LINES.split_inclusive('\n').take(2).collect();
     assert_eq!(text(dir, &["--until", "2026-01-02T03:06:00Z"]), first);
     let none = logs(dir, &["c"]);
     assert!(none.status.success() && none.stdout.is_empty(), "{none:?}");
     let stderr = String::from_utf8(none.stderr).unwrap();
-    assert!(stderr.contains("has no line that c wrote;"), "{stderr}");
+    assert!(stderr.contains("has no line of c;"), "{stderr}");
     for (wanted, meant) in [("10-b", "10-a"), ("20-bb", "20-b")] {
         let stderr = String::from_utf8(logs(dir, &[wanted]).stderr).unwrap();
-        let hint = format!("no line that {wanted} wrote (did you mean {meant}?); the output");
+        let hint = format!("no line of {wanted} (did you mean {meant}?); the output");
         assert!(stderr.contains(&hint), "{stderr}");
     }
     let unmatched = logs(dir, &["10-a", "--until", "2026-01-02T03:04:06Z"]);
     let stderr = String::from_utf8(unmatched.stderr).unwrap();
-    assert!(stderr.contains("has no line that 10-a wrote;"), "{stderr}");
+    assert!(stderr.contains("has no line of 10-a;"), "{stderr}");
     let last: String = LINES.split_inclusive('\n').skip(2).collect();
     assert_eq!(text(dir, &["-n", "2"]), last);
     assert_eq!(text(dir, &["-n", "0"]), "");

@@ -66,7 +66,10 @@ pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     }
     for missed in &status.missed {
         report.add(PLUGIN_MISSED, describe_missed(missed));
-        report.advise("`nrictl containers` shows which (MISSED). Create them again.");
+        report.advise(
+            "`nrictl containers` shows which (MISSED). Start them again (`docker restart`), or \
+             create them again.",
+        );
     }
     for name in &status.missing_required {
         required(report, status, name);

@@ -48,10 +48,18 @@ impl<'a> ParsedLine<'a> {
         humantime::parse_rfc3339(self.time?).ok()
     }
 
-    /// Whether a plugin has written the message. `wanted` is its name with or without the index.
+    /// Whether a plugin has written the message, or `nrid` names it in the message's fields.
+    /// `wanted` is its name with or without the index.
     pub(super) fn is_of_plugin(&self, wanted: &str) -> bool {
-        let Some(plugin) = self.plugin else { return false };
-        plugin == wanted || plugin.split_once('-').is_some_and(|(_, name)| name == wanted)
+        let is_wanted = |plugin: &str| {
+            plugin == wanted || plugin.split_once('-').is_some_and(|(_, name)| name == wanted)
+        };
+        self.plugin.or_else(|| self.named_plugin()).is_some_and(is_wanted)
+    }
+
+    fn named_plugin(&self) -> Option<&'a str> {
+        let (_, value) = self.message.split_once(" plugin=")?;
+        value.strip_prefix('"').unwrap_or(value).split(['"', ' ']).next()
     }
 }
 
@@ -81,6 +89,12 @@ mod tests {
         assert_eq!((line.plugin, line.message), (Some("10-a-b"), "hello: world"));
         assert!(line.is_of_plugin("10-a-b") && line.is_of_plugin("a-b"));
         assert!(!line.is_of_plugin("a") && !line.is_of_plugin("b"));
+        for own in ["no reply plugin=10-a-b error=x", "no reply plugin=\"10-a-b\""] {
+            let own = format!("{time}  WARN {own}");
+            let line = ParsedLine::parse(&own);
+            assert!(line.plugin.is_none() && line.is_of_plugin("10-a-b"));
+            assert!(line.is_of_plugin("a-b") && !line.is_of_plugin("10-a"));
+        }
         let panic = "thread 'main' panicked";
         let line = ParsedLine::parse(panic);
         assert_eq!((line.time, line.plugin, line.message), (None, None, panic));

@@ -31,7 +31,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The command line of `nrictl logs`.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// Only what this launched plugin has written: NN-name, or name.
+    /// Only what this plugin has written, if nrid launched it, and what nrid says of it: NN-name,
+    /// or name.
     #[arg(value_name = "PLUGIN")]
     plugin: Option<String>,
     /// Wait for further lines.
@@ -92,8 +93,8 @@ impl Logs {
             let hint = meant.map(|meant| format!(" (did you mean {}?)", printable(meant)));
             let (plugin, hint) = (printable(plugin), hint.unwrap_or_default());
             eprintln!(
-                "nrictl: the log has no line that {plugin} wrote{hint}; the output of a plugin \
-                 that connects by itself is in the log of whatever started it"
+                "nrictl: the log has no line of {plugin}{hint}; the output of a plugin that \
+                 connects by itself is in the log of whatever started it"
             );
         }
         if !self.follow {
