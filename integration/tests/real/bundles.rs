@@ -6,12 +6,16 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 const PIDS_LIMIT: &str = "[create.resources]\npids = 77\n";
+
+/// Commands of a hook: they set `bundle` to the path in the state on standard input.
+const BUNDLE_OF_STATE: &str =
+    r#"bundle=$(sed -n 's/.*"bundle": *"\([^"]*\)".*/\1/p' | tr -d '\\')"#;
 
 /// Moves `config.json` out of the bundle and replaces it by a symbolic link. Returns the new path.
 fn replace_config_by_link(node: &Node, bundle: &Bundle) -> PathBuf {
@@ -64,11 +68,9 @@ fn hooks_find_the_adjusted_config_json_in_the_bundle_of_their_state() {
         let copy = |stage: &str| node.path(stage);
         bundle.edit(|config| {
             let hook = |stage: &str| {
-                let value = "s/.*\"bundle\": *\"\\([^\"]*\\)\".*/\\1/p";
-                let command = format!(
-                    "bundle=$(sed -n '{value}' | tr -d '\\\\') && cp \"$bundle/config.json\" '{}'",
-                    copy(stage).display()
-                );
+                let copy = copy(stage);
+                let command =
+                    format!("{BUNDLE_OF_STATE} && cp \"$bundle/config.json\" '{}'", copy.display());
                 json!([{"path": "/bin/sh", "args": ["sh", "-c", command],
                     "env": ["PATH=/bin:/usr/bin"]}])
             };
@@ -264,5 +266,53 @@ fn relative_paths_are_those_of_the_engines_bundle() {
         };
         assert_eq!(call(bundle.dir()), "of the bundle");
         assert_eq!(call(&link), "of the bundle");
+        bundle.edit(|config| {
+            let root = PathBuf::from(config["root"]["path"].as_str().unwrap());
+            let root = root.strip_prefix(node.path("")).unwrap();
+            config["root"]["path"] = format!("../.././{}", root.display()).into();
+        });
+        assert_eq!(call(&link), "of the bundle");
+    });
+}
+
+/// An engine opens the bundle to the root of the container's user namespace, in which hooks of the
+/// stage `createContainer` run.
+#[test]
+fn hooks_in_a_user_namespace_can_read_the_bundle() {
+    let test = "hooks in a user namespace";
+    for_each_runtime(test, |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = 'b' }\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/echo", "runs"]).make();
+        bundle.edit(|config| {
+            let script = format!("{BUNDLE_OF_STATE} && head -c 1 \"$bundle/config.json\"");
+            config["hooks"] = json!({"createContainer": [{"path": "/bin/sh",
+                "args": ["sh", "-c", script], "env": ["PATH=/bin:/usr/bin"]}]});
+            let linux = &mut config["linux"];
+            linux["namespaces"].as_array_mut().unwrap().push(json!({"type": "user"}));
+            let mapping = json!([{"containerID": 0, "hostID": 100_000, "size": 65536}]);
+            (linux["uidMappings"], linux["gidMappings"]) = (mapping.clone(), mapping);
+        });
+        let chmod = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for dir in bundle.dir().ancestors().skip(1).take_while(|dir| *dir != Path::new("/tmp")) {
+            chmod(dir, 0o711);
+        }
+        chown(bundle.dir(), None, Some(100_000)).unwrap();
+        chmod(bundle.dir(), 0o710);
+        chmod(&bundle.config(), 0o644);
+        // Not from /dev/null, which runtimes would give to the root of the user namespace.
+        let run = |mut command: Command| {
+            command.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);
+            command.stdin(fs::File::open(bundle.config()).unwrap());
+            node.run(command)
+        };
+        let bare = run(node.runtime().command(&node.root()));
+        if bare.code != Some(0) {
+            return limitation(test, &format!("{}: {}", runtime.name, bare.err()));
+        }
+        assert_eq!(run(node.wrapper()).success().out(), bare.out());
     });
 }

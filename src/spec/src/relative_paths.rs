@@ -19,7 +19,8 @@ pub fn resolve_paths(config: &mut OciConfig, bundle: &str) -> bool {
     for namespace in entries(config.pointer_mut("/linux/namespaces")) {
         resolver.resolve(namespace.get_mut("path"));
     }
-    for kind in HOOK_KINDS {
+    // The others run in the container, and their paths are those of the container.
+    for kind in HOOK_KINDS.into_iter().filter(|kind| *kind != "startContainer") {
         for hook in entries(config.pointer_mut(&format!("/hooks/{kind}"))) {
             resolver.resolve(hook.get_mut("path"));
         }
@@ -65,17 +66,16 @@ impl Resolver<'_> {
         let Value::String(text) = option else { return };
         let Some(key) = OVERLAY.into_iter().find(|key| text.starts_with(key)) else { return };
         // A colon that belongs to a path has a backslash before it.
-        let mut paths: Vec<String> = vec![String::new()];
-        for part in text[key.len()..].split_inclusive(':') {
-            if let Some(last) = paths.last_mut() {
-                last.push_str(part);
-            }
-            if part.ends_with(':') && !part.ends_with("\\:") {
-                paths.push(String::new());
+        let mut paths: Vec<String> = Vec::new();
+        for part in text[key.len()..].split(':') {
+            match paths.last_mut().filter(|path| path.ends_with('\\')) {
+                Some(path) => *path += &format!(":{part}"),
+                None => paths.push(part.to_owned()),
             }
         }
-        let resolved: String =
-            paths.iter().map(|path| self.absolute(path).unwrap_or_else(|| path.clone())).collect();
+        let resolved: Vec<_> =
+            paths.into_iter().map(|path| self.absolute(&path).unwrap_or(path)).collect();
+        let resolved = resolved.join(":");
         let resolved = format!("{key}{resolved}");
         if resolved != *text {
             (*text, self.changed) = (resolved, true);
@@ -84,10 +84,23 @@ impl Resolver<'_> {
 
     /// Returns the absolute path; `None` if the path is absolute or empty.
     fn absolute(&self, path: &str) -> Option<String> {
-        // A colon ends an empty element of a list.
-        let is_relative = !path.starts_with('/') && !matches!(path, "" | ":");
-        is_relative.then(|| format!("{}/{path}", self.bundle.trim_end_matches('/')))
+        let is_relative = !path.starts_with('/') && !path.is_empty();
+        is_relative.then(|| cleaned(&format!("{}/{path}", self.bundle)))
     }
+}
+
+/// Returns an absolute path without `.`, `..` and double slashes, as runc makes it: it refuses a
+/// rootfs with them. The bundle's own path has no links.
+fn cleaned(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 #[cfg(test)]
@@ -113,7 +126,8 @@ mod tests {
                         "index=off"
                     ]},
                 ],
-                "hooks": {"createRuntime": [{"path": path("hook"), "args": ["hook"]}]},
+                "hooks": {"createRuntime": [{"path": path("hook"), "args": ["hook"]}],
+                    "startContainer": [{"path": "in/the/container"}]},
                 "linux": {
                     "namespaces": [{"type": "pid"}, {"type": "network", "path": path("ns/net")}],
                     "seccomp": {"listenerPath": path("agent.sock")},
@@ -122,8 +136,11 @@ mod tests {
             })
         };
         let mut relative = OciConfig::from_value(config("")).unwrap();
+        let mut expected = config("/b/");
+        expected["mounts"][0]["source"] = "/b/data".into();
+        expected["mounts"][1]["source"] = "/e".into();
         assert!(resolve_paths(&mut relative, "/b"));
-        assert_eq!(*relative.value(), config("/b/"));
+        assert_eq!(*relative.value(), expected);
         let mut absolute = relative.clone();
         assert!(!resolve_paths(&mut absolute, "/other"));
         assert_eq!(absolute, relative);

@@ -284,12 +284,13 @@ impl Installation {
             let ended = self.call(&ran, LIMIT_WITH_NRID);
             let hook = self.bin.join("nri-oci-hook");
             if self.runtime.name == "crun"
-                && !hook.exists()
+                && (!hook.exists() || self.node.own_bundle(&containers.ran).is_none())
                 && ended.signal == Some(Signal::PIPE.as_raw())
             {
                 limitation(
                     "broken",
-                    "crun may die by SIGPIPE when a hook is missing; engines delete again",
+                    "crun may die by SIGPIPE when a hook or the bundle is missing; engines delete \
+                     again",
                 );
                 return None;
             }

@@ -1,7 +1,10 @@
 //! The file `config.json` of an engine's bundle, read through the directory descriptor that the
 //! wrapper passed. It is never written. The content is not interpreted here.
 
-use crate::host::{file_access::FileSystem, near_files};
+use crate::{
+    host::{file_access::FileSystem, near_files},
+    state::bundle::BundleAccess,
+};
 pub use nri_host::sha256 as digest;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::{
@@ -108,6 +111,14 @@ impl Bundle {
     /// thread that may hang.
     pub fn is_near(&self) -> bool {
         near_files::is_near(&self.dir)
+    }
+
+    /// Returns group and modes of the directory and `config.json`; `None` if they cannot be read.
+    pub fn access(&self) -> Option<BundleAccess> {
+        let dir = rustix::fs::fstat(&self.dir).ok()?;
+        let file = rustix::fs::statat(&self.dir, &self.name, AtFlags::empty()).ok()?;
+        let (group, dir) = (dir.st_gid, dir.st_mode & 0o777);
+        Some(BundleAccess { group, dir, file: file.st_mode & 0o777 })
     }
 
     /// Reads `config.json`.

@@ -6,12 +6,16 @@
 //! ended: runtimes read `config.json` for `exec` and `checkpoint`, and hooks get the path of the
 //! bundle. Its name is that of one creation, so the next container of the same id has another one.
 
-use crate::state::{key::ContainerKey, record::Record};
+use crate::state::{
+    bundle::{BundleAccess, OwnBundle},
+    key::ContainerKey,
+    record::Record,
+};
 use std::{
     collections::HashSet,
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, fchown},
     path::{Path, PathBuf},
 };
 
@@ -21,12 +25,17 @@ const BUNDLES_DIR: &str = "bundles";
 /// Name of the only file in a bundle.
 pub const CONFIG_JSON: &str = "config.json";
 
-/// Longest part of an id in the name of a bundle.
+/// Longest part of an id in the name of a bundle, in bytes.
 const ID_LENGTH: usize = 64;
+
+/// Mode of directories that lead to a bundle which others may read.
+const SEARCHABLE: u32 = 0o711;
 
 /// Returns the name of the bundle of a creation.
 pub fn name(key: &ContainerKey, incarnation: i64) -> String {
-    let id: String = key.id.chars().take(ID_LENGTH).collect();
+    let ends_id = |end: &usize| key.id.is_char_boundary(*end);
+    let end = (0..=ID_LENGTH.min(key.id.len())).rfind(ends_id).unwrap_or_default();
+    let id = &key.id[..end];
     format!("{id}-{}-{incarnation:x}", &key.file_name()[..8])
 }
 
@@ -39,22 +48,48 @@ pub fn path(state_dir: &Path, name: &str) -> PathBuf {
 ///
 /// # Errors
 /// The directory or the file cannot be written; then neither is left.
-pub fn write(state_dir: &Path, name: &str, config: &[u8]) -> io::Result<()> {
-    let dir = path(state_dir, name);
-    // The runtime's own process may have entered a user namespace when it looks up the directory.
-    DirBuilder::new().recursive(true).mode(0o711).create(state_dir.join(BUNDLES_DIR))?;
-    remove(state_dir, name);
+pub fn write(state_dir: &Path, own: &OwnBundle) -> io::Result<()> {
+    let (dir, bundles) = (path(state_dir, &own.name), state_dir.join(BUNDLES_DIR));
+    DirBuilder::new().recursive(true).mode(0o700).create(&bundles)?;
+    remove(state_dir, &own.name);
+    let config = own.config.as_deref().unwrap_or_default();
     let written = DirBuilder::new().mode(0o700).create(&dir).and_then(|()| {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        options.open(dir.join(CONFIG_JSON))?.write_all(config)
+        let mut file = options.open(dir.join(CONFIG_JSON))?;
+        file.write_all(config.as_bytes())?;
+        let Some(access) = &own.access else { return Ok(()) };
+        for way in [state_dir, &bundles] {
+            fs::set_permissions(way, Permissions::from_mode(SEARCHABLE))?;
+        }
+        open_to(access, &dir, &file)
     });
-    written.inspect_err(|_| remove(state_dir, name))
+    written.inspect_err(|_| remove(state_dir, &own.name))
 }
 
-/// Removes a bundle.
+fn open_to(access: &BundleAccess, dir: &Path, file: &File) -> io::Result<()> {
+    chown(dir, None, Some(access.group))?;
+    fchown(file, None, Some(access.group))?;
+    // Nobody but nrid writes there.
+    file.set_permissions(Permissions::from_mode(access.file & 0o755))?;
+    fs::set_permissions(dir, Permissions::from_mode(access.dir & 0o755))
+}
+
+/// Removes a bundle: `config.json`, and the files and empty directories that a hook has left there.
+/// What a hook has mounted below it stays.
 pub fn remove(state_dir: &Path, name: &str) {
-    let _ = fs::remove_dir_all(path(state_dir, name));
+    let dir = path(state_dir, name);
+    for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let remove = if is_dir { fs::remove_dir } else { fs::remove_file };
+        // Errors are those of the directory.
+        let _ = remove(entry.path());
+    }
+    if let Err(error) = fs::remove_dir(&dir)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(dir = %dir.display(), %error, "bundle not removed, a hook has changed it");
+    }
 }
 
 /// Reads the `config.json` of a bundle; `None` if it was removed.
@@ -68,8 +103,10 @@ pub fn remove_unknown<'a>(state_dir: &Path, records: impl Iterator<Item = &'a Re
     let known: HashSet<_> =
         records.filter_map(|record| Some(record.bundle.own.as_ref()?.name.as_str())).collect();
     for entry in fs::read_dir(state_dir.join(BUNDLES_DIR)).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(|name| !known.contains(name)) {
-            let _ = fs::remove_dir_all(entry.path());
+        if let Some(name) = entry.file_name().to_str()
+            && !known.contains(name)
+        {
+            remove(state_dir, name);
         }
     }
 }
@@ -77,7 +114,7 @@ pub fn remove_unknown<'a>(state_dir: &Path, records: impl Iterator<Item = &'a Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::record::{EXAMPLE, OwnBundle};
+    use crate::state::record::EXAMPLE;
 
     #[test]
     fn the_bundles_of_records_stay_and_others_are_removed() {
@@ -85,15 +122,54 @@ mod tests {
         let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
         let known = name(&record.key, 16);
         assert_eq!(known, format!("c1-{}-10", &record.key.file_name()[..8]));
-        let own = OwnBundle { name: known.clone(), made_from: String::new(), config: None };
-        record.bundle.own = Some(own);
+        let mut own =
+            OwnBundle { name: String::new(), made_from: String::new(), access: None, config: None };
         for name in [known.as_str(), "c1-0-f", "c2-0-1"] {
-            write(dir.path(), name, b"{\"earlier\": true}").unwrap();
-            write(dir.path(), name, b"{}").unwrap();
+            own.name = name.to_owned();
+            for text in ["{\"earlier\": true}", "{}"] {
+                own.config = Some(text.into());
+                write(dir.path(), &own).unwrap();
+            }
         }
+        record.bundle.own = Some(OwnBundle { name: known.clone(), ..own });
         remove_unknown(dir.path(), [&record].into_iter());
         let left: Vec<_> = fs::read_dir(dir.path().join(BUNDLES_DIR)).unwrap().flatten().collect();
         assert_eq!(left.len(), 1);
         assert_eq!(read(dir.path(), &known).unwrap(), "{}");
+    }
+
+    #[test]
+    fn what_a_hook_has_put_into_a_bundle_is_removed_but_for_full_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Some("{}".into());
+        let (name, made_from) = ("c-0-1".to_owned(), String::new());
+        let own = OwnBundle { name, made_from, access: None, config };
+        write(dir.path(), &own).unwrap();
+        let bundle = path(dir.path(), &own.name);
+        fs::write(bundle.join("pid"), "1").unwrap();
+        // As a mount is.
+        fs::create_dir_all(bundle.join("mounted/data")).unwrap();
+        fs::create_dir(bundle.join("empty")).unwrap();
+        remove(dir.path(), &own.name);
+        let left: Vec<_> = fs::read_dir(&bundle).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1);
+        assert!(bundle.join("mounted/data").is_dir());
+        fs::remove_dir(bundle.join("mounted/data")).unwrap();
+        remove_unknown(dir.path(), std::iter::empty());
+        assert!(!bundle.exists());
+    }
+
+    #[test]
+    fn a_bundle_of_a_user_namespace_is_as_open_as_the_engines() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = rustix::process::getegid().as_raw();
+        let access = Some(BundleAccess { group, dir: 0o710, file: 0o666 });
+        let (name, made_from) = ("c-0-1".to_owned(), String::new());
+        let own = OwnBundle { name, made_from, access, config: Some("{}".into()) };
+        write(dir.path(), &own).unwrap();
+        let bundle = path(dir.path(), &own.name);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!([mode(&bundle), mode(&bundle.join(CONFIG_JSON))], [0o710, 0o644]);
+        assert_eq!([mode(dir.path()), mode(&dir.path().join(BUNDLES_DIR))], [0o711; 2]);
     }
 }

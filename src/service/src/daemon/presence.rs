@@ -15,7 +15,6 @@ use crate::{
     settings::state_dir::{self, StateDirError},
     state::{
         exec_marker,
-        record::OwnBundle,
         store::{Store, StoreError},
     },
 };
@@ -150,8 +149,8 @@ impl Presence {
         let _ = spawn_blocking(move || registry.save_all()).await;
         for container in service.registry.all() {
             let record = container.record();
-            if let Some(OwnBundle { name, config: Some(config), .. }) = &record.bundle.own
-                && let Err(error) = own::write(dir, name, config.as_bytes())
+            if let Some(own) = record.bundle.own.as_ref().filter(|own| own.config.is_some())
+                && let Err(error) = own::write(dir, own)
             {
                 let container = &record.key.id;
                 tracing::error!(%error, container, "cannot write the bundle again");

@@ -5,11 +5,7 @@
 use crate::{
     bundle::config_json::MAX_CONFIG_SIZE,
     host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
-    state::{
-        key::ContainerKey,
-        record::{BundleRecord, Record},
-        store::write_json,
-    },
+    state::{bundle::BundleRecord, key::ContainerKey, record::Record, store::write_json},
 };
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable, MAX_RECORD};
 use nri_host::sha256 as digest;

@@ -8,7 +8,10 @@ use crate::{
         process::{ProcessIdentity, ProcessStat},
         runtime::{LowLevelRuntime, State},
     },
-    state::{derived::DerivedFields, json, key::ContainerKey, status::ContainerStatus},
+    state::{
+        bundle::BundleRecord, derived::DerivedFields, json, key::ContainerKey,
+        status::ContainerStatus,
+    },
 };
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};
@@ -27,36 +30,6 @@ const UNKNOWN_EXIT_CODE: i32 = 255;
 const UNKNOWN_EXIT_MESSAGE: &str = "nrid could not read the exit status: either nrid did not run \
     when the process ended, or the process was reaped first, and the kernel (before Linux 6.15) \
     does not report the status of a reaped process";
-
-/// The bundle of a container.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct BundleRecord {
-    /// Directory of `config.json`.
-    pub dir: PathBuf,
-    /// File name of `config.json`; differs under crun's option `--config`.
-    pub name: String,
-    /// Device and inode of the directory.
-    pub identity: (u64, u64),
-    /// The bundle of `nrid` that the runtime uses in its place, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own: Option<OwnBundle>,
-    /// Digest that only versions before 0.1.0 wrote. They changed the engine's `config.json`, which
-    /// stays as it is.
-    #[serde(default, rename = "written", skip_serializing)]
-    pub edited: Option<String>,
-}
-
-/// A bundle of `nrid`, see [`crate::bundle::own`].
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct OwnBundle {
-    /// Name of the directory.
-    pub name: String,
-    /// Digest of the engine's `config.json`, from which the one in this bundle was made.
-    pub made_from: String,
-    /// Text of `config.json`. On disk it is in the bundle alone.
-    #[serde(skip)]
-    pub config: Option<Arc<str>>,
-}
 
 /// Resources that are effective, or are about to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

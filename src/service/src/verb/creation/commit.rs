@@ -14,7 +14,7 @@ use crate::{
         eviction::EvictionSource,
     },
     service::Service,
-    state::{container::Container, exec_marker, record::OwnBundle},
+    state::{bundle::OwnBundle, container::Container, exec_marker},
     verb::creation::{
         adjusted_config::{AdjustedConfig, Agreed},
         changes::creation_changes,
@@ -175,8 +175,7 @@ impl Service {
         let state_dir = &self.settings().state_dir;
         let dir = own::path(state_dir, &own.name);
         let failed = |source| HostError::OwnBundle { dir: dir.clone(), source };
-        let config = own.config.as_deref().unwrap_or_default();
-        own::write(state_dir, &own.name, config.as_bytes()).map_err(failed)?;
+        own::write(state_dir, own).map_err(failed)?;
         if runtime.namespace().is_none() {
             return Ok(());
         }

@@ -14,9 +14,10 @@ use crate::{
     host::{clock::now, process::ProcessIdentity, runtime::LowLevelRuntime},
     service::Service,
     state::{
+        bundle::{BundleRecord, OwnBundle},
         derived::DerivedFields,
         key::ContainerKey,
-        record::{BundleRecord, OwnBundle, Record},
+        record::Record,
         status::ContainerStatus,
     },
     verb::{
@@ -255,6 +256,7 @@ impl Draft {
         let own = |config: &Arc<str>| OwnBundle {
             name: own::name(&self.key, self.incarnation),
             made_from: digest(&self.text),
+            access: self.config.has_namespace("user").then(|| self.bundle.access()).flatten(),
             config: Some(config.clone()),
         };
         let requested = self.config.resources().cloned().unwrap_or_else(|| serde_json::json!({}));

@@ -5,6 +5,7 @@ use nri_passthrough::args::{
     flags::{CREATE, RESTORE, RUN, Verbs},
     options::{Item, Options},
 };
+use nri_spec::capability::RuntimeKind;
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -15,23 +16,29 @@ use std::{
 const IN_BUNDLE: [&str; 4] = ["console-socket", "pidfd-socket", "image-path", "work-path"];
 
 /// Returns the arguments after the verb, with the bundle `own`. `bundle` is the engine's.
-pub(super) fn with_bundle(begin: &Begin, bundle: &Path, own: &Path) -> Vec<OsText> {
-    replaced(begin.verb, begin.runtime.as_path(), &begin.arguments, (bundle, own))
+pub(super) fn with_bundle(
+    begin: &Begin,
+    runtime: Option<RuntimeKind>,
+    bundle: &Path,
+    own: &Path,
+) -> Vec<OsText> {
+    let is_crun = match runtime {
+        Some(kind) => kind == RuntimeKind::Crun,
+        None => begin.runtime.as_path().to_string_lossy().contains("crun"),
+    };
+    replaced(begin.verb, is_crun, &begin.arguments, (bundle, own))
 }
 
 fn replaced(
     verb: Verb,
-    runtime: &Path,
+    is_crun: bool,
     arguments: &[OsText],
     (bundle, own): (&Path, &Path),
 ) -> Vec<OsText> {
     let given: Vec<&[u8]> = arguments.iter().map(|text| text.0.as_bytes()).collect();
     let mut arguments: Vec<Vec<u8>> = given.iter().map(|text| text.to_vec()).collect();
     let absolute = |path: &[u8]| bundle.join(OsStr::from_bytes(path)).into_os_string().into_vec();
-    let is_crun = runtime
-        .file_name()
-        .is_some_and(|name| name.as_bytes().windows(CRUN.len()).any(|part| part == CRUN));
-    let mut has_bundle = false;
+    let (mut has_bundle, mut has_image) = (false, false);
     let mut changed = Vec::new();
     for item in Options::new(&given, verbs(verb)) {
         let Item::Known { name, value: Some(value), at } = item else { continue };
@@ -42,23 +49,29 @@ fn replaced(
             }
             // The option of crun, for a file in another place.
             "config" => b"config.json".to_vec(),
+            _ if value.is_empty() => continue,
             // crun resolves it in the bundle, runc in the working directory.
             "pid-file" if is_crun => absolute(value),
             name if IN_BUNDLE.contains(&name) => absolute(value),
             _ => continue,
         };
+        has_image |= name == "image-path";
         changed.push((at, new));
     }
     for ((index, offset), new) in changed {
         arguments[index].truncate(offset);
         arguments[index].extend(new);
     }
-    let bundle_option = [b"--bundle".to_vec(), own.as_os_str().as_bytes().to_vec()];
-    let first = bundle_option.into_iter().filter(|_| !has_bundle);
-    first.chain(arguments).map(|text| OsText(OsString::from_vec(text))).collect()
+    let mut first = Vec::new();
+    if !has_bundle {
+        first.extend([b"--bundle".to_vec(), own.as_os_str().as_bytes().to_vec()]);
+    }
+    // The default of crun is in the bundle, that of runc in the working directory.
+    if verb == Verb::Restore && is_crun && !has_image {
+        first.extend([b"--image-path".to_vec(), absolute(b"checkpoint")]);
+    }
+    first.into_iter().chain(arguments).map(|text| OsText(OsString::from_vec(text))).collect()
 }
-
-const CRUN: &[u8] = b"crun";
 
 fn verbs(verb: Verb) -> Verbs {
     match verb {
@@ -72,18 +85,18 @@ fn verbs(verb: Verb) -> Verbs {
 mod tests {
     use super::*;
 
-    fn check(verb: Verb, runtime: &str, arguments: &str, expected: &str) {
+    fn check(verb: Verb, is_crun: bool, arguments: &str, expected: &str) {
         let text = |word: &str| OsText(word.into());
         let arguments: Vec<_> = arguments.split(' ').map(text).collect();
         let dirs = (Path::new("/b"), Path::new("/own"));
-        let found = replaced(verb, Path::new(runtime), &arguments, dirs);
+        let found = replaced(verb, is_crun, &arguments, dirs);
         let found: Vec<_> = found.iter().map(|text| text.0.to_string_lossy()).collect();
         assert_eq!(found.join(" "), expected);
     }
 
     #[test]
     fn the_bundle_is_replaced_and_paths_relative_to_it_become_absolute() {
-        let runc = "/usr/bin/runc";
+        let (runc, crun) = (false, true);
         let given = "--bundle /b --pid-file p --console-socket c id";
         let expected = "--bundle /own --pid-file p --console-socket /b/c id";
         check(Verb::Create, runc, given, expected);
@@ -92,7 +105,14 @@ mod tests {
         check(Verb::Create, runc, "-- id", "--bundle /own -- id");
         let given = "-f /c/x.json --bundle=. --pid-file p id";
         let expected = "-f config.json --bundle=/own --pid-file /b/p id";
-        check(Verb::Create, "/usr/bin/crun", given, expected);
+        check(Verb::Create, crun, given, expected);
+        check(
+            Verb::Run,
+            runc,
+            "--console-socket= --bundle b id",
+            "--console-socket= --bundle /own id",
+        );
+        check(Verb::Restore, crun, "-b b id", "--image-path /b/checkpoint -b /own id");
         let given = "--image-path i --work-path /w --bundle b id";
         check(Verb::Restore, runc, given, "--image-path /b/i --work-path /w --bundle /own id");
     }

@@ -146,7 +146,13 @@ async fn try_prepare(
     recorded.container().keep_descriptor(descriptor);
     let own = recorded.container().record().bundle.own.as_ref().map(|own| own.name.clone());
     let own = own.map(|name| own::path(&service.settings().state_dir, &name));
-    let arguments = own.map(|own| own_arguments::with_bundle(begin, &bundle_path, &own));
+    let arguments = match own {
+        Some(own) => {
+            let kind = service.resource_manager.versions.of(runtime).await.kind;
+            Some(own_arguments::with_bundle(begin, kind, &bundle_path, &own))
+        }
+        None => None,
+    };
     Ok(Creation::Proceed(recorded, Substitute { arguments, ..Substitute::default() }))
 }
 
