@@ -152,7 +152,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Adds what a pipe holds at this moment; nobody else reads it.
+    /// Adds what a pipe holds at this moment; it has no other reader.
     fn add_written(&mut self, pipe: impl AsFd, buffer: &mut [u8], mut each: impl FnMut(String)) {
         let mut left = rustix::io::ioctl_fionread(&pipe).unwrap_or_default();
         // Errors are those of the next read.

@@ -1,6 +1,6 @@
 //! Bundles of `nrid`: a directory below the state directory for each container whose `config.json`
 //! plugins were asked about. The wrapper passes it to the runtime in place of the engine's bundle,
-//! whose files nobody changes.
+//! whose files are not changed.
 //!
 //! The directory stays until the runtime has deleted the container and its `poststop` hooks have
 //! ended: runtimes read `config.json` for `exec` and `checkpoint`, and hooks get the path of the
@@ -70,7 +70,7 @@ pub fn write(state_dir: &Path, own: &OwnBundle) -> io::Result<()> {
 fn open_to(access: &BundleAccess, dir: &Path, file: &File) -> io::Result<()> {
     chown(dir, None, Some(access.group))?;
     fchown(file, None, Some(access.group))?;
-    // Nobody but nrid writes there.
+    // Only nrid writes there.
     file.set_permissions(Permissions::from_mode(access.file & 0o755))?;
     fs::set_permissions(dir, Permissions::from_mode(access.dir & 0o755))
 }

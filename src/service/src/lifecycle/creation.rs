@@ -186,7 +186,7 @@ impl ResourceManager {
     /// of waiting for other updates.
     pub async fn end_creation(&self, container: &Container, time_limit: Duration) {
         let record = container.record();
-        // Without our hook, nobody reports whether `run` has created the container.
+        // Without our hook, it is not reported whether `run` has created the container.
         let is_reported = record.hooked || !record.by_run;
         match record.status == ContainerStatus::Creating && is_reported {
             true => self.undo_updates(container, time_limit).await,

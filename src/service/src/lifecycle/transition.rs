@@ -30,8 +30,8 @@ use std::{sync::Arc, time::Duration};
 /// sandbox meanwhile.
 const MEMBER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for which the bundle of a container stays after its deletion by a runtime that nobody
-/// watches: hooks of the stage `poststop` run after it, and have seconds.
+/// Time for which the bundle of a container stays after its deletion by a runtime that is
+/// not watched: hooks of the stage `poststop` run after it, and have seconds.
 const POSTSTOP_TIME: Duration = Duration::from_secs(10);
 
 /// Handling of a created container in which the resources set by plugins cannot be made effective.
