@@ -1,7 +1,7 @@
 #!/bin/bash
-# run.sh [--document FILE] [--vectors COUNT] [--only TEXT] [TARGET...]: starts each runtime with everything
-# private, runs the cases of nri-conformance at it, and prints the matrix. Exits with 1 if a case
-# failed at one of our own targets.
+# run.sh [--document FILE] [--vectors COUNT] [--only TEXT] [TARGET...]: starts each runtime with
+# everything private, runs the cases of nri-conformance at it, and prints the matrix. Exits with 1 if
+# a case failed at one of our own targets.
 #   runc crun                    our wrapper on the host's runtime, called as engines do
 #   docker podman containerd     our wrapper in engines of Debian 13 (integration/engines/setup.sh)
 #   containerd-1.7 containerd-2  containerd's own NRI, in Debian 13 and sid
@@ -74,6 +74,8 @@ plugin_config_path = "$WORK/conf"
 path = "$1"
 T
   RUNTIME=$WORK/runtime/runc NRI=$WORK/s/nri.sock OURS=1
+  # The bundle that the runtime gets in place of the engine's.
+  CONFIG=$WORK/s/bundles/{id}-*/config.json
   printf '#!/bin/sh\nexec %s --nri-config %s "$@"\n' "$PROGRAMS/nri-container-runtime" \
     "$WORK/config.toml" >"$RUNTIME"
   chmod 755 "$RUNTIME"
@@ -98,8 +100,7 @@ docker() {
 J
   "$top/integration/engines/dockerd.sh" start "$WORK/engine" trixie || return
   conformance --driver docker "${few[@]}" --socket "$NRI" \
-    --client "$top/integration/engines/dockerd.sh client $WORK/engine" --oci-config \
-    "$WORK/engine/containerd/state/io.containerd.runtime.v2.task/moby/{id}/config.json"
+    --client "$top/integration/engines/dockerd.sh client $WORK/engine" --oci-config "$CONFIG"
   "$top/integration/engines/dockerd.sh" stop "$WORK/engine"
 }
 
@@ -114,27 +115,29 @@ nri = ["$RUNTIME"]
 T
   "$top/integration/engines/podman.sh" start "$WORK/engine" trixie || return
   conformance --driver docker "${few[@]}" --socket "$NRI" \
-    --client "$top/integration/engines/podman.sh client $WORK/engine"
+    --client "$top/integration/engines/podman.sh client $WORK/engine" --oci-config "$CONFIG"
   "$top/integration/engines/podman.sh" stop "$WORK/engine"
 }
 
-# containerd SUITE RUNTIME SOCKET [--nri]: containerd of a suite with this runtime; SOCKET is the
-# NRI under test
+# containerd SUITE RUNTIME SOCKET CONFIG [--nri]: containerd of a suite with this runtime; SOCKET is
+# the NRI under test, CONFIG the path of containers' config.json
 containerd() {
-  "$top/integration/engines/containerd.sh" start "$WORK/engine" "$1" "$2" "${@:4}" || return
+  "$top/integration/engines/containerd.sh" start "$WORK/engine" "$1" "$2" "${@:5}" || return
   conformance --driver cri --socket "$3" --client "$ENGINES/bin/cri $WORK/engine/sock" \
-    --oci-config "$WORK/engine/state/io.containerd.runtime.v2.task/k8s.io/{id}/config.json"
+    --oci-config "$4"
   "$top/integration/engines/containerd.sh" stop "$WORK/engine"
 }
 
 run() {
+  local nri=$WORK/engine/nri.sock
+  local tasks=$WORK/engine/state/io.containerd.runtime.v2.task/k8s.io/{id}/config.json
   case $target in
     runc | crun) oci "$target" ;;
     docker) docker ;;
     podman) podman ;;
-    containerd) node "$ENGINES/bin/trixie/runc" && containerd trixie "$RUNTIME" "$NRI" ;;
-    containerd-1.7) containerd trixie "$ENGINES/bin/trixie/runc" "$WORK/engine/nri.sock" --nri ;;
-    containerd-2) containerd sid "$ENGINES/bin/sid/runc" "$WORK/engine/nri.sock" --nri ;;
+    containerd) node "$ENGINES/bin/trixie/runc" && containerd trixie "$RUNTIME" "$NRI" "$CONFIG" ;;
+    containerd-1.7) containerd trixie "$ENGINES/bin/trixie/runc" "$nri" "$tasks" --nri ;;
+    containerd-2) containerd sid "$ENGINES/bin/sid/runc" "$nri" "$tasks" --nri ;;
     cri-o | moby-29) . "$here/extra.sh" && "$target" ;;
     *) echo "run.sh: no target $target" >&2; return 2 ;;
   esac

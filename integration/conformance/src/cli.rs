@@ -92,7 +92,8 @@ struct RunOptions {
     /// Root file system with /bin/sleep (oci).
     #[arg(long, value_name = "DIR")]
     rootfs: Option<PathBuf>,
-    /// Path of containers' OCI configs with `{id}` for the id, if the engine does not tell it.
+    /// Path of containers' OCI configs if the engine does not tell it: `{id}` for the id, `*` as in
+    /// a shell.
     #[arg(long, value_name = "PATTERN")]
     oci_config: Option<String>,
     /// Version of NRI, if the runtime does not announce one; else concluded from its events.

@@ -6,7 +6,10 @@ use super::{
     verbs::{Driver, Failure, Wanted},
 };
 use serde_json::{Value, json};
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The OCI config that all containers are made from.
 const CONFIG: &str = include_str!("config.json");
@@ -27,9 +30,10 @@ impl Oci {
         call::run(call::command(&self.client, arguments), None)
     }
 
-    /// Path of a container's `config.json`.
-    fn file(&self, id: &str) -> PathBuf {
-        self.bundles.join(id).join("config.json")
+    /// Returns the state of a container as the OCI specification describes it.
+    fn state(&self, id: &str) -> Result<Value, Failure> {
+        let text = self.call(&["state", id])?;
+        serde_json::from_str(&text).map_err(|e| Failure::Refused(format!("state: {e}: {text}")))
     }
 
     fn write_bundle(&self, wanted: &Wanted) -> Result<(), String> {
@@ -43,10 +47,9 @@ impl Oci {
         if let Some(memory) = wanted.memory {
             config["linux"]["resources"]["memory"] = json!({"limit": memory});
         }
-        let file = self.file(&wanted.name);
-        if let Some(dir) = file.parent() {
-            fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-        }
+        let dir = self.bundles.join(&wanted.name);
+        fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        let file = dir.join("config.json");
         fs::write(&file, config.to_string()).map_err(|e| format!("{}: {e}", file.display()))
     }
 }
@@ -68,11 +71,10 @@ impl Driver for Oci {
     }
 
     fn pid(&self, id: &str) -> Result<u32, Failure> {
-        let text = self.call(&["state", id])?;
-        let state: Value = serde_json::from_str(&text).unwrap_or_default();
+        let state = self.state(id)?;
         let pid = state["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
         pid.filter(|pid| *pid > 0)
-            .ok_or_else(|| Failure::Refused(format!("state shows no process: {text}")))
+            .ok_or_else(|| Failure::Refused(format!("state shows no process: {state}")))
     }
 
     fn update(&self, id: &str, memory: i64) -> Result<(), Failure> {
@@ -89,8 +91,13 @@ impl Driver for Oci {
         self.call(&["delete", "--force", id]).map(drop)
     }
 
+    /// Reads the bundle that the runtime names: it may be another than the one it was given.
     fn config(&self, id: &str) -> Result<Value, Failure> {
-        let file = self.file(id);
+        let state = self.state(id)?;
+        let bundle = state["bundle"].as_str();
+        let bundle =
+            bundle.ok_or_else(|| Failure::Refused(format!("state shows no bundle: {state}")))?;
+        let file = Path::new(bundle).join("config.json");
         let text = fs::read(&file)
             .map_err(|error| Failure::Refused(format!("{}: {error}", file.display())))?;
         serde_json::from_slice(&text).map_err(|error| Failure::Refused(error.to_string()))

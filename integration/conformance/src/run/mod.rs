@@ -21,7 +21,7 @@ pub struct Runner {
     pub sessions: Sessions,
     /// What the runtime says of itself.
     pub facts: Facts,
-    /// Path of containers' OCI configs, with `{id}` for the id; the driver's if absent.
+    /// Pattern of paths of containers' OCI configs, with `{id}` for the id; the driver's if absent.
     pub oci_config: Option<String>,
     /// First part of the names of containers.
     pub prefix: String,
@@ -100,10 +100,14 @@ impl Runner {
 
     /// Returns the OCI config of a container.
     fn oci_config(&self, id: &str) -> Result<Value, Failure> {
-        let Some(path) = &self.oci_config else { return self.driver.config(id) };
-        let path = path.replace("{id}", id);
-        let text = std::fs::read(&path).map_err(|e| Failure::Refused(format!("{path}: {e}")))?;
-        serde_json::from_slice(&text).map_err(|e| Failure::Refused(format!("{path}: {e}")))
+        let Some(pattern) = &self.oci_config else { return self.driver.config(id) };
+        let pattern = pattern.replace("{id}", id);
+        let refused = |reason: String| Failure::Refused(format!("{pattern}: {reason}"));
+        let mut paths = glob::glob(&pattern).map_err(|e| refused(e.to_string()))?;
+        let path = paths.next().ok_or_else(|| refused("no such file".to_owned()))?;
+        let text = path.map_err(Into::into).and_then(std::fs::read);
+        let text = text.map_err(|e| refused(e.to_string()))?;
+        serde_json::from_slice(&text).map_err(|e| refused(e.to_string()))
     }
 
     /// Returns a text without the parts that differ from run to run.
