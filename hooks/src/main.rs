@@ -15,8 +15,9 @@ mod error;
 
 use args::Args;
 use error::Error;
-use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request, printable};
+use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request};
 use nri_locate::{BreakGlass, Environment, break_glass};
+use nri_values::printable;
 use std::{
     io::{self, Read, Write},
     process::ExitCode,

@@ -6,8 +6,8 @@
 
 use crate::{args::CommandLine, runtime_error};
 use humantime::format_rfc3339_seconds;
-use nri_control::printable;
 use nri_locate::working_dir;
+use nri_values::printable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     fs::OpenOptions,

@@ -2,7 +2,8 @@
 
 use super::policy::VerbPolicy;
 use crate::{args::verb_args::VerbArgs, error::Error, invocation::Invocation};
-use nri_control::{Begin, OsText, Verb};
+use nri_control::{Begin, Verb};
+use nri_files::OsText;
 use nri_locate::{HOOK, absolute, find_own_program, working_dir};
 use rustix::{
     fs::{Mode, OFlags},
@@ -105,7 +106,8 @@ mod tests {
         call::Call,
         log_line::LogLine,
     };
-    use nri_control::{CONTROL_SOCKET, Client, Reply, Request, Substitute, Versioned, receive};
+    use nri_control::{Client, Reply, Request, Substitute, Versioned, receive};
+    use nri_files::CONTROL_SOCKET;
     use nri_locate::{BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, LoadedConfig};
     use nri_passthrough::{BorrowedCall, Decision, PathBuffer, decide};
     use std::{

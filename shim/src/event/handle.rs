@@ -22,9 +22,9 @@ use crate::{
 };
 use nri_config::Unreachable;
 use nri_control::{
-    Client, ClientError, Exit, Finished, FrameError, Launcher, OsText, RECORDS_DIR, Reply, Request,
-    Substitute, Verb,
+    Client, ClientError, Exit, Finished, FrameError, Launcher, Reply, Request, Substitute, Verb,
 };
+use nri_files::{OsText, RECORDS_DIR};
 use nri_locate::{NRID, find_own_program, working_dir};
 use std::{
     ffi::OsStr,

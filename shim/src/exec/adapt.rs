@@ -2,7 +2,7 @@
 //! the process file. In an engine with its own NRI, an `exec` has these changes, too.
 //!
 //! `exec` carries no event and does not call `nrid`: a marker file in `nrid`'s state directory has
-//! the changes (`nri_control::ExecMarker`), and is read only if a process file is given. Without a
+//! the changes (`nri_files::ExecMarker`), and is read only if a process file is given. Without a
 //! process file the runtime takes the process from `config.json`, which is adjusted already. An
 //! `exec` never fails here: a problem is logged as a warning, and the real runtime reads the
 //! caller's process file.
@@ -19,7 +19,8 @@ use crate::{
     invocation::Invocation,
     runtime::{Target, memory},
 };
-use nri_control::{ExecChanges, ExecMarker, resolved_root};
+use nri_files::{ExecChanges, ExecMarker};
+use nri_locate::resolved_root;
 use nri_locate::{NridOwner, runtime_root, working_dir};
 use nri_passthrough::args::exec_args::{self, ExecArgs};
 use rustix::fs::{Mode, OFlags};

@@ -5,7 +5,7 @@
 //! container. A value that is equal in both is replaced by the plugins' value. A value that differs
 //! was given to this `exec`, and is kept.
 
-use nri_control::{ExecChanges, ExecRlimit, ExecVariable};
+use nri_files::{ExecChanges, ExecRlimit, ExecVariable};
 use serde_json::{Map, Value};
 
 /// Name of a member of the process file that does not have the type of the specification.

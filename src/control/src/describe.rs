@@ -1,10 +1,7 @@
 //! The messages that describe containers and pods: lists, a page at a time, and all that is known
 //! of one of them.
 
-use crate::{
-    audit::{AuditLine, MissedPlugin},
-    text::OsText,
-};
+use nri_files::{AuditLine, MissedPlugin, OsText};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! What `nrid --dry-run` prints, and `nrictl dry-run` shows.
 
-use crate::audit::FieldChange;
+use nri_files::FieldChange;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

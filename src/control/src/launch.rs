@@ -6,10 +6,8 @@
 //! hangs. `nrid --background` itself makes the daemon independent of the process that started it
 //! (session, descriptors, cgroup).
 
-use crate::{
-    client::{Client, ClientError},
-    files::{CONTROL_SOCKET, LOG_FILE, START_FAILURE, START_LOCK},
-};
+use crate::client::{Client, ClientError};
+use nri_files::{CONTROL_SOCKET, LOG_FILE, START_FAILURE, START_LOCK};
 use nri_locate::LIBEXEC_DIR;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

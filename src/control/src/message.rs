@@ -2,12 +2,10 @@
 //! [`PROTOCOL`]; any other change needs a new version.
 
 use crate::{
-    audit::MissedPlugin,
     describe::{Describe, EncodedDescription},
-    life::UncleanEnd,
     plugin_status::PluginStatus,
-    text::OsText,
 };
+use nri_files::{MissedPlugin, OsText, UncleanEnd};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this file.

@@ -1,6 +1,6 @@
 //! The status of a plugin, which is part of that of `nrid`.
 
-use crate::text::OsText;
+use nri_files::OsText;
 use serde::{Deserialize, Serialize};
 
 /// Status of a plugin.

@@ -6,9 +6,8 @@ use crate::{
     table::TextTable,
 };
 use clap::{ArgGroup, Args, ValueHint};
-use nri_control::{
-    DryRun, DryRunAnswer, DryRunEviction, DryRunPlugin, DryRunUpdate, LaunchError, printable,
-};
+use nri_control::{DryRun, DryRunAnswer, DryRunEviction, DryRunPlugin, DryRunUpdate, LaunchError};
+use nri_values::printable;
 use rustix::process::geteuid;
 use serde::Serialize;
 use serde_json::Value;
@@ -268,7 +267,8 @@ fn write_lines<T: AsRef<str>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::{DryRunChanges, FieldChange};
+    use nri_control::DryRunChanges;
+    use nri_files::FieldChange;
     use serde_json::json;
 
     fn found() -> DryRun {

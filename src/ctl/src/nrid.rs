@@ -1,10 +1,8 @@
 //! Requests to `nrid`: start, stop, restart, reload, status and verify.
 
 use crate::{error::CtlError, nrid_location::NridLocation, output::output};
-use nri_control::{
-    Client, ClientError, FrameError, LIFE_LOCK, OsText, Reloaded, Reply, Request, START_FAILURE,
-    Status, Verified,
-};
+use nri_control::{Client, ClientError, FrameError, Reloaded, Reply, Request, Status, Verified};
+use nri_files::{LIFE_LOCK, OsText, START_FAILURE};
 use nri_locate::{ConfigFileError, MAX_CONFIG_FILE, NRID, read_regular_text};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -2,7 +2,8 @@
 //! environment and the configuration in the same way as `nrid` finds them.
 
 use nri_config::{Config, ConfigError};
-use nri_control::{AUDIT_LOG, Launcher, OsText, Status};
+use nri_control::{Launcher, Status};
+use nri_files::{AUDIT_LOG, OsText};
 use nri_host::sha256;
 use nri_locate::{
     ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, NridOwner, PluginDirs,

@@ -8,8 +8,9 @@ use crate::{
 };
 use nri_control::{
     CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, RequestedByPlugin,
-    Status, printable,
+    Status,
 };
+use nri_values::printable;
 use serde::Serialize;
 use std::{
     io::{self, Write},

@@ -1,7 +1,8 @@
 //! `nrictl ready`: whether `nrid` serves, by its readiness socket.
 
 use crate::error::CtlError;
-use nri_control::{READY, READY_SOCKET, connect_to};
+use nri_control::{READY, connect_to};
+use nri_files::READY_SOCKET;
 use std::{
     io::{
         self,

@@ -3,7 +3,8 @@
 use crate::{
     error::CtlError, nrid, nrid_location::NridLocation, output::output, uncalled::Uncalled,
 };
-use nri_control::{PluginStatus, Reloaded, Status, printable};
+use nri_control::{PluginStatus, Reloaded, Status};
+use nri_values::printable;
 use std::{
     io::{self, Write},
     path::Path,

@@ -1,7 +1,7 @@
 //! A log that is read while it is written: the previous file, then the current one, then what is
 //! added. A file that is renamed meanwhile is read to its end.
 
-use nri_control::PREVIOUS_SUFFIX;
+use nri_files::PREVIOUS_SUFFIX;
 use rustix::fs::OFlags;
 use std::{
     fs::File,

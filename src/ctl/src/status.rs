@@ -10,10 +10,11 @@ use crate::{
     uncalled::Uncalled,
 };
 use nri_control::{
-    Inherited, MissedContainers, NridLife, PluginChange, PluginStatus, PluginSynchronization,
-    Status, UncleanEnd, printable,
+    Inherited, MissedContainers, PluginChange, PluginStatus, PluginSynchronization, Status,
 };
+use nri_files::{NridLife, UncleanEnd};
 use nri_locate::{BreakGlass, Environment, break_glass_file};
+use nri_values::printable;
 use std::{
     io::{self, Write},
     time::SystemTime,

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets::NOTHING,
 };
-use nri_control::printable;
+use nri_values::printable;
 use std::io::{self, IsTerminal, Write};
 
 /// Columns between two cells of a row.

@@ -7,9 +7,10 @@ use crate::{
     nrid_location::NridLocation,
     output::output,
 };
-use nri_control::{PluginStatus, Status, printable};
+use nri_control::{PluginStatus, Status};
 use nri_host::{RunningEngine, running_engines};
 use nri_locate::{BreakGlass, Environment, break_glass_file};
+use nri_values::printable;
 use std::{
     fmt, fs,
     io::{self, Write},

@@ -6,7 +6,9 @@ use crate::{
     table::TextTable,
     units::{counted, size_of_field},
 };
-use nri_control::{MissedPlugin, Verified, VerifiedResource, printable};
+use nri_control::{Verified, VerifiedResource};
+use nri_files::MissedPlugin;
+use nri_values::printable;
 use serde::Serialize;
 use serde_json::Value;
 use std::{

@@ -1,8 +1,8 @@
 //! `nrictl version`: the versions of `nrictl`, of the `nrid` that runs, and of the real runtime.
 
 use crate::{doctor, error::CtlError, nrid, nrid_location::NridLocation, output::output};
-use nri_control::printable;
 use nri_locate::{Environment, find_runtime};
+use nri_values::printable;
 use serde_json::json;
 use std::io::{self, Write};
 

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 
-use nri_control::{CONTROL_SOCKET, Reply, Status, Versioned, receive, send};
+use nri_control::{Reply, Status, Versioned, receive, send};
+use nri_files::CONTROL_SOCKET;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},

@@ -14,6 +14,7 @@ mod own_programs;
 mod paths;
 mod plugin_dirs;
 mod reference;
+mod root;
 mod runtime;
 mod search;
 mod state_dir;
@@ -33,6 +34,7 @@ pub use paths::{
 };
 pub use plugin_dirs::PluginDirs;
 pub use reference::configuration_reference;
+pub use root::resolved_root;
 pub use runtime::{RuntimeNotFound, UnusableProgram, find_runtime, runtime_candidates};
 pub use search::{can_run, search_dirs, standard_dirs};
 pub use state_dir::{NridOwner, runtime_root};

@@ -7,7 +7,7 @@ use crate::{
 use rustix::{fs::lstat, io::Errno};
 
 /// Longest id that is decided here. The marker of a longer id may have a shortened file name
-/// (`nri_control::ExecMarker::path`).
+/// (`nri_files::ExecMarker::path`).
 const LONGEST_ID: usize = 200;
 
 /// Whether an `exec` with these arguments certainly has no marker to apply. `false` means that the

@@ -350,7 +350,7 @@ impl Error {
 /// Formats an error as one line, because engines show one line. Adds the container's id, unless the
 /// message already contains it.
 pub(crate) fn line(container: &str, message: &str) -> String {
-    let message = nri_control::printable(message);
+    let message = nri_values::printable(message);
     let is_of_id = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
     if container.is_empty() || message.split(|c| !is_of_id(c)).any(|word| word == container) {
         return message.into_owned();

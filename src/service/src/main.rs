@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let error: Box<dyn std::error::Error> = error;
-            let line = nri_control::printable(&error.to_string()).into_owned();
+            let line = nri_values::printable(&error.to_string()).into_owned();
             if arguments.background || arguments.is_background_process {
                 // The process that ran `nrid --background`, often a wrapper, reads this line.
                 let _ = writeln!(std::io::stdout(), "{line}");
@@ -228,7 +228,7 @@ async fn serve(
     let lock_timeout =
         if is_previous_ending { settings.config.start_timeout } else { Duration::ZERO };
     let state_dir = settings.state_dir.clone();
-    let failure = state_dir.join(nri_control::START_FAILURE);
+    let failure = state_dir.join(nri_files::START_FAILURE);
     let running = match start::start(settings, log, activation, lock_timeout).await {
         // systemd listens by now: the waiting process can connect, and systemd then starts another
         // nrid.
@@ -248,9 +248,9 @@ async fn serve(
                 // read stdout any more.
                 let _ = std::fs::write(
                     &failure,
-                    format!("{}\n", nri_control::printable(&error.to_string())),
+                    format!("{}\n", nri_values::printable(&error.to_string())),
                 );
-                nri_control::NridLife::forget(&state_dir);
+                nri_files::NridLife::forget(&state_dir);
             }
             return Err(error.into());
         }

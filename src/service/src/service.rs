@@ -17,7 +17,8 @@ use crate::{
 };
 use nri_adaptation::Adaptation;
 use nri_config::parse_log_level;
-use nri_control::{Inherited, UncleanEnd};
+use nri_control::Inherited;
+use nri_files::UncleanEnd;
 use std::{
     path::PathBuf,
     sync::{

@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nri_control::{ExecMarker, FrameError, OsText, Reply, Request, Versioned, receive};
+use nri_control::{FrameError, Reply, Request, Versioned, receive};
+use nri_files::{ExecMarker, OsText};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{fmt::Debug, io::Write, net::Shutdown, os::unix::net::UnixStream};
 

@@ -15,7 +15,7 @@ use nix::sys::{
     signalfd::{SfdFlags, SignalFd},
 };
 use nix::unistd::{Pid, getpgrp, getpid, getppid, getsid};
-use nri_control::OsText;
+use nri_files::OsText;
 use serde_json::{Map, Value, json};
 use std::{
     ffi::{CString, OsStr, OsString},

@@ -2,7 +2,8 @@
 //! replies on a verb.
 
 use crate::harness::{Server, WrapperHarness, always, argv, stderr};
-use nri_control::{Begin, Exit, OsText, Reply, Request, Substitute, Verb};
+use nri_control::{Begin, Exit, Reply, Request, Substitute, Verb};
+use nri_files::OsText;
 use serde_json::json;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 

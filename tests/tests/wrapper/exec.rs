@@ -1,7 +1,7 @@
 //! `exec`: the real runtime receives a changed process file; everything else is unchanged.
 
 use crate::harness::{WrapperHarness, always, argv, stderr};
-use nri_control::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
+use nri_files::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 use nri_locate::BYPASS_ENV;
 use serde_json::{Value, json};
 use std::{

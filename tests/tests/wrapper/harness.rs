@@ -1,6 +1,7 @@
 //! Harness for calls of the wrapper: directories, configuration, a fake runtime, a scripted `nrid`.
 
-use nri_control::{CONTROL_SOCKET, Finished, PROTOCOL, Reply, Request, Substitute, Versioned};
+use nri_control::{Finished, PROTOCOL, Reply, Request, Substitute, Versioned};
+use nri_files::CONTROL_SOCKET;
 use nri_tests::fake_runtime::{FakeRuntime, program};
 use serde_json::{Value, json};
 use std::{

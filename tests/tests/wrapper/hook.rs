@@ -1,7 +1,8 @@
 //! Tests of the program `nri-oci-hook`.
 
 use crate::harness::{Reaction, Server, WrapperHarness, stderr};
-use nri_control::{CONTROL_SOCKET, Hook, HookKind, Reply, Request};
+use nri_control::{Hook, HookKind, Reply, Request};
+use nri_files::CONTROL_SOCKET;
 use nri_locate::{BYPASS_ENV, BYPASS_FILE};
 use nri_tests::fake_runtime::program;
 use std::{

@@ -60,7 +60,7 @@ fn an_nrid_that_does_not_start_fails_only_creations_and_starts() {
 fn an_update_starts_nrid_if_records_exist() {
     let harness = WrapperHarness::new();
     let nrid = nrid(&harness, json!({"stdout": "cannot read /opt/nri/plugins\n", "exit": 1}));
-    let records = harness.path("state").join(nri_control::RECORDS_DIR);
+    let records = harness.path("state").join(nri_files::RECORDS_DIR);
     std::fs::create_dir(&records).unwrap();
     let call = |verb: &str| {
         nrid.clear();
@@ -196,7 +196,7 @@ fn a_closed_connection_is_retried_once() {
 fn an_nrid_that_shuts_down_during_a_request_is_started_again() {
     let harness = WrapperHarness::new();
     let nrid = nrid(&harness, json!({"until": harness.path("release"), "stdout": "ready\n"}));
-    let socket = harness.path("state").join(nri_control::CONTROL_SOCKET);
+    let socket = harness.path("state").join(nri_files::CONTROL_SOCKET);
     let stopping_server = Server::start(&harness, move |_| {
         std::fs::remove_file(&socket).unwrap();
         Reaction::Close
@@ -256,7 +256,7 @@ fn a_stale_control_socket_counts_as_a_missing_nrid() {
     let harness = WrapperHarness::new();
     drop(
         std::os::unix::net::UnixListener::bind(
-            harness.path("state").join(nri_control::CONTROL_SOCKET),
+            harness.path("state").join(nri_files::CONTROL_SOCKET),
         )
         .unwrap(),
     );

@@ -7,7 +7,7 @@ use crate::{
     audit::history::{ContainerHistory, FieldHistory, FieldStep},
     units::size_of_field,
 };
-use nri_control::AuditEvent;
+use nri_files::AuditEvent;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
@@ -120,7 +120,7 @@ fn unescaped(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::{AuditLine, FieldChange};
+    use nri_files::{AuditLine, FieldChange};
     use serde_json::json;
 
     #[test]

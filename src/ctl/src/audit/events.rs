@@ -14,7 +14,8 @@ use crate::{
     units::{counted, size_of_field},
 };
 use clap::Args;
-use nri_control::{AuditEvent, AuditLine, FieldChange, MissedPlugin, printable};
+use nri_files::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
+use nri_values::printable;
 use rustix::process::geteuid;
 use serde_json::Value;
 use std::{

@@ -17,7 +17,8 @@ use crate::{
     units::counted,
 };
 use clap::Args;
-use nri_control::{AuditLine, printable};
+use nri_files::AuditLine;
+use nri_values::printable;
 use serde_json::Value;
 use std::{
     io::{self, Write},
@@ -196,7 +197,7 @@ fn time(time: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::{AuditEvent, FieldChange};
+    use nri_files::{AuditEvent, FieldChange};
     use serde_json::json;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Selection of lines by plugin, container and time.
 
-use nri_control::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine};
 use nri_values::parse_duration;
 use std::time::{Duration, SystemTime};
 

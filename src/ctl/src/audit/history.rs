@@ -4,7 +4,8 @@ use crate::{
     audit::{filter::is_container, record},
     error::CtlError,
 };
-use nri_control::{AuditEvent, AuditLine, ContainerDescription, FieldChange, MissedPlugin};
+use nri_control::ContainerDescription;
+use nri_files::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -11,7 +11,8 @@ use crate::audit::{
 };
 use crate::units::size_of_field;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use nri_control::{AuditLine, printable};
+use nri_files::AuditLine;
+use nri_values::printable;
 use serde_json::Value;
 
 /// Colours and layout of the page and of its picture; dark where the browser is, light on paper.
@@ -177,7 +178,7 @@ pub(super) fn text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::{AuditEvent, FieldChange};
+    use nri_files::{AuditEvent, FieldChange};
     use serde_json::json;
 
     /// Returns the page of a container with this text as its name, in a plugin and in values.

@@ -6,7 +6,8 @@ use crate::{
     units::counted,
 };
 use maud::{Markup, html};
-use nri_control::{AuditEvent, AuditLine, MissedPlugin, printable};
+use nri_files::{AuditEvent, AuditLine, MissedPlugin};
+use nri_values::printable;
 use std::collections::BTreeMap;
 
 /// Width of the picture; all measures are in its units.
@@ -208,7 +209,7 @@ fn cut(text: &str, max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::FieldChange;
+    use nri_files::FieldChange;
 
     fn history(lines: Vec<AuditLine>) -> ContainerHistory {
         ContainerHistory::of(lines, "c").unwrap()

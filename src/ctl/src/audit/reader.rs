@@ -1,7 +1,7 @@
 //! Reads the audit log.
 
 use crate::rotated_log::RotatedLog;
-use nri_control::AuditLine;
+use nri_files::AuditLine;
 use std::{io, path::Path};
 
 /// A line as it is in the file, and what it says.

@@ -2,9 +2,8 @@
 //! removed, rotated, or switched off for a while.
 
 use crate::{error::CtlError, nrid_location::NridLocation, views::DescribeClient};
-use nri_control::{
-    AuditEvent, AuditLine, ContainerDescription, Describe, Description, FieldChange, ObjectKind,
-};
+use nri_control::{ContainerDescription, Describe, Description, ObjectKind};
+use nri_files::{AuditEvent, AuditLine, FieldChange};
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

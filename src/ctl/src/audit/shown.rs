@@ -5,7 +5,7 @@ use crate::audit::{
     filter::shown_time,
     history::{ContainerHistory, FieldStep},
 };
-use nri_control::AuditEvent;
+use nri_files::AuditEvent;
 
 /// What a person has to know of changes in `mode = "shadow"`.
 pub(super) const SHADOW: &str =

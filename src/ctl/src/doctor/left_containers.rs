@@ -1,6 +1,6 @@
 //! Containers that run while no `nrid` does, by the records in the state directory.
 
-use nri_control::{MAX_RECORD, RECORDS_DIR};
+use nri_files::{MAX_RECORD, RECORDS_DIR};
 use nri_host::is_alive;
 use nri_locate::read_regular_text;
 use serde::Deserialize;

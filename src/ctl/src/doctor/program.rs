@@ -82,5 +82,5 @@ fn first_line(pipe: impl Read + AsFd) -> Option<String> {
     let _ = pipe.take(MAX_MESSAGE).read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(nri_control::printable(line).into_owned())
+    Some(nri_values::printable(line).into_owned())
 }

@@ -12,7 +12,8 @@ use super::{
     left_containers, unclean_end,
 };
 use crate::{nrid_location::NridLocation, status::duration, units::counted};
-use nri_control::{Inherited, LOG_FILE, NridLife, START_FAILURE, Status};
+use nri_control::{Inherited, Status};
+use nri_files::{LOG_FILE, NridLife, START_FAILURE};
 use nri_host::{describe, is_stopped, listener_unnoticed};
 use nri_locate::{MAX_CONFIG_FILE, read_regular_text};
 use std::{

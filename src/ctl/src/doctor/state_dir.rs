@@ -6,7 +6,8 @@ use super::{
     kinds::{STATE_DIR_NOT_WRITABLE, STATE_DIR_UNTRUSTED, STATE_DIR_WRITABLE},
 };
 use crate::nrid_location::NridLocation;
-use nri_control::{RECORDS_DIR, Status};
+use nri_control::Status;
+use nri_files::RECORDS_DIR;
 use nri_host::check_writable;
 use nri_trust::Owners;
 use rustix::process::geteuid;

@@ -1,6 +1,6 @@
 //! How `status` and `doctor` describe the end of an `nrid` that was not a clean stop.
 
-use nri_control::UncleanEnd;
+use nri_files::UncleanEnd;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// What to look at.

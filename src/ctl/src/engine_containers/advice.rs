@@ -5,7 +5,7 @@ use super::{
     names::name_and_id,
 };
 use crate::install::{DEFAULT_NAME, TargetEngine, configured};
-use nri_control::printable;
+use nri_values::printable;
 
 /// Page with the steps for all engines.
 const PAGE: &str = "docs/existing-containers.md";

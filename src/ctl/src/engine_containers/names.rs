@@ -1,6 +1,6 @@
 //! Names of containers in messages.
 
-use nri_control::printable;
+use nri_values::printable;
 
 /// Limit of the containers that a message names: a longer list would hide the rest of the message.
 const MAX_NAMED: usize = 5;

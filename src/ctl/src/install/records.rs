@@ -1,7 +1,7 @@
 //! The records of `nrid`, read from its state directory: also while no `nrid` runs.
 
 use super::{engines::kind::TargetEngine, install_root::InstallRoot};
-use nri_control::RECORDS_DIR;
+use nri_files::RECORDS_DIR;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 

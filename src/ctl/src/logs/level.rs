@@ -2,7 +2,8 @@
 
 use crate::{error::CtlError, nrid, nrid_location::NridLocation, output::output};
 use clap::Args;
-use nri_control::{Client, Request, Status, printable};
+use nri_control::{Client, Request, Status};
+use nri_values::printable;
 use std::io::Write;
 
 /// The arguments of `nrictl log-level`.

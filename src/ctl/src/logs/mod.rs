@@ -16,8 +16,8 @@ use crate::{
 };
 use clap::Args;
 use line::ParsedLine;
-use nri_control::printable;
 use nri_values::nearest;
+use nri_values::printable;
 use source::LogSource;
 use std::{
     collections::{BTreeSet, VecDeque},

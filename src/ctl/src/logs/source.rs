@@ -6,7 +6,8 @@ use crate::{
     rotated_log::RotatedLog,
 };
 use nri_config::LogDestination;
-use nri_control::{LOG_FILE, printable};
+use nri_files::LOG_FILE;
+use nri_values::printable;
 use rustix::process::geteuid;
 use std::{
     io::{self, ErrorKind},

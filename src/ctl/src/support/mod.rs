@@ -13,7 +13,7 @@ use crate::{exit_code::NEEDS_ROOT, nrid_location::NridLocation, output::output};
 use clap::Args;
 use flate2::{Compression, write::GzEncoder};
 use mask::Mask;
-use nri_control::{AuditLine, LOG_FILE};
+use nri_files::{AuditLine, LOG_FILE};
 use std::{
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom, Write},

@@ -273,7 +273,7 @@ fn entry(dir: &Path, name: &str, key: &str) -> Measured<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::OsText;
+    use nri_files::OsText;
 
     fn write(dir: &Path, files: &[(&str, &str)]) {
         files.iter().for_each(|(name, text)| fs::write(dir.join(name), text).unwrap());

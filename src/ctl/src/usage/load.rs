@@ -317,7 +317,8 @@ impl ContainerLoad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::{CallCounts, CgroupPaths, OsText, PluginCalls};
+    use nri_control::{CallCounts, CgroupPaths, PluginCalls};
+    use nri_files::OsText;
     use std::{fs, time::Duration};
 
     fn container(dir: &std::path::Path, id: &str, memory: u64) -> ContainerSummary {

@@ -13,7 +13,8 @@ use crate::{
     views::{DescribeClient, state},
 };
 use clap::Args;
-use nri_control::{ContainerSummary, Describe, Description, ObjectKind, printable};
+use nri_control::{ContainerSummary, Describe, Description, ObjectKind};
+use nri_values::printable;
 use serde_json::{Map, Value, json};
 use std::{
     io::{self, Write},
@@ -357,7 +358,8 @@ impl TextValues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::{CgroupPaths, OsText};
+    use nri_control::CgroupPaths;
+    use nri_files::OsText;
     use std::fs;
 
     fn container(dir: &std::path::Path) -> ContainerSummary {

@@ -9,7 +9,8 @@ use crate::{
     views::{freezer, request::DescribeClient, text},
 };
 use clap::Args;
-use nri_control::{ContainerSummary, MissedPlugin};
+use nri_control::ContainerSummary;
+use nri_files::MissedPlugin;
 use serde::Serialize;
 use std::{
     io::{self, Write},
@@ -153,7 +154,7 @@ impl ListContainers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::OsText;
+    use nri_files::OsText;
     use serde_json::json;
     use std::time::{Duration, UNIX_EPOCH};
 

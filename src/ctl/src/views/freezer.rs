@@ -26,7 +26,7 @@ fn is_paused(cgroups: &CgroupPaths) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::OsText;
+    use nri_files::OsText;
 
     #[test]
     fn a_frozen_cgroup_is_a_paused_container_in_both_versions() {

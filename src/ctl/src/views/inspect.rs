@@ -9,9 +9,9 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use nri_control::{
-    CgroupPaths, ContainerDescription, Describe, Description, MissedPlugin, ObjectKind, OsText,
-    PodDescription,
+    CgroupPaths, ContainerDescription, Describe, Description, ObjectKind, PodDescription,
 };
+use nri_files::{MissedPlugin, OsText};
 use serde::Serialize;
 use serde_json::Value;
 use std::{

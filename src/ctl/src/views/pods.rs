@@ -8,7 +8,8 @@ use crate::{
     views::{request::DescribeClient, text},
 };
 use clap::Args;
-use nri_control::{MissedPlugin, PodSummary};
+use nri_control::PodSummary;
+use nri_files::MissedPlugin;
 use serde::Serialize;
 use std::{
     io::{self, Write},
@@ -113,7 +114,7 @@ impl ListPods {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::OsText;
+    use nri_files::OsText;
     use serde_json::json;
     use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,6 +1,6 @@
 //! Ids, times and lists as people read them.
 
-use nri_control::MissedPlugin;
+use nri_files::MissedPlugin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Length to which ids are shortened, as in Docker and Podman.

@@ -2,9 +2,8 @@
 //! status, or to a verification with given comparisons.
 
 use crate::site::{Findings, Site};
-use nri_control::{
-    CONTROL_SOCKET, OsText, Reply, Request, Status, Verified, Versioned, receive, send,
-};
+use nri_control::{Reply, Request, Status, Verified, Versioned, receive, send};
+use nri_files::{CONTROL_SOCKET, OsText};
 use std::{
     fs,
     os::unix::net::UnixListener,

@@ -4,7 +4,8 @@ use crate::{
     fake_nrid::{FakeNrid, Sleeper, doctor, healthy},
     site::{FakeDockerd, Site, nrictl},
 };
-use nri_control::{MissedContainers, OsText, PluginChange, PluginStatus, Status};
+use nri_control::{MissedContainers, PluginChange, PluginStatus, Status};
+use nri_files::OsText;
 
 fn plugin(name: &str, launched: bool, state: &str, error: &str) -> PluginStatus {
     PluginStatus {

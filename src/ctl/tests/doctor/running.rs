@@ -4,7 +4,8 @@ use crate::{
     fake_nrid::{doctor, healthy},
     site::Site,
 };
-use nri_control::{CONTROL_SOCKET, Inherited, OsText, START_FAILURE, Status, UncleanEnd};
+use nri_control::{Inherited, Status};
+use nri_files::{CONTROL_SOCKET, OsText, START_FAILURE, UncleanEnd};
 use std::{
     fs,
     os::unix::net::UnixListener,

@@ -4,7 +4,8 @@ use crate::{
     fake_nrid::{Sleeper, doctor, healthy},
     site::Site,
 };
-use nri_control::{OsText, Status};
+use nri_control::Status;
+use nri_files::OsText;
 use std::{fs, io::ErrorKind, os::unix::net::UnixListener};
 
 #[test]

@@ -1,7 +1,7 @@
 //! [`Audit`]: the queue of lines, and the thread that writes them.
 
 use crate::{audit::mask::mask, host::bounded_file::BoundedFile, settings::load::Settings};
-use nri_control::{AUDIT_LOG, AuditEvent, AuditLine, FieldChange};
+use nri_files::{AUDIT_LOG, AuditEvent, AuditLine, FieldChange};
 use std::{
     collections::BTreeMap,
     io::{self, Write},

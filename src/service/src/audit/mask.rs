@@ -1,7 +1,7 @@
 //! Values that the audit log does not show: those of environment variables, which often are
 //! secrets, and very long ones.
 
-use nri_control::{AuditLine, FieldChange};
+use nri_files::{AuditLine, FieldChange};
 use serde_json::Value;
 
 /// Maximum length of a value as JSON, enough for the seccomp profile of an engine. Longer values

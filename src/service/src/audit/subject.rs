@@ -1,7 +1,7 @@
 //! The container that a line is about.
 
 use crate::state::{key::ContainerKey, pod::PodKind, pods::Pods, record::Record};
-use nri_control::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine};
 
 /// Returns a line about a container of which only the id and the root directory are known.
 pub fn line_of_key(key: &ContainerKey, event: AuditEvent) -> AuditLine {

@@ -23,9 +23,9 @@ use nri_api::proto;
 use nri_cgroup::{CgroupDirs, Controller};
 use nri_control::{
     CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,
-    Description, EncodedDescription, MAX_FRAME, MissedPlugin, ObjectKind, OsText, PodDescription,
-    PodSummary, Reply,
+    Description, EncodedDescription, MAX_FRAME, ObjectKind, PodDescription, PodSummary, Reply,
 };
+use nri_files::{MissedPlugin, OsText};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

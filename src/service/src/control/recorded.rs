@@ -9,7 +9,7 @@ use crate::{
     state::{record::Record, status::ContainerStatus},
     verb::creation::changes::recorded_changes,
 };
-use nri_control::{AuditEvent, AuditLine, FieldChange};
+use nri_files::{AuditEvent, AuditLine, FieldChange};
 use rustix::fs::OFlags;
 use serde_json::Value;
 use std::{

@@ -17,7 +17,8 @@ use crate::{
     },
 };
 use nri_adaptation::traced;
-use nri_control::{Begin, FrameError, OsText, Reply, Request, Verb};
+use nri_control::{Begin, FrameError, Reply, Request, Verb};
+use nri_files::OsText;
 use std::{fmt::Display, os::fd::OwnedFd, sync::Arc, time::Duration};
 use tokio::{
     net::{UnixListener, UnixStream},

@@ -13,9 +13,10 @@ use crate::{
 use nri_adaptation::{OnFailure, PluginOrigin};
 use nri_config::Mode;
 use nri_control::{
-    MissedContainers, MissedPlugin, OsText, PluginFailurePolicy, PluginStatus,
-    PluginSynchronization, RequestedByPlugin, Status,
+    MissedContainers, PluginFailurePolicy, PluginStatus, PluginSynchronization, RequestedByPlugin,
+    Status,
 };
+use nri_files::{MissedPlugin, OsText};
 use std::{
     collections::BTreeMap,
     time::{SystemTime, UNIX_EPOCH},

@@ -2,7 +2,7 @@
 //! [native protocol](https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). Never waits for journald.
 //! Libraries of this protocol wait while journald does not read, and do not return errors.
 
-use nri_control::printable;
+use nri_values::printable;
 use rustix::{
     fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create},
     io::Errno,

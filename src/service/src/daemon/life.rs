@@ -7,7 +7,7 @@
 use crate::{
     audit::Audit, cgroup::kernel_log, daemon::activation::file_id, host::file_access::blocking,
 };
-use nri_control::{AuditEvent, AuditLine, NridLife, UncleanEnd};
+use nri_files::{AuditEvent, AuditLine, NridLife, UncleanEnd};
 use std::{
     fs, io,
     path::{Path, PathBuf},

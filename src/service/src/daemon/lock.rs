@@ -10,7 +10,7 @@ use std::{io, os::fd::OwnedFd, path::Path};
 /// The file cannot be opened.
 pub fn take(state_dir: &Path) -> io::Result<Option<OwnedFd>> {
     let file = rustix::fs::open(
-        state_dir.join(nri_control::LIFE_LOCK),
+        state_dir.join(nri_files::LIFE_LOCK),
         OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW,
         Mode::RUSR | Mode::WUSR,
     )?;
@@ -24,5 +24,5 @@ pub fn take(state_dir: &Path) -> io::Result<Option<OwnedFd>> {
 /// Whether the locked file still is at its path in the state directory.
 pub fn is_at_path(lock: &OwnedFd, state_dir: &Path) -> bool {
     let file = fstat(lock).ok().map(|stat| (stat.st_dev, stat.st_ino));
-    file.is_some() && file_id(&state_dir.join(nri_control::LIFE_LOCK)) == file
+    file.is_some() && file_id(&state_dir.join(nri_files::LIFE_LOCK)) == file
 }

@@ -10,7 +10,7 @@ use crate::{
     settings::load::Settings,
 };
 use nri_config::{LogDestination, LogSettings};
-use nri_control::printable;
+use nri_values::printable;
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
@@ -64,7 +64,7 @@ impl Output {
             LogDestination::Journal => true,
             LogDestination::Auto => file.is_none() && journal::is_stderr(),
         };
-        let in_state_dir = || settings.state_dir.join(nri_control::LOG_FILE);
+        let in_state_dir = || settings.state_dir.join(nri_files::LOG_FILE);
         if is_journal && let Ok(journal) = Journal::new() {
             let file = file.clone().unwrap_or_else(in_state_dir);
             return Self::Journal(JournaledOutput::new(journal, file, MAX_SIZE));

@@ -18,7 +18,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Path of the socket in a state directory.
 pub fn path(state_dir: &Path) -> PathBuf {
-    state_dir.join(nri_control::READY_SOCKET)
+    state_dir.join(nri_files::READY_SOCKET)
 }
 
 /// Creates the socket. Any user may connect; the state directory keeps other users of the host out.

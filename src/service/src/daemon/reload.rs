@@ -23,7 +23,8 @@ use nri_adaptation::{
     PendingReload, PluginOrigin, PluginStatus, ReloadAction, ReloadOutcome, ReloadedPlugin,
 };
 use nri_config::Config;
-use nri_control::{OsText, PluginChange, Reloaded};
+use nri_control::{PluginChange, Reloaded};
+use nri_files::OsText;
 use nri_locate::{CONFIG_FILE, ConfigFileError, PLUGIN_SOCKET};
 use std::{io, path::Path, sync::Arc, time::Duration};
 

@@ -145,7 +145,7 @@ pub fn plugins(
             found.add(shared);
         }
     }
-    let control = settings.state_dir.join(nri_control::CONTROL_SOCKET);
+    let control = settings.state_dir.join(nri_files::CONTROL_SOCKET);
     let rest: Vec<_> = activation.sockets.iter().map(|p| p.path.clone()).collect();
     for path in rest.into_iter().filter(|path| !is_same_file(path, &control)) {
         if path.file_name() == control.file_name() {

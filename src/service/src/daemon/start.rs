@@ -100,7 +100,7 @@ pub enum StartError {
     )]
     NotListening(i32, PathBuf),
     /// Another process than an `nrid` of this host holds the lock.
-    #[error("{0} has locked {1}/{lock} and is no nrid of this host", lock = nri_control::LIFE_LOCK)]
+    #[error("{0} has locked {1}/{lock} and is no nrid of this host", lock = nri_files::LIFE_LOCK)]
     LockedByOther(String, PathBuf),
     /// A process without the lock listens on the control socket: systemd, which starts `nrid` when
     /// a caller connects.
@@ -176,7 +176,7 @@ pub async fn start(
         None => take_lock(&dir, lock_timeout).await?,
     };
     near_files::set_file_system(&lock).map_err(|e| StartError::Lock(dir.clone(), e))?;
-    let control = dir.join(nri_control::CONTROL_SOCKET);
+    let control = dir.join(nri_files::CONTROL_SOCKET);
     // No other nrid runs, so systemd listens; its sockets must not be removed.
     if !activation.has(&control) && nri_host::listener(&control).is_some() {
         return Err(StartError::SocketInUse(control));
@@ -394,7 +394,7 @@ pub fn reopen_namespaces(namespaces: &MountNamespaces, registry: &Registry) {
 }
 
 fn is_listening(dir: &Path) -> bool {
-    std::os::unix::net::UnixStream::connect(dir.join(nri_control::CONTROL_SOCKET)).is_ok()
+    std::os::unix::net::UnixStream::connect(dir.join(nri_files::CONTROL_SOCKET)).is_ok()
 }
 
 /// Retries failed writes of records, which a full disk may cause.
@@ -412,7 +412,7 @@ async fn retry_failed_writes(registry: Arc<Registry>) {
 /// that `nrid` creates its files again ([`Presence::keep`]).
 async fn take_lock(dir: &Path, timeout: Duration) -> Result<OwnedFd, StartError> {
     let deadline = Instant::now() + timeout;
-    let path = dir.join(nri_control::LIFE_LOCK);
+    let path = dir.join(nri_files::LIFE_LOCK);
     let holder = || nri_host::lock_holder(&path, nri_locate::NRID);
     loop {
         let without_lock = if path.exists() { None } else { holder() };

@@ -13,7 +13,8 @@ use crate::{
 };
 use nri_adaptation::{FileUse, PluginPolicy, SkipReason, plugin_files};
 use nri_api::PluginId;
-use nri_control::{CONTROL_SOCKET, Client, Reply, Request, Validation, ValidationSeverity};
+use nri_control::{Client, Reply, Request, Validation, ValidationSeverity};
+use nri_files::CONTROL_SOCKET;
 use nri_spec::CdiResolver;
 use nri_values::nearest;
 use std::{

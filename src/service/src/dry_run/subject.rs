@@ -8,7 +8,8 @@ use crate::{
     verb::request::VerbRequest,
 };
 use nri_adaptation::AdaptError;
-use nri_control::{Begin, OsText, Verb};
+use nri_control::{Begin, Verb};
+use nri_files::OsText;
 use nri_locate::{Environment, RuntimeNotFound, find_runtime};
 use rustix::fs::{Mode, OFlags, open};
 use std::{

@@ -1,7 +1,7 @@
 //! The options before the verb in a call of the runtime, in the forms of runc (Go), crun (argp) and
 //! youki (clap).
 
-use nri_control::OsText;
+use nri_files::OsText;
 use std::os::unix::ffi::OsStrExt;
 
 /// A known option: long name, letter, and whether a value follows.

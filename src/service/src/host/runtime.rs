@@ -8,7 +8,7 @@ use crate::host::{
     mount_namespace::{self, MountNamespace},
     near_files, sys,
 };
-use nri_control::OsText;
+use nri_files::OsText;
 use nri_locate::{Environment, NridOwner, runtime_root};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, statat};
 use serde::{Deserialize, Serialize};

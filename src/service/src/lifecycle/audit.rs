@@ -9,7 +9,7 @@ use crate::{
 };
 use nri_adaptation::AdaptError;
 use nri_api::{PluginId, full_name};
-use nri_control::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
+use nri_files::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
 use nri_merge::{Ignored, MergeError};
 use std::collections::BTreeMap;
 

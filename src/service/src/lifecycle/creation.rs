@@ -33,7 +33,7 @@ use crate::{
 };
 use nri_adaptation::RequestContext;
 use nri_api::proto::{self, ContainerState, PodSandbox};
-use nri_control::AuditEvent;
+use nri_files::AuditEvent;
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// A creation whose pod was, or is about to be, announced to plugins.

@@ -20,7 +20,7 @@ use crate::{
         status::ContainerStatus,
     },
 };
-use nri_control::AuditEvent;
+use nri_files::AuditEvent;
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// A container that was created or updated while no `nrid` ran: its control groups have not been

@@ -9,7 +9,8 @@ use nri_api::{
     Access, FieldRow, RESOURCE_FIELDS, ResourceField, field_row, fields, full_name,
     proto::{Field, FieldOwners},
 };
-use nri_control::{Exit, Finished, Reply, printable};
+use nri_control::{Exit, Finished, Reply};
+use nri_values::printable;
 use protobuf::Enum;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};

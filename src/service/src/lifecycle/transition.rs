@@ -22,7 +22,7 @@ use crate::{
     },
 };
 use nri_adaptation::{AdaptError, StopOutcome};
-use nri_control::AuditEvent;
+use nri_files::AuditEvent;
 use std::{sync::Arc, time::Duration};
 
 /// Total time that a pod's stop waits for the container locks of members that have exited. A verb

@@ -13,7 +13,7 @@ use crate::{
 use nri_adaptation::{
     Adaptation, BUCKET_BOUNDS, DurationHistogram, EventStatistics, PluginState, PluginStatistics,
 };
-use nri_control::MissedPlugin;
+use nri_files::MissedPlugin;
 use prometheus::{
     TextEncoder,
     proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType},

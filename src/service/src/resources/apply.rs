@@ -19,7 +19,7 @@ use crate::{
 };
 use nri_api::PluginId;
 use nri_api::proto::{ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins};
-use nri_control::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine};
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::MutexGuard;

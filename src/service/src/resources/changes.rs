@@ -5,7 +5,7 @@ use nri_api::{
     Form, also_set_by,
     proto::{Field, FieldOwners},
 };
-use nri_control::FieldChange;
+use nri_files::FieldChange;
 use nri_spec::ChangedField;
 use protobuf::Enum;
 use serde_json::Value;

@@ -8,7 +8,7 @@ use crate::{
     state::{container::Container, record::Eviction, registry::Registry, status::ContainerStatus},
 };
 use nri_api::{PluginId, proto::ContainerEviction};
-use nri_control::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -148,7 +148,7 @@ mod tests {
         host::process::ProcessIdentity,
         state::{external_plugins::ExternalPlugins, record::Record, store::Store},
     };
-    use nri_control::AUDIT_LOG;
+    use nri_files::AUDIT_LOG;
     use serde_json::json;
     use std::{
         fs,

@@ -15,7 +15,7 @@ use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
 };
-use nri_control::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine};
 use std::{collections::HashSet, time::SystemTime};
 
 #[async_trait]

@@ -26,7 +26,7 @@ use crate::{
 };
 use nri_api::proto::{FieldOwners, LinuxResources};
 use nri_config::Enforce;
-use nri_control::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine};
 use nri_spec::{LimitChange, MemoryLimits, changed, overlay};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;

@@ -76,7 +76,7 @@ impl FileIdentity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::OsText;
+    use nri_files::OsText;
     use std::fs;
 
     #[tokio::test]

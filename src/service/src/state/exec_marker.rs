@@ -7,7 +7,7 @@ use crate::{
     host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
     state::{bundle::BundleRecord, key::ContainerKey, record::Record, store::write_json},
 };
-use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable, MAX_RECORD};
+use nri_files::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable, MAX_RECORD};
 use nri_host::sha256 as digest;
 use nri_spec::{OciConfig, OciConfigError};
 use nri_trust::read_regular;
@@ -166,10 +166,10 @@ pub fn set(
         Err(e) if e.kind() == io::ErrorKind::NotFound => ExecMarker::default(),
         Err(e) => return Err(e),
     };
-    let root = nri_control::OsText::from(root.as_os_str());
+    let root = nri_files::OsText::from(root.as_os_str());
     marker.containers.retain(|c| c.root != root);
     if let Some(changes) = changes.filter(|c| !c.is_empty()) {
-        marker.containers.push(nri_control::ExecContainer { root, changes });
+        marker.containers.push(nri_files::ExecContainer { root, changes });
     }
     if marker.containers.is_empty() {
         return match std::fs::remove_file(&path) {

@@ -16,7 +16,7 @@ use crate::{
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};
 use nri_cgroup::CgroupDirs;
-use nri_control::MissedPlugin;
+use nri_files::MissedPlugin;
 use protobuf::{Enum, MessageField};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

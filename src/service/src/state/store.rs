@@ -74,10 +74,9 @@ impl Store {
         Self::create_directories(state_dir)?;
         // Temporary files in the directories of records are removed when the records are read. The
         // directory of exec markers is not listed elsewhere.
-        remove_temporary_files(&state_dir.join(nri_control::EXEC_DIR));
+        remove_temporary_files(&state_dir.join(nri_files::EXEC_DIR));
         let spares = Arc::new(Spares::new(state_dir.join(SPARE_DIR)));
-        let (containers, pods) =
-            (state_dir.join(nri_control::RECORDS_DIR), state_dir.join(PODS_DIR));
+        let (containers, pods) = (state_dir.join(nri_files::RECORDS_DIR), state_dir.join(PODS_DIR));
         Ok(Self { containers, pods, spares, is_read_only: false, last_check: Arc::default() })
     }
 
@@ -85,7 +84,7 @@ impl Store {
     /// created, changed or removed.
     pub fn read_only(state_dir: &Path) -> Self {
         Self {
-            containers: state_dir.join(nri_control::RECORDS_DIR),
+            containers: state_dir.join(nri_files::RECORDS_DIR),
             pods: state_dir.join(PODS_DIR),
             spares: Arc::new(Spares::unused(state_dir.join(SPARE_DIR))),
             is_read_only: true,
@@ -98,7 +97,7 @@ impl Store {
     /// # Errors
     /// A directory cannot be created.
     pub fn create_directories(state_dir: &Path) -> Result<(), StoreError> {
-        for name in [nri_control::EXEC_DIR, SPARE_DIR, nri_control::RECORDS_DIR, PODS_DIR] {
+        for name in [nri_files::EXEC_DIR, SPARE_DIR, nri_files::RECORDS_DIR, PODS_DIR] {
             let path = state_dir.join(name);
             if let Err(source) = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
                 return Err(StoreError { path, source });
@@ -241,7 +240,7 @@ fn read_all<T: DeserializeOwned + Send>(
         let _ = fs::remove_file(file);
     }
     let read = |path: &PathBuf| {
-        read_regular(path, nri_control::MAX_RECORD)
+        read_regular(path, nri_files::MAX_RECORD)
             .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from))
             .map_err(|source| StoreError { path: path.clone(), source })
     };

@@ -3,7 +3,7 @@
 use crate::trace::sink::{self, EndedSpan, SpanSink};
 use nri_adaptation::{CallTrace, RequestTrace, TraceContext};
 use nri_api::PluginId;
-use nri_control::OsText;
+use nri_files::OsText;
 use std::{
     error::Error,
     sync::{Arc, Mutex, OnceLock, PoisonError},

@@ -74,7 +74,7 @@ async fn resolved_root(root: PathBuf) -> Result<PathBuf, HostError> {
         return Ok(resolved);
     }
     let (file_system, path) = (FileSystem::directory(&root), root.clone());
-    let resolve = move || nri_control::resolved_root(&path);
+    let resolve = move || nri_locate::resolved_root(&path);
     file_access::run(file_system, LOOKUP_TIMEOUT, resolve)
         .await
         .map_err(|error| HostError::RuntimeRoot { root, source: error.into() })

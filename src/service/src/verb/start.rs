@@ -13,7 +13,8 @@ use crate::{
     state::{container::Container, followed::FollowedVerb, status::ContainerStatus},
     verb::{follow::Outcome, request::VerbRequest},
 };
-use nri_control::{AuditEvent, FrameError, Reply, Substitute};
+use nri_control::{FrameError, Reply, Substitute};
+use nri_files::AuditEvent;
 use std::sync::Arc;
 
 /// Serves a `start`.

@@ -2,7 +2,8 @@
 //! sleeps.
 
 use crate::node::{Node, wait_until};
-use nri_control::{Begin, Client, ClientError, Exit, Finished, OsText, Reply, Request, Verb};
+use nri_control::{Begin, Client, ClientError, Exit, Finished, Reply, Request, Verb};
+use nri_files::OsText;
 use serde_json::Value;
 use std::{
     fs,

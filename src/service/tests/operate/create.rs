@@ -2,7 +2,8 @@
 //! `enforce = 'report'`.
 
 use crate::node::{Node, TIMEOUT, example};
-use nri_control::{Begin, Client, Exit, Finished, OsText, Reply, Request, Verb};
+use nri_control::{Begin, Client, Exit, Finished, Reply, Request, Verb};
+use nri_files::OsText;
 use std::{
     ffi::OsStr,
     fs,

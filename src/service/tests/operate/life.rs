@@ -7,7 +7,7 @@ use crate::{
     node::{Node, Nrid, wait_until},
     restart::restart,
 };
-use nri_control::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine};
 use rustix::process::Signal;
 use std::fs;
 
@@ -70,7 +70,7 @@ fn an_nrid_that_was_killed_is_reported_until_a_clean_stop() {
 fn an_nrid_writes_the_file_of_its_life_again_if_it_was_removed() {
     let node = Node::new("");
     let nrid = node.start();
-    let file = nri_control::NridLife::path(&node.state_dir());
+    let file = nri_files::NridLife::path(&node.state_dir());
     fs::remove_file(&file).unwrap();
     wait_until("the file", || file.exists().then_some(()));
     let before = fs::metadata(&file).unwrap().modified().unwrap();

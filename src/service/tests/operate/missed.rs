@@ -7,7 +7,8 @@ use crate::{
     node::{Node, Nrid, example, wait_until},
     restart::restart,
 };
-use nri_control::{MissedContainers, MissedPlugin, PluginStatus, Reply, Request, Verified};
+use nri_control::{MissedContainers, PluginStatus, Reply, Request, Verified};
+use nri_files::MissedPlugin;
 use std::{
     fs,
     os::unix::fs::PermissionsExt,

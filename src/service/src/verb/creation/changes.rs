@@ -11,7 +11,7 @@ use nri_api::{
     Form, full_name,
     proto::{Field, FieldOwners},
 };
-use nri_control::FieldChange;
+use nri_files::FieldChange;
 use nri_merge::{CreateOutcome, UnownedChanges};
 use nri_spec::{ChangedField, config_changes};
 use protobuf::Enum;

@@ -25,7 +25,7 @@ use crate::{
 };
 use nri_adaptation::RequestContext;
 use nri_api::proto::CreateContainerRequest;
-use nri_control::{AuditEvent, MissedPlugin};
+use nri_files::{AuditEvent, MissedPlugin};
 use nri_merge::CreateOutcome;
 use rustix::fs::OFlags;
 use std::{

@@ -27,8 +27,9 @@ use crate::{
 };
 use nri_api::{Packed, proto};
 use nri_config::ContainerFact;
-use nri_control::{AuditEvent, AuditLine, Begin, Verb};
+use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
+use nri_files::{AuditEvent, AuditLine};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
 use std::{
     path::{Path, PathBuf},
@@ -102,7 +103,7 @@ impl Service {
         let incarnation = now();
         let hook = begin.hook.as_ref().map(|program| HookCall {
             program: program.as_path().to_owned(),
-            socket: self.settings().state_dir.join(nri_control::CONTROL_SOCKET),
+            socket: self.settings().state_dir.join(nri_files::CONTROL_SOCKET),
             record: key.hook_name(incarnation),
             timeout: hook_timeout(&self.settings().config),
         });
@@ -147,7 +148,7 @@ fn hook_timeout(config: &nri_config::Config) -> Duration {
 }
 
 fn environment(begin: &Begin) -> Map {
-    let pair = |v: &nri_control::OsText| {
+    let pair = |v: &nri_files::OsText| {
         let text = v.0.to_str()?;
         text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
     };

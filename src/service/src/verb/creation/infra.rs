@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub async fn prove(
     probe: &PathProbe,
     draft: &mut Draft,
-    environment: &[nri_control::OsText],
+    environment: &[nri_files::OsText],
     pod: impl Fn(&str) -> Option<PodRecord>,
 ) {
     if draft.identity.engine != EngineKind::Podman || draft.identity.role != Role::Sandbox {
@@ -64,7 +64,7 @@ pub async fn prove(
     podman::reject_infra(&mut draft.identity, &draft.key.id, &annotations, has_sandbox);
 }
 
-fn candidate(draft: &Draft, environment: &[nri_control::OsText]) -> InfraCandidate {
+fn candidate(draft: &Draft, environment: &[nri_files::OsText]) -> InfraCandidate {
     let config = &draft.config;
     let args = config.get(&["process", "args"]).and_then(Value::as_array).into_iter().flatten();
     let variable = |name: &str| {

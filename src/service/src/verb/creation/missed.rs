@@ -3,7 +3,7 @@
 use crate::{service::Service, state::record::Record};
 use nri_adaptation::{AbsentPlugin, RequestContext};
 use nri_api::PluginId;
-use nri_control::MissedPlugin;
+use nri_files::MissedPlugin;
 use std::collections::BTreeSet;
 
 impl Service {

@@ -1,6 +1,7 @@
 //! The arguments with which the runtime gets a bundle of `nrid` in place of the engine's.
 
-use nri_control::{Begin, OsText, Verb};
+use nri_control::{Begin, Verb};
+use nri_files::OsText;
 use nri_passthrough::args::{
     flags::{CREATE, RESTORE, RUN, Verbs},
     options::{Item, Options},

@@ -22,8 +22,9 @@ use nri_api::{
     proto::{self, Event},
 };
 use nri_config::Mode;
-use nri_control::{AuditEvent, AuditLine, Substitute};
+use nri_control::Substitute;
 use nri_engine::Role;
+use nri_files::{AuditEvent, AuditLine};
 use nri_merge::validator;
 use std::{
     fs,

@@ -8,7 +8,7 @@ use crate::{
     verb::creation::{adjusted_config::Agreed, changes::creation_changes, draft::Draft},
 };
 use nri_api::proto::{Container, ContainerEviction, OwningPlugins};
-use nri_control::{AuditEvent, AuditLine, FieldChange};
+use nri_files::{AuditEvent, AuditLine, FieldChange};
 use nri_merge::CreateOutcome;
 use serde_json::Value;
 

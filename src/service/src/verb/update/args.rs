@@ -6,7 +6,7 @@
 //! abbreviation, and changes nothing.
 
 use super::numbers::{self, Notation};
-use nri_control::OsText;
+use nri_files::OsText;
 use serde_json::{Map, Value, json};
 
 /// The parsed arguments of an `update`.

@@ -3,7 +3,7 @@
 //! the runtime has done.
 
 use crate::{error::Error, service::Service, verb::update::prepare::Update};
-use nri_control::AuditEvent;
+use nri_files::AuditEvent;
 
 impl Service {
     /// Completes an update that the runtime has made: enforces it, records it, and notifies

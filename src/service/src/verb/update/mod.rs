@@ -19,7 +19,8 @@ use crate::{
     state::status::ContainerStatus,
     verb::request::VerbRequest,
 };
-use nri_control::{AuditEvent, FrameError, Reply};
+use nri_control::{FrameError, Reply};
+use nri_files::AuditEvent;
 
 /// Serves an `update`.
 ///

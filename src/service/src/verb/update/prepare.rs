@@ -19,7 +19,8 @@ use crate::{
 };
 use nri_adaptation::{AdaptError, UpdateOutcome};
 use nri_api::proto::{self, LinuxResources, UpdateContainerRequest};
-use nri_control::{Begin, OsText, Substitute};
+use nri_control::{Begin, Substitute};
+use nri_files::OsText;
 use nri_merge::Ignored;
 use nri_spec::{changed, resources_to_nri};
 use serde_json::Value;

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use nri_api::EventMask;
 use nri_api::opt;
 use nri_api::proto::*;
-use nri_control::{AuditEvent, AuditLine, Client, Exit, Finished, Reply, Request, Verb};
+use nri_control::{Client, Exit, Finished, Reply, Request, Verb};
+use nri_files::{AuditEvent, AuditLine};
 use nri_wire::{Context, Plugin, PluginEnd, ttrpc};
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
@@ -172,7 +173,7 @@ impl Case {
         let is_update = |l: &AuditLine| l.event == AuditEvent::Update && l.container == "neighbor";
         let value = |v: &Option<Value>| v.as_ref().map_or("-".into(), Value::to_string);
         let describe = |line: AuditLine| {
-            let change = |c: &nri_control::FieldChange| {
+            let change = |c: &nri_files::FieldChange| {
                 format!("{} {} {}", c.field, value(&c.before), value(&c.after))
             };
             let changes: Vec<_> = line.changes.iter().map(change).collect();

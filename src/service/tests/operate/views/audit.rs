@@ -5,7 +5,8 @@ use crate::{
     create::{bundle_with, create},
     node::{Node, example, remove_directory, wait_until},
 };
-use nri_control::{AuditEvent, AuditLine, Exit, Finished, Reply, Request, Verb};
+use nri_control::{Exit, Finished, Reply, Request, Verb};
+use nri_files::{AuditEvent, AuditLine};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, path::Path};
 
@@ -30,7 +31,7 @@ fn wait_for(node: &Node, container: &str, event: AuditEvent) -> AuditLine {
 /// Returns the changes of a line as text.
 fn changes(line: &AuditLine) -> Vec<String> {
     let value = |v: &Option<serde_json::Value>| v.as_ref().map_or("-".into(), |v| v.to_string());
-    let text = |c: &nri_control::FieldChange| {
+    let text = |c: &nri_files::FieldChange| {
         format!("{} {} {}", c.field, value(&c.before), value(&c.after))
     };
     line.changes.iter().map(text).collect()

@@ -2,8 +2,8 @@
 //! end. Its modification time is the last sign of life. A file that is left says that `nrid` has
 //! ended without a clean stop: it was killed, or has crashed.
 
-use crate::files::LIFE_FILE;
-use nri_locate::read_regular_text;
+use crate::names::LIFE_FILE;
+use nri_trust::read_regular_text;
 use serde::{Deserialize, Serialize};
 use std::{
     fs, io,
