@@ -154,8 +154,8 @@ test-packages: setup ## FROM=DIR: install, upgrade and remove the packages, and 
 test-reproducible: setup ## build the packages of the last commit twice, and compare their bytes
 	CARGO='$(CARGO)' packaging/packages/reproducible.sh
 
-# GUESTS='uml' limits the tests to these guests (default: uml, uml510, systemd, qemu); see
-# integration/guests.
+# GUESTS='uml' limits the tests to these guests (default: uml, uml510, swapless, systemd, qemu);
+# see integration/guests.
 test-cgroup2: setup ## enforcement in guests with cgroup v2, one with Linux 5.10 (GUESTS=)
 	integration/guests/setup.sh
 	integration/plugins/build.sh

@@ -2,6 +2,7 @@
 # enforcement.sh ENFORCEMENT REAL [GUEST...]
 #   Runs the enforcement tests, a program as built by cargo, in guests with cgroup v2: uml, uml510
 #   (with Linux 5.10, where tests of life cycles and restarts from the program REAL run, too),
+#   swapless (Linux 5.10 that does not limit swap, only the tests of that),
 #   systemd (User Mode Linux with systemd as the cgroup driver, and REAL's tests of units), qemu
 #   (with the controllers cpuset and hugetlb, which User Mode Linux lacks). Default: all. Skipped
 #   tests are counted with the name of the guest.
@@ -12,7 +13,7 @@ case ${1:-} in '' | -*) usage ;; esac
 enforcement=$(readlink -f "$1") || die "no $1"
 real=$(readlink -f "$2") || die "no $2"
 shift 2
-[ $# -gt 0 ] || set -- uml uml510 systemd qemu
+[ $# -gt 0 ] || set -- uml uml510 swapless systemd qemu
 target=$(cd "$HERE/../../target" && pwd -P)
 cd "$HERE/.." || exit
 
@@ -41,6 +42,10 @@ for guest in "$@"; do
         bare:: failed:: forms:: oom:: create:: exits:: notifications:: nrid::next_nrid::
         nrid_does_not_depend_on_the_process_that_started_it restrictions_of_the_caller
       )
+      ;;
+    swapless)
+      run=(env TIMEOUT=600 "$HERE/uml.sh" --kernel uml510 --parameter swapaccount=0)
+      set=(NRI_TEST_SLOW=1) only=(swapless::)
       ;;
     systemd)
       run=(env TIMEOUT=1800 "$HERE/uml.sh" --systemd) only=() tests+=(/out/debug/deps/real)

@@ -15,6 +15,7 @@ mod forms;
 mod life_cycle;
 mod oom;
 mod random;
+mod swapless;
 mod table;
 
 use nri_integration::*;
