@@ -336,6 +336,9 @@ pub struct Status {
     /// Files of the plugin directory that are named like plugins, and that a reload ignores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<PluginChange>,
+    /// Number of containers whose bundles a version before 0.1.0 has changed.
+    #[serde(default)]
+    pub with_edited_bundle: usize,
     /// Last end of an `nrid` of this state directory that was not a clean stop, unless there was a
     /// clean one since.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -88,6 +88,7 @@ pub(super) const NRID_REPLACED: FindingKind = problem("nrid-program-replaced", "
 pub(super) const NRID_OTHER_VERSION: FindingKind = problem("nrid-other-version", "nrid");
 pub(super) const NRID_OTHER_PROGRAM: FindingKind = info("nrid-other-program", "nrid");
 pub(super) const NRID_LIMITED: FindingKind = problem("nrid-limited", "nrid");
+pub(super) const BUNDLES_EDITED: FindingKind = info("bundles-edited", "nrid");
 pub(super) const SHADOW_MODE: FindingKind = info("shadow-mode", "mode");
 pub(super) const INHERITED: FindingKind = info("inherited-restriction", "inherited");
 pub(super) const CONFIG_OTHER_FILE: FindingKind =

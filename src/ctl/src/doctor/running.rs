@@ -4,10 +4,10 @@
 use super::{
     finding::DoctorReport,
     kinds::{
-        CONFIG_OTHER_FILE, CONFIG_OUTDATED, INHERITED, NRID_ENDED, NRID_ENDED_EARLIER,
-        NRID_LIMITED, NRID_MISSING, NRID_NOT_RUNNING, NRID_OTHER_PROGRAM, NRID_OTHER_VERSION,
-        NRID_REPLACED, NRID_RESTART_FAILED, NRID_RUNNING, NRID_START_FAILED, NRID_UNRESPONSIVE,
-        SHADOW_MODE,
+        BUNDLES_EDITED, CONFIG_OTHER_FILE, CONFIG_OUTDATED, INHERITED, NRID_ENDED,
+        NRID_ENDED_EARLIER, NRID_LIMITED, NRID_MISSING, NRID_NOT_RUNNING, NRID_OTHER_PROGRAM,
+        NRID_OTHER_VERSION, NRID_REPLACED, NRID_RESTART_FAILED, NRID_RUNNING, NRID_START_FAILED,
+        NRID_UNRESPONSIVE, SHADOW_MODE,
     },
     left_containers, unclean_end,
 };
@@ -45,6 +45,16 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     }
     for problem in &status.problems {
         report.add(NRID_LIMITED, problem.clone());
+    }
+    if status.with_edited_bundle > 0 {
+        let containers = counted(status.with_edited_bundle, "container");
+        report.add(
+            BUNDLES_EDITED,
+            format!(
+                "{containers} of a version before 0.1.0, which changed the config.json of bundles"
+            ),
+        );
+        report.advise("It stays so, also after their deletion; a container created anew has none.");
     }
 }
 

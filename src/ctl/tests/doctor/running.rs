@@ -41,6 +41,7 @@ fn each_restriction_and_difference_of_an_nrid_is_a_finding() {
         restart_error: Some("the new program does not start".to_owned()),
         config_digest: Some("0".repeat(64)),
         problems: vec!["too few descriptors".to_owned()],
+        with_edited_bundle: 2,
         inherited: vec![Inherited {
             what: "no_new_privs is set".to_owned(),
             effect: "plugins cannot gain privileges".to_owned(),
@@ -54,6 +55,7 @@ fn each_restriction_and_difference_of_an_nrid_is_a_finding() {
     findings.check("nrid-restart-failed", "problem", "the new program does not start");
     findings.check("configuration-outdated", "problem", "config.toml differs");
     findings.check("nrid-limited", "problem", "too few descriptors");
+    findings.check("bundles-edited", "info", "2 containers of a version before 0.1.0");
     let inherited = findings.check("inherited-restriction", "info", "no_new_privs is set");
     assert!(inherited.ends_with("start it from a root shell"), "{inherited}");
     let replaced = Status { program_replaced: true, ..status.clone() };

@@ -31,7 +31,7 @@ impl Service {
         let mut pending = pending.unwrap_or_default();
         let idle_policies = std::mem::take(&mut pending.unmatched_policies);
         let PendingChanges { due, ignored } = self.pending_changes(pending);
-        let Counts { pods, containers, ended } = self.registry.counts();
+        let Counts { pods, containers, ended, with_edited_bundle } = self.registry.counts();
         let calls = plugin_calls::of_all(&self.adaptation);
         // The process of a session that has ended is about to end, or may be another one already.
         let pid = |plugin: &nri_adaptation::PluginStatus| {
@@ -73,6 +73,7 @@ impl Service {
             pods,
             containers,
             ended_containers: Some(ended),
+            with_edited_bundle,
             config_digest: settings.digest.clone(),
             mode: match settings.config.mode {
                 Mode::Apply => "apply",

@@ -112,7 +112,7 @@ pub async fn recover(manager: &ResourceManager, followed: &FollowedRuntimes, sta
 
 /// Logs how many containers have bundles that a version before 0.1.0 changed.
 fn warn_of_edited_bundles(registry: &Registry) {
-    let edited = registry.all().iter().filter(|c| c.record().bundle.edited.is_some()).count();
+    let edited = registry.counts().with_edited_bundle;
     if edited > 0 {
         tracing::warn!(
             containers = edited,

@@ -30,6 +30,8 @@ pub struct Counts {
     pub containers: usize,
     /// Number of those that have ended.
     pub ended: usize,
+    /// Number of those whose bundle a version before 0.1.0 has changed.
+    pub with_edited_bundle: usize,
 }
 
 /// The known containers and pods.
@@ -283,7 +285,13 @@ impl Registry {
         // A holder of a record's lock may wait for that of the index.
         drop(containers);
         let ended = |c: &&Arc<Container>| c.status() == ContainerStatus::Stopped;
-        Counts { pods, containers: counted.len(), ended: counted.iter().filter(ended).count() }
+        let is_edited = |c: &&Arc<Container>| c.record().bundle.edited.is_some();
+        Counts {
+            pods,
+            containers: counted.len(),
+            ended: counted.iter().filter(ended).count(),
+            with_edited_bundle: counted.iter().filter(is_edited).count(),
+        }
     }
 
     /// Whether no container and no pod exists. Counts the pods only if there is no container.
@@ -341,6 +349,20 @@ mod tests {
             drop((index, record));
             assert_eq!(counting.join().unwrap().containers, 1);
         });
+    }
+
+    #[test]
+    fn containers_whose_bundle_an_earlier_version_changed_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        let edited = EXAMPLE.replace(r#""identity":[1,2]"#, r#""identity":[1,2],"written":"d""#);
+        for (id, text) in [("1", EXAMPLE), ("2", &edited)] {
+            let mut record: Record = serde_json::from_str(text).unwrap();
+            record.key.id = id.to_owned();
+            registry.insert(record).unwrap();
+        }
+        let counts = registry.counts();
+        assert_eq!((counts.containers, counts.with_edited_bundle), (2, 1));
     }
 
     #[test]
