@@ -4,7 +4,7 @@
 #   the outcomes. Modes: bare (RUNC_BINARY itself, always run), wrapper (nri-container-runtime in
 #   its place, no plugin), plugin (with the example plugin `adjust`, which logs and annotates
 #   containers). Default: all. A test with different outcomes is run alone several times in both
-#   modes; if it still differs, the exit code is 1.
+#   modes; if it still differs, and reasons.txt has no reason, the exit code is 1.
 #   Needs root, bats, jq, gawk, gcc, Go, xz, a static busybox and our programs; uses debootstrap,
 #   libseccomp-dev and criu if they are installed.
 #   Environment:

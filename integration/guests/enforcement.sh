@@ -24,7 +24,7 @@ trap 'rm -rf "$stage"' EXIT
 mkdir -p "$stage"/debug/{deps,examples}
 cp "$enforcement" "$stage/debug/deps/enforcement"
 cp "$real" "$stage/debug/deps/real"
-for name in nrid nrictl nri-container-runtime nri-oci-hook examples/adjust; do
+for name in nrid nrictl nri-container-runtime nri-oci-hook fake_runtime examples/adjust; do
   cp "$target/debug/$name" "$stage/debug/$name" || exit
 done
 # The plugin is built on the host, because a build in a guest takes long.
