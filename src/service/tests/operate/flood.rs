@@ -3,17 +3,12 @@
 use crate::{
     containers::{Sleep, create_and_start, perform},
     create::{bundle, create},
-    node::{Node, wait_until},
+    node::Node,
     size::multiply,
+    wire_plugin::{UpdatesAtCreation, connect, wait_until_active},
 };
-use async_trait::async_trait;
-use nri_api::EventMask;
-use nri_api::proto::{
-    ConfigureRequest, ConfigureResponse, ContainerUpdate, Empty, Event, RegisterPluginRequest,
-    StateChangeEvent, SynchronizeRequest, SynchronizeResponse, UpdateContainersRequest,
-};
+use nri_api::proto::{ContainerUpdate, UpdateContainersRequest};
 use nri_control::{Reply, Request, Verb};
-use nri_wire::{Context, Plugin, PluginEnd, ttrpc};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::SeqCst},
@@ -29,34 +24,6 @@ const UPDATES: usize = 16_384;
 /// Number of existing containers, so many that a search through all of them would be slow.
 const CONTAINERS: usize = 1000;
 
-/// A plugin that handles no event; the test requests updates in its name.
-struct Silent;
-
-#[async_trait]
-impl Plugin for Silent {
-    async fn configure(
-        &self,
-        _: &Context,
-        _: ConfigureRequest,
-    ) -> ttrpc::Result<ConfigureResponse> {
-        // An empty subscription would mean all events.
-        let events = EventMask::NONE.with(Event::REMOVE_POD_SANDBOX).bits();
-        Ok(ConfigureResponse { events, ..Default::default() })
-    }
-
-    async fn synchronize(
-        &self,
-        _: &Context,
-        _: SynchronizeRequest,
-    ) -> ttrpc::Result<SynchronizeResponse> {
-        Ok(SynchronizeResponse::new())
-    }
-
-    async fn state_change(&self, _: &Context, _: StateChangeEvent) -> ttrpc::Result<Empty> {
-        Ok(Empty::new())
-    }
-}
-
 #[tokio::test]
 async fn verbs_are_answered_while_a_plugin_updates_unknown_containers_without_pause() {
     let node = Arc::new(Node::new(""));
@@ -71,18 +38,9 @@ async fn verbs_are_answered_while_a_plugin_updates_unknown_containers_without_pa
         (existing.start(), process)
     };
     let (nrid, process) = spawn_blocking(start).await.unwrap();
-    let socket = node.state_dir().join("nri.sock");
-    let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
-    let plugin = Arc::new(PluginEnd::new(stream, Arc::new(Silent)).await.unwrap());
-    let registration = RegisterPluginRequest {
-        plugin_name: "flood".into(),
-        plugin_idx: "10".into(),
-        ..Default::default()
-    };
-    plugin.runtime().register_plugin(None, &registration).await.unwrap();
+    let plugin = connect(&node, Arc::new(UpdatesAtCreation(|_: &str| Vec::new()))).await;
     let observed = node.clone();
-    let is_active = move || observed.status().plugins.iter().any(|p| p.state == "active");
-    spawn_blocking(move || wait_until("the plugin", || is_active().then_some(()))).await.unwrap();
+    spawn_blocking(move || wait_until_active(&observed)).await.unwrap();
 
     let update =
         |n: usize| ContainerUpdate { container_id: format!("unknown{n}"), ..Default::default() };

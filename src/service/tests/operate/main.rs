@@ -33,3 +33,4 @@ mod surroundings;
 mod updates;
 mod validate;
 mod views;
+mod wire_plugin;

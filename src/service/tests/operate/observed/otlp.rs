@@ -109,7 +109,7 @@ async fn spans_of_requests_and_calls_go_to_the_collector() {
         }
         ids.dedup();
         assert_eq!(ids.len(), 3);
-        for name in ["UpdateContainers", "10-recorder", "container.id", "nrid"] {
+        for name in ["UpdateContainers", "10-test", "container.id", "nrid"] {
             wait_until(name, || contains(&bodies, name.as_bytes()).then_some(()));
         }
         assert!(has_span(&bodies, &of_plugin, None, of_plugin.span_id()));

@@ -2,16 +2,16 @@
 
 use crate::{
     create::{bundle_with, create_in},
-    node::{Node, wait_until},
+    node::Node,
+    wire_plugin::{self, wait_until_active},
 };
 use async_trait::async_trait;
 use nri_api::{
     EventMask,
     proto::{
         ConfigureRequest, ConfigureResponse, CreateContainerRequest, CreateContainerResponse,
-        Empty, Event, RegisterPluginRequest, StateChangeEvent, SynchronizeRequest,
-        SynchronizeResponse, ValidateContainerAdjustmentRequest,
-        ValidateContainerAdjustmentResponse,
+        Empty, Event, StateChangeEvent, SynchronizeRequest, SynchronizeResponse,
+        ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
     },
 };
 use nri_control::Reply;
@@ -79,24 +79,11 @@ impl Plugin for TraceRecorder {
 }
 
 /// Connects the plugin, and waits until it is active.
-pub(super) async fn connect(node: &Arc<Node>) -> (Arc<TraceRecorder>, PluginEnd) {
-    let socket = node.state_dir().join("nri.sock");
-    let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
+pub(super) async fn connect(node: &Arc<Node>) -> (Arc<TraceRecorder>, Arc<PluginEnd>) {
     let recorder = Arc::new(TraceRecorder::default());
-    let plugin = PluginEnd::new(stream, recorder.clone()).await.unwrap();
-    let registration = RegisterPluginRequest {
-        plugin_name: "recorder".into(),
-        plugin_idx: "10".into(),
-        ..Default::default()
-    };
-    plugin.runtime().register_plugin(None, &registration).await.unwrap();
+    let plugin = wire_plugin::connect(node, recorder.clone()).await;
     let node = node.clone();
-    let wait = move || {
-        wait_until("the plugin", || {
-            node.status().plugins.iter().any(|p| p.state == "active").then_some(())
-        });
-    };
-    spawn_blocking(wait).await.unwrap();
+    spawn_blocking(move || wait_until_active(&node)).await.unwrap();
     (recorder, plugin)
 }
 

@@ -4,65 +4,26 @@
 use crate::{
     containers::{Sleep, begin, create_and_start, perform, wait_for_status},
     node::{Node, wait_until},
+    wire_plugin::{UpdatesAtCreation, connect, wait_until_active},
 };
-use async_trait::async_trait;
-use nri_api::EventMask;
-use nri_api::opt;
-use nri_api::proto::{
-    ConfigureRequest, ConfigureResponse, ContainerUpdate, CreateContainerRequest,
-    CreateContainerResponse, Empty, Event, LinuxCPU, LinuxContainerUpdate, LinuxResources,
-    RegisterPluginRequest, StateChangeEvent, SynchronizeRequest, SynchronizeResponse,
+use nri_api::{
+    opt,
+    proto::{ContainerUpdate, LinuxCPU, LinuxContainerUpdate, LinuxResources},
 };
 use nri_control::{Reply, Request, Verb};
-use nri_wire::{Context, Plugin, PluginEnd, ttrpc};
 use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
 use tokio::task::spawn_blocking;
 
-/// A plugin that updates the container `hung` when the container `updater` is created.
-struct Updater;
-
-#[async_trait]
-impl Plugin for Updater {
-    async fn configure(
-        &self,
-        _: &Context,
-        _: ConfigureRequest,
-    ) -> ttrpc::Result<ConfigureResponse> {
-        let events = EventMask::NONE.with(Event::CREATE_CONTAINER).bits();
-        Ok(ConfigureResponse { events, ..Default::default() })
+/// Updates the container `hung` at the creation of the container `updater`.
+fn updates(id: &str) -> Vec<ContainerUpdate> {
+    if id != "updater" {
+        return Vec::new();
     }
-
-    async fn synchronize(
-        &self,
-        _: &Context,
-        _: SynchronizeRequest,
-    ) -> ttrpc::Result<SynchronizeResponse> {
-        Ok(SynchronizeResponse::new())
-    }
-
-    async fn create_container(
-        &self,
-        _: &Context,
-        request: CreateContainerRequest,
-    ) -> ttrpc::Result<CreateContainerResponse> {
-        let mut response = CreateContainerResponse::new();
-        if request.container.id == "updater" {
-            let cpu = LinuxCPU { shares: opt(Some(512)), ..Default::default() };
-            let resources = LinuxResources { cpu: Some(cpu).into(), ..Default::default() };
-            let linux =
-                LinuxContainerUpdate { resources: Some(resources).into(), ..Default::default() };
-            response.update.push(ContainerUpdate {
-                container_id: "hung".into(),
-                linux: Some(linux).into(),
-                ..Default::default()
-            });
-        }
-        Ok(response)
-    }
-
-    async fn state_change(&self, _: &Context, _: StateChangeEvent) -> ttrpc::Result<Empty> {
-        Ok(Empty::new())
-    }
+    let cpu = LinuxCPU { shares: opt(Some(512)), ..Default::default() };
+    let resources = LinuxResources { cpu: Some(cpu).into(), ..Default::default() };
+    let linux = LinuxContainerUpdate { resources: Some(resources).into(), ..Default::default() };
+    let linux = Some(linux).into();
+    vec![ContainerUpdate { container_id: "hung".into(), linux, ..Default::default() }]
 }
 
 /// Writes a runtime whose first `update` and first `state` do not end. Both calls write their
@@ -84,21 +45,11 @@ fn write_runtime(node: &Node) -> String {
 async fn a_runtime_that_does_not_end_delays_no_other_request() {
     let node = Arc::new(Node::new(""));
     let nrid = node.start();
-    let socket = node.state_dir().join("nri.sock");
-    let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
-    let plugin = Arc::new(PluginEnd::new(stream, Arc::new(Updater)).await.unwrap());
-    let registration = RegisterPluginRequest {
-        plugin_name: "updater".into(),
-        plugin_idx: "10".into(),
-        ..Default::default()
-    };
-    plugin.runtime().register_plugin(None, &registration).await.unwrap();
+    let _plugin = connect(&node, Arc::new(UpdatesAtCreation(updates))).await;
     let checked = node.clone();
     let check = move || {
         let node = checked;
-        wait_until("the plugin", || {
-            node.status().plugins.iter().any(|p| p.state == "active").then_some(())
-        });
+        wait_until_active(&node);
         let runtime = write_runtime(&node);
         let process = Sleep::new();
         perform(&node, Verb::Create, "hung", &runtime, Some(process.pid())).unwrap();

@@ -5,64 +5,31 @@ use crate::{
     containers::{Sleep, begin, perform},
     create::records,
     node::{Node, Nrid, wait_until},
+    wire_plugin::{UpdatesAtCreation, connect, wait_until_active},
 };
-use async_trait::async_trait;
-use nri_api::EventMask;
-use nri_api::opt;
-use nri_api::proto::*;
+use nri_api::{opt, proto::*};
 use nri_control::{Client, Exit, Finished, Reply, Request, Verb};
 use nri_files::{AuditEvent, AuditLine};
-use nri_wire::{Context, Plugin, PluginEnd, ttrpc};
+use nri_wire::PluginEnd;
 use serde_json::{Value, json};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 use tokio::task::spawn_blocking;
 
-/// A plugin that updates the container `neighbor` when another one is created: its limit of pids,
-/// its shares, and its swappiness, of which the last had no value.
-struct Updater;
-
-#[async_trait]
-impl Plugin for Updater {
-    async fn configure(
-        &self,
-        _: &Context,
-        _: ConfigureRequest,
-    ) -> ttrpc::Result<ConfigureResponse> {
-        let events = EventMask::NONE.with(Event::CREATE_CONTAINER).bits();
-        Ok(ConfigureResponse { events, ..Default::default() })
+/// Updates the container `neighbor` when another one is created: its limit of pids, its shares, and
+/// its swappiness, of which the last had no value.
+fn updates(id: &str) -> Vec<ContainerUpdate> {
+    if id == "neighbor" {
+        return Vec::new();
     }
-
-    async fn synchronize(
-        &self,
-        _: &Context,
-        _: SynchronizeRequest,
-    ) -> ttrpc::Result<SynchronizeResponse> {
-        Ok(SynchronizeResponse::new())
+    let mut updates = vec![update(|resources| {
+        resources.pids.mut_or_insert_default().limit = 555;
+        resources.cpu.mut_or_insert_default().shares = opt(Some(512));
+        resources.unified.insert("memory.high".to_owned(), "9".to_owned());
+    })];
+    if id == "unwritable" {
+        updates.push(ContainerUpdate { container_id: "none".into(), ..update(|_| ()) });
     }
-
-    async fn create_container(
-        &self,
-        _: &Context,
-        request: CreateContainerRequest,
-    ) -> ttrpc::Result<CreateContainerResponse> {
-        let mut response = CreateContainerResponse::new();
-        if request.container.id != "neighbor" {
-            response.update.push(update(|resources| {
-                resources.pids.mut_or_insert_default().limit = 555;
-                resources.cpu.mut_or_insert_default().shares = opt(Some(512));
-                resources.unified.insert("memory.high".to_owned(), "9".to_owned());
-            }));
-            if request.container.id == "unwritable" {
-                let unknown = ContainerUpdate { container_id: "none".into(), ..update(|_| ()) };
-                response.update.push(unknown);
-            }
-        }
-        Ok(response)
-    }
-
-    async fn state_change(&self, _: &Context, _: StateChangeEvent) -> ttrpc::Result<Empty> {
-        Ok(Empty::new())
-    }
+    updates
 }
 
 /// Returns an update of the neighbor.
@@ -108,22 +75,11 @@ impl Case {
 
     /// Connects the plugin.
     async fn plugin(&self) -> Arc<PluginEnd> {
-        let stream =
-            tokio::net::UnixStream::connect(self.node.state_dir().join("nri.sock")).await.unwrap();
-        let plugin = Arc::new(PluginEnd::new(stream, Arc::new(Updater)).await.unwrap());
-        let registration = RegisterPluginRequest {
-            plugin_name: "updater".into(),
-            plugin_idx: "10".into(),
-            ..Default::default()
-        };
-        plugin.runtime().register_plugin(None, &registration).await.unwrap();
-        plugin
+        connect(&self.node, Arc::new(UpdatesAtCreation(updates))).await
     }
 
     fn create_neighbor(&self) {
-        wait_until("the plugin", || {
-            self.node.status().plugins.iter().any(|p| p.state == "active").then_some(())
-        });
+        wait_until_active(&self.node);
         let bundle = self.node.path("bundles/neighbor");
         fs::create_dir_all(&bundle).unwrap();
         let config = json!({"ociVersion": "1.0.2", "linux": {"resources": resources()}});
@@ -198,7 +154,7 @@ async fn a_failed_creation_puts_the_resources_of_other_containers_back() {
         case.check(&resources());
         assert_eq!(case.owners(), json!({}));
         let undo = ": cpu.shares 512 100, pids.limit 555 999, unified[memory.high] \"9\" - \
-                    (undo of an update by 10-updater: creation of new failed)";
+                    (undo of an update by 10-test: creation of new failed)";
         wait_until("the audit log", || (case.audited().last()? == undo).then_some(()));
         assert_eq!(records(&case.node, "new"), Vec::<std::path::PathBuf>::new());
         case.node.stop();
@@ -227,7 +183,7 @@ async fn a_failed_creation_leaves_what_another_update_has_set_since() {
     let check = move || {
         client.call(&failed(), &[]).unwrap();
         case.check(&json!({"cpu": {"shares": 512}, "pids": {"limit": 999}}));
-        assert_eq!(case.owners(), json!({"simple": {"16": "10-updater"}}));
+        assert_eq!(case.owners(), json!({"simple": {"16": "10-test"}}));
     };
     spawn_blocking(check).await.unwrap();
 }
