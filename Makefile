@@ -10,7 +10,7 @@ CARGO ?= cargo
 	test-takeover runc-suite chaos crash-points vectors topology-histories test-topology \
 	check-upstream compare-plugins compare-placement fuzz fuzz-short bench instructions \
 	test-size soak lint test-crates sanitize deny packages test-packages test-reproducible \
-	test-otlp test-policies
+	test-otlp test-policies test-aarch64
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
@@ -308,6 +308,10 @@ test-crates: ## package the published crates and build the packages
 # SHORT=short omits the tests with real containers.
 sanitize: setup ## test the programs with unsafe code with address sanitizer (SHORT=)
 	CARGO='$(CARGO)' tests/sanitize.sh $(SHORT)
+
+# Needs rustup.
+test-aarch64: ## wrapper and hook on aarch64, with their unit tests, in qemu-user
+	CARGO='$(CARGO)' tests/aarch64.sh
 
 # Needs cargo-deny (cargo install cargo-deny). Advisories are checked if RustSec's database can be
 # fetched.
