@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=aarch64-unknown-linux-gnu
-if ! command -v aarch64-linux-gnu-gcc qemu-aarch64 >/dev/null; then
+if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
   DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 fi

@@ -16,7 +16,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 use tokio::task::spawn_blocking;
 
 /// Updates the container `neighbor` when another one is created: its limit of pids, its shares, and
-/// its swappiness, of which the last had no value.
+/// `memory.high`, of which the last had no value.
 fn updates(id: &str) -> Vec<ContainerUpdate> {
     if id == "neighbor" {
         return Vec::new();
