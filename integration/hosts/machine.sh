@@ -73,6 +73,11 @@ versions() {
 left() {
   (cd "$work" && find {etc,opt,usr,var}.upper /run -xdev \( -path '*nri*' -o -name nrid \) \
     -type f ! -path 'usr.upper/local/src/*' ! -path "*$NRI_ENGINES*")
+  # nrid closes its connections before its process is gone.
+  for _ in {1..100}; do
+    pgrep nri >/dev/null || return 0
+    sleep 0.1
+  done
   pgrep -l nri || true
 }
 
