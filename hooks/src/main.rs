@@ -15,7 +15,7 @@ mod error;
 
 use args::Args;
 use error::Error;
-use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request};
+use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request, encode};
 use nri_locate::{BreakGlass, Environment, break_glass};
 use nri_values::printable;
 use std::{
@@ -80,7 +80,7 @@ fn report(args: &Args) -> Result<(), Error> {
         return Ok(());
     }
     let hook = Hook { kind: args.kind, record: args.record.clone(), state };
-    let request = Request::Hook(Box::new(hook));
+    let request = encode(&Request::Hook(Box::new(hook))).map_err(ClientError::from)?;
     let mut attempts_left = ATTEMPTS;
     loop {
         attempts_left -= 1;

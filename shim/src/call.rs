@@ -4,7 +4,11 @@
 //! must receive these too.
 
 use nri_locate::Environment;
-use std::{ffi::OsString, path::Path};
+use nri_passthrough::base_name;
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+};
 
 /// argv and environment of this program.
 #[derive(Debug)]
@@ -25,7 +29,7 @@ impl Call {
     }
 
     /// Returns the file name in `argv[0]`.
-    pub(crate) fn base_name(&self) -> Option<&str> {
-        Path::new(&self.name).file_name()?.to_str()
+    pub(crate) fn base_name(&self) -> Option<&OsStr> {
+        base_name(self.name.as_bytes()).map(OsStr::from_bytes)
     }
 }

@@ -18,6 +18,7 @@ mod early {
     use nri_passthrough::{BorrowedCall, Decision, PathBuffer, Sent, decide};
     use std::{
         ffi::{CStr, c_char},
+        mem::ManuallyDrop,
         os::fd::{AsRawFd, FromRawFd, OwnedFd},
         sync::atomic::{AtomicI32, Ordering::Relaxed},
     };
@@ -101,21 +102,26 @@ mod early {
     /// after the C library's start.
     const MAX_ARGUMENTS: usize = 64;
 
-    /// Descriptor of the connection to `nrid` on which a request was sent; -1: none.
-    static SENT: AtomicI32 = AtomicI32::new(-1);
+    /// Descriptors of a request that was sent: the connection to `nrid`, and the bundle. -1: none.
+    static SENT: [AtomicI32; 2] = [AtomicI32::new(-1), AtomicI32::new(-1)];
 
-    /// Keeps the connection for [`take_sent`].
+    /// Keeps the descriptors for [`take_sent`].
     fn keep(sent: Option<Sent>) {
-        if let Some(sent) = sent {
-            SENT.store(sent.as_raw_fd(), Relaxed);
+        let Some(Sent { connection, bundle }) = sent else { return };
+        let bundle = bundle.as_ref().map_or(-1, |bundle| bundle.as_raw_fd());
+        for (place, fd) in SENT.iter().zip([connection.as_raw_fd(), bundle]) {
+            place.store(fd, Relaxed);
         }
     }
 
-    /// Returns the connection to `nrid` on which the request of this call was sent already, once.
-    pub(super) fn take_sent() -> Option<OwnedFd> {
-        let fd = SENT.swap(-1, Relaxed);
-        // SAFETY: `early` opened the descriptor, and nothing else knows it.
-        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    /// Returns the request of this call that was sent already, once.
+    pub(super) fn take_sent() -> Option<Sent> {
+        let [connection, bundle] = SENT.each_ref().map(|place| {
+            let fd = place.swap(-1, Relaxed);
+            // SAFETY: `early` opened the descriptor, and nothing else knows it.
+            (fd >= 0).then(|| ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(fd) }))
+        });
+        connection.map(|connection| Sent { connection, bundle })
     }
 
     /// Replaces this process by the real runtime if `nri-passthrough` decides so. Returns if the

@@ -1,13 +1,23 @@
 //! The context in which every verb is handled.
 
 use crate::{args::CommandLine, call::Call, log_line::LogLine};
-use nri_locate::LoadedConfig;
+use nri_passthrough::CallSettings;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// A call of this program, with the configuration that applies to it.
+/// A call of this program, with the settings that apply to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Invocation<'a> {
     pub(crate) call: &'a Call,
-    pub(crate) command_line: &'a CommandLine,
-    pub(crate) loaded: &'a LoadedConfig,
+    pub(crate) command_line: &'a CommandLine<'a>,
+    /// The configuration file that the call names.
+    pub(crate) config: Option<&'a Path>,
+    pub(crate) settings: CallSettings<'a>,
     pub(crate) log: &'a LogLine,
+}
+
+impl Invocation<'_> {
+    /// The state directory.
+    pub(crate) fn state_dir(&self) -> &Path {
+        Path::new(OsStr::from_bytes(self.settings.state_dir()))
+    }
 }

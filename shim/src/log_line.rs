@@ -29,11 +29,10 @@ pub(crate) struct LogLine {
 
 impl LogLine {
     /// Returns the destination that the command line names.
-    pub(crate) fn new(command_line: &CommandLine) -> Self {
-        let file = command_line.log.as_deref().and_then(|log| {
+    pub(crate) fn new(command_line: &CommandLine<'_>) -> Self {
+        let file = command_line.flags.log.and_then(|bytes| {
             // `journald:` and `syslog:` are destinations of crun, to which the wrapper does not
             // write. The other runtimes write to files only.
-            let bytes = log.as_bytes();
             if bytes.is_empty() || bytes.starts_with(b"journald:") || bytes.starts_with(b"syslog:")
             {
                 return None;
@@ -41,7 +40,7 @@ impl LogLine {
             let path = std::ffi::OsStr::from_bytes(bytes.strip_prefix(b"file:").unwrap_or(bytes));
             Some(working_dir().join(path))
         });
-        Self { file, json: command_line.log_format.as_deref().is_some_and(|f| f == "json") }
+        Self { file, json: command_line.flags.log_format == Some(b"json") }
     }
 
     /// Returns the size of the file, for [`LogLine::error_of_runtime`]; `None` if there is no file.
@@ -127,7 +126,7 @@ fn has_reader(file: &impl AsFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsString;
+    use nri_passthrough::args::globals::Globals;
 
     #[test]
     fn a_line_is_json_or_logfmt() {
@@ -152,8 +151,8 @@ mod tests {
             ("syslog:id", None),
             ("", None),
         ] {
-            let log = Some(OsString::from(log));
-            let command_line = CommandLine { log, ..CommandLine::default() };
+            let flags = Globals { log: Some(log.as_bytes()), ..Globals::default() };
+            let command_line = CommandLine { flags, ..CommandLine::default() };
             assert_eq!(LogLine::new(&command_line).file, file.map(PathBuf::from));
         }
     }

@@ -10,6 +10,7 @@ use nix::{
     },
     unistd::Pid,
 };
+use nri_locate::{EncodedSettings, Environment, LoadedConfig, published_file};
 use std::{
     fs,
     path::PathBuf,
@@ -26,6 +27,10 @@ pub(crate) fn count() -> u64 {
     let state_dir = dir.path().join("s");
     let text = format!("state_dir = {state_dir:?}\n\n[runtime]\npath = \"/bin/true\"\n");
     fs::write(&config, text).expect("/tmp is writable");
+    // As `nrid` does; without root, the wrapper reads the file.
+    let environment = Environment::default();
+    let loaded = LoadedConfig::read(Some(&config), &environment);
+    let _ = EncodedSettings::of(&loaded, &environment).publish(&config);
     fs::copy(wrapper(), &program).expect("/tmp is writable");
     let mut shell = Command::new("/bin/sh");
     // setarch -R: without randomized addresses, the dynamic loader executes the same instructions
@@ -47,6 +52,7 @@ pub(crate) fn count() -> u64 {
     ptrace::detach(pid, None).expect("the child is stopped");
     let status = child.wait().expect("the child exists");
     assert!(status.success(), "the wrapper has not executed the runtime: {status}");
+    let _ = fs::remove_file(published_file(&config));
     count
 }
 

@@ -4,83 +4,61 @@
 //! are passed to the real runtime unchanged; only our own flags (those that begin with `--nri-`,
 //! before the verb only) are removed.
 
-use super::{
-    replaced::{bytes, text},
-    verbs,
+use nri_passthrough::args::{
+    globals::{self, Globals},
+    verbs::Verb,
 };
-use nri_control::Verb;
-use nri_passthrough::args::globals;
-use std::ffi::OsString;
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
 
 /// An argv, split at the verb.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct CommandLine {
-    /// Our own flags.
-    pub(crate) own: OwnFlags,
+pub(crate) struct CommandLine<'a> {
+    /// Flags before the verb, our own ones included.
+    pub(crate) flags: Globals<'a>,
     /// Arguments before the verb, without our own flags.
     pub(crate) globals: Vec<OsString>,
     /// The first argument that is neither a flag nor the value of a flag.
     pub(crate) verb: Option<OsString>,
     /// Arguments after the verb.
     pub(crate) rest: Vec<OsString>,
-    /// `--log`
-    pub(crate) log: Option<OsString>,
-    /// `--log-format`
-    pub(crate) log_format: Option<OsString>,
-    /// `--root`
-    pub(crate) root: Option<OsString>,
-    /// Whether a flag requests help or the version, so that the verb, if any, is not run.
-    pub(crate) is_help: bool,
 }
 
-/// Our own flags.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct OwnFlags {
-    /// `--nri-runtime`
-    pub(crate) runtime: Option<OsString>,
-    /// `--nri-config`
-    pub(crate) config: Option<OsString>,
-    /// `--nri-help`
-    pub(crate) help: bool,
-    /// `--nri-version`
-    pub(crate) version: bool,
-    /// Name of an own flag without the value that it needs.
-    pub(crate) without_value: Option<&'static str>,
-}
-
-impl CommandLine {
+impl<'a> CommandLine<'a> {
     /// Splits `arguments` (argv without `argv[0]`).
-    pub(crate) fn scan(arguments: &[OsString]) -> Self {
-        let bytes = bytes(arguments);
-        let mut passed_on = Vec::new();
-        let found = globals::scan(&bytes, |range| passed_on.extend_from_slice(&arguments[range]));
-        let own = OwnFlags {
-            runtime: text(found.nri_runtime),
-            config: text(found.nri_config),
-            help: found.nri_help,
-            version: found.nri_version,
-            without_value: found.without_value,
+    pub(crate) fn scan(arguments: &'a [&'a [u8]]) -> Self {
+        let texts = |list: &[&[u8]]| -> Vec<OsString> {
+            list.iter().map(|text| OsStr::from_bytes(text).into()).collect()
         };
-        Self {
-            own,
-            globals: passed_on,
-            verb: found.verb.map(|at| arguments[at].clone()),
-            rest: found.verb.map(|at| arguments[at + 1..].to_vec()).unwrap_or_default(),
-            log: text(found.log),
-            log_format: text(found.log_format),
-            root: text(found.root),
-            is_help: found.is_help,
-        }
+        let mut globals = Vec::new();
+        let flags = globals::scan(arguments, |range| globals.extend(texts(&arguments[range])));
+        let (verb, rest) = match flags.verb.map(|at| arguments.split_at(at).1) {
+            Some([verb, rest @ ..]) => (Some(OsStr::from_bytes(verb).into()), texts(rest)),
+            _ => (None, Vec::new()),
+        };
+        Self { flags, globals, verb, rest }
+    }
+
+    /// `--root`, unless its value is empty.
+    pub(crate) fn root(&self) -> Option<&Path> {
+        let root = self.flags.root.filter(|root| !root.is_empty());
+        root.map(|root| Path::new(OsStr::from_bytes(root)))
     }
 
     /// Returns the verb, if it carries an event and will be run.
     pub(crate) fn event_verb(&self) -> Option<Verb> {
-        self.verb.as_deref().filter(|_| !self.is_help).and_then(verbs::event_verb)
+        self.verb
+            .as_deref()
+            .filter(|_| !self.flags.is_help)
+            .and_then(|verb| Verb::of(verb.as_bytes()))
     }
 
     /// Whether the verb is `exec` and will be run.
     pub(crate) fn is_exec(&self) -> bool {
-        !self.is_help && self.verb.as_deref().is_some_and(|v| v == "exec")
+        !self.flags.is_help && self.verb.as_deref().is_some_and(|v| v == "exec")
     }
 
     /// Returns the arguments for the real runtime.
@@ -92,20 +70,23 @@ impl CommandLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{replaced::with_value, verb_args};
-    use nri_passthrough::args::{exec_args, verbs::carries_event};
-    use std::{
-        ffi::OsStr,
-        os::unix::ffi::{OsStrExt, OsStringExt},
-    };
+    use crate::args::replaced::{bytes, with_value};
+    use nri_passthrough::args::{exec_args, verb_args};
+    use std::os::unix::ffi::OsStringExt;
+
+    /// Splits arguments that stay until the end of the tests.
+    fn scan(arguments: &[OsString]) -> CommandLine<'static> {
+        let arguments: &'static [OsString] = arguments.to_vec().leak();
+        CommandLine::scan(bytes(arguments).leak())
+    }
 
     fn words(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(Into::into).collect()
     }
 
     /// Compares globals, verb and rest, and returns everything scanned.
-    fn check(line: &str, globals: &str, verb: &str, rest: &str) -> CommandLine {
-        let scanned = CommandLine::scan(&words(line));
+    fn check(line: &str, globals: &str, verb: &str, rest: &str) -> CommandLine<'static> {
+        let scanned = scan(&words(line));
         assert_eq!(scanned.globals, words(globals), "globals of {line}");
         assert_eq!(scanned.verb.clone().unwrap_or_default(), verb, "verb of {line}");
         assert_eq!(scanned.rest, words(rest), "rest of {line}");
@@ -123,8 +104,8 @@ mod tests {
             "--bundle /b id",
         );
         assert_eq!(
-            (scanned.root.unwrap(), scanned.log.unwrap(), scanned.log_format.unwrap()),
-            ("/r".into(), "/l".into(), "json".into())
+            [scanned.flags.root, scanned.flags.log, scanned.flags.log_format],
+            [Some(&b"/r"[..]), Some(b"/l"), Some(b"json")]
         );
         let scanned = check(
             "--root=/r --log=/l --systemd-cgroup start id",
@@ -132,7 +113,7 @@ mod tests {
             "start",
             "id",
         );
-        assert_eq!((scanned.root.unwrap(), scanned.log.unwrap()), ("/r".into(), "/l".into()));
+        assert_eq!((scanned.root(), scanned.flags.log), (Some(Path::new("/r")), Some(&b"/l"[..])));
         check("-root /r -log=/l --debug=true run x", "-root /r -log=/l --debug=true", "run", "x");
         check("--rootless true create x", "--rootless true", "create", "x");
         check("--cgroup-manager disabled create x", "--cgroup-manager disabled", "create", "x");
@@ -167,16 +148,13 @@ mod tests {
             "--nri-runtime /y z",
         );
         assert_eq!(
-            (scanned.own.runtime.unwrap(), scanned.own.config.unwrap()),
-            ("/x".into(), "/c".into())
+            (scanned.flags.nri_runtime, scanned.flags.nri_config),
+            (Some(&b"/x"[..]), Some(&b"/c"[..]))
         );
-        assert_eq!(
-            check("create --nri-runtime", "", "create", "--nri-runtime").own,
-            OwnFlags::default()
-        );
-        assert_eq!(check("--nri-config", "", "", "").own.without_value, Some("nri-config"));
-        assert!(check("--nri-version", "", "", "").own.version);
-        assert!(check("--nri-help create x", "", "create", "x").own.help);
+        assert!(!check("create --nri-runtime", "", "create", "--nri-runtime").flags.has_own);
+        assert_eq!(check("--nri-config", "", "", "").flags.without_value, Some("nri-config"));
+        assert!(check("--nri-version", "", "", "").flags.nri_version);
+        assert!(check("--nri-help create x", "", "create", "x").flags.nri_help);
         check("--nri create x", "--nri", "create", "x");
     }
 
@@ -191,14 +169,8 @@ mod tests {
             ("state x", false),
             ("exec x create", false),
         ] {
-            let scanned = CommandLine::scan(&words(line));
+            let scanned = scan(&words(line));
             assert_eq!(scanned.event_verb().is_some(), event, "{line}");
-            let carries = carries_event(scanned.verb.unwrap().as_bytes()) && !scanned.is_help;
-            assert_eq!(carries, event, "{line}");
-        }
-        for verb in ["create", "run", "restore", "start", "update", "delete", "exec", "x", ""] {
-            let event = verbs::event_verb(OsStr::new(verb));
-            assert_eq!(event.is_some(), carries_event(verb.as_bytes()), "{verb}");
         }
     }
 
@@ -220,7 +192,7 @@ mod tests {
         fn arguments_are_forwarded_unchanged(
             arguments in proptest::collection::vec(argument(), 0..8),
         ) {
-            let scanned = CommandLine::scan(&arguments);
+            let scanned = scan(&arguments);
             proptest::prop_assert_eq!(scanned.forwarded(), arguments);
             let rest = bytes(&scanned.rest);
             if let Some(exec) = exec_args::read(&rest) {
@@ -231,14 +203,14 @@ mod tests {
                 let differing = replaced.iter().zip(&scanned.rest).filter(|(a, b)| a != b).count();
                 proptest::prop_assert!(differing <= 1 && replaced.len() == scanned.rest.len());
             }
-            for word in ["create", "run", "restore", "start", "update", "delete"] {
-                let verb = verbs::event_verb(OsStr::new(word)).unwrap();
-                let args = verb_args::read(verb, &scanned.rest);
+            for verb in Verb::ALL {
+                let args = verb_args::read(verb, &rest);
                 if let Some(resources) = args.resources {
                     let replaced = with_value(&scanned.rest, resources.at, b"-");
                     proptest::prop_assert_eq!(replaced.len(), scanned.rest.len());
+                    let replaced = bytes(&replaced);
                     let again = verb_args::read(verb, &replaced);
-                    proptest::prop_assert_eq!(again.resources.map(|r| r.value), Some("-".into()));
+                    proptest::prop_assert_eq!(again.resources.map(|r| r.value), Some(&b"-"[..]));
                     proptest::prop_assert_eq!(again.id, args.id);
                 }
             }
@@ -248,13 +220,9 @@ mod tests {
     #[test]
     fn arguments_that_are_not_utf8_are_kept() {
         let odd = OsString::from_vec(b"--log=\xff\xfe".to_vec());
-        let scanned = CommandLine::scan(&[
-            odd.clone(),
-            "create".into(),
-            OsString::from_vec(b"\x80".to_vec()),
-        ]);
+        let scanned = scan(&[odd.clone(), "create".into(), OsString::from_vec(b"\x80".to_vec())]);
         assert_eq!(scanned.globals, [odd]);
-        assert_eq!(scanned.log.unwrap().as_bytes(), b"\xff\xfe");
+        assert_eq!(scanned.flags.log.unwrap(), b"\xff\xfe");
         assert_eq!(scanned.rest[0].as_bytes(), b"\x80");
     }
 }

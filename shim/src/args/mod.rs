@@ -3,9 +3,6 @@
 //! Nothing here performs I/O. Start from [`CommandLine::scan`].
 
 pub(crate) mod command_line;
-pub(crate) mod id;
 pub(crate) mod replaced;
-pub(crate) mod verb_args;
-pub(crate) mod verbs;
 
 pub(crate) use command_line::CommandLine;

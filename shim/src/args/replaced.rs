@@ -2,18 +2,13 @@
 
 use nri_passthrough::args::options::ValuePosition;
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
 };
 
 /// Returns the bytes of each argument.
 pub(crate) fn bytes(arguments: &[OsString]) -> Vec<&[u8]> {
     arguments.iter().map(|argument| argument.as_bytes()).collect()
-}
-
-/// Returns the text of a value, which may not be UTF-8.
-pub(crate) fn text(value: Option<&[u8]>) -> Option<OsString> {
-    value.map(|value| OsStr::from_bytes(value).to_owned())
 }
 
 /// Returns the arguments with `value` in place of the value at a position.
@@ -32,6 +27,7 @@ pub(crate) fn with_value(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     #[test]
     fn a_value_is_replaced_in_every_form_of_a_flag() {

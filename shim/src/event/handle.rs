@@ -1,35 +1,40 @@
 //! Handles a verb with an event: sends a request to `nrid`, runs the real runtime with the
 //! substitutes of the reply, and reports the exit of the runtime to `nrid`.
 //!
-//! If `nrid` cannot reply, only this module decides whether the verb proceeds, by [`VerbPolicy`]
-//! and the key `unreachable`.
+//! If `nrid` cannot reply, only this module decides whether the verb proceeds, by the properties of
+//! [`Verb`] and the key `unreachable`.
 
 use super::{
     begin::{self, OpenBundle},
-    policy::VerbPolicy,
     resources::{self, RequestedResources},
     timeouts,
 };
 use crate::{
-    args::{
-        id,
-        replaced::with_value,
-        verb_args::{self, VerbArgs},
-    },
+    args::replaced::{bytes, with_value},
     error::Error,
     invocation::Invocation,
     runtime::{Target, die_by, memory, spawn_and_wait},
 };
-use nri_config::Unreachable;
 use nri_control::{
-    Client, ClientError, Exit, Finished, FrameError, Launcher, Reply, Request, Substitute, Verb,
+    Client, ClientError, Exit, Finished, FrameError, Launcher, Reply, Request, Substitute,
 };
 use nri_files::{OsText, RECORDS_DIR};
 use nri_locate::{NRID, find_own_program, working_dir};
+use nri_passthrough::{
+    Sent,
+    args::{
+        verb_args::{self, Subject, VerbArgs},
+        verbs::Verb,
+    },
+};
 use std::{
     ffi::OsStr,
     io::ErrorKind,
-    os::fd::{AsFd, OwnedFd},
+    mem::ManuallyDrop,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::Path,
 };
 
@@ -48,26 +53,24 @@ enum Decision {
 }
 
 /// Handles the verb and returns the exit code. `problem` is the reason why the configuration cannot
-/// be used, `target` the call of the real runtime without substitutes, `sent` the connection on
-/// which `nri-passthrough` has sent the request.
+/// be used, `target` the call of the real runtime without substitutes, `sent` the request that
+/// `nri-passthrough` has sent.
 pub(crate) fn handle(
     invocation: Invocation<'_>,
     verb: Verb,
     problem: Option<Error>,
     mut target: Target,
-    sent: Option<OwnedFd>,
+    mut sent: Option<Sent>,
 ) -> Result<i32, Error> {
     let call = invocation.call;
-    let args = verb_args::read(verb, &invocation.command_line.rest);
-    let (Some(given), false) = (args.id.as_deref(), args.is_help) else {
-        // Without an id, the real runtime prints its usage.
-        return Err(target.exec(call));
-    };
-    let id = match id::check(given) {
-        Ok(id) => id,
-        // The id may be a pattern of crun's `delete --regex`, which the real runtime checks.
-        Err(_) if verb == Verb::Delete => return Err(target.exec(call)),
-        Err(e) => return Err(e),
+    let rest = bytes(&invocation.command_line.rest);
+    let args = verb_args::read(verb, &rest);
+    let id = match args.subject(verb) {
+        Subject::Container(id) => id,
+        Subject::None => return Err(target.exec(call)),
+        Subject::Unacceptable(id, why) => {
+            return Err(Error::Id(OsStr::from_bytes(id).to_owned(), why));
+        }
     };
     // Without a usable configuration, neither nrid's location nor the key `unreachable` is known.
     match problem {
@@ -75,13 +78,17 @@ pub(crate) fn handle(
         Some(_) => return Err(target.exec(call)),
         None => {}
     }
-    // Without a bundle no container is created, so there is no event. The real runtime reports the
-    // missing bundle. A request that was sent is not abandoned.
-    if sent.is_none() && begin::is_bundle_missing(verb, &args) {
-        return Err(target.exec(call));
+    let mut bundle = None;
+    if verb.has_bundle() {
+        bundle = OpenBundle::open(&args, sent.as_mut())?;
+        // Without a bundle no container is created, so there is no event. The real runtime reports
+        // the missing bundle.
+        if bundle.is_none() {
+            return Err(target.exec(call));
+        }
     }
     let event = Event { invocation, verb };
-    match event.request(id, &args, &mut target, sent)? {
+    match event.request(id, &args, &mut target, bundle, sent)? {
         Decision::Bypass => Err(target.exec(call)),
         Decision::Proceed(substitute, mut client) => {
             let becomes_runtime = verb.execs() || substitute.exec;
@@ -99,29 +106,28 @@ impl Event<'_> {
     fn request(
         &self,
         id: &str,
-        args: &VerbArgs,
+        args: &VerbArgs<'_>,
         target: &mut Target,
-        sent: Option<OwnedFd>,
+        bundle: Option<OpenBundle>,
+        sent: Option<Sent>,
     ) -> Result<Decision, Error> {
-        let bundle = OpenBundle::open(self.verb, args)?;
         let bundle = bundle.as_ref();
         let is_sent = sent.is_some();
         let connected = match sent {
-            Some(sent) => Some(Client::from(sent)),
+            Some(sent) => Some(Client::from(ManuallyDrop::into_inner(sent.connection))),
             None => self.connect()?,
         };
         let Some(mut client) = connected else { return Ok(Decision::Bypass) };
         let resources = self.resources(args, target)?;
-        let begin = begin::message(
+        let request = begin::message(
             &self.invocation,
             self.verb,
             id,
             args,
             &target.runtime,
             bundle,
-            resources,
+            resources.as_deref(),
         );
-        let request = Request::Begin(Box::new(begin));
         let mut reply = self.begin(&mut client, &request, bundle, is_sent);
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
             // An nrid that exits closes connections without a reply, and the next nrid undoes the
@@ -149,26 +155,26 @@ impl Event<'_> {
     fn begin(
         &self,
         client: &mut Client,
-        request: &Request,
+        request: &[u8],
         bundle: Option<&OpenBundle>,
         is_sent: bool,
     ) -> Result<Reply, ClientError> {
-        let config = &self.invocation.loaded.config;
+        let settings = &self.invocation.settings;
         let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
-        let silence = timeouts::silence(self.verb, config);
-        client.set_timeouts(timeouts::begin(self.verb, config), silence)?;
+        let silence = timeouts::silence(self.verb, settings);
+        client.set_timeouts(timeouts::begin(self.verb, settings), silence)?;
         if is_sent { client.first_reply(request, &fds) } else { client.first_call(request, &fds) }
     }
 
     /// Connects to `nrid`, and starts it if the verb needs it. Returns `None` if the verb proceeds
     /// without `nrid`.
     fn connect(&self) -> Result<Option<Client>, Error> {
-        let Invocation { call, loaded, .. } = self.invocation;
+        let Invocation { call, config, settings, .. } = self.invocation;
         let mut launcher = Launcher {
             program: None,
-            state_dir: loaded.state_dir(&call.environment),
-            config: loaded.named.clone(),
-            timeout: loaded.config.start_timeout,
+            state_dir: self.invocation.state_dir().to_owned(),
+            config: config.map(Path::to_owned),
+            timeout: settings.start_timeout(),
         };
         // Without nrid, an update would overwrite the resources that plugins have set.
         let would_overwrite = self.verb == Verb::Update && has_records(&launcher.state_dir);
@@ -196,8 +202,8 @@ impl Event<'_> {
     /// # Errors
     /// `why`, if the verb must not proceed without `nrid`.
     fn without_nrid(&self, why: Error) -> Result<(), Error> {
-        let Invocation { loaded, log, .. } = self.invocation;
-        if self.verb.needs_nrid() && loaded.config.unreachable == Unreachable::Fail {
+        let Invocation { settings, log, .. } = self.invocation;
+        if self.verb.needs_nrid() && !settings.passes_unreachable() {
             return Err(why);
         }
         log.warning(&format!("continuing without NRI: {why}"));
@@ -206,7 +212,7 @@ impl Event<'_> {
 
     /// Returns the requested resources as text. If their file can be read only once, `target` gets
     /// a copy.
-    fn resources(&self, args: &VerbArgs, target: &mut Target) -> Result<Option<String>, Error> {
+    fn resources(&self, args: &VerbArgs<'_>, target: &mut Target) -> Result<Option<String>, Error> {
         let Some(flag) = args.resources.as_ref().filter(|_| self.verb == Verb::Update) else {
             return Ok(None);
         };
@@ -238,26 +244,25 @@ impl Event<'_> {
     fn run_and_report(
         &self,
         target: &Target,
-        args: &VerbArgs,
+        args: &VerbArgs<'_>,
         client: &mut Client,
     ) -> Result<i32, Error> {
-        let Invocation { call, loaded, log, .. } = self.invocation;
+        let Invocation { call, settings, log, .. } = self.invocation;
         let log_size = log.size();
         let (exit, failed) = match spawn_and_wait(target, call) {
             Ok(exit) => (exit, None),
             Err(e) => (Exit::NotStarted, Some(e)),
         };
-        let pid_file = args.pid_file.as_deref();
-        let pid_file = pid_file.filter(|_| self.verb == Verb::Create && exit.success());
-        let pid = pid_file.and_then(|file| read_pid(file, args));
+        let pid_file = args.pid_file.filter(|_| self.verb == Verb::Create && exit.success());
+        let pid = pid_file.and_then(|file| read_pid(OsStr::from_bytes(file), args));
         let error = match exit {
             Exit::Code(code) if code != 0 => log.error_of_runtime(log_size),
             _ => None,
         };
         let finished = Finished { exit, pid, error: error.clone() };
-        let silence = timeouts::silence_after(&loaded.config);
+        let silence = timeouts::silence_after(&settings);
         let reply = client
-            .set_timeouts(timeouts::finish(&loaded.config), silence)
+            .set_timeouts(timeouts::finish(&settings), silence)
             .and_then(|()| client.call(&Request::Finished(finished), &[]));
         if let Some(e) = failed {
             return Err(e);
@@ -287,9 +292,9 @@ impl Event<'_> {
 
 /// Reads a `--pid-file`. runc resolves a relative path in the working directory, crun in the
 /// bundle.
-fn read_pid(file: &OsStr, args: &VerbArgs) -> Option<i32> {
+fn read_pid(file: &OsStr, args: &VerbArgs<'_>) -> Option<i32> {
     let here = working_dir();
-    let bundle = here.join(args.bundle.as_deref().unwrap_or_default());
+    let bundle = here.join(OsStr::from_bytes(args.bundle.unwrap_or_default()));
     [here, bundle]
         .iter()
         .find_map(|dir| std::fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok())

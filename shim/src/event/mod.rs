@@ -3,7 +3,6 @@
 
 mod begin;
 mod handle;
-mod policy;
 mod resources;
 mod timeouts;
 

@@ -1,11 +1,14 @@
 //! Reads the file of `update --resources`: `nrid` receives the content before the real runtime
 //! reads the file.
 
-use crate::{args::verb_args::ResourcesFlag, error::Error};
+use crate::error::Error;
 use nri_locate::working_dir;
+use nri_passthrough::args::verb_args::ResourcesFlag;
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, Read},
+    os::unix::ffi::OsStrExt,
 };
 
 /// Maximum size of the file in bytes. Usual files have a few thousand bytes; the file has to fit
@@ -23,10 +26,10 @@ pub(crate) struct RequestedResources {
 
 /// Reads the file. Returns `None` if the file cannot be read: the real runtime reports that error
 /// itself.
-pub(crate) fn read(resources: &ResourcesFlag) -> Result<Option<RequestedResources>, Error> {
-    let path = working_dir().join(&resources.value);
+pub(crate) fn read(resources: &ResourcesFlag<'_>) -> Result<Option<RequestedResources>, Error> {
+    let path = working_dir().join(OsStr::from_bytes(resources.value));
     let mut content = Vec::new();
-    let is_spent = if resources.value == "-" {
+    let is_spent = if resources.value == b"-" {
         io::stdin()
             .lock()
             .take(LIMIT + 1)
@@ -43,7 +46,7 @@ pub(crate) fn read(resources: &ResourcesFlag) -> Result<Option<RequestedResource
         }
     };
     if content.len() as u64 > LIMIT {
-        let name = if resources.value == "-" { "stdin".into() } else { path };
+        let name = if resources.value == b"-" { "stdin".into() } else { path };
         return Err(Error::ResourcesTooLarge(name, LIMIT));
     }
     Ok(Some(RequestedResources { content, is_spent }))
@@ -56,14 +59,15 @@ mod tests {
     #[test]
     fn a_file_above_the_limit_is_refused_and_a_missing_file_is_none() {
         let dir = tempfile::tempdir().unwrap();
-        let of = |name: &str| ResourcesFlag { value: dir.path().join(name).into(), at: (0, 0) };
+        let path = |name: &str| dir.path().join(name).into_os_string();
+        let read = |name: &str| read(&ResourcesFlag { value: path(name).as_bytes(), at: (0, 0) });
         std::fs::write(dir.path().join("f"), b"{}\xff").unwrap();
         assert_eq!(
-            read(&of("f")).unwrap(),
+            read("f").unwrap(),
             Some(RequestedResources { content: b"{}\xff".to_vec(), is_spent: false })
         );
-        assert_eq!(read(&of("missing")).unwrap(), None);
+        assert_eq!(read("missing").unwrap(), None);
         std::fs::write(dir.path().join("big"), vec![b' '; LIMIT as usize + 1]).unwrap();
-        assert!(matches!(read(&of("big")), Err(Error::ResourcesTooLarge(..))));
+        assert!(matches!(read("big"), Err(Error::ResourcesTooLarge(..))));
     }
 }

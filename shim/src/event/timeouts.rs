@@ -1,8 +1,6 @@
 //! Time limits of the wrapper for replies of `nrid`.
 
-use super::policy::VerbPolicy;
-use nri_config::Config;
-use nri_control::Verb;
+use nri_passthrough::{CallSettings, args::verbs::Verb};
 use std::time::Duration;
 
 /// Time limit of the reply before the verb. `nrid` limits each plugin by itself; this limit leaves
@@ -16,28 +14,28 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// Returns the time limit of the reply before the verb: at least the timeouts of twenty plugins,
 /// more than usually wait for each other.
-pub(crate) fn begin(verb: Verb, config: &Config) -> Duration {
+pub(crate) fn begin(verb: Verb, settings: &CallSettings<'_>) -> Duration {
     match verb {
         // nrid completes a deletion even if the wrapper no longer waits.
-        Verb::Delete => finish(config),
-        _ => BEGIN.max(config.longest_request_timeout() * 20),
+        Verb::Delete => finish(settings),
+        _ => BEGIN.max(settings.request_timeout() * 20),
     }
 }
 
 /// Returns the time limit of the reply after the verb: at least the timeouts of five plugins.
-pub(crate) fn finish(config: &Config) -> Duration {
-    FINISH.max(config.longest_request_timeout() * 5)
+pub(crate) fn finish(settings: &CallSettings<'_>) -> Duration {
+    FINISH.max(settings.request_timeout() * 5)
 }
 
 /// Returns the longest time without a sign of life from `nrid` before the verb: an `nrid` that
 /// systemd is starting replies only when it is ready.
-pub(crate) fn silence(verb: Verb, config: &Config) -> Duration {
-    if verb.needs_nrid() { config.start_timeout } else { silence_after(config) }
+pub(crate) fn silence(verb: Verb, settings: &CallSettings<'_>) -> Duration {
+    if verb.needs_nrid() { settings.start_timeout() } else { silence_after(settings) }
 }
 
 /// Returns the longest time without a sign of life from `nrid` after the verb.
-pub(crate) fn silence_after(config: &Config) -> Duration {
-    SILENCE.min(config.start_timeout)
+pub(crate) fn silence_after(settings: &CallSettings<'_>) -> Duration {
+    SILENCE.min(settings.start_timeout())
 }
 
 #[cfg(test)]
@@ -46,12 +44,11 @@ mod tests {
 
     #[test]
     fn the_wrapper_waits_for_the_plugin_with_the_longest_timeout() {
-        let policy =
-            |name: &str, time: &str| format!("[[plugin]]\nmatch = '{name}'\ntimeout = '{time}'\n");
-        let text = [policy("slow", "3m"), policy("fast", "1s")].concat();
-        let config = Config::parse(&text).unwrap();
-        assert_eq!(begin(Verb::Create, &config), Duration::from_secs(20 * 180));
-        assert_eq!(finish(&config), Duration::from_secs(5 * 180));
-        assert_eq!(begin(Verb::Create, &Config::default()), BEGIN);
+        let slow = CallSettings::new(b"request_timeout=180000\0start_timeout=3000\0");
+        assert_eq!(begin(Verb::Create, &slow), Duration::from_secs(20 * 180));
+        assert_eq!(finish(&slow), Duration::from_secs(5 * 180));
+        assert_eq!(silence(Verb::Create, &slow), Duration::from_secs(3));
+        let usual = CallSettings::new(b"request_timeout=2000\0");
+        assert_eq!(begin(Verb::Create, &usual), BEGIN);
     }
 }

@@ -9,10 +9,7 @@
 
 use super::process;
 use crate::{
-    args::{
-        id,
-        replaced::{bytes, with_value},
-    },
+    args::replaced::{bytes, with_value},
     bypass,
     call::Call,
     error::Error,
@@ -20,18 +17,18 @@ use crate::{
     runtime::{Target, memory},
 };
 use nri_files::{ExecChanges, ExecMarker};
-use nri_locate::resolved_root;
-use nri_locate::{NridOwner, runtime_root, working_dir};
-use nri_passthrough::args::exec_args::{self, ExecArgs};
-use rustix::fs::{Mode, OFlags};
+use nri_locate::{NridOwner, Owners, read_regular, resolved_root, runtime_root, working_dir};
+use nri_passthrough::{
+    args::exec_args::{self, ExecArgs},
+    id,
+};
 use serde_json::Value;
 use std::{
     ffi::OsStr,
-    fs::File,
-    io::{self, ErrorKind, Read},
+    io::{self, ErrorKind},
     os::{
         fd::{AsRawFd, OwnedFd},
-        unix::{ffi::OsStrExt, fs::MetadataExt},
+        unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
 };
@@ -46,7 +43,7 @@ pub(crate) fn adapt(invocation: &Invocation<'_>, target: &mut Target) {
     let rest = bytes(&invocation.command_line.rest);
     let Some(args) = exec_args::read(&rest) else { return };
     // The real runtime reports an unacceptable id itself.
-    let Ok(id) = id::check(OsStr::from_bytes(args.id)) else { return };
+    let Ok(id) = id::check(args.id) else { return };
     if let Err(e) = attempt(invocation, &args, id, target) {
         let warning = format!("exec in {id} proceeds without the changes of plugins: {e}");
         invocation.log.warning(&warning);
@@ -59,11 +56,8 @@ fn attempt(
     id: &str,
     target: &mut Target,
 ) -> Result<(), Error> {
-    let Invocation { call, command_line, loaded, .. } = *invocation;
-    // Most containers have no marker. Their `exec` costs only one failed open(2), and a read of the
-    // uid_map if no state directory is configured.
-    let state_dir = loaded.state_dir(&call.environment);
-    let Some(marker) = read_marker(&state_dir, id)? else { return Ok(()) };
+    let Invocation { call, command_line, .. } = *invocation;
+    let Some(marker) = read_marker(invocation.state_dir(), id)? else { return Ok(()) };
     if bypass::is_set(invocation) {
         return Ok(());
     }
@@ -85,25 +79,17 @@ fn attempt(
 /// Reads the marker of containers with this id. Most containers have none.
 fn read_marker(state_dir: &Path, id: &str) -> Result<Option<ExecMarker>, Error> {
     let path = ExecMarker::path(state_dir, id);
-    let failed = |e: io::Error| Error::ExecFile(e, path.clone());
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match rustix::fs::open(&path, flags, Mode::empty()).map_err(io::Error::from) {
-        Ok(fd) => File::from(fd),
+    let content = match read_regular(&path, LIMIT) {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        Err(e) => return Err(failed(e)),
+        read => read.map_err(|e| Error::ExecFile(e, path.clone()))?,
     };
     // The marker sets the environment of processes. The state directory of a user may be in /tmp,
     // where other users can create files.
-    let uid = rustix::process::geteuid().as_raw();
-    let dir = std::fs::symlink_metadata(state_dir).map_err(failed)?;
-    let meta = file.metadata().map_err(failed)?;
-    if dir.uid() != uid || dir.mode() & 0o022 != 0 || meta.uid() != uid || !meta.is_file() {
-        let why = "the file or the state directory belongs to or is writable by another user";
-        return Err(failed(io::Error::new(ErrorKind::PermissionDenied, why)));
-    }
-    let content = read_bounded(file).map_err(failed)?;
+    Owners::of_this_process()
+        .check(&path)
+        .map_err(|e| Error::ExecFile(io::Error::other(e), path.clone()))?;
     serde_json::from_slice(&content).map(Some).map_err(|e| Error::ExecJson(e, path))
 }
 
@@ -115,7 +101,7 @@ fn changes_in(marker: ExecMarker, root: &Path) -> Option<ExecChanges> {
 /// Returns the directory where the runtime keeps its containers, with links resolved as in the
 /// marker.
 fn container_root(invocation: &Invocation<'_>, runtime: &Path) -> PathBuf {
-    let root = match invocation.command_line.root.as_deref().filter(|r| !r.is_empty()) {
+    let root = match invocation.command_line.root() {
         Some(root) => working_dir().join(root),
         None => {
             let environment = &invocation.call.environment;
@@ -130,29 +116,19 @@ fn container_root(invocation: &Invocation<'_>, runtime: &Path) -> PathBuf {
 /// Returns the process file with the changes applied; `None` if nothing changes, or if the file
 /// cannot be opened, which the real runtime reports itself.
 fn adapted(path: &Path, changes: &ExecChanges) -> Result<Option<Vec<u8>>, Error> {
-    let failed = |e: io::Error| Error::ExecFile(e, path.to_owned());
-    let Ok(meta) = std::fs::metadata(path) else { return Ok(None) };
-    if !meta.is_file() {
-        // A pipe can be read only once, by the real runtime.
-        return Err(failed(io::Error::new(ErrorKind::InvalidInput, "not a regular file")));
-    }
-    let Ok(file) = File::open(path) else { return Ok(None) };
-    let content = read_bounded(file).map_err(failed)?;
+    let content = match read_regular(path, LIMIT) {
+        Ok(content) => content,
+        // A pipe, for example, can be read only once, by the real runtime.
+        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::FileTooLarge) => {
+            return Err(Error::ExecFile(e, path.to_owned()));
+        }
+        Err(_) => return Ok(None),
+    };
     let malformed = |e: serde_json::Error| Error::ExecJson(e, path.to_owned());
     let mut process: Value = serde_json::from_slice(&content).map_err(malformed)?;
     let changed = process::apply(&mut process, changes)
         .map_err(|process::Malformed(member)| Error::ExecProcess(path.to_owned(), member))?;
     if changed { serde_json::to_vec(&process).map(Some).map_err(malformed) } else { Ok(None) }
-}
-
-/// Reads a file of at most [`LIMIT`] bytes.
-fn read_bounded(file: File) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    file.take(LIMIT + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > LIMIT {
-        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("larger than {LIMIT} bytes")));
-    }
-    Ok(content)
 }
 
 /// Returns the number of descriptors after stdio that the real runtime passes into the container.

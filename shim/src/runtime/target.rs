@@ -31,7 +31,7 @@ impl Target {
     }
 
     /// Replaces the arguments after the verb.
-    pub(crate) fn set_rest(&mut self, command_line: &CommandLine, rest: Vec<OsString>) {
+    pub(crate) fn set_rest(&mut self, command_line: &CommandLine<'_>, rest: Vec<OsString>) {
         self.arguments.truncate(command_line.globals.len() + 1);
         self.arguments.extend(rest);
     }

@@ -119,16 +119,16 @@ impl Client {
         }
     }
 
-    /// Sends the first request of a connection and waits for the reply. If an `nrid` with another
-    /// protocol version replies that the installed program is about to replace it, that `nrid` has
-    /// not handled the request. Then the request is sent again to the next `nrid`, over a new
-    /// connection.
+    /// Sends the first request of a connection, in its encoded form, and waits for the reply. If an
+    /// `nrid` with another protocol version replies that the installed program is about to replace
+    /// it, that `nrid` has not handled the request. Then the request is sent again to the next
+    /// `nrid`, over a new connection.
     ///
     /// # Errors
     /// As [`Client::call`].
     pub fn first_call(
         &mut self,
-        request: &Request,
+        request: &[u8],
         fds: &[BorrowedFd<'_>],
     ) -> Result<Reply, ClientError> {
         self.send(request, fds)?;
@@ -142,7 +142,7 @@ impl Client {
     /// As [`Client::call`].
     pub fn first_reply(
         &mut self,
-        request: &Request,
+        request: &[u8],
         fds: &[BorrowedFd<'_>],
     ) -> Result<Reply, ClientError> {
         let mut attempts_left = RECONNECTS;
@@ -211,16 +211,15 @@ impl Client {
     }
 
     fn call_once(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<Reply, ClientError> {
-        self.send(request, fds)?;
+        self.send(&encode(request)?, fds)?;
         self.reply()
     }
 
     /// Sends a request, for which [`Client::reply`] waits then. An `nrid` that refuses this process
     /// replies and closes the connection without having read anything, maybe before the request is
     /// sent: the reply is there nevertheless.
-    fn send(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<(), ClientError> {
-        let message = serde_json::to_vec(&Versioned::ours(request)).map_err(FrameError::from)?;
-        match frame::send(&self.stream, &message, fds) {
+    fn send(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), ClientError> {
+        match frame::send(&self.stream, request, fds) {
             Ok(()) | Err(FrameError::Closed) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -283,6 +282,14 @@ impl Client {
             }
         }
     }
+}
+
+/// Encodes a request.
+///
+/// # Errors
+/// The request cannot be encoded.
+pub fn encode(request: &Request) -> Result<Vec<u8>, FrameError> {
+    Ok(serde_json::to_vec(&Versioned::ours(request))?)
 }
 
 /// A connection that was made, and whose peer was checked, elsewhere.
@@ -376,7 +383,7 @@ mod tests {
         let request = |path: &Path, total| {
             let mut client = Client::connect(path).unwrap();
             client.set_timeouts(total, silence).unwrap();
-            client.first_call(&Request::Stop, &[])
+            client.first_call(&encode(&Request::Stop).unwrap(), &[])
         };
         let hour = Duration::from_secs(3600);
         // This nrid accepts connections and keeps them open, but never replies.

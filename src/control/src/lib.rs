@@ -18,7 +18,7 @@ mod message;
 mod plugin_status;
 mod validation;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, encode};
 pub use connect::{check_peer_user, connect_to};
 pub use describe::{
     CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,
@@ -29,9 +29,12 @@ pub use dry_run::{
 };
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, LogHint, READY};
+/// The verbs for which the wrapper calls `nrid`, since plugins get events for them.
+pub use nri_passthrough::args::verbs::Verb;
+
 pub use message::{
     Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, PROTOCOL, PluginChange,
-    Reloaded, Reply, Request, Status, Substitute, Verb, Verified, VerifiedResource, Versioned,
+    Reloaded, Reply, Request, Status, Substitute, Verified, VerifiedResource, Versioned,
 };
 pub use plugin_status::{
     CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, PluginSynchronization,

@@ -6,10 +6,11 @@ use crate::{
     plugin_status::PluginStatus,
 };
 use nri_files::{MissedPlugin, OsText, UncleanEnd};
+use nri_passthrough::args::verbs::Verb;
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this file.
-pub const PROTOCOL: u32 = 1;
+pub use nri_passthrough::request::PROTOCOL;
 
 /// A message with the versions of its sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,42 +116,12 @@ pub enum Reply {
     },
 }
 
-/// The verbs for which the wrapper calls `nrid`, since plugins get events for them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verb {
-    /// `create`
-    Create,
-    /// `run`: the wrapper becomes the runtime after the reply, and the hook reports later events.
-    Run,
-    /// `restore`: as `run`.
-    Restore,
-    /// `start`
-    Start,
-    /// `update`
-    Update,
-    /// `delete`
-    Delete,
-}
-
-impl Verb {
-    /// Returns the name, as on the command line of a runtime.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Run => "run",
-            Self::Restore => "restore",
-            Self::Start => "start",
-            Self::Update => "update",
-            Self::Delete => "delete",
-        }
-    }
-}
-
-/// A verb that is about to run.
+/// A verb that is about to run. The wrapper writes the message without this type
+/// ([`nri_passthrough::request`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
     /// The verb.
+    #[serde(with = "verb_name")]
     pub verb: Verb,
     /// Container id, as given.
     pub id: String,
@@ -180,6 +151,21 @@ pub struct Begin {
     /// waiting for [`Request::Finished`]; see [`Substitute::exec`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
+}
+
+/// A verb in messages: its name.
+mod verb_name {
+    use nri_passthrough::args::verbs::Verb;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(verb: &Verb, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(verb.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Verb, D::Error> {
+        let name = std::borrow::Cow::<'de, str>::deserialize(d)?;
+        Verb::of(name.as_bytes()).ok_or_else(|| D::Error::custom(format!("unknown verb {name:?}")))
+    }
 }
 
 /// Replacements in the call of the real runtime.

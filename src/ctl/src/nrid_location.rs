@@ -6,8 +6,8 @@ use nri_control::{Launcher, Status};
 use nri_files::{AUDIT_LOG, OsText};
 use nri_host::sha256;
 use nri_locate::{
-    ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, NridOwner, PluginDirs,
-    UserDirs, find_own_program, read_regular_text,
+    CONFIG_FILE, ConfigFileError, Environment, LoadedConfig, MAX_CONFIG_FILE, NRID, NridOwner,
+    PluginDirs, UserDirs, find_own_program, read_regular_text,
 };
 use std::{
     io::{self, Write},
@@ -73,6 +73,11 @@ impl NridLocation {
     pub(crate) fn audit_log(&self) -> PathBuf {
         let file = self.config.audit.file.clone();
         file.unwrap_or_else(|| self.launcher.state_dir.join(AUDIT_LOG))
+    }
+
+    /// Path of the configuration file that calls of the wrapper name.
+    pub(crate) fn named_file(&self) -> PathBuf {
+        self.launcher.config.clone().unwrap_or_else(|| CONFIG_FILE.into())
     }
 
     /// Whether the `nrid` of this status has read another configuration than the files have now.

@@ -65,6 +65,9 @@ pub(crate) fn print(
         .as_ref()
         .map_or("none: defaults".into(), |c| c.0.to_string_lossy().into_owned());
     writeln!(out, "configuration    {config}")?;
+    if nrid.is_outdated(status) {
+        writeln!(out, "                 the file has changed since: nrictl reload")?;
+    }
     if status.mode == "shadow" {
         writeln!(
             out,

@@ -5,16 +5,17 @@
 //! containers have no such file.
 
 use crate::text::OsText;
+use nri_passthrough::exec_marker::{self, SUFFIX};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 /// Directory of the markers in the state directory.
 pub use nri_passthrough::names::EXEC_DIR;
-
-/// Length limit of a file name without `.json`. A file name has at most 255 bytes, but an id alone
-/// may have as many.
-const MAX_NAME: usize = 255 - ".json".len();
 
 /// All containers with one id, which may exist in several runtime roots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -66,8 +67,9 @@ pub struct ExecRlimit {
 impl ExecMarker {
     /// Path of the file for containers of this id.
     pub fn path(state_dir: &Path, id: &str) -> PathBuf {
-        let name = if id.len() <= MAX_NAME { id.to_owned() } else { shortened_name(id) };
-        state_dir.join(EXEC_DIR).join(format!("{name}.json"))
+        let (begin, end) = exec_marker::name(id);
+        let name = [begin.as_bytes(), end.as_ref().map_or(&[], |end| end), SUFFIX.as_bytes()];
+        state_dir.join(EXEC_DIR).join(OsStr::from_bytes(&name.concat()))
     }
 }
 
@@ -76,18 +78,6 @@ impl ExecChanges {
     pub fn is_empty(&self) -> bool {
         self.env.is_empty() && self.rlimits.is_empty()
     }
-}
-
-/// Returns a file name for an id that is too long for one: the prefix of the id, a character that
-/// no runtime allows in ids, and a digest (FNV-1a). Collisions give no advantage: a user who
-/// chooses ids could change the markers directly.
-fn shortened_name(id: &str) -> String {
-    // A prefix of at most 200 bytes leaves room for the digest.
-    let cut = (0..=200).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
-    let digest = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{}~{digest:016x}", &id[..cut])
 }
 
 #[cfg(test)]

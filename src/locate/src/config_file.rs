@@ -47,21 +47,35 @@ pub enum ConfigFileError {
     Untrusted(PathBuf, #[source] Untrusted),
 }
 
+impl ConfigFileError {
+    /// Path of the file.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Read(path, _) | Self::Parse(path, _) | Self::Untrusted(path, _) => path,
+        }
+    }
+}
+
 impl LoadedConfig {
     /// Reads the file named by the command line (`option`), else by the environment variable, else
     /// the default file, which may be missing: that of the user, if it exists, or of the system.
     pub fn read(option: Option<&Path>, environment: &Environment) -> Self {
-        let named = option.or_else(|| environment.var(CONFIG_ENV).map(Path::new)).map(absolute);
+        let named = named_config_file(option, environment);
         let user = || UserDirs::of_this_process(environment).map(|user| user.config_file());
         let found = match &named {
             Some(path) => read_trusted(path).map(|text| Some((path.clone(), text))),
             None => read_first(user().into_iter().chain([CONFIG_FILE.into()])),
         };
-        let (path, text) = match found {
-            Ok(Some(found)) => found,
-            Ok(None) => return Self::without_file(named, None),
-            Err(e) => return Self::without_file(named, Some(e)),
-        };
+        match found {
+            Ok(Some((path, text))) => Self::of_text(named, path, text),
+            Ok(None) => Self::without_file(named, None),
+            Err(e) => Self::without_file(named, Some(e)),
+        }
+    }
+
+    /// Parses the text of the file at `path`. `named` is the path that the command line or the
+    /// environment names.
+    pub fn of_text(named: Option<PathBuf>, path: PathBuf, text: String) -> Self {
         let (config, mistakes, problem) = match Config::parse_with_mistakes(&text) {
             Ok((config, mistakes)) => (config, mistakes, None),
             // The path of the runtime is still needed: only the runtime that created a container
@@ -85,6 +99,12 @@ impl LoadedConfig {
             None => NridOwner::of_this_process(environment).state_dir(),
         }
     }
+}
+
+/// Returns the absolute path of the configuration file that the command line or the environment
+/// names.
+pub fn named_config_file(option: Option<&Path>, environment: &Environment) -> Option<PathBuf> {
+    option.or_else(|| environment.var(CONFIG_ENV).map(Path::new)).map(absolute)
 }
 
 /// Reads the first file that exists; `None` if none does.

@@ -1,5 +1,6 @@
 //! The environment and the working directory of a process.
 
+use nri_passthrough::environment;
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -35,10 +36,8 @@ impl Environment {
     /// Returns the value of a variable from the first entry of that name, like getenv(3). An empty
     /// value counts as unset.
     pub fn var(&self, name: &str) -> Option<&OsStr> {
-        let value = self.0.iter().find_map(|entry| {
-            entry.as_bytes().strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
-        })?;
-        (!value.is_empty()).then(|| OsStr::from_bytes(value))
+        let entries = self.0.iter().map(|entry| entry.as_bytes());
+        environment::variable(entries, name).map(OsStr::from_bytes)
     }
 }
 
@@ -50,18 +49,4 @@ pub fn working_dir() -> PathBuf {
 /// Returns an absolute path for a path relative to the working directory.
 pub fn absolute(path: &Path) -> PathBuf {
     if path.is_absolute() { path.to_owned() } else { working_dir().join(path) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_variable_has_the_value_of_its_first_entry() {
-        let environment =
-            Environment::new(["A", "AB=1", "A=x=y", "A=z", "E="].map(Into::into).into());
-        for (name, value) in [("A", Some("x=y")), ("AB", Some("1")), ("E", None), ("B", None)] {
-            assert_eq!(environment.var(name), value.map(OsStr::new), "{name}");
-        }
-    }
 }

@@ -1,9 +1,11 @@
 //! Default paths, and the environment variables that override them.
 
 pub use nri_passthrough::names::{
-    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, RUNTIME_ENV, SEARCH_PATH,
+    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, RUNTIME_ENV, SEARCH_PATH,
 };
 
+/// Real runtimes to try, in order, if the configuration names none.
+pub const DEFAULT_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
 /// Directory of `nrid` and the hook, if they are not in the directory of the wrapper.
 pub const LIBEXEC_DIR: &str = "/usr/libexec/nri-container-runtime";
 /// Default plugin directory of all NRI implementations, engines included.

@@ -48,10 +48,18 @@ fn the_file() -> String {
          and no other user may be able to write to them: it names programs that run as root. The \
          same holds for plugins and their configuration."
             .to_owned(),
-        "If the file is invalid or not trusted, `create`, `run`, `restore` and `start` fail, and \
-         the error names the line and column of an invalid value. All other verbs proceed: with \
-         the runtime that an invalid file names if that value can be read, else as without a \
-         file."
+        "A change takes effect with `nrictl reload`, or at a start of `nrid`: calls of the wrapper \
+         follow what `nrid` has loaded. They read the file by themselves where `nrid` has \
+         published nothing for it: since the boot, after `nrictl stop`, for users other than root, \
+         and in other mount namespaces than that of `nrid`."
+            .to_owned(),
+        "If the file is invalid or not trusted, nothing changes: a reload and `nrictl start` are \
+         refused, and an `nrid` that starts otherwise, after a crash or with the next container, \
+         uses the last configuration that it could use since the boot; its log, `nrictl status` \
+         and `nrictl doctor` say so. Calls that read the file by themselves fail at `create`, \
+         `run`, `restore` and `start`, and the error names the line and column of an invalid \
+         value. All other verbs proceed: with the runtime that an invalid file names if that value \
+         can be read, else as without a file."
             .to_owned(),
         "An unknown log level, a relative path and a value with which nothing can work, such as a \
          timeout of 0, do not stop a node, since earlier releases accepted them: `nrid` starts \

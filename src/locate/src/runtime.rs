@@ -1,16 +1,19 @@
-//! Selects and finds the real runtime. The wrapper itself is never selected, not even through a
-//! symbolic or hard link.
+//! Finds the real runtime by the rules of `nri_passthrough::runtime`, and says why none is found.
 
 use crate::{
+    call_settings::EncodedSettings,
     environment::{Environment, absolute},
-    paths::{DEFAULT_RUNTIMES, RUNTIME_ENV},
-    search::{can_run, search_dirs},
+    paths::RUNTIME_ENV,
+    search::search_dirs,
 };
 use nri_config::RuntimeSettings;
-use nri_passthrough::names::{NAME_PREFIX, OWN_NAME};
+use nri_passthrough::{
+    CallSettings, LongPath,
+    runtime::{NoRuntime, RuntimeRequest, UnusableProgram, find, find_program},
+};
 use std::{
-    ffi::OsStr,
-    os::unix::fs::MetadataExt,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -41,219 +44,141 @@ pub enum RuntimeNotFound {
     },
 }
 
-/// Reason why a program that was named cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum UnusableProgram {
-    /// The file does not exist.
-    #[error("not found")]
-    NotFound,
-    /// The path is a directory, or this process may not execute the file.
-    #[error("not an executable file")]
-    NotExecutable,
-    /// The file is the wrapper, which would call itself recursively.
-    #[error("it is nri-container-runtime itself")]
-    Ourselves,
-}
-
-/// Selection of the runtime.
-#[derive(Debug, PartialEq, Eq)]
-enum Choice {
-    /// The named runtime only, with the option, variable or key that names it.
-    Named(PathBuf, String),
-    /// The first of these candidates that exists.
-    FirstOf(Vec<PathBuf>),
-}
-
-/// Returns the absolute path of the real runtime.
-///
-/// The first of these that is set names the runtime: `option` (`--nri-runtime`), the variable, the
-/// name that the wrapper was called by (`called_as`), `[runtime].path`. If none is set, the runtime
-/// is the first candidate that exists.
+/// Returns the absolute path of the real runtime for a call: `option` is `--nri-runtime`,
+/// `called_as` the name that the wrapper was called by.
 ///
 /// # Errors
 /// The named runtime cannot be used, or no candidate exists.
 pub fn find_runtime(
     option: Option<&OsStr>,
-    called_as: Option<&str>,
+    called_as: Option<&OsStr>,
+    settings: &CallSettings<'_>,
+    environment: &Environment,
+) -> Result<PathBuf, RuntimeNotFound> {
+    // Only here, and not in the configuration, a path may be relative.
+    let resolved = |path: &OsStr| match path.as_bytes().contains(&b'/') {
+        true => absolute(Path::new(path)).into_os_string(),
+        false => path.to_owned(),
+    };
+    let (option, variable) = (option.map(resolved), environment.var(RUNTIME_ENV).map(resolved));
+    let request = RuntimeRequest {
+        option: option.as_deref().map(OsStr::as_bytes),
+        variable: variable.as_deref().map(OsStr::as_bytes),
+        called_as: called_as.map(OsStr::as_bytes),
+        path: environment.var("PATH").map(OsStr::as_bytes),
+    };
+    let mut found = LongPath::default();
+    match find(&request, settings, &mut found) {
+        Ok(()) => Ok(os_text(found.as_c_str().unwrap_or_default().to_bytes()).into()),
+        Err(NoRuntime::Named(path, (before, name, after), why)) => Err(RuntimeNotFound::Named {
+            path: os_text(path).into(),
+            from: format!("{before}{}{after}", os_text(name).to_string_lossy()),
+            why,
+        }),
+        Err(NoRuntime::NoCandidate) => Err(RuntimeNotFound::NoCandidate {
+            names: settings.candidates().map(|name| os_text(name).into()).collect(),
+            dirs: search_dirs(environment),
+        }),
+    }
+}
+
+/// Returns the absolute path of the real runtime of calls that name none.
+///
+/// # Errors
+/// See [`find_runtime`].
+pub fn find_configured_runtime(
     settings: &RuntimeSettings,
     environment: &Environment,
 ) -> Result<PathBuf, RuntimeNotFound> {
-    let ourselves = Ourselves::identify();
-    let dirs = search_dirs(environment);
-    match choose(option, environment.var(RUNTIME_ENV), called_as, settings) {
-        Choice::Named(path, from) => find_named(&path, &dirs, ourselves)
-            .map_err(|why| RuntimeNotFound::Named { path, from, why }),
-        Choice::FirstOf(names) => {
-            let mut found = names.iter().flat_map(|name| paths_of(name, &dirs));
-            found
-                .find(|path| ourselves.check(path).is_ok())
-                .ok_or_else(|| RuntimeNotFound::NoCandidate { names: names.clone(), dirs })
-        }
-    }
+    find_runtime(None, None, &EncodedSettings::of_runtimes(settings).settings(), environment)
 }
 
-/// Returns the runtimes to try, in order, if no runtime is named.
-pub fn runtime_candidates(settings: &RuntimeSettings) -> Vec<PathBuf> {
-    match settings.candidates.as_slice() {
-        [] => DEFAULT_RUNTIMES.map(PathBuf::from).to_vec(),
-        given => given.to_vec(),
-    }
-}
-
-fn choose(
-    option: Option<&OsStr>,
-    variable: Option<&OsStr>,
-    called_as: Option<&str>,
-    settings: &RuntimeSettings,
-) -> Choice {
-    if let Some(path) = option {
-        return Choice::Named(path.into(), "--nri-runtime".to_owned());
-    }
-    if let Some(path) = variable {
-        return Choice::Named(path.into(), RUNTIME_ENV.to_owned());
-    }
-    let named = called_as.and_then(|name| settings.names.get_key_value(name));
-    if let Some((name, runtime)) = named {
-        return Choice::Named(runtime.path.clone(), format!("[runtime.names.{name}]"));
-    }
-    let linked = called_as.and_then(|name| name.strip_prefix(NAME_PREFIX));
-    if let Some(name) = linked.filter(|name| *name != OWN_NAME && !name.is_empty()) {
-        return Choice::Named(name.into(), format!("called as {NAME_PREFIX}{name}"));
-    }
-    if let Some(path) = &settings.path {
-        return Choice::Named(path.clone(), "[runtime].path".to_owned());
-    }
-    let mut candidates = runtime_candidates(settings);
-    // A wrapper installed under the name of a runtime runs that runtime.
-    let own = called_as.and_then(|name| candidates.iter().position(|c| c == Path::new(name)));
-    if let Some(at) = own {
-        candidates[..=at].rotate_right(1);
-    }
-    Choice::FirstOf(candidates)
-}
-
-/// Returns the absolute path of a runtime that the configuration names.
+/// Checks a runtime that the configuration names.
 ///
 /// # Errors
 /// The runtime cannot be used.
-pub(crate) fn find_configured(
+pub(crate) fn check_configured(
     name: &Path,
     environment: &Environment,
-) -> Result<PathBuf, UnusableProgram> {
-    find_named(name, &search_dirs(environment), Ourselves::identify())
+) -> Result<(), UnusableProgram> {
+    let path = environment.var("PATH").map(OsStr::as_bytes);
+    find_program(name.as_os_str().as_bytes(), path, &mut LongPath::default())
 }
 
-fn find_named(
-    name: &Path,
-    dirs: &[PathBuf],
-    ourselves: Ourselves,
-) -> Result<PathBuf, UnusableProgram> {
-    let mut why = UnusableProgram::NotFound;
-    for path in paths_of(name, dirs) {
-        match ourselves.check(&path) {
-            Ok(()) => return Ok(path),
-            // The first existing file is most likely the one that was meant, so its error is
-            // reported.
-            Err(e) if why == UnusableProgram::NotFound => why = e,
-            Err(_) => {}
-        }
-    }
-    Err(why)
-}
-
-/// Returns the paths to try for a name: a bare name in each of `dirs`, a path unchanged.
-fn paths_of(name: &Path, dirs: &[PathBuf]) -> Vec<PathBuf> {
-    if name.components().count() == 1 && !name.has_root() {
-        dirs.iter().map(|dir| dir.join(name)).collect()
-    } else {
-        vec![absolute(name)]
-    }
+fn os_text(bytes: &[u8]) -> OsString {
+    OsStr::from_bytes(bytes).to_owned()
 }
 
 fn join(paths: &[PathBuf], separator: &str) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(separator)
 }
 
-/// Device and inode of the running program, which are equal for all hard and symbolic links to it;
-/// `None` if they cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ourselves(Option<(u64, u64)>);
-
-impl Ourselves {
-    /// Reads `/proc/self/exe`; without `/proc`, the path with which this program was started.
-    fn identify() -> Self {
-        let meta = std::fs::metadata("/proc/self/exe").or_else(|_| {
-            use std::os::unix::ffi::OsStrExt;
-            std::fs::metadata(OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()))
-        });
-        Self(meta.ok().map(|m| (m.dev(), m.ino())))
-    }
-
-    /// Checks that `path` is an executable file other than this program.
-    fn check(self, path: &Path) -> Result<(), UnusableProgram> {
-        let meta = std::fs::metadata(path).map_err(|_| UnusableProgram::NotFound)?;
-        if self.0 == Some((meta.dev(), meta.ino())) {
-            return Err(UnusableProgram::Ourselves);
-        }
-        if can_run(path) { Ok(()) } else { Err(UnusableProgram::NotExecutable) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// A directory with the programs `runc`, `crun`, `youki` and `special`.
+    fn programs() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["runc", "crun", "youki", "special"] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        dir
+    }
 
     #[test]
     fn runtimes_are_chosen_in_the_documented_order() {
-        let mut settings = RuntimeSettings::default();
-        let runtime = |path: &str| nri_config::NamedRuntime { path: path.into() };
-        settings.names.insert("nri-special".to_owned(), runtime("/special"));
-        let with_path = RuntimeSettings { path: Some("/configured".into()), ..settings.clone() };
-        let candidates = RuntimeSettings {
-            candidates: vec!["a".into(), "crun".into(), "b".into()],
-            ..settings.clone()
-        };
-        let named = |path: &str, from: &str| Choice::Named(path.into(), from.to_owned());
-        let first = |names: &[&str]| Choice::FirstOf(names.iter().map(PathBuf::from).collect());
-        let cases = [
-            (Some("/o"), Some("/v"), "nri-crun", &with_path, named("/o", "--nri-runtime")),
-            (None, Some("/v"), "nri-crun", &with_path, named("/v", RUNTIME_ENV)),
-            (
-                None,
-                None,
-                "nri-special",
-                &with_path,
-                named("/special", "[runtime.names.nri-special]"),
-            ),
-            (None, None, "nri-crun", &with_path, named("crun", "called as nri-crun")),
-            (
-                None,
-                None,
-                "nri-container-runtime",
-                &with_path,
-                named("/configured", "[runtime].path"),
-            ),
-            (None, None, "runc", &with_path, named("/configured", "[runtime].path")),
-            (None, None, "nri-container-runtime", &settings, first(&["runc", "crun", "youki"])),
-            (None, None, "youki", &settings, first(&["youki", "runc", "crun"])),
-            (None, None, "", &settings, first(&["runc", "crun", "youki"])),
-            (None, None, "crun", &candidates, first(&["crun", "a", "b"])),
-        ];
-        for (option, variable, called, settings, expected) in cases {
-            let got =
-                choose(option.map(OsStr::new), variable.map(OsStr::new), Some(called), settings);
-            assert_eq!(got, expected, "{option:?} {variable:?} {called:?}");
+        let dir = programs();
+        let named = "[runtime.names.nri-special]\npath = 'special'\n";
+        let path = format!("[runtime]\npath = 'youki'\n{named}");
+        let candidates = format!("[runtime]\ncandidates = ['none', 'crun', 'runc']\n{named}");
+        for (option, variable, called, text, expected) in [
+            (Some("runc"), Some("special"), "nri-crun", &*path, "runc"),
+            (None, Some("special"), "nri-crun", &path, "special"),
+            (None, None, "nri-special", &path, "special"),
+            (None, None, "nri-crun", &path, "crun"),
+            (None, None, "nri-container-runtime", &path, "youki"),
+            (None, None, "runc", &path, "youki"),
+            (None, None, "nri-container-runtime", named, "runc"),
+            (None, None, "youki", named, "youki"),
+            (None, None, "", named, "runc"),
+            (None, None, "runc", &candidates, "runc"),
+            (None, None, "youki", &candidates, "crun"),
+        ] {
+            let settings =
+                EncodedSettings::of_runtimes(&nri_config::Config::parse(text).unwrap().runtime);
+            let variable = variable.map(|value| format!("{RUNTIME_ENV}={value}").into());
+            let path = format!("PATH=relative:{}", dir.path().display()).into();
+            let environment = Environment::new([path].into_iter().chain(variable).collect());
+            let (option, called_as) = (option.map(OsStr::new), Some(OsStr::new(called)));
+            let found = find_runtime(option, called_as, &settings.settings(), &environment);
+            assert_eq!(found, Ok(dir.path().join(expected)), "{option:?} {called:?} {text}");
         }
     }
 
     #[test]
-    fn bare_names_are_searched_and_paths_are_not() {
-        let dirs = [PathBuf::from("/a"), "/b".into()];
-        assert_eq!(
-            paths_of(Path::new("runc"), &dirs),
-            [Path::new("/a/runc"), Path::new("/b/runc")]
-        );
-        assert_eq!(paths_of(Path::new("/x/runc"), &dirs), [Path::new("/x/runc")]);
-        assert_eq!(paths_of(Path::new("./runc"), &dirs), [absolute(Path::new("./runc"))]);
+    fn a_program_that_cannot_be_used_is_an_error_with_its_origin() {
+        let dir = programs();
+        let path = dir.path().join("own");
+        symlink("/proc/self/exe", &path).unwrap();
+        let find = |program: &Path| {
+            let settings = EncodedSettings::default();
+            let option = Some(program.as_os_str());
+            find_runtime(option, None, &settings.settings(), &Environment::default())
+                .unwrap_err()
+                .to_string()
+        };
+        let dir = dir.path().to_owned();
+        for (program, why) in [
+            (path, "it is nri-container-runtime itself"),
+            (dir.join("none"), "not found"),
+            (dir, "not an executable file"),
+        ] {
+            let expected = format!("the real runtime {} (--nri-runtime): {why}", program.display());
+            assert_eq!(find(&program), expected);
+        }
     }
 }

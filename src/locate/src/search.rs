@@ -1,17 +1,19 @@
 //! Directories in which programs are searched, and the check for executable files.
 
 use crate::{environment::Environment, paths::SEARCH_PATH};
-use std::path::{Path, PathBuf};
+use nri_passthrough::runtime;
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
-/// Returns the directories of PATH, then the standard directories: Podman leaves PATH unset for
-/// some verbs.
-///
-/// Relative entries are skipped: they would name programs in the working directory of an engine.
+/// Returns the directories of PATH, then the standard directories, each once.
 pub fn search_dirs(environment: &Environment) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = Vec::new();
-    let path = environment.var("PATH").unwrap_or_default();
-    for dir in std::env::split_paths(path).chain(standard_dirs()) {
-        if dir.is_absolute() && !dirs.contains(&dir) {
+    let path = environment.var("PATH").map(OsStr::as_bytes);
+    for dir in runtime::search_dirs(path).map(|dir| PathBuf::from(OsStr::from_bytes(dir))) {
+        if !dirs.contains(&dir) {
             dirs.push(dir);
         }
     }

@@ -1,43 +1,34 @@
-//! The bundle of a container, opened without a C library.
+//! The bundle directory of a container.
 
-use crate::path_buffer::PathBuffer;
+use crate::path_buffer::LongPath;
 use core::mem::ManuallyDrop;
 use rustix::{
-    fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
-    fs::{Mode, OFlags, open, stat},
+    fd::OwnedFd,
+    fs::{AtFlags, Mode, OFlags, open, statat},
+    io::Errno,
 };
 
-/// An open bundle directory.
-#[derive(Debug)]
-pub(crate) struct EarlyBundle {
-    /// `ManuallyDrop`, since the drop of a descriptor calls the C library.
-    fd: ManuallyDrop<OwnedFd>,
-    close: fn(RawFd),
-}
-
-impl EarlyBundle {
-    /// Opens the bundle at an absolute path. Returns `None` if it has no `config.json`: then no
-    /// container is created, and the wrapper lets the runtime report that.
-    pub(crate) fn open(path: &[u8], close: fn(RawFd)) -> Option<Self> {
-        let mut buffer = PathBuffer::default();
-        stat(buffer.set(&[path, b"/config.json"])?).ok()?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = open(buffer.set(&[path])?, flags, Mode::empty()).map(ManuallyDrop::new);
-        let Ok(fd) = opened else { return None };
-        let bundle = Self { fd, close };
-        // Stdio that the caller has closed must not become the directory.
-        if bundle.fd.as_raw_fd() > 2 {
-            return Some(bundle);
+/// Opens a bundle directory. `config` is the path of the OCI config, relative to it or absolute.
+/// Returns `None` if one of them does not exist: then no container is created, and the real runtime
+/// reports that. The caller drops the descriptor, which calls the C library; execve(2) closes it.
+///
+/// # Errors
+/// The directory cannot be opened.
+pub fn open_bundle(
+    directory: &[u8],
+    config: &[u8],
+) -> Result<Option<ManuallyDrop<OwnedFd>>, Errno> {
+    let is_missing = |error| matches!(error, Errno::NOENT | Errno::NOTDIR);
+    let mut path = LongPath::default();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = path.set(&[directory]).ok_or(Errno::NAMETOOLONG)?;
+    match open(directory, flags, Mode::empty()).map(ManuallyDrop::new) {
+        Err(error) if is_missing(error) => Ok(None),
+        Err(error) => Err(error),
+        Ok(fd) => {
+            let config = path.set(&[config]).ok_or(Errno::NAMETOOLONG)?;
+            let found = statat(&*fd, config, AtFlags::empty());
+            Ok(if found.is_err_and(is_missing) { None } else { Some(fd) })
         }
-        bundle.close();
-        None
-    }
-
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    pub(crate) fn close(&self) {
-        (self.close)(self.fd.as_raw_fd());
     }
 }

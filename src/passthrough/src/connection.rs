@@ -1,4 +1,9 @@
 //! A connection to `nrid`, without a C library: one request, and a look at its reply.
+//!
+//! If `nrid` replies to `start` or `delete` that the wrapper becomes the runtime, nothing else is
+//! left to do. The reply stays in the socket until then: whatever else it says, the wrapper reads
+//! it after the C library's start. The reply to `create` is always read there: the C library starts
+//! while `nrid` works.
 
 use core::{
     ffi::CStr,
@@ -31,103 +36,89 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 /// checks meanwhile whether `nrid` hangs.
 const REPLY_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// A connection on which a request was sent, and whose reply was not taken from the socket.
-/// `ManuallyDrop`, since the drop of a descriptor calls the C library.
-pub type Sent = ManuallyDrop<OwnedFd>;
+/// The reply with which the wrapper becomes the runtime, as `nri-control` encodes it: `proceed`
+/// with `exec`.
+pub const EXPECTED_REPLY: &str = concat!(
+    r#"{"protocol":1,"version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#"","message":{"proceed":{"arguments":null,"stdin":null,"exec":true}}}"#
+);
 
-/// What became of a request.
+/// A request that was sent, and whose reply was not taken from the socket.
 #[derive(Debug)]
-pub(crate) enum EarlyReply {
-    /// The reply is the expected one.
-    Expected(Sent),
-    /// There is another reply, or none yet.
-    Unknown(Sent),
+pub struct Sent {
+    /// The connection. `ManuallyDrop`, since the drop of a descriptor calls the C library.
+    pub connection: ManuallyDrop<OwnedFd>,
+    /// The bundle that was sent with it.
+    pub bundle: Option<ManuallyDrop<OwnedFd>>,
 }
 
-/// A connected socket.
-#[derive(Debug)]
-pub(crate) struct EarlyConnection {
-    socket: Sent,
+/// Whether replies of a listening process may decide what a process of the user `own` executes: it
+/// belongs to root or to that user. The socket of a user may be in `/tmp`, where any user could
+/// create it.
+pub fn is_trusted_peer(uid: u32, own: u32) -> bool {
+    uid == 0 || uid == own
+}
+
+/// Sends a request, with its length before it, to the process that listens at this path, if it
+/// belongs to root or to our user. Returns `None` if the request was not sent as a whole; the
+/// connection is then closed, so that `nrid` drops it. `close` closes a descriptor.
+pub(crate) fn send(
+    path: &CStr,
+    request: &[u8],
+    fds: &[BorrowedFd<'_>],
     close: fn(RawFd),
+) -> Option<ManuallyDrop<OwnedFd>> {
+    let address = SocketAddrUnix::new(path).ok()?;
+    let opened = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let Ok(socket) = opened.map(ManuallyDrop::new) else { return None };
+    // Without another descriptor, the wrapper could not read the configuration later.
+    let another = fcntl_dupfd_cloexec(&*socket, 0).map(ManuallyDrop::new);
+    let is_another_free = another.map(|fd| close(fd.as_raw_fd())).is_ok();
+    // Stdio that the caller has closed must not become the socket.
+    if is_another_free
+        && socket.as_raw_fd() > 2
+        && is_connected(&socket, &address)
+        && is_sent(&socket, request, fds)
+    {
+        return Some(socket);
+    }
+    close(socket.as_raw_fd());
+    None
 }
 
-impl EarlyConnection {
-    /// Connects to the process that listens at this path, if it belongs to root or to our user.
-    pub(crate) fn open(path: &CStr, close: fn(RawFd)) -> Option<Self> {
-        let address = SocketAddrUnix::new(path).ok()?;
-        let flags = SocketFlags::CLOEXEC;
-        let opened = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-        let Ok(socket) = opened.map(ManuallyDrop::new) else { return None };
-        let this = Self { socket, close };
-        if this.is_connected_to(&address) {
-            return Some(this);
-        }
-        this.close();
-        None
+fn is_connected(socket: &OwnedFd, address: &SocketAddrUnix) -> bool {
+    set_socket_timeout(socket, Timeout::Send, Some(SEND_TIMEOUT)).is_ok()
+        && connect(socket, address).is_ok()
+        && socket_peercred(socket)
+            .is_ok_and(|peer| is_trusted_peer(peer.uid.as_raw(), geteuid().as_raw()))
+}
+
+/// Returns whether the request was sent as a whole.
+fn is_sent(socket: &OwnedFd, request: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return false;
+    }
+    let message = [IoSlice::new(request)];
+    sendmsg(socket, &message, &mut ancillary, SendFlags::NOSIGNAL) == Ok(request.len())
+}
+
+impl Sent {
+    /// Waits for the reply, and returns whether it is the expected one.
+    pub(crate) fn is_reply_expected(&self) -> bool {
+        self.look().unwrap_or(false)
     }
 
-    fn is_connected_to(&self, address: &SocketAddrUnix) -> bool {
-        let socket = &*self.socket;
-        // Stdio that the caller has closed must not become the socket.
-        self.socket.as_raw_fd() > 2
-            && self.is_another_free()
-            && set_socket_timeout(socket, Timeout::Send, Some(SEND_TIMEOUT)).is_ok()
-            && connect(socket, address).is_ok()
-            && socket_peercred(socket).is_ok_and(|peer| peer.uid.is_root() || peer.uid == geteuid())
-    }
-
-    /// Whether this process may open another descriptor: without one, the wrapper could not read
-    /// the configuration later.
-    fn is_another_free(&self) -> bool {
-        let opened = fcntl_dupfd_cloexec(&*self.socket, 0).map(ManuallyDrop::new);
-        opened.map(|fd| (self.close)(fd.as_raw_fd())).is_ok()
-    }
-
-    /// Sends a request, with its length before it, and waits for its reply, which stays in the
-    /// socket. Returns `None` if the request was not sent as a whole; the connection is then
-    /// closed, so that `nrid` drops it.
-    pub(crate) fn ask(self, request: &[u8], expected: &[u8]) -> Option<EarlyReply> {
-        if !self.send(request, &[]) {
-            self.close();
-            return None;
-        }
-        let is_expected = self.replies(expected).unwrap_or(false);
-        Some(if is_expected { EarlyReply::Expected } else { EarlyReply::Unknown }(self.socket))
-    }
-
-    /// As [`EarlyConnection::ask`], with a descriptor, and does not wait for the reply.
-    pub(crate) fn send_with(self, request: &[u8], fd: BorrowedFd<'_>) -> Option<EarlyReply> {
-        if self.send(request, &[fd]) {
-            return Some(EarlyReply::Unknown(self.socket));
-        }
-        self.close();
-        None
-    }
-
-    /// Returns whether the request was sent as a whole.
-    fn send(&self, request: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
-            return false;
-        }
-        let message = [IoSlice::new(request)];
-        let sent = sendmsg(&*self.socket, &message, &mut ancillary, SendFlags::NOSIGNAL);
-        sent == Ok(request.len())
-    }
-
-    /// Whether the reply is the expected one.
-    fn replies(&self, expected: &[u8]) -> Option<bool> {
-        let socket = &*self.socket;
+    fn look(&self) -> Option<bool> {
+        let socket = &*self.connection;
         poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&REPLY_TIMEOUT)).ok()?;
         let mut buffer = [0; REPLY_SIZE];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let (_, length) = recv(socket, &mut buffer[..], flags).ok()?;
         let (header, reply) = buffer.get(..length)?.split_first_chunk::<4>()?;
-        Some(u32::from_be_bytes(*header) as usize == reply.len() && reply == expected)
-    }
-
-    fn close(&self) {
-        (self.close)(self.socket.as_raw_fd());
+        let is_whole = u32::from_be_bytes(*header) as usize == reply.len();
+        Some(is_whole && reply == EXPECTED_REPLY.as_bytes())
     }
 }

@@ -6,8 +6,6 @@ pub const CONFIG_FILE: &str = "/etc/nri-container-runtime/config.toml";
 pub const CONFIG_ENV: &str = "NRI_CONTAINER_RUNTIME_CONFIG";
 /// Variable that names the real runtime.
 pub const RUNTIME_ENV: &str = "NRI_CONTAINER_RUNTIME_PATH";
-/// Real runtimes to try, in order, if the configuration names none.
-pub const DEFAULT_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
 /// Directories that are searched after those of PATH, which engines may leave unset.
 pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Prefix of links to the wrapper: `nri-crun` runs crun.
@@ -21,6 +19,8 @@ pub const STATE_DIR: &str = "/run/nri-container-runtime";
 pub const EXEC_DIR: &str = "exec";
 /// Control socket of `nrid`, in the state directory.
 pub const CONTROL_SOCKET: &str = "control.sock";
+/// Name of the OCI config in a bundle.
+pub const CONFIG_JSON: &str = "config.json";
 /// Variable that disables NRI: every verb is a plain call of the real runtime, unless the value of
 /// the variable says no. This crate leaves every call with the variable to the wrapper.
 pub const BYPASS_ENV: &str = "NRI_CONTAINER_RUNTIME_BYPASS";

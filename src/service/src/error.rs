@@ -184,11 +184,8 @@ pub enum OperatorError {
     /// A block I/O or RDT class is not defined.
     #[error(transparent)]
     Class(#[from] ClassError),
-    /// The configuration cannot be loaded again. Wrappers read the same file, and refuse.
-    #[error(
-        "{0}; nrid keeps the previous configuration; \
-         containers are refused until the file is corrected"
-    )]
+    /// The configuration cannot be loaded again.
+    #[error("{0}; nrid keeps the previous configuration, which wrappers follow, too")]
     Reload(#[source] ConfigFileError),
     /// The configuration has a mistake that a start would correct.
     #[error("{0}; nrid keeps the previous configuration")]

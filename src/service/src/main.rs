@@ -121,7 +121,11 @@ fn run(
         let is_restart = activation.lock.is_some();
         inherited.extend(namespaces::enter_host(arguments.state_dir.as_deref(), is_restart)?);
     }
-    let mut settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
+    let (config, state_dir) = (arguments.config.as_deref(), arguments.state_dir.as_deref());
+    let mut settings = match arguments.check {
+        true => Settings::load(config, state_dir)?,
+        false => Settings::load_for_start(config, state_dir)?,
+    };
     if arguments.check {
         if let Some(mistake) = settings.mistakes().next() {
             return Err(mistake.into());
@@ -156,6 +160,9 @@ fn run(
     }
     for mistake in settings.mistakes() {
         tracing::error!("{mistake}");
+    }
+    if let Some(unusable) = settings.unusable_file() {
+        tracing::error!("{unusable}");
     }
     // Must come after the reset of inherited limits, and before a second thread exists.
     if let Err(error) = descriptors::raise_limit() {

@@ -141,6 +141,13 @@ fn an_untrusted_configuration_fails_only_creations_and_starts() {
         harness.check_not_called();
     };
     mode(&config, 0o646);
+    // What was published is still that of the trusted file.
+    if rustix::process::geteuid().is_root() {
+        assert!(harness.run(&["create", "--bundle", "bundle", "id"]).status.success());
+        assert_eq!(server.received().len(), 2, "begin and finished");
+        server.clear();
+    }
+    harness.unpublish();
     check(&format!("{} is writable by everybody (mode 646)", config.display()));
     mode(&config, 0o644);
     let dir = config.parent().unwrap();

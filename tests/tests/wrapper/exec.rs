@@ -266,7 +266,7 @@ fn an_exec_with_an_unusable_marker_or_process_file_is_passed_through_with_a_warn
     check("larger than");
     write_marker(&harness, "id", &harness.path("root"));
     mode(0o777);
-    check("is writable by another user");
+    check("is writable by everybody");
     mode(0o700);
     for (process, because) in [
         ("{\"env\":", "EOF"),

@@ -2,6 +2,7 @@
 
 use nri_control::{Finished, PROTOCOL, Reply, Request, Substitute, Versioned};
 use nri_files::CONTROL_SOCKET;
+use nri_locate::{EncodedSettings, Environment, LoadedConfig, published_file};
 use nri_tests::fake_runtime::{FakeRuntime, program};
 use serde_json::{Value, json};
 use std::{
@@ -65,13 +66,28 @@ impl WrapperHarness {
         self.programs.path().join(name)
     }
 
-    /// Writes the configuration: the state directory, then `more`.
+    /// Writes the configuration: the state directory, then `more`. Publishes what calls need of it,
+    /// as `nrid` does, if it is valid and the tests run as root; otherwise, calls read the file.
     pub(crate) fn configure(&self, more: &str) {
-        fs::write(
-            self.path("config.toml"),
-            format!("state_dir = {:?}\n{more}", self.text("state")),
-        )
-        .unwrap();
+        self.save(more);
+        let loaded = LoadedConfig::read(Some(&self.path("config.toml")), &Environment::default());
+        if loaded.problem.is_none() && rustix::process::geteuid().is_root() {
+            let settings = EncodedSettings::of(&loaded, &Environment::default());
+            settings.publish(&self.path("config.toml")).unwrap();
+        } else {
+            self.unpublish();
+        }
+    }
+
+    /// Writes the configuration, of which nothing is published yet.
+    pub(crate) fn save(&self, more: &str) {
+        let text = format!("state_dir = {:?}\n{more}", self.text("state"));
+        fs::write(self.path("config.toml"), text).unwrap();
+    }
+
+    /// Removes what is published, as a boot does.
+    pub(crate) fn unpublish(&self) {
+        let _ = fs::remove_file(published_file(&self.path("config.toml")));
     }
 
     /// Returns a call of `program` in the environment of this harness.
@@ -114,6 +130,12 @@ impl WrapperHarness {
         );
         shell.arg(program).args(arguments);
         shell
+    }
+}
+
+impl Drop for WrapperHarness {
+    fn drop(&mut self) {
+        self.unpublish();
     }
 }
 
@@ -187,6 +209,11 @@ impl Server {
     /// Returns all requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().unwrap().clone()
+    }
+
+    /// Forgets all requests so far.
+    pub(crate) fn clear(&self) {
+        self.received.lock().unwrap().clear();
     }
 
     /// Returns the first finished message, if the wrapper sent one.

@@ -8,12 +8,14 @@
 
 mod begin;
 mod bypass;
+mod decisions;
 mod early;
 mod exec;
 mod fake_runtime;
 mod harness;
 mod hook;
 mod logging;
+mod published;
 mod runtime_error;
 mod runtime_search;
 mod signals;

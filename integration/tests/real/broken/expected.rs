@@ -32,8 +32,6 @@ pub(super) enum Outcome {
     /// The verbs are refused with these texts, because the wrapper cannot reach `nrid`. With
     /// `unreachable = "pass"` they succeed with a warning.
     Refused(&'static [&'static str]),
-    /// The verbs are refused with these texts, whatever `unreachable` is.
-    AlwaysRefused(&'static [&'static str]),
     /// `create` and `run` are refused with these texts, whatever `unreachable` is; `start` works.
     CreationsRefused(&'static [&'static str]),
     /// `create`, `run` and `update` are refused with these texts, because `nrid` cannot write their

@@ -65,10 +65,12 @@ impl Installation {
         installation
     }
 
-    /// Writes the configuration of the policy, and the lines `more`.
+    /// Writes the configuration of the policy, and the lines `more`. A running `nrid` reads it.
     pub(super) fn configure(&self, more: &str) {
         let unreachable = if self.policy == Policy::Pass { "unreachable = 'pass'\n" } else { "" };
         self.node.configure(&format!("{unreachable}{more}"));
+        // Without an nrid, or with one that does not reply, there is nothing to reload.
+        self.node.ctl(&["reload"]);
     }
 
     /// Runs a script in the mount namespace of the programs, with the state directory in `$STATE`.
@@ -189,7 +191,6 @@ impl Installation {
             let context = format!("{call:?} ({:?})", self.policy);
             match expected.for_verb(call[0]) {
                 Outcome::Refused(words)
-                | Outcome::AlwaysRefused(words)
                 | Outcome::CreationsRefused(words)
                 | Outcome::RefusedWithoutRecord(words) => {
                     self.check_line(words, &ended.refusal());

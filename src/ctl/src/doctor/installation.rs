@@ -39,7 +39,9 @@ pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
         // The column says `configuration` already.
         report.add(CONFIG_INVALID, text.strip_prefix("configuration ").unwrap_or(&text));
         report.advise(
-            "Until the file is valid, no container can be created, and nrid does not start.",
+            "Until the file is valid, reload and restart are refused. The last configuration that \
+             could be used is effective; after a boot there is none, and no container can be \
+             created.",
         );
         return;
     }

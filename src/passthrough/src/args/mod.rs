@@ -7,4 +7,5 @@ pub mod exec_args;
 pub mod flags;
 pub mod globals;
 pub mod options;
+pub mod verb_args;
 pub mod verbs;

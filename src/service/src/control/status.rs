@@ -88,6 +88,7 @@ impl Service {
             problems: (self.problems.lines().into_iter())
                 .chain(self.metrics.error())
                 .chain(self.audit().error())
+                .chain(settings.unusable_file())
                 .collect(),
             metrics: self.metrics.address(),
             idle_policies,

@@ -59,6 +59,7 @@ impl Service {
         let needs_restart = needs_restart(&before, &after);
         // A reload keeps the state directory, because callers connect to the sockets in it.
         after.state_dir.clone_from(&before.state_dir);
+        after.is_found_by_calls = before.is_found_by_calls;
         let after = Arc::new(after);
         let deferred = self.shared_plugins.state.lock().await;
         // Held until the reload ends, since a creation would launch the shared plugins meanwhile.
@@ -68,6 +69,7 @@ impl Service {
         let mut adaptation = adaptation_config(&after, &shared);
         adaptation.disable_connections = before.config.disable_connections;
         self.set_settings(after.clone());
+        after.publish();
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
         self.log.configure(&after);
         self.serve_metrics().await;

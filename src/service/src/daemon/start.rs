@@ -259,6 +259,7 @@ pub async fn start(
     service.serve_metrics().await;
     trace::configure(&service.settings());
     service.log_policy_notes().await;
+    service.settings().publish();
     let (listener, control) = sockets::listen_on(&control, &mut activation)?;
     let config = &service.settings().config;
     let accepts_plugins = !config.disable_connections;
@@ -293,12 +294,20 @@ impl Running {
             }
             Err(error) => tracing::warn!(%error, "no readiness socket"),
         }
+        let mut is_requested = true;
         tokio::select! {
             _ = term.recv() => service.end(Ending::Stop),
             _ = int.recv() => service.end(Ending::Stop),
             () = service.end_requested() => {}
-            () = service.idle() => service.end(Ending::Stop),
-            () = presence.keep(&service, &accept) => service.end(Ending::Stop),
+            () = async {
+                tokio::select! {
+                    () = service.idle() => {}
+                    () = presence.keep(&service, &accept) => {}
+                }
+            } => {
+                is_requested = false;
+                service.end(Ending::Stop);
+            }
         }
         signal_task.abort();
         presence.stop_ready();
@@ -306,6 +315,9 @@ impl Running {
         let is_restart = || matches!(&*service.ending.borrow(), Some(Ending::Restart(_)));
         tracing::info!(restart = is_restart(), "ending");
         if !is_restart() {
+            if is_requested {
+                service.settings().unpublish();
+            }
             // New callers start the next nrid when the lock is free.
             presence.control.remove();
         }

@@ -1,10 +1,12 @@
 //! [`Settings`]: the command line, and the configuration file, which is read at the start and at
 //! each reload.
 
+use super::last_good;
 use nri_config::{Config, ConfigError};
 use nri_host::sha256;
 use nri_locate::{
-    ConfigFileError, Environment, LoadedConfig, MissingPath, NridOwner, PluginDirs, missing_paths,
+    CONFIG_FILE, ConfigFileError, EncodedSettings, Environment, LoadedConfig, MissingPath,
+    NridOwner, PluginDirs, missing_paths, published_file,
 };
 use std::path::{Path, PathBuf};
 
@@ -21,6 +23,14 @@ pub struct Settings {
     pub plugin_dirs: PluginDirs,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: Option<String>,
+    /// Text of the file.
+    text: Option<String>,
+    /// Why the file cannot be used, so that `config` is the last one that could be.
+    unusable: Option<String>,
+    /// The configuration file that calls of the wrapper name, absolute, and what they need of it.
+    calls: (PathBuf, EncodedSettings),
+    /// Whether this is the `nrid` that root's calls with this configuration find.
+    pub is_found_by_calls: bool,
     /// Mistakes in the file that do not prevent a start (see [`Config::parse_with_mistakes`]);
     /// `config` has replacement values for them.
     mistakes: Vec<ConfigError>,
@@ -41,25 +51,69 @@ impl Settings {
     /// # Errors
     /// A named file is missing, or the file is unreadable, invalid or not trusted.
     pub fn load(config: Option<&Path>, state: Option<&Path>) -> Result<Self, ConfigFileError> {
+        let loaded = LoadedConfig::read(config, &Environment::of_this_process());
+        let state_dir = state.map(Path::to_owned);
+        Self::of(loaded, CommandLine { config: config.map(Path::to_owned), state_dir })
+    }
+
+    /// Loads the configuration for a start. If the file cannot be used, takes the last one that
+    /// could be, which the previous `nrid` has kept: nobody may be there to correct a file when
+    /// `nrid` starts after a crash, or with the next container.
+    ///
+    /// # Errors
+    /// The file cannot be used, and none was kept since the boot.
+    pub fn load_for_start(
+        config: Option<&Path>,
+        state: Option<&Path>,
+    ) -> Result<Self, ConfigFileError> {
+        let environment = Environment::of_this_process();
+        let mut loaded = LoadedConfig::read(config, &environment);
+        let state_dir = state.map_or_else(|| loaded.state_dir(&environment), Path::to_owned);
+        let mut unusable = None;
+        if let Some(problem) = &loaded.problem
+            && let Some(text) = last_good::read(&state_dir, problem.path())
+        {
+            unusable = Some(problem.to_string());
+            loaded = LoadedConfig::of_text(loaded.named, problem.path().to_owned(), text);
+        }
         let command_line = CommandLine {
             config: config.map(Path::to_owned),
             state_dir: state.map(Path::to_owned),
         };
+        Ok(Self { unusable, ..Self::of(loaded, command_line)? })
+    }
+
+    fn of(loaded: LoadedConfig, command_line: CommandLine) -> Result<Self, ConfigFileError> {
         let environment = Environment::of_this_process();
-        let loaded = LoadedConfig::read(config, &environment);
-        if let Some(problem) = loaded.problem {
+        let found_by_calls = loaded.state_dir(&environment);
+        let settings = EncodedSettings::of(&loaded, &environment);
+        let LoadedConfig { config, named, source, mut mistakes, problem } = loaded;
+        if let Some(problem) = problem {
             return Err(problem);
         }
-        let state_dir = state.map_or_else(|| loaded.state_dir(&environment), Path::to_owned);
-        let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
-        let (config, mut mistakes) = (loaded.config, loaded.mistakes);
+        let state_dir = command_line.state_dir.clone().unwrap_or_else(|| found_by_calls.clone());
+        let is_found_by_calls = state_dir == found_by_calls
+            && NridOwner::of_this_process(&environment) == NridOwner::Host;
+        let calls = (named.unwrap_or_else(|| CONFIG_FILE.into()), settings);
+        let (file, text) = source.unzip();
+        let digest = text.as_deref().map(sha256);
         if !cfg!(feature = "otlp") && config.tracing.endpoint.is_some() {
-            let text = loaded.source.as_ref().map_or("", |(_, text)| text);
-            mistakes.push(needs_otlp(text));
+            mistakes.push(needs_otlp(text.as_deref().unwrap_or_default()));
         }
-        let file = loaded.source.map(|(file, _)| file);
         let plugin_dirs = PluginDirs::of(&config, &environment);
-        Ok(Self { config, file, state_dir, plugin_dirs, digest, mistakes, command_line })
+        Ok(Self {
+            config,
+            file,
+            state_dir,
+            plugin_dirs,
+            digest,
+            text,
+            unusable: None,
+            calls,
+            is_found_by_calls,
+            mistakes,
+            command_line,
+        })
     }
 
     /// Returns the mistakes in the file for which the parser has used other values. A start accepts
@@ -68,6 +122,37 @@ impl Settings {
         let file = self.file.iter();
         file.flat_map(|file| self.mistakes.iter().map(|m| (file.clone(), m.clone())))
             .map(|(file, mistake)| ConfigFileError::Parse(file, mistake))
+    }
+
+    /// Publishes what calls of the wrapper need, if they find this `nrid`, and keeps the file for
+    /// an `nrid` that starts while it cannot be used.
+    pub fn publish(&self) {
+        let file = self.file.as_deref().zip(self.text.as_deref());
+        last_good::keep(&self.state_dir, file);
+        let (config, settings) = &self.calls;
+        if self.is_found_by_calls
+            && let Err(error) = settings.publish(config)
+        {
+            tracing::warn!(
+                %error,
+                "settings of wrappers not published; each call reads the configuration"
+            );
+        }
+    }
+
+    /// Removes what was published, so that calls read the file: at an end that an administrator
+    /// has requested. What another end leaves is followed until the next `nrid`.
+    pub fn unpublish(&self) {
+        if self.is_found_by_calls {
+            // Without the file, there is nothing to remove.
+            let _ = std::fs::remove_file(published_file(&self.calls.0));
+        }
+    }
+
+    /// Says that the last configuration that could be used is effective, and why.
+    pub fn unusable_file(&self) -> Option<String> {
+        let why = self.unusable.as_ref()?;
+        Some(format!("{why}; the last configuration that nrid could use is effective"))
     }
 
     /// Returns the configuration file that the command line names.

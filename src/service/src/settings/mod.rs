@@ -1,5 +1,6 @@
 //! Settings: the configuration as `nrid` uses it, and the state directory.
 
+mod last_good;
 pub mod load;
 pub mod plugins;
 pub mod state_dir;

@@ -26,6 +26,15 @@ pub enum StateDirError {
 pub fn create(dir: &Path) -> Result<(), StateDirError> {
     let failed = |e| StateDirError::Create(dir.to_owned(), e);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    check(dir)
+}
+
+/// Checks an existing directory.
+///
+/// # Errors
+/// Other users could change the directory or its files.
+pub fn check(dir: &Path) -> Result<(), StateDirError> {
+    let failed = |e| StateDirError::Create(dir.to_owned(), e);
     let absolute = std::path::absolute(dir).map_err(failed)?;
     Owners::of_this_process()
         .check(&absolute)

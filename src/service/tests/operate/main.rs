@@ -7,6 +7,7 @@
     reason = "helpers of tests: clippy exempts only functions with #[test]"
 )]
 
+mod configuration;
 mod containers;
 mod create;
 mod descriptors;
@@ -23,7 +24,6 @@ mod node;
 mod observed;
 mod pods;
 mod refused_peers;
-mod reload;
 mod removed_files;
 mod restart;
 mod size;

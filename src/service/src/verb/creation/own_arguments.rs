@@ -2,10 +2,7 @@
 
 use nri_control::{Begin, Verb};
 use nri_files::OsText;
-use nri_passthrough::args::{
-    flags::{CREATE, RESTORE, RUN, Verbs},
-    options::{Item, Options},
-};
+use nri_passthrough::args::options::{Item, Options};
 use nri_spec::capability::RuntimeKind;
 use std::{
     ffi::{OsStr, OsString},
@@ -41,7 +38,7 @@ fn replaced(
     let absolute = |path: &[u8]| bundle.join(OsStr::from_bytes(path)).into_os_string().into_vec();
     let (mut has_bundle, mut has_image) = (false, false);
     let mut changed = Vec::new();
-    for item in Options::new(&given, verbs(verb)) {
+    for item in Options::new(&given, verb.flags()) {
         let Item::Known { name, value: Some(value), at } = item else { continue };
         let new = match name {
             "bundle" => {
@@ -72,14 +69,6 @@ fn replaced(
         first.extend([b"--image-path".to_vec(), absolute(b"checkpoint")]);
     }
     first.into_iter().chain(arguments).map(|text| OsText(OsString::from_vec(text))).collect()
-}
-
-fn verbs(verb: Verb) -> Verbs {
-    match verb {
-        Verb::Run => RUN,
-        Verb::Restore => RESTORE,
-        _ => CREATE,
-    }
 }
 
 #[cfg(test)]

@@ -1,73 +1,88 @@
 //! Arguments after a verb that carries an event: id, bundle, and the few flags that `nrid` needs.
 
-use super::replaced::{bytes, text};
-use nri_control::Verb;
-use nri_passthrough::args::{
-    flags::{CREATE, DELETE, RESTORE, RUN, START, UPDATE, Verbs},
+use super::{
     options::{Item, Options, ValuePosition, is_on},
+    verbs::Verb,
 };
-use std::ffi::OsString;
+use crate::id;
 
 /// The arguments of a verb that the wrapper and `nrid` need.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct VerbArgs {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VerbArgs<'a> {
     /// Container id.
-    pub(crate) id: Option<OsString>,
+    pub id: Option<&'a [u8]>,
     /// `--bundle`
-    pub(crate) bundle: Option<OsString>,
+    pub bundle: Option<&'a [u8]>,
     /// `--config`: another file than the bundle's `config.json`.
-    pub(crate) config: Option<OsString>,
+    pub config: Option<&'a [u8]>,
     /// `--pid-file`
-    pub(crate) pid_file: Option<OsString>,
+    pub pid_file: Option<&'a [u8]>,
     /// `--resources`
-    pub(crate) resources: Option<ResourcesFlag>,
+    pub resources: Option<ResourcesFlag<'a>>,
     /// Whether `--detach` (`run`, `restore`) or `--force` (`delete`) is set.
-    pub(crate) flag: bool,
+    pub flag: bool,
     /// Whether a flag requests help, so that the verb is not run.
-    pub(crate) is_help: bool,
+    pub is_help: bool,
 }
 
 /// The value of `--resources`, and the position at which the value can be replaced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ResourcesFlag {
-    pub(crate) value: OsString,
-    pub(crate) at: ValuePosition,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourcesFlag<'a> {
+    /// The value.
+    pub value: &'a [u8],
+    /// Its position.
+    pub at: ValuePosition,
+}
+
+/// What a verb with an event is performed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject<'a> {
+    /// A container with this id.
+    Container(&'a str),
+    /// Nothing that has an event: the real runtime prints its help, or reports what is wrong.
+    None,
+    /// An id that no runtime accepts, with the reason.
+    Unacceptable(&'a [u8], &'static str),
 }
 
 /// Reads the arguments after `verb`.
 ///
 /// Flags are read anywhere before `--`: runc and youki accept them after the id too.
-pub(crate) fn read(verb: Verb, arguments: &[OsString]) -> VerbArgs {
+pub fn read<'a>(verb: Verb, arguments: &'a [&'a [u8]]) -> VerbArgs<'a> {
     let mut args = VerbArgs::default();
-    let (mut words, mut unknown) = (Vec::new(), false);
-    for item in Options::new(&bytes(arguments), flags_of(verb)) {
+    let (mut first, mut last, mut unknown) = (None, None, false);
+    for item in Options::new(arguments, verb.flags()) {
         match item {
-            Item::Word(index) => words.push(&arguments[index]),
+            Item::Word(index) => {
+                last = Some(arguments[index]);
+                first = first.or(last);
+            }
             Item::Unknown(_) => unknown = true,
             Item::End => {}
             Item::Known { name, value, at } => args.take(name, value, at),
         }
     }
     // The first word may be the value of an unknown flag. Engines put the id last.
-    args.id = if unknown { words.pop() } else { words.into_iter().next() }.cloned();
+    args.id = if unknown { last } else { first };
     args
 }
 
-fn flags_of(verb: Verb) -> Verbs {
-    match verb {
-        Verb::Create => CREATE,
-        Verb::Run => RUN,
-        Verb::Restore => RESTORE,
-        Verb::Start => START,
-        Verb::Update => UPDATE,
-        Verb::Delete => DELETE,
+impl<'a> VerbArgs<'a> {
+    /// Returns what `verb` is performed on.
+    pub fn subject(&self, verb: Verb) -> Subject<'a> {
+        // Without an id, the real runtime prints its usage.
+        let Some(given) = self.id.filter(|_| !self.is_help) else { return Subject::None };
+        match id::check(given) {
+            Ok(id) => Subject::Container(id),
+            // The id may be a pattern of crun's `delete --regex`, which the real runtime checks.
+            Err(_) if verb == Verb::Delete => Subject::None,
+            Err(why) => Subject::Unacceptable(given, why),
+        }
     }
-}
 
-impl VerbArgs {
-    fn take(&mut self, name: &str, value: Option<&[u8]>, at: (usize, usize)) {
+    fn take(&mut self, name: &str, value: Option<&'a [u8]>, at: ValuePosition) {
         // runc treats an empty value as absent.
-        let given = text(value.filter(|v| !v.is_empty()));
+        let given = value.filter(|value| !value.is_empty());
         match name {
             "bundle" => self.bundle = given,
             "config" => self.config = given,
@@ -84,13 +99,14 @@ impl VerbArgs {
 mod tests {
     use super::*;
 
-    fn check(verb: Verb, line: &str, expected: VerbArgs) {
-        let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
+    fn check(verb: Verb, line: &str, expected: VerbArgs<'_>) {
+        let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
         assert_eq!(read(verb, &words), expected, "{line}");
     }
 
-    fn create(id: &str, bundle: &str) -> VerbArgs {
-        VerbArgs { id: Some(id.into()), bundle: Some(bundle.into()), ..VerbArgs::default() }
+    fn create<'a>(id: &'a str, bundle: &'a str) -> VerbArgs<'a> {
+        let (id, bundle) = (Some(id.as_bytes()), Some(bundle.as_bytes()));
+        VerbArgs { id, bundle, ..VerbArgs::default() }
     }
 
     #[test]
@@ -137,12 +153,12 @@ mod tests {
         check(
             Verb::Delete,
             "-f id",
-            VerbArgs { id: Some("id".into()), flag: true, ..VerbArgs::default() },
+            VerbArgs { id: Some(b"id"), flag: true, ..VerbArgs::default() },
         );
         check(
             Verb::Delete,
             "-r -f a.*",
-            VerbArgs { id: Some("a.*".into()), flag: true, ..VerbArgs::default() },
+            VerbArgs { id: Some(b"a.*"), flag: true, ..VerbArgs::default() },
         );
     }
 
@@ -155,11 +171,11 @@ mod tests {
             ("-r/f id", "/f", (0, 2)),
             ("--memory 1 --cpu-quota -1 --resources /f id", "/f", (5, 0)),
         ] {
-            let resources = Some(ResourcesFlag { value: value.into(), at });
+            let resources = Some(ResourcesFlag { value: value.as_bytes(), at });
             check(
                 Verb::Update,
                 line,
-                VerbArgs { id: Some("id".into()), resources, ..VerbArgs::default() },
+                VerbArgs { id: Some(b"id"), resources, ..VerbArgs::default() },
             );
         }
     }

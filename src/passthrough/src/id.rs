@@ -2,25 +2,23 @@
 //!
 //! The real runtime checks all other rules (characters, length) and reports violations itself.
 
-use crate::error::Error;
-use std::ffi::OsStr;
-
 /// Returns the id as text.
-pub(crate) fn check(id: &OsStr) -> Result<&str, Error> {
-    let refused = |why| Err(Error::Id(id.to_owned(), why));
-    match id.to_str() {
-        None => refused("it is not UTF-8"),
-        Some("") => refused("it is empty"),
-        Some("." | "..") => refused("it names a directory"),
-        Some(text) if text.contains('/') => refused("it contains a slash"),
-        Some(text) => Ok(text),
+///
+/// # Errors
+/// The reason why no runtime accepts the id.
+pub fn check(id: &[u8]) -> Result<&str, &'static str> {
+    match core::str::from_utf8(id) {
+        Err(_) => Err("it is not UTF-8"),
+        Ok("") => Err("it is empty"),
+        Ok("." | "..") => Err("it names a directory"),
+        Ok(text) if text.contains('/') => Err("it contains a slash"),
+        Ok(text) => Ok(text),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn ids_that_are_not_plain_file_names_are_refused() {
@@ -36,7 +34,7 @@ mod tests {
             (b"/", false),
             (b"\xff", false),
         ] {
-            assert_eq!(check(OsStr::from_bytes(id)).is_ok(), acceptable, "{id:?}");
+            assert_eq!(check(id).is_ok(), acceptable, "{id:?}");
         }
     }
 }

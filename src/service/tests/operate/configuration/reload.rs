@@ -32,7 +32,7 @@ fn an_invalid_configuration_is_refused_with_its_position_and_changes_nothing() {
         "column ",
         "files",
         "keeps the previous configuration",
-        "containers are refused",
+        "wrappers follow",
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }

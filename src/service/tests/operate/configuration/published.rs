@@ -1,0 +1,107 @@
+//! Tests of what outlives the configuration file: the settings that calls of the wrapper follow,
+//! and the last configuration that could be used.
+
+use crate::node::{Node, Nrid};
+use nri_control::{Reply, Request};
+use nri_locate::published_file;
+use rustix::process::geteuid;
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+/// A node whose configuration names its state directory, as calls of the wrapper find it.
+fn node() -> Node {
+    let node = Node::new("");
+    configure(&node, "");
+    node
+}
+
+fn configure(node: &Node, lines: &str) {
+    node.configure(&format!("state_dir = {:?}\n{lines}", node.state_dir()));
+}
+
+/// Returns the published entries, one a line; `None` if none are published.
+fn published(node: &Node) -> Option<String> {
+    let text = fs::read_to_string(published_file(&node.config())).ok()?;
+    Some(text.replace('\0', "\n"))
+}
+
+#[test]
+fn calls_follow_the_configuration_that_was_loaded_last() {
+    if !geteuid().is_root() {
+        println!("skipped: settings are published for root only");
+        return;
+    }
+    let node = node();
+    let nrid = node.start();
+    let has = |entry: &str| published(&node).unwrap().lines().any(|line| line == entry);
+    assert!(has(&format!("config={}", node.config().display())));
+    assert!(has(&format!("state_dir={}", node.state_dir().display())));
+    assert!(has("start_timeout=20000") && has("candidate=runc") && !has("disabled=1"));
+    configure(&node, "disable = true\n[runtime]\npath = '/r'\n");
+    assert!(!has("disabled=1"), "only a reload reads the file");
+    assert!(matches!(node.call(&Request::Reload), Reply::Reloaded(_)));
+    assert!(has("disabled=1") && has("runtime=/r"));
+    configure(&node, "disable = 7\n");
+    assert!(matches!(node.call(&Request::Reload), Reply::Refused { .. }));
+    assert!(has("disabled=1"), "an invalid file changes nothing");
+    // Killed, as by a crash.
+    drop(nrid);
+    assert!(has("disabled=1"), "a crash changes nothing");
+    configure(&node, "");
+    let nrid = node.start();
+    assert!(!has("disabled=1"), "a start reads the file");
+    node.stop();
+    nrid.wait_for_exit();
+    assert_eq!(published(&node), None, "after a stop, calls read the file");
+}
+
+#[test]
+fn an_nrid_that_calls_do_not_find_publishes_nothing() {
+    // The configuration does not name the state directory.
+    let node = Node::new("");
+    let nrid = node.start();
+    assert_eq!(published(&node), None);
+    assert!(matches!(node.call(&Request::Reload), Reply::Reloaded(_)));
+    assert_eq!(published(&node), None);
+    node.stop();
+    nrid.wait_for_exit();
+}
+
+/// A file that was broken while nobody looked must not stop a node whose `nrid` has crashed.
+#[test]
+fn an_nrid_that_starts_with_an_invalid_file_uses_the_last_configuration() {
+    let node = node();
+    let log = |nrid: &Nrid| nrid.output();
+    configure(&node, "mode = 'shadow'\n");
+    let nrid = node.start();
+    let digest = node.status().config_digest;
+    // Killed, as by a crash.
+    drop(nrid);
+    configure(&node, "mode = 'dark'\n");
+    let nrid = node.start();
+    let status = node.status();
+    assert_eq!((&*status.mode, status.config_digest), ("shadow", digest));
+    let says = |text: &str| {
+        text.contains("config.toml") && text.contains("dark") && text.contains("is effective")
+    };
+    assert!(status.problems.iter().any(|problem| says(problem)), "{:?}", status.problems);
+    assert!(says(&log(&nrid)), "{}", log(&nrid));
+    let Reply::Refused { message } = node.call(&Request::Reload) else { panic!() };
+    assert!(message.contains("dark"), "{message}");
+    configure(&node, "");
+    assert!(matches!(node.call(&Request::Reload), Reply::Reloaded(_)));
+    let status = node.status();
+    assert_eq!((&*status.mode, status.problems), ("apply", vec![]));
+    node.stop();
+    nrid.wait_for_exit();
+    // After a boot, nothing was kept.
+    configure(&node, "mode = 'dark'\n");
+    fs::remove_dir_all(node.state_dir()).unwrap();
+    let mut nrid = Command::new(env!("CARGO_BIN_EXE_nrid"));
+    nrid.arg("--config").arg(node.config()).arg("--state-dir").arg(node.state_dir());
+    let output = nrid.stdin(Stdio::null()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("dark"), "{error}");
+}
