@@ -44,6 +44,7 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
         "audit.log",
         "nrid.lock",
         "nrid.life",
+        "last-good-configuration.json",
         "start.lock",
         "external-plugins.json",
         "followed",
