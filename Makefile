@@ -26,7 +26,8 @@ build: ## all programs, for development
 	$(CARGO) build --workspace --all-targets
 
 release: ## the programs, the shipped plugins and the example plugins, optimized (WASM=)
-	$(CARGO) build --release $(PROGRAMS:%=-p %) $(WASM:%=-p %)
+	$(CARGO) build --release -p nrid -p nrictl $(WASM:%=-p %)
+	CARGO='$(CARGO)' shim/build.sh "$${CARGO_TARGET_DIR:-target}/release"
 	$(CARGO) build --release $(PLUGINS:%=-p %)
 	$(CARGO) build --release -p nri-plugin --examples
 
@@ -268,7 +269,7 @@ bench: setup release ## compare with bare runtimes and upstream's NRI (ROWS=, QU
 # Needs valgrind. Incremental builds are cut into other units, and so have other instructions.
 instructions: export CARGO_INCREMENTAL = 0
 instructions: ## compare counts of instructions with the recorded ones (RENEW=1 records them)
-	$(CARGO) build --release -p nri-container-runtime
+	CARGO='$(CARGO)' shim/build.sh "$${CARGO_TARGET_DIR:-target}/release"
 	$(CARGO) build --release -p nri-bench --no-default-features --bin nri-bench-instructions
 	$${CARGO_TARGET_DIR:-target}/release/nri-bench-instructions $(if $(RENEW),--renew)
 

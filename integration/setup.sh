@@ -1,7 +1,8 @@
 #!/bin/sh
 # setup.sh [--check]
 #   Installs the missing programs that the build, the demo and the tests need: a C linker, runc,
-#   crun and a static busybox, on Debian 12 or newer or a derivative with apt. It can be repeated.
+#   crun and a static busybox, on Debian 12 or newer or a derivative with apt. With rustup, also
+#   Rust's target for musl. It can be repeated.
 #   --check only lists the missing programs, and exits with 1 if there are any.
 #   Rust must be installed in the version of Cargo.toml or newer. The script does not install Go: if
 #   Go is missing, tests with Go plugins are skipped. It does not install container engines either.
@@ -41,6 +42,14 @@ missing() {
   for p in runc crun; do command -v "$p" >/dev/null || printf '%s ' "$p"; done
   static_busybox || printf 'busybox-static '
 }
+
+# The wrapper and the hook start faster with musl, see shim/build.sh. Rust without rustup may have
+# the target from elsewhere.
+musl=$(uname -m)-unknown-linux-musl
+if [ -z "$check" ] && command -v rustup >/dev/null &&
+  ! rustup target list --installed | grep -qx "$musl"; then
+  rustup target add "$musl" || echo "setup.sh: without $musl, the wrapper starts slower" >&2
+fi
 
 need=$(missing)
 need=${need% }

@@ -53,8 +53,8 @@ deb_options=() rpm_options=()
 if [ -n "$programs" ]; then
   deb_options=(--fast) rpm_options=(--payload-compress none)
 else
-  "${cargo[@]}" build --release --locked -p $name -p nri-oci-hook -p nrid -p nrictl \
-    -p nri-wasm-host
+  "${cargo[@]}" build --release --locked -p nrid -p nrictl -p nri-wasm-host
+  shim/build.sh "$CARGO_TARGET_DIR/release" --locked
   "${cargo[@]}" build --release --locked -p nri-plugin --examples
   "${cargo[@]}" build --release --locked "${plugins[@]/#/-pnri-}"
   programs=$CARGO_TARGET_DIR/release

@@ -22,8 +22,7 @@ host=$("${RUSTC:-rustc}" -vV | sed -n 's/^host: //p')
 cat <<END
 The programs contain these crates, under these licences. Texts and notices that the crates have
 follow. Rust's standard library has the licences MIT OR Apache-2.0. nri-container-runtime and
-nri-oci-hook are linked statically with the C library of the build machine, too: the GNU C library
-has the licence LGPL-2.1-or-later.
+nri-oci-hook are linked statically with a C library, too: musl has the licence MIT.
 
 END
 while read -r crate license; do

@@ -6,7 +6,7 @@ use nri_locate::{BreakGlass, break_glass};
 /// Whether NRI is bypassed, so that every verb is a plain call of the real runtime. Logs a warning
 /// if the break-glass file is not trusted, and ignores the file.
 pub(crate) fn is_set(invocation: &Invocation<'_>) -> bool {
-    invocation.settings.is_disabled()
+    invocation.settings.is_disabled
         || match break_glass(&invocation.call.environment) {
             BreakGlass::On(_) => true,
             BreakGlass::Off => false,

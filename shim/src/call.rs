@@ -4,9 +4,8 @@
 //! must receive these too.
 
 use nri_locate::Environment;
-use nri_passthrough::base_name;
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::{CStr, OsStr},
     os::unix::ffi::OsStrExt,
 };
 
@@ -14,22 +13,29 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Call {
     /// `argv[0]`
-    pub(crate) name: OsString,
+    name: &'static OsStr,
     /// argv without `argv[0]`.
-    pub(crate) arguments: Vec<OsString>,
+    pub(crate) arguments: Vec<&'static [u8]>,
     /// Environment, with entries that `std::env` omits.
     pub(crate) environment: Environment,
+    /// The entries of `environment` as execve(2) takes them.
+    pub(crate) entries: Vec<&'static CStr>,
 }
 
 impl Call {
-    pub(crate) fn new(argv: Vec<OsString>, environment: Vec<OsString>) -> Self {
-        let mut argv = argv.into_iter();
-        let name = argv.next().unwrap_or_default();
-        Self { name, arguments: argv.collect(), environment: Environment::new(environment) }
+    pub(crate) fn new(argv: &[&'static CStr], entries: Vec<&'static CStr>) -> Self {
+        let mut argv = argv.iter().map(|text| text.to_bytes());
+        Self {
+            name: OsStr::from_bytes(argv.next().unwrap_or_default()),
+            arguments: argv.collect(),
+            environment: Environment::new(entries.iter().map(|e| OsStr::from_bytes(e.to_bytes()))),
+            entries,
+        }
     }
 
     /// Returns the file name in `argv[0]`.
     pub(crate) fn base_name(&self) -> Option<&OsStr> {
-        base_name(self.name.as_bytes()).map(OsStr::from_bytes)
+        let name = self.name.as_bytes().rsplit(|byte| *byte == b'/').next()?;
+        (!matches!(name, b"" | b"." | b"..")).then(|| OsStr::from_bytes(name))
     }
 }

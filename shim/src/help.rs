@@ -25,8 +25,8 @@ nrictl(8) administers plugins and nrid; `nrictl doctor` finds faults.
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nri_args::flags;
     use nri_locate::{BYPASS_ENV, CONFIG_ENV, CONFIG_FILE, RUNTIME_ENV};
-    use nri_passthrough::args::flags;
 
     #[test]
     fn the_help_names_all_own_options_and_variables_within_80_columns() {

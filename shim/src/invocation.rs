@@ -1,8 +1,8 @@
 //! The context in which every verb is handled.
 
 use crate::{args::CommandLine, call::Call, log_line::LogLine};
-use nri_passthrough::CallSettings;
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+use nri_files::CallSettings;
+use std::path::Path;
 
 /// A call of this program, with the settings that apply to it.
 #[derive(Debug, Clone, Copy)]
@@ -11,13 +11,6 @@ pub(crate) struct Invocation<'a> {
     pub(crate) command_line: &'a CommandLine<'a>,
     /// The configuration file that the call names.
     pub(crate) config: Option<&'a Path>,
-    pub(crate) settings: CallSettings<'a>,
+    pub(crate) settings: &'a CallSettings,
     pub(crate) log: &'a LogLine,
-}
-
-impl Invocation<'_> {
-    /// The state directory.
-    pub(crate) fn state_dir(&self) -> &Path {
-        Path::new(OsStr::from_bytes(self.settings.state_dir()))
-    }
 }

@@ -126,7 +126,7 @@ fn has_reader(file: &impl AsFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_passthrough::args::globals::Globals;
+    use nri_args::globals::Globals;
 
     #[test]
     fn a_line_is_json_or_logfmt() {

@@ -22,6 +22,7 @@ mod entry;
 mod error;
 mod event;
 mod exec;
+mod heap;
 mod help;
 mod invocation;
 mod log_line;

@@ -1,7 +1,7 @@
 //! One call of the wrapper, from its command line to its exit code.
 
 use crate::{
-    args::{CommandLine, replaced::bytes},
+    args::CommandLine,
     bypass,
     call::Call,
     error::Error,
@@ -11,24 +11,16 @@ use crate::{
     log_line::LogLine,
     runtime::{Target, stdio},
 };
-use nri_locate::{CONFIG_FILE, EncodedSettings, LoadedConfig, find_runtime, named_config_file};
-use nri_passthrough::{CallSettings, Sent, published};
-use std::{
-    ffi::OsStr,
-    io::Write,
-    mem::MaybeUninit,
-    os::{fd::RawFd, unix::ffi::OsStrExt},
-    path::Path,
-};
+use nri_files::CallSettings;
+use nri_locate::{CONFIG_FILE, Environment, LoadedConfig, find_runtime, named_config_file};
+use std::{ffi::OsStr, io::Write, os::unix::ffi::OsStrExt, path::Path};
 
-/// Handles the call. Returns the exit code, unless the real runtime replaces this process. `sent`
-/// is the request of this call if `nri-passthrough` has sent it.
-pub(crate) fn run(call: &Call, sent: Option<Sent>) -> i32 {
+/// Handles the call. Returns the exit code, unless the real runtime replaces this process.
+pub(crate) fn run(call: &Call) -> i32 {
     stdio::reserve();
-    let arguments = bytes(&call.arguments);
-    let command_line = CommandLine::scan(&arguments);
+    let command_line = CommandLine::scan(&call.arguments);
     let log = LogLine::new(&command_line);
-    match attempt(call, &command_line, &log, sent) {
+    match attempt(call, &command_line, &log) {
         Ok(code) => code,
         Err(e) => {
             log.error(&e.to_string());
@@ -37,12 +29,7 @@ pub(crate) fn run(call: &Call, sent: Option<Sent>) -> i32 {
     }
 }
 
-fn attempt(
-    call: &Call,
-    command_line: &CommandLine<'_>,
-    log: &LogLine,
-    sent: Option<Sent>,
-) -> Result<i32, Error> {
+fn attempt(call: &Call, command_line: &CommandLine<'_>, log: &LogLine) -> Result<i32, Error> {
     let own = &command_line.flags;
     if let Some(flag) = own.without_value {
         return Err(Error::OwnFlag(flag));
@@ -58,39 +45,30 @@ fn attempt(
         return Ok(0);
     }
     let environment = &call.environment;
-    let find = |settings: &CallSettings<'_>| {
-        find_runtime(
-            own.nri_runtime.map(OsStr::from_bytes),
-            call.base_name(),
-            settings,
-            environment,
-        )
+    let config = own.nri_config.map(|file| Path::new(OsStr::from_bytes(file)));
+    let config = named_config_file(config, environment);
+    let find = |settings: &CallSettings| {
+        let option = own.nri_runtime.map(OsStr::from_bytes);
+        find_runtime(option, call.base_name(), &settings.runtime, environment)
     };
-    let config = named_config_file(
-        own.nri_config.map(|file| Path::new(OsStr::from_bytes(file))),
-        environment,
-    );
-    let config = config.as_deref();
-    let (mut buffer, mut problem) = ([MaybeUninit::uninit(); _], None);
-    let made;
-    let path = config.unwrap_or(Path::new(CONFIG_FILE)).as_os_str().as_bytes();
-    let published = published::read(path, &mut buffer, close)
-        .and_then(|settings| find(&settings).ok().map(|runtime| (settings, runtime)));
-    let (settings, runtime) = match published {
-        Some(published) => published,
+    let mut problem = None;
+    let published = CallSettings::read(config.as_deref().unwrap_or(Path::new(CONFIG_FILE)));
+    // A runtime may have been moved since the settings were published.
+    let found = published.and_then(|settings| find(&settings).ok().zip(Some(settings)));
+    let (runtime, settings) = match found {
+        Some(found) => found,
         None => {
-            let loaded = LoadedConfig::read(config, environment);
-            made = EncodedSettings::of(&loaded, environment);
-            problem = loaded.problem.map(Error::Config);
-            (made.settings(), find(&made.settings())?)
+            let settings;
+            (settings, problem) = configured(config.as_deref(), environment);
+            (find(&settings)?, settings)
         }
     };
     let mut target = Target::new(runtime, command_line.forwarded());
+    let (config, settings) = (config.as_deref(), &settings);
     let invocation = Invocation { call, command_line, config, settings, log };
     match command_line.event_verb() {
-        // A request that was sent is not abandoned: plugins have been called.
-        Some(verb) if sent.is_some() || !bypass::is_set(&invocation) => {
-            event::handle(invocation, verb, problem, target, sent)
+        Some(verb) if !bypass::is_set(&invocation) => {
+            event::handle(invocation, verb, problem, target)
         }
         _ => {
             if command_line.is_exec() {
@@ -101,8 +79,9 @@ fn attempt(
     }
 }
 
-/// Closes a descriptor that nothing else uses.
-fn close(fd: RawFd) {
-    // The descriptor is closed even if this fails.
-    let _ = nix::unistd::close(fd);
+/// Reads the configuration. Returns what calls need of it, and why it cannot be used, if so.
+#[cold]
+fn configured(config: Option<&Path>, environment: &Environment) -> (CallSettings, Option<Error>) {
+    let loaded = LoadedConfig::read(config, environment);
+    (loaded.call_settings(environment), loaded.problem.map(Error::Config))
 }

@@ -10,7 +10,8 @@ use nix::{
     },
     unistd::Pid,
 };
-use nri_locate::{EncodedSettings, Environment, LoadedConfig, published_file};
+use nri_files::published_file;
+use nri_locate::{Environment, LoadedConfig};
 use std::{
     fs,
     path::PathBuf,
@@ -30,7 +31,7 @@ pub(crate) fn count() -> u64 {
     // As `nrid` does; without root, the wrapper reads the file.
     let environment = Environment::default();
     let loaded = LoadedConfig::read(Some(&config), &environment);
-    let _ = EncodedSettings::of(&loaded, &environment).publish(&config);
+    let _ = loaded.call_settings(&environment).publish(&config);
     fs::copy(wrapper(), &program).expect("/tmp is writable");
     let mut shell = Command::new("/bin/sh");
     // setarch -R: without randomized addresses, the dynamic loader executes the same instructions

@@ -4,7 +4,7 @@
 //! are passed to the real runtime unchanged; only our own flags (those that begin with `--nri-`,
 //! before the verb only) are removed.
 
-use nri_passthrough::args::{
+use nri_args::{
     globals::{self, Globals},
     verbs::Verb,
 };
@@ -71,7 +71,7 @@ impl<'a> CommandLine<'a> {
 mod tests {
     use super::*;
     use crate::args::replaced::{bytes, with_value};
-    use nri_passthrough::args::{exec_args, verb_args};
+    use nri_args::{exec_args, verb_args};
     use std::os::unix::ffi::OsStringExt;
 
     /// Splits arguments that stay until the end of the tests.

@@ -1,4 +1,4 @@
-//! The command line of a call, parsed by the tables and scanners of `nri-passthrough`.
+//! The command line of a call, parsed by the tables and scanners of `nri-args`.
 //!
 //! Nothing here performs I/O. Start from [`CommandLine::scan`].
 

@@ -1,6 +1,6 @@
 //! Arguments as bytes, and arguments with another value of an option.
 
-use nri_passthrough::args::options::ValuePosition;
+use nri_args::options::ValuePosition;
 use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},

@@ -1,21 +1,22 @@
 //! The `begin` message, which the wrapper sends to `nrid` before a verb.
 
 use crate::{error::Error, invocation::Invocation};
+use nri_args::{verb_args::VerbArgs, verbs::Verb};
+use nri_control::{Begin, FrameError, Request, encode};
+use nri_files::OsText;
 use nri_locate::{HOOK, absolute, find_own_program, working_dir};
-use nri_passthrough::{
-    Sent,
-    args::{verb_args::VerbArgs, verbs::Verb},
-    bundle::open_bundle,
-    names::CONFIG_JSON,
-    request::BeginRequest,
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, open, statat},
+    io::Errno,
 };
 use std::{
     ffi::{OsStr, OsString},
-    io,
-    mem::ManuallyDrop,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
+
+/// Name of the OCI config in a bundle.
+const CONFIG_JSON: &str = "config.json";
 
 /// An open bundle directory.
 #[derive(Debug)]
@@ -27,20 +28,21 @@ pub(crate) struct OpenBundle {
 }
 
 impl OpenBundle {
-    /// Opens the bundle directory, unless it was opened for the request that was sent. Returns
-    /// `None` if the bundle or its OCI config does not exist.
-    pub(crate) fn open(
-        args: &VerbArgs<'_>,
-        sent: Option<&mut Sent>,
-    ) -> Result<Option<Self>, Error> {
+    /// Opens the bundle directory. Returns `None` if the bundle or its OCI config does not exist:
+    /// then no container is created, and the real runtime reports that.
+    pub(crate) fn open(args: &VerbArgs<'_>) -> Result<Option<Self>, Error> {
         let path = absolute(path_of(args.bundle.unwrap_or_default()));
         let config = config_name(args.config);
-        if let Some(fd) = sent.and_then(|sent| sent.bundle.take()) {
-            return Ok(Some(Self { path, config, fd: ManuallyDrop::into_inner(fd) }));
+        let is_missing = |error| matches!(error, Errno::NOENT | Errno::NOTDIR);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match open(&path, flags, Mode::empty()) {
+            Err(error) if is_missing(error) => Ok(None),
+            Err(error) => Err(Error::Bundle(error.into(), path)),
+            Ok(fd) => {
+                let found = statat(&fd, &config, AtFlags::empty());
+                Ok((!found.is_err_and(is_missing)).then_some(Self { path, config, fd }))
+            }
         }
-        let opened = open_bundle(bytes_of(&path), bytes_of(&config));
-        let opened = opened.map_err(|e| Error::Bundle(io::Error::from(e), path.clone()))?;
-        Ok(opened.map(|fd| Self { path, config, fd: ManuallyDrop::into_inner(fd) }))
     }
 }
 
@@ -52,40 +54,31 @@ pub(crate) fn message(
     args: &VerbArgs<'_>,
     runtime: &Path,
     bundle: Option<&OpenBundle>,
-    resources: Option<&str>,
-) -> Vec<u8> {
+    resources: Option<String>,
+) -> Result<Vec<u8>, FrameError> {
     let Invocation { call, command_line, .. } = invocation;
-    let cwd = working_dir();
-    let root = command_line.root().map(absolute);
     // `create` needs no hook: the wrapper reports its end.
     let hook = verb.execs().then(|| find_own_program(HOOK, &call.environment)).flatten();
-    let request = BeginRequest {
+    encode(&Request::Begin(Box::new(Begin {
         verb,
-        id,
-        runtime: bytes_of(runtime),
-        root: root.as_deref().map(bytes_of),
+        id: id.to_owned(),
+        runtime: runtime.into(),
+        root: command_line.root().map(|root| (&absolute(root)).into()),
         globals: texts(&command_line.globals),
         arguments: texts(&command_line.rest),
-        bundle: bundle.map(|bundle| bytes_of(&bundle.path)),
-        config: bundle.map(|bundle| bytes_of(&bundle.config)),
-        cwd: bytes_of(&cwd),
-        environment: texts(call.environment.entries()),
+        bundle: bundle.map(|bundle| (&bundle.path).into()),
+        config: bundle.map(|bundle| (&bundle.config).into()),
+        cwd: (&working_dir()).into(),
+        environment: call.environment.entries().map(OsText::from).collect(),
         resources,
         flag: args.flag,
-        hook: hook.as_deref().map(bytes_of),
-    };
-    let mut message = Vec::new();
-    // Memory that grows has room for every message.
-    let _ = request.write(&mut message);
-    message
+        hook: hook.as_ref().map(OsText::from),
+        follow: verb.is_followed(),
+    })))
 }
 
-fn texts(list: &[OsString]) -> impl Iterator<Item = &[u8]> {
-    list.iter().map(|text| text.as_bytes())
-}
-
-fn bytes_of(path: &Path) -> &[u8] {
-    path.as_os_str().as_bytes()
+fn texts(list: &[OsString]) -> Vec<OsText> {
+    list.iter().map(OsText::from).collect()
 }
 
 fn path_of(bytes: &[u8]) -> &Path {

@@ -15,22 +15,18 @@ use crate::{
     invocation::Invocation,
     runtime::{Target, die_by, memory, spawn_and_wait},
 };
+use nri_args::{
+    verb_args::{self, Subject, VerbArgs},
+    verbs::Verb,
+};
 use nri_control::{
     Client, ClientError, Exit, Finished, FrameError, Launcher, Reply, Request, Substitute,
 };
 use nri_files::{OsText, RECORDS_DIR};
 use nri_locate::{NRID, find_own_program, working_dir};
-use nri_passthrough::{
-    Sent,
-    args::{
-        verb_args::{self, Subject, VerbArgs},
-        verbs::Verb,
-    },
-};
 use std::{
     ffi::OsStr,
     io::ErrorKind,
-    mem::ManuallyDrop,
     os::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -53,14 +49,12 @@ enum Decision {
 }
 
 /// Handles the verb and returns the exit code. `problem` is the reason why the configuration cannot
-/// be used, `target` the call of the real runtime without substitutes, `sent` the request that
-/// `nri-passthrough` has sent.
+/// be used, `target` the call of the real runtime without substitutes.
 pub(crate) fn handle(
     invocation: Invocation<'_>,
     verb: Verb,
     problem: Option<Error>,
     mut target: Target,
-    mut sent: Option<Sent>,
 ) -> Result<i32, Error> {
     let call = invocation.call;
     let rest = bytes(&invocation.command_line.rest);
@@ -80,7 +74,7 @@ pub(crate) fn handle(
     }
     let mut bundle = None;
     if verb.has_bundle() {
-        bundle = OpenBundle::open(&args, sent.as_mut())?;
+        bundle = OpenBundle::open(&args)?;
         // Without a bundle no container is created, so there is no event. The real runtime reports
         // the missing bundle.
         if bundle.is_none() {
@@ -88,7 +82,7 @@ pub(crate) fn handle(
         }
     }
     let event = Event { invocation, verb };
-    match event.request(id, &args, &mut target, bundle, sent)? {
+    match event.request(id, &args, &mut target, bundle)? {
         Decision::Bypass => Err(target.exec(call)),
         Decision::Proceed(substitute, mut client) => {
             let becomes_runtime = verb.execs() || substitute.exec;
@@ -102,22 +96,16 @@ pub(crate) fn handle(
 }
 
 impl Event<'_> {
-    /// Requests the decision of `nrid`, or reads its reply if the request was sent before.
+    /// Requests the decision of `nrid`.
     fn request(
         &self,
         id: &str,
         args: &VerbArgs<'_>,
         target: &mut Target,
         bundle: Option<OpenBundle>,
-        sent: Option<Sent>,
     ) -> Result<Decision, Error> {
         let bundle = bundle.as_ref();
-        let is_sent = sent.is_some();
-        let connected = match sent {
-            Some(sent) => Some(Client::from(ManuallyDrop::into_inner(sent.connection))),
-            None => self.connect()?,
-        };
-        let Some(mut client) = connected else { return Ok(Decision::Bypass) };
+        let Some(mut client) = self.connect()? else { return Ok(Decision::Bypass) };
         let resources = self.resources(args, target)?;
         let request = begin::message(
             &self.invocation,
@@ -126,9 +114,10 @@ impl Event<'_> {
             args,
             &target.runtime,
             bundle,
-            resources.as_deref(),
-        );
-        let mut reply = self.begin(&mut client, &request, bundle, is_sent);
+            resources,
+        )
+        .map_err(ClientError::from)?;
+        let mut reply = self.begin(&mut client, &request, bundle);
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
             // An nrid that exits closes connections without a reply, and the next nrid undoes the
             // requests that were in progress. The request is therefore sent again, but only once: a
@@ -137,7 +126,7 @@ impl Event<'_> {
             client.wait_exited();
             let Some(next) = self.connect()? else { return Ok(Decision::Bypass) };
             client = next;
-            reply = self.begin(&mut client, &request, bundle, false);
+            reply = self.begin(&mut client, &request, bundle);
         }
         match reply {
             Ok(Reply::Proceed(substitute)) => Ok(Decision::Proceed(substitute, client)),
@@ -157,13 +146,12 @@ impl Event<'_> {
         client: &mut Client,
         request: &[u8],
         bundle: Option<&OpenBundle>,
-        is_sent: bool,
     ) -> Result<Reply, ClientError> {
-        let settings = &self.invocation.settings;
+        let settings = self.invocation.settings;
         let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
         let silence = timeouts::silence(self.verb, settings);
         client.set_timeouts(timeouts::begin(self.verb, settings), silence)?;
-        if is_sent { client.first_reply(request, &fds) } else { client.first_call(request, &fds) }
+        client.first_call(request, &fds)
     }
 
     /// Connects to `nrid`, and starts it if the verb needs it. Returns `None` if the verb proceeds
@@ -172,9 +160,9 @@ impl Event<'_> {
         let Invocation { call, config, settings, .. } = self.invocation;
         let mut launcher = Launcher {
             program: None,
-            state_dir: self.invocation.state_dir().to_owned(),
+            state_dir: settings.state_dir.clone(),
             config: config.map(Path::to_owned),
-            timeout: settings.start_timeout(),
+            timeout: settings.start_timeout,
         };
         // Without nrid, an update would overwrite the resources that plugins have set.
         let would_overwrite = self.verb == Verb::Update && has_records(&launcher.state_dir);
@@ -203,7 +191,7 @@ impl Event<'_> {
     /// `why`, if the verb must not proceed without `nrid`.
     fn without_nrid(&self, why: Error) -> Result<(), Error> {
         let Invocation { settings, log, .. } = self.invocation;
-        if self.verb.needs_nrid() && !settings.passes_unreachable() {
+        if self.verb.needs_nrid() && !settings.passes_unreachable {
             return Err(why);
         }
         log.warning(&format!("continuing without NRI: {why}"));
@@ -260,9 +248,9 @@ impl Event<'_> {
             _ => None,
         };
         let finished = Finished { exit, pid, error: error.clone() };
-        let silence = timeouts::silence_after(&settings);
+        let silence = timeouts::silence_after(settings);
         let reply = client
-            .set_timeouts(timeouts::finish(&settings), silence)
+            .set_timeouts(timeouts::finish(settings), silence)
             .and_then(|()| client.call(&Request::Finished(finished), &[]));
         if let Some(e) = failed {
             return Err(e);

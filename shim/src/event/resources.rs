@@ -2,8 +2,8 @@
 //! reads the file.
 
 use crate::error::Error;
+use nri_args::verb_args::ResourcesFlag;
 use nri_locate::working_dir;
-use nri_passthrough::args::verb_args::ResourcesFlag;
 use std::{
     ffi::OsStr,
     fs::File,

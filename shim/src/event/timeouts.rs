@@ -1,6 +1,7 @@
 //! Time limits of the wrapper for replies of `nrid`.
 
-use nri_passthrough::{CallSettings, args::verbs::Verb};
+use nri_args::verbs::Verb;
+use nri_files::CallSettings;
 use std::time::Duration;
 
 /// Time limit of the reply before the verb. `nrid` limits each plugin by itself; this limit leaves
@@ -14,28 +15,28 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// Returns the time limit of the reply before the verb: at least the timeouts of twenty plugins,
 /// more than usually wait for each other.
-pub(crate) fn begin(verb: Verb, settings: &CallSettings<'_>) -> Duration {
+pub(crate) fn begin(verb: Verb, settings: &CallSettings) -> Duration {
     match verb {
         // nrid completes a deletion even if the wrapper no longer waits.
         Verb::Delete => finish(settings),
-        _ => BEGIN.max(settings.request_timeout() * 20),
+        _ => BEGIN.max(settings.request_timeout * 20),
     }
 }
 
 /// Returns the time limit of the reply after the verb: at least the timeouts of five plugins.
-pub(crate) fn finish(settings: &CallSettings<'_>) -> Duration {
-    FINISH.max(settings.request_timeout() * 5)
+pub(crate) fn finish(settings: &CallSettings) -> Duration {
+    FINISH.max(settings.request_timeout * 5)
 }
 
 /// Returns the longest time without a sign of life from `nrid` before the verb: an `nrid` that
 /// systemd is starting replies only when it is ready.
-pub(crate) fn silence(verb: Verb, settings: &CallSettings<'_>) -> Duration {
-    if verb.needs_nrid() { settings.start_timeout() } else { silence_after(settings) }
+pub(crate) fn silence(verb: Verb, settings: &CallSettings) -> Duration {
+    if verb.needs_nrid() { settings.start_timeout } else { silence_after(settings) }
 }
 
 /// Returns the longest time without a sign of life from `nrid` after the verb.
-pub(crate) fn silence_after(settings: &CallSettings<'_>) -> Duration {
-    SILENCE.min(settings.start_timeout())
+pub(crate) fn silence_after(settings: &CallSettings) -> Duration {
+    SILENCE.min(settings.start_timeout)
 }
 
 #[cfg(test)]
@@ -44,11 +45,15 @@ mod tests {
 
     #[test]
     fn the_wrapper_waits_for_the_plugin_with_the_longest_timeout() {
-        let slow = CallSettings::new(b"request_timeout=180000\0start_timeout=3000\0");
+        let slow = CallSettings {
+            request_timeout: Duration::from_secs(180),
+            start_timeout: Duration::from_secs(3),
+            ..CallSettings::default()
+        };
         assert_eq!(begin(Verb::Create, &slow), Duration::from_secs(20 * 180));
         assert_eq!(finish(&slow), Duration::from_secs(5 * 180));
         assert_eq!(silence(Verb::Create, &slow), Duration::from_secs(3));
-        let usual = CallSettings::new(b"request_timeout=2000\0");
+        let usual = CallSettings { request_timeout: Duration::from_secs(2), ..slow };
         assert_eq!(begin(Verb::Create, &usual), BEGIN);
     }
 }

@@ -16,12 +16,12 @@ use crate::{
     invocation::Invocation,
     runtime::{Target, memory},
 };
-use nri_files::{ExecChanges, ExecMarker};
-use nri_locate::{NridOwner, Owners, read_regular, resolved_root, runtime_root, working_dir};
-use nri_passthrough::{
-    args::exec_args::{self, ExecArgs},
+use nri_args::{
+    exec_args::{self, ExecArgs},
     id,
 };
+use nri_files::{ExecChanges, ExecMarker};
+use nri_locate::{NridOwner, Owners, read_regular, resolved_root, runtime_root, working_dir};
 use serde_json::Value;
 use std::{
     ffi::OsStr,
@@ -57,7 +57,7 @@ fn attempt(
     target: &mut Target,
 ) -> Result<(), Error> {
     let Invocation { call, command_line, .. } = *invocation;
-    let Some(marker) = read_marker(invocation.state_dir(), id)? else { return Ok(()) };
+    let Some(marker) = read_marker(&invocation.settings.state_dir, id)? else { return Ok(()) };
     if bypass::is_set(invocation) {
         return Ok(());
     }
@@ -157,28 +157,28 @@ fn duplicate_above(fd: OwnedFd, preserved: i32) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CStr;
 
     #[test]
     fn preserved_descriptors_are_counted() {
-        let call = |entry: &str| Call::new(vec![], vec![entry.into()]);
-        let of = |entry: &str, preserve: Option<&str>| {
+        let of = |entry: &'static CStr, preserve: Option<&str>| {
             let args = ExecArgs {
                 id: b"id",
                 process: b"p",
                 at: (0, 0),
                 preserve_fds: preserve.map(str::as_bytes),
             };
-            preserved(&call(entry), &args).ok()
+            preserved(&Call::new(&[], vec![entry]), &args).ok()
         };
         for (entry, preserve, expected) in [
-            ("A=1", None, Some(0)),
-            ("LISTEN_FDS=2", None, Some(2)),
-            ("LISTEN_FDS=2", Some("3"), Some(5)),
-            ("LISTEN_FDS=x", Some("3"), Some(3)),
-            ("A=1", Some("0x3"), None),
-            ("A=1", Some("-1"), None),
+            (c"A=1", None, Some(0)),
+            (c"LISTEN_FDS=2", None, Some(2)),
+            (c"LISTEN_FDS=2", Some("3"), Some(5)),
+            (c"LISTEN_FDS=x", Some("3"), Some(3)),
+            (c"A=1", Some("0x3"), None),
+            (c"A=1", Some("-1"), None),
         ] {
-            assert_eq!(of(entry, preserve), expected, "{entry} {preserve:?}");
+            assert_eq!(of(entry, preserve), expected, "{entry:?} {preserve:?}");
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error
 
 fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> {
     let parent = getpid();
-    let program = target.prepare(call.environment.entries());
+    let program = target.prepare(&call.entries);
     let mut program = program.map_err(|e| Error::Exec(e, target.runtime.clone()))?;
     let mut failure = None;
     let child = sys::start(|| failure = Some(replace(target, &mut program, signals, parent)))

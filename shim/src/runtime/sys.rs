@@ -9,7 +9,12 @@ use nix::{
     sys::signal::{SigHandler, Signal, signal},
     unistd::Pid,
 };
-use std::{ffi::CString, io::Write, iter::once, ptr};
+use std::{
+    ffi::{CStr, CString},
+    io::Write,
+    iter::once,
+    ptr,
+};
 
 const LISTEN_PID: &str = "LISTEN_PID";
 
@@ -24,24 +29,20 @@ pub(crate) struct Program {
     /// Pointers, with NULL at the end.
     environment: Vec<*const c_char>,
     listen_pid: [u8; LISTEN_PID_SIZE],
-    // Owners of the strings that the pointers lead to. The content of a `CString` stays in place
-    // when the `CString` moves.
+    /// Owner of the strings of `argv`. The content of a `CString` stays in place when the `CString`
+    /// moves.
     _argv: Vec<CString>,
-    entries: Vec<CString>,
 }
 
 impl Program {
     /// Stores the strings of a call. `argv` begins with the path.
-    pub(crate) fn new(argv: Vec<CString>, environment: Vec<CString>) -> Self {
-        let pointers = |strings: &[CString]| -> Vec<*const c_char> {
-            strings.iter().map(|s| s.as_ptr()).chain(once(ptr::null())).collect()
-        };
+    pub(crate) fn new(argv: Vec<CString>, environment: &[&'static CStr]) -> Self {
+        let end = once(ptr::null());
         Self {
-            argv: pointers(&argv),
-            environment: pointers(&environment),
+            argv: argv.iter().map(|string| string.as_ptr()).chain(end.clone()).collect(),
+            environment: environment.iter().map(|entry| entry.as_ptr()).chain(end).collect(),
             listen_pid: [0; LISTEN_PID_SIZE],
             _argv: argv,
-            entries: environment,
         }
     }
 
@@ -52,8 +53,11 @@ impl Program {
         // The arrays have space for any pid, so these writes cannot fail.
         let _ = write!(&mut before[..], "{LISTEN_PID}={parent}\0");
         let _ = write!(&mut self.listen_pid[..], "{LISTEN_PID}={child}\0");
-        for (entry, pointer) in self.entries.iter().zip(&mut self.environment) {
-            if before.starts_with(entry.as_bytes_with_nul()) {
+        for pointer in self.environment.iter_mut().filter(|pointer| !pointer.is_null()) {
+            // SAFETY: the pointers before the NULL are those of `CStr`s that live as long as the
+            // process.
+            let entry = unsafe { CStr::from_ptr(*pointer) };
+            if before.starts_with(entry.to_bytes_with_nul()) {
                 *pointer = self.listen_pid.as_ptr().cast();
             }
         }
@@ -61,9 +65,9 @@ impl Program {
 
     /// Calls execve(2). Returns only if that fails.
     pub(crate) fn execve(&self) -> Errno {
-        // SAFETY: both arrays end with NULL. Their other pointers lead to strings with a final NUL
+        // SAFETY: both arrays end with NULL. Their other pointers lead to strings with a final NUL:
         // in fields of `self`, of which no field has moved since `set_listen_pid`, because the
-        // caller borrows `self` in the child from then on.
+        // caller borrows `self` in the child from then on, or of the environment of this process.
         unsafe { libc::execve(self.argv[0], self.argv.as_ptr(), self.environment.as_ptr()) };
         Errno::last()
     }
@@ -104,12 +108,10 @@ pub(crate) fn set_sigchld_ignored(ignored: bool) -> nix::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::CStr;
 
     #[test]
     fn listen_pid_of_the_wrapper_is_replaced_by_that_of_the_runtime() {
-        let rewritten = |entries: &[&str]| {
-            let entries = entries.iter().map(|entry| CString::new(*entry).unwrap()).collect();
+        let rewritten = |entries: &[&'static CStr]| {
             let mut program = Program::new(vec![c"/runc".to_owned()], entries);
             program.set_listen_pid(Pid::from_raw(10), Pid::from_raw(i32::MAX));
             let pointers = program.environment.iter().take_while(|pointer| !pointer.is_null());
@@ -118,10 +120,12 @@ mod tests {
             strings.map(|s| s.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(
-            rewritten(&["A", "LISTEN_PID=10", "LISTEN_FDS=2"]),
+            rewritten(&[c"A", c"LISTEN_PID=10", c"LISTEN_FDS=2"]),
             ["A", "LISTEN_PID=2147483647", "LISTEN_FDS=2"]
         );
-        let others = ["LISTEN_PID=1", "XLISTEN_PID=10", "LISTEN_PID=100", ""];
-        assert_eq!(rewritten(&others), others);
+        assert_eq!(
+            rewritten(&[c"LISTEN_PID=1", c"XLISTEN_PID=10", c"LISTEN_PID=100", c""]),
+            ["LISTEN_PID=1", "XLISTEN_PID=10", "LISTEN_PID=100", ""]
+        );
     }
 }

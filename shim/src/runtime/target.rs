@@ -3,12 +3,9 @@
 use super::sys::Program;
 use crate::{args::CommandLine, call::Call, error::Error};
 use std::{
-    ffi::{CString, OsString},
+    ffi::{CStr, CString, NulError, OsString},
     io,
-    os::{
-        fd::OwnedFd,
-        unix::ffi::{OsStrExt, OsStringExt},
-    },
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::PathBuf,
 };
 
@@ -38,7 +35,7 @@ impl Target {
 
     /// Replaces this process by the real runtime. Returns only if that fails.
     pub(crate) fn exec(self, call: &Call) -> Error {
-        let error = match self.prepare(call.environment.entries()) {
+        let error = match self.prepare(&call.entries) {
             Ok(program) => self.execve(&program),
             Err(e) => e,
         };
@@ -49,13 +46,12 @@ impl Target {
     ///
     /// # Errors
     /// A string has a NUL byte.
-    pub(crate) fn prepare(&self, environment: &[OsString]) -> io::Result<Program> {
+    pub(crate) fn prepare(&self, environment: &[&'static CStr]) -> io::Result<Program> {
         let argv = [self.runtime.as_os_str()]
             .into_iter()
             .chain(self.arguments.iter().map(OsString::as_os_str));
-        let argv = c_strings(argv.map(|a| a.as_bytes().to_vec()))?;
-        let environment = c_strings(environment.iter().map(|e| e.clone().into_vec()))?;
-        Ok(Program::new(argv, environment))
+        let argv: Result<_, NulError> = argv.map(|a| CString::new(a.as_bytes())).collect();
+        Ok(Program::new(argv?, environment))
     }
 
     /// Calls execve(2), with stdin replaced and the descriptor inherited. Returns only if that
@@ -74,8 +70,4 @@ impl Target {
         }
         program.execve().into()
     }
-}
-
-fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, std::ffi::NulError> {
-    strings.map(CString::new).collect()
 }

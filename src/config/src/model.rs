@@ -5,7 +5,7 @@ use crate::{
     containers::ContainerSettings, duration, log_level, metrics::MetricsSettings, paths,
     plugin::PluginPolicy, pods::PodSettings, size, tracing::TracingSettings,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// The configuration file. Keys may be written with dashes in place of underscores.
@@ -149,11 +149,11 @@ pub enum AdaptedBy {
 }
 
 /// `[runtime]`: the real runtime.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RuntimeSettings {
     /// The real runtime. A bare name is looked up in PATH and the standard directories.
-    #[serde(deserialize_with = "paths::program_option")]
+    #[serde(deserialize_with = "paths::program_option", skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Names to try, in order, when `path` is not set. Default: runc, crun, youki.
     #[serde(deserialize_with = "paths::program_list")]
@@ -163,7 +163,7 @@ pub struct RuntimeSettings {
 }
 
 /// `[runtime.names.NAME]`: the real runtime of a wrapper that is called as NAME.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedRuntime {
     /// The real runtime for this name.

@@ -17,10 +17,7 @@ use rustix::{
 };
 use std::{
     io,
-    os::{
-        fd::{BorrowedFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    os::{fd::BorrowedFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -132,19 +129,6 @@ impl Client {
         fds: &[BorrowedFd<'_>],
     ) -> Result<Reply, ClientError> {
         self.send(request, fds)?;
-        self.first_reply(request, fds)
-    }
-
-    /// Waits for the reply to the first request of a connection, which was sent already. Sends it
-    /// again as [`Client::first_call`] does.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub fn first_reply(
-        &mut self,
-        request: &[u8],
-        fds: &[BorrowedFd<'_>],
-    ) -> Result<Reply, ClientError> {
         let mut attempts_left = RECONNECTS;
         loop {
             match self.reply()? {
@@ -290,13 +274,6 @@ impl Client {
 /// The request cannot be encoded.
 pub fn encode(request: &Request) -> Result<Vec<u8>, FrameError> {
     Ok(serde_json::to_vec(&Versioned::ours(request))?)
-}
-
-/// A connection that was made, and whose peer was checked, elsewhere.
-impl From<OwnedFd> for Client {
-    fn from(socket: OwnedFd) -> Self {
-        Self { stream: socket.into(), silence: None }
-    }
 }
 
 /// Whether the listening process replies on another connection. A process that closes the

@@ -30,7 +30,7 @@ pub use dry_run::{
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, LogHint, READY};
 /// The verbs for which the wrapper calls `nrid`, since plugins get events for them.
-pub use nri_passthrough::args::verbs::Verb;
+pub use nri_args::verbs::Verb;
 
 pub use message::{
     Begin, Exit, Finished, Hook, HookKind, Inherited, MissedContainers, PROTOCOL, PluginChange,

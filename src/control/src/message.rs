@@ -5,12 +5,12 @@ use crate::{
     describe::{Describe, EncodedDescription},
     plugin_status::PluginStatus,
 };
+use nri_args::verbs::Verb;
 use nri_files::{MissedPlugin, OsText, UncleanEnd};
-use nri_passthrough::args::verbs::Verb;
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this file.
-pub use nri_passthrough::request::PROTOCOL;
+pub const PROTOCOL: u32 = 1;
 
 /// A message with the versions of its sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,12 +116,10 @@ pub enum Reply {
     },
 }
 
-/// A verb that is about to run. The wrapper writes the message without this type
-/// ([`nri_passthrough::request`]).
+/// A verb that is about to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
     /// The verb.
-    #[serde(with = "verb_name")]
     pub verb: Verb,
     /// Container id, as given.
     pub id: String,
@@ -151,21 +149,6 @@ pub struct Begin {
     /// waiting for [`Request::Finished`]; see [`Substitute::exec`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
-}
-
-/// A verb in messages: its name.
-mod verb_name {
-    use nri_passthrough::args::verbs::Verb;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(verb: &Verb, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(verb.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Verb, D::Error> {
-        let name = std::borrow::Cow::<'de, str>::deserialize(d)?;
-        Verb::of(name.as_bytes()).ok_or_else(|| D::Error::custom(format!("unknown verb {name:?}")))
-    }
 }
 
 /// Replacements in the call of the real runtime.

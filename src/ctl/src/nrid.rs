@@ -3,7 +3,7 @@
 use crate::{error::CtlError, nrid_location::NridLocation, output::output};
 use nri_control::{Client, ClientError, FrameError, Reloaded, Reply, Request, Status, Verified};
 use nri_files::{LIFE_LOCK, OsText, START_FAILURE};
-use nri_locate::{ConfigFileError, MAX_CONFIG_FILE, NRID, published_file, read_regular_text};
+use nri_locate::{ConfigFileError, MAX_CONFIG_FILE, NRID, read_regular_text};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::Access,
@@ -272,7 +272,7 @@ pub(crate) fn reload(nrid: NridLocation) -> Result<Option<Box<Reloaded>>, CtlErr
             // What the last nrid has published is followed until the next one: no longer, if the
             // file can be used.
             if nrid.problem.is_none() && other.is_ok() {
-                let _ = std::fs::remove_file(published_file(&nrid.named_file()));
+                let _ = std::fs::remove_file(nri_files::published_file(&nrid.named_file()));
             }
             nrid.print_warning();
             return other.map(|_| None);

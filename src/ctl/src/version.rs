@@ -1,7 +1,7 @@
 //! `nrictl version`: the versions of `nrictl`, of the `nrid` that runs, and of the real runtime.
 
 use crate::{doctor, error::CtlError, nrid, nrid_location::NridLocation, output::output};
-use nri_locate::{Environment, find_configured_runtime};
+use nri_locate::{Environment, find_runtime};
 use nri_values::printable;
 use serde_json::json;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use std::io::{self, Write};
 pub(crate) fn print(nrid: &NridLocation, as_json: bool) -> io::Result<()> {
     let own = env!("CARGO_PKG_VERSION");
     let status = nrid::connect(nrid).and_then(|c| c.as_ref().map(nrid::status).transpose());
-    let runtime = find_configured_runtime(&nrid.config.runtime, &Environment::of_this_process());
+    let runtime = find_runtime(None, None, &nrid.config.runtime, &Environment::of_this_process());
     let runtime = runtime.map(|path| (doctor::program_version(&path), path));
     let mut out = output();
     if as_json {

@@ -1,11 +1,13 @@
-//! Files in the state directory that more than one program reads or writes: their names, and the
-//! formats of the audit log, of exec markers and of the sign of life of `nrid`.
+//! Files that more than one program reads or writes: their names, and the formats of the audit log,
+//! of exec markers, of the sign of life of `nrid`, and of the settings that it publishes.
 //!
 //! Records of containers are not among them: only `nrid` reads and writes these.
 
 #![forbid(unsafe_code)]
 
 mod audit;
+mod call_settings;
+mod digest;
 mod life;
 mod marker;
 mod names;
@@ -14,6 +16,7 @@ mod text;
 pub use audit::{
     AUDIT_LOG, AuditEvent, AuditLine, FieldChange, MASKED, MissedPlugin, PREVIOUS_SUFFIX, mask_hook,
 };
+pub use call_settings::{CallSettings, PublishError, published_file};
 pub use life::{NridLife, UncleanEnd};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use names::{

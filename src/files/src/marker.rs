@@ -4,18 +4,20 @@
 //! The wrapper reads the file and does not connect to `nrid`: NRI has no event for `exec`, and most
 //! containers have no such file.
 
-use crate::text::OsText;
-use nri_passthrough::exec_marker::{self, SUFFIX};
+use crate::{digest::digest, text::OsText};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Directory of the markers in the state directory.
-pub use nri_passthrough::names::EXEC_DIR;
+pub const EXEC_DIR: &str = "exec";
+/// End of the names of markers.
+const SUFFIX: &str = ".json";
+/// Length limit of a file name without [`SUFFIX`]. A file name has at most 255 bytes, but an id
+/// alone may have as many.
+const MAX_NAME: usize = 255 - SUFFIX.len();
+/// Length of the part of a longer id that is in the file name, which leaves room for the digest.
+const PREFIX: usize = 200;
 
 /// All containers with one id, which may exist in several runtime roots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -65,11 +67,18 @@ pub struct ExecRlimit {
 }
 
 impl ExecMarker {
-    /// Path of the file for containers of this id.
+    /// Path of the file for containers of this id. If the id is too long for a file name, the name
+    /// is the begin of the id, and a digest of it behind a character that no runtime allows in ids.
+    /// A collision gives no advantage: a user who chooses ids could change the markers directly.
     pub fn path(state_dir: &Path, id: &str) -> PathBuf {
-        let (begin, end) = exec_marker::name(id);
-        let name = [begin.as_bytes(), end.as_ref().map_or(&[], |end| end), SUFFIX.as_bytes()];
-        state_dir.join(EXEC_DIR).join(OsStr::from_bytes(&name.concat()))
+        let name = match id.len() <= MAX_NAME {
+            true => format!("{id}{SUFFIX}"),
+            false => {
+                let cut = (0..=PREFIX).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
+                format!("{}~{}{SUFFIX}", &id[..cut], digest(id.as_bytes()))
+            }
+        };
+        state_dir.join(EXEC_DIR).join(name)
     }
 }
 

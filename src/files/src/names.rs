@@ -1,6 +1,7 @@
 //! Names of files in the state directory that more than one program uses.
 
-pub use nri_passthrough::names::CONTROL_SOCKET;
+/// Control socket of `nrid`.
+pub const CONTROL_SOCKET: &str = "control.sock";
 
 /// Lock that a process holds while it starts `nrid`.
 pub const START_LOCK: &str = "start.lock";

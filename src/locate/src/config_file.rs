@@ -9,7 +9,8 @@ use crate::{
     state_dir::NridOwner,
     user_dirs::UserDirs,
 };
-use nri_config::{Config, ConfigError};
+use nri_config::{Config, ConfigError, Unreachable};
+use nri_files::CallSettings;
 use nri_trust::{MAX_CONFIG_FILE, Owners, Untrusted, read_regular_text};
 use std::{
     io::{self, ErrorKind},
@@ -99,6 +100,19 @@ impl LoadedConfig {
             None => NridOwner::of_this_process(environment).state_dir(),
         }
     }
+
+    /// Returns what calls of the wrapper need.
+    pub fn call_settings(&self, environment: &Environment) -> CallSettings {
+        let config = &self.config;
+        CallSettings {
+            state_dir: self.state_dir(environment),
+            is_disabled: config.disable,
+            passes_unreachable: config.unreachable == Unreachable::Pass,
+            start_timeout: config.start_timeout,
+            request_timeout: config.longest_request_timeout(),
+            runtime: config.runtime.clone(),
+        }
+    }
 }
 
 /// Returns the absolute path of the configuration file that the command line or the environment
@@ -133,7 +147,7 @@ fn read_trusted(path: &Path) -> Result<String, ConfigFileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::{ffi::OsString, fs, os::unix::fs::PermissionsExt, time::Duration};
 
     fn read(path: &Path) -> LoadedConfig {
         LoadedConfig::read(Some(path), &Environment::default())
@@ -165,6 +179,29 @@ mod tests {
         assert_eq!(loaded.mistakes.len(), 2, "the relative path and the unknown log level");
         assert_eq!(loaded.config.runtime.path, Some("/r".into()));
         assert_eq!(loaded.state_dir(&Environment::default()), Path::new("/s"));
+    }
+
+    #[test]
+    fn calls_get_all_settings_that_they_need() {
+        let text = "state_dir = '/s'\ndisable = true\nunreachable = 'pass'\n\
+                    start_timeout = '1500ms'\nplugin_request_timeout = '1s'\n\
+                    [[plugin]]\nmatch = 'a'\ntimeout = '3m'\n\
+                    [runtime]\npath = '/r'\ncandidates = ['a', '/b']\n\
+                    [runtime.names.nri-x]\npath = 'x'\n";
+        let loaded = LoadedConfig::of_text(None, "/c".into(), text.to_owned());
+        assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
+        let settings = loaded.call_settings(&Environment::default());
+        let encoded = serde_json::to_vec(&settings).unwrap();
+        assert_eq!(serde_json::from_slice::<CallSettings>(&encoded).unwrap(), settings);
+        let expected = CallSettings {
+            state_dir: "/s".into(),
+            is_disabled: true,
+            passes_unreachable: true,
+            start_timeout: Duration::from_millis(1500),
+            request_timeout: Duration::from_secs(180),
+            runtime: loaded.config.runtime,
+        };
+        assert_eq!(settings, expected);
     }
 
     #[test]
@@ -212,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_option_precedes_the_variable_and_a_named_file_must_exist() {
-        let environment = Environment::new(vec![format!("{CONFIG_ENV}=/nowhere/v").into()]);
+        let environment = Environment::new([OsString::from(format!("{CONFIG_ENV}=/nowhere/v"))]);
         for (option, path) in [(Some(Path::new("/nowhere/o")), "/nowhere/o"), (None, "/nowhere/v")]
         {
             let loaded = LoadedConfig::read(option, &environment);

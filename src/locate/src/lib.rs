@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod break_glass;
-mod call_settings;
 mod config_file;
 mod environment;
 mod missing;
@@ -25,7 +24,6 @@ pub use break_glass::{BreakGlass, BreakGlassHint, break_glass, break_glass_file}
 /// For programs that do not depend on `nri-trust`.
 pub use nri_trust::{MAX_CONFIG_FILE, Owners, read_regular, read_regular_text};
 
-pub use call_settings::{EncodedSettings, PublishError, published_file, runtime_candidates};
 pub use config_file::{ConfigFileError, LoadedConfig, named_config_file};
 pub use environment::{Environment, absolute, working_dir};
 pub use missing::{MissingPath, missing_paths};
@@ -37,7 +35,7 @@ pub use paths::{
 pub use plugin_dirs::PluginDirs;
 pub use reference::configuration_reference;
 pub use root::resolved_root;
-pub use runtime::{RuntimeNotFound, find_configured_runtime, find_runtime};
+pub use runtime::{RuntimeNotFound, find_runtime, runtime_candidates};
 pub use search::{can_run, search_dirs, standard_dirs};
 pub use state_dir::{NridOwner, runtime_root};
 pub use user_dirs::UserDirs;

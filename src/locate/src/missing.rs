@@ -2,7 +2,7 @@
 //! Findings are only warnings: a runtime may be installed later, and the engine may see other
 //! mounts than the program that checks.
 
-use crate::{environment::Environment, runtime::check_configured};
+use crate::{environment::Environment, runtime::find_program};
 use nri_config::Config;
 use std::{
     fmt,
@@ -35,8 +35,8 @@ pub fn missing_paths(config: &Config, environment: &Environment) -> Vec<MissingP
     let named =
         runtime.names.iter().map(|(name, r)| (format!("runtime.names.{name}.path"), &r.path));
     let programs = runtime.path.iter().map(|path| ("runtime.path".to_owned(), path)).chain(named);
-    let programs = programs.filter_map(|(key, path)| match check_configured(path, environment) {
-        Ok(()) => None,
+    let programs = programs.filter_map(|(key, path)| match find_program(path, environment) {
+        Ok(_) => None,
         Err(why) => {
             let problem = format!("{why}; calls of the wrapper that need this runtime fail");
             Some(MissingPath { key, path: path.clone(), problem })

@@ -1,21 +1,42 @@
-//! Finds the real runtime by the rules of `nri_passthrough::runtime`, and says why none is found.
+//! Selects and finds the real runtime. The wrapper itself is never selected, not even through a
+//! symbolic or hard link.
 
 use crate::{
-    call_settings::EncodedSettings,
     environment::{Environment, absolute},
-    paths::RUNTIME_ENV,
+    paths::{DEFAULT_RUNTIMES, RUNTIME_ENV},
     search::search_dirs,
 };
 use nri_config::RuntimeSettings;
-use nri_passthrough::{
-    CallSettings, LongPath,
-    runtime::{NoRuntime, RuntimeRequest, UnusableProgram, find, find_program},
-};
+use rustix::fs::{Access, access};
 use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
+
+/// Prefix of links to the wrapper: `nri-crun` runs crun.
+const NAME_PREFIX: &[u8] = b"nri-";
+/// Rest of the wrapper's own name (`nri-container-runtime`) after the prefix. No runtime has this
+/// name.
+const OWN_NAME: &[u8] = b"container-runtime";
+
+/// Device and inode of a file, which are equal for all hard and symbolic links to it.
+type FileId = (u64, u64);
+
+/// Reason why a program that was named cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableProgram {
+    /// The file does not exist.
+    #[error("not found")]
+    NotFound,
+    /// The path is a directory, or this process may not execute the file.
+    #[error("not an executable file")]
+    NotExecutable,
+    /// The file is the wrapper, which would call itself recursively.
+    #[error("it is nri-container-runtime itself")]
+    Ourselves,
+}
 
 /// Reason why no runtime can be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,69 +65,123 @@ pub enum RuntimeNotFound {
     },
 }
 
+/// What has named a runtime, for messages: a text, with a name in the middle.
+type NamedBy<'a> = (&'static str, &'a OsStr, &'static str);
+
 /// Returns the absolute path of the real runtime for a call: `option` is `--nri-runtime`,
 /// `called_as` the name that the wrapper was called by.
+///
+/// The first of these that is set names the runtime: the option, the variable, the name of the
+/// call, the configuration. If none is set, the runtime is the first candidate that exists.
 ///
 /// # Errors
 /// The named runtime cannot be used, or no candidate exists.
 pub fn find_runtime(
     option: Option<&OsStr>,
     called_as: Option<&OsStr>,
-    settings: &CallSettings<'_>,
-    environment: &Environment,
-) -> Result<PathBuf, RuntimeNotFound> {
-    // Only here, and not in the configuration, a path may be relative.
-    let resolved = |path: &OsStr| match path.as_bytes().contains(&b'/') {
-        true => absolute(Path::new(path)).into_os_string(),
-        false => path.to_owned(),
-    };
-    let (option, variable) = (option.map(resolved), environment.var(RUNTIME_ENV).map(resolved));
-    let request = RuntimeRequest {
-        option: option.as_deref().map(OsStr::as_bytes),
-        variable: variable.as_deref().map(OsStr::as_bytes),
-        called_as: called_as.map(OsStr::as_bytes),
-        path: environment.var("PATH").map(OsStr::as_bytes),
-    };
-    let mut found = LongPath::default();
-    match find(&request, settings, &mut found) {
-        Ok(()) => Ok(os_text(found.as_c_str().unwrap_or_default().to_bytes()).into()),
-        Err(NoRuntime::Named(path, (before, name, after), why)) => Err(RuntimeNotFound::Named {
-            path: os_text(path).into(),
-            from: format!("{before}{}{after}", os_text(name).to_string_lossy()),
-            why,
-        }),
-        Err(NoRuntime::NoCandidate) => Err(RuntimeNotFound::NoCandidate {
-            names: settings.candidates().map(|name| os_text(name).into()).collect(),
-            dirs: search_dirs(environment),
-        }),
-    }
-}
-
-/// Returns the absolute path of the real runtime of calls that name none.
-///
-/// # Errors
-/// See [`find_runtime`].
-pub fn find_configured_runtime(
     settings: &RuntimeSettings,
     environment: &Environment,
 ) -> Result<PathBuf, RuntimeNotFound> {
-    find_runtime(None, None, &EncodedSettings::of_runtimes(settings).settings(), environment)
+    let called_as = called_as.unwrap_or_default();
+    if let Some((name, (before, by, after))) = named(option, called_as, settings, environment) {
+        return find_program(&name, environment).map_err(|why| RuntimeNotFound::Named {
+            path: name,
+            from: format!("{before}{}{after}", by.display()),
+            why,
+        });
+    }
+    let candidates = runtime_candidates(settings);
+    // A wrapper installed under the name of a runtime runs that runtime.
+    let (first, others): (Vec<_>, Vec<_>) =
+        candidates.iter().partition(|name| name.as_os_str() == called_as);
+    let mut in_order = first.into_iter().chain(others);
+    in_order.find_map(|name| find_program(name, environment).ok()).ok_or_else(|| {
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        for dir in search_dirs(environment) {
+            if !dirs.contains(&dir) {
+                dirs.push(dir);
+            }
+        }
+        RuntimeNotFound::NoCandidate { names: candidates.clone(), dirs }
+    })
 }
 
-/// Checks a runtime that the configuration names.
+/// Returns the path or name of the runtime, if one is named.
+fn named<'a>(
+    option: Option<&OsStr>,
+    called_as: &'a OsStr,
+    settings: &'a RuntimeSettings,
+    environment: &Environment,
+) -> Option<(PathBuf, NamedBy<'a>)> {
+    let none = OsStr::new("");
+    // Only here, and not in the configuration, a path may be relative.
+    let resolved = |path: &OsStr| match path.as_bytes().contains(&b'/') {
+        true => absolute(Path::new(path)),
+        false => path.into(),
+    };
+    let of_table = || called_as.to_str().and_then(|name| settings.names.get(name));
+    let linked = || {
+        let name = called_as.as_bytes().strip_prefix(NAME_PREFIX)?;
+        (!name.is_empty() && name != OWN_NAME).then(|| OsStr::from_bytes(name))
+    };
+    option
+        .map(|path| (resolved(path), ("--nri-runtime", none, "")))
+        .or_else(|| environment.var(RUNTIME_ENV).map(|p| (resolved(p), (RUNTIME_ENV, none, ""))))
+        .or_else(|| of_table().map(|r| (r.path.clone(), ("[runtime.names.", called_as, "]"))))
+        .or_else(|| linked().map(|name| (name.into(), ("called as ", called_as, ""))))
+        .or_else(|| settings.path.clone().map(|path| (path, ("[runtime].path", none, ""))))
+}
+
+/// Returns the runtimes to try, in order, if no runtime is named.
+pub fn runtime_candidates(settings: &RuntimeSettings) -> Vec<PathBuf> {
+    match settings.candidates.as_slice() {
+        [] => DEFAULT_RUNTIMES.map(PathBuf::from).to_vec(),
+        given => given.to_vec(),
+    }
+}
+
+/// Returns the absolute path of a program. A path is used unchanged; a name is searched.
 ///
 /// # Errors
-/// The runtime cannot be used.
-pub(crate) fn check_configured(
+/// The program cannot be used. If several files have the name, the error is that of the first one,
+/// which most likely was meant.
+pub(crate) fn find_program(
     name: &Path,
     environment: &Environment,
-) -> Result<(), UnusableProgram> {
-    let path = environment.var("PATH").map(OsStr::as_bytes);
-    find_program(name.as_os_str().as_bytes(), path, &mut LongPath::default())
+) -> Result<PathBuf, UnusableProgram> {
+    let paths: Vec<PathBuf> = match name.as_os_str().as_bytes() {
+        [b'/', ..] => vec![name.to_owned()],
+        b"" | b"." | b".." => Vec::new(),
+        bytes if bytes.contains(&b'/') => Vec::new(),
+        _ => search_dirs(environment).map(|dir| dir.join(name)).collect(),
+    };
+    // None without `/proc`.
+    let own = fs::metadata("/proc/self/exe").ok().map(|own| file_id(&own));
+    let mut why = UnusableProgram::NotFound;
+    for path in &paths {
+        match check(path, own) {
+            Ok(()) => return Ok(path.clone()),
+            Err(e) if why == UnusableProgram::NotFound => why = e,
+            Err(_) => {}
+        }
+    }
+    Err(why)
 }
 
-fn os_text(bytes: &[u8]) -> OsString {
-    OsStr::from_bytes(bytes).to_owned()
+/// Checks that the path is an executable file other than this program.
+fn check(path: &Path, own: Option<FileId>) -> Result<(), UnusableProgram> {
+    let found = fs::metadata(path).map_err(|_| UnusableProgram::NotFound)?;
+    if own == Some(file_id(&found)) {
+        return Err(UnusableProgram::Ourselves);
+    }
+    match found.is_file() && access(path, Access::EXEC_OK).is_ok() {
+        true => Ok(()),
+        false => Err(UnusableProgram::NotExecutable),
+    }
+}
+
+fn file_id(found: &fs::Metadata) -> FileId {
+    (found.dev(), found.ino())
 }
 
 fn join(paths: &[PathBuf], separator: &str) -> String {
@@ -116,7 +191,10 @@ fn join(paths: &[PathBuf], separator: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::{
+        ffi::OsString,
+        os::unix::fs::{PermissionsExt, symlink},
+    };
 
     /// A directory with the programs `runc`, `crun`, `youki` and `special`.
     fn programs() -> tempfile::TempDir {
@@ -148,13 +226,13 @@ mod tests {
             (None, None, "runc", &candidates, "runc"),
             (None, None, "youki", &candidates, "crun"),
         ] {
-            let settings =
-                EncodedSettings::of_runtimes(&nri_config::Config::parse(text).unwrap().runtime);
-            let variable = variable.map(|value| format!("{RUNTIME_ENV}={value}").into());
-            let path = format!("PATH=relative:{}", dir.path().display()).into();
-            let environment = Environment::new([path].into_iter().chain(variable).collect());
+            let settings = nri_config::Config::parse(text).unwrap().runtime;
+            let variable = variable.map(|value| format!("{RUNTIME_ENV}={value}"));
+            let path = format!("PATH=relative:{}", dir.path().display());
+            let environment =
+                Environment::new([path].into_iter().chain(variable).map(OsString::from));
             let (option, called_as) = (option.map(OsStr::new), Some(OsStr::new(called)));
-            let found = find_runtime(option, called_as, &settings.settings(), &environment);
+            let found = find_runtime(option, called_as, &settings, &environment);
             assert_eq!(found, Ok(dir.path().join(expected)), "{option:?} {called:?} {text}");
         }
     }
@@ -165,11 +243,8 @@ mod tests {
         let path = dir.path().join("own");
         symlink("/proc/self/exe", &path).unwrap();
         let find = |program: &Path| {
-            let settings = EncodedSettings::default();
-            let option = Some(program.as_os_str());
-            find_runtime(option, None, &settings.settings(), &Environment::default())
-                .unwrap_err()
-                .to_string()
+            let (option, settings) = (Some(program.as_os_str()), RuntimeSettings::default());
+            find_runtime(option, None, &settings, &Environment::default()).unwrap_err().to_string()
         };
         let dir = dir.path().to_owned();
         for (program, why) in [

@@ -1,23 +1,21 @@
 //! Directories in which programs are searched, and the check for executable files.
 
 use crate::{environment::Environment, paths::SEARCH_PATH};
-use nri_passthrough::runtime;
 use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
-/// Returns the directories of PATH, then the standard directories, each once.
-pub fn search_dirs(environment: &Environment) -> Vec<PathBuf> {
-    let mut dirs: Vec<PathBuf> = Vec::new();
-    let path = environment.var("PATH").map(OsStr::as_bytes);
-    for dir in runtime::search_dirs(path).map(|dir| PathBuf::from(OsStr::from_bytes(dir))) {
-        if !dirs.contains(&dir) {
-            dirs.push(dir);
-        }
-    }
-    dirs
+/// Returns the directories of PATH, then the standard ones: Podman leaves PATH unset for some
+/// verbs. Relative entries are skipped: they would name programs in the working directory of an
+/// engine.
+pub fn search_dirs(environment: &Environment) -> impl Iterator<Item = PathBuf> {
+    let lists = environment.var("PATH").into_iter().chain([OsStr::new(SEARCH_PATH)]);
+    lists
+        .flat_map(|list| list.as_bytes().split(|byte| *byte == b':'))
+        .filter(|directory| directory.starts_with(b"/"))
+        .map(|directory| OsStr::from_bytes(directory).into())
 }
 
 /// Returns only the standard directories, for programs that do not run in the environment of an

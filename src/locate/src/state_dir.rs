@@ -1,8 +1,7 @@
 //! The default state directory, and the default `--root` of the low-level runtimes. Both depend on
 //! the user and the user namespace.
 
-use crate::environment::Environment;
-use nri_passthrough::names::STATE_DIR;
+use crate::{environment::Environment, paths::STATE_DIR};
 use std::path::{Path, PathBuf};
 
 /// User whose `nrid` this program starts or connects to.

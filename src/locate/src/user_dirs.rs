@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn environment(entries: &[String]) -> Environment {
-        Environment::new(entries.iter().map(Into::into).collect())
+        Environment::new(entries.iter().map(std::ffi::OsString::from))
     }
 
     #[test]

@@ -24,7 +24,7 @@ const OURS: &[&str] = &[
     "nri-oci-hook",
     "nri-config",
     "nri-locate",
-    "nri-passthrough",
+    "nri-args",
     "config.toml",
     "[connections]",
     "[[plugin]]",

@@ -1,8 +1,8 @@
 //! Harness for calls of the wrapper: directories, configuration, a fake runtime, a scripted `nrid`.
 
 use nri_control::{Finished, PROTOCOL, Reply, Request, Substitute, Versioned};
-use nri_files::CONTROL_SOCKET;
-use nri_locate::{EncodedSettings, Environment, LoadedConfig, published_file};
+use nri_files::{CONTROL_SOCKET, published_file};
+use nri_locate::{Environment, LoadedConfig};
 use nri_tests::fake_runtime::{FakeRuntime, program};
 use serde_json::{Value, json};
 use std::{
@@ -72,7 +72,7 @@ impl WrapperHarness {
         self.save(more);
         let loaded = LoadedConfig::read(Some(&self.path("config.toml")), &Environment::default());
         if loaded.problem.is_none() && rustix::process::geteuid().is_root() {
-            let settings = EncodedSettings::of(&loaded, &Environment::default());
+            let settings = loaded.call_settings(&Environment::default());
             settings.publish(&self.path("config.toml")).unwrap();
         } else {
             self.unpublish();

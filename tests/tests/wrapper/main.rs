@@ -8,8 +8,6 @@
 
 mod begin;
 mod bypass;
-mod decisions;
-mod early;
 mod exec;
 mod fake_runtime;
 mod harness;

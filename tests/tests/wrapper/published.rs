@@ -1,7 +1,8 @@
 //! What `nrid` publishes for calls: followed until the next reload, and only where it applies.
 
 use crate::harness::{Server, WrapperHarness, stderr};
-use nri_locate::{CONFIG_ENV, published_file};
+use nri_files::published_file;
+use nri_locate::CONFIG_ENV;
 use nri_tests::fake_runtime::FakeRuntime;
 use rustix::process::geteuid;
 use std::{
@@ -68,8 +69,7 @@ impl Followed {
         published_file(&self.harness.path("config.toml"))
     }
 
-    /// Checks which runtime is called, by calls that are decided before and after the start of the
-    /// C library.
+    /// Checks which runtime is called, whether the environment or an option names the file.
     fn check(&self, is_followed: bool, why: &str, prefix: &[&str]) {
         let wrapper = self.harness.wrapper();
         let config = self.harness.text("config.toml");
@@ -117,13 +117,15 @@ fn what_is_published_is_followed_only_where_it_applies() {
     chown(&file, Some(0), None).unwrap();
     followed.check(true, "as at first", &[]);
     let text = fs::read_to_string(&file).unwrap();
-    for (entry, other) in
-        [("format=1\0", "format=2\0"), ("config=", "config=/other"), ("state_dir", "format")]
-    {
+    for (entry, other) in [
+        ("\"format\":1", "\"format\":2"),
+        ("config\":\"", "config\":\"/other"),
+        ("state_dir", "other"),
+    ] {
         assert!(text.contains(entry), "{text:?}");
         let other = text.replacen(entry, other, 1);
         fs::write(&file, &other).unwrap();
-        followed.check(entry == "state_dir", &other, &[]);
+        followed.check(false, &other, &[]);
     }
     fs::rename(&file, harness.path("moved")).unwrap();
     symlink(harness.path("moved"), &file).unwrap();

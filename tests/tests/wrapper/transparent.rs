@@ -7,7 +7,8 @@ use nri_tests::fake_runtime::FakeRuntime;
 use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
-    os::unix::ffi::OsStrExt,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     process::{Command, Output, Stdio},
 };
 
@@ -347,4 +348,37 @@ fn an_empty_environment_is_passed_through() {
         command.args(["kill", "id", "9"]);
         command
     });
+}
+
+/// The file is executable, so only execve(2) detects that it is not a program.
+#[test]
+fn a_runtime_that_cannot_be_executed_is_reported() {
+    let harness = WrapperHarness::new();
+    let runtime = harness.path("text");
+    fs::write(&runtime, "neither a program nor a script").unwrap();
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
+    harness.configure(&format!("[runtime]\npath = {runtime:?}\n"));
+    let output = harness.run(&["--log=log", "--log-format", "json", "state", "id"]);
+    let expected =
+        format!("nri-container-runtime: cannot run {}: Exec format error (os error 8)\n", {
+            runtime.display()
+        });
+    assert_eq!((output.status.code(), stderr(&output)), (Some(1), expected));
+    let log = fs::read_to_string(harness.path("log")).unwrap();
+    assert!(log.contains("Exec format error"), "{log}");
+}
+
+#[test]
+fn any_number_of_arguments_is_passed_through() {
+    let harness = WrapperHarness::new();
+    for count in [1, 1000] {
+        harness.fake.clear();
+        let long = "x".repeat(100_000);
+        let arguments: Vec<&str> =
+            ["exec", "id", &long].into_iter().chain(std::iter::repeat_n("a", count)).collect();
+        let output = harness.run(&arguments);
+        assert!(output.status.success(), "{count}: {}", stderr(&output));
+        let call = harness.fake.calls().remove(0);
+        assert_eq!(argv(&call)[1..], arguments[..], "{count}");
+    }
 }

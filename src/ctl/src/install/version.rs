@@ -39,7 +39,7 @@ pub(crate) fn installed(root: &InstallRoot, engine: TargetEngine) -> Option<Engi
         return None;
     }
     let dirs = match root.user() {
-        Some(_) => search_dirs(&Environment::of_this_process()),
+        Some(_) => search_dirs(&Environment::of_this_process()).collect(),
         None => standard_dirs().collect(),
     };
     let path = program(root, engine, dirs)?;
@@ -54,8 +54,8 @@ pub(crate) fn absence(root: &InstallRoot, engine: TargetEngine) -> Option<String
     if !root.is_machine() || root.user().is_some() || Path::new(dir).exists() {
         return None;
     }
-    let is_present = program(root, engine, search_dirs(&Environment::of_this_process())).is_some()
-        || nri_host::is_running(name);
+    let dirs = search_dirs(&Environment::of_this_process()).collect();
+    let is_present = program(root, engine, dirs).is_some() || nri_host::is_running(name);
     (!is_present).then(|| format!("there is neither a program {name}, nor {dir}"))
 }
 

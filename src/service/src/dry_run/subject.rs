@@ -10,7 +10,7 @@ use crate::{
 use nri_adaptation::AdaptError;
 use nri_control::{Begin, Verb};
 use nri_files::OsText;
-use nri_locate::{Environment, RuntimeNotFound, find_configured_runtime};
+use nri_locate::{Environment, RuntimeNotFound, find_runtime};
 use rustix::fs::{Mode, OFlags, open};
 use std::{
     io,
@@ -102,7 +102,7 @@ pub(super) async fn request_for(
                 return Ok((request, Some(record.clone())));
             }
             let environment = Environment::of_this_process();
-            let runtime = find_configured_runtime(&settings.config.runtime, &environment)?;
+            let runtime = find_runtime(None, None, &settings.config.runtime, &environment)?;
             let id = id.clone().unwrap_or_else(|| name_of(&dir));
             let begin = begin(id, &runtime, &dir);
             let bundle = open_directory(&dir).map_err(unreadable)?;

@@ -393,7 +393,7 @@ fn containers_directory(cwd: &Path) -> &Path {
 
 /// Returns the root directory that this runtime uses without `--root`.
 fn default_root(name: &str, environment: &[OsText]) -> PathBuf {
-    let environment = Environment::new(environment.iter().map(|v| v.0.clone()).collect());
+    let environment = Environment::new(environment.iter().map(|v| v.0.clone()));
     let runtime_dir = environment.var("XDG_RUNTIME_DIR").map(Path::new);
     runtime_root(name, &NridOwner::of_this_process(&environment), runtime_dir)
 }

@@ -3,10 +3,11 @@
 
 use super::last_good;
 use nri_config::{Config, ConfigError};
+use nri_files::{CallSettings, published_file};
 use nri_host::sha256;
 use nri_locate::{
-    CONFIG_FILE, ConfigFileError, EncodedSettings, Environment, LoadedConfig, MissingPath,
-    NridOwner, PluginDirs, missing_paths, published_file,
+    CONFIG_FILE, ConfigFileError, Environment, LoadedConfig, MissingPath, NridOwner, PluginDirs,
+    missing_paths,
 };
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub struct Settings {
     /// Why the file cannot be used, so that `config` is the last one that could be.
     unusable: Option<String>,
     /// The configuration file that calls of the wrapper name, absolute, and what they need of it.
-    calls: (PathBuf, EncodedSettings),
+    calls: (PathBuf, CallSettings),
     /// Whether this is the `nrid` that root's calls with this configuration find.
     pub is_found_by_calls: bool,
     /// Mistakes in the file that do not prevent a start (see [`Config::parse_with_mistakes`]);
@@ -85,14 +86,14 @@ impl Settings {
 
     fn of(loaded: LoadedConfig, command_line: CommandLine) -> Result<Self, ConfigFileError> {
         let environment = Environment::of_this_process();
-        let found_by_calls = loaded.state_dir(&environment);
-        let settings = EncodedSettings::of(&loaded, &environment);
+        let settings = loaded.call_settings(&environment);
         let LoadedConfig { config, named, source, mut mistakes, problem } = loaded;
         if let Some(problem) = problem {
             return Err(problem);
         }
-        let state_dir = command_line.state_dir.clone().unwrap_or_else(|| found_by_calls.clone());
-        let is_found_by_calls = state_dir == found_by_calls
+        let state_dir = command_line.state_dir.clone();
+        let state_dir = state_dir.unwrap_or_else(|| settings.state_dir.clone());
+        let is_found_by_calls = state_dir == settings.state_dir
             && NridOwner::of_this_process(&environment) == NridOwner::Host;
         let calls = (named.unwrap_or_else(|| CONFIG_FILE.into()), settings);
         let (file, text) = source.unzip();

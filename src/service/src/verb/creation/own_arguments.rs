@@ -1,8 +1,8 @@
 //! The arguments with which the runtime gets a bundle of `nrid` in place of the engine's.
 
+use nri_args::options::{Item, Options};
 use nri_control::{Begin, Verb};
 use nri_files::OsText;
-use nri_passthrough::args::options::{Item, Options};
 use nri_spec::capability::RuntimeKind;
 use std::{
     ffi::{OsStr, OsString},

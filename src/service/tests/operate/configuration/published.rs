@@ -3,11 +3,12 @@
 
 use crate::node::{Node, Nrid};
 use nri_control::{Reply, Request};
-use nri_locate::published_file;
+use nri_files::CallSettings;
 use rustix::process::geteuid;
 use std::{
     fs,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 /// A node whose configuration names its state directory, as calls of the wrapper find it.
@@ -21,10 +22,9 @@ fn configure(node: &Node, lines: &str) {
     node.configure(&format!("state_dir = {:?}\n{lines}", node.state_dir()));
 }
 
-/// Returns the published entries, one a line; `None` if none are published.
-fn published(node: &Node) -> Option<String> {
-    let text = fs::read_to_string(published_file(&node.config())).ok()?;
-    Some(text.replace('\0', "\n"))
+/// Returns what is published; `None` if nothing is.
+fn published(node: &Node) -> Option<CallSettings> {
+    CallSettings::read(&node.config())
 }
 
 #[test]
@@ -35,23 +35,25 @@ fn calls_follow_the_configuration_that_was_loaded_last() {
     }
     let node = node();
     let nrid = node.start();
-    let has = |entry: &str| published(&node).unwrap().lines().any(|line| line == entry);
-    assert!(has(&format!("config={}", node.config().display())));
-    assert!(has(&format!("state_dir={}", node.state_dir().display())));
-    assert!(has("start_timeout=20000") && has("candidate=runc") && !has("disabled=1"));
+    let defaults = published(&node).unwrap();
+    assert_eq!(defaults.state_dir, node.state_dir());
+    assert_eq!(defaults.start_timeout, Duration::from_secs(20));
+    let is_disabled = || published(&node).unwrap().is_disabled;
+    assert!(!is_disabled());
     configure(&node, "disable = true\n[runtime]\npath = '/r'\n");
-    assert!(!has("disabled=1"), "only a reload reads the file");
+    assert_eq!(published(&node), Some(defaults), "only a reload reads the file");
     assert!(matches!(node.call(&Request::Reload), Reply::Reloaded(_)));
-    assert!(has("disabled=1") && has("runtime=/r"));
+    assert!(is_disabled());
+    assert_eq!(published(&node).unwrap().runtime.path, Some("/r".into()));
     configure(&node, "disable = 7\n");
     assert!(matches!(node.call(&Request::Reload), Reply::Refused { .. }));
-    assert!(has("disabled=1"), "an invalid file changes nothing");
+    assert!(is_disabled(), "an invalid file changes nothing");
     // Killed, as by a crash.
     drop(nrid);
-    assert!(has("disabled=1"), "a crash changes nothing");
+    assert!(is_disabled(), "a crash changes nothing");
     configure(&node, "");
     let nrid = node.start();
-    assert!(!has("disabled=1"), "a start reads the file");
+    assert!(!is_disabled(), "a start reads the file");
     node.stop();
     nrid.wait_for_exit();
     assert_eq!(published(&node), None, "after a stop, calls read the file");

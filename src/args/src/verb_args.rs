@@ -1,10 +1,10 @@
 //! Arguments after a verb that carries an event: id, bundle, and the few flags that `nrid` needs.
 
-use super::{
+use crate::{
+    id,
     options::{Item, Options, ValuePosition, is_on},
     verbs::Verb,
 };
-use crate::id;
 
 /// The arguments of a verb that the wrapper and `nrid` need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

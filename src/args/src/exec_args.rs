@@ -1,7 +1,7 @@
 //! Arguments after `exec`: the container id and the process file. A command with other flags may
 //! follow the id.
 
-use super::{
+use crate::{
     flags::EXEC,
     options::{Item, Options, ValuePosition},
 };
@@ -27,7 +27,7 @@ pub struct ExecArgs<'a> {
 pub fn read<'a>(arguments: &'a [&'a [u8]]) -> Option<ExecArgs<'a>> {
     let (mut process, mut preserve_fds, mut after_unknown) = (None, None, false);
     for item in Options::new(arguments, EXEC) {
-        let is_after_unknown = core::mem::take(&mut after_unknown);
+        let is_after_unknown = std::mem::take(&mut after_unknown);
         match item {
             Item::Known { name: "help" | "usage", .. } => return None,
             Item::Known { name: "process", value, at } => process = value.map(|v| (v, at)),

@@ -3,7 +3,7 @@
 //! Forms: `--name value`, `--name=value`, `-name value` and `-name=value` (Go), unambiguous
 //! prefixes `--nam value` (argp), `-n value`, `-nvalue`, `-n=value`, and clusters `-dn value`.
 
-use super::flags::{Flag, Verbs, by_long, by_short};
+use crate::flags::{Flag, Verbs, by_long, by_short};
 
 /// Position of a value in argv: the argument that holds it, and the offset where it begins.
 pub type ValuePosition = (usize, usize);

@@ -7,7 +7,7 @@
 /// # Errors
 /// The reason why no runtime accepts the id.
 pub fn check(id: &[u8]) -> Result<&str, &'static str> {
-    match core::str::from_utf8(id) {
+    match std::str::from_utf8(id) {
         Err(_) => Err("it is not UTF-8"),
         Ok("") => Err("it is empty"),
         Ok("." | "..") => Err("it names a directory"),

@@ -1,11 +1,11 @@
 //! The arguments up to the verb: global flags, including our own.
 
-use super::{
+use crate::{
     flags::{GLOBAL, OWN_PREFIX},
     options::{Item, Options},
     verbs,
 };
-use core::ops::Range;
+use std::ops::Range;
 
 /// Values of the flags before the verb, and the position of the verb.
 #[derive(Debug, Default, PartialEq, Eq)]

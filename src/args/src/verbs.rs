@@ -1,6 +1,7 @@
 //! Verbs of the low-level runtimes, and what the wrapper does about those with an event.
 
-use super::flags::{CREATE, DELETE, RESTORE, RUN, START, UPDATE, Verbs};
+use crate::flags::{CREATE, DELETE, RESTORE, RUN, START, UPDATE, Verbs};
+use serde::{Deserialize, Serialize};
 
 /// The verbs of runc, crun and youki without an event. The names distinguish a verb from the value
 /// of an unknown flag.
@@ -22,7 +23,8 @@ const WITHOUT_EVENT: [&str; 14] = [
 ];
 
 /// A verb for which plugins receive an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// `create`
     Create,
