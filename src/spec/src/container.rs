@@ -1,16 +1,10 @@
 //! [`to_container`]: converts an OCI config and [`ContainerInfo`] to the container that plugins
 //! see.
 
-use crate::fields::{
-    annotations, args, devices, env, hooks, io_priority, mounts, namespaces, net_devices, rdt,
-    rlimits, scheduler, seccomp, sysctl,
-};
-use crate::json::read::{
-    Object, Read, field, field_or_default, integer, list, message, object, optional, text,
-};
+use crate::fields;
+use crate::json::read::{Read, field_or_default, integer, list, message, object};
 use crate::json::wrong_type::WrongType;
 use crate::oci_config::OciConfig;
-use crate::resources::convert;
 use nri_api::proto::{CDIDevice, Container, ContainerState, LinuxContainer, SecurityProfile, User};
 use nri_api::{opt, proto};
 use protobuf::MessageField;
@@ -75,41 +69,14 @@ pub struct ContainerImage {
 /// A field has a wrong type; the error has the path of the field.
 pub fn to_container(config: &OciConfig, info: &ContainerInfo) -> Result<Container, WrongType> {
     let spec = object(config.value())?;
-    let mut container = Container::new();
-    container.annotations = annotations::read(spec)?;
-    container.mounts = mounts::read(spec)?;
-    container.hooks = hooks::read(spec)?;
-    let mut linux = field_or_default(spec, "linux", read_linux)?;
-    field(spec, "process", |value| {
-        let process = object(value)?;
-        container.args = args::read(process)?;
-        container.env = env::read(process)?;
-        container.rlimits = rlimits::read(process)?;
-        container.user = message(process, "user", read_user)?;
-        linux.oom_score_adj = optional(process, "oomScoreAdj", integer)?;
-        linux.io_priority = io_priority::read(process)?;
-        linux.scheduler = scheduler::read(process)?;
-        Ok(())
-    })?;
-    add_classes(&mut linux, info);
+    let mut container = fields::read(spec)?;
+    let user = |process| message(object(process)?, "user", read_user);
+    container.user = field_or_default(spec, "process", user)?;
+    let linux = container.linux.mut_or_insert_default();
+    add_classes(linux, info);
     linux.seccomp_profile = info.seccomp_profile.clone().into();
-    container.linux = MessageField::some(linux);
     add_info(&mut container, info);
     Ok(container)
-}
-
-fn read_linux(value: &Value) -> Read<LinuxContainer> {
-    let fields: &Object = object(value)?;
-    let mut linux = LinuxContainer::new();
-    linux.namespaces = namespaces::read(fields)?;
-    linux.devices = devices::read(fields)?;
-    linux.resources = message(fields, "resources", convert::read)?;
-    linux.cgroups_path = field_or_default(fields, "cgroupsPath", text)?;
-    linux.seccomp_policy = seccomp::read(fields)?;
-    linux.sysctl = sysctl::read(fields)?;
-    linux.net_devices = net_devices::read(fields)?;
-    linux.rdt = rdt::read(fields)?;
-    Ok(linux)
 }
 
 fn read_user(value: &Value) -> Read<User> {
@@ -144,15 +111,8 @@ fn add_info(container: &mut Container, info: &ContainerInfo) {
     container.exit_code = info.exit_code;
     container.status_reason.clone_from(&info.status_reason);
     container.status_message.clone_from(&info.status_message);
-    container.CDI_devices = info
-        .cdi_devices
-        .iter()
-        .map(|name| {
-            let mut device = CDIDevice::new();
-            device.name.clone_from(name);
-            device
-        })
-        .collect();
+    let device = |name: &String| CDIDevice { name: name.clone(), ..Default::default() };
+    container.CDI_devices = info.cdi_devices.iter().map(device).collect();
     if let Some(image) = &info.image {
         let mut message = proto::Image::new();
         message.name.clone_from(&image.name);

@@ -1,29 +1,34 @@
 //! Fields of an adjustment, a file per group: `read` converts the OCI config to NRI, `apply`
 //! changes the OCI config. Resources are in [`crate::resources`].
 
-pub(crate) mod annotations;
-pub(crate) mod args;
+mod annotations;
+mod args;
 pub(crate) mod devices;
 pub(crate) mod env;
 pub(crate) mod hooks;
-pub(crate) mod io_priority;
+mod io_priority;
 mod memory_policy;
 pub(crate) mod mounts;
-pub(crate) mod namespaces;
+mod namespaces;
 pub(crate) mod net_devices;
-pub(crate) mod rdt;
-pub(crate) mod rlimits;
-pub(crate) mod scheduler;
-pub(crate) mod seccomp;
-pub(crate) mod sysctl;
+mod rdt;
+mod rlimits;
+mod scheduler;
+mod seccomp;
+mod sysctl;
 
 use crate::cdi::apply as cdi;
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
 use crate::json::edit::set_at;
-use crate::resources::{blockio, cpu, device_rules, hugepages, memory, pids, rdt_class, unified};
+use crate::json::read::{
+    Object, Read, field, field_or_default, integer, message, object, optional, text,
+};
+use crate::resources::{
+    blockio, convert, cpu, device_rules, hugepages, memory, pids, rdt_class, unified,
+};
 use nri_api::field_row;
-use nri_api::proto::{ContainerAdjustment, Field};
+use nri_api::proto::{Container, ContainerAdjustment, Field, LinuxContainer};
 use serde_json::Value;
 
 type Group = fn(&mut Value, &ContainerAdjustment, &ApplyContext<'_>) -> Result<(), ApplyError>;
@@ -65,6 +70,41 @@ pub(crate) const GROUPS: &[Group] = &[
     mounts::apply,
     rlimits::apply,
 ];
+
+/// Reads the fields of containers that an adjustment can change, too.
+pub(crate) fn read(spec: &Object) -> Read<Container> {
+    let mut container = Container::new();
+    container.annotations = annotations::read(spec)?;
+    container.mounts = mounts::read(spec)?;
+    container.hooks = hooks::read(spec)?;
+    let mut linux = field_or_default(spec, "linux", read_linux)?;
+    field(spec, "process", |value| {
+        let process = object(value)?;
+        container.args = args::read(process)?;
+        container.env = env::read(process)?;
+        container.rlimits = rlimits::read(process)?;
+        linux.oom_score_adj = optional(process, "oomScoreAdj", integer)?;
+        linux.io_priority = io_priority::read(process)?;
+        linux.scheduler = scheduler::read(process)?;
+        Ok(())
+    })?;
+    container.linux = Some(linux).into();
+    Ok(container)
+}
+
+fn read_linux(value: &Value) -> Read<LinuxContainer> {
+    let fields: &Object = object(value)?;
+    let mut linux = LinuxContainer::new();
+    linux.namespaces = namespaces::read(fields)?;
+    linux.devices = devices::read(fields)?;
+    linux.resources = message(fields, "resources", convert::read)?;
+    linux.cgroups_path = field_or_default(fields, "cgroupsPath", text)?;
+    linux.seccomp_policy = seccomp::read(fields)?;
+    linux.sysctl = sysctl::read(fields)?;
+    linux.net_devices = net_devices::read(fields)?;
+    linux.rdt = rdt::read(fields)?;
+    Ok(linux)
+}
 
 /// Sets a field whose value is the same in the OCI config.
 fn set(spec: &mut Value, field: Field, value: Option<impl Into<Value>>) -> Result<(), ApplyError> {
