@@ -1,6 +1,6 @@
 //! Features that an adjustment requests: fields of the OCI config that it adds or changes.
 
-use super::table::Feature;
+use super::table::{Feature, features};
 use crate::changes::{ChangedField, config_changes};
 use nri_api::{also_set_by, proto::Field};
 use serde_json::Value;
@@ -38,70 +38,6 @@ fn of_change(change: &ChangedField) -> Vec<Requested> {
     .into_iter()
     .map(request)
     .collect()
-}
-
-/// Returns the features that a field with this value needs; none if all runtimes support it, or
-/// refuse its value with a clear message.
-fn features(field: Field, change: &ChangedField, value: &Value) -> &'static [Feature] {
-    use Feature as F;
-    match field {
-        Field::None
-        | Field::Annotations
-        | Field::Args
-        | Field::CdiDevices
-        | Field::CgroupsPath
-        | Field::Devices
-        | Field::Env
-        | Field::OciHooks
-        | Field::OomScoreAdj
-        | Field::Rlimits
-        | Field::Sysctl => &[],
-        // Their parts are the features.
-        Field::Mounts | Field::SeccompPolicy => &[],
-        Field::IoPriority => &[F::IoPriority],
-        Field::LinuxNetDevices => &[F::NetDevices],
-        Field::LinuxSched => &[F::Scheduler],
-        Field::MemoryPolicy => &[F::MemoryPolicy],
-        Field::Namespace if change.key.as_deref() == Some("time") => &[F::TimeNamespace],
-        Field::Namespace => &[],
-        // Schemata and monitoring also need what RDT itself needs.
-        Field::RdtClosID | Field::RdtClass => &[F::Rdt],
-        Field::RdtSchemata => &[F::RdtSchemata, F::Rdt],
-        Field::RdtEnableMonitoring if *value == false => &[],
-        Field::RdtEnableMonitoring => &[F::RdtMonitoring, F::Rdt],
-        Field::MemLimit | Field::MemReservation | Field::MemSwapLimit => &[F::Memory],
-        Field::MemKernelLimit => &[F::KernelMemory],
-        Field::MemTCPLimit => &[F::KernelTcpMemory],
-        Field::MemSwappiness => &[F::Swappiness],
-        Field::MemDisableOomKiller if *value == true => &[F::DisableOomKiller],
-        Field::MemDisableOomKiller => &[],
-        Field::MemUseHierarchy if *value == true => &[F::UseHierarchy],
-        Field::MemUseHierarchy => &[F::FlatHierarchy],
-        Field::CPUShares
-        | Field::CPUQuota
-        | Field::CPUPeriod
-        | Field::CPURealtimeRuntime
-        | Field::CPURealtimePeriod
-        | Field::CPUSetCPUs
-        | Field::CPUSetMems
-            if *value == 0 || *value == "" =>
-        {
-            &[] // not set
-        }
-        Field::CPUShares | Field::CPUQuota | Field::CPUPeriod => &[F::Cpu],
-        Field::CPURealtimeRuntime | Field::CPURealtimePeriod => &[F::Realtime],
-        Field::CPUSetCPUs | Field::CPUSetMems => &[F::Cpuset],
-        Field::PidsLimit if value.as_i64().is_some_and(|limit| limit > 0) => &[F::Pids],
-        Field::PidsLimit => &[],
-        Field::HugepageLimits => &[F::Hugepages],
-        Field::CgroupsUnified => &[F::Unified],
-        Field::BlockioClass if value.as_array().is_some_and(Vec::is_empty) => &[],
-        Field::BlockioClass => match change.row.name {
-            "blockIO.weight" => &[F::BlockIo, F::BlockIoWeight],
-            "blockIO.weightDevice" => &[F::BlockIo, F::BlockIoWeightDevice],
-            _ => &[F::BlockIo],
-        },
-    }
 }
 
 /// Returns the features of a filter of system calls that the old one did not have.

@@ -1,13 +1,15 @@
-//! Table of features, and of the conditions under which each runtime supports them.
+//! Tables of features: which fields need them, and which runtimes support them.
 
 use super::host::HostCapabilities;
 use super::version::{RuntimeKind, RuntimeVersion, Version};
-use nri_api::{ResourceField, resource_field};
+use crate::changes::ChangedField;
+use nri_api::{ResourceField, proto::Field, resource_field};
+use serde_json::Value;
 use std::fmt;
 
 /// A feature of the OCI config that not every runtime supports on every host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // `requested.rs` has the field of each feature
+#[allow(missing_docs)] // `features` has the fields of most, `requested.rs` of seccomp and mounts
 pub enum Feature {
     Scheduler,
     IoPriority,
@@ -174,6 +176,70 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     // All runtimes refuse `unified` on cgroup v1.
     (Feature::Unified, &[V2], &[V2], &[V2]),
 ];
+
+/// Returns the features that a field with this value needs; none if all runtimes support it, or
+/// refuse its value with a clear message.
+pub(super) fn features(field: Field, change: &ChangedField, value: &Value) -> &'static [Feature] {
+    use Feature as F;
+    match field {
+        Field::None
+        | Field::Annotations
+        | Field::Args
+        | Field::CdiDevices
+        | Field::CgroupsPath
+        | Field::Devices
+        | Field::Env
+        | Field::OciHooks
+        | Field::OomScoreAdj
+        | Field::Rlimits
+        | Field::Sysctl => &[],
+        // Their parts are the features.
+        Field::Mounts | Field::SeccompPolicy => &[],
+        Field::IoPriority => &[F::IoPriority],
+        Field::LinuxNetDevices => &[F::NetDevices],
+        Field::LinuxSched => &[F::Scheduler],
+        Field::MemoryPolicy => &[F::MemoryPolicy],
+        Field::Namespace if change.key.as_deref() == Some("time") => &[F::TimeNamespace],
+        Field::Namespace => &[],
+        // Schemata and monitoring also need what RDT itself needs.
+        Field::RdtClosID | Field::RdtClass => &[F::Rdt],
+        Field::RdtSchemata => &[F::RdtSchemata, F::Rdt],
+        Field::RdtEnableMonitoring if *value == false => &[],
+        Field::RdtEnableMonitoring => &[F::RdtMonitoring, F::Rdt],
+        Field::MemLimit | Field::MemReservation | Field::MemSwapLimit => &[F::Memory],
+        Field::MemKernelLimit => &[F::KernelMemory],
+        Field::MemTCPLimit => &[F::KernelTcpMemory],
+        Field::MemSwappiness => &[F::Swappiness],
+        Field::MemDisableOomKiller if *value == true => &[F::DisableOomKiller],
+        Field::MemDisableOomKiller => &[],
+        Field::MemUseHierarchy if *value == true => &[F::UseHierarchy],
+        Field::MemUseHierarchy => &[F::FlatHierarchy],
+        Field::CPUShares
+        | Field::CPUQuota
+        | Field::CPUPeriod
+        | Field::CPURealtimeRuntime
+        | Field::CPURealtimePeriod
+        | Field::CPUSetCPUs
+        | Field::CPUSetMems
+            if *value == 0 || *value == "" =>
+        {
+            &[] // not set
+        }
+        Field::CPUShares | Field::CPUQuota | Field::CPUPeriod => &[F::Cpu],
+        Field::CPURealtimeRuntime | Field::CPURealtimePeriod => &[F::Realtime],
+        Field::CPUSetCPUs | Field::CPUSetMems => &[F::Cpuset],
+        Field::PidsLimit if value.as_i64().is_some_and(|limit| limit > 0) => &[F::Pids],
+        Field::PidsLimit => &[],
+        Field::HugepageLimits => &[F::Hugepages],
+        Field::CgroupsUnified => &[F::Unified],
+        Field::BlockioClass if value.as_array().is_some_and(Vec::is_empty) => &[],
+        Field::BlockioClass => match change.row.name {
+            "blockIO.weight" => &[F::BlockIo, F::BlockIoWeight],
+            "blockIO.weightDevice" => &[F::BlockIo, F::BlockIoWeightDevice],
+            _ => &[F::BlockIo],
+        },
+    }
+}
 
 /// Reason why the runtime does not support a feature on the host; `None` if it does, or if the
 /// runtime is unknown.
