@@ -135,10 +135,15 @@ pub fn remove(owners: &mut FieldOwners, fields: &FieldOwners) {
     retain(owners, |field, key| !has(fields, field, key));
 }
 
+/// Keeps the owners of the fields that `fields` has.
+pub fn keep(owners: &mut FieldOwners, fields: &FieldOwners) {
+    retain(owners, |field, key| has(fields, field, key));
+}
+
 /// Sets the owners of the fields that `fields` has to those of `before`.
 pub fn put_back(owners: &mut FieldOwners, fields: &FieldOwners, mut before: FieldOwners) {
     remove(owners, fields);
-    retain(&mut before, |field, key| has(fields, field, key));
+    keep(&mut before, fields);
     merge(owners, &before);
 }
 

@@ -13,12 +13,13 @@ use crate::{
     },
     state::{
         container::Container,
+        derived::DerivedFields,
         record::{ControlFile, EffectiveResources, PendingUpdate, Record, ReplacedResources},
     },
 };
 use nri_api::{
     opt,
-    proto::{Field, LinuxResources},
+    proto::{Field, FieldOwners, LinuxResources},
 };
 use nri_spec::resource_changes;
 use protobuf::Enum;
@@ -29,31 +30,18 @@ use tokio::time::timeout;
 impl ReplacedResources {
     /// Returns the record's fields after these have been put back.
     fn put_back(&self, record: &Record, replaced: Vec<Self>) -> PendingUpdate {
-        let Self { fields, effective: before, .. } = self;
-        let has = |field: Field| owners::has(fields, field.value(), None);
-        let mut resources = Value::clone(&record.effective);
-        for change in resource_changes(&record.effective, &before.resources) {
-            let is_set = |field: Field| owners::has(fields, field.value(), change.key.as_deref());
-            if change.row.owner.is_some_and(is_set) {
-                change.apply(&mut resources);
-            }
-        }
-        let blockio_class = before.blockio_class.clone().filter(|_| has(Field::BlockioClass));
-        if blockio_class.is_some()
+        let mut effective = EffectiveResources::of(Value::clone(&record.effective));
+        let (mut owners, mut derived) = (record.owners.clone(), record.derived.clone());
+        self.put_into(&self.fields, &mut effective, &mut owners, &mut derived);
+        if effective.blockio_class.is_some()
             && let Some(class) = record.effective.get("blockIO")
         {
-            let old = resources.get("blockIO").cloned().unwrap_or_else(|| json!({}));
-            resources["blockIO"] = with_resets(class, old);
+            let old = effective.resources.get("blockIO").cloned().unwrap_or_else(|| json!({}));
+            effective.resources["blockIO"] = with_resets(class, old);
         }
-        let mut owners = record.owners.clone();
-        owners::put_back(&mut owners, fields, self.owners.clone());
-        let is_swap = has(Field::MemLimit) || has(Field::MemSwapLimit);
-        let mut derived = if is_swap { &self.derived } else { &record.derived }.clone();
-        derived.set_swap(!derived.is_empty(), &mut owners);
-        let rdt_class = before.rdt_class.clone().filter(|_| has(Field::RdtClass));
         PendingUpdate {
             requested: Value::clone(&record.requested),
-            effective: EffectiveResources { resources, blockio_class, rdt_class },
+            effective,
             owners,
             derived,
             replaced,
@@ -61,12 +49,71 @@ impl ReplacedResources {
             notify: false,
         }
     }
+
+    /// Sets these fields to the values and the owners that were replaced.
+    fn put_into(
+        &self,
+        fields: &FieldOwners,
+        effective: &mut EffectiveResources,
+        owners: &mut FieldOwners,
+        derived: &mut DerivedFields,
+    ) {
+        let has = |field: Field| owners::has(fields, field.value(), None);
+        for change in resource_changes(&effective.resources.clone(), &self.effective.resources) {
+            let is_set = |field: Field| owners::has(fields, field.value(), change.key.as_deref());
+            if change.row.owner.is_some_and(is_set) {
+                change.apply(&mut effective.resources);
+            }
+        }
+        if has(Field::BlockioClass) {
+            effective.blockio_class.clone_from(&self.effective.blockio_class);
+        }
+        if has(Field::RdtClass) {
+            effective.rdt_class.clone_from(&self.effective.rdt_class);
+        }
+        owners::put_back(owners, fields, self.owners.clone());
+        if has(Field::MemLimit) || has(Field::MemSwapLimit) {
+            derived.clone_from(&self.derived);
+        }
+        derived.set_swap(!derived.is_empty(), owners);
+    }
+
+    /// Takes out what the update for a creation that failed has replaced. What an update for
+    /// another creation has set since is left to the undo of that one.
+    fn take(all: &mut Vec<Self>, creation: &str) -> Option<Self> {
+        let at = all.iter().position(|replaced| replaced.creation == creation)?;
+        let mut taken = all.remove(at);
+        for later in all.iter_mut().skip(at) {
+            let mut fields = taken.fields.clone();
+            owners::keep(&mut fields, &later.fields);
+            let Self { effective, owners, derived, .. } = later;
+            taken.put_into(&fields, effective, owners, derived);
+            let files = taken.files.iter();
+            let moved = files.filter(|file| owners::owner(&fields, &file.field).is_some());
+            later.files.extend(moved.cloned());
+            owners::remove(&mut taken.fields, &fields);
+        }
+        Some(taken)
+    }
+
+    /// Forgets what the update for a creation has replaced, and that an earlier one has set the
+    /// same fields.
+    fn forget(all: &mut Vec<Self>, creation: &str) {
+        let Some(at) = all.iter().position(|replaced| replaced.creation == creation) else {
+            return;
+        };
+        let kept = all.remove(at);
+        all.iter_mut()
+            .take(at)
+            .for_each(|earlier| owners::remove(&mut earlier.fields, &kept.fields));
+    }
 }
 
 impl ResourceManager {
-    /// Returns what earlier updates for creations have replaced, without what this update sets, and
-    /// what this update replaces, if it is for a creation. `after` are the resources after it,
-    /// `sets_swap` is whether it sets the limit of swap, because that follows the one of memory.
+    /// Returns what earlier updates for creations have replaced, and what this update replaces, if
+    /// it is for a creation; else without what this update sets. `after` are the resources after
+    /// it, `sets_swap` is whether it sets the limit of swap, because that follows the one of
+    /// memory.
     pub(super) async fn replaced(
         &self,
         before: &Record,
@@ -82,7 +129,9 @@ impl ResourceManager {
         let mut replaced = before.replaced.clone();
         for earlier in &mut replaced {
             owners::release(&mut earlier.fields, by_engine);
-            owners::remove(&mut earlier.fields, &set);
+            if creation.is_none() {
+                owners::remove(&mut earlier.fields, &set);
+            }
         }
         replaced.retain(|earlier| !owners::by_field(&earlier.fields).is_empty());
         let Some(creation) = creation else { return replaced };
@@ -156,7 +205,7 @@ impl ResourceManager {
     /// Forgets what an update for a creation has replaced. The record is not written.
     fn forget_replaced(&self, container: &Container, creation: &Container) -> Arc<Record> {
         self.registry.change_if(container, |record| {
-            record.replaced.retain(|replaced| replaced.creation != creation.hook_name());
+            ReplacedResources::forget(&mut record.replaced, creation.hook_name());
             false
         })
     }
@@ -169,7 +218,11 @@ impl ResourceManager {
                 creation.add_updated(container.clone());
             }
             self.registry.change_if(&container, |record| {
-                record.replaced.retain(|replaced| find(replaced).is_some());
+                let ended = record.replaced.iter().filter(|replaced| find(replaced).is_none());
+                let ended: Vec<String> = ended.map(|replaced| replaced.creation.clone()).collect();
+                ended
+                    .iter()
+                    .for_each(|ended| ReplacedResources::forget(&mut record.replaced, ended));
                 false
             });
         }
@@ -179,10 +232,13 @@ impl ResourceManager {
     async fn put_back(&self, container: &Arc<Container>, creation: &Container) {
         let before = container.record();
         let mut replaced = before.replaced.clone();
-        let Some(at) = replaced.iter().position(|r| r.creation == creation.hook_name()) else {
+        let Some(undone) = ReplacedResources::take(&mut replaced, creation.hook_name()) else {
             return;
         };
-        let undone = replaced.remove(at);
+        if owners::by_field(&undone.fields).is_empty() {
+            self.registry.change(container, |record| record.replaced = replaced);
+            return;
+        }
         let pending = undone.put_back(&before, replaced);
         let mut files = undone.files;
         files.retain(|file| owners::owner(&undone.fields, &file.field).is_some());
@@ -200,7 +256,6 @@ mod tests {
     use crate::state::{
         external_plugins::ExternalPlugins, record::EXAMPLE, registry::Registry, store::Store,
     };
-    use nri_api::proto::FieldOwners;
 
     /// Returns a record in which 20-b owns the memory limit, which that of swap follows.
     fn record() -> Record {
@@ -260,6 +315,62 @@ mod tests {
             assert_eq!(done.effective, expected.effective, "{set} {later}");
             assert_eq!(done.owners, expected.owners, "{set} {later}");
             assert_eq!(done.derived, expected.derived, "{set} {later}");
+        }
+    }
+
+    /// Two creations in progress update the same container.
+    #[tokio::test]
+    async fn updates_for_two_creations_are_undone_in_any_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        let container = registry.insert(record()).unwrap();
+        let external = Arc::new(ExternalPlugins::load(dir.path()));
+        let config = nri_config::Config::default();
+        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        // The ends of the creations a and b, in their order, and which of their updates stays.
+        for (ends, stays) in [
+            (["-a", "-b"], ""),
+            (["-b", "-a"], ""),
+            (["-a", "+b"], "b"),
+            (["+b", "-a"], "b"),
+            (["+a", "-b"], "a"),
+            (["-b", "+a"], "a"),
+            (["+a", "+b"], "b"),
+        ] {
+            let (mut done, mut expected) = (record(), record());
+            for creation in ["a", "b"] {
+                let limit = if creation == "a" { 40 } else { 20 };
+                let set = json!({"memory": {"limit": limit}, "pids": {"limit": limit}});
+                let merged = nri_spec::resources_to_nri(&set).unwrap();
+                let owners = owners::of_plugin(&merged, &format!("10-{creation}"));
+                let (merged, owners) = (&merged, &owners);
+                let (by_engine, caller, notify) = (&Value::Null, None, false);
+                let mut records = vec![(&mut done, Some(creation))];
+                if stays == creation {
+                    records.push((&mut expected, None));
+                }
+                for (record, creation) in records {
+                    let request =
+                        ResourceRequest { by_engine, merged, owners, caller, notify, creation };
+                    manager.registry.change(&container, |r| *r = record.clone());
+                    let plan = ResourceUpdate::plan(&manager, container.clone(), request);
+                    record.complete(plan.await.unwrap().pending);
+                }
+            }
+            for end in ends {
+                let (is_kept, creation) = (end.starts_with('+'), &end[1..]);
+                let mut replaced = done.replaced.clone();
+                if is_kept {
+                    ReplacedResources::forget(&mut replaced, creation);
+                    done.replaced = replaced;
+                } else {
+                    let taken = ReplacedResources::take(&mut replaced, creation).unwrap();
+                    done.complete(taken.put_back(&done, replaced));
+                }
+            }
+            assert_eq!(done.effective, expected.effective, "{ends:?}");
+            assert_eq!(done.owners, expected.owners, "{ends:?}");
+            assert_eq!(done.derived, expected.derived, "{ends:?}");
         }
     }
 }

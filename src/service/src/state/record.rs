@@ -80,8 +80,8 @@ pub struct PendingUpdate {
 pub struct ReplacedResources {
     /// Name by which hooks report the container that is created; it is that of one creation.
     pub creation: String,
-    /// The fields that the update has set, and no later one. Their owners are the plugins that
-    /// requested the update.
+    /// The fields that the update has set, and no later one but for creations in progress. Their
+    /// owners are the plugins that requested the update.
     #[serde(with = "json")]
     pub fields: FieldOwners,
     /// The resources, without device rules. The classes are those before, if the update sets them.
