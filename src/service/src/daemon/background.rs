@@ -43,8 +43,15 @@ pub fn start_second() -> io::Result<()> {
 
 /// Environment variables that the second process keeps. All others come from the engine, and may
 /// name the engine's sockets and pipes.
-const KEPT_VARIABLES: [&str; 5] =
-    ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_locate::CONFIG_ENV, "LD_LIBRARY_PATH"];
+const KEPT_VARIABLES: [&str; 7] = [
+    "PATH",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "HOME",
+    nri_locate::CONFIG_ENV,
+    "LD_LIBRARY_PATH",
+];
 
 /// Denies other users access to the files and the memory of this process, because both hold
 /// environment variables of containers.

@@ -158,6 +158,22 @@ impl Drop for Host {
     }
 }
 
+/// Otherwise `nrid` and the wrapper that starts it would read the configuration of different
+/// directories.
+#[test]
+fn variables_that_name_directories_of_the_user_are_kept() {
+    let node = Node::new("");
+    let mut env = Command::new("env");
+    let kept = ["HOME=/h", "XDG_CONFIG_HOME=/c", "XDG_DATA_HOME=/d", "XDG_RUNTIME_DIR=/r"];
+    env.args(kept).arg("OF_THE_ENGINE=1");
+    let background = Background::start(&node, in_shell(env, &node, "exec \"$@\""));
+    let environment = background.nrid.file("environ");
+    for entry in kept {
+        assert!(environment.split('\0').any(|found| found == entry), "{entry}: {environment}");
+    }
+    assert!(!environment.contains("OF_THE_ENGINE"), "{environment}");
+}
+
 #[test]
 fn attributes_of_the_caller_are_reset() {
     if !is_root() {
