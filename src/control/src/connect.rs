@@ -1,6 +1,7 @@
 //! Connects to a socket, such as the control socket, within a time limit, if its listener can be
 //! trusted.
 
+use nri_locate::Owners;
 use rustix::{
     io::{Errno, retry_on_intr},
     net::{
@@ -34,7 +35,7 @@ pub fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
 /// # Errors
 /// It is neither root nor the user of this process.
 pub fn check_peer_user(uid: u32, own_uid: u32) -> io::Result<()> {
-    if uid == 0 || uid == own_uid {
+    if Owners::root_and(own_uid).contains(uid) {
         return Ok(());
     }
     let why = format!("user {uid} listens there, but only root and user {own_uid} are trusted");
