@@ -79,9 +79,9 @@ impl Verb {
         matches!(self, Self::Create | Self::Run | Self::Restore)
     }
 
-    /// Whether the verb starts `nrid`, and obeys the key `unreachable` if the start fails. If no
-    /// `nrid` runs, all other verbs proceed without it; an `update` first tries to start `nrid` if
-    /// a previous `nrid` has left records.
+    /// Whether the verb starts `nrid`, and obeys the key `unreachable` if the start fails, or if
+    /// `nrid` hangs or does not reply as expected. All other verbs proceed without it; an `update`
+    /// first tries to start `nrid` if a previous one has left records.
     pub const fn needs_nrid(self) -> bool {
         self.has_bundle() || matches!(self, Self::Start)
     }

@@ -86,7 +86,7 @@ pub enum Request {
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// Run the real runtime, and report with [`Request::Finished`] unless the wrapper becomes the
-    /// runtime (`run` and `restore`).
+    /// runtime (`run`, `restore`, and where [`Substitute::exec`] is set).
     Proceed(Substitute),
     /// Run the real runtime as it was called, without a report.
     Bypass,

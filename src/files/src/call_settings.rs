@@ -37,7 +37,8 @@ pub struct CallSettings {
     pub runtime: RuntimeSettings,
 }
 
-/// Directory of the files. Not in the state directory: the configuration names that.
+/// Directory of the files, the same for all: a call does not know yet whether the configuration
+/// names another state directory.
 const DIRECTORY: &str = "/run/nri-container-runtime/wrapper";
 
 /// Version of the format.

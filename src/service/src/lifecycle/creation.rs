@@ -10,8 +10,8 @@
 //! | | marker for `exec`, bundle | removed |
 //! | created | the runtime has the container | the runtime deletes it |
 //!
-//! A step that fails is undone by what it was passed to, and with it the steps before, the last
-//! one first. The record is what remains of a creation if `nrid` ends: the next one undoes it, or
+//! If a step fails, the one before it, which called it, undoes both and all before them. The record
+//! is what remains of a creation if `nrid` ends: the next one undoes it, or
 //! follows the wrapper that has its reply.
 
 use crate::{

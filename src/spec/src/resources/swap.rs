@@ -1,6 +1,6 @@
 //! `memory.swap`, the limit of memory and swap together, where it follows from `memory.limit`. All
-//! creations and updates, of engines and of plugins, decide it here: see
-//! [`LimitChange::derived_swap`].
+//! creations decide it here, and all updates of a runtime that knows what a container has, by
+//! engines and by plugins: see [`LimitChange::derived_swap`].
 
 use nri_api::proto::{FieldOwners, LinuxResources};
 use nri_api::{ResourceField, resource_field};
@@ -69,7 +69,7 @@ impl LimitChange {
     /// |---|---|---|---|
     /// | anyone | a plugin | any | what was given |
     /// | a plugin, at a creation | no plugin | any | `memory.limit` |
-    /// | a plugin, in an update of it by the engine | no plugin | any | `memory.limit` |
+    /// | a plugin, where the engine updates `memory.limit` | no plugin | any | `memory.limit` |
     /// | the engine, or a plugin otherwise | the engine | any | what was given |
     /// | | neither | a limit, and memory gets none | none |
     /// | | neither | equal to `memory.limit` | `memory.limit`, if adjusted |
