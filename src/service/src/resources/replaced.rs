@@ -72,7 +72,8 @@ impl ReplacedResources {
             effective.rdt_class.clone_from(&self.effective.rdt_class);
         }
         owners::put_back(owners, fields, self.owners.clone());
-        if has(Field::MemLimit) || has(Field::MemSwapLimit) {
+        // Whether it follows from the limit of memory goes with the limit of swap.
+        if has(Field::MemSwapLimit) {
             derived.clone_from(&self.derived);
         }
         derived.set_swap(!derived.is_empty(), owners);
@@ -290,6 +291,7 @@ mod tests {
             // The same value again, and the limit that the one of swap follows.
             (json!({"pids": {"limit": 6}}), json!({"pids": {"limit": 6}})),
             (json!({"memory": {"limit": 40}}), json!({"memory": {"limit": 40}})),
+            (json!({"memory": {"limit": 40}}), json!({"memory": {"swap": 100}})),
         ] {
             let mut done = record();
             let mut expected = record();
