@@ -16,10 +16,13 @@ use crate::error::Error;
 use nix::sys::{
     signal::{SigSet, SigmaskHow, Signal, kill},
     signalfd::{SfdFlags, SignalFd},
-    wait::{WaitPidFlag, WaitStatus, waitpid},
 };
 use nix::unistd::{Pid, getpid};
 use nri_control::Exit;
+use rustix::{
+    io::Errno,
+    process::{WaitOptions, waitpid},
+};
 
 /// `si_code` of signals that the kernel itself sends.
 const SI_KERNEL: i32 = 0x80;
@@ -95,32 +98,37 @@ fn is_forwarded(code: i32, sender: u32, us: Pid) -> bool {
 /// stops too, as job control of a shell expects, and continues the child afterwards.
 fn exit_of(child: Pid) -> Result<Option<Exit>, Error> {
     loop {
-        match waitpid(child, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
-            Ok(WaitStatus::Exited(_, code)) => return Ok(Some(Exit::Code(code))),
-            Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Some(Exit::Signal(signal as i32))),
-            Ok(WaitStatus::Stopped(..)) => {
-                let _ = kill(getpid(), Signal::SIGSTOP);
-                let _ = kill(child, Signal::SIGCONT);
-                return Ok(None);
-            }
-            Ok(_) => return Ok(None),
-            Err(nix::Error::EINTR) => {}
+        // Not by nix, which has no real-time signals.
+        let pid = rustix::process::Pid::from_raw(child.as_raw());
+        let status = match waitpid(pid, WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some((_, status))) => status,
+            Ok(None) => return Ok(None),
+            Err(Errno::INTR) => continue,
             Err(e) => return Err(Error::System(e.into(), "wait for the real runtime")),
+        };
+        if status.stopped() {
+            let _ = kill(getpid(), Signal::SIGSTOP);
+            let _ = kill(child, Signal::SIGCONT);
+            return Ok(None);
         }
+        let code = status.exit_status().map(Exit::Code);
+        return Ok(code.or_else(|| status.terminating_signal().map(Exit::Signal)));
     }
 }
 
 /// Ends this process by `signal`. Returns if that is not possible because the caller ignores the
 /// signal.
 pub(crate) fn die_by(signal: i32) {
-    let Ok(signal) = Signal::try_from(signal) else { return };
     // The child has dumped core already; a dump of this process would be misleading.
     let no_dump = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, no_dump);
-    let mut only = SigSet::empty();
-    only.add(signal);
-    let _ = kill(getpid(), signal);
-    let _ = only.thread_unblock();
+    sys::signal_oneself(signal);
+    // A real-time signal is not blocked.
+    if let Ok(signal) = Signal::try_from(signal) {
+        let mut only = SigSet::empty();
+        only.add(signal);
+        let _ = only.thread_unblock();
+    }
 }
 
 #[cfg(test)]

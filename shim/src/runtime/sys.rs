@@ -1,5 +1,5 @@
-//! Unsafe calls of `spawn` and `signals`: the start of a child, execve(2), and the disposition of
-//! SIGCHLD.
+//! Unsafe calls of `spawn` and `signals`: the start of a child, execve(2), the disposition of
+//! SIGCHLD, and signals of any number.
 #![allow(unsafe_code)] // each block says why it is sound
 
 use nix::{
@@ -7,7 +7,7 @@ use nix::{
     libc::{self, c_char},
     sched::{CloneFlags, clone},
     sys::signal::{SigHandler, Signal, signal},
-    unistd::Pid,
+    unistd::{Pid, getpid},
 };
 use std::{
     ffi::{CStr, CString},
@@ -95,6 +95,12 @@ pub(crate) fn start(mut run: impl FnMut()) -> nix::Result<Pid> {
     // stack is not freed before the wait ends. When `run` returns, the child exits without exit
     // handlers.
     unsafe { clone(run, &mut stack, flags, Some(Signal::SIGCHLD as i32)) }
+}
+
+/// Sends a signal, which may be a real-time signal, to this process.
+pub(crate) fn signal_oneself(signal: i32) {
+    // SAFETY: the call gets no pointers, and any number is valid.
+    unsafe { libc::kill(getpid().as_raw(), signal) };
 }
 
 /// Sets the disposition of SIGCHLD. Returns whether it was ignored before.

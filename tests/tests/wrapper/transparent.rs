@@ -222,6 +222,7 @@ fn the_wrapper_exits_as_the_real_runtime() {
         json!({"signal": 15}),
         json!({"signal": 6}),
         json!({"signal": 13}),
+        json!({"signal": 34}),
     ] {
         harness.fake.script(&always(step.clone())).unwrap();
         for verb in VERBS {
