@@ -19,13 +19,13 @@ pub(crate) fn begin(verb: Verb, settings: &CallSettings) -> Duration {
     match verb {
         // nrid completes a deletion even if the wrapper no longer waits.
         Verb::Delete => finish(settings),
-        _ => BEGIN.max(settings.request_timeout * 20),
+        _ => BEGIN.max(settings.request_timeout.saturating_mul(20)),
     }
 }
 
 /// Returns the time limit of the reply after the verb: at least the timeouts of five plugins.
 pub(crate) fn finish(settings: &CallSettings) -> Duration {
-    FINISH.max(settings.request_timeout * 5)
+    FINISH.max(settings.request_timeout.saturating_mul(5))
 }
 
 /// Returns the longest time without a sign of life from `nrid` before the verb: an `nrid` that

@@ -44,6 +44,9 @@ const DIRECTORY: &str = "/run/nri-container-runtime/wrapper";
 /// Version of the format.
 const FORMAT: u32 = 1;
 
+/// Ids of mounts: since Linux 6.8 (`STATX_MNT_ID_UNIQUE`), none is used again.
+const MOUNT_IDS: StatxFlags = StatxFlags::MNT_ID.union(StatxFlags::from_bits_retain(0x4000));
+
 /// Maximum size of a file, many times that of usual ones. Larger ones are not followed.
 const LIMIT: usize = 64 << 10;
 
@@ -149,10 +152,10 @@ impl Directory {
     fn open(path: &Path) -> Option<Self> {
         let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::PATH | OFlags::DIRECTORY;
         let fd = open(path, flags, Mode::empty()).ok()?;
-        let requested = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+        let requested = StatxFlags::BASIC_STATS | MOUNT_IDS;
         let found = statx(&fd, "", AtFlags::EMPTY_PATH, requested).ok()?;
         let is_trusted = is_of_root(found.stx_uid, found.stx_mode.into());
-        let has_mount = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+        let has_mount = found.stx_mask & MOUNT_IDS.bits() != 0;
         (is_trusted && has_mount).then_some(Self { fd, mount: found.stx_mnt_id })
     }
 
