@@ -72,12 +72,19 @@ mod tests {
     use super::*;
     use crate::args::replaced::{bytes, with_value};
     use nri_args::{exec_args, verb_args};
-    use std::os::unix::ffi::OsStringExt;
+    use std::{os::unix::ffi::OsStringExt, sync::Mutex};
+
+    type Arguments = (&'static [OsString], &'static [&'static [u8]]);
+
+    /// What results borrow. It stays until the end of the tests, and is no leak.
+    static KEPT: Mutex<Vec<Arguments>> = Mutex::new(Vec::new());
 
     /// Splits arguments that stay until the end of the tests.
     fn scan(arguments: &[OsString]) -> CommandLine<'static> {
-        let arguments: &'static [OsString] = arguments.to_vec().leak();
-        CommandLine::scan(bytes(arguments).leak())
+        let arguments: &[OsString] = arguments.to_vec().leak();
+        let list: &[&[u8]] = bytes(arguments).leak();
+        KEPT.lock().unwrap().push((arguments, list));
+        CommandLine::scan(list)
     }
 
     fn words(line: &str) -> Vec<OsString> {
