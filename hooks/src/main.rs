@@ -4,9 +4,9 @@
 //!
 //! `nrid` writes this command line into the `config.json` of a container. The low-level runtime
 //! runs it with the OCI state on stdin and an environment that cannot be relied upon.
-//! `createRuntime` fails the creation if `nrid` refuses or does not run, since no plugin would hear
-//! of the container, and nobody would check its cgroup: a plugin has adjusted it, so the key
-//! `unreachable` does not count. `poststart` and `poststop` exit with 0 even if the report fails.
+//! `createRuntime` fails the creation if `nrid` refuses or does not run, also with the key
+//! `unreachable = "pass"`: a plugin has adjusted the container, which would start without events
+//! and without enforcement. `poststart` and `poststop` exit with 0 even if the report fails.
 //!
 //! Start from [`args::Args`] and [`report`].
 

@@ -58,8 +58,8 @@ impl Settings {
     }
 
     /// Loads the configuration for a start. If the file cannot be used, takes the last one that
-    /// could be, which the previous `nrid` has kept: nobody may be there to correct a file when
-    /// `nrid` starts after a crash, or with the next container.
+    /// could be, which the previous `nrid` has kept: a start after a crash, or for the next
+    /// container, must not fail because of a file that was saved with a mistake.
     ///
     /// # Errors
     /// The file cannot be used, and none was kept since the boot.

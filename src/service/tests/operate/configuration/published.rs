@@ -71,7 +71,7 @@ fn an_nrid_that_calls_do_not_find_publishes_nothing() {
     nrid.wait_for_exit();
 }
 
-/// A file that was broken while nobody looked must not stop a node whose `nrid` has crashed.
+/// A file that was saved with a mistake must not stop a node whose `nrid` has crashed.
 #[test]
 fn an_nrid_that_starts_with_an_invalid_file_uses_the_last_configuration() {
     let node = node();
