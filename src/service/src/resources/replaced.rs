@@ -257,6 +257,7 @@ mod tests {
     use crate::state::{
         external_plugins::ExternalPlugins, record::EXAMPLE, registry::Registry, store::Store,
     };
+    use std::path::Path;
 
     /// Returns a record in which 20-b owns the memory limit, which that of swap follows.
     fn record() -> Record {
@@ -274,14 +275,19 @@ mod tests {
         record
     }
 
+    /// Returns a manager with a container that has this record. Files are in `dir`.
+    fn managed(dir: &Path) -> (ResourceManager, Arc<Container>) {
+        let (registry, _) = Registry::load(Store::open(dir).unwrap());
+        let container = registry.insert(record()).unwrap();
+        let external = Arc::new(ExternalPlugins::load(dir));
+        let config = nri_config::Config::default();
+        (ResourceManager::new(Arc::new(registry), external, &config), container)
+    }
+
     #[tokio::test]
     async fn what_an_update_for_a_creation_has_set_is_put_back() {
         let dir = tempfile::tempdir().unwrap();
-        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
-        let container = registry.insert(record()).unwrap();
-        let external = Arc::new(ExternalPlugins::load(dir.path()));
-        let config = nri_config::Config::default();
-        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        let (manager, container) = managed(dir.path());
         for (set, later) in [
             (json!({"memory": {"limit": 40}}), json!({})),
             (json!({"memory": {"limit": 40, "swap": 60}, "pids": {"limit": 5}}), json!({})),
@@ -324,11 +330,7 @@ mod tests {
     #[tokio::test]
     async fn updates_for_two_creations_are_undone_in_any_order() {
         let dir = tempfile::tempdir().unwrap();
-        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
-        let container = registry.insert(record()).unwrap();
-        let external = Arc::new(ExternalPlugins::load(dir.path()));
-        let config = nri_config::Config::default();
-        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        let (manager, container) = managed(dir.path());
         // The ends of the creations a and b, in their order, and which of their updates stays.
         for (ends, stays) in [
             (["-a", "-b"], ""),
