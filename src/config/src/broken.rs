@@ -1,16 +1,17 @@
-//! Reads the keys that are used even from an invalid file: the runtime and the state directory.
+//! Reads the keys that are used even from an invalid file: the runtime, the state directory and
+//! `disable`.
 //!
 //! While the file is invalid, containers must still be killed and deleted, and only the runtime
-//! that created a container can do that. So this parser ignores errors in other keys, and skips
-//! text that it cannot parse.
+//! that created a container can do that. A mistake elsewhere must not stop a node on which NRI is
+//! disabled. So this parser ignores errors in other keys, and skips text that it cannot parse.
 
 use crate::model::{Config, NamedRuntime, RuntimeSettings};
 use std::path::PathBuf;
 use toml::{Table, Value};
 
 impl Config {
-    /// Returns the defaults, except for the runtime and the state directory, which are read from a
-    /// text that [`Config::parse`] refuses.
+    /// Returns the defaults, except for the runtime, the state directory and `disable`, which are
+    /// read from a text that [`Config::parse`] refuses.
     pub fn of_broken(text: &str) -> Self {
         let mut config = Self::default();
         if let Ok(table) = text.parse::<Table>() {
@@ -40,6 +41,7 @@ impl Config {
         if let Some(dir) = state_dir.and_then(path).filter(|dir| dir.is_absolute()) {
             self.state_dir = Some(dir);
         }
+        self.disable |= table.get("disable").and_then(Value::as_bool) == Some(true);
         if let Some(runtime) = table.get("runtime").and_then(Value::as_table) {
             self.runtime.read_keys(runtime);
         }
@@ -87,6 +89,9 @@ mod tests {
         check("x = \nstate-dir = '/s'\n", "state_dir = '/s'");
         check("state_dir = '/s'\ncolour = 1\n", "state_dir = '/s'");
         check("state_dir = 's'\n", "");
+        check("disable = true\ncolour = 1\n", "disable = true");
+        check("x = \ndisable = true\n", "disable = true");
+        check("disable = 'yes'\n[log]\ndisable = true\n", "");
         check("runtime = { path = '/r' }\n\nx = \n", "runtime.path = '/r'");
     }
 

@@ -25,7 +25,8 @@ use std::{
 pub struct CallSettings {
     /// The state directory, absolute.
     pub state_dir: PathBuf,
-    /// Whether NRI is disabled.
+    /// Whether NRI is disabled. Such settings are not published.
+    #[serde(skip)]
     pub is_disabled: bool,
     /// Whether verbs proceed where `nrid` cannot be reached.
     pub passes_unreachable: bool,
@@ -85,14 +86,15 @@ fn file_name(config: &Path) -> String {
 
 impl CallSettings {
     /// Publishes the settings for calls with this configuration file, in place of those that were
-    /// published before. After an error, none are published.
+    /// published before. After an error, none are published, and none are while NRI is disabled: no
+    /// call starts an `nrid` then, which could publish that it no longer is.
     ///
     /// # Errors
     /// The file cannot be written, or other users could change it.
     pub fn publish(&self, config: &Path) -> Result<(), PublishError> {
         let file = published_file(config);
-        let written = self.write(&file, config);
-        if written.is_err() {
+        let written = if self.is_disabled { Ok(()) } else { self.write(&file, config) };
+        if self.is_disabled || written.is_err() {
             // Settings of before would be followed.
             let _ = fs::remove_file(&file);
         }

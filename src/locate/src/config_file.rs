@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_still_defines_runtime_and_state_directory() {
+    fn a_broken_file_still_defines_what_is_needed_of_it() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().canonicalize().unwrap().join("c.toml");
         fs::write(&file, "state_dir = '/s'\ncolour = 1\n[runtime]\npath = '/r'\n").unwrap();
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn calls_get_all_settings_that_they_need() {
-        let text = "state_dir = '/s'\ndisable = true\nunreachable = 'pass'\n\
+        let text = "state_dir = '/s'\nunreachable = 'pass'\n\
                     start_timeout = '1500ms'\nplugin_request_timeout = '1s'\n\
                     [[plugin]]\nmatch = 'a'\ntimeout = '3m'\n\
                     [runtime]\npath = '/r'\ncandidates = ['a', '/b']\n\
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(serde_json::from_slice::<CallSettings>(&encoded).unwrap(), settings);
         let expected = CallSettings {
             state_dir: "/s".into(),
-            is_disabled: true,
+            is_disabled: false,
             passes_unreachable: true,
             start_timeout: Duration::from_millis(1500),
             request_timeout: Duration::from_secs(180),

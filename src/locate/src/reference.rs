@@ -50,8 +50,8 @@ fn the_file() -> String {
             .to_owned(),
         "A change takes effect with `nrictl reload`, or at a start of `nrid`: calls of the wrapper \
          follow what `nrid` has loaded. They read the file by themselves where `nrid` has \
-         published nothing for it: since the boot, after `nrictl stop`, for users other than root, \
-         and in other mount namespaces than that of `nrid`."
+         published nothing for it: since the boot, after `nrictl stop`, while NRI is disabled, for \
+         users other than root, and in other mount namespaces than that of `nrid`."
             .to_owned(),
         "If the file is invalid or not trusted, nothing changes: a reload and `nrictl start` are \
          refused, and an `nrid` that starts otherwise, after a crash or with the next container, \
@@ -59,13 +59,14 @@ fn the_file() -> String {
          and `nrictl doctor` say so. Calls that read the file by themselves fail at `create`, \
          `run`, `restore` and `start`, and the error names the line and column of an invalid \
          value. All other verbs proceed: with the runtime that an invalid file names if that value \
-         can be read, else as without a file."
+         can be read, else as without a file. NRI is disabled also by an invalid file that says \
+         `disable = true`."
             .to_owned(),
         "An unknown log level, a relative path and a value with which nothing can work, such as a \
-         timeout of 0, do not stop a node, since earlier releases accepted them: `nrid` starts \
-         with the level `info`, takes the path as relative to `/` and the default in place of \
-         the value, and logs an error. `nrictl doctor` reports the mistake, and `nrictl reload`, a \
-         restart and `nrid --check` fail until it is corrected."
+         timeout of 0, do not stop a node: `nrid` starts with the level `info`, takes the path as \
+         relative to `/` and the default in place of the value, and logs an error. `nrictl \
+         doctor` reports the mistake, and `nrictl reload`, a restart and `nrid --check` fail until \
+         it is corrected."
             .to_owned(),
         "`nrictl reload` applies all changes except new paths of sockets: `nrid` keeps the sockets \
          that it opened when it started. `nrid --check` only checks the file."

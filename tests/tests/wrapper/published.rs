@@ -42,7 +42,11 @@ fn a_saved_file_has_no_effect_until_a_reload() {
         assert_eq!(requests(lines), 6, "{lines}");
     }
     harness.configure("disable = true");
-    assert_eq!(requests(""), 0, "a reload reads the file");
+    for lines in ["disable = true", "disable = true\ncolour = 1", "= = =\ndisable = true"] {
+        assert_eq!(requests(lines), 0, "a reload has read the file, and calls read it since");
+    }
+    // No call would start an nrid that publishes it.
+    assert_eq!(requests(""), 6, "NRI is enabled at once");
 }
 
 /// A harness whose configuration file names another runtime than what is published.

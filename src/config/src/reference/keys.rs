@@ -55,7 +55,11 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
         text: "Keys before the first `[section]` of the file. Paths are absolute in all sections, \
                except for names of runtimes.",
         keys: &[
-            switch("disable", "The wrapper passes every verb to the real runtime, without NRI."),
+            switch(
+                "disable",
+                "The wrapper passes every verb to the real runtime, without NRI. Setting it takes \
+                 effect with a reload, removing it at once.",
+            ),
             KeyDescription {
                 name: "mode",
                 kind: Choice(&[

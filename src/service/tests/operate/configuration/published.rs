@@ -38,22 +38,29 @@ fn calls_follow_the_configuration_that_was_loaded_last() {
     let defaults = published(&node).unwrap();
     assert_eq!(defaults.state_dir, node.state_dir());
     assert_eq!(defaults.start_timeout, Duration::from_secs(20));
-    let is_disabled = || published(&node).unwrap().is_disabled;
-    assert!(!is_disabled());
-    configure(&node, "disable = true\n[runtime]\npath = '/r'\n");
+    let passes = || published(&node).unwrap().passes_unreachable;
+    assert!(!passes());
+    configure(&node, "unreachable = 'pass'\n[runtime]\npath = '/r'\n");
     assert_eq!(published(&node), Some(defaults), "only a reload reads the file");
     assert!(matches!(node.call(&Request::Reload), Reply::Reloaded(_)));
-    assert!(is_disabled());
+    assert!(passes());
     assert_eq!(published(&node).unwrap().runtime.path, Some("/r".into()));
-    configure(&node, "disable = 7\n");
+    configure(&node, "unreachable = 7\n");
     assert!(matches!(node.call(&Request::Reload), Reply::Refused { .. }));
-    assert!(is_disabled(), "an invalid file changes nothing");
+    assert!(passes(), "an invalid file changes nothing");
     // Killed, as by a crash.
     drop(nrid);
-    assert!(is_disabled(), "a crash changes nothing");
+    assert!(passes(), "a crash changes nothing");
     configure(&node, "");
     let nrid = node.start();
-    assert!(!is_disabled(), "a start reads the file");
+    assert!(!passes(), "a start reads the file");
+    // No call starts an nrid that would publish the end of it.
+    configure(&node, "disable = true\n");
+    assert!(matches!(node.call(&Request::Reload), Reply::Reloaded(_)));
+    assert_eq!(published(&node), None, "while NRI is disabled, calls read the file");
+    configure(&node, "");
+    assert!(matches!(node.call(&Request::Reload), Reply::Reloaded(_)));
+    assert!(published(&node).is_some());
     node.stop();
     nrid.wait_for_exit();
     assert_eq!(published(&node), None, "after a stop, calls read the file");
