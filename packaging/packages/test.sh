@@ -46,7 +46,7 @@ if [ "$1" != --inside ]; then
     grep -qx "644 usr/$file" "$work/deb.list" || fail "usr/$file is missing, or its mode is not 644"
   done
   # What /etc has belongs to the administrator: a configuration there would make `nrictl install`
-  # omit the policy of new installations, and be read at each call of the wrapper.
+  # omit the policy of new installations.
   if grep ' \(etc\|opt\|run\|var\)/' "$work/deb.list"; then fail 'only /usr may have files'; fi
   dpkg-deb -f "$deb" Depends | grep -q libc6 || fail "dependencies: $(dpkg-deb -f "$deb" Depends)"
   "$work/deb/usr/libexec/$name/nrid" --check --config "$work/deb/usr/share/$name/config.toml" ||

@@ -12,8 +12,7 @@ const COLUMNS: usize = 100;
 const HEAD: &str = "Configuration of nri-container-runtime: every key, commented out at its \
                     default. A key without a fixed default has an example after \"For example:\". \
                     The programs read /etc/nri-container-runtime/config.toml; write the keys that \
-                    you change there, with the headers of their tables. The wrapper reads that \
-                    file at each call of an engine, so do not copy the comments.";
+                    you change there, with the headers of their tables.";
 
 /// Returns a configuration file with every key and every table, all of them commented out.
 pub fn commented_configuration() -> String {
