@@ -20,4 +20,4 @@ programs=(-p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl)
 "$cargo" build --manifest-path "$dir/source/Cargo.toml" --target-dir "$dir/target" --locked \
   "${programs[@]}"
 "$cargo" build --workspace --bins --examples
-NRI_TAKEOVER_BASE=$dir/target/debug "$cargo" test -p nri-integration --test takeover "$@"
+NRI_TAKEOVER_BASE=$dir "$cargo" test -p nri-integration --test takeover "$@"

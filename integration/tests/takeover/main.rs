@@ -2,8 +2,9 @@
 //! release: in each direction, the new programs take over the containers, records, sockets,
 //! configuration and installations of the replaced programs.
 //!
-//! `NRI_TAKEOVER_BASE` names the directory with the programs of the earlier release; these tests
-//! are skipped if it is not set. `make test-takeover` builds the programs and sets the variable.
+//! `NRI_TAKEOVER_BASE` names the directory with the source of the earlier release and the target
+//! directory of its build; these tests are skipped if it is not set. `make test-takeover` makes
+//! that directory and sets the variable.
 
 mod configuration;
 mod fleet;
@@ -15,20 +16,25 @@ mod states;
 use nri_integration::*;
 use std::path::PathBuf;
 
-/// The programs of one release.
+/// One release.
 struct Release {
     name: &'static str,
+    /// Directory of its programs.
     dir: PathBuf,
+    /// Its source.
+    source: PathBuf,
 }
 
 /// Returns the earlier release and the release under test; `None` if the test is skipped.
 fn releases(test: &str) -> Option<[Release; 2]> {
-    let Some(dir) = std::env::var_os("NRI_TAKEOVER_BASE") else {
+    let Some(base) = std::env::var_os("NRI_TAKEOVER_BASE").map(PathBuf::from) else {
         limitation(test, "no earlier release; make test-takeover builds one");
         return None;
     };
-    let current = program_dir();
-    Some([Release { name: "earlier", dir: dir.into() }, Release { name: "current", dir: current }])
+    let earlier =
+        Release { name: "earlier", dir: base.join("target/debug"), source: base.join("source") };
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/..").into();
+    Some([earlier, Release { name: "current", dir: program_dir(), source }])
 }
 
 /// Runs `test` twice: for the upgrade from the earlier to the current release, and for the
