@@ -10,7 +10,7 @@ CARGO ?= cargo
 	test-takeover runc-suite chaos crash-points vectors topology-histories test-topology \
 	check-upstream compare-plugins compare-placement fuzz fuzz-short bench instructions \
 	test-size soak lint test-crates sanitize deny packages test-packages test-reproducible \
-	test-otlp test-policies test-aarch64
+	test-policies test-aarch64
 
 PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
@@ -284,11 +284,6 @@ test-size: setup release ## CONTAINERS=2000: 10,000 containers without processes
 soak: setup release ## SECONDS=2400, LIVES=20000: nothing is left of containers that were deleted
 	NRI_SOAK_SECONDS=$(or $(SECONDS),2400) NRI_SOAK_LIVES=$(or $(LIVES),20000) \
 		$(CARGO) test --release -p nri-integration --test size soak -- --nocapture
-
-# Leaves an nrid with the feature in target/debug.
-test-otlp: ## spans over OTLP, which only an nrid with the feature otlp exports
-	$(CARGO) clippy -p nrid --all-targets --features otlp -- -D warnings
-	$(CARGO) test -p nrid --features otlp --test operate observed::otlp
 
 lint: ## format, clippy, documentation
 	$(CARGO) fmt --all --check

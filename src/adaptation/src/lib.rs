@@ -55,7 +55,7 @@ pub use plugin::statistics::{CallFailures, EventStatistics, PluginStatistics};
 pub use plugin::status::{
     AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus, SynchronizationProgress,
 };
-pub use plugin::trace::{CallTrace, RequestTrace, current_trace, inherited, traced};
+pub use plugin::trace::{RequestTrace, inherited, traced};
 pub use policy::failure_policy::{FailureHandling, RequestedFailurePolicy};
 pub use policy::fields::field_groups;
 pub use policy::peers::{PeerGroup, PeerPolicy, PeerRefusal};

@@ -20,7 +20,6 @@ mod plugin;
 mod pods;
 mod reference;
 mod size;
-mod tracing;
 mod unusable;
 
 mod generated {
@@ -47,4 +46,3 @@ pub use reference::{
     DefaultValue, KeyDescription, KeyKind, SectionDescription, commented_configuration,
     key_reference, sections, wrapped,
 };
-pub use tracing::{CollectorUrl, InvalidCollectorUrl, TracingSettings};

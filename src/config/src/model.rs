@@ -3,7 +3,7 @@
 
 use crate::{
     containers::ContainerSettings, duration, log_level, metrics::MetricsSettings, paths,
-    plugin::PluginPolicy, pods::PodSettings, size, tracing::TracingSettings,
+    plugin::PluginPolicy, pods::PodSettings, size,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -84,8 +84,6 @@ pub struct Config {
     pub log: LogSettings,
     /// Metrics for Prometheus.
     pub metrics: MetricsSettings,
-    /// Spans for a collector.
-    pub tracing: TracingSettings,
     /// The audit log.
     pub audit: AuditSettings,
     /// Block I/O classes.
@@ -371,7 +369,6 @@ impl Default for Config {
             default_validator: ValidatorSettings::default(),
             log: LogSettings::default(),
             metrics: MetricsSettings::default(),
-            tracing: TracingSettings::default(),
             audit: AuditSettings::default(),
             blockio: ClassSettings::default(),
             rdt: ClassSettings::default(),

@@ -17,7 +17,6 @@
 //! | `engine` | container engines: their APIs, names, and own NRI |
 //! | `state` | records of containers and pods, in memory and on disk, and locks |
 //! | `audit` | the audit log |
-//! | `trace` | the trace context of requests, and spans for OTLP |
 //! | `resources` | requested and effective resources, and the owners of their fields |
 //! | `lifecycle` | the transitions of a container after plugins have agreed to its creation |
 //! | `verb` | create, run, start, update, delete, and our hook |
@@ -43,5 +42,4 @@ pub mod resources;
 pub mod service;
 pub mod settings;
 pub mod state;
-pub mod trace;
 pub mod verb;

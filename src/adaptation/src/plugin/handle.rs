@@ -21,7 +21,7 @@ use crate::plugin::registrant::Registrant;
 use crate::plugin::request::EncodedRequest;
 use crate::plugin::statistics::{CallEnd, PluginCounters, is_refusal};
 use crate::plugin::status::{PluginOrigin, StatusRecord};
-use crate::plugin::trace::{self, CallTrace};
+use crate::plugin::trace::{RequestTrace, current_trace};
 use crate::plugin::uncancelled::Uncancelled;
 use crate::policy::failure_policy::FailureHandling;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
@@ -288,19 +288,14 @@ impl Plugin {
         request: &EncodedRequest<Q>,
     ) -> Result<Q::Reply, CallError> {
         let (plugin, request) = (self.clone(), request.clone());
-        // Begun here: the call may be continued in another task.
-        let trace = trace::start_call(&self.id, Q::METHOD);
+        // Taken here: the call may be continued in another task.
+        let trace = current_trace();
         let call = Uncancelled::new(async move {
             let (_one_call, waited) = plugin.lock_call().await;
             // The permit is moved into this future, and dropped with it.
             let in_queue = permit.as_ref().map_or(Duration::ZERO, QueuePermit::waited);
             plugin.counters.record_queue(in_queue + waited);
-            let context = trace.as_deref().and_then(CallTrace::context);
-            let result = plugin.call_timed(&request, context).await;
-            if let Some(trace) = trace {
-                trace.end(result.as_ref().err().map(|error| error as _));
-            }
-            result
+            plugin.call_timed(&request, trace.as_deref().and_then(RequestTrace::context)).await
         });
         call.await.unwrap_or_else(|_| Err(CallError::Malformed("the call panicked".into())))
     }

@@ -153,7 +153,7 @@ impl Runtime for RuntimeService {
         counters.record_requests(request.update.len(), request.evict.len());
         log_updates(id, &request.update, &request.evict);
         // The manager logs the updates that failed.
-        let trace = Arc::new(TraceContext::of_metadata(&context.metadata));
+        let trace = Arc::new(TraceContext::of_metadata(&context.metadata).into());
         let update = self.manager.update_containers(id, request.update, request.evict);
         let failed = traced(trace, update).await;
         Ok(UpdateContainersResponse { failed, ..Default::default() })

@@ -439,21 +439,6 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
         }],
     },
     SectionDescription {
-        header: "[tracing]",
-        title: "Traces",
-        text: "Spans of requests and of calls of plugins, for a collector of OpenTelemetry; \
-               [operations](operations.md#traces) describes them. A reload takes changes.",
-        keys: &[KeyDescription {
-            name: "endpoint",
-            kind: Text("`\"http://HOST:PORT\"`"),
-            default: Derived("no spans are recorded."),
-            example: "\"http://127.0.0.1:4318\"",
-            text: "The collector, which speaks OTLP over HTTP with protobuf, at `/v1/traces`. Only \
-                   in an `nrid` that is built with the feature `otlp`; another one refuses the \
-                   key in a reload and in `nrid --check`, and starts without it.",
-        }],
-    },
-    SectionDescription {
         header: "[audit]",
         title: "The audit log",
         text: "One JSON line for each adjustment, update, eviction and refusal, and for the life \

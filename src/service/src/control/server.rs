@@ -217,7 +217,5 @@ async fn serve_verb(
             Verb::Delete => delete::serve(service, channel, &request).await,
         }
     };
-    let served = traced(trace.clone(), serve).await;
-    trace.end();
-    served
+    traced(trace, serve).await
 }

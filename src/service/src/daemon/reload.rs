@@ -17,7 +17,6 @@ use crate::{
         load::Settings,
         plugins::{adaptation_config, ambiguities},
     },
-    trace,
 };
 use nri_adaptation::{
     PendingReload, PluginOrigin, PluginStatus, ReloadAction, ReloadOutcome, ReloadedPlugin,
@@ -73,7 +72,6 @@ impl Service {
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
         self.log.configure(&after);
         self.serve_metrics().await;
-        trace::configure(&after);
         self.audit().apply(&after);
         let changed = before.digest != after.digest || before.file != after.file;
         let reloaded = self.adaptation.reload(adaptation).await;

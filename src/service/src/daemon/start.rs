@@ -44,7 +44,6 @@ use crate::{
         registry::Registry,
         store::{Store, StoreError},
     },
-    trace,
 };
 use nri_adaptation::{AdaptError, Adaptation};
 use nri_locate::{Environment, UserDirs};
@@ -73,9 +72,6 @@ const PLUGIN_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Time that the end waits until the audit log is written.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Time that the end of `nrid` waits for a collector of spans.
-const SPANS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval at which failed writes of records are retried: records are written soon after the disk
 /// has room again.
@@ -257,7 +253,6 @@ pub async fn start(
     tokio::spawn(retry_failed_writes(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
     service.serve_metrics().await;
-    trace::configure(&service.settings());
     service.log_policy_notes().await;
     service.settings().publish();
     let (listener, control) = sockets::listen_on(&control, &mut activation)?;
@@ -340,7 +335,6 @@ impl Running {
             tracing::error!("plugins were not closed within {PLUGIN_SHUTDOWN_TIMEOUT:?}");
         }
         blocking(|| service.audit().flush(AUDIT_TIMEOUT));
-        blocking(|| trace::flush(SPANS_TIMEOUT));
         tokio::select! {
             biased;
             // A signal that arrived during the steps above turns a restart into a stop.

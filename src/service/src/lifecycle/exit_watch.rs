@@ -9,9 +9,7 @@ use crate::{
     },
     service::Service,
     state::{container::Container, record::Record, status::ContainerStatus},
-    trace::TracedRequest,
 };
-use nri_adaptation::traced;
 use std::{io, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
@@ -57,10 +55,7 @@ impl Service {
                 process.wait_until_reaped().await;
             }
             // Boxed, because there is a task for each container, and most of them only wait.
-            let trace = TracedRequest::new("exit", ("container.id", &container.key().id));
-            let trace = Arc::new(trace);
-            Box::pin(traced(trace.clone(), service.on_exited(&container, pid))).await;
-            trace.end();
+            Box::pin(service.on_exited(&container, pid)).await;
         });
     }
 

@@ -8,7 +8,6 @@ use crate::{
     host::process::resident_memory,
     resources::manager::ResourceManager,
     state::registry::{Counts, Registry},
-    trace,
 };
 use nri_adaptation::{
     Adaptation, BUCKET_BOUNDS, DurationHistogram, EventStatistics, PluginState, PluginStatistics,
@@ -60,7 +59,6 @@ impl MetricsSource {
         let start = self.start_time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let Counts { pods, containers, .. } = self.registry.counts();
         let version = env!("CARGO_PKG_VERSION");
-        let spans = trace::counts();
         vec![
             gauges(
                 "nri_build_info",
@@ -87,16 +85,6 @@ impl MetricsSource {
                 "nri_commit_queue_duration_seconds",
                 "Time that requests waited until the effects of earlier requests were committed.",
                 [histogram(&[], &self.adaptation.commit_queue())],
-            ),
-            counters(
-                "nri_spans_exported_total",
-                "Spans that a collector has received.",
-                [counter(&[], spans.exported)],
-            ),
-            counters(
-                "nri_spans_dropped_total",
-                "Spans that no collector has received.",
-                [counter(&[], spans.dropped)],
             ),
             counters(
                 "nri_enforcement_mismatches_total",

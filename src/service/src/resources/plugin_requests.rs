@@ -4,13 +4,9 @@
 use crate::{
     resources::{apply::UpdateSource, eviction::EvictionSource, manager::ResourceManager},
     state::{container::Container, pod::PodStatus, record::Record, status::ContainerStatus},
-    trace::TracedRequest,
 };
 use async_trait::async_trait;
-use nri_adaptation::{
-    ContainerManager, PluginOrigin, PluginState, PluginStatus, RequestTrace, Snapshot,
-    current_trace,
-};
+use nri_adaptation::{ContainerManager, PluginOrigin, PluginState, PluginStatus, Snapshot};
 use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
@@ -55,14 +51,8 @@ impl ContainerManager for ResourceManager {
         updates: Vec<ContainerUpdate>,
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate> {
-        let trace = TracedRequest::new("UpdateContainers", ("nri.plugin", &plugin.to_string()));
-        trace.set_parent(current_trace().and_then(|trace| trace.context()));
         let failed = self.update_all(updates, UpdateSource::Plugin(plugin)).await;
         self.evict_all(evictions, EvictionSource::Plugin(plugin));
-        if !failed.is_empty() {
-            trace.fail(&format!("{} updates failed", failed.len()));
-        }
-        trace.end();
         failed.into_iter().map(|f| f.update).collect()
     }
 

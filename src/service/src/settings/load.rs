@@ -87,7 +87,7 @@ impl Settings {
     fn of(loaded: LoadedConfig, command_line: CommandLine) -> Result<Self, ConfigFileError> {
         let environment = Environment::of_this_process();
         let settings = loaded.call_settings(&environment);
-        let LoadedConfig { config, named, source, mut mistakes, problem } = loaded;
+        let LoadedConfig { config, named, source, mistakes, problem } = loaded;
         if let Some(problem) = problem {
             return Err(problem);
         }
@@ -98,9 +98,6 @@ impl Settings {
         let calls = (named.unwrap_or_else(|| CONFIG_FILE.into()), settings);
         let (file, text) = source.unzip();
         let digest = text.as_deref().map(sha256);
-        if !cfg!(feature = "otlp") && config.tracing.endpoint.is_some() {
-            mistakes.push(needs_otlp(text.as_deref().unwrap_or_default()));
-        }
         let plugin_dirs = PluginDirs::of(&config, &environment);
         Ok(Self {
             config,
@@ -178,16 +175,4 @@ impl Settings {
     pub fn is_default_state_dir(&self) -> bool {
         self.state_dir == NridOwner::Host.state_dir()
     }
-}
-
-/// Returns the mistake that `[tracing] endpoint` is in this program.
-fn needs_otlp(text: &str) -> ConfigError {
-    let key = |line: &&str| line.contains("endpoint") && !line.trim_start().starts_with('#');
-    let found = text.lines().enumerate().find(|(_, line)| key(line));
-    let (line, column) = found.map_or((0, 0), |(number, line)| {
-        (number, line.chars().take_while(|c| c.is_whitespace()).count())
-    });
-    let message = "[tracing] endpoint needs an nrid that is built with the feature otlp; a start \
-                   records no spans";
-    ConfigError { line: line + 1, column: column + 1, message: message.to_owned() }
 }

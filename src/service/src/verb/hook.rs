@@ -7,10 +7,8 @@ use crate::{
     lifecycle::transition::IfNotEffective,
     service::Service,
     state::{container::Container, status::ContainerStatus},
-    trace::TracedRequest,
     verb::request::refuse,
 };
-use nri_adaptation::traced;
 use nri_control::{Hook, HookKind, Reply};
 use std::sync::Arc;
 
@@ -22,24 +20,9 @@ pub async fn serve(service: &Arc<Service>, hook: &Hook) -> Reply {
         return Reply::Done;
     };
     let id = &container.key().id;
-    let trace = Arc::new(TracedRequest::new(span_name(hook.kind), ("container.id", id)));
-    let reported = async {
-        match report(service, hook, &container).await {
-            Ok(()) => Reply::Done,
-            Err(error) => refuse(id, &error),
-        }
-    };
-    let reply = traced(trace.clone(), reported).await;
-    trace.end();
-    reply
-}
-
-/// Returns the name of the span of a hook.
-fn span_name(kind: HookKind) -> &'static str {
-    match kind {
-        HookKind::CreateRuntime => "createRuntime hook",
-        HookKind::Poststart => "poststart hook",
-        HookKind::Poststop => "poststop hook",
+    match report(service, hook, &container).await {
+        Ok(()) => Reply::Done,
+        Err(error) => refuse(id, &error),
     }
 }
 

@@ -9,9 +9,8 @@ use crate::{
         runtime::LowLevelRuntime,
     },
     state::key::ContainerKey,
-    trace::TracedRequest,
 };
-use nri_adaptation::current_trace;
+use nri_adaptation::{RequestTrace, TraceContext};
 use nri_control::{Begin, Reply};
 use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
@@ -30,7 +29,7 @@ pub struct VerbRequest {
     /// The bundle's directory, for a verb that has one.
     pub bundle: Option<OwnedFd>,
     /// The trace to which the calls of plugins belong.
-    pub trace: Arc<TracedRequest>,
+    pub trace: Arc<RequestTrace>,
 }
 
 impl VerbRequest {
@@ -58,8 +57,9 @@ impl VerbRequest {
         runtime.set_namespace(namespace);
         let root = resolved_root(runtime.root()).await?;
         let key = ContainerKey { root, id: begin.id.clone() };
-        let trace = TracedRequest::of_verb(begin.verb.name(), &begin.id, &begin.environment);
-        Ok(Self { key, runtime, begin, bundle, trace: Arc::new(trace) })
+        let environment = begin.environment.iter().filter_map(|entry| entry.0.to_str());
+        let trace = Arc::new(TraceContext::of_environment(environment).into());
+        Ok(Self { key, runtime, begin, bundle, trace })
     }
 
     /// Builds the reply to a verb that fails, and logs the error.
@@ -84,9 +84,6 @@ async fn resolved_root(root: PathBuf) -> Result<PathBuf, HostError> {
 /// unknown container.
 pub fn refuse(id: &str, error: &Error) -> Reply {
     let message = error.line(id);
-    if let Some(trace) = current_trace() {
-        trace.fail(&message);
-    }
     tracing::warn!("{message}");
     Reply::Refused { message }
 }

@@ -70,22 +70,6 @@ impl TraceContext {
         Some(self.tracestate.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// Returns the id of the trace.
-    pub fn trace_id(&self) -> u128 {
-        self.traceparent.get(3..35).and_then(|id| u128::from_str_radix(id, 16).ok()).unwrap_or(0)
-    }
-
-    /// Returns the id of the peer's span.
-    pub fn span_id(&self) -> u64 {
-        self.traceparent.get(36..52).and_then(|id| u64::from_str_radix(id, 16).ok()).unwrap_or(0)
-    }
-
-    /// Whether the peer records the trace.
-    pub fn is_sampled(&self) -> bool {
-        let flags = self.traceparent.get(53..55).and_then(|f| u8::from_str_radix(f, 16).ok());
-        flags.is_some_and(|flags| flags & 1 == 1)
-    }
-
     fn entries(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let state = self.tracestate().map(|state| (TRACESTATE, state));
         std::iter::once((TRACEPARENT, self.traceparent.as_str())).chain(state)
@@ -144,10 +128,6 @@ mod tests {
     fn only_valid_contexts_are_taken() {
         let found = TraceContext::new(PARENT, Some("a=1,b=2")).unwrap();
         assert_eq!((found.traceparent(), found.tracestate()), (PARENT, Some("a=1,b=2")));
-        assert_eq!(found.trace_id(), 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
-        assert_eq!((found.span_id(), found.is_sampled()), (0x00f0_67aa_0ba9_02b7, true));
-        let unsampled = TraceContext::new(&PARENT.replace("-01", "-02"), None).unwrap();
-        assert!(!unsampled.is_sampled());
         assert!(TraceContext::new(&PARENT.replacen("00", "01", 1), None).is_some());
         assert!(
             TraceContext::new(&format!("{}-x", PARENT.replacen("00", "01", 1)), None).is_some()

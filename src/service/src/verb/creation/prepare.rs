@@ -17,6 +17,7 @@ use crate::{
         request::VerbRequest,
     },
 };
+use nri_adaptation::TraceContext;
 use nri_api::{
     Packed,
     proto::{self, Event},
@@ -104,7 +105,8 @@ async fn try_prepare(
         }
         draft => draft?,
     };
-    request.trace.adopt(draft.config.env());
+    // BuildKit sets the trace context of the container's process.
+    request.trace.adopt(TraceContext::of_environment(draft.config.env()));
     let pod = |id: &str| service.registry.pods.get(id);
     infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;
     let pods = &service.settings().config.pods;

@@ -3,7 +3,5 @@
 mod journal;
 mod log_level;
 mod metrics;
-#[cfg(feature = "otlp")]
-mod otlp;
 mod plugins;
 mod trace;

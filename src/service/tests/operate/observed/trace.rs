@@ -19,12 +19,12 @@ use nri_wire::{Context, Plugin, PluginEnd, TraceContext, ttrpc};
 use std::sync::{Arc, Mutex};
 use tokio::task::spawn_blocking;
 
-pub(super) const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const OTHER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// A plugin that records the trace context of each call.
 #[derive(Default)]
-pub(super) struct TraceRecorder(Mutex<Vec<(&'static str, Option<TraceContext>)>>);
+struct TraceRecorder(Mutex<Vec<(&'static str, Option<TraceContext>)>>);
 
 impl TraceRecorder {
     fn record(&self, call: &'static str, context: &Context) {
@@ -79,7 +79,7 @@ impl Plugin for TraceRecorder {
 }
 
 /// Connects the plugin, and waits until it is active.
-pub(super) async fn connect(node: &Arc<Node>) -> (Arc<TraceRecorder>, Arc<PluginEnd>) {
+async fn connect(node: &Arc<Node>) -> (Arc<TraceRecorder>, Arc<PluginEnd>) {
     let recorder = Arc::new(TraceRecorder::default());
     let plugin = wire_plugin::connect(node, recorder.clone()).await;
     let node = node.clone();
@@ -89,7 +89,7 @@ pub(super) async fn connect(node: &Arc<Node>) -> (Arc<TraceRecorder>, Arc<Plugin
 
 /// Creates a container with these variables of the runtime and of the container's process, and
 /// returns the contexts that the plugin received.
-pub(super) fn contexts(
+fn contexts(
     node: &Node,
     plugin: &TraceRecorder,
     (runtime, process): (&[&str], &[&str]),
@@ -128,20 +128,5 @@ async fn plugins_receive_the_trace_context_of_the_engine() {
         node.stop();
     };
     spawn_blocking(check).await.unwrap();
-    nrid.wait_for_exit();
-}
-
-/// Without the feature, the key is refused where a mistake is, and nothing is recorded.
-#[cfg(not(feature = "otlp"))]
-#[test]
-fn an_endpoint_for_spans_needs_the_feature() {
-    let node = Node::new("[tracing]\nendpoint = 'http://127.0.0.1:4318'\n");
-    let nrid = node.start();
-    let Reply::Refused { message } = node.call(&nri_control::Request::Reload) else { panic!() };
-    for part in ["line 6, column 1", "[tracing] endpoint needs an nrid", "feature otlp"] {
-        assert!(message.contains(part), "{message}");
-        assert!(nrid.output().contains(part), "{}", nrid.output());
-    }
-    node.stop();
     nrid.wait_for_exit();
 }
