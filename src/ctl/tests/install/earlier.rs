@@ -1,4 +1,4 @@
-//! Installations that an earlier version of nrictl (commit 43e9a1b) made; `earlier/` has their
+//! Installations that an earlier version of nrictl (commit 2d5c9c78) made; `earlier/` has their
 //! files and manifests. `uninstall` restores the original files byte by byte, also around later
 //! edits, and `install` continues with the earlier manifest.
 //!
