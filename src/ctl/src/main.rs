@@ -151,7 +151,7 @@ enum Command {
     DryRun(dry_run::DryRunCommand),
     /// Put the wrapper into an engine's configuration.
     ///
-    /// Everything else in the configuration stays, and `uninstall` restores what was changed.
+    /// Everything else in the configuration stays. `uninstall` removes what was added.
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),

@@ -39,7 +39,7 @@ pub(super) fn containers(
         let is_left = |other: &RunningEngine| {
             matches!(InCharge::of(&nrid.config, other), InCharge::Engine | InCharge::Neither)
         };
-        let mut processes = running.iter().filter(|other| other.name == engine.facts().program);
+        let mut processes = running.iter().filter(|other| other.name == engine.program());
         if processes.any(is_left) {
             continue;
         }

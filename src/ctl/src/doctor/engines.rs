@@ -42,7 +42,7 @@ pub(super) fn engines(
     let mut installed = InstalledEngines::default();
     for engine in TargetEngine::WITH_FILES {
         let is_recorded = recorded.iter().any(|name| name == engine.name());
-        let processes = || running.iter().filter(|r| r.name == engine.facts().program);
+        let processes = || running.iter().filter(|r| r.name == engine.program());
         // The file of a process is usually that of this machine.
         let mut errors = BTreeSet::new();
         let mut unreadable = |report: &mut DoctorReport, error: String| {

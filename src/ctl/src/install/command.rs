@@ -2,6 +2,7 @@
 
 use super::{
     containers::RunningContainers,
+    editing::error::FileError,
     engines::{
         self,
         kind::TargetEngine,
@@ -11,20 +12,13 @@ use super::{
     existing,
     install_root::InstallRoot,
     own_config,
-    planning::{
-        apply::apply,
-        manifest::Manifest,
-        new_file, own_values,
-        plan::InstallPlan,
-        report::{self, InstallReport},
-        uninstall,
-    },
+    plan::InstallPlan,
+    report::{self, InstallReport},
     runtimes,
     version::{self, EngineVersion},
+    write::write,
 };
-use crate::{
-    install::editing::error::FileError, nrid_location::NridLocation, rootless::RootlessUser,
-};
+use crate::{nrid_location::NridLocation, rootless::RootlessUser};
 use clap::Args;
 use nri_locate::{CONFIG_ENV, Environment, NridOwner, UserDirs};
 use rustix::process::geteuid;
@@ -35,9 +29,9 @@ use std::{
 
 /// Help text that follows the arguments of both commands.
 const EXIT_CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed, and nothing has changed, \
-                          unless the message names files that could not be restored, or says that \
-                          standard output failed; 2 wrong command line; 4 refused, and nothing \
-                          has changed; 5 needs root, and nothing has changed.\n\
+                          unless the message names files already written, or says that standard \
+                          output failed; 2 wrong command line; 4 refused, and nothing has changed; \
+                          5 needs root, and nothing has changed.\n\
                           No engine is restarted; the command that reloads or restarts the \
                           engine, if one is needed, is printed.";
 
@@ -122,7 +116,7 @@ impl Install {
     ///
     /// # Errors
     /// The command is refused or fails. Nothing has changed then, except after
-    /// [`InstallError::HalfWritten`] and [`InstallError::Output`].
+    /// [`InstallError::Output`] and [`InstallError::Write`] with written files.
     pub(crate) fn run(
         &self,
         own_config: Option<&Path>,
@@ -138,15 +132,16 @@ impl Install {
         state_dir: Option<&Path>,
     ) -> Result<InstallReport, InstallError> {
         let engine = self.common.engine;
-        let session = Session::begin(&self.common)?;
-        let root = &session.root;
+        let root = &self.common.install_root()?;
+        let _lock = self.common.lock(root);
+        let file = self.common.engine_file()?;
         let usual_config = root.own_config();
         let own_config = own_config.unwrap_or(&usual_config);
-        if self.nri.is_some() && !engine.facts().has_nri {
+        if self.nri.is_some() && engine.facts().nri.is_none() {
             return Err(InstallError::NoNri { engine: engine.name() });
         }
         if let Some(why) = version::absence(root, engine)
-            && session.file.is_none()
+            && file.is_none()
             && self.engine_version.is_none()
         {
             return Err(InstallError::Absent { engine: engine.name(), why });
@@ -155,29 +150,18 @@ impl Install {
         let request = InstallRequest {
             root,
             own_config,
-            file: session.file.as_deref(),
+            file: file.as_deref(),
             version: self.engine_version.or_else(|| version::installed(root, engine)),
             runtimes: runtimes::runtimes(root, &wrapper, &self.name, &self.runtime)?,
             default: self.default,
             nri: self.nri,
         };
-        let manifest = Manifest::read(root)?;
-        let mut plan = InstallPlan::new(&manifest);
-        let leftovers = session.remove_leftovers(engine, &manifest);
-        let needs = engines::needs(engine, &request)?;
+        let mut plan = InstallPlan::new(root, engine)?;
         for runtime in request.runtimes.iter().filter(|runtime| runtime.real.is_some()) {
-            plan.link(root, engine.name(), &runtime.binary, &wrapper)?;
+            plan.link(&runtime.binary, &wrapper)?;
         }
-        let own = own_values::target(&request, &manifest, engine.name())?;
-        if let Some(bytes) = plan.edit(root, engine.name(), &own)? {
-            own_config::parse(own_config, &bytes)?;
-            plan.notes.extend(own_values::note(&own));
-        }
-        for target in &needs.targets {
-            plan.edit(root, engine.name(), target)?;
-        }
-        plan.notes.extend(leftovers);
-        plan.finish(root, true)?;
+        plan.configure(&request)?;
+        let (nri, usage) = engines::install(&mut plan, &request)?;
         if let Some(user) = RootlessUser::of_this_process().filter(|_| root.user().is_some()) {
             plan.notes.extend(user.without_cgroups().map(|(text, _)| text));
             plan.notes.push(RootlessUser::limits());
@@ -193,11 +177,8 @@ impl Install {
                  {CONFIG_ENV} is in the engine's environment"
             ));
         }
-        if !self.common.dry_run {
-            apply(root, &plan.steps)?;
-        }
-        let report = InstallReport::new(root, engine, self.common.dry_run, plan);
-        Ok(report.installed(&request, engine, needs))
+        let report = self.common.finish(plan, true)?;
+        Ok(report.installed(&request, engine, nri, usage))
     }
 }
 
@@ -207,7 +188,7 @@ impl Uninstall {
     ///
     /// # Errors
     /// The command is refused or fails. Nothing has changed then, except after
-    /// [`InstallError::HalfWritten`] and [`InstallError::Output`].
+    /// [`InstallError::Output`] and [`InstallError::Write`] with written files.
     pub(crate) fn run(
         &self,
         own_config: Option<&Path>,
@@ -223,26 +204,19 @@ impl Uninstall {
         state_dir: Option<&Path>,
     ) -> Result<InstallReport, InstallError> {
         let engine = self.common.engine;
-        let session = Session::begin(&self.common)?;
-        let (root, file) = (&session.root, session.file.as_deref());
+        let root = &self.common.install_root()?;
+        let _lock = self.common.lock(root);
         let usual_config = root.own_config();
         let own_config = own_config.unwrap_or(&usual_config);
-        let manifest = Manifest::read(root)?;
-        let leftovers = session.remove_leftovers(engine, &manifest);
-        let mut plan = uninstall::plan(root, engine, file, own_config, &manifest)?;
-        plan.notes.extend(leftovers);
-        if !plan.steps.is_empty() {
+        let mut plan = InstallPlan::new(root, engine)?;
+        let files = engines::files(engine, root, self.common.engine_file()?.as_deref())?;
+        plan.uninstall(&files, own_config)?;
+        if plan.changes_files() {
             let state_dir = find_state_dir(root, own_config, state_dir);
             let containers = RunningContainers::find(root, engine, &state_dir);
             plan.notes.extend(self.check_unused(containers)?);
         }
-        plan.finish(root, false)?;
-        if !self.common.dry_run {
-            apply(root, &plan.steps)?;
-            uninstall::remove_directories(root, &manifest.directories);
-        }
-        let report = InstallReport::new(root, engine, self.common.dry_run, plan);
-        Ok(report.uninstalled(root, engine))
+        Ok(self.common.finish(plan, false)?.uninstalled())
     }
 
     /// Fails if containers of the wrapper run. With `--force`, returns a note about them instead.
@@ -252,7 +226,7 @@ impl Uninstall {
     ) -> Result<Option<String>, InstallError> {
         let Some(containers) = containers else { return Ok(None) };
         let facts = self.common.engine.facts();
-        let (engine, effect, remedy) = (facts.name, facts.orphans, facts.remedy);
+        let (engine, (effect, remedy)) = (facts.name, facts.orphans);
         if self.force {
             return Ok(Some(format!("{engine} has {containers}; {effect}")));
         }
@@ -303,14 +277,14 @@ impl CommonArgs {
         if geteuid().is_root() {
             return Err(InstallError::UserIsRoot);
         }
-        if !self.engine.facts().has_user_files {
+        if !self.engine.has_user_files() {
             return Err(InstallError::NoUserFiles { engine: self.engine.name() });
         }
         let user = UserDirs::of_this_process(&Environment::of_this_process());
         user.map(InstallRoot::of_user).ok_or(InstallError::NoHome)
     }
 
-    /// Returns the absolute path of the engine's file, as the manifest records it.
+    /// Returns the absolute path of the engine's file, as the record has it.
     fn engine_file(&self) -> Result<Option<PathBuf>, InstallError> {
         let Some(file) = &self.engine_config else { return Ok(None) };
         match &self.root {
@@ -322,46 +296,38 @@ impl CommonArgs {
             }
         }
     }
-}
 
-/// Root and engine file of a running command, and the lock that the command holds.
-struct Session {
-    root: InstallRoot,
-    /// The engine's file, if not the usual one.
-    file: Option<PathBuf>,
-    /// Lock of `/etc`, or of the user's directory of configurations, against concurrent commands;
-    /// `None` in a dry run, or if the directory cannot be locked. In the second case the directory
-    /// is missing, or the first write to it fails as well, with the reason.
-    lock: Option<File>,
-}
-
-impl Session {
-    fn begin(common: &CommonArgs) -> Result<Self, InstallError> {
-        let root = common.install_root()?;
-        let lock = || {
-            let dir = root.user().map_or(Path::new("/etc"), |user| &user.config_home);
-            let etc = File::open(root.real(dir).ok()?).ok()?;
-            rustix::fs::flock(&etc, rustix::fs::FlockOperation::LockExclusive).ok()?;
-            Some(etc)
-        };
-        let lock = if common.dry_run { None } else { lock() };
-        Ok(Self { file: common.engine_file()?, lock, root })
+    /// Locks `/etc`, or the user's directory of configurations, against concurrent commands.
+    /// Returns `None` in a dry run, or if the directory cannot be locked: it is missing then, or
+    /// the first write to it fails as well, with the reason.
+    fn lock(&self, root: &InstallRoot) -> Option<File> {
+        let dir = root.user().map_or(Path::new("/etc"), |user| &user.config_home);
+        let dir = File::open(root.real(dir).ok().filter(|_| !self.dry_run)?).ok()?;
+        rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive).ok()?;
+        Some(dir)
     }
 
-    /// Removes temporary files of a killed command. Returns a note for each file.
-    fn remove_leftovers(&self, engine: TargetEngine, manifest: &Manifest) -> Vec<String> {
-        if self.lock.is_none() {
-            return Vec::new();
+    /// Performs a plan, unless this is a dry run. Returns the report.
+    fn finish(
+        &self,
+        mut plan: InstallPlan<'_>,
+        is_install: bool,
+    ) -> Result<InstallReport, InstallError> {
+        let (root, changes) = (plan.root, plan.finish(is_install));
+        if !self.dry_run {
+            write(root, &changes)?;
         }
-        // A file that cannot be parsed is skipped: the command reports it as an error later.
-        let tables = engines::tables(engine, &self.root, self.file.as_deref()).unwrap_or_default();
-        let usual = tables.into_iter().map(|table| table.file);
-        let own = [self.root.own_config(), self.root.manifest()];
-        let files = manifest.files.keys().cloned().chain(usual).chain(own);
-        let removed = new_file::remove_leftovers(&self.root, files);
-        let note = |path: &PathBuf| {
-            format!("{}: left by a command that was interrupted: removed", path.display())
-        };
-        removed.iter().map(note).collect()
+        if !self.dry_run && !is_install {
+            // Earlier versions kept copies there of the files that they changed.
+            if plan.record.engines.is_empty() && !changes.is_empty() {
+                let backups = root.record().with_file_name("backup");
+                let _ = root.real(&backups).and_then(std::fs::remove_dir_all);
+            }
+            for dir in plan.record.directories.iter().rev() {
+                // A directory that is not empty is in use by others.
+                let _ = root.real(dir).and_then(std::fs::remove_dir);
+            }
+        }
+        Ok(InstallReport::new(root, self.engine, (self.dry_run, is_install), &changes, plan.notes))
     }
 }

@@ -2,13 +2,12 @@
 //! and whether one of them is the engine's default runtime.
 
 use super::{
-    engines::{kind::TargetEngine, tables},
+    engines::{files, kind::TargetEngine},
     error::InstallError,
     install_root::{InstallRoot, WRAPPER},
-    planning::manifest::Manifest,
+    record::InstallRecord,
 };
 use nri_host::RunningEngine;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The runtimes of an engine that call the wrapper.
@@ -52,29 +51,26 @@ pub(crate) fn configured(
 ) -> Result<Option<ConfiguredEngine>, InstallError> {
     let root = pid.map_or_else(InstallRoot::of_this_process, InstallRoot::of_process);
     let mut configured = ConfiguredEngine { runtimes: Vec::new(), default: None };
-    for table in tables(engine, &root, file)? {
-        for (name, value) in table.all(&root)? {
-            let Some(path) = table.binary(&value).filter(|path| calls_wrapper(&root, path)) else {
+    for file in files(engine, &root, file)? {
+        let runtime = |name: &str, path: &str| {
+            let binary = (PathBuf::from(path), root.is_program(Path::new(path)));
+            ConfiguredRuntime { name: name.to_owned(), binary, file: file.file.path.clone() }
+        };
+        for (name, value) in file.all() {
+            let Some(path) = file.binary(value).filter(|path| calls_wrapper(&root, path)) else {
                 continue;
             };
-            let binary = (PathBuf::from(path), root.is_program(Path::new(path)));
             // A later file replaces the runtime of an earlier one.
-            configured.runtimes.retain(|earlier| earlier.name != name);
-            configured.runtimes.push(ConfiguredRuntime { name, binary, file: table.file.clone() });
+            configured.runtimes.retain(|earlier| earlier.name != *name);
+            configured.runtimes.push(runtime(name, path));
         }
-        if let Some(Value::String(default)) =
-            table.read(&root)?.map(|file| file.get(&table.default)).transpose()?.flatten()
-        {
+        if let Some(default) = file.default_name() {
             // Podman's default runtime may be a path.
-            let path = PathBuf::from(&default);
-            if calls_wrapper(&root, &default)
-                && !configured.runtimes.iter().any(|r| r.binary.0 == path)
-            {
-                let (name, binary) = (default.clone(), (path.clone(), root.is_program(&path)));
-                let file = table.file.clone();
-                configured.runtimes.push(ConfiguredRuntime { name, binary, file });
+            let is_known = configured.runtimes.iter().any(|r| r.binary.0 == Path::new(default));
+            if calls_wrapper(&root, default) && !is_known {
+                configured.runtimes.push(runtime(default, default));
             }
-            configured.default = Some(default);
+            configured.default = Some(default.to_owned());
         }
     }
     Ok((!configured.runtimes.is_empty()).then_some(configured))
@@ -102,7 +98,7 @@ pub(crate) fn wrapper_users(running: &[RunningEngine]) -> WrapperUsers<'_> {
     let mut users = WrapperUsers::default();
     for engine in TargetEngine::WITH_FILES {
         let has_wrapper = |pid, file| matches!(configured(engine, pid, file), Ok(Some(_)));
-        let mut processes = running.iter().filter(|r| r.name == engine.facts().program).peekable();
+        let mut processes = running.iter().filter(|r| r.name == engine.program()).peekable();
         if processes.peek().is_none() {
             users.has_others |= has_wrapper(None, None);
         }
@@ -130,7 +126,7 @@ pub(crate) fn calls_wrapper(root: &InstallRoot, path: &str) -> bool {
 /// user.
 ///
 /// # Errors
-/// The manifest cannot be read.
+/// The record cannot be read.
 pub(crate) fn recorded_engines() -> Result<Vec<String>, InstallError> {
-    Ok(Manifest::read(&InstallRoot::of_this_process())?.engines.into_keys().collect())
+    Ok(InstallRecord::read(&InstallRoot::of_this_process())?.engines.into_keys().collect())
 }

@@ -5,23 +5,19 @@ use crate::exit_code::{FAILURE, NEEDS_ROOT, PROBLEM};
 use rustix::process::geteuid;
 use std::{io, path::PathBuf, process::ExitCode};
 
-/// Failure of a command. Nothing has changed then, and files already written were restored, except
-/// after [`Self::HalfWritten`] and [`Self::Output`].
+/// Failure of a command. Nothing has changed then, except after [`Self::Output`], and after a
+/// [`Self::Write`] that names written files.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{path}: {source}; nothing has changed")]
-    Write { path: PathBuf, source: io::Error },
-    #[error("{path}: {source}; files that could not be restored: {left}")]
-    HalfWritten { path: PathBuf, source: io::Error, left: String },
-    #[error("{0} was changed by another process meanwhile; nrictl has changed nothing")]
-    Raced(PathBuf),
+    #[error("{path}: {source}; {}", written_text(.written))]
+    Write { path: PathBuf, source: io::Error, written: String },
     #[error(
-        "{path}: {reason}; as a last resort, remove this file: `uninstall` then finds our values \
-         by the wrapper's path"
+        "{path}: {reason}; as a last resort, remove this file: `uninstall` then finds runtimes by \
+         the wrapper's path"
     )]
-    Manifest { path: PathBuf, reason: String },
+    Record { path: PathBuf, reason: String },
     #[error(
         "{file}: {path} exists and is not ours ({value}); choose another name with --name or \
          --runtime"
@@ -62,8 +58,8 @@ pub(crate) enum InstallError {
          both places"
     )]
     Flag { file: PathBuf, option: &'static str },
-    #[error("{0}: dockerd does not start with comments in this file; remove them first")]
-    Comments(PathBuf),
+    #[error("{path}: {source}; dockerd does not start with comments or mistakes in this file")]
+    NotJson { path: PathBuf, source: serde_json::Error },
     #[error("{engine} has no NRI of its own; omit --nri")]
     NoNri { engine: &'static str },
     #[error(
@@ -89,11 +85,6 @@ pub(crate) enum InstallError {
     OldVersion(PathBuf),
     #[error("{file}: unsupported pattern in imports: {pattern:?}")]
     Import { file: PathBuf, pattern: String },
-    #[error(
-        "{file}: {path} overrides the default runtime's name; it is deprecated since containerd \
-         1.3, remove it first"
-    )]
-    Overridden { file: PathBuf, path: String },
     #[error("{engine} has {containers}; {effect}. {remedy} first, or give --force")]
     InUse {
         engine: &'static str,
@@ -121,12 +112,17 @@ impl InstallError {
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             _ if self.is_denied() && !geteuid().is_root() => ExitCode::from(NEEDS_ROOT),
-            Self::File(FileError::Read { .. })
-            | Self::Write { .. }
-            | Self::HalfWritten { .. }
-            | Self::Raced(_)
-            | Self::Output(_) => ExitCode::from(FAILURE),
+            Self::File(FileError::Read { .. }) | Self::Write { .. } | Self::Output(_) => {
+                ExitCode::from(FAILURE)
+            }
             _ => ExitCode::from(PROBLEM),
         }
+    }
+}
+
+fn written_text(written: &str) -> String {
+    match written {
+        "" => "nothing has changed".to_owned(),
+        written => format!("already written: {written}; the same command continues from there"),
     }
 }

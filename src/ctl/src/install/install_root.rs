@@ -1,6 +1,6 @@
 //! The file system to install into: the machine's, or an image below a directory.
 //!
-//! Paths in configuration files and in the manifest are as seen inside the root.
+//! Paths in configuration files and in our record are as seen inside the root.
 //! [`InstallRoot::real`] returns the path for this process; symbolic links do not lead out of the
 //! root.
 
@@ -19,7 +19,10 @@ const MAX_LINKS: usize = 40;
 /// Base name of the wrapper.
 pub(crate) const WRAPPER: &str = "nri-container-runtime";
 
-/// Our directory, with the configuration, the manifest and backups.
+/// End of the names of temporary files, which `write` removes.
+pub(super) const TEMPORARY: &str = ".nri-new";
+
+/// Our directory, with the configuration and the record.
 const OWN_DIR: &str = "/etc/nri-container-runtime";
 
 /// The file system, and whose files in it are installed into.
@@ -74,15 +77,9 @@ impl InstallRoot {
         self.own_dir().join("config.toml")
     }
 
-    /// Returns the manifest.
-    pub(crate) fn manifest(&self) -> PathBuf {
+    /// Returns the record of installations.
+    pub(crate) fn record(&self) -> PathBuf {
         self.own_dir().join("installed.json")
-    }
-
-    /// Returns the directory of backups. A backup may contain secrets that only the directory of
-    /// the original file protected, so other users cannot enter this directory.
-    pub(crate) fn backups(&self) -> PathBuf {
-        self.own_dir().join("backup")
     }
 
     /// Returns the directories of systemd units, of the system or of the user.
@@ -177,14 +174,16 @@ impl InstallRoot {
         self.real(path).is_ok_and(|path| path.exists())
     }
 
-    /// Returns the names of a directory's files, sorted; none if there is no such directory.
-    pub(crate) fn list(&self, dir: &Path) -> Vec<String> {
+    /// Returns a directory's files whose names have this end, sorted; none if there is no such
+    /// directory. Temporary files of ours are left out.
+    pub(crate) fn files(&self, dir: &Path, end: &str) -> Vec<PathBuf> {
         let entries = self.real(dir).and_then(fs::read_dir).into_iter().flatten().flatten();
         let entries = entries.filter(|entry| !entry.path().is_dir());
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
-        names
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let is_wanted = |name: &String| name.ends_with(end) && !name.ends_with(TEMPORARY);
+        let mut files: Vec<PathBuf> = names.filter(is_wanted).map(|name| dir.join(name)).collect();
+        files.sort();
+        files
     }
 
     /// Whether a runtime's path names the wrapper, or a link to it. The wrapper itself may already

@@ -1,9 +1,9 @@
 //! Installation: puts the wrapper into the configuration of engines, and takes it out again. No
 //! engine is restarted.
 //!
-//! `engines` lists the values that each file of an engine must have. From these values and the
-//! manifest `planning` computes the new contents of every file, with the text edits of `editing`,
-//! and then writes the files. Start from `command`.
+//! `engines` has the files of each engine and the values that it needs in them; `plan` sets these
+//! values, and `uninstall` removes them, with the text edits of `editing`; `write` writes the
+//! files. Start from `command`.
 
 mod command;
 mod configured;
@@ -14,10 +14,14 @@ mod error;
 mod existing;
 mod install_root;
 mod own_config;
-mod planning;
+mod plan;
+mod record;
 mod records;
+mod report;
 mod runtimes;
+mod uninstall;
 mod version;
+mod write;
 
 pub(crate) use command::{Install, Uninstall};
 pub(crate) use configured::{

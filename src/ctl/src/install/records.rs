@@ -41,8 +41,8 @@ struct EntryContainer {
 /// Returns the records in a state directory.
 pub(crate) fn records(root: &InstallRoot, state_dir: &Path) -> Vec<RecordedContainer> {
     let dir = state_dir.join(RECORDS_DIR);
-    let names = root.list(&dir).into_iter().filter(|name| name.ends_with(".json"));
-    names.filter_map(|name| RecordedContainer::read(root, &dir.join(name))).collect()
+    let files = root.files(&dir, ".json");
+    files.iter().filter_map(|file| RecordedContainer::read(root, file)).collect()
 }
 
 impl RecordedContainer {

@@ -50,7 +50,7 @@ pub(crate) fn installed(root: &InstallRoot, engine: TargetEngine) -> Option<Engi
 /// Returns why the engine is not on this machine, if it is not: neither its program, nor its
 /// directory, nor a process. An image, and a user's home, may get an engine later.
 pub(crate) fn absence(root: &InstallRoot, engine: TargetEngine) -> Option<String> {
-    let (name, dir) = (engine.facts().program, engine.facts().config_dir?);
+    let (name, dir) = (engine.program(), engine.facts().config_dir?);
     if !root.is_machine() || root.user().is_some() || Path::new(dir).exists() {
         return None;
     }
@@ -61,7 +61,7 @@ pub(crate) fn absence(root: &InstallRoot, engine: TargetEngine) -> Option<String
 
 /// Returns the engine's program.
 fn program(root: &InstallRoot, engine: TargetEngine, dirs: Vec<PathBuf>) -> Option<PathBuf> {
-    let name = engine.facts().program;
+    let name = engine.program();
     dirs.iter().map(|dir| dir.join(name)).find(|path| root.is_program(path))
 }
 

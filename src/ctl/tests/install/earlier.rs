@@ -1,11 +1,11 @@
 //! Installations that an earlier version of nrictl (commit 2d5c9c78) made; `earlier/` has their
-//! files and manifests. `uninstall` restores the original files byte by byte, also around later
-//! edits, and `install` continues with the earlier manifest.
+//! files and records. `uninstall` restores all values, also around later edits, and `install`
+//! continues with the earlier record.
 //!
 //! A file in `earlier/` has sections: the command, each file before the command, and each file and
 //! link after the command.
 
-use crate::image::{Image, Snapshot};
+use crate::image::{Image, RECORD, Snapshot, values};
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 /// An installation by the earlier nrictl.
@@ -79,16 +79,16 @@ fn contents(image: &Image) -> Snapshot {
     let mut snapshot = image.snapshot();
     // Directories are left out: this test created them, not the earlier `install`.
     snapshot.retain(|_, (_, _, contents)| !contents.is_empty());
-    snapshot
+    values(snapshot)
 }
 
 #[test]
-fn an_earlier_installation_is_uninstalled_byte_by_byte() {
+fn an_earlier_installation_is_uninstalled() {
     for earlier in all() {
         let image = earlier.installed();
         image.run_ok(&format!("uninstall {}", earlier.engine));
         assert_eq!(contents(&image), contents(&earlier.before()), "{}", earlier.name);
-        assert!(!image.exists("/etc/nri-container-runtime/installed.json"));
+        assert!(!image.exists(RECORD));
     }
 }
 
@@ -112,23 +112,6 @@ fn edits_in_files_of_an_earlier_installation_stay() {
     assert!(edited > 7, "only {edited} installations have a file to edit");
 }
 
-/// An administrator has added a table to a file that is ours alone.
-#[test]
-fn lines_added_to_an_earlier_drop_in_stay() {
-    for earlier in all() {
-        let is_drop_in = |(file, _): &&(String, String)| file.contains("zz-nri");
-        let Some((file, text)) = earlier.installed.iter().find(is_drop_in) else { continue };
-        let image = earlier.installed();
-        image.write(file, format!("{text}\n[site]\nx = 1\n").as_bytes());
-        image.run_ok(&format!("uninstall {}", earlier.engine));
-        let remaining = image.read(file);
-        assert!(
-            remaining.ends_with("\n[site]\nx = 1\n") && !remaining.contains("nri\""),
-            "{remaining}"
-        );
-    }
-}
-
 /// The same command changes nothing; another command adds to the installation.
 #[test]
 fn install_adds_to_an_earlier_installation() {
@@ -143,18 +126,14 @@ fn install_adds_to_an_earlier_installation() {
 }
 
 #[test]
-fn an_earlier_installation_without_its_manifest_is_recognized() {
+fn an_earlier_installation_without_its_record_is_recognized() {
     for earlier in all() {
         let image = earlier.installed();
-        fs::remove_file(image.at("/etc/nri-container-runtime/installed.json")).unwrap();
+        fs::remove_file(image.at(RECORD)).unwrap();
         image.run_ok(&format!("uninstall {}", earlier.engine));
-        for (file, _) in &earlier.installed {
-            let is_backup_or_manifest =
-                file.contains("/backup/") || file.ends_with("installed.json");
-            if !is_backup_or_manifest && !file.ends_with("/config.toml") {
-                let remaining = image.read(file);
-                assert!(!remaining.contains("bin/nri-"), "{}: {file}: {remaining}", earlier.name);
-            }
+        for (file, (.., contents)) in contents(&image) {
+            let is_ours = file.starts_with("etc/nri-container-runtime");
+            assert!(is_ours || !contents.contains("bin/nri-"), "{}: {contents}", earlier.name);
         }
     }
 }

@@ -44,14 +44,11 @@ fn a_policy_that_an_administrator_adds_stays() {
     image.run_ok("install podman");
     image.run_ok("install docker");
     image.run_ok("uninstall podman");
-    let output = image.run_ok("uninstall docker");
-    assert!(output.contains("plugin was changed after the installation: kept"), "{output}");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(CONFIG), text);
     // Nothing in the file is ours any more, and it still applies.
     image.run_ok("install docker");
-    let output = image.run_ok("uninstall docker");
-    let kept = format!("note: {CONFIG}: has keys that nrictl did not write: kept\n");
-    assert!(output.contains(&kept), "{output}");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(CONFIG), text);
 }
 
@@ -62,9 +59,7 @@ fn the_policy_stays_while_the_file_has_other_keys() {
     image.run_ok(&format!("install docker --runtime nri-crun={CRUN}"));
     let text = "socket_path = \"/run/other.sock\"\n".to_owned() + &image.read(CONFIG);
     image.write(CONFIG, text.as_bytes());
-    let output = image.run_ok("uninstall docker");
-    let kept = "plugin (the policies of plugins) is not alone in the file: kept";
-    assert!(output.contains(kept), "{output}");
+    image.run_ok("uninstall docker");
     assert!(!image.read(CONFIG).contains("nri-crun"), "{}", image.read(CONFIG));
     assert_eq!(policies(&image), expected());
     image.run_ok("install docker");
@@ -78,7 +73,7 @@ fn an_existing_installation_keeps_the_rights_of_its_plugins() {
         image.run_ok("install docker");
         assert_eq!(image.read(CONFIG), text);
     }
-    // The configuration is missing, but the manifest shows that the installation is not new.
+    // The configuration is missing, but the record shows that the installation is not new.
     let image = Image::new();
     image.run_ok("install docker");
     std::fs::remove_file(image.at(CONFIG)).unwrap();

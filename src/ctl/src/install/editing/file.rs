@@ -2,133 +2,120 @@
 
 use super::{
     error::{EditError, FileError},
-    json::Json,
-    toml::Toml,
+    json, toml,
 };
 use crate::install::install_root::InstallRoot;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Language of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Format {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
     /// A JSON object.
     Json,
     /// TOML tables.
     Toml,
 }
 
-/// The text of a file, and its path for error messages.
+/// A file, as it is and as it shall be.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigFile {
     pub(crate) path: PathBuf,
-    /// Whether the file begins with a byte order mark, which is kept.
+    format: Format,
+    /// The bytes that the file has; `None`: it does not exist.
+    pub(crate) before: Option<Vec<u8>>,
     has_bom: bool,
-    body: Body,
+    /// Whether the file shall not exist.
+    pub(crate) is_removed: bool,
+    /// The text that the file shall have, without byte order mark.
+    pub(crate) text: String,
+    /// All values in the text.
+    pub(crate) value: Value,
 }
 
-#[derive(Debug, Clone)]
-enum Body {
-    Json(Json),
-    Toml(Box<Toml>),
-}
-
-/// Byte order mark in UTF-8.
+/// Byte order mark in UTF-8, which is kept.
 const BOM: &str = "\u{feff}";
 
 impl ConfigFile {
-    /// Reads a file; `None` if it does not exist.
-    pub(crate) fn read(
-        root: &InstallRoot,
-        path: &Path,
-        format: Format,
-    ) -> Result<Option<Self>, FileError> {
-        root.read(path)?.map(|bytes| Self::parse(path, format, &bytes)).transpose()
+    /// Reads a file; one that does not exist has no values. It is JSON if its name or its first
+    /// character says so.
+    pub(crate) fn read(root: &InstallRoot, path: &Path) -> Result<Self, FileError> {
+        let before = root.read(path)?;
+        let is_json = |text: &[u8]| text.trim_ascii_start().starts_with(b"{");
+        let is_json = path.extension().is_some_and(|end| end == "json")
+            || before.as_deref().is_some_and(is_json);
+        let format = if is_json { Format::Json } else { Format::Toml };
+        let value = Value::Object(Default::default());
+        let (path, text) = (path.to_owned(), String::new());
+        let mut file =
+            Self { path, format, before, has_bom: false, is_removed: false, text, value };
+        let text = std::str::from_utf8(file.before.as_deref().unwrap_or_default());
+        let text = text.map_err(|_| file.failed(EditError::Encoding))?;
+        file.has_bom = text.starts_with(BOM);
+        let text = text.trim_start_matches(BOM).to_owned();
+        file.replace_text(text)?;
+        Ok(file)
     }
 
-    /// Parses a file's bytes.
-    pub(crate) fn parse(path: &Path, format: Format, bytes: &[u8]) -> Result<Self, FileError> {
-        let body = |text: &str| match format {
-            Format::Json => Json::parse(text).map(Body::Json),
-            Format::Toml => Toml::parse(text).map(|toml| Body::Toml(Box::new(toml))),
+    /// Replaces the whole text.
+    pub(crate) fn replace_text(&mut self, text: String) -> Result<(), FileError> {
+        let value = match self.format {
+            Format::Json => json::parse(&text),
+            Format::Toml => toml::parse(&text),
         };
-        let text = std::str::from_utf8(bytes).map_err(|_| EditError::Encoding);
-        let parsed = text.and_then(|text| {
-            let plain = text.strip_prefix(BOM);
-            Ok((plain.is_some(), body(plain.unwrap_or(text))?))
-        });
-        let (has_bom, body) =
-            parsed.map_err(|source| FileError::Edit { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), has_bom, body })
+        self.value = value.map_err(|source| self.failed(source))?;
+        self.text = text;
+        Ok(())
     }
 
-    /// Returns a TOML file without any value.
-    pub(crate) fn empty(path: &Path) -> Self {
-        Self { path: path.to_owned(), has_bom: false, body: Body::Toml(Box::default()) }
-    }
-
-    /// Returns the bytes of the file with all edits.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// Returns the bytes that the file shall have; `None`: it shall not exist.
+    pub(crate) fn after(&self) -> Option<Vec<u8>> {
         let bom = if self.has_bom { BOM } else { "" };
-        let text = match &self.body {
-            Body::Json(json) => json.text().to_owned(),
-            Body::Toml(toml) => toml.text(),
-        };
-        format!("{bom}{text}").into_bytes()
-    }
-
-    /// Returns all values.
-    pub(crate) fn value(&self) -> Value {
-        match &self.body {
-            Body::Json(json) => json.value(),
-            Body::Toml(toml) => toml.value(),
-        }
-    }
-
-    /// Whether the file is JSON with comments, which the JSON standard does not allow.
-    pub(crate) fn has_json_comments(&self) -> bool {
-        matches!(&self.body, Body::Json(json) if json.has_comments())
+        let exists = !self.is_removed && (self.before.is_some() || !self.text.is_empty());
+        exists.then(|| format!("{bom}{}", self.text).into_bytes())
     }
 
     /// Returns the value at a path.
-    pub(crate) fn get(&self, at: &[String]) -> Result<Option<Value>, FileError> {
-        match &self.body {
-            Body::Json(json) => json.get(at).map_err(|source| self.failed(source)),
-            Body::Toml(toml) => Ok(toml.get(at)),
-        }
+    pub(crate) fn get(&self, at: &[String]) -> Option<&Value> {
+        at.iter().try_fold(&self.value, |value, name| value.get(name))
     }
 
-    /// Sets the value at a path. Returns the number of parent tables that were created.
+    /// Sets the value at a path. Returns how many of its parent tables, and the file, were created.
     pub(crate) fn set(&mut self, at: &[String], value: &Value) -> Result<usize, FileError> {
-        let created = match &mut self.body {
-            Body::Json(json) => json.set(at, value),
-            Body::Toml(toml) => toml.set(at, value),
+        let parents = (1..at.len()).filter(|end| self.get(&at[..*end]).is_none()).count();
+        let text = match self.format {
+            Format::Json => json::set(&self.text, at, value),
+            Format::Toml => toml::set(&self.text, at, value),
         };
-        created.map_err(|source| self.failed(source))
+        self.replace_text(text.map_err(|source| self.failed(source))?)?;
+        if !self.has(at, value) {
+            return Err(self.failed(EditError::Layout { path: at.join(".") }));
+        }
+        Ok(parents + usize::from(self.before.is_none()))
     }
 
-    /// Removes the value at a path, and then up to `parents` of its parent tables, while they are
-    /// empty.
+    /// Removes the value at a path, and up to `parents` of its parent tables, while they are empty.
     pub(crate) fn remove(&mut self, at: &[String], parents: usize) -> Result<(), FileError> {
-        for end in (at.len().saturating_sub(parents).max(1)..=at.len()).rev() {
+        for end in (1..=at.len()).rev().take(parents + 1) {
             let (is_parent, at) = (end < at.len(), &at[..end]);
-            let is_empty = |value: Value| value.as_object().is_some_and(Map::is_empty);
-            if is_parent && !self.get(at)?.is_some_and(is_empty) {
-                break;
+            match self.get(at) {
+                None => continue,
+                Some(Value::Object(table)) if is_parent && table.is_empty() => {}
+                Some(_) if is_parent => break,
+                Some(_) => {}
             }
-            match &mut self.body {
-                Body::Json(json) => json.remove(at).map_err(|source| self.failed(source))?,
-                Body::Toml(toml) => toml.remove(at),
-            }
+            let text = match self.format {
+                Format::Json => json::remove(&self.text, at),
+                Format::Toml => toml::remove(&self.text, at),
+            };
+            self.replace_text(text.map_err(|source| self.failed(source))?)?;
         }
         Ok(())
     }
 
-    /// Returns the error for a layout in which setting `at` would change other values.
-    pub(crate) fn layout_error(&self, at: &[String]) -> FileError {
-        self.failed(EditError::Layout { path: at.join(".") })
+    /// Whether the value at a path is `wanted`. Tables may have more members than `wanted`.
+    pub(crate) fn has(&self, at: &[String], wanted: &Value) -> bool {
+        self.get(at).is_some_and(|current| in_effect(current, wanted))
     }
 
     fn failed(&self, source: EditError) -> FileError {
@@ -136,8 +123,7 @@ impl ConfigFile {
     }
 }
 
-/// Whether a value equals `wanted`. Tables may have members that `wanted` does not have.
-pub(crate) fn in_effect(current: &Value, wanted: &Value) -> bool {
+fn in_effect(current: &Value, wanted: &Value) -> bool {
     match (current, wanted) {
         (Value::Object(current), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
             current.get(name).is_some_and(|current| in_effect(current, wanted))

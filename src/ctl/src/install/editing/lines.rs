@@ -5,7 +5,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::ops::Range;
 
 /// Returns the new text. Lines that are also in the old text are copied from there with their line
-/// ends. Comment lines that only the old text has are kept.
+/// ends. Comment lines that only the old text has are kept, with blank lines above.
 pub(super) fn merge(old: &str, new: &str) -> String {
     let newline = if old.contains("\r\n") { "\r\n" } else { "\n" };
     let old: Vec<&str> = old.split_inclusive('\n').collect();
@@ -18,8 +18,10 @@ pub(super) fn merge(old: &str, new: &str) -> String {
             merged.extend(old[old_range].iter().map(|line| (*line).to_owned()));
             continue;
         }
-        let comments = old[old_range].iter().filter(|line| line.trim_start().starts_with('#'));
-        merged.extend(comments.map(|line| (*line).to_owned()));
+        let is_comment = |line: &&str| line.trim_start().starts_with('#');
+        let end = old[old_range.clone()].iter().rposition(is_comment).map_or(0, |last| last + 1);
+        let kept = old[old_range].iter().take(end).filter(|l| l.trim().is_empty() || is_comment(l));
+        merged.extend(kept.map(|line| (*line).to_owned()));
         merged.extend(new_bare[new_range].iter().map(|line| format!("{line}{newline}")));
     }
     let last = merged.len().saturating_sub(1);

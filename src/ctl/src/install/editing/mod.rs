@@ -1,8 +1,7 @@
-//! Edits of configuration files: single values change, the rest of the text stays as it is.
+//! Edits of configuration files: single values change, the rest of the text stays.
 //!
-//! Start from [`file::ConfigFile`]. Which values change is decided in `planning`.
+//! Start from [`file::ConfigFile`].
 
-pub(super) mod diff;
 pub(super) mod error;
 pub(super) mod file;
 mod json;

@@ -1,98 +1,100 @@
-//! Docker: `runtimes` and `default-runtime` in `daemon.json`.
+//! Docker and iSulad: `runtimes` and `default-runtime` in `daemon.json`.
 //!
 //! `runtimeArgs` are never set: dockerd writes them without quotes into a shell script (`moby:
 //! daemon/runtime_unix.go`).
+//!
+//! iSulad has the format of Docker (`iSulad: docs/manual/runc_config_zh.md`). The names of its
+//! built-in runtimes cannot be redirected: with `runc`, iSulad always calls the program of that
+//! name (`iSulad: src/daemon/modules/runtime/isula/isula_rt_ops.c`).
 
 use super::{
-    request::{EngineNeeds, FileTarget, InstallRequest, OwnNri},
-    table::RuntimeTable,
+    file::EngineFile,
+    kind::TargetEngine,
+    request::{InstallRequest, OwnNri},
 };
 use crate::install::{
-    editing::file::{Format, path},
+    editing::{
+        error::FileError,
+        file::{ConfigFile, path},
+    },
     error::InstallError,
     install_root::InstallRoot,
+    plan::InstallPlan,
 };
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// The usual file of the system.
+/// The usual files of the system.
 const FILE: &str = "/etc/docker/daemon.json";
-
-/// First version that has NRI, which is experimental and off by default
-/// (`moby: daemon/internal/nri`).
-const NRI_SINCE: u32 = 29;
+const ISULAD_FILE: &str = "/etc/isulad/daemon.json";
 
 /// Environment files from which dockerd may get flags.
 const FLAG_FILES: &[&str] = &["/etc/default/docker", "/etc/sysconfig/docker"];
 
-/// Returns the usual file: the system's, or that of the user (`moby: cmd/dockerd/config_unix.go`).
-pub(super) fn usual_file(root: &InstallRoot) -> PathBuf {
-    root.user().map_or_else(|| FILE.into(), |user| user.config_home.join("docker/daemon.json"))
-}
-
-/// Returns the table of a `daemon.json`, for Docker and for iSulad.
-pub(super) fn table(file: &Path) -> RuntimeTable {
-    RuntimeTable {
-        file: file.to_owned(),
-        format: Format::Json,
+/// Returns the file. The usual one is the system's, or that of the user (`moby:
+/// cmd/dockerd/config_unix.go`).
+pub(super) fn file(
+    engine: TargetEngine,
+    root: &InstallRoot,
+    file: Option<&Path>,
+) -> Result<EngineFile, FileError> {
+    let (usual, own_nri) = match (engine, root.user()) {
+        // iSulad's own NRI is off by default, and adapts containers of Kubernetes only (`iSulad:
+        // src/daemon/config/isulad_config.c`).
+        (TargetEngine::Isulad, _) => (ISULAD_FILE.into(), path(["nri-support"])),
+        (_, None) => (FILE.into(), path(["nri-opts", "enable"])),
+        (_, Some(user)) => {
+            (user.config_home.join("docker/daemon.json"), path(["nri-opts", "enable"]))
+        }
+    };
+    Ok(EngineFile {
+        file: ConfigFile::read(root, file.unwrap_or(&usual))?,
         runtimes: path(["runtimes"]),
         binary: &["path"],
         default: path(["default-runtime"]),
-        own_nri: Some((path(["nri-opts", "enable"]), false)),
-    }
+        own_nri: (own_nri, false),
+    })
 }
 
-/// Returns the values for the file: the requested runtimes, and the default runtime.
-pub(super) fn target(request: &InstallRequest<'_>, table: &RuntimeTable) -> FileTarget {
-    let mut target = FileTarget::new(&table.file, table.format);
-    for runtime in &request.runtimes {
-        target.set(table.runtime(&runtime.name), json!({"path": runtime.binary_text()}));
+/// Adds the values that Docker or iSulad needs. Returns commands that use the wrapper.
+pub(super) fn install(
+    plan: &mut InstallPlan<'_>,
+    request: &InstallRequest<'_>,
+    file: &EngineFile,
+    nri: OwnNri,
+) -> Result<Vec<String>, InstallError> {
+    let name = request.name();
+    let is_isulad = plan.engine == TargetEngine::Isulad;
+    if !is_isulad {
+        check_flags(request)?;
+        let text = if file.file.text.trim().is_empty() { "{}" } else { &file.file.text };
+        serde_json::from_str::<IgnoredAny>(text)
+            .map_err(|source| InstallError::NotJson { path: file.file.path.clone(), source })?;
     }
-    if request.default {
-        target.set(table.default.clone(), request.name());
-    }
-    target
-}
-
-/// Returns the changes that Docker needs.
-pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
-    let usual = usual_file(request.root);
-    let table = table(request.file.unwrap_or(&usual));
-    check_flags(request)?;
-    let mut target = target(request, &table);
-    let own_nri = path(["nri-opts", "enable"]);
-    let mut enabled = None;
-    if let Some(file) = table.read(request.root)? {
-        if file.has_json_comments() {
-            return Err(InstallError::Comments(file.path));
-        }
-        enabled = file.get(&own_nri)?;
-    }
-    let nri = match enabled {
-        Some(Value::Bool(true)) => OwnNri::On,
-        _ if request.is_before(NRI_SINCE) => OwnNri::None,
-        _ => OwnNri::Off,
-    };
-    target.switch_nri(request, nri, own_nri, false);
-    let usage = match request.default {
-        true => "docker run --rm IMAGE".to_owned(),
-        false => format!("docker run --rm --runtime {} IMAGE", request.name()),
-    };
-    Ok(EngineNeeds { targets: vec![target], nri, usage: vec![usage], ..EngineNeeds::default() })
+    plan.set_runtimes(request, file, |runtime| json!({"path": runtime.binary_text()}))?;
+    plan.switch_nri(request, nri, file)?;
+    Ok(match request.default {
+        _ if is_isulad => vec![
+            format!("isula run --rm --runtime {name} IMAGE"),
+            format!("Kubernetes: a RuntimeClass with handler: {name}"),
+        ],
+        true => vec!["docker run --rm IMAGE".to_owned()],
+        false => vec![format!("docker run --rm --runtime {name} IMAGE")],
+    })
 }
 
 /// Fails if a flag of dockerd has the same name as a key that we would set in its file: dockerd
 /// does not start with both.
 fn check_flags(request: &InstallRequest<'_>) -> Result<(), InstallError> {
-    let units = request.root.unit_dirs().into_iter().flat_map(|dir| {
-        let drop_ins = dir.join("docker.service.d");
-        let names = request.root.list(&drop_ins).into_iter().filter(|name| name.ends_with(".conf"));
-        let files: Vec<PathBuf> = names.map(|name| drop_ins.join(name)).collect();
-        files.into_iter().chain([dir.join("docker.service")])
+    let root = request.root;
+    let units = root.unit_dirs().into_iter().flat_map(|dir| {
+        let drop_ins = root.files(&dir.join("docker.service.d"), ".conf");
+        drop_ins.into_iter().chain([dir.join("docker.service")])
     });
-    let flag_files = if request.root.user().is_some() { &[] } else { FLAG_FILES };
+    let flag_files = if root.user().is_some() { &[] } else { FLAG_FILES };
     for file in flag_files.iter().map(PathBuf::from).chain(units) {
-        let text = request.root.read(&file).ok().flatten().unwrap_or_default();
+        let text = root.read(&file).ok().flatten().unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
         for option in ["--add-runtime", "--default-runtime"] {

@@ -17,128 +17,96 @@ pub(crate) enum TargetEngine {
 /// Facts about an engine.
 #[derive(Debug)]
 pub(crate) struct EngineFacts {
-    /// Name of the engine in the command line, in `[engines]` and in the manifest.
+    /// Name of the engine in the command line, in `[engines]` and in our record.
     pub(crate) name: &'static str,
-    /// The program that prints the engine's version.
-    pub(crate) program: &'static str,
     /// Directory of its files, which its package creates; `None`: it has none.
     pub(crate) config_dir: Option<&'static str>,
-    /// Command that makes the engine read its files; `None`: the engine reads them at each call.
-    pub(crate) reload: Option<&'static str>,
-    /// Command that makes the engine drop runtimes that its files no longer have.
-    pub(crate) forget: Option<&'static str>,
-    /// Whether some version of the engine has NRI of its own, so that `[engines]` has a key for the
+    /// Versions that have NRI of their own; `None`: no version, and `[engines]` has no key for the
     /// engine.
-    pub(crate) has_nri: bool,
-    /// Whether `--user` configures a rootless engine: it needs files of the user, or none at all.
-    pub(crate) has_user_files: bool,
+    pub(crate) nri: Option<OwnNriSince>,
     /// What happens to running containers of the wrapper once it is no longer in the engine's
-    /// files.
-    pub(crate) orphans: &'static str,
-    /// How to end these containers.
-    pub(crate) remedy: &'static str,
+    /// files, and how to end these containers.
+    pub(crate) orphans: (&'static str, &'static str),
     /// Names of runtimes that the engine has without any configuration.
     pub(crate) reserved: &'static [&'static str],
 }
 
+/// First version of an engine that has NRI, and first version that has it on by default.
+pub(crate) type OwnNriSince = ((u32, u32), Option<(u32, u32)>);
+
 const DOCKER: EngineFacts = EngineFacts {
     name: "docker",
-    program: "dockerd",
     config_dir: Some("/etc/docker"),
-    reload: Some("systemctl reload docker"),
-    // A reload keeps runtimes that the file no longer has (observed with 20.10, 26.1 and 28.5).
-    forget: Some("systemctl restart docker"),
-    has_nri: true,
-    has_user_files: true,
+    // Experimental, and off by default (`moby: daemon/internal/nri`).
+    nri: Some(((29, 0), None)),
     // dockerd looks up the name in `HostConfig.Runtime` when it starts a container; containerd has
     // the path for the rest of the container's life (observed with 20.10, 26.1 and 28.5).
-    orphans: "after its restart, Docker can stop and remove them, but neither restart nor start \
-              them again",
-    remedy: "Remove them with `docker rm --force NAME`",
+    orphans: (
+        "after its restart, Docker can stop and remove them, but neither restart nor start them \
+         again",
+        "Remove them with `docker rm --force NAME`",
+    ),
     reserved: &["runc", "io.containerd.runc.v2"],
 };
 
 const CONTAINERD: EngineFacts = EngineFacts {
     name: "containerd",
-    program: "containerd",
     config_dir: Some("/etc/containerd"),
-    reload: Some("systemctl restart containerd"),
-    forget: Some("systemctl restart containerd"),
-    has_nri: true,
-    has_user_files: false,
+    // `containerd: docs/NRI.md`
+    nri: Some(((1, 7), Some((2, 0)))),
     // The shim of a container has the path of its runtime, but the CRI plugin looks up the handler
     // for each further container of a pod.
-    orphans: "containerd can stop and remove them, but create no more containers in their pods",
-    remedy: "Delete their pods",
+    orphans: (
+        "containerd can stop and remove them, but create no more containers in their pods",
+        "Delete their pods",
+    ),
     reserved: &["runc"],
 };
 
 const PODMAN: EngineFacts = EngineFacts {
     name: "podman",
-    program: "podman",
     config_dir: Some("/etc/containers"),
-    reload: None,
-    forget: None,
-    has_nri: false,
-    has_user_files: true,
+    nri: None,
     // Podman's database has the name of each container's runtime, and `containers.conf` its path.
-    orphans: "Podman could not stop them, and `podman rm --force` would remove its record of a \
-              container and leave the processes running",
-    remedy: "Remove them with `podman rm --force NAME`",
+    orphans: (
+        "Podman could not stop them, and `podman rm --force` would remove its record of a \
+         container and leave the processes running",
+        "Remove them with `podman rm --force NAME`",
+    ),
+    #[rustfmt::skip]
     reserved: &[
-        "crun",
-        "runc",
-        "kata",
-        "runsc",
-        "youki",
-        "krun",
-        "ocijail",
-        "crun-vm",
-        "crun-wasm",
-        "runj",
+        "crun", "runc", "kata", "runsc", "youki", "krun", "ocijail", "crun-vm", "crun-wasm", "runj",
     ],
 };
 
 const CRIO: EngineFacts = EngineFacts {
     name: "crio",
-    program: "crio",
     config_dir: Some("/etc/crio"),
-    // A reload rereads runtimes, but not the keys of NRI (`cri-o: docs/crio.conf.5.md`).
-    reload: Some("systemctl restart crio"),
-    forget: Some("systemctl restart crio"),
-    has_nri: true,
-    has_user_files: false,
+    // `cri-o: internal/config/nri/nri.go`
+    nri: Some(((1, 26), Some((1, 30)))),
     // CRI-O looks up the handler at each call of the runtime (`cri-o: internal/oci/oci.go`).
-    orphans: "after its restart, CRI-O could neither stop nor remove them",
-    remedy: "Delete their pods",
+    orphans: ("after its restart, CRI-O could neither stop nor remove them", "Delete their pods"),
     reserved: &["runc", "crun"],
 };
 
 const ISULAD: EngineFacts = EngineFacts {
     name: "isulad",
-    program: "isulad",
     config_dir: Some("/etc/isulad"),
-    reload: Some("systemctl restart isulad"),
-    forget: Some("systemctl restart isulad"),
-    has_nri: true,
-    has_user_files: false,
+    nri: Some(((0, 0), None)),
     // iSulad stores the name of each container's runtime (`iSulad:
     // src/daemon/modules/runtime/isula/isula_rt_ops.c`).
-    orphans: "after its restart, iSulad could neither stop nor remove them",
-    remedy: "Remove them with `isula rm --force NAME`",
+    orphans: (
+        "after its restart, iSulad could neither stop nor remove them",
+        "Remove them with `isula rm --force NAME`",
+    ),
     reserved: &["runc", "lcr", "kata-runtime", "runsc"],
 };
 
 const NERDCTL: EngineFacts = EngineFacts {
     name: "nerdctl",
-    program: "nerdctl",
     config_dir: None,
-    reload: None,
-    forget: None,
-    has_nri: false,
-    has_user_files: true,
-    orphans: "nothing changes for them",
-    remedy: "Nothing has to be done",
+    nri: None,
+    orphans: ("nothing changes for them", "Nothing has to be done"),
     reserved: &[],
 };
 
@@ -175,5 +143,29 @@ impl TargetEngine {
     /// Returns the engine's name.
     pub(crate) fn name(self) -> &'static str {
         self.facts().name
+    }
+
+    /// Returns the program that prints the engine's version.
+    pub(crate) fn program(self) -> &'static str {
+        if self == Self::Docker { "dockerd" } else { self.name() }
+    }
+
+    /// Whether `--user` configures a rootless engine: it needs files of the user, or none at all.
+    pub(crate) fn has_user_files(self) -> bool {
+        matches!(self, Self::Docker | Self::Podman | Self::Nerdctl)
+    }
+
+    /// Returns the command that makes the engine read its files; `None`: it reads them at each
+    /// call.
+    ///
+    /// A reload keeps runtimes that the file of Docker no longer has (observed with 20.10, 26.1 and
+    /// 28.5). A reload of CRI-O rereads runtimes, but not the keys of NRI (`cri-o:
+    /// docs/crio.conf.5.md`).
+    pub(crate) fn reload(self, is_install: bool) -> Option<String> {
+        match self {
+            Self::Podman | Self::Nerdctl => None,
+            Self::Docker if is_install => Some("systemctl reload docker".to_owned()),
+            _ => Some(format!("systemctl restart {}", self.name())),
+        }
     }
 }

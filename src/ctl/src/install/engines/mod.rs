@@ -1,88 +1,122 @@
-//! Values that each engine needs in its files, a module per engine. `planning` writes them.
+//! The files of each engine, and the values that it needs in them.
 
 mod containerd;
 mod crio;
 mod docker;
-mod isulad;
+pub(super) mod file;
 pub(super) mod kind;
-mod nerdctl;
 mod podman;
 pub(super) mod request;
-pub(super) mod table;
 
-use super::{error::InstallError, install_root::InstallRoot};
+use super::{
+    error::InstallError,
+    install_root::InstallRoot,
+    plan::{InstallPlan, OWN_NAME},
+};
+use file::EngineFile;
 use kind::TargetEngine;
-use request::{EngineNeeds, FileTarget, InstallRequest};
-use std::path::Path;
-use table::RuntimeTable;
+use request::{InstallRequest, OwnNri};
+use std::{ffi::OsStr, path::Path};
 
-/// Returns the changes that an engine needs for a request.
-///
-/// # Errors
-/// The request does not fit the engine or its files.
-pub(super) fn needs(
-    engine: TargetEngine,
-    request: &InstallRequest<'_>,
-) -> Result<EngineNeeds, InstallError> {
-    let reserved = engine.facts().reserved;
-    if let Some(runtime) = request.runtimes.iter().find(|r| reserved.contains(&&*r.name)) {
-        let name = runtime.name.clone();
-        return Err(InstallError::Reserved { engine: engine.name(), name });
-    }
-    let tables = tables(engine, request.root, request.file)?;
-    tables.iter().try_for_each(|table| table.check_names(request))?;
-    let mut needs = match engine {
-        TargetEngine::Docker => docker::needs(request),
-        TargetEngine::Containerd => containerd::needs(request),
-        TargetEngine::Podman => podman::needs(request),
-        TargetEngine::Crio => crio::needs(request),
-        TargetEngine::Isulad => isulad::needs(request),
-        TargetEngine::Nerdctl => nerdctl::needs(request),
-    }?;
-    if request.default {
-        needs.notes.extend(later_defaults(request.root, &tables, &needs.targets)?);
-    }
-    Ok(needs)
-}
-
-/// Returns the tables of all files in which an engine may have runtimes, in the order in which it
-/// reads them.
-pub(super) fn tables(
+/// Reads all files in which an engine may have runtimes, in the order in which it reads them.
+/// `file` is its main file, if not the usual one.
+pub(super) fn files(
     engine: TargetEngine,
     root: &InstallRoot,
     file: Option<&Path>,
-) -> Result<Vec<RuntimeTable>, InstallError> {
+) -> Result<Vec<EngineFile>, InstallError> {
     match engine {
-        TargetEngine::Docker => {
-            let usual = docker::usual_file(root);
-            Ok(vec![docker::table(file.unwrap_or(&usual))])
-        }
-        TargetEngine::Containerd => containerd::tables(root, file),
-        TargetEngine::Podman => Ok(podman::tables(root, file)),
-        TargetEngine::Crio => Ok(crio::tables(root, file)),
-        TargetEngine::Isulad => Ok(vec![isulad::table(file.unwrap_or(Path::new(isulad::FILE)))]),
+        TargetEngine::Docker | TargetEngine::Isulad => Ok(vec![docker::file(engine, root, file)?]),
+        TargetEngine::Containerd => containerd::files(root, file),
+        TargetEngine::Podman => Ok(podman::files(root, file)?),
+        TargetEngine::Crio => Ok(crio::files(root, file)?),
         TargetEngine::Nerdctl => Ok(vec![]),
     }
 }
 
-/// Returns a note for each file that is read after ours and names another default runtime.
-fn later_defaults(
-    root: &InstallRoot,
-    tables: &[RuntimeTable],
-    targets: &[FileTarget],
-) -> Result<Vec<String>, InstallError> {
-    let Some(ours) = targets.first().map(|target| &target.file) else { return Ok(vec![]) };
-    let at = tables.iter().position(|table| table.file == *ours).unwrap_or_else(|| {
-        let is_before = |t: &&RuntimeTable| t.file.parent() != ours.parent() || t.file < *ours;
-        tables.iter().take_while(is_before).count()
-    });
-    let mut notes = Vec::new();
-    for table in tables.iter().skip(at).filter(|table| table.file != *ours) {
-        let file = table.read(root)?;
-        if let Some(name) = file.and_then(|file| file.get(&table.default).ok().flatten()) {
-            let file = table.file.display();
-            notes.push(format!("{file} is read later and makes {name} the default runtime"));
+/// Adds the values that the engine needs for a request to a plan. Returns the state of the engine's
+/// own NRI, and commands that use the wrapper.
+///
+/// # Errors
+/// The request does not fit the engine or its files.
+pub(super) fn install(
+    plan: &mut InstallPlan<'_>,
+    request: &InstallRequest<'_>,
+) -> Result<(OwnNri, Vec<String>), InstallError> {
+    let (engine, reserved) = (plan.engine, plan.engine.facts().reserved);
+    if let Some(runtime) = request.runtimes.iter().find(|r| reserved.contains(&&*r.name)) {
+        let name = runtime.name.clone();
+        return Err(InstallError::Reserved { engine: engine.name(), name });
+    }
+    let files = files(engine, request.root, request.file)?;
+    files.iter().try_for_each(|file| check_names(request, file))?;
+    let nri = own_nri(engine, request, &files);
+    let is_later = |f: &&EngineFile| f.file.path.file_stem() > Some(OsStr::new(OWN_NAME));
+    for file in files.iter().filter(|_| request.default && request.file.is_none()).filter(is_later)
+    {
+        if let Some(name) = file.default_name() {
+            let file = file.file.path.display();
+            let note = format!("{file} is read later and makes {name:?} the default runtime");
+            plan.notes.push(note);
         }
     }
-    Ok(notes)
+    let usage = match engine {
+        TargetEngine::Docker | TargetEngine::Isulad => {
+            docker::install(plan, request, &files[0], nri)
+        }
+        TargetEngine::Containerd => containerd::install(plan, request, &files, nri),
+        TargetEngine::Podman => podman::install(plan, request, &files),
+        TargetEngine::Crio => crio::install(plan, request, &files, nri),
+        TargetEngine::Nerdctl => nerdctl(plan, request),
+    };
+    Ok((nri, usage?))
+}
+
+/// Fails if a file has another runtime under a requested name.
+fn check_names(request: &InstallRequest<'_>, file: &EngineFile) -> Result<(), InstallError> {
+    for runtime in &request.runtimes {
+        let at = file.runtime(&runtime.name);
+        let Some(current) = file.file.get(&at) else { continue };
+        let is_same = file.binary(current) == Some(&runtime.binary_text());
+        if !is_same && file.wrapper(request.root, current).is_none() {
+            let (file, path) = (file.file.path.clone(), at.join("."));
+            return Err(InstallError::Collision { file, path, value: current.to_string() });
+        }
+    }
+    Ok(())
+}
+
+/// nerdctl needs no configuration: `--runtime` takes the path of a runtime, and `nerdctl.toml` has
+/// no key for runtimes (`nerdctl: docs/config.md`, `pkg/cmd/container/run_runtime.go`).
+fn nerdctl(
+    plan: &mut InstallPlan<'_>,
+    request: &InstallRequest<'_>,
+) -> Result<Vec<String>, InstallError> {
+    if request.default {
+        return Err(InstallError::NoDefault { engine: "nerdctl" });
+    }
+    plan.notes.push("nerdctl needs no configuration: its --runtime takes a path".to_owned());
+    let command = |path: String| format!("nerdctl run --rm --runtime {path} IMAGE");
+    Ok(request.runtimes.iter().map(|runtime| command(runtime.binary_text())).collect())
+}
+
+/// Returns the state of the engine's own NRI, by its files and its version. Of several files that
+/// have the switch, the last takes precedence.
+fn own_nri(engine: TargetEngine, request: &InstallRequest<'_>, files: &[EngineFile]) -> OwnNri {
+    let version = request.version.map(|version| (version.major, version.minor));
+    let (version, is_on) = match engine {
+        TargetEngine::Containerd => {
+            (version.or_else(|| containerd::least_version(files)), containerd::has_nri_on(files))
+        }
+        _ => (version, files.iter().rev().find_map(EngineFile::has_nri_on)),
+    };
+    let Some((since, on_since)) = engine.facts().nri else { return OwnNri::None };
+    match (is_on, version) {
+        (_, Some(version)) if version < since => OwnNri::None,
+        (Some(true), _) => OwnNri::On,
+        (Some(false), _) => OwnNri::Off,
+        (None, Some(version)) if on_since.is_some_and(|since| version >= since) => OwnNri::On,
+        (None, None) if on_since.is_some() => OwnNri::Unknown,
+        (None, _) => OwnNri::Off,
+    }
 }

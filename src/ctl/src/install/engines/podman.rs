@@ -5,15 +5,16 @@
 //! a list, in a form that older versions do not parse. A list that replaces the earlier lists works
 //! in all versions, so our list repeats all their items.
 
-use super::{
-    request::{EngineNeeds, FileTarget, InstallRequest},
-    table::RuntimeTable,
-};
+use super::{file::EngineFile, request::InstallRequest};
 use crate::install::{
-    editing::file::{Format, path},
+    editing::{
+        error::FileError,
+        file::{ConfigFile, path},
+    },
     error::InstallError,
     install_root::{InstallRoot, WRAPPER},
     own_config,
+    plan::InstallPlan,
     runtimes::WrapperRuntime,
 };
 use nri_locate::{CONFIG_FILE, runtime_candidates, standard_dirs};
@@ -49,49 +50,44 @@ fn main_file(root: &InstallRoot) -> PathBuf {
     }
 }
 
-/// Returns the directory of the drop-ins of a main file.
-fn drop_in_dir(main: &Path) -> PathBuf {
-    main.with_extension("conf.d")
-}
-
-/// Returns the tables of all files in which there may be runtimes: those of the system, or those of
-/// the user.
-pub(super) fn tables(root: &InstallRoot, file: Option<&Path>) -> Vec<RuntimeTable> {
-    match (file, root.user()) {
-        (Some(file), _) => vec![table(file)],
+/// Returns all files in which there may be runtimes: those of the system, or those of the user.
+pub(super) fn files(root: &InstallRoot, file: Option<&Path>) -> Result<Vec<EngineFile>, FileError> {
+    let paths = match (file, root.user()) {
+        (Some(file), _) => vec![file.to_owned()],
         (None, Some(_)) => with_drop_ins(root, &main_file(root)),
-        (None, None) => system_tables(root),
-    }
+        (None, None) => system_files(root),
+    };
+    paths.iter().map(|path| engine_file(root, path)).collect()
 }
 
-fn system_tables(root: &InstallRoot) -> Vec<RuntimeTable> {
-    let [distribution, main] = FILES.map(Path::new);
-    [table(distribution)].into_iter().chain(with_drop_ins(root, main)).collect()
+fn system_files(root: &InstallRoot) -> Vec<PathBuf> {
+    [[PathBuf::from(FILES[0])].to_vec(), with_drop_ins(root, Path::new(FILES[1]))].concat()
 }
 
-fn with_drop_ins(root: &InstallRoot, main: &Path) -> Vec<RuntimeTable> {
-    let dir = drop_in_dir(main);
-    let names = root.list(&dir).into_iter().filter(|name| name.ends_with(".conf"));
-    [table(main)].into_iter().chain(names.map(|name| table(&dir.join(name)))).collect()
+fn with_drop_ins(root: &InstallRoot, main: &Path) -> Vec<PathBuf> {
+    [[main.to_owned()].to_vec(), root.files(&main.with_extension("conf.d"), ".conf")].concat()
 }
 
-fn table(file: &Path) -> RuntimeTable {
-    RuntimeTable {
-        file: file.to_owned(),
-        format: Format::Toml,
+fn engine_file(root: &InstallRoot, file: &Path) -> Result<EngineFile, FileError> {
+    Ok(EngineFile {
+        file: ConfigFile::read(root, file)?,
         runtimes: path(["engine", "runtimes"]),
         binary: &[],
         default: path(["engine", "runtime"]),
-        own_nri: None,
-    }
+        own_nri: Default::default(),
+    })
 }
 
-/// Returns the changes that Podman needs.
-pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
-    let drop_in = drop_in_dir(&main_file(request.root)).join(DROP_IN);
-    let table = table(request.file.unwrap_or(&drop_in));
-    let engine = if request.root.user().is_some() { "podman --user" } else { "podman" };
-    let mut target = FileTarget::drop_in(&table.file, engine);
+/// Adds the values that Podman needs. Returns commands that use the wrapper.
+pub(super) fn install(
+    plan: &mut InstallPlan<'_>,
+    request: &InstallRequest<'_>,
+    files: &[EngineFile],
+) -> Result<Vec<String>, InstallError> {
+    let root = request.root;
+    let drop_in = main_file(root).with_extension("conf.d").join(DROP_IN);
+    let file = engine_file(root, request.file.unwrap_or(&drop_in))?;
+    plan.begin(&file, if root.user().is_some() { "podman --user" } else { "podman" })?;
     // Podman looks up the runtime's name, or the base name if `--runtime` is a path.
     let names = |runtime: &WrapperRuntime| [runtime.name.clone(), runtime.link_name()];
     let all = request.runtimes.iter().flat_map(names).chain([WRAPPER.to_owned()]).collect();
@@ -101,52 +97,35 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
             crun.extend(names(runtime));
         }
     }
+    let of_system = root.user().map(|_| system_files(root)).unwrap_or_default();
+    let of_system = of_system.iter().map(|path| engine_file(root, path));
+    let earlier: Vec<EngineFile> =
+        of_system.chain(files.iter().cloned().map(Ok)).collect::<Result<_, _>>()?;
     for (key, known, ours) in [
         ("runtime_supports_json", JSON_RUNTIMES, all),
         ("runtime_supports_nocgroup", &NO_CGROUPS, crun),
     ] {
         if !ours.is_empty() {
             let at = path(["engine", key]);
-            let list = list(request, &at, known, ours)?;
-            target.set(at, json!(list));
+            plan.set(&file.file, &at, list(&earlier, &at, known, ours))?;
         }
     }
-    if request.default {
-        target.set(table.default.clone(), request.name());
-    }
-    for runtime in &request.runtimes {
-        target.set(table.runtime(&runtime.name), json!([runtime.binary_text()]));
-    }
-    let usage = match request.default {
-        true => "podman run --rm IMAGE".to_owned(),
-        false => format!("podman --runtime {} run --rm IMAGE", request.name()),
-    };
-    Ok(EngineNeeds { targets: vec![target], usage: vec![usage], ..EngineNeeds::default() })
+    plan.set_runtimes(request, &file, |runtime| json!([runtime.binary_text()]))?;
+    Ok(match request.default {
+        true => vec!["podman run --rm IMAGE".to_owned()],
+        false => vec![format!("podman --runtime {} run --rm IMAGE", request.name())],
+    })
 }
 
 /// Returns a list that replaces the lists of earlier files: the built-in names, the names in those
 /// lists, and ours.
-fn list(
-    request: &InstallRequest<'_>,
-    at: &[String],
-    known: &[&str],
-    ours: Vec<String>,
-) -> Result<Vec<String>, InstallError> {
-    let mut names: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
-    let of_system = match request.root.user() {
-        Some(_) => system_tables(request.root),
-        None => Vec::new(),
-    };
-    for table in of_system.into_iter().chain(tables(request.root, request.file)) {
-        let Some(file) = table.read(request.root)? else { continue };
-        let list = file.get(at)?;
-        let items = list.as_ref().and_then(Value::as_array).into_iter().flatten();
-        names.extend(items.filter_map(Value::as_str).map(str::to_owned));
-    }
-    names.extend(ours);
+fn list(files: &[EngineFile], at: &[String], known: &[&str], ours: Vec<String>) -> Vec<String> {
+    let lists = files.iter().filter_map(|file| file.file.get(at)?.as_array()).flatten();
+    let known = known.iter().copied().chain(lists.filter_map(Value::as_str));
+    let mut names: Vec<String> = known.map(str::to_owned).chain(ours).collect();
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
-    Ok(names)
+    names
 }
 
 /// Whether the real runtime is crun or krun, by its base name.

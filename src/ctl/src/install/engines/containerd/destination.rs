@@ -19,83 +19,56 @@
 //! A main file of version 3 proves that containerd is 2.0 or later. With a main file of version 2,
 //! `nrictl` must know the version of containerd.
 
-use super::files::{ContainerdFile, DROP_IN, imported_dirs};
+use super::files::{DROP_IN, effective_version, imported_dir, is_drop_in, own_file, version};
 use crate::install::{
-    editing::file::{ConfigFile, Format, path},
-    engines::request::{FileTarget, InstallRequest},
+    editing::error::FileError,
+    engines::{file::EngineFile, request::InstallRequest},
 };
 use std::path::Path;
 
-/// The file to write to.
-pub(super) struct Destination {
-    pub(super) target: FileTarget,
-    pub(super) file: ContainerdFile,
-}
-
-impl Destination {
-    /// Chooses the file for the handlers of a request.
-    pub(super) fn of(request: &InstallRequest<'_>, main: &Path, files: &[ContainerdFile]) -> Self {
-        let Some(first) = files.first() else {
-            // No file exists, so the main file is created as a file of our own. Every containerd
-            // since 1.3 reads version 2; containerd 2 logs a warning.
-            return Self::drop_in(main, if request.is_since(2) { 3 } else { 2 });
+/// Chooses the file for the handlers of a request.
+pub(super) fn destination(
+    request: &InstallRequest<'_>,
+    main: &Path,
+    files: &[EngineFile],
+) -> Result<EngineFile, FileError> {
+    let Some(first) = files.first() else {
+        // No file exists, so the main file is created as a file of our own. Every containerd
+        // since 1.3 reads version 2; containerd 2 logs a warning.
+        return own_file(request.root, main, if request.is_since(2) { 3 } else { 2 });
+    };
+    let effective = effective_version(files);
+    if merges(request, files) {
+        let others = || files.iter().filter(|f| !is_drop_in(f));
+        let has_our_handler = |f: &&EngineFile| {
+            let handler = f.file.get(&f.runtime(request.name()));
+            handler.is_some_and(|handler| f.wrapper(request.root, handler).is_some())
         };
-        let effective = effective_version(files);
-        let merges = merges(request, files);
-        let has_our_handler = |f: &&ContainerdFile| {
-            let binary = f.handler(request.name());
-            let binary = binary.as_ref().and_then(|handler| f.table.binary(handler));
-            binary.is_some_and(|path| request.root.is_ours(path))
-        };
-        // The file of an earlier installation is edited again.
-        if let Some(file) = files.iter().find(|f| merges && !f.is_drop_in() && has_our_handler(f)) {
-            return Self::existing(file);
-        }
         // A drop-in of version 2 would hide handlers of version 3, and the other way round.
         let is_newer_with_handlers =
-            |f: &&ContainerdFile| f.version >= 3 && !f.is_drop_in() && f.handlers().is_some();
-        if let Some(file) =
-            files.iter().rev().find(is_newer_with_handlers).filter(|_| merges && effective < 3)
-        {
-            return Self::existing(file);
+            |f: &&EngineFile| effective < 3 && version(f) >= 3 && f.file.get(&f.runtimes).is_some();
+        // The file of an earlier installation is edited again.
+        let edited = others().find(has_our_handler);
+        if let Some(file) = edited.or_else(|| others().rfind(is_newer_with_handlers)) {
+            return Ok(file.clone());
         }
-        if let Some(dir) = imported_dirs(first).into_iter().next().filter(|_| merges) {
-            let drop_in = dir.join(DROP_IN);
-            let current = files.iter().find(|f| f.file.path == drop_in).map(|f| f.version);
-            return Self::drop_in(&drop_in, current.unwrap_or(effective.max(2)));
+        if let Some(dir) = imported_dir(first) {
+            return own_file(request.root, &dir.join(DROP_IN), effective.max(2));
         }
-        // Without a drop-in: the last file with an effective CRI table, else the main file.
-        let has_cri = |f: &&ContainerdFile| {
-            (first.version < 3 || effective < 3 && f.version == 2) && f.get(f.cri()).is_some()
-        };
-        Self::existing(files.iter().rev().find(has_cri).unwrap_or(first))
     }
-
-    fn drop_in(path: &Path, version: i64) -> Self {
-        let mut target = FileTarget::drop_in(path, "containerd");
-        target.header.push_str(&format!("version = {version}\n"));
-        let file = ContainerdFile::new(ConfigFile::empty(path), Some(version));
-        Self { target, file }
-    }
-
-    fn existing(file: &ContainerdFile) -> Self {
-        let target = FileTarget::new(&file.file.path, Format::Toml);
-        Self { target, file: ContainerdFile::new(file.file.clone(), Some(file.version)) }
-    }
+    // Without a drop-in: the last file with an effective CRI table, else the main file.
+    let has_cri = |f: &&EngineFile| {
+        (version(first) < 3 || effective < 3 && version(f) == 2)
+            && f.file.get(&f.runtimes[..2]).is_some()
+    };
+    Ok(files.iter().rev().find(has_cri).unwrap_or(first).clone())
 }
 
 /// Whether containerd is known to merge plugin tables of imported files: by its version, by the
 /// version of its main file, or by a drop-in of ours, which is only written for a containerd that
 /// merges.
-pub(super) fn merges(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> bool {
-    let is_version_3 = files.first().is_some_and(|first| first.version >= 3);
-    let has_drop_in = || files.iter().any(ContainerdFile::is_drop_in);
+pub(super) fn merges(request: &InstallRequest<'_>, files: &[EngineFile]) -> bool {
+    let is_version_3 = files.first().is_some_and(|first| version(first) >= 3);
+    let has_drop_in = || files.iter().any(is_drop_in);
     request.is_since(2) || is_version_3 || has_drop_in() && !request.is_before(2)
-}
-
-/// Returns the version that containerd applies to all files; our drop-in is disregarded.
-pub(super) fn effective_version(files: &[ContainerdFile]) -> i64 {
-    let states_version =
-        |f: &&ContainerdFile| !f.is_drop_in() && f.get(&path(["version"])).is_some();
-    files.iter().rev().find(states_version).map_or(1, |last| last.version)
 }

@@ -1,8 +1,11 @@
 //! containerd's main file and all that it imports.
 
 use crate::install::{
-    editing::file::{ConfigFile, Format, path},
-    engines::table::RuntimeTable,
+    editing::{
+        error::FileError,
+        file::{ConfigFile, path},
+    },
+    engines::file::EngineFile,
     error::InstallError,
     install_root::InstallRoot,
 };
@@ -26,72 +29,67 @@ pub(super) const CRI: [&str; 3] =
 /// Name of the plugin that is containerd's own NRI, since version 2.
 pub(super) const NRI: &str = "io.containerd.nri.v1.nri";
 
-/// A configuration file of containerd.
-pub(super) struct ContainerdFile {
-    pub(super) file: ConfigFile,
-    pub(super) version: i64,
-    pub(super) table: RuntimeTable,
+/// Returns a file, whose keys depend on its version.
+pub(super) fn engine_file(file: ConfigFile) -> EngineFile {
+    let (cri, nri) = match stated_version(&file) {
+        None | Some(..2) => (CRI[0], "nri"),
+        Some(2) => (CRI[1], NRI),
+        Some(_) => (CRI[2], NRI),
+    };
+    EngineFile {
+        file,
+        runtimes: path(["plugins", cri, "containerd", "runtimes"]),
+        binary: &["options", "BinaryName"],
+        default: path(["plugins", cri, "containerd", "default_runtime_name"]),
+        own_nri: (path(["plugins", nri, "disable"]), true),
+    }
 }
 
-impl ContainerdFile {
-    /// Returns a file with `version`, else with the version that it states, else with version 1.
-    pub(super) fn new(file: ConfigFile, version: Option<i64>) -> Self {
-        let stated = || file.get(&path(["version"])).ok().flatten().and_then(|v| v.as_i64());
-        let version = version.or_else(stated).unwrap_or(1);
-        let cri = match version {
-            ..2 => CRI[0],
-            2 => CRI[1],
-            _ => CRI[2],
-        };
-        let nri = if version < 2 { "nri" } else { NRI };
-        let table = RuntimeTable {
-            file: file.path.clone(),
-            format: Format::Toml,
-            runtimes: path(["plugins", cri, "containerd", "runtimes"]),
-            binary: &["options", "BinaryName"],
-            default: path(["plugins", cri, "containerd", "default_runtime_name"]),
-            own_nri: Some((path(["plugins", nri, "disable"]), true)),
-        };
-        Self { file, version, table }
+/// Returns a file of our own, which need not exist yet.
+pub(super) fn own_file(
+    root: &InstallRoot,
+    path: &Path,
+    version: i64,
+) -> Result<EngineFile, FileError> {
+    let mut file = ConfigFile::read(root, path)?;
+    if file.before.is_none() {
+        file.replace_text(format!("version = {version}\n"))?;
     }
+    Ok(engine_file(file))
+}
 
-    /// Returns the path of the CRI plugin's table.
-    pub(super) fn cri(&self) -> &[String] {
-        &self.table.runtimes[..2]
-    }
+fn stated_version(file: &ConfigFile) -> Option<i64> {
+    file.get(&path(["version"]))?.as_i64()
+}
 
-    /// Returns the path of the switch of containerd's own NRI.
-    pub(super) fn own_nri(&self) -> Vec<String> {
-        self.table.own_nri.as_ref().map(|(at, _)| at.clone()).unwrap_or_default()
-    }
+/// Returns the version that a file states, else 1.
+pub(super) fn version(file: &EngineFile) -> i64 {
+    stated_version(&file.file).unwrap_or(1)
+}
 
-    pub(super) fn get(&self, at: &[String]) -> Option<Value> {
-        self.file.get(at).ok().flatten()
-    }
+/// Whether this is our drop-in.
+pub(super) fn is_drop_in(file: &EngineFile) -> bool {
+    file.file.path.file_name().is_some_and(|name| name == DROP_IN)
+}
 
-    /// Returns a list of strings at the top of the file.
-    pub(super) fn list(&self, name: &str) -> Vec<String> {
-        let list = self.get(&path([name]));
-        let items = list.as_ref().and_then(Value::as_array).into_iter().flatten();
-        items.filter_map(Value::as_str).map(str::to_owned).collect()
-    }
+/// Returns the version that containerd applies to all files; our drop-in is disregarded.
+pub(super) fn effective_version(files: &[EngineFile]) -> i64 {
+    let others = files.iter().rev().filter(|file| !is_drop_in(file));
+    others.filter_map(|file| stated_version(&file.file)).next().unwrap_or(1)
+}
 
-    pub(super) fn handlers(&self) -> Option<Value> {
-        self.get(&self.table.runtimes)
-    }
+/// Whether a list of strings at the top of a file has such an item.
+pub(super) fn lists(file: &EngineFile, name: &str, is_wanted: impl Fn(&str) -> bool) -> bool {
+    list(&file.file, name).any(is_wanted)
+}
 
-    pub(super) fn handler(&self, name: &str) -> Option<Value> {
-        self.get(&self.table.runtime(name))
-    }
-
-    /// Whether this is our drop-in.
-    pub(super) fn is_drop_in(&self) -> bool {
-        self.file.path.file_name().is_some_and(|name| name == DROP_IN)
-    }
+fn list<'a>(file: &'a ConfigFile, name: &str) -> impl Iterator<Item = &'a str> {
+    let items = file.value.get(name).and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str)
 }
 
 /// Reads the main file and all that it imports, in containerd's order.
-pub(super) fn load(root: &InstallRoot, main: &Path) -> Result<Vec<ContainerdFile>, InstallError> {
+pub(super) fn load(root: &InstallRoot, main: &Path) -> Result<Vec<EngineFile>, InstallError> {
     let mut pending = VecDeque::from([main.to_owned()]);
     let mut seen = BTreeSet::new();
     let mut loaded = Vec::new();
@@ -99,26 +97,27 @@ pub(super) fn load(root: &InstallRoot, main: &Path) -> Result<Vec<ContainerdFile
         if !seen.insert(path.clone()) {
             continue;
         }
-        let Some(file) = ConfigFile::read(root, &path, Format::Toml)? else { continue };
-        let file = ContainerdFile::new(file, None);
-        for pattern in file.list("imports") {
-            pending.extend(expand(root, &path, &pattern)?);
+        let file = ConfigFile::read(root, &path)?;
+        if file.before.is_none() {
+            continue;
         }
-        loaded.push(file);
+        for pattern in list(&file, "imports") {
+            pending.extend(expand(root, &path, pattern)?);
+        }
+        loaded.push(engine_file(file));
     }
     Ok(loaded)
 }
 
-/// Returns the directories from which a file imports, for patterns that match our drop-in.
-pub(super) fn imported_dirs(main: &ContainerdFile) -> Vec<PathBuf> {
-    let dir = |pattern: String| {
-        let full = absolute(&main.file.path, &pattern);
+/// Returns the first directory from which a file imports, by a pattern that matches our drop-in.
+pub(super) fn imported_dir(main: &EngineFile) -> Option<PathBuf> {
+    list(&main.file, "imports").find_map(|pattern| {
+        let full = absolute(&main.file.path, pattern);
         let name = full.file_name()?.to_str()?;
         let dir = full.parent().filter(|dir| !dir.to_string_lossy().contains('*'))?;
         let matches = glob::Pattern::new(name).is_ok_and(|p| p.matches(DROP_IN));
         (name.contains('*') && matches).then(|| dir.to_owned())
-    };
-    main.list("imports").into_iter().filter_map(dir).collect()
+    })
 }
 
 /// Makes a pattern of `imports` absolute. A relative pattern is relative to the directory of the
@@ -149,5 +148,7 @@ fn expand(
         file: importer.to_owned(),
         pattern: pattern.to_owned(),
     })?;
-    Ok(root.list(dir).into_iter().filter(|n| name.matches(n)).map(|n| dir.join(n)).collect())
+    let mut files = root.files(dir, "");
+    files.retain(|file| file.file_name().and_then(|n| n.to_str()).is_some_and(|n| name.matches(n)));
+    Ok(files)
 }

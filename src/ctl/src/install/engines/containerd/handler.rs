@@ -1,7 +1,7 @@
 //! The handler that is written for containerd. It is a copy of runc's handler, whose options may
 //! select the systemd cgroup driver.
 
-use super::files::ContainerdFile;
+use crate::install::engines::file::EngineFile;
 use serde_json::{Map, Value, json};
 
 /// Runtime type of the shim that calls runc, or a replacement of runc.
@@ -19,20 +19,20 @@ const NOT_COPIED: &[&str] = &[
 ];
 
 /// Returns our handler without `BinaryName`, which differs between runtimes.
-pub(super) fn handler(files: &[ContainerdFile]) -> Value {
-    let found = |name: &str| files.iter().rev().find_map(|f| f.handler(name));
-    let default = files.iter().rev().find_map(|f| f.get(&f.table.default));
-    let default = default.as_ref().and_then(Value::as_str).and_then(found);
+pub(super) fn handler(files: &[EngineFile]) -> Value {
+    let found = |name: &str| files.iter().rev().find_map(|f| f.file.get(&f.runtime(name)));
+    let default = files.iter().rev().find_map(EngineFile::default_name).and_then(found);
     let is_runc =
-        |handler: &Value| handler["runtime_type"].as_str().is_none_or(|kind| kind == RUNC_SHIM);
-    let model = found("runc").or(default).filter(is_runc).unwrap_or_default();
+        |handler: &&Value| handler["runtime_type"].as_str().is_none_or(|kind| kind == RUNC_SHIM);
+    let model = found("runc").or(default).filter(is_runc);
     // `*` does not match an annotation whose key has a slash.
     let annotations = json!(["*", "*/*"]);
     let mut handler = Map::from_iter([("runtime_type".to_owned(), json!(RUNC_SHIM))]);
-    handler.extend(nonzero_members(Some(&model), NOT_COPIED));
+    handler.extend(nonzero_members(model, NOT_COPIED));
     handler.insert("pod_annotations".to_owned(), annotations.clone());
     handler.insert("container_annotations".to_owned(), annotations);
-    let options = nonzero_members(model.get("options"), &["BinaryName"]).collect();
+    let options =
+        nonzero_members(model.and_then(|model| model.get("options")), &["BinaryName"]).collect();
     handler.insert("options".to_owned(), Value::Object(options));
     Value::Object(handler)
 }

@@ -1,31 +1,27 @@
 //! The output of `install` and `uninstall`.
 
-use super::plan::{Content, InstallPlan, InstallStep};
-use crate::{
-    install::{
-        editing::diff,
-        engines::{
-            kind::TargetEngine,
-            request::{EngineNeeds, InstallRequest, NriChoice, OwnNri},
-        },
-        error::InstallError,
-        install_root::InstallRoot,
+use super::{
+    engines::{
+        kind::TargetEngine,
+        request::{InstallRequest, NriChoice, OwnNri},
     },
-    nrid,
-    nrid_location::NridLocation,
-    output::output,
+    error::InstallError,
+    install_root::InstallRoot,
+    write::{Content, PathChange},
 };
+use crate::{nrid, nrid_location::NridLocation, output::output};
 use serde::Serialize;
+use similar::TextDiff;
 use std::{
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 const SOCKET_UNIT: &str = "nri-container-runtime.socket";
 
 /// Report of the changes that a command made, or would make.
 #[derive(Debug, Serialize)]
-pub(crate) struct InstallReport {
+pub(super) struct InstallReport {
     engine: &'static str,
     dry_run: bool,
     /// Whether any file has changed, or would change.
@@ -37,7 +33,7 @@ pub(crate) struct InstallReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     reload: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reload_nrid: Option<&'static str>,
+    reload_nrid: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,26 +49,24 @@ struct ChangedFile {
 }
 
 impl InstallReport {
-    /// Returns the report of a plan.
-    pub(crate) fn new(
+    /// Returns the report of the changes of a command.
+    pub(super) fn new(
         root: &InstallRoot,
         engine: TargetEngine,
-        dry_run: bool,
-        plan: InstallPlan,
+        (dry_run, is_install): (bool, bool),
+        changes: &[PathChange],
+        notes: Vec<String>,
     ) -> Self {
-        let manifest = root.manifest();
-        let steps = plan.steps.iter();
-        let files: Vec<ChangedFile> =
-            steps.map(|step| changed_file(step, &manifest, dry_run)).collect();
-        let must_reload = plan.steps.iter().any(|step| step.path != manifest);
+        let record = root.record();
+        let must_reload = changes.iter().any(|change| change.path != record);
         Self {
             engine: engine.name(),
             dry_run,
-            changed: !files.is_empty(),
-            files,
-            notes: plan.notes,
+            changed: !changes.is_empty(),
+            files: changes.iter().map(|c| changed_file(c, dry_run && c.path != record)).collect(),
+            notes,
             engine_nri: None,
-            reload: engine.facts().reload.filter(|_| must_reload).map(|c| root.systemctl(c)),
+            reload: engine.reload(is_install).filter(|_| must_reload).map(|c| root.systemctl(&c)),
             reload_nrid: None,
             start: None,
             usage: Vec::new(),
@@ -80,22 +74,22 @@ impl InstallReport {
     }
 
     /// Adds the hints that are printed after an installation.
-    pub(crate) fn installed(
+    pub(super) fn installed(
         mut self,
         request: &InstallRequest<'_>,
         engine: TargetEngine,
-        needs: EngineNeeds,
+        nri: OwnNri,
+        usage: Vec<String>,
     ) -> Self {
-        self.notes.extend(needs.notes);
-        self.notes.extend(nri_note(engine, request.nri, needs.nri));
-        self.engine_nri = engine.facts().has_nri.then_some(needs.nri);
+        self.notes.extend(nri_note(engine, request.nri, nri));
+        self.engine_nri = engine.facts().nri.map(|_| nri);
         // An earlier call may not have been followed by this command.
-        let reload = engine.facts().reload.filter(|_| self.reload.is_none());
-        let reload = reload.map(|command| request.root.systemctl(command));
+        let reload = engine.reload(true).filter(|_| self.reload.is_none());
+        let reload = reload.map(|command| request.root.systemctl(&command));
         self.notes.extend(
             reload.map(|reload| format!("if the engine has not read its files since: {reload}")),
         );
-        self.usage = needs.usage;
+        self.usage = usage;
         let has_unit = |dir: &PathBuf| request.root.exists(&dir.join(SOCKET_UNIT));
         self.start = Some(match request.root.unit_dirs().iter().any(has_unit) {
             true => request.root.systemctl(&format!("systemctl enable --now {SOCKET_UNIT}")),
@@ -104,9 +98,8 @@ impl InstallReport {
         self
     }
 
-    /// Adds the hints that are printed after an uninstallation.
-    pub(crate) fn uninstalled(mut self, root: &InstallRoot, engine: TargetEngine) -> Self {
-        self.reload = self.reload.and(engine.facts().forget.map(|c| root.systemctl(c)));
+    /// Adds the hint that is printed after an uninstallation.
+    pub(super) fn uninstalled(mut self) -> Self {
         if self.changed {
             let note = "containers that were created with the wrapper cannot be started without it";
             self.notes.push(note.to_owned());
@@ -115,14 +108,14 @@ impl InstallReport {
     }
 
     /// Adds the command for an `nrid` that runs with another configuration than the file has now.
-    pub(crate) fn with_nrid(mut self, nrid: &NridLocation) -> Self {
+    pub(super) fn with_nrid(mut self, nrid: &NridLocation) -> Self {
         let is_due = nrid::running_status(nrid).is_some_and(|status| nrid.is_outdated(&status));
-        self.reload_nrid = is_due.then_some("nrictl reload");
+        self.reload_nrid = is_due.then(|| "nrictl reload".to_owned());
         self
     }
 
     /// Prints the report as text or as JSON.
-    pub(crate) fn print(&self, json: bool) -> io::Result<()> {
+    pub(super) fn print(&self, json: bool) -> io::Result<()> {
         let mut out = output();
         if json {
             return writeln!(out, "{}", serde_json::to_string(self).unwrap_or_default());
@@ -140,14 +133,12 @@ impl InstallReport {
         for note in &self.notes {
             writeln!(out, "note: {note}")?;
         }
-        if let Some(reload) = &self.reload {
-            writeln!(out, "to make the engine read its files:   {reload}")?;
-        }
-        if let Some(reload) = &self.reload_nrid {
-            writeln!(out, "to make nrid read its configuration: {reload}")?;
-        }
-        if let Some(start) = &self.start {
-            writeln!(out, "to let external plugins connect:     {start}")?;
+        for (purpose, command) in [
+            ("to make the engine read its files:   ", &self.reload),
+            ("to make nrid read its configuration: ", &self.reload_nrid),
+            ("to let external plugins connect:     ", &self.start),
+        ] {
+            command.iter().try_for_each(|command| writeln!(out, "{purpose}{command}"))?;
         }
         for usage in &self.usage {
             writeln!(out, "to try the wrapper:                  {usage}")?;
@@ -157,50 +148,51 @@ impl InstallReport {
 }
 
 /// Prints an error as JSON.
-pub(crate) fn print_error(error: &InstallError) -> io::Result<()> {
+pub(super) fn print_error(error: &InstallError) -> io::Result<()> {
     writeln!(output(), "{}", serde_json::json!({"error": error.to_string()}))
 }
 
-fn changed_file(step: &InstallStep, manifest: &Path, dry_run: bool) -> ChangedFile {
-    let how = match (&step.before, &step.after) {
+/// Describes a change, with a unified diff if the change has one and `is_shown`.
+fn changed_file(change: &PathChange, is_shown: bool) -> ChangedFile {
+    let how = match (&change.before, &change.after) {
         (Content::Nothing, _) => "created",
         (_, Content::Nothing) => "removed",
         _ => "changed",
     };
-    let path = step.path.to_string_lossy().into_owned();
-    // Diffs of the manifest and of backups are of no use to an administrator.
-    let is_shown = dry_run && step.like.is_none() && step.path != manifest;
-    let (before, after) = (step.before.bytes(), step.after.bytes());
-    let diff =
-        (is_shown && (before, after) != (None, None)).then(|| diff::unified(&path, before, after));
+    let path = change.path.to_string_lossy().into_owned();
+    let [before, after] = [&change.before, &change.after].map(Content::bytes);
+    let diff = (is_shown && (before, after) != (None, None)).then(|| {
+        let name = |bytes: Option<&[u8]>| bytes.map_or("/dev/null", |_| &path).to_owned();
+        let text =
+            |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+        let (old, new) = (text(before), text(after));
+        let diff = TextDiff::from_lines(&old, &new);
+        diff.unified_diff().header(&name(before), &name(after)).to_string()
+    });
     ChangedFile { path, how, diff }
 }
 
 /// Returns a note about the engine's own NRI and which NRI adapts the engine's containers.
 fn nri_note(engine: TargetEngine, choice: Option<NriChoice>, own: OwnNri) -> Option<String> {
+    use NriChoice::{Engine, Ours};
     let name = engine.name();
     let state = match own {
-        OwnNri::None if choice == Some(NriChoice::Engine) => {
-            return Some(format!(
-                "{name} has no NRI of its own in this version: with --nri engine no plugin adapts \
-                 its containers"
-            ));
+        OwnNri::None => {
+            let note = "has no NRI of its own in this version: with --nri engine no plugin adapts \
+                        its containers";
+            return (choice == Some(Engine)).then(|| format!("{name} {note}"));
         }
-        OwnNri::None => return None,
         OwnNri::On => "is on",
         OwnNri::Off => "is off",
         OwnNri::Unknown => "is on or off, depending on the engine's version, which is unknown",
     };
     let effect = match (choice, own) {
-        (Some(NriChoice::Ours), OwnNri::On | OwnNri::Unknown) => {
-            "it is switched off now, and ours adapts the engine's containers"
-        }
-        (Some(NriChoice::Ours), _) => "ours adapts its containers",
-        (Some(NriChoice::Engine), OwnNri::Off) => {
+        (Some(Engine), OwnNri::Off) => {
             "with --nri engine, no plugin adapts its containers while it is off"
         }
-        (Some(NriChoice::Engine), _) => "the wrapper passes its containers through unchanged",
+        (Some(Engine), _) => "the wrapper passes its containers through unchanged",
         (_, OwnNri::Off) => "ours adapts its containers",
+        (Some(Ours), _) => "it is switched off now, and ours adapts the engine's containers",
         _ if engine == TargetEngine::Docker => {
             "ours adapts its containers as well; --nri ours switches it off"
         }
