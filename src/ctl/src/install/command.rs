@@ -5,7 +5,7 @@ use super::{
     editing::error::FileError,
     engines::{
         self,
-        kind::TargetEngine,
+        kind::{EngineVersion, TargetEngine},
         request::{InstallRequest, NriChoice},
     },
     error::InstallError,
@@ -14,8 +14,7 @@ use super::{
     own_config,
     plan::InstallPlan,
     report::{self, InstallReport},
-    runtimes,
-    version::{self, EngineVersion},
+    runtimes, version,
     write::write,
 };
 use crate::{nrid_location::NridLocation, rootless::RootlessUser};
@@ -83,7 +82,7 @@ pub(crate) struct Install {
     #[arg(long, value_enum, value_name = "WHO")]
     nri: Option<NriChoice>,
     /// The engine's version, if its program cannot be run.
-    #[arg(long, value_name = "X.Y")]
+    #[arg(long, value_name = "X.Y", value_parser = version::parse)]
     engine_version: Option<EngineVersion>,
 }
 
@@ -122,21 +121,12 @@ impl Install {
         own_config: Option<&Path>,
         state_dir: Option<&Path>,
     ) -> Result<(), InstallError> {
-        let result = self.perform(own_config, state_dir);
-        self.common.print_result(result, own_config, state_dir)
+        self.common.run(own_config, state_dir, |session| self.perform(session))
     }
 
-    fn perform(
-        &self,
-        own_config: Option<&Path>,
-        state_dir: Option<&Path>,
-    ) -> Result<InstallReport, InstallError> {
-        let engine = self.common.engine;
-        let root = &self.common.install_root()?;
-        let _lock = self.common.lock(root);
+    fn perform(&self, session: &Session<'_>) -> Result<InstallReport, InstallError> {
+        let (engine, Session { root, own_config, .. }) = (self.common.engine, session);
         let file = self.common.engine_file()?;
-        let usual_config = root.own_config();
-        let own_config = own_config.unwrap_or(&usual_config);
         if self.nri.is_some() && engine.facts().nri.is_none() {
             return Err(InstallError::NoNri { engine: engine.name() });
         }
@@ -167,10 +157,10 @@ impl Install {
             plan.notes.push(RootlessUser::limits());
         }
         if self.default {
-            let state_dir = find_state_dir(root, own_config, state_dir);
-            plan.notes.extend(existing::note(root, engine, &state_dir));
+            plan.notes.extend(existing::note(root, engine, &session.state_dir));
         }
-        if own_config != usual_config {
+        let usual_config = root.own_config();
+        if *own_config != usual_config {
             let (own_config, usual_config) = (own_config.display(), usual_config.display());
             plan.notes.push(format!(
                 "engines do not pass {own_config} to the wrapper: it reads {usual_config} unless \
@@ -194,26 +184,16 @@ impl Uninstall {
         own_config: Option<&Path>,
         state_dir: Option<&Path>,
     ) -> Result<(), InstallError> {
-        let result = self.perform(own_config, state_dir);
-        self.common.print_result(result, own_config, state_dir)
+        self.common.run(own_config, state_dir, |session| self.perform(session))
     }
 
-    fn perform(
-        &self,
-        own_config: Option<&Path>,
-        state_dir: Option<&Path>,
-    ) -> Result<InstallReport, InstallError> {
-        let engine = self.common.engine;
-        let root = &self.common.install_root()?;
-        let _lock = self.common.lock(root);
-        let usual_config = root.own_config();
-        let own_config = own_config.unwrap_or(&usual_config);
+    fn perform(&self, session: &Session<'_>) -> Result<InstallReport, InstallError> {
+        let (engine, Session { root, own_config, state_dir }) = (self.common.engine, session);
         let mut plan = InstallPlan::new(root, engine)?;
         let files = engines::files(engine, root, self.common.engine_file()?.as_deref())?;
         plan.uninstall(&files, own_config)?;
         if plan.changes_files() {
-            let state_dir = find_state_dir(root, own_config, state_dir);
-            let containers = RunningContainers::find(root, engine, &state_dir);
+            let containers = RunningContainers::find(root, engine, state_dir);
             plan.notes.extend(self.check_unused(containers)?);
         }
         Ok(self.common.finish(plan, false)?.uninstalled())
@@ -234,26 +214,36 @@ impl Uninstall {
     }
 }
 
-/// Returns the state directory of `nrid`: the one that the command line names, that of the
-/// configuration, or the usual one.
-fn find_state_dir(root: &InstallRoot, own_config: &Path, named: Option<&Path>) -> PathBuf {
-    let own_state_dir = || own_config::read(root, own_config).ok().and_then(|c| c.state_dir);
-    let usual = || match root.user() {
-        Some(_) => NridOwner::of_this_process(&Environment::of_this_process()).state_dir(),
-        None => NridOwner::Host.state_dir(),
-    };
-    named.map(Path::to_owned).or_else(own_state_dir).unwrap_or_else(usual)
+/// What both commands work with.
+struct Session<'a> {
+    root: &'a InstallRoot,
+    own_config: &'a Path,
+    /// State directory of `nrid`: the one that the command line names, that of the configuration,
+    /// or the usual one.
+    state_dir: PathBuf,
 }
 
 impl CommonArgs {
-    /// Prints the report, as JSON with `--json`. An error is returned, and with `--json` also
-    /// printed. `own_config` and `state_dir` are those of the command line.
-    fn print_result(
+    /// Performs a command, and prints its report, as JSON with `--json`. An error is returned, and
+    /// with `--json` also printed. `own_config` and `state_dir` are those of the command line.
+    fn run(
         &self,
-        result: Result<InstallReport, InstallError>,
         own_config: Option<&Path>,
         state_dir: Option<&Path>,
+        perform: impl FnOnce(&Session<'_>) -> Result<InstallReport, InstallError>,
     ) -> Result<(), InstallError> {
+        let result = self.install_root().and_then(|root| {
+            let _lock = self.lock(&root);
+            let path = own_config.map_or_else(|| root.own_config(), Path::to_owned);
+            let configured = || own_config::read(&root, &path).ok().and_then(|c| c.state_dir);
+            let usual = || match root.user() {
+                Some(_) => NridOwner::of_this_process(&Environment::of_this_process()).state_dir(),
+                None => NridOwner::Host.state_dir(),
+            };
+            let named = state_dir.map(Path::to_owned);
+            let state_dir = named.or_else(configured).unwrap_or_else(usual);
+            perform(&Session { root: &root, own_config: &path, state_dir })
+        });
         match result {
             Ok(report) if self.root.is_none() => {
                 let nrid = NridLocation::find(own_config, state_dir);

@@ -1,34 +1,21 @@
 //! An engine's version, from the command line or from its program.
 
-use super::{engines::kind::TargetEngine, install_root::InstallRoot};
+use super::{
+    engines::kind::{EngineVersion, TargetEngine},
+    install_root::InstallRoot,
+};
 use nri_locate::{Environment, search_dirs, standard_dirs};
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    str::FromStr,
 };
 
-/// Major and minor version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct EngineVersion {
-    pub(crate) major: u32,
-    pub(crate) minor: u32,
-}
-
-/// Text that is not a version.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a version, such as 1.7 or 2.1.9")]
-pub(crate) struct InvalidVersion;
-
-impl FromStr for EngineVersion {
-    type Err = InvalidVersion;
-
-    fn from_str(text: &str) -> Result<Self, InvalidVersion> {
-        let mut numbers = text.trim_start_matches('v').split(['.', '~', '-', '+']).map(str::parse);
-        match (numbers.next(), numbers.next()) {
-            (Some(Ok(major)), Some(Ok(minor))) => Ok(Self { major, minor }),
-            _ => Err(InvalidVersion),
-        }
+/// Parses a version, such as `v2.1.9` or `1.6.20~ds1`.
+pub(super) fn parse(text: &str) -> Result<EngineVersion, &'static str> {
+    let mut numbers = text.trim_start_matches('v').split(['.', '~', '-', '+']).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
+        _ => Err("not a version, such as 1.7 or 2.1.9"),
     }
 }
 
@@ -44,7 +31,7 @@ pub(crate) fn installed(root: &InstallRoot, engine: TargetEngine) -> Option<Engi
     };
     let path = program(root, engine, dirs)?;
     let output = Command::new(path).arg("--version").output().ok()?;
-    parse(&String::from_utf8_lossy(&output.stdout))
+    find(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// Returns why the engine is not on this machine, if it is not: neither its program, nor its
@@ -67,8 +54,8 @@ fn program(root: &InstallRoot, engine: TargetEngine, dirs: Vec<PathBuf>) -> Opti
 
 /// Returns the first word that is a version with a dot: `containerd
 /// github.com/containerd/containerd v1.7.24 …`.
-fn parse(output: &str) -> Option<EngineVersion> {
-    output.split([' ', '\n', ',']).find_map(|word| word.parse().ok())
+fn find(output: &str) -> Option<EngineVersion> {
+    output.split([' ', '\n', ',']).find_map(|word| parse(word).ok())
 }
 
 #[cfg(test)]
@@ -78,7 +65,7 @@ mod tests {
     #[test]
     fn version_output_of_each_engine_is_parsed() {
         let check = |output: &str, expected: Option<(u32, u32)>| {
-            assert_eq!(parse(output).map(|v| (v.major, v.minor)), expected, "{output}");
+            assert_eq!(find(output), expected, "{output}");
         };
         check(
             "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u2",

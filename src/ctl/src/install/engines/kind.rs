@@ -31,8 +31,11 @@ pub(crate) struct EngineFacts {
     pub(crate) reserved: &'static [&'static str],
 }
 
+/// Major and minor version.
+pub(crate) type EngineVersion = (u32, u32);
+
 /// First version of an engine that has NRI, and first version that has it on by default.
-pub(crate) type OwnNriSince = ((u32, u32), Option<(u32, u32)>);
+pub(crate) type OwnNriSince = (EngineVersion, Option<EngineVersion>);
 
 const DOCKER: EngineFacts = EngineFacts {
     name: "docker",

@@ -103,12 +103,12 @@ fn nerdctl(
 /// Returns the state of the engine's own NRI, by its files and its version. Of several files that
 /// have the switch, the last takes precedence.
 fn own_nri(engine: TargetEngine, request: &InstallRequest<'_>, files: &[EngineFile]) -> OwnNri {
-    let version = request.version.map(|version| (version.major, version.minor));
     let (version, is_on) = match engine {
-        TargetEngine::Containerd => {
-            (version.or_else(|| containerd::least_version(files)), containerd::has_nri_on(files))
-        }
-        _ => (version, files.iter().rev().find_map(EngineFile::has_nri_on)),
+        TargetEngine::Containerd => (
+            request.version.or_else(|| containerd::least_version(files)),
+            containerd::has_nri_on(files),
+        ),
+        _ => (request.version, files.iter().rev().find_map(EngineFile::has_nri_on)),
     };
     let Some((since, on_since)) = engine.facts().nri else { return OwnNri::None };
     match (is_on, version) {

@@ -1,6 +1,7 @@
 //! The request of an installation.
 
-use crate::install::{install_root::InstallRoot, runtimes::WrapperRuntime, version::EngineVersion};
+use super::kind::EngineVersion;
+use crate::install::{install_root::InstallRoot, runtimes::WrapperRuntime};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::path::Path;
@@ -52,11 +53,11 @@ impl InstallRequest<'_> {
 
     /// Whether the engine's version is known and at least `major`.
     pub(crate) fn is_since(&self, major: u32) -> bool {
-        self.version.is_some_and(|version| version.major >= major)
+        self.version.is_some_and(|(known, _)| known >= major)
     }
 
     /// Whether the engine's version is known and less than `major`.
     pub(crate) fn is_before(&self, major: u32) -> bool {
-        self.version.is_some_and(|version| version.major < major)
+        self.version.is_some_and(|(known, _)| known < major)
     }
 }

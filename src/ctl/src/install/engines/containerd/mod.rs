@@ -6,6 +6,7 @@ mod handler;
 
 use super::{
     file::EngineFile,
+    kind::EngineVersion,
     request::{InstallRequest, OwnNri},
 };
 use crate::install::{error::InstallError, install_root::InstallRoot, plan::InstallPlan};
@@ -111,6 +112,6 @@ pub(super) fn has_nri_on(files: &[EngineFile]) -> Option<bool> {
 }
 
 /// Returns the least version that reads the files: one of version 3 proves that it is 2.0 or later.
-pub(super) fn least_version(files: &[EngineFile]) -> Option<(u32, u32)> {
+pub(super) fn least_version(files: &[EngineFile]) -> Option<EngineVersion> {
     files.iter().any(|f| version(f) >= 3).then_some((2, 0))
 }
