@@ -12,7 +12,7 @@ use crate::install::{
     },
     error::InstallError,
     install_root::InstallRoot,
-    plan::InstallPlan,
+    plan::{InstallPlan, OWN_NAME},
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -21,9 +21,6 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "/etc/crio/crio.conf";
 /// The directory of drop-ins.
 const DIR: &str = "/etc/crio/crio.conf.d";
-
-/// Our drop-in, sorted after others such as `99-nvidia.conf`: the last file takes precedence.
-const DROP_IN: &str = "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf";
 
 /// Keys that our handler copies from the default handler.
 const COPIED: &[&str] = &[
@@ -60,7 +57,8 @@ pub(super) fn install(
     files: &[EngineFile],
     nri: OwnNri,
 ) -> Result<Vec<String>, InstallError> {
-    let file = engine_file(request.root, request.file.unwrap_or(Path::new(DROP_IN)))?;
+    let drop_in = Path::new(DIR).join(OWN_NAME).with_extension("conf");
+    let file = engine_file(request.root, request.file.unwrap_or(&drop_in))?;
     plan.begin(&file, "crio")?;
     let handler = handler(files);
     plan.set_runtimes(request, &file, |runtime| {

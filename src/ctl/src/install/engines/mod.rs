@@ -51,14 +51,12 @@ pub(super) fn install(
     let files = files(engine, request.root, request.file)?;
     files.iter().try_for_each(|file| check_names(request, file))?;
     let nri = own_nri(engine, request, &files);
-    let is_later = |f: &&EngineFile| f.file.path.file_stem() > Some(OsStr::new(OWN_NAME));
-    for file in files.iter().filter(|_| request.default && request.file.is_none()).filter(is_later)
-    {
-        if let Some(name) = file.default_name() {
-            let file = file.file.path.display();
-            let note = format!("{file} is read later and makes {name:?} the default runtime");
-            plan.notes.push(note);
-        }
+    if request.default && request.file.is_none() {
+        let is_later = |f: &&EngineFile| f.file.path.file_stem() > Some(OsStr::new(OWN_NAME));
+        plan.notes.extend(files.iter().filter(is_later).filter_map(|file| {
+            let (name, file) = (file.default_name()?, file.file.path.display());
+            Some(format!("{file} is read later and makes {name:?} the default runtime"))
+        }));
     }
     let usage = match engine {
         TargetEngine::Docker | TargetEngine::Isulad => {

@@ -14,7 +14,7 @@ use crate::install::{
     error::InstallError,
     install_root::{InstallRoot, WRAPPER},
     own_config,
-    plan::InstallPlan,
+    plan::{InstallPlan, OWN_NAME},
     runtimes::WrapperRuntime,
 };
 use nri_locate::{CONFIG_FILE, runtime_candidates, standard_dirs};
@@ -27,8 +27,6 @@ use std::{
 /// The main files, in the order in which Podman reads them.
 const FILES: [&str; 2] =
     ["/usr/share/containers/containers.conf", "/etc/containers/containers.conf"];
-/// Our drop-in, sorted after others: the last file takes precedence.
-const DROP_IN: &str = "zz-nri-container-runtime.conf";
 
 /// Runtimes that Podman lists in `runtime_supports_json` by itself (`containers/common:
 /// pkg/config/default.go`).
@@ -85,7 +83,7 @@ pub(super) fn install(
     files: &[EngineFile],
 ) -> Result<Vec<String>, InstallError> {
     let root = request.root;
-    let drop_in = main_file(root).with_extension("conf.d").join(DROP_IN);
+    let drop_in = main_file(root).with_extension("conf.d").join(OWN_NAME).with_extension("conf");
     let file = engine_file(root, request.file.unwrap_or(&drop_in))?;
     plan.begin(&file, if root.user().is_some() { "podman --user" } else { "podman" })?;
     // Podman looks up the runtime's name, or the base name if `--runtime` is a path.

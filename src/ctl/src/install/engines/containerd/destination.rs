@@ -19,7 +19,7 @@
 //! A main file of version 3 proves that containerd is 2.0 or later. With a main file of version 2,
 //! `nrictl` must know the version of containerd.
 
-use super::files::{DROP_IN, effective_version, imported_dir, is_drop_in, own_file, version};
+use super::files::{drop_in, effective_version, is_drop_in, own_file, version};
 use crate::install::{
     editing::error::FileError,
     engines::{file::EngineFile, request::InstallRequest},
@@ -52,8 +52,8 @@ pub(super) fn destination(
         if let Some(file) = edited.or_else(|| others().rfind(is_newer_with_handlers)) {
             return Ok(file.clone());
         }
-        if let Some(dir) = imported_dir(first) {
-            return own_file(request.root, &dir.join(DROP_IN), effective.max(2));
+        if let Some(drop_in) = drop_in(first) {
+            return own_file(request.root, &drop_in, effective.max(2));
         }
     }
     // Without a drop-in: the last file with an effective CRI table, else the main file.

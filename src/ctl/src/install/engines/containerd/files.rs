@@ -8,6 +8,7 @@ use crate::install::{
     engines::file::EngineFile,
     error::InstallError,
     install_root::InstallRoot,
+    plan::OWN_NAME,
 };
 use serde_json::Value;
 use std::{
@@ -17,10 +18,6 @@ use std::{
 
 /// The usual main file.
 pub(super) const MAIN: &str = "/etc/containerd/config.toml";
-
-/// Name of our drop-in, sorted after others such as `99-nvidia.toml`: the last file takes
-/// precedence.
-pub(super) const DROP_IN: &str = "zz-nri-container-runtime.toml";
 
 /// Names of the CRI plugin in files of version 1, 2, and later. Version 1 accepts only the short
 /// name.
@@ -69,7 +66,7 @@ pub(super) fn version(file: &EngineFile) -> i64 {
 
 /// Whether this is our drop-in.
 pub(super) fn is_drop_in(file: &EngineFile) -> bool {
-    file.file.path.file_name().is_some_and(|name| name == DROP_IN)
+    file.file.path.file_stem().is_some_and(|name| name == OWN_NAME)
 }
 
 /// Returns the version that containerd applies to all files; our drop-in is disregarded.
@@ -109,14 +106,16 @@ pub(super) fn load(root: &InstallRoot, main: &Path) -> Result<Vec<EngineFile>, I
     Ok(loaded)
 }
 
-/// Returns the first directory from which a file imports, by a pattern that matches our drop-in.
-pub(super) fn imported_dir(main: &EngineFile) -> Option<PathBuf> {
+/// Returns the path of our drop-in, in the first directory from which a file imports by a pattern
+/// that matches it.
+pub(super) fn drop_in(main: &EngineFile) -> Option<PathBuf> {
     list(&main.file, "imports").find_map(|pattern| {
         let full = absolute(&main.file.path, pattern);
         let name = full.file_name()?.to_str()?;
         let dir = full.parent().filter(|dir| !dir.to_string_lossy().contains('*'))?;
-        let matches = glob::Pattern::new(name).is_ok_and(|p| p.matches(DROP_IN));
-        (name.contains('*') && matches).then(|| dir.to_owned())
+        let drop_in = format!("{OWN_NAME}.toml");
+        let matches = glob::Pattern::new(name).is_ok_and(|p| p.matches(&drop_in));
+        (name.contains('*') && matches).then(|| dir.join(drop_in))
     })
 }
 
