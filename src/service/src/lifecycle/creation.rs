@@ -24,6 +24,8 @@ use crate::{
         container::Container,
         exec_marker,
         key::ContainerKey,
+        locked::LockedContainer,
+        locks::ContainerLock,
         pods::PodReservation,
         record::Record,
         registry::Registry,
@@ -34,7 +36,7 @@ use crate::{
 use nri_adaptation::RequestContext;
 use nri_api::proto::{self, ContainerState, PodSandbox};
 use nri_files::AuditEvent;
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, time::Duration};
 
 /// A creation whose pod was, or is about to be, announced to plugins.
 #[must_use]
@@ -97,7 +99,7 @@ impl Consulted<'_> {
 #[must_use]
 #[derive(Debug)]
 pub struct Recorded {
-    container: Arc<Container>,
+    container: LockedContainer,
     is_over: bool,
 }
 
@@ -111,21 +113,25 @@ impl Drop for Recorded {
 }
 
 impl Recorded {
-    /// Adds the container of a creation.
+    /// Adds the container of a creation, whose lock is held.
     ///
     /// # Errors
     /// The record cannot be written; then nothing has changed.
-    pub fn insert(registry: &Registry, record: Record) -> Result<Self, StoreError> {
-        Ok(Self { container: registry.insert(record)?, is_over: false })
+    pub fn insert(
+        registry: &Registry,
+        lock: &ContainerLock,
+        record: Record,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { container: registry.insert_locked(lock, record)?, is_over: false })
     }
 
     /// Returns the container.
-    pub fn container(&self) -> &Arc<Container> {
+    pub fn container(&self) -> &LockedContainer {
         &self.container
     }
 
     /// Leaves the creation to whoever follows the runtime's process.
-    pub fn follow(mut self) -> Arc<Container> {
+    pub fn follow(mut self) -> LockedContainer {
         self.is_over = true;
         self.container.clone()
     }
@@ -164,7 +170,7 @@ impl Recorded {
         self,
         service: &Service,
         pid: Option<i32>,
-    ) -> Result<Arc<Container>, Error> {
+    ) -> Result<LockedContainer, Error> {
         let confirmed = service.confirm_created(&self.container, pid, IfNotEffective::Refuse);
         let Err(error) = confirmed else { return Ok(self.follow()) };
         let record = self.container.record();

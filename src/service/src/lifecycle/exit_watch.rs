@@ -137,11 +137,12 @@ impl Service {
     }
 
     /// Records that the first process has exited, unless a verb has done so meanwhile.
-    async fn on_exited(&self, container: &Container, pid: i32) {
+    async fn on_exited(&self, container: &Arc<Container>, pid: i32) {
         self.wait_for_start(container).await;
-        let _lock = self.locks.container(container.key()).await;
-        if self.registry.contains(container) && container.record().pid == Some(pid) {
-            self.on_stopped(container).await;
+        if let Some(container) = self.lock(container).await
+            && container.record().pid == Some(pid)
+        {
+            self.on_stopped(&container).await;
         }
     }
 

@@ -24,12 +24,12 @@ impl Service {
             return;
         }
         // If a verb holds the lock, that verb or the next search notices the start.
-        let Some(_lock) = self.locks.try_container(container.key()) else { return };
+        let Some(container) = self.try_lock(container) else { return };
         let record = container.record();
-        if !self.registry.contains(container) || !may_have_started(container).await {
+        if !may_have_started(&container).await {
             return;
         }
-        self.reconcile(container).await;
+        self.reconcile(&container).await;
         if container.status() > record.status {
             let (container, pod) = (&record.key.id, &record.pod_id);
             tracing::info!(container, pod, "container was started without a verb");

@@ -5,14 +5,13 @@ use crate::{
     host::runtime::State,
     lifecycle::transition::IfNotEffective,
     service::Service,
-    state::{container::Container, status::ContainerStatus},
+    state::{locked::LockedContainer, status::ContainerStatus},
 };
 use std::sync::Arc;
 
 impl Service {
-    /// Performs the transitions that the runtime's `state` shows and that were not reported. The
-    /// caller holds the container lock.
-    pub async fn reconcile(self: &Arc<Self>, container: &Arc<Container>) {
+    /// Performs the transitions that the runtime's `state` shows and that were not reported.
+    pub async fn reconcile(self: &Arc<Self>, container: &LockedContainer) {
         let record = container.record();
         // `exists` also marks the container as present, which the search for vanished containers
         // needs. If the runtime was killed before it wrote a state, only that search detects the
@@ -26,9 +25,8 @@ impl Service {
         self.apply_state(container, &state).await;
     }
 
-    /// Performs the transitions to this state that were not reported. The caller holds the
-    /// container lock.
-    pub async fn apply_state(self: &Arc<Self>, container: &Arc<Container>, state: &State) {
+    /// Performs the transitions to this state that were not reported.
+    pub async fn apply_state(self: &Arc<Self>, container: &LockedContainer, state: &State) {
         let record = container.record();
         let old_status = record.status;
         if old_status == ContainerStatus::Creating {

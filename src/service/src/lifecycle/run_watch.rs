@@ -26,13 +26,11 @@ impl Service {
             if let Some(runtime) = runtime {
                 service.wait_for_end(runtime).await;
             }
-            let _lock = service.locks.container(container.key()).await;
-            if service.registry.contains(&container) {
-                if container.status() == ContainerStatus::Creating && !container.exists().await {
-                    runtime_failure::log_unreported(&service, &container.record(), "create");
-                }
-                Box::pin(service.reconcile(&container)).await;
+            let Some(container) = service.lock(&container).await else { return };
+            if container.status() == ContainerStatus::Creating && !container.exists().await {
+                runtime_failure::log_unreported(&service, &container.record(), "create");
             }
+            Box::pin(service.reconcile(&container)).await;
         });
     }
 

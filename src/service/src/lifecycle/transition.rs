@@ -2,7 +2,8 @@
 //!
 //! One function per transition, called by whatever detects the change: a verb, our hook, the exit
 //! watch, reconciliation, or the search for vanished containers. Plugins are notified of each
-//! transition once, and in this order. The caller holds the container lock.
+//! transition once, and in this order. Recovery (`recovery.rs`) changes records before plugins are
+//! connected, and notifies nobody.
 
 use crate::{
     bundle::own,
@@ -16,6 +17,7 @@ use crate::{
     service::Service,
     state::{
         container::Container,
+        locked::LockedContainer,
         pod::PodKind,
         record::Record,
         status::{ContainerStatus, RuntimeProgress},
@@ -65,6 +67,19 @@ impl ResourceManager {
 }
 
 impl Service {
+    /// Waits for the lock of a container. Returns `None` if the container was removed meanwhile.
+    pub async fn lock(&self, container: &Arc<Container>) -> Option<LockedContainer> {
+        let lock = self.locks.container(container.key()).await;
+        self.registry.locked(&lock).filter(|locked| locked.is(container))
+    }
+
+    /// Takes the lock of a container. Returns `None` if a verb holds it, or if the container was
+    /// removed.
+    pub fn try_lock(&self, container: &Arc<Container>) -> Option<LockedContainer> {
+        let lock = self.locks.try_container(container.key())?;
+        self.registry.locked(&lock).filter(|locked| locked.is(container))
+    }
+
     /// Creating -> Created: enforces the resources and notifies plugins. If the container is
     /// created already, only enforces the resources.
     ///
@@ -72,7 +87,7 @@ impl Service {
     /// The resources cannot be made effective, and `if_not_effective` is `Refuse`.
     pub async fn on_created(
         self: &Arc<Self>,
-        container: &Arc<Container>,
+        container: &LockedContainer,
         pid: Option<i32>,
         if_not_effective: IfNotEffective,
     ) -> Result<(), Error> {
@@ -91,7 +106,7 @@ impl Service {
     /// The resources cannot be made effective, and `if_not_effective` is `Refuse`.
     pub fn confirm_created(
         &self,
-        container: &Container,
+        container: &LockedContainer,
         pid: Option<i32>,
         if_not_effective: IfNotEffective,
     ) -> Result<(), Error> {
@@ -109,7 +124,7 @@ impl Service {
     }
 
     /// The second half of [`Service::on_created`]: watches the process and notifies plugins.
-    pub async fn announce_created(self: &Arc<Self>, container: &Arc<Container>, pid: Option<i32>) {
+    pub async fn announce_created(self: &Arc<Self>, container: &LockedContainer, pid: Option<i32>) {
         let set_process = |r: &mut Record| pid.is_some_and(|pid| r.set_process(pid));
         let record = self.registry.change_if(container, set_process);
         // `exists` marks the container as present, which the search for vanished containers needs.
@@ -135,7 +150,7 @@ impl Service {
     ///
     /// # Errors
     /// A plugin refuses.
-    pub async fn request_start(&self, container: &Container) -> Result<(), AdaptError> {
+    pub async fn request_start(&self, container: &LockedContainer) -> Result<(), AdaptError> {
         let record = container.record();
         self.set_pod_addresses(&record).await;
         if record.sandbox {
@@ -156,7 +171,7 @@ impl Service {
     }
 
     /// Starting -> Running: notifies plugins.
-    pub fn on_running(&self, container: &Container) {
+    pub fn on_running(&self, container: &LockedContainer) {
         self.confirm_running(container);
         if container.record().sandbox {
             return;
@@ -170,7 +185,7 @@ impl Service {
     }
 
     /// The first part of [`Service::on_running`]. Afterwards the wrapper can get its reply.
-    pub fn confirm_running(&self, container: &Container) {
+    pub fn confirm_running(&self, container: &LockedContainer) {
         let mut is_new = false;
         let record = self.registry.change_if(container, |r| {
             is_new = r.set_running();
@@ -183,7 +198,7 @@ impl Service {
     }
 
     /// Any -> Stopped: notifies plugins that the first process has ended.
-    pub async fn on_stopped(&self, container: &Container) {
+    pub async fn on_stopped(&self, container: &LockedContainer) {
         let record = container.record();
         if record.status == ContainerStatus::Stopped {
             return;
@@ -226,7 +241,7 @@ impl Service {
 
     /// Calls [`Service::on_stopped`] if the first process has ended, in case that the exit watch
     /// has not done so yet.
-    pub async fn on_stopped_if_ended(&self, container: &Container) {
+    pub async fn on_stopped_if_ended(&self, container: &LockedContainer) {
         if container.record().process_has_ended() {
             self.on_stopped(container).await;
         }
@@ -234,7 +249,7 @@ impl Service {
 
     /// Any -> removed: notifies plugins that the runtime has deleted the container, and removes its
     /// bundle and the record.
-    pub async fn on_removed(&self, container: &Container) {
+    pub async fn on_removed(&self, container: &LockedContainer) {
         // First, so that updates that plugins request with the stop are not undone.
         self.resource_manager.end_creation(container, LOCK_TIMEOUT).await;
         self.on_stopped(container).await;
@@ -290,9 +305,9 @@ impl Service {
             }
             let lock = async {
                 self.wait_for_start(&member).await;
-                self.locks.container(&record.key).await
+                self.lock(&member).await
             };
-            let Ok(_lock) = tokio::time::timeout_at(deadline, lock).await else {
+            let Ok(locked) = tokio::time::timeout_at(deadline, lock).await else {
                 tracing::warn!(
                     container = record.key.id,
                     pod = sandbox.pod_id,
@@ -303,7 +318,7 @@ impl Service {
             if let Some(process) = member.process() {
                 process.wait_until_reaped().await;
             }
-            if self.registry.contains(&member) {
+            if let Some(member) = locked {
                 Box::pin(self.on_stopped(&member)).await;
             }
         }

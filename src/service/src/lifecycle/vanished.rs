@@ -141,15 +141,15 @@ impl Service {
     }
 
     /// Removes a vanished container. Returns whether this call removed it.
-    async fn remove_if_vanished(&self, container: &Container) -> bool {
+    async fn remove_if_vanished(&self, container: &Arc<Container>) -> bool {
         // If a verb holds the lock, that verb or the next search handles the deletion.
-        let Some(_lock) = self.locks.try_container(container.key()) else { return false };
-        let vanished = self.registry.contains(container) && container.has_vanished().await;
+        let Some(container) = self.try_lock(container) else { return false };
+        let vanished = container.has_vanished().await;
         if vanished {
             let record = container.record();
             let (container_id, pod) = (&record.key.id, &record.pod_id);
             tracing::info!(container = container_id, pod, "container was deleted without a verb");
-            self.on_removed(container).await;
+            self.on_removed(&container).await;
         }
         vanished
     }

@@ -3,7 +3,7 @@
 //! A container has no record before plugins have agreed to its creation, but its id must be
 //! reserved earlier: containers of the same id may be created in two runtime roots at once.
 
-use crate::state::{key::ContainerKey, registry::Registry};
+use crate::state::{key::ContainerKey, locks::ContainerLock, registry::Registry};
 use nri_host::sha256 as digest;
 use std::{
     collections::HashMap,
@@ -24,9 +24,10 @@ pub struct Claim {
 }
 
 impl Claims {
-    /// Claims the id of a new container: the runtime's id, with a suffix if another root has a
-    /// container of the same id. The caller holds the container lock.
-    pub fn claim(&self, registry: &Registry, key: &ContainerKey) -> Claim {
+    /// Claims the id of a new container, whose lock is held: the runtime's id, with a suffix if
+    /// another root has a container of the same id.
+    pub fn claim(&self, registry: &Registry, container: &ContainerLock) -> Claim {
+        let key = container.key();
         let mut claimed = lock(&self.0);
         let is_taken = claimed.get(&key.id).is_some_and(|other| other != key)
             || registry.by_nri_id(&key.id).is_some_and(|other| other.key() != key);
@@ -68,19 +69,23 @@ fn lock(claimed: &ClaimedIds) -> MutexGuard<'_, HashMap<String, ContainerKey>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::store::Store;
+    use crate::state::{locks::Locks, store::Store};
 
     #[test]
     fn roots_that_create_the_same_id_at_once_get_two_ids() {
         let dir = tempfile::tempdir().unwrap();
         let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
         let claims = Claims::default();
-        let key = |root: &str| ContainerKey { root: root.into(), id: "x".to_owned() };
-        let first = claims.claim(&registry, &key("/a"));
-        let second = claims.claim(&registry, &key("/b"));
+        let locks = Locks::default();
+        let lock = |root: &str| {
+            let key = ContainerKey { root: root.into(), id: "x".to_owned() };
+            locks.try_container(&key).unwrap()
+        };
+        let first = claims.claim(&registry, &lock("/a"));
+        let second = claims.claim(&registry, &lock("/b"));
         assert_eq!(first.id(), "x");
         assert!(second.id().starts_with("x-"), "{second:?}");
         drop(first);
-        assert_eq!(claims.claim(&registry, &key("/b")).id(), "x");
+        assert_eq!(claims.claim(&registry, &lock("/b")).id(), "x");
     }
 }

@@ -11,8 +11,18 @@ use std::{
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-/// Guard of the lock of a container or a pod.
-pub type LockGuard = OwnedMutexGuard<()>;
+/// The lock of a container, which need not have a record yet. It is held until the last clone is
+/// dropped.
+#[must_use]
+#[derive(Debug, Clone)]
+pub struct ContainerLock(Arc<(ContainerKey, OwnedMutexGuard<()>)>);
+
+impl ContainerLock {
+    /// Returns the key of the container.
+    pub fn key(&self) -> &ContainerKey {
+        &self.0.0
+    }
+}
 
 /// An object that has a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,18 +38,20 @@ type Lock = AsyncMutex<()>;
 pub struct Locks(Mutex<HashMap<Lockable, Weak<Lock>>>);
 
 impl Locks {
-    /// Waits for the lock of a container, which need not have a record yet.
-    pub async fn container(&self, key: &ContainerKey) -> LockGuard {
-        self.lock(Lockable::Container(key.clone())).lock_owned().await
+    /// Waits for the lock of a container.
+    pub async fn container(&self, key: &ContainerKey) -> ContainerLock {
+        let guard = self.lock(Lockable::Container(key.clone())).lock_owned().await;
+        ContainerLock(Arc::new((key.clone(), guard)))
     }
 
     /// Takes the lock of a container if it is free.
-    pub fn try_container(&self, key: &ContainerKey) -> Option<LockGuard> {
-        self.lock(Lockable::Container(key.clone())).try_lock_owned().ok()
+    pub fn try_container(&self, key: &ContainerKey) -> Option<ContainerLock> {
+        let guard = self.lock(Lockable::Container(key.clone())).try_lock_owned().ok()?;
+        Some(ContainerLock(Arc::new((key.clone(), guard))))
     }
 
     /// Waits for the lock of a pod.
-    pub async fn pod(&self, id: &str) -> LockGuard {
+    pub async fn pod(&self, id: &str) -> OwnedMutexGuard<()> {
         self.lock(Lockable::Pod(id.to_owned())).lock_owned().await
     }
 

@@ -10,6 +10,7 @@ pub mod followed;
 mod index;
 mod json;
 pub mod key;
+pub mod locked;
 pub mod locks;
 pub mod pod;
 pub mod pods;

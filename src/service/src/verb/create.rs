@@ -25,7 +25,7 @@ pub async fn serve(
     let key = request.key.clone();
     let lock = service.locks.container(&key).await;
     let caller = channel.peer()?;
-    let (recorded, substitute) = match prepare(service, request, caller).await {
+    let (recorded, substitute) = match prepare(service, &lock, request, caller).await {
         Ok(Creation::Proceed(recorded, substitute)) => (recorded, substitute),
         Ok(Creation::Bypass) => return channel.send(&Reply::Bypass).await,
         Err(error) => return channel.send(&refuse(&key.id, &error)).await,

@@ -4,9 +4,7 @@
 use crate::{
     channel::Channel,
     service::Service,
-    state::{
-        container::Container, followed::FollowedVerb, locks::LockGuard, status::RuntimeProgress,
-    },
+    state::{followed::FollowedVerb, status::RuntimeProgress},
     verb::{follow::Outcome, request::VerbRequest},
 };
 use nri_adaptation::inherited;
@@ -30,11 +28,12 @@ pub async fn serve(
 ) -> Result<(), FrameError> {
     let key = &request.key;
     let lock = timeout(DELETE_LOCK_TIMEOUT, service.locks.container(key)).await.ok();
+    let locked = lock.and_then(|lock| service.registry.locked(&lock));
     let Some(container) = service.registry.get(key) else {
         return channel.send(&Reply::Bypass).await;
     };
-    if lock.is_some() {
-        service.on_stopped_if_ended(&container).await;
+    if let Some(container) = &locked {
+        service.on_stopped_if_ended(container).await;
     }
     let existed = container.exists().await;
     let deleting = container.start_delete();
@@ -68,22 +67,17 @@ pub async fn serve(
     if !is_followed {
         replied = channel.send(&Reply::Done).await;
     }
-    match lock {
-        Some(lock) => notify(service, &container, lock).await,
+    match locked {
+        Some(container) => service.on_removed(&container).await,
         None => {
             let service = service.clone();
+            // Unless another task removes the container meanwhile.
             tokio::spawn(inherited(async move {
-                let lock = service.locks.container(container.key()).await;
-                notify(&service, &container, lock).await;
+                if let Some(container) = service.lock(&container).await {
+                    service.on_removed(&container).await;
+                }
             }));
         }
     }
     replied
-}
-
-/// Notifies plugins of the removal, unless another task has done so.
-async fn notify(service: &Service, container: &Container, _lock: LockGuard) {
-    if service.registry.contains(container) {
-        service.on_removed(container).await;
-    }
 }

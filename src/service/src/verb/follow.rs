@@ -127,26 +127,21 @@ impl Service {
 
     async fn follow_start(self: &Arc<Self>, container: &Arc<Container>, runtime: ProcessIdentity) {
         let outcome = self.outcome_of(runtime).await;
-        let _lock = self.locks.container(container.key()).await;
+        let Some(container) = self.lock(container).await else { return };
         // If the wrapper did not get the reply of the previous nrid, it has sent its request again,
         // and that request may have been served.
-        if self.registry.contains(container)
-            && container.status() < ContainerStatus::Running
-            && outcome.has_started(container).await
-        {
+        if container.status() < ContainerStatus::Running && outcome.has_started(&container).await {
             let pid = container.record().pid.unwrap_or_default();
-            self.apply_state(container, &State { status: "running".to_owned(), pid }).await;
+            self.apply_state(&container, &State { status: "running".to_owned(), pid }).await;
         }
     }
 
     async fn follow_delete(self: &Arc<Self>, container: &Arc<Container>, runtime: ProcessIdentity) {
         let _deleting = container.start_delete();
         let outcome = self.outcome_of(runtime).await;
-        let _lock = self.locks.container(container.key()).await;
-        if self.registry.contains(container)
-            && (outcome == Outcome::Succeeded || !container.exists().await)
-        {
-            self.on_removed(container).await;
+        let Some(container) = self.lock(container).await else { return };
+        if outcome == Outcome::Succeeded || !container.exists().await {
+            self.on_removed(&container).await;
         }
     }
 

@@ -35,38 +35,37 @@ async fn report(
         // The wrapper that runs `delete` holds the container lock, and reports the deletion.
         return Ok(());
     }
-    let _lock = service.locks.container(container.key()).await;
-    let is_known = service.registry.contains(container);
     // A hook may outlive its runtime; the container has then been reconciled. A report of a status
     // that the container already has changes nothing. If the record was removed, createRuntime
     // fails, so that the container does not start, and other reports change nothing.
+    let Some(container) = service.lock(container).await else {
+        let is_over = hook.kind == HookKind::CreateRuntime;
+        return if is_over { Err(CallerError::CreationOver.into()) } else { Ok(()) };
+    };
     let status = container.status();
     match hook.kind {
         HookKind::CreateRuntime => {
-            if !is_known {
-                return Err(CallerError::CreationOver.into());
-            }
             if status >= ContainerStatus::Running {
                 return Ok(());
             }
             let state: State = serde_json::from_str(&hook.state).map_err(CallerError::HookState)?;
             let pid = (state.pid > 0).then_some(state.pid);
-            service.on_created(container, pid, IfNotEffective::Refuse).await?;
-            service.request_start(container).await?;
+            service.on_created(&container, pid, IfNotEffective::Refuse).await?;
+            service.request_start(&container).await?;
         }
         HookKind::Poststart => {
-            if is_known && status < ContainerStatus::Running {
-                service.on_running(container);
+            if status < ContainerStatus::Running {
+                service.on_running(&container);
             }
         }
         HookKind::Poststop => {
-            if is_known && !container.exists().await {
-                service.on_removed(container).await;
-            } else if is_known {
+            if !container.exists().await {
+                service.on_removed(&container).await;
+            } else {
                 // crun runs the hook before it removes its state. If crun is killed in between, the
                 // container still exists, and can be deleted.
-                service.on_stopped(container).await;
-                service.expect_deletion(container.clone());
+                service.on_stopped(&container).await;
+                service.expect_deletion(Arc::clone(&container));
             }
         }
     }

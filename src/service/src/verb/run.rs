@@ -24,7 +24,7 @@ pub async fn serve(
     let id = request.key.id.clone();
     let lock = service.locks.container(&request.key).await;
     let caller = channel.peer()?;
-    let reply = match prepare(service, request, caller).await {
+    let reply = match prepare(service, &lock, request, caller).await {
         Ok(Creation::Proceed(recorded, substitute)) => {
             service.follow_run(&recorded.follow(), caller);
             Reply::Proceed(substitute)

@@ -10,7 +10,7 @@ use crate::{
         transition::IfNotEffective,
     },
     service::Service,
-    state::{container::Container, followed::FollowedVerb, status::ContainerStatus},
+    state::{followed::FollowedVerb, locked::LockedContainer, status::ContainerStatus},
     verb::{follow::Outcome, request::VerbRequest},
 };
 use nri_control::{FrameError, Reply, Substitute};
@@ -26,8 +26,8 @@ pub async fn serve(
     channel: &mut Channel,
     request: &VerbRequest,
 ) -> Result<(), FrameError> {
-    let _lock = service.locks.container(&request.key).await;
-    let Some(container) = service.registry.get(&request.key) else {
+    let lock = service.locks.container(&request.key).await;
+    let Some(container) = service.registry.locked(&lock) else {
         return channel.send(&Reply::Bypass).await;
     };
     match prepare(service, &container).await {
@@ -81,7 +81,7 @@ pub async fn serve(
 
 /// Sends the request to plugins. Returns `false` without a request if the runtime will refuse the
 /// start.
-async fn prepare(service: &Arc<Service>, container: &Arc<Container>) -> Result<bool, Error> {
+async fn prepare(service: &Arc<Service>, container: &LockedContainer) -> Result<bool, Error> {
     let is_being_created = container.is_being_created().await;
     if is_being_created.map_err(|e| HostError::unreadable_root(container.key(), e))? {
         return Ok(false);

@@ -14,7 +14,7 @@ use crate::{
         eviction::EvictionSource,
     },
     service::Service,
-    state::{bundle::OwnBundle, container::Container, exec_marker},
+    state::{bundle::OwnBundle, container::Container, exec_marker, locks::ContainerLock},
     verb::creation::{
         adjusted_config::{AdjustedConfig, Agreed},
         changes::creation_changes,
@@ -37,7 +37,11 @@ use std::{
 
 impl Service {
     /// Sends a creation to plugins, and commits the outcome.
-    pub(super) async fn request_creation(&self, draft: Draft) -> Result<Recorded, Error> {
+    pub(super) async fn request_creation(
+        &self,
+        lock: &ContainerLock,
+        draft: Draft,
+    ) -> Result<Recorded, Error> {
         let draft = Arc::new(draft);
         let container = draft.container_message()?;
         let pod_id = draft.pod_id().to_owned();
@@ -56,7 +60,7 @@ impl Service {
                 request,
                 &context,
                 |outcome: CreateOutcome| self.probe_host(&draft, outcome),
-                |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, shadow, &context),
+                |agreed: Agreed| self.commit(lock, draft.clone(), pod_id, agreed, shadow, &context),
             )
             .await;
         let created = result.map_err(Error::from).and_then(|created| created);
@@ -83,6 +87,7 @@ impl Service {
     /// writes its bundle. Commits run one at a time, in the order of the requests.
     async fn commit(
         &self,
+        lock: &ContainerLock,
         draft: Arc<Draft>,
         pod_id: String,
         mut agreed: Agreed,
@@ -117,7 +122,7 @@ impl Service {
         let effective = adjusted.config.resources().cloned();
         record.effective = Arc::new(effective.unwrap_or_else(|| serde_json::json!({})));
         record.share_resources();
-        let recorded = Recorded::insert(&self.registry, record)?;
+        let recorded = Recorded::insert(&self.registry, lock, record)?;
         let changes = self.changes_to_audit(&draft, &adjusted, &outcome);
         let ignored = outcome.ignored.clone();
         let performed = self.perform(&draft, &adjusted, recorded.container(), outcome).await;

@@ -10,6 +10,7 @@ use crate::{
     service::Service,
     state::{
         key::ContainerKey,
+        locks::ContainerLock,
         pod::{PodKind, PodRecord, PodStatus},
     },
     verb::{
@@ -42,18 +43,19 @@ pub enum Creation {
     Bypass,
 }
 
-/// Prepares a creation. The caller holds the container lock.
+/// Prepares the creation of the container to which the lock belongs.
 ///
 /// # Errors
 /// The bundle cannot be used, or a plugin refuses. Then nothing has changed.
 pub async fn prepare(
     service: &Service,
+    lock: &ContainerLock,
     request: VerbRequest,
     caller: Option<ProcessIdentity>,
 ) -> Result<Creation, Error> {
     let verb = request.begin.verb.name();
     let mut line = line_of_key(&request.key, AuditEvent::Refusal);
-    let prepared = try_prepare(service, request, caller, &mut line).await;
+    let prepared = try_prepare(service, lock, request, caller, &mut line).await;
     if let Err(error) = &prepared {
         service.audit_refusal(line, verb, error);
     }
@@ -63,13 +65,14 @@ pub async fn prepare(
 /// Prepares a creation, and adds to `line` what becomes known of the container.
 async fn try_prepare(
     service: &Service,
+    lock: &ContainerLock,
     mut request: VerbRequest,
     caller: Option<ProcessIdentity>,
     line: &mut AuditLine,
 ) -> Result<Creation, Error> {
     let bundle_dir = request.bundle.take().ok_or(CallerError::NoBundle)?;
     let VerbRequest { key, runtime, begin, .. } = &request;
-    let known = service.registry.get(key);
+    let known = service.registry.locked(lock);
     if let Some(known) = &known {
         // The same wrapper may repeat its request after a restart of nrid: it had no reply, and has
         // not called its runtime.
@@ -92,7 +95,7 @@ async fn try_prepare(
         service.on_removed(&known).await;
     }
     // Reserves the id until the container has a record.
-    let claim = service.claims.claim(&service.registry, key);
+    let claim = service.claims.claim(&service.registry, lock);
     let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
     let config = begin.config.as_ref().map(|c| c.as_path());
     let bundle_path = resolved(&bundle_dir, runtime, path);
@@ -135,14 +138,14 @@ async fn try_prepare(
     // Taken before plugins are called: a container that cannot be watched is refused.
     let descriptor = service.descriptors.pidfd().map_err(OperatorError::from)?;
     if draft.identity.role == Role::Sandbox {
-        let recorded = service.add_sandbox(draft).await?;
+        let recorded = service.add_sandbox(lock, draft).await?;
         recorded.container().keep_descriptor(descriptor);
         return Ok(Creation::Proceed(recorded, Substitute::default()));
     }
     service.wait_for_external_plugins(&draft).await;
     let drafted = Drafted::new(&service.registry, draft.pod_id());
     let created = match service.ensure_pod(&draft).await {
-        Ok(()) => service.request_creation(draft).await,
+        Ok(()) => service.request_creation(lock, draft).await,
         Err(error) => Err(error),
     };
     let recorded = drafted.then(service, created).await?;
@@ -236,7 +239,7 @@ impl Service {
     }
 
     /// Adds a sandbox container and its pod. Plugins are notified of the pod when it starts.
-    async fn add_sandbox(&self, draft: Draft) -> Result<Recorded, Error> {
+    async fn add_sandbox(&self, lock: &ContainerLock, draft: Draft) -> Result<Recorded, Error> {
         let container = draft.container_message()?;
         let record = draft.record(&container, None);
         let sandbox = draft.pod_with(&container);
@@ -254,7 +257,7 @@ impl Service {
             status,
         });
         let saved = self.registry.pods.ensure_saved(&id);
-        let saved = saved.and_then(|()| Recorded::insert(&self.registry, record));
+        let saved = saved.and_then(|()| Recorded::insert(&self.registry, lock, record));
         if saved.is_err() {
             match previous {
                 Some(previous) => self.registry.pods.set(previous),

@@ -35,8 +35,8 @@ pub async fn serve(
     if let Some(container) = service.registry.get(&request.key) {
         container.note_update_request(caller);
     }
-    let _lock = service.locks.container(&request.key).await;
-    let Some(container) = service.registry.get(&request.key) else {
+    let lock = service.locks.container(&request.key).await;
+    let Some(container) = service.registry.locked(&lock) else {
         return channel.send(&Reply::Bypass).await;
     };
     service.on_stopped_if_ended(&container).await;
@@ -50,7 +50,7 @@ pub async fn serve(
         service.audit_refusal(line, "update", &error);
         request.refuse(&error)
     };
-    let update = match service.prepare_update(&request.begin, container, caller).await {
+    let update = match service.prepare_update(&request.begin, &container, caller).await {
         Ok(update) => update,
         Err(error) => return channel.send(&refuse(error)).await,
     };

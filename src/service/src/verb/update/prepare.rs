@@ -15,7 +15,7 @@ use crate::{
         update::{ResourceRequest, ResourceUpdate},
     },
     service::Service,
-    state::{container::Container, record::Record},
+    state::{container::Container, locked::LockedContainer, record::Record},
 };
 use nri_adaptation::{AdaptError, UpdateOutcome};
 use nri_api::proto::{self, LinuxResources, UpdateContainerRequest};
@@ -52,14 +52,14 @@ struct Requested {
 }
 
 impl Service {
-    /// Prepares an update. The caller holds the container lock.
+    /// Prepares an update.
     ///
     /// # Errors
     /// The arguments or resources cannot be parsed, or a plugin refuses.
     pub(super) async fn prepare_update(
         &self,
         begin: &Begin,
-        container: Arc<Container>,
+        container: &LockedContainer,
         caller: Option<ProcessIdentity>,
     ) -> Result<Update, Error> {
         let record = container.record();
@@ -69,9 +69,9 @@ impl Service {
             || self.engine_nri.is_ours(&self.settings().config.engines, &record.engine).await;
         let (outcome, guard) = match (record.sandbox, is_ours) {
             (true, _) => {
-                (UpdateOutcome::default(), self.request_pod_update(&container, fields).await?)
+                (UpdateOutcome::default(), self.request_pod_update(container, fields).await?)
             }
-            (false, true) => self.request_update(&container, &requested, fields).await?,
+            (false, true) => self.request_update(container, &requested, fields).await?,
             // The engine's own NRI was switched on after the creation. Resources that plugins have
             // set stay.
             (false, false) => {
@@ -91,7 +91,7 @@ impl Service {
         // Reads the record again: other updates of this container may have been made during the
         // request.
         let update =
-            ResourceUpdate::plan(&self.resource_manager, container.clone(), request).await?;
+            ResourceUpdate::plan(&self.resource_manager, Arc::clone(container), request).await?;
         let effective = &update.pending.effective.resources;
         let substitute = match outcome.touched || container.record().has_plugin_resources() {
             true => requested.substitute(effective, &record.key.id),
