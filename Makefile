@@ -182,10 +182,10 @@ test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates, checked ag
 	NRI_UPDATES=$(or $(UPDATES),10000) NRI_CONTAINERS=$(or $(CONTAINERS),100) \
 		$(INTEGRATION_TEST) enforcement random -- --nocapture
 
-# BASE is the commit of the earlier version. Each version takes over containers, records and
-# installations of the other.
-test-takeover: setup ## BASE=db1c6080: an upgrade from an earlier version and a downgrade to it
-	CARGO='$(CARGO)' integration/takeover.sh $(or $(BASE),db1c6080)
+# BASE is the commit of the earlier version, by default the one in takeover.sh. Each version takes
+# over containers, records and installations of the other.
+test-takeover: setup ## BASE=COMMIT: an upgrade from an earlier version and a downgrade to it
+	CARGO='$(CARGO)' integration/takeover.sh $(BASE)
 
 # SOURCE is a checkout of runc, RUNC the program to test. GUEST=uml runs the tests on cgroup v2.
 runc-suite: ## SOURCE=DIR RUNC=FILE: compare runc's own tests on bare runc and on the wrapper
