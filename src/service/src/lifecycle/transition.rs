@@ -3,7 +3,7 @@
 //! One function per transition, called by whatever detects the change: a verb, our hook, the exit
 //! watch, reconciliation, or the search for vanished containers. Plugins are notified of each
 //! transition once, and in this order. Recovery (`recovery.rs`) changes records before plugins are
-//! connected, and notifies nobody.
+//! connected: they learn of the changes by `Synchronize`.
 
 use crate::{
     bundle::own,
