@@ -19,7 +19,12 @@ musl=$(uname -m)-unknown-linux-musl
 if [ -d "$("${RUSTC:-rustc}" --print target-libdir --target "$musl" 2>/dev/null)" ]; then
   words=${RUSTFLAGS:-}
   flags=${CARGO_ENCODED_RUSTFLAGS-${words// /$'\x1f'}}
-  export CARGO_ENCODED_RUSTFLAGS="${flags:+$flags$'\x1f'}-Crelocation-model=static"
+  # Without separate-code, code, constants and headers are one segment.
+  for flag in -Crelocation-model=static -Clink-arg=-Wl,-z,noseparate-code \
+    -Clink-arg=-Wl,-T,"$PWD/shim/short-calls.ld"; do
+    flags+=${flags:+$'\x1f'}$flag
+  done
+  export CARGO_ENCODED_RUSTFLAGS=$flags
   options+=(--target "$musl")
   built=$built/$musl
 else

@@ -11,16 +11,44 @@ use crate::{
     log_line::LogLine,
     runtime::{Target, stdio},
 };
-use nri_files::CallSettings;
+use nri_files::{CallSettings, PublishedSettings};
 use nri_locate::{CONFIG_FILE, Environment, LoadedConfig, find_runtime, named_config_file};
-use std::{ffi::OsStr, io::Write, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    ffi::OsStr,
+    io::Write,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 /// Handles the call. Returns the exit code, unless the real runtime replaces this process.
 pub(crate) fn run(call: &Call) -> i32 {
-    stdio::reserve();
     let command_line = CommandLine::scan(&call.arguments);
-    let log = LogLine::new(&command_line);
-    match attempt(call, &command_line, &log) {
+    let config = named_config(call, &command_line);
+    let option = command_line.flags.nri_runtime.map(OsStr::from_bytes);
+    let find = |settings: &_| find_runtime(option, call.base_name(), settings, &call.environment);
+    let published = PublishedSettings::read(config.as_deref().unwrap_or(Path::new(CONFIG_FILE)));
+    if let Some(published) = &published
+        && command_line.is_passed_through()
+        && let Ok(runtime) = find(published.runtime())
+    {
+        let _ = Target::new(runtime, command_line.forwarded()).exec(call);
+    }
+    with_settings(call, &command_line, config.as_deref(), published)
+}
+
+/// Handles a call that needs more than the runtime, or whose runtime was not executed. Such calls
+/// are no part of [`run`], so that the others do not load it.
+#[cold]
+#[inline(never)]
+fn with_settings(
+    call: &Call,
+    command_line: &CommandLine<'_>,
+    config: Option<&Path>,
+    published: Option<PublishedSettings>,
+) -> i32 {
+    stdio::reserve();
+    let log = LogLine::new(command_line);
+    match attempt(call, command_line, config, published, &log) {
         Ok(code) => code,
         Err(e) => {
             log.error(&e.to_string());
@@ -29,7 +57,13 @@ pub(crate) fn run(call: &Call) -> i32 {
     }
 }
 
-fn attempt(call: &Call, command_line: &CommandLine<'_>, log: &LogLine) -> Result<i32, Error> {
+fn attempt(
+    call: &Call,
+    command_line: &CommandLine<'_>,
+    config: Option<&Path>,
+    published: Option<PublishedSettings>,
+    log: &LogLine,
+) -> Result<i32, Error> {
     let own = &command_line.flags;
     if let Some(flag) = own.without_value {
         return Err(Error::OwnFlag(flag));
@@ -44,27 +78,25 @@ fn attempt(call: &Call, command_line: &CommandLine<'_>, log: &LogLine) -> Result
         let _ = writeln!(std::io::stdout(), "nri-container-runtime version {version}");
         return Ok(0);
     }
-    let environment = &call.environment;
-    let config = own.nri_config.map(|file| Path::new(OsStr::from_bytes(file)));
-    let config = named_config_file(config, environment);
+    let option = own.nri_runtime.map(OsStr::from_bytes);
     let find = |settings: &CallSettings| {
-        let option = own.nri_runtime.map(OsStr::from_bytes);
-        find_runtime(option, call.base_name(), &settings.runtime, environment)
+        find_runtime(option, call.base_name(), &settings.runtime, &call.environment)
     };
     let mut problem = None;
-    let published = CallSettings::read(config.as_deref().unwrap_or(Path::new(CONFIG_FILE)));
     // A runtime may have been moved since the settings were published.
-    let found = published.and_then(|settings| find(&settings).ok().zip(Some(settings)));
+    let found = published
+        .and_then(PublishedSettings::all)
+        .and_then(|settings| find(&settings).ok().zip(Some(settings)));
     let (runtime, settings) = match found {
         Some(found) => found,
         None => {
             let settings;
-            (settings, problem) = configured(config.as_deref(), environment);
+            (settings, problem) = configured(config, &call.environment);
             (find(&settings)?, settings)
         }
     };
     let mut target = Target::new(runtime, command_line.forwarded());
-    let (config, settings) = (config.as_deref(), &settings);
+    let settings = &settings;
     let invocation = Invocation { call, command_line, config, settings, log };
     match command_line.event_verb() {
         Some(verb) if !bypass::is_set(&invocation) => {
@@ -79,8 +111,13 @@ fn attempt(call: &Call, command_line: &CommandLine<'_>, log: &LogLine) -> Result
     }
 }
 
+/// Returns the absolute path of the configuration file that the call names.
+fn named_config(call: &Call, command_line: &CommandLine<'_>) -> Option<PathBuf> {
+    let option = command_line.flags.nri_config.map(|file| Path::new(OsStr::from_bytes(file)));
+    named_config_file(option, &call.environment)
+}
+
 /// Reads the configuration. Returns what calls need of it, and why it cannot be used, if so.
-#[cold]
 fn configured(config: Option<&Path>, environment: &Environment) -> (CallSettings, Option<Error>) {
     let loaded = LoadedConfig::read(config, environment);
     (loaded.call_settings(environment), loaded.problem.map(Error::Config))

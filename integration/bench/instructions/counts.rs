@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// First line of the file.
-const HEADER: &str = "# Instructions; recorded by: make instructions RENEW=1\n";
+const HEADER: &str = "# Instructions, and blocks of code; recorded by: make instructions RENEW=1\n";
 
 /// Counts by name.
 pub(crate) struct Counts(pub(crate) Vec<(String, u64)>);

@@ -1,5 +1,5 @@
-//! Counts the instructions of the wrapper from its start until it executes the runtime, by single
-//! steps with ptrace: callgrind reports nothing of a process that executes another program.
+//! Counts the instructions of the wrapper from its start until it executes the runtime, and the
+//! blocks of code that they are in, by single steps with ptrace: callgrind reports nothing of a process that executes another program.
 
 use nix::{
     libc,
@@ -13,14 +13,24 @@ use nix::{
 use nri_files::published_file;
 use nri_locate::{Environment, LoadedConfig};
 use std::{
+    collections::BTreeSet,
     fs,
     path::PathBuf,
     process::{Command, Stdio},
 };
 
-/// Returns the number of instructions of the wrapper's verb `state` with a configuration that names
-/// the runtime.
-pub(crate) fn count() -> u64 {
+/// What one call of the wrapper has executed.
+pub(crate) struct Executed {
+    pub(crate) instructions: u64,
+    /// Blocks of code that the kernel maps at their first use, each with one page fault.
+    pub(crate) blocks: u64,
+}
+
+/// Size of a block: 64 KiB, the default of `fault_around_bytes`.
+const BLOCK: u64 = 64 << 10;
+
+/// Returns what the wrapper's verb `state` executes with a configuration that names the runtime.
+pub(crate) fn count() -> Executed {
     // Paths of the same length on each machine: the wrapper reads them byte by byte.
     let dir = tempfile::Builder::new().prefix("nri-").tempdir_in("/tmp").expect("/tmp is writable");
     let (config, program) =
@@ -49,12 +59,12 @@ pub(crate) fn count() -> u64 {
     ptrace::cont(pid, None).expect("the child is stopped");
     run_until_exec(pid); // the wrapper
     ptrace::step(pid, None).expect("the child is stopped");
-    let count = step_until_exec(pid); // the runtime
+    let executed = step_until_exec(pid); // the runtime
     ptrace::detach(pid, None).expect("the child is stopped");
     let status = child.wait().expect("the child exists");
     assert!(status.success(), "the wrapper has not executed the runtime: {status}");
     let _ = fs::remove_file(published_file(&config));
-    count
+    executed
 }
 
 /// Path of the wrapper, beside this program.
@@ -73,18 +83,21 @@ fn run_until_exec(pid: Pid) {
     }
 }
 
-/// Lets the child run until it has executed the next program, and counts its instructions.
-fn step_until_exec(pid: Pid) -> u64 {
-    let (mut count, mut signal) = (0, None);
+/// Lets the child run until it has executed the next program, and counts what it executes.
+fn step_until_exec(pid: Pid) -> Executed {
+    let (mut instructions, mut signal) = (0, None);
+    let mut blocks = BTreeSet::new();
     while !is_exec(pid, &mut signal) {
         // ptrace sends this signal at the end of each step; the child must not receive it.
         if signal == Some(Signal::SIGTRAP) {
             signal = None;
-            count += 1;
+            instructions += 1;
         }
+        let registers = ptrace::getregs(pid).expect("the child is stopped");
+        blocks.insert(registers.rip / BLOCK);
         ptrace::step(pid, signal.take()).expect("the child is stopped");
     }
-    count
+    Executed { instructions, blocks: blocks.len() as u64 }
 }
 
 /// Waits until the child stops; returns whether it has executed a program. If the child has stopped

@@ -56,6 +56,13 @@ impl<'a> CommandLine<'a> {
             .and_then(|verb| Verb::of(verb.as_bytes()))
     }
 
+    /// Whether the real runtime gets these arguments, whatever the settings say.
+    pub(crate) fn is_passed_through(&self) -> bool {
+        let flags = &self.flags;
+        let has_answer = flags.nri_help || flags.nri_version || flags.without_value.is_some();
+        !has_answer && !self.is_exec() && self.event_verb().is_none()
+    }
+
     /// Whether the verb is `exec` and will be run.
     pub(crate) fn is_exec(&self) -> bool {
         !self.flags.is_help && self.verb.as_deref().is_some_and(|v| v == "exec")

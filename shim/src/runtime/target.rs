@@ -3,7 +3,7 @@
 use super::sys::Program;
 use crate::{args::CommandLine, call::Call, error::Error};
 use std::{
-    ffi::{CStr, CString, NulError, OsString},
+    ffi::{CStr, CString, OsString},
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::PathBuf,
@@ -47,11 +47,12 @@ impl Target {
     /// # Errors
     /// A string has a NUL byte.
     pub(crate) fn prepare(&self, environment: &[&'static CStr]) -> io::Result<Program> {
-        let argv = [self.runtime.as_os_str()]
-            .into_iter()
-            .chain(self.arguments.iter().map(OsString::as_os_str));
-        let argv: Result<_, NulError> = argv.map(|a| CString::new(a.as_bytes())).collect();
-        Ok(Program::new(argv?, environment))
+        let mut argv = Vec::with_capacity(1 + self.arguments.len());
+        argv.push(CString::new(self.runtime.as_os_str().as_bytes())?);
+        for argument in &self.arguments {
+            argv.push(CString::new(argument.as_bytes())?);
+        }
+        Ok(Program::new(argv, environment))
     }
 
     /// Calls execve(2), with stdin replaced and the descriptor inherited. Returns only if that

@@ -151,7 +151,7 @@ pub enum AdaptedBy {
 #[serde(default, deny_unknown_fields)]
 pub struct RuntimeSettings {
     /// The real runtime. A bare name is looked up in PATH and the standard directories.
-    #[serde(deserialize_with = "paths::program_option", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "paths::program_option")]
     pub path: Option<PathBuf>,
     /// Names to try, in order, when `path` is not set. Default: runc, crun, youki.
     #[serde(deserialize_with = "paths::program_list")]

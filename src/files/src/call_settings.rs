@@ -5,17 +5,18 @@
 //! what other users configure is theirs, and root of a user namespace is one of them.
 
 use crate::digest::digest;
-use nri_config::RuntimeSettings;
+use nri_config::{NamedRuntime, RuntimeSettings};
 use nri_trust::Owners;
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, fstat, open, openat, stat, statx},
+    fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, open, stat, statx},
     process::geteuid,
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{self, DirBuilder},
-    io,
-    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File},
+    io::{self, Write},
+    os::{fd::AsFd, unix::fs::DirBuilderExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -35,7 +36,18 @@ pub struct CallSettings {
     /// Longest time limit of a request to a plugin.
     pub request_timeout: Duration,
     /// The real runtimes.
+    #[serde(with = "Runtimes")]
     pub runtime: RuntimeSettings,
+}
+
+/// How [`RuntimeSettings`] are published: as they are, without the checks and forms of the
+/// configuration.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RuntimeSettings")]
+struct Runtimes {
+    path: Option<PathBuf>,
+    candidates: Vec<PathBuf>,
+    names: BTreeMap<String, NamedRuntime>,
 }
 
 /// Directory of the files, the same for all: a call does not know yet whether the configuration
@@ -43,12 +55,12 @@ pub struct CallSettings {
 const DIRECTORY: &str = "/run/nri-container-runtime/wrapper";
 
 /// Version of the format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Ids of mounts: since Linux 6.8 (`STATX_MNT_ID_UNIQUE`), none is used again.
 const MOUNT_IDS: StatxFlags = StatxFlags::MNT_ID.union(StatxFlags::from_bits_retain(0x4000));
 
-/// Maximum size of a file, many times that of usual ones. Larger ones are not followed.
+/// Maximum size of a file, many times that of usual ones.
 const LIMIT: usize = 64 << 10;
 
 /// A file: settings, and when they apply.
@@ -57,8 +69,8 @@ struct Published {
     format: u32,
     /// The configuration file, absolute: the one that callers name, whether it exists or not.
     config: PathBuf,
-    /// Id of the mount through which the directory was seen: a mount belongs to one namespace, in
-    /// which paths are those that `nrid` has seen.
+    /// Id of the mount through which the file was seen: a mount belongs to one namespace, in which
+    /// paths are those that `nrid` has seen.
     mount: u64,
     /// Inode of the user namespace, in which users are those that `nrid` has seen.
     user_namespace: u64,
@@ -76,12 +88,7 @@ pub struct PublishError {
 
 /// Returns the path of the file with what is published for calls with this configuration file.
 pub fn published_file(config: &Path) -> PathBuf {
-    Path::new(DIRECTORY).join(file_name(config))
-}
-
-/// Returns the name of the file in its directory.
-fn file_name(config: &Path) -> String {
-    digest(config.as_os_str().as_encoded_bytes())
+    [DIRECTORY, "/", &digest(config.as_os_str().as_encoded_bytes())].concat().into()
 }
 
 impl CallSettings {
@@ -104,36 +111,58 @@ impl CallSettings {
     fn write(&self, file: &Path, config: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(DIRECTORY)?;
         Owners::of_this_process().check(Path::new(DIRECTORY)).map_err(io::Error::other)?;
-        let directory = Directory::open(Path::new(DIRECTORY))
-            .ok_or_else(|| io::Error::other("the mount with this directory is not known"))?;
+        let new = file.with_extension("new");
+        let mut opened = File::create(&new)?;
+        let (_, mount) = statx_with_mount(&opened)
+            .ok_or_else(|| io::Error::other("the mount with this file is not known"))?;
         let published = Published {
             format: FORMAT,
             config: config.to_owned(),
-            mount: directory.mount,
+            mount,
             user_namespace: user_namespace()?,
             settings: self.clone(),
         };
-        let text = serde_json::to_vec(&published)?;
-        let new = file.with_extension("new");
-        fs::write(&new, text)?;
+        let mut bytes = vec![0; LIMIT];
+        let written = postcard::to_slice(&published, &mut bytes).map_err(io::Error::other)?;
+        opened.write_all(written)?;
         fs::rename(new, file)
     }
+}
 
-    /// Reads the settings for an absolute path of a configuration file. Returns `None` if none are
-    /// published that apply to this process.
+/// Settings that are published for calls with one configuration file.
+#[derive(Debug)]
+pub struct PublishedSettings {
+    user_namespace: u64,
+    settings: CallSettings,
+}
+
+impl PublishedSettings {
+    /// Reads what is published for an absolute path of a configuration file. Returns `None` if that
+    /// does not apply to this process.
     pub fn read(config: &Path) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
         }
-        let directory = Directory::open(Path::new(DIRECTORY))?;
-        let text = directory.read(&file_name(config))?;
-        let published: Published = serde_json::from_slice(&text).ok()?;
+        let (text, mount) = read(&published_file(config))?;
+        let published: Published = postcard::from_bytes(&text).ok()?;
         let applies = published.format == FORMAT
             // Not compared as paths, for which `/./` is `/`.
             && published.config.as_os_str() == config.as_os_str()
-            && published.mount == directory.mount
-            && published.user_namespace == user_namespace().ok()?;
-        applies.then_some(published.settings)
+            && published.mount == mount;
+        let Published { user_namespace, settings, .. } = published;
+        applies.then_some(Self { user_namespace, settings })
+    }
+
+    /// The real runtimes, which is all that most calls need. They do not depend on the user
+    /// namespace: only root of the host, in any namespace, can read the file.
+    pub fn runtime(&self) -> &RuntimeSettings {
+        &self.settings.runtime
+    }
+
+    /// All settings; `None` in another user namespace, which has another state directory.
+    pub fn all(self) -> Option<CallSettings> {
+        let is_same = user_namespace().is_ok_and(|namespace| namespace == self.user_namespace);
+        is_same.then_some(self.settings)
     }
 }
 
@@ -142,45 +171,32 @@ fn user_namespace() -> io::Result<u64> {
     Ok(stat("/proc/self/ns/user")?.st_ino)
 }
 
-/// A directory that only root can change.
-struct Directory {
-    fd: OwnedFd,
-    mount: u64,
+/// Reads a file that only root can change, up to the limit of the size. Returns its content and the
+/// id of the mount through which it was seen. Returns `None` also if the kernel has no such ids.
+///
+/// Its directory is in `/run`, where only root makes files, and was checked when it was made.
+fn read(path: &Path) -> Option<(Vec<u8>, u64)> {
+    let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = open(path, flags | OFlags::RDONLY, Mode::empty()).ok()?;
+    let (found, mount) = statx_with_mount(&fd)?;
+    let size = usize::try_from(found.stx_size).ok().filter(|size| *size <= LIMIT)?;
+    let mode = found.stx_mode.into();
+    let is_trusted = found.stx_uid == 0 && mode & 0o022 == 0;
+    if FileType::from_raw_mode(mode) != FileType::RegularFile || !is_trusted {
+        return None;
+    }
+    let mut text = vec![0; size];
+    let length = rustix::io::read(fd, &mut text).ok()?;
+    text.truncate(length);
+    Some((text, mount))
 }
 
-impl Directory {
-    /// Opens the directory. Returns `None` if it does not exist, if others can change it, or if the
-    /// kernel has no ids of mounts.
-    fn open(path: &Path) -> Option<Self> {
-        let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::PATH | OFlags::DIRECTORY;
-        let fd = open(path, flags, Mode::empty()).ok()?;
-        let requested = StatxFlags::BASIC_STATS | MOUNT_IDS;
-        let found = statx(&fd, "", AtFlags::EMPTY_PATH, requested).ok()?;
-        let is_trusted = is_of_root(found.stx_uid, found.stx_mode.into());
-        let has_mount = found.stx_mask & MOUNT_IDS.bits() != 0;
-        (is_trusted && has_mount).then_some(Self { fd, mount: found.stx_mnt_id })
-    }
-
-    /// Reads a file that only root can change, up to the limit of the size.
-    fn read(&self, name: &str) -> Option<Vec<u8>> {
-        let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let fd = openat(&self.fd, name, flags | OFlags::RDONLY, Mode::empty()).ok()?;
-        let found = fstat(&fd).ok()?;
-        let size = usize::try_from(found.st_size).ok().filter(|size| *size <= LIMIT)?;
-        let is_regular = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-        if !is_regular || !is_of_root(found.st_uid, found.st_mode) {
-            return None;
-        }
-        let mut text = vec![0; size];
-        let length = rustix::io::read(fd, &mut text).ok()?;
-        text.truncate(length);
-        Some(text)
-    }
-}
-
-/// Whether only root can change a file or directory.
-fn is_of_root(uid: u32, mode: u32) -> bool {
-    uid == 0 && mode & 0o022 == 0
+/// Returns what is known of a file, and the id of the mount through which it was opened; `None` if
+/// the kernel has no such ids.
+fn statx_with_mount(file: impl AsFd) -> Option<(Statx, u64)> {
+    let requested = StatxFlags::BASIC_STATS | MOUNT_IDS;
+    let found = statx(file, "", AtFlags::EMPTY_PATH, requested).ok()?;
+    (found.stx_mask & MOUNT_IDS.bits() != 0).then_some((found, found.stx_mnt_id))
 }
 
 #[cfg(test)]
@@ -199,39 +215,28 @@ mod tests {
         let mode = |name: &str, mode| {
             fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
         };
-        let check = |directory: &str, expected: Option<&str>, why: &str| {
-            let found = Directory::open(&path(directory)).and_then(|found| found.read("f"));
-            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{why}");
+        let check = |name: &str, expected: Option<&str>, why: &str| {
+            let text = read(&path(name)).map(|(text, _)| String::from_utf8(text).unwrap());
+            assert_eq!(text.as_deref(), expected, "{why}");
         };
-        fs::create_dir(path("d")).unwrap();
-        check("d", None, "no file");
-        fs::write(path("d/f"), "text").unwrap();
-        check("d", Some("text"), "the usual file");
+        check("f", None, "no file");
+        fs::write(path("f"), "text").unwrap();
+        check("f", Some("text"), "the usual file");
         for bits in [0o664, 0o646] {
-            mode("d/f", bits);
-            check("d", None, "a file that others can write");
+            mode("f", bits);
+            check("f", None, "a file that others can write");
         }
-        mode("d/f", 0o600);
-        for bits in [0o775, 0o757, 0o1777] {
-            mode("d", bits);
-            check("d", None, "a directory that others can write");
-        }
-        mode("d", 0o700);
-        symlink("d", path("link")).unwrap();
-        check("link", None, "a link to the directory");
-        fs::create_dir(path("e")).unwrap();
-        symlink("../d/f", path("e/f")).unwrap();
-        check("e", None, "a link to the file");
-        for name in ["d/f", "d"] {
-            chown(path(name), Some(4711), None).unwrap();
-            check("d", None, "a file or directory of another user");
-            chown(path(name), Some(0), None).unwrap();
-        }
-        check("d", Some("text"), "as at first");
-        fs::write(path("d/f"), vec![b'x'; LIMIT + 1]).unwrap();
-        check("d", None, "a file that is too large");
-        fs::remove_file(path("d/f")).unwrap();
-        rustix::fs::mkfifoat(rustix::fs::CWD, path("d/f"), Mode::from_raw_mode(0o600)).unwrap();
-        check("d", None, "a pipe");
+        mode("f", 0o600);
+        symlink("f", path("link")).unwrap();
+        check("link", None, "a link to the file");
+        chown(path("f"), Some(4711), None).unwrap();
+        check("f", None, "a file of another user");
+        chown(path("f"), Some(0), None).unwrap();
+        check("f", Some("text"), "as at first");
+        fs::write(path("f"), vec![b'x'; LIMIT + 1]).unwrap();
+        check("f", None, "a file that is too large");
+        fs::remove_file(path("f")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("f"), Mode::from_raw_mode(0o600)).unwrap();
+        check("f", None, "a pipe");
     }
 }

@@ -7,11 +7,13 @@ use crate::{
     search::search_dirs,
 };
 use nri_config::RuntimeSettings;
-use rustix::fs::{Access, access};
+use rustix::{
+    fs::{Access, FileType, Stat, access, stat},
+    param::linux_execfn,
+};
 use std::{
     ffi::OsStr,
-    fs,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -155,8 +157,7 @@ pub(crate) fn find_program(
         bytes if bytes.contains(&b'/') => Vec::new(),
         _ => search_dirs(environment).map(|dir| dir.join(name)).collect(),
     };
-    // None without `/proc`.
-    let own = fs::metadata("/proc/self/exe").ok().map(|own| file_id(&own));
+    let own = own_file();
     let mut why = UnusableProgram::NotFound;
     for path in &paths {
         match check(path, own) {
@@ -170,18 +171,27 @@ pub(crate) fn find_program(
 
 /// Checks that the path is an executable file other than this program.
 fn check(path: &Path, own: Option<FileId>) -> Result<(), UnusableProgram> {
-    let found = fs::metadata(path).map_err(|_| UnusableProgram::NotFound)?;
+    let found = stat(path).map_err(|_| UnusableProgram::NotFound)?;
     if own == Some(file_id(&found)) {
         return Err(UnusableProgram::Ourselves);
     }
-    match found.is_file() && access(path, Access::EXEC_OK).is_ok() {
+    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    match is_file && access(path, Access::EXEC_OK).is_ok() {
         true => Ok(()),
         false => Err(UnusableProgram::NotExecutable),
     }
 }
 
-fn file_id(found: &fs::Metadata) -> FileId {
-    (found.dev(), found.ino())
+/// Returns the file of this program. The path by which it was executed is found several times faster
+/// than an entry of `/proc`, but may be relative to a directory that this process has left.
+fn own_file() -> Option<FileId> {
+    let path = Path::new(OsStr::from_bytes(linux_execfn().to_bytes()));
+    let path = if path.is_absolute() { path } else { Path::new("/proc/self/exe") };
+    stat(path).or_else(|_| stat("/proc/self/exe")).ok().map(|own| file_id(&own))
+}
+
+fn file_id(found: &Stat) -> FileId {
+    (found.st_dev, found.st_ino)
 }
 
 fn join(paths: &[PathBuf], separator: &str) -> String {

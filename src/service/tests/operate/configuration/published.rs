@@ -3,7 +3,7 @@
 
 use crate::node::{Node, Nrid};
 use nri_control::{Reply, Request};
-use nri_files::CallSettings;
+use nri_files::{CallSettings, PublishedSettings};
 use rustix::process::geteuid;
 use std::{
     fs,
@@ -24,7 +24,7 @@ fn configure(node: &Node, lines: &str) {
 
 /// Returns what is published; `None` if nothing is.
 fn published(node: &Node) -> Option<CallSettings> {
-    CallSettings::read(&node.config())
+    PublishedSettings::read(&node.config())?.all()
 }
 
 #[test]
