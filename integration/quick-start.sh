@@ -185,7 +185,7 @@ for block in "$work/blocks"/*.sh; do
   set +e
   # The next block begins in the directory where this one ends, as in a terminal.
   # shellcheck disable=SC2016 # the inner shell expands
-  timeout 600 bash -ec 'cd "$(cat "$work/directory")"; . "$1"; pwd >"$work/directory"' bash \
+  timeout 1800 bash -ec 'cd "$(cat "$work/directory")"; . "$1"; pwd >"$work/directory"' bash \
     "$block" >"$work/output" 2>&1 </dev/null
   status=$?
   set -e
