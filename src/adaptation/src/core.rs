@@ -1,6 +1,7 @@
 //! State that sessions, launches and events share: configuration, pipeline, registry, tasks.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -51,12 +52,12 @@ impl Core {
 
     /// Returns the current configuration.
     pub(crate) fn config(&self) -> Arc<AdaptationConfig> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.config.read().clone()
     }
 
     /// Replaces the configuration.
     pub(crate) fn set_config(&self, config: Arc<AdaptationConfig>) {
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        *self.config.write() = config;
     }
 
     /// Waits for the permit of the commit queue, and records the time.
@@ -82,7 +83,7 @@ impl Core {
     /// Runs a task that the shutdown waits for, unless the task is aborted with the returned
     /// handle.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         tasks.retain(|t| !t.is_finished());
         let task = self.runtime.spawn(task);
         let handle = task.abort_handle();
@@ -93,8 +94,7 @@ impl Core {
     /// Waits until all tasks have ended, including tasks that are spawned meanwhile.
     pub(crate) async fn join_tasks(&self) {
         loop {
-            let tasks =
-                std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+            let tasks = std::mem::take(&mut *self.tasks.lock());
             if tasks.is_empty() {
                 return;
             }

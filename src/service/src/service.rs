@@ -19,10 +19,11 @@ use nri_adaptation::Adaptation;
 use nri_config::parse_log_level;
 use nri_control::Inherited;
 use nri_files::UncleanEnd;
+use parking_lot::RwLock;
 use std::{
     path::PathBuf,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Instant,
@@ -111,12 +112,12 @@ impl Service {
     /// Returns the current settings. A reload may happen between two calls: values that must be
     /// consistent have to come from one call.
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.settings.read().clone()
     }
 
     /// Replaces the settings.
     pub fn set_settings(&self, settings: Arc<Settings>) {
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        *self.settings.write() = settings;
     }
 
     /// Changes the level of the log until the next reload; `None` means that of the configuration.

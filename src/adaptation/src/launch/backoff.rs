@@ -2,9 +2,9 @@
 //!
 //! Only the pauses are computed here; [`crate::launch::supervisor`] waits and launches.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::config::AdaptationConfig;
@@ -59,7 +59,7 @@ impl Backoff {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Attempts>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

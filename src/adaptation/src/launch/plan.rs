@@ -3,11 +3,11 @@
 //! The plan compares the inputs of each launch with the current plugin directory and configuration.
 //! [`crate::launch::reload`] carries it out.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::config::AdaptationConfig;
@@ -77,37 +77,33 @@ impl LaunchInputs {
     /// Records a launch. Returns whether its inputs differ from those of the previous launch.
     pub(crate) fn record(&self, file: &PluginFile, config: &AdaptationConfig) -> bool {
         let now = LaunchInput::new(file, config);
-        let before = lock(&self.launched).insert(file.path.clone(), now.clone());
+        let before = self.launched.lock().insert(file.path.clone(), now.clone());
         before.is_none_or(|before| before != now)
     }
 
     /// Removes the record of a file that is not launched any more.
     pub(crate) fn remove(&self, path: &Path) {
-        lock(&self.launched).remove(path);
-        lock(&self.refused).remove(path);
+        self.launched.lock().remove(path);
+        self.refused.lock().remove(path);
     }
 
     /// Returns a copy of all records.
     pub(crate) fn all(&self) -> BTreeMap<PathBuf, LaunchInput> {
-        lock(&self.launched).clone()
+        self.launched.lock().clone()
     }
 
     /// Records that the plugin has failed with the configuration of `file`, for this reason.
     pub(crate) fn refuse(&self, file: &PluginFile, why: String) {
         let refused = RefusedConfiguration { config: file.config.clone(), why };
-        lock(&self.refused).insert(file.path.clone(), refused);
+        self.refused.lock().insert(file.path.clone(), refused);
     }
 
     /// Returns why the plugin has failed with the configuration of `file`, if it runs with the
     /// previous one since.
     pub(crate) fn refusal(&self, file: &PluginFile) -> Option<String> {
-        let refused = lock(&self.refused);
+        let refused = self.refused.lock();
         refused.get(&file.path).filter(|r| r.config == file.config).map(|r| r.why.clone())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Action of a reload on one file of the plugin directory.

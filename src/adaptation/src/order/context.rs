@@ -5,12 +5,11 @@
 //! registered later, is not notified of a rollback ([`crate::events::rollback`]): such a plugin
 //! does not know the container, or knows another container with the same id.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use crate::error::{AdaptError, NoReply};
 use crate::plugin::handle::Plugin;
 use crate::plugin::status::AbsentPlugin;
 use nri_api::PluginId;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Context of one request that plugins can refuse. The default ends the request at the first
 /// refusal.
@@ -42,7 +41,7 @@ impl RequestContext {
 
     /// Returns the refusals that were collected.
     pub fn into_refusals(self) -> Vec<AdaptError> {
-        self.progress.into_inner().unwrap_or_else(PoisonError::into_inner).refusals
+        self.progress.into_inner().refusals
     }
 
     /// Returns the plugins that received the request, in the order of their calls.
@@ -117,6 +116,6 @@ impl RequestContext {
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 }

@@ -27,7 +27,8 @@
 
 use nri_api::PluginId;
 use nri_api::proto::Event;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::order::context::RequestContext;
@@ -208,6 +209,6 @@ impl Pipeline {
     // Held for the whole entry of a request, which makes the entry atomic. No code waits for
     // anything else while it holds this lock.
     fn lock(&self) -> MutexGuard<'_, Vec<PluginSlot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 }

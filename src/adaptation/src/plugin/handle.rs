@@ -8,8 +8,9 @@ use nri_api::proto::{
 };
 use nri_api::{EventMask, PluginId};
 use nri_wire::{CallError, PluginClient, TraceContext};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
@@ -471,6 +472,6 @@ impl Plugin {
     }
 
     fn with_state_change_only<T>(&self, f: impl FnOnce(&mut EventMask) -> T) -> T {
-        f(&mut self.state_change_only.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state_change_only.lock())
     }
 }

@@ -1,6 +1,7 @@
 //! What is kept of the output of a launched plugin, for its status: the log has all lines.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Limit of the last line in characters: it is shown in the status, in one line of a terminal.
 const MAX_LAST_LINE: usize = 256;
@@ -47,6 +48,6 @@ impl KeptLines {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -4,8 +4,9 @@
 //! permit. That keeps the pipeline ([`crate::order::pipeline`]) simple: a request takes its tickets
 //! in all queues at once. The queue knows nothing of plugins.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -52,8 +53,8 @@ impl PluginQueue {
         QueuePermit { queue: Some(self.clone()), waited: Duration::ZERO }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, QueueState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.0.lock()
     }
 
     /// Passes the permit to the first ticket that still waits; frees it if there is none.

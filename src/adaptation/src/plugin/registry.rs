@@ -4,10 +4,11 @@
 //! calls plugins nor ends their sessions.
 
 use nri_api::{EventMask, PluginId};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
@@ -365,7 +366,7 @@ impl PluginRegistry {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<StatusRecord>>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock()
     }
 }
 

@@ -8,9 +8,10 @@ use nri_api::PluginId;
 use nri_api::proto::Event;
 use nri_merge::MergeError;
 use nri_wire::CallError;
+use parking_lot::Mutex;
 use protobuf::Enum;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::error::AdaptError;
@@ -254,7 +255,7 @@ impl StatisticsTable {
 
     /// Returns the counters of the plugin.
     pub(crate) fn counters(&self, id: &PluginId) -> Arc<PluginCounters> {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.lock();
         let known = table.iter().position(|(known, _)| known == id);
         let counters = known.map(|at| table.remove(at).1).unwrap_or_default();
         table.push((id.clone(), counters.clone()));
@@ -269,7 +270,7 @@ impl StatisticsTable {
 
     /// Returns the statistics of all plugins, ordered by index and name.
     pub(crate) fn all(&self) -> Vec<(PluginId, PluginStatistics)> {
-        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.lock();
         let mut all: Vec<_> = table.iter().map(|(id, c)| (id.clone(), c.get())).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all

@@ -7,9 +7,10 @@ use crate::policy::failure_policy::RequestedFailurePolicy;
 use crate::policy::peers::PeerGroup;
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 use tokio::time::Instant;
 
@@ -236,7 +237,7 @@ impl StatusRecord {
     /// Marks the plugin as closed, and returns its status.
     pub(crate) fn close(&self, end: SessionEnd) -> PluginStatus {
         let SessionEnd { why, failed, last_output } = end;
-        *self.closed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.closed_at.lock() = Some(Instant::now());
         self.set(|status| {
             status.state = PluginState::Closed;
             status.synchronization = None;
@@ -282,11 +283,11 @@ impl StatusRecord {
 
     /// Time at which the plugin was closed.
     pub(crate) fn closed_at(&self) -> Option<Instant> {
-        *self.closed_at.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.closed_at.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, PluginStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock()
     }
 }
 

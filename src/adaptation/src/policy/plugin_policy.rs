@@ -5,7 +5,8 @@
 use crate::policy::permissions::Permissions;
 use crate::policy::privileges::Privileges;
 use nri_api::PluginId;
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Plugins that assign the CPUs and the memory of the node: ours, and those of
@@ -126,10 +127,10 @@ impl SharedPolicy {
     }
 
     pub(crate) fn get(&self) -> Arc<PluginPolicy> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.read().clone()
     }
 
     pub(crate) fn set(&self, policy: PluginPolicy) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        *self.0.write() = Arc::new(policy);
     }
 }

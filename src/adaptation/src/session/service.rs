@@ -8,8 +8,9 @@ use nri_api::proto::{
 };
 use nri_wire::ttrpc::{self, Code};
 use nri_wire::{Context, Runtime, TraceContext, status};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
@@ -90,7 +91,7 @@ impl Runtime for RuntimeService {
         _: &Context,
         request: RegisterPluginRequest,
     ) -> ttrpc::Result<Empty> {
-        let sender = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sender = self.registration.lock().take();
         let Some(registration) = sender else {
             return Err(status(Code::FAILED_PRECONDITION, "the plugin has registered already"));
         };

@@ -2,12 +2,13 @@
 
 use crate::{audit::mask::mask, host::bounded_file::BoundedFile, settings::load::Settings};
 use nri_files::{AUDIT_LOG, AuditEvent, AuditLine, FieldChange};
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     io::{self, Write},
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
@@ -146,17 +147,17 @@ impl Audit {
 
     /// Masks the values of a line as those of the log.
     pub fn mask(&self, line: &mut AuditLine) {
-        mask(line, lock(&self.shared.destination).shows_environment);
+        mask(line, self.shared.destination.lock().shows_environment);
     }
 
     /// Returns why the last lines could not be written, if they could not.
     pub fn error(&self) -> Option<String> {
-        lock(&self.shared.failure).clone().filter(|_| self.is_enabled())
+        self.shared.failure.lock().clone().filter(|_| self.is_enabled())
     }
 
     /// Applies the settings.
     pub fn apply(&self, settings: &Settings) {
-        *lock(&self.shared.destination) = LogDestination::of(settings);
+        *self.shared.destination.lock() = LogDestination::of(settings);
         self.set_enabled(settings.config.audit.enable);
     }
 
@@ -175,10 +176,6 @@ impl Audit {
     }
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The part of the audit log that its thread owns.
 struct Writer {
     shared: Arc<Shared>,
@@ -192,7 +189,7 @@ struct Writer {
 
 impl Writer {
     fn new(shared: Arc<Shared>) -> Self {
-        let shows_environment = lock(&shared.destination).shows_environment;
+        let shows_environment = shared.destination.lock().shows_environment;
         Self { shared, shows_environment, text: Vec::new(), at_stake: 0 }
     }
 
@@ -258,7 +255,7 @@ impl Writer {
         if self.text.is_empty() {
             return;
         }
-        let destination = lock(&self.shared.destination).clone();
+        let destination = self.shared.destination.lock().clone();
         self.shows_environment = destination.shows_environment;
         let mut file = match BoundedFile::open_no_pipe(&destination.path, destination.max_size) {
             Ok(file) => file,
@@ -267,7 +264,7 @@ impl Writer {
         let written = file.write_all(&self.text);
         self.text.clear();
         match written {
-            Ok(()) => *lock(&self.shared.failure) = None,
+            Ok(()) => *self.shared.failure.lock() = None,
             Err(error) => {
                 self.shared.lost.fetch_add(self.at_stake, Ordering::Relaxed);
                 self.log_failure(&error);
@@ -280,9 +277,9 @@ impl Writer {
 
     /// Logs the first of several failures in a row.
     fn log_failure(&self, error: &io::Error) {
-        let file = lock(&self.shared.destination).path.clone();
+        let file = self.shared.destination.lock().path.clone();
         let message = format!("cannot write the audit log {}: {error}", file.display());
-        if lock(&self.shared.failure).replace(message.clone()).is_none() {
+        if self.shared.failure.lock().replace(message.clone()).is_none() {
             tracing::error!("{message}");
         }
     }
@@ -431,7 +428,7 @@ mod tests {
             writer.write_text();
             writer.add_lost();
         }
-        lock(&audit.shared.destination).path.clone_from(&path);
+        audit.shared.destination.lock().path.clone_from(&path);
         writer.write_text();
         let text = fs::read_to_string(&path).unwrap();
         let last: AuditLine = serde_json::from_str(text.trim()).unwrap();

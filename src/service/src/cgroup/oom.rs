@@ -10,10 +10,11 @@ use crate::{
 };
 use nri_cgroup::{CgroupDirs, Controller};
 use nri_locate::{Environment, UserDirs};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
@@ -153,7 +154,7 @@ impl Watch {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// Reads the events and the counter. Returns whether there was a kill; `None` while the group

@@ -10,6 +10,7 @@ use crate::host::{
     problems::{Problem, Problems},
     sys,
 };
+use parking_lot::{Mutex, MutexGuard};
 use rustix::{
     event::{EventfdFlags, eventfd},
     fs::inotify,
@@ -21,7 +22,7 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -110,7 +111,7 @@ impl OomMonitor {
     }
 
     fn instance(&self) -> io::Result<Arc<MemoryEvents>> {
-        let mut v2 = self.v2.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut v2 = self.v2.lock();
         if let Some(instance) = &*v2 {
             return Ok(instance.clone());
         }
@@ -228,7 +229,7 @@ impl MemoryEvents {
     }
 
     fn lock(&self) -> MutexGuard<'_, Subscribers> {
-        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subscribers.lock()
     }
 }
 

@@ -1,10 +1,8 @@
 //! Places for connections to the control socket: a limit of all, and one of each process, so that
 //! no process keeps the others out. Connections without a place wait in the queue of the socket.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Part of the places that one process may not take: a quarter.
@@ -76,7 +74,7 @@ impl Drop for Place {
 }
 
 fn lock(taken: &Mutex<HashMap<i32, usize>>) -> MutexGuard<'_, HashMap<i32, usize>> {
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
+    taken.lock()
 }
 
 #[cfg(test)]

@@ -11,10 +11,11 @@ use crate::{
 };
 use nri_config::{LogDestination, LogSettings};
 use nri_values::printable;
+use parking_lot::Mutex;
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tracing::{Event, Subscriber, span};
 use tracing_subscriber::{
@@ -87,7 +88,7 @@ struct Destinations<L> {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>, L: Layer<S>> Layer<S> for Destinations<L> {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let is_sent = match &mut *lock(&self.output) {
+        let is_sent = match &mut *self.output.lock() {
             Output::Journal(journal) => journal.send(event),
             Output::Discarded | Output::Stderr | Output::File(_) => false,
         };
@@ -154,7 +155,7 @@ impl Log {
     /// Returns the path of the log file; `None` if the log is written to standard error or to the
     /// journal, or discarded.
     pub fn file(&self) -> Option<PathBuf> {
-        match &*lock(&self.output) {
+        match &*self.output.lock() {
             Output::File(file) => Some(file.path().to_owned()),
             Output::Journal(journal) => journal.file_in_use().map(Path::to_owned),
             Output::Discarded | Output::Stderr => None,
@@ -163,12 +164,12 @@ impl Log {
 
     /// Whether the log goes to the journal, even if journald does not receive now.
     pub fn is_journal(&self) -> bool {
-        matches!(&*lock(&self.output), Output::Journal(_))
+        matches!(&*self.output.lock(), Output::Journal(_))
     }
 
     /// Returns the error of the journal, while lines go to the file because of it.
     pub fn journal_error(&self) -> Option<String> {
-        match &*lock(&self.output) {
+        match &*self.output.lock() {
             Output::Journal(journal) => journal.error().map(ToString::to_string),
             Output::Discarded | Output::Stderr | Output::File(_) => None,
         }
@@ -176,18 +177,18 @@ impl Log {
 
     /// Returns the current level.
     pub fn level(&self) -> String {
-        lock(&self.level).clone()
+        self.level.lock().clone()
     }
 
     /// Changes the level.
     pub fn set_level(&self, level: String) {
         (self.filter)(filter(&level));
-        *lock(&self.level) = level;
+        *self.level.lock() = level;
     }
 
     /// Opens the log file again, because it may have been renamed or its path changed.
     pub fn reopen(&self, settings: &Settings) {
-        *lock(&self.output) = Output::of(settings, self.default);
+        *self.output.lock() = Output::of(settings, self.default);
     }
 
     /// Opens the log of new settings, with their level.
@@ -197,16 +198,12 @@ impl Log {
     }
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[derive(Clone)]
 struct SharedOutput(Arc<Mutex<Output>>);
 
 impl Write for SharedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut *lock(&self.0) {
+        match &mut *self.0.lock() {
             Output::Discarded => Ok(bytes.len()),
             Output::Journal(journal) => journal.write_to_file(bytes),
             Output::Stderr => io::stderr().write(bytes),

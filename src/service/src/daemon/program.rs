@@ -1,12 +1,12 @@
 //! The program file of this process. Detects whether another file was installed at its path, and
 //! whether a restart with that file was tried.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     ffi::OsString,
     fs,
     os::unix::{ffi::OsStringExt, fs::MetadataExt},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -103,7 +103,7 @@ impl Program {
     }
 
     fn attempt(&self) -> MutexGuard<'_, Attempt> {
-        self.last_attempt.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last_attempt.lock()
     }
 }
 

@@ -47,11 +47,12 @@ use crate::{
 };
 use nri_adaptation::{AdaptError, Adaptation};
 use nri_locate::{Environment, UserDirs};
+use parking_lot::RwLock;
 use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, RwLock, atomic::AtomicUsize},
+    sync::{Arc, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 use tokio::{

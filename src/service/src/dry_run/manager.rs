@@ -7,10 +7,8 @@ use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate},
 };
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Maximum number of lines that are kept of each plugin.
 const MAX_LINES: usize = 100;
@@ -40,11 +38,11 @@ impl DryRunManager {
 
     /// Returns the notes of all plugins.
     pub(super) fn notes(&self) -> BTreeMap<String, PluginNotes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.notes.lock().clone()
     }
 
     fn note(&self, plugin: &PluginId, note: impl FnOnce(&mut PluginNotes)) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.notes.lock();
         note(notes.entry(plugin.to_string()).or_default());
     }
 }

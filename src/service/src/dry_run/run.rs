@@ -33,9 +33,10 @@ use nri_adaptation::{Adaptation, AdaptationConfig, LaunchOutcome};
 use nri_api::PluginId;
 use nri_config::Mode;
 use nri_control::{DryRun, DryRunAnswer, DryRunChanges, DryRunPlugin};
+use parking_lot::RwLock;
 use std::{
     path::PathBuf,
-    sync::{Arc, RwLock, atomic::AtomicUsize},
+    sync::{Arc, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 use tokio::{

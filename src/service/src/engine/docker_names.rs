@@ -5,12 +5,12 @@
 use crate::host::file_access::{self, FileSystem};
 use nri_engine::docker;
 use nri_trust::read_regular;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -100,7 +100,7 @@ impl DockerNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, NameFile>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

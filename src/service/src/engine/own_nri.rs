@@ -12,11 +12,11 @@ use nri_config::{AdaptedBy, EngineSettings};
 use nri_engine::{EngineKind, Identity, Role, Source};
 use nri_host::containerd::{OwnNri, on_by_default, own_nri};
 use nri_locate::PLUGIN_SOCKET;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 use tokio::task::spawn_blocking;
 
@@ -98,7 +98,7 @@ impl EngineNri {
 
     /// Whether NRI is enabled in iSulad, which `find` searches among all processes.
     fn is_on_in_isulad(&self, find: impl FnOnce() -> Option<(i32, bool)>) -> bool {
-        let mut cached = self.isulad.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.isulad.lock();
         if let Some((process, enabled)) = *cached
             && process.is_alive()
         {
@@ -115,7 +115,7 @@ impl EngineNri {
     async fn is_on_in_containerd(&self, socket: &Path) -> bool {
         let Some(pid) = blocking(|| nri_host::listener(socket)) else { return false };
         let Some(process) = ProcessIdentity::of(pid) else { return false };
-        let cache = || self.containerd.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = || self.containerd.lock();
         if let Some(enabled) = cache().get(&process) {
             return *enabled;
         }

@@ -6,6 +6,7 @@
 //! memory, or a walk through `/proc`.
 
 use nri_host::mountinfo::mounts;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{major, minor};
 use std::{
     collections::HashMap,
@@ -13,7 +14,7 @@ use std::{
     os::fd::{AsFd, AsRawFd},
     path::{Path, PathBuf},
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -211,7 +212,7 @@ impl FileAccess {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<FileSystem, Arc<Threads>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn threads(&self, file_system: FileSystem) -> Arc<Threads> {
@@ -254,7 +255,7 @@ impl Threads {
     }
 
     fn deadlines(&self) -> MutexGuard<'_, Vec<Instant>> {
-        self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.deadlines.lock()
     }
 }
 
@@ -299,7 +300,7 @@ mod tests {
             let (ended, begun) = (ended.clone(), begun.clone());
             access.run(FileSystem::Mount(1), limit, move || {
                 begun.fetch_add(1, SeqCst);
-                let _ = ended.lock().unwrap().recv();
+                let _ = ended.lock().recv();
             })
         };
         for _ in 0..MAX_THREADS {
@@ -316,7 +317,7 @@ mod tests {
         while works().await.is_err() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(access.0.lock().unwrap().len(), 1, "the other mount was not forgotten");
+        assert_eq!(access.0.lock().len(), 1, "the other mount was not forgotten");
     }
 
     #[tokio::test]
@@ -326,7 +327,9 @@ mod tests {
         let ended = Arc::new(Mutex::new(ended));
         let hang = |mount| {
             let ended = ended.clone();
-            let hang = move || drop(ended.lock().map(|ended| ended.recv()));
+            let hang = move || {
+                let _ = ended.lock().recv();
+            };
             access.run(FileSystem::Mount(mount), Duration::ZERO, hang)
         };
         for mount in 0..MAX_LATE as u64 {

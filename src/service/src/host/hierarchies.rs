@@ -2,8 +2,9 @@
 
 use nri_cgroup::Hierarchy;
 use nri_host::mountinfo::{MountInfo, mounts};
+use parking_lot::Mutex;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -18,7 +19,7 @@ static KNOWN: Mutex<Option<(Instant, Arc<[Hierarchy]>)>> = Mutex::new(None);
 /// Returns the hierarchies in the mount namespace of this process. The result may come from the
 /// cache, and then be some seconds old.
 pub fn mounted() -> Arc<[Hierarchy]> {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     if let Some((at, hierarchies)) = known.as_ref()
         && at.elapsed() < VALIDITY
     {

@@ -1,8 +1,8 @@
 //! A limit of log lines that others cause: a process that connects in a loop must not fill the log.
 
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -26,7 +26,7 @@ impl LineLimit {
     /// Whether a line with this text may be written now. Returns the number of lines that were not
     /// written since the last one.
     pub fn next(&self, text: &str) -> Option<u64> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         lines.recent.retain(|_, written| written.elapsed() < INTERVAL);
         if lines.recent.len() >= MAX_TEXTS || lines.recent.contains_key(text) {
             lines.skipped += 1;
@@ -49,7 +49,7 @@ mod tests {
         // Another text is not lost because of them.
         assert_eq!(limit.next("b"), Some(2));
         let earlier = Instant::now().checked_sub(INTERVAL).unwrap();
-        limit.0.lock().unwrap().recent.insert("a".into(), earlier);
+        limit.0.lock().recent.insert("a".into(), earlier);
         assert_eq!(limit.next("a"), Some(0));
         let written = (0..100).filter(|n| limit.next(&n.to_string()).is_some()).count();
         assert_eq!(written, MAX_TEXTS - 2);

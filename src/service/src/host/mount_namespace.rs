@@ -8,6 +8,7 @@
 //! process.
 
 use nri_trust::Owners;
+use parking_lot::Mutex;
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags, openat2},
     process::{chroot, fchdir, geteuid},
@@ -22,7 +23,7 @@ use std::{
         unix::fs::MetadataExt,
     },
     path::Path,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 /// A mount namespace, held open.
@@ -137,7 +138,7 @@ impl MountNamespaces {
         if self.own.is_none_or(|own| own == inode) {
             return None;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(namespace) = known.get(&inode).and_then(Weak::upgrade) {
             return Some(namespace);
         }

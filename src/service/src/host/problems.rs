@@ -1,10 +1,8 @@
 //! Lasting conditions of the host that limit what `nrid` can do: each is one line in the log when
 //! it begins, and a line of the status until it ends.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The current problems, each with the number of containers that it affects.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +38,7 @@ impl Problems {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -7,11 +7,12 @@ use crate::{
     metrics::{families::MetricsSource, http},
 };
 use nri_config::MetricsAddress;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     fs, io,
     os::unix::fs::DirBuilderExt,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 use tokio::{
@@ -81,7 +82,7 @@ impl MetricsListener {
     /// Serves metrics at this address, unless they are served there already, or nowhere. May block
     /// for as long as the file system of a socket hangs; until then, further calls do nothing.
     pub(super) fn listen_at(&self, wanted: Option<&MetricsAddress>, source: MetricsSource) {
-        let Ok(mut serving) = self.serving.try_lock() else { return };
+        let Some(mut serving) = self.serving.try_lock() else { return };
         if serving.as_ref().is_some_and(|serving| serving.is_at(wanted)) {
             self.set_error(None);
             return;
@@ -123,13 +124,13 @@ impl MetricsListener {
 
     /// Ends serving, and removes the socket, unless its file system hangs.
     pub fn stop(&self) {
-        if let Ok(mut serving) = self.serving.try_lock() {
+        if let Some(mut serving) = self.serving.try_lock() {
             *serving = None;
         }
     }
 
     fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock()
     }
 }
 

@@ -2,7 +2,7 @@
 //! there are, so they are not read for each container.
 
 use nri_spec::capability::HostCapabilities;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// The capabilities of this host as last read.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ impl KnownHost {
         read: impl FnOnce() -> HostCapabilities,
         check: impl Fn(&HostCapabilities) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.as_ref().is_some_and(|host| check(host).is_ok()) {
             return Ok(());
         }

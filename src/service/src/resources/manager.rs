@@ -9,10 +9,11 @@ use crate::{
     state::{external_plugins::ExternalPlugins, registry::Registry},
 };
 use nri_config::{ClassSettings, Config, Enforce, Mode};
+use parking_lot::RwLock;
 use std::{
     path::PathBuf,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -121,11 +122,11 @@ impl ResourceManager {
 
     /// Returns the current policy.
     pub fn policy(&self) -> Arc<ResourcePolicy> {
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.policy.read().clone()
     }
 
     /// Replaces the policy.
     pub fn set_policy(&self, policy: ResourcePolicy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        *self.policy.write() = Arc::new(policy);
     }
 }

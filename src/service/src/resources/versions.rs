@@ -6,13 +6,9 @@ use crate::host::{
     runtime::LowLevelRuntime,
 };
 use nri_spec::capability::RuntimeVersion;
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
-use std::{
-    collections::HashMap,
-    io,
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::HashMap, io, path::PathBuf};
 
 /// Cache of versions by runtime binary.
 #[derive(Debug, Default)]
@@ -32,7 +28,7 @@ impl RuntimeVersions {
     pub async fn of(&self, runtime: &LowLevelRuntime) -> RuntimeVersion {
         let unknown = RuntimeVersion { kind: None, version: None };
         let Some(file) = FileIdentity::of(runtime).await else { return unknown };
-        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&file) {
+        if let Some(known) = self.0.lock().get(&file) {
             return known.clone();
         }
         let found = match runtime.version().await {
@@ -44,7 +40,7 @@ impl RuntimeVersions {
             }
         };
         tracing::info!(path = %file.path.display(), runtime = %found, "runtime version detected");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(file, found.clone());
+        self.0.lock().insert(file, found.clone());
         found
     }
 }

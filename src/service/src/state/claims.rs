@@ -5,10 +5,8 @@
 
 use crate::state::{key::ContainerKey, locks::ContainerLock, registry::Registry};
 use nri_host::sha256 as digest;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, sync::Arc};
 
 type ClaimedIds = Mutex<HashMap<String, ContainerKey>>;
 
@@ -63,7 +61,7 @@ impl Drop for Claim {
 }
 
 fn lock(claimed: &ClaimedIds) -> MutexGuard<'_, HashMap<String, ContainerKey>> {
-    claimed.lock().unwrap_or_else(PoisonError::into_inner)
+    claimed.lock()
 }
 
 #[cfg(test)]

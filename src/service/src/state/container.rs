@@ -17,8 +17,9 @@ use crate::{
         status::{ContainerStatus, RuntimeProgress},
     },
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 use tokio::sync::{Mutex as AsyncMutex, Notify};
@@ -114,10 +115,9 @@ impl Container {
         self.lock_record().clone()
     }
 
-    /// Locks the record for the registry's changes. The guard is never held across an await. A
-    /// poisoned lock is usable: the record is complete at every point where its holder could panic.
+    /// Locks the record for the registry's changes. The guard is never held across an await.
     pub(super) fn lock_record(&self) -> MutexGuard<'_, Arc<Record>> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        self.record.lock()
     }
 
     /// Returns the names.
@@ -162,7 +162,7 @@ impl Container {
     }
 
     fn volatile(&self) -> MutexGuard<'_, Volatile> {
-        self.volatile.lock().unwrap_or_else(PoisonError::into_inner)
+        self.volatile.lock()
     }
 
     /// Returns the progress of the runtime, as far as it is known.
@@ -330,7 +330,7 @@ impl Container {
     }
 
     fn watch(&self) -> MutexGuard<'_, ProcessWatch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watch.lock()
     }
 
     /// Starts to watch for OOM kills. Later calls have no effect.

@@ -11,12 +11,13 @@ use nri_files::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable, MAX_RECORD};
 use nri_host::sha256 as digest;
 use nri_spec::{OciConfig, OciConfigError};
 use nri_trust::read_regular;
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 /// Returns the differences between two OCI configs in the parts of `process` that also apply to
@@ -159,7 +160,7 @@ pub fn set(
 ) -> io::Result<()> {
     // Containers with the same id in different roots share a file.
     static WRITE_LOCK: Mutex<()> = Mutex::new(());
-    let _lock = WRITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let _lock = WRITE_LOCK.lock();
     let path = ExecMarker::path(state_dir, id);
     let mut marker = match read_regular(&path, MAX_RECORD) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),

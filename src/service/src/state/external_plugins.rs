@@ -9,12 +9,12 @@ use crate::state::store::write_json;
 use nri_adaptation::{AbsentPlugin, PluginOrigin, PluginState, PluginStatus};
 use nri_api::PluginId;
 use nri_trust::{MAX_CONFIG_FILE, read_regular};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
@@ -193,7 +193,7 @@ impl ExternalPlugins {
     }
 
     fn lock(&self) -> MutexGuard<'_, Plugins> {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plugins.lock()
     }
 }
 

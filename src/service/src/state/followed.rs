@@ -10,13 +10,13 @@ use crate::{
     host::process::ProcessIdentity,
     state::{container::Container, record::Record},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{File, OpenOptions},
     io,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Name of the file in the state directory.
@@ -152,7 +152,7 @@ impl FollowedRuntimes {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

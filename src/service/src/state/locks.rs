@@ -5,9 +5,10 @@
 //! plugins, has no access to the locks. Order: container lock, then pod lock.
 
 use crate::state::key::ContainerKey;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
@@ -72,6 +73,6 @@ impl Locks {
     }
 
     fn locks(&self) -> MutexGuard<'_, HashMap<Lockable, Weak<Lock>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

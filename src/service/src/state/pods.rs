@@ -5,9 +5,10 @@ use crate::state::{
     spares::WriteTarget,
     store::{Store, StoreError},
 };
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::sync::Notify;
 
@@ -36,7 +37,7 @@ pub struct PodReservation {
 
 impl Drop for PodReservation {
     fn drop(&mut self) {
-        let mut reservations = lock(&self.reservations);
+        let mut reservations = self.reservations.lock();
         if let Some(n) = reservations.get_mut(&self.pod) {
             *n -= 1;
             if *n == 0 {
@@ -61,19 +62,19 @@ impl Pods {
 
     /// Returns a copy of a pod's record.
     pub fn get(&self, id: &str) -> Option<PodRecord> {
-        lock(&self.records).get(id).cloned()
+        self.records.lock().get(id).cloned()
     }
 
     /// Returns all pods, in the order of their ids.
     pub fn all(&self) -> Vec<PodRecord> {
-        let mut all: Vec<_> = lock(&self.records).values().cloned().collect();
+        let mut all: Vec<_> = self.records.lock().values().cloned().collect();
         all.sort_by(|a, b| a.id().cmp(b.id()));
         all
     }
 
     /// Returns at most `limit` pods, those after the id `after`, in the order of their ids.
     pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<PodRecord> {
-        let records = lock(&self.records);
+        let records = self.records.lock();
         let follows = |id: &&String| after.is_none_or(|after| id.as_str() > after);
         let mut ids: Vec<&String> = records.keys().filter(follows).collect();
         if ids.len() > limit {
@@ -86,7 +87,7 @@ impl Pods {
 
     /// Adds or replaces a pod.
     pub fn set(&self, pod: PodRecord) {
-        let mut records = lock(&self.records);
+        let mut records = self.records.lock();
         let target =
             if records.contains_key(pod.id()) { WriteTarget::Existing } else { WriteTarget::New };
         self.save(&pod, target);
@@ -95,7 +96,7 @@ impl Pods {
 
     /// Changes a pod, if it exists; returns its new record.
     pub fn change(&self, id: &str, change: impl FnOnce(&mut PodRecord)) -> Option<PodRecord> {
-        let mut records = lock(&self.records);
+        let mut records = self.records.lock();
         let pod = records.get_mut(id)?;
         change(pod);
         self.save(pod, WriteTarget::Existing);
@@ -104,10 +105,10 @@ impl Pods {
 
     /// Removes a pod.
     pub fn remove(&self, id: &str) {
-        let mut records = lock(&self.records);
+        let mut records = self.records.lock();
         records.remove(id);
         self.store.remove_pod(id);
-        lock(&self.unsaved).remove(id);
+        self.unsaved.lock().remove(id);
     }
 
     /// Writes the record of a pod if the last write of the record failed.
@@ -115,8 +116,8 @@ impl Pods {
     /// # Errors
     /// The write fails again.
     pub fn ensure_saved(&self, id: &str) -> Result<(), StoreError> {
-        let records = lock(&self.records);
-        let is_unsaved = lock(&self.unsaved).contains(id);
+        let records = self.records.lock();
+        let is_unsaved = self.unsaved.lock().contains(id);
         records
             .get(id)
             .filter(|_| is_unsaved)
@@ -126,12 +127,12 @@ impl Pods {
     /// Marks all pods as not on disk.
     pub(super) fn mark_unsaved(&self) {
         let ids = self.ids();
-        lock(&self.unsaved).extend(ids);
+        self.unsaved.lock().extend(ids);
     }
 
     /// Writes the pods that could not be written before. Returns whether all pods are on disk now.
     pub(super) fn save_unsaved(&self) -> bool {
-        let unsaved = lock(&self.unsaved).clone();
+        let unsaved = self.unsaved.lock().clone();
         unsaved.iter().all(|id| self.ensure_saved(id).is_ok())
     }
 
@@ -145,7 +146,7 @@ impl Pods {
 
     fn try_save(&self, pod: &PodRecord, target: WriteTarget) -> Result<(), StoreError> {
         let saved = self.store.save_pod(pod, target);
-        let mut unsaved = lock(&self.unsaved);
+        let mut unsaved = self.unsaved.lock();
         if saved.is_ok() {
             unsaved.remove(pod.id());
         } else if unsaved.insert(pod.id().to_owned()) {
@@ -156,23 +157,17 @@ impl Pods {
 
     /// Returns the ids of all pods.
     pub(super) fn ids(&self) -> Vec<String> {
-        lock(&self.records).keys().cloned().collect()
+        self.records.lock().keys().cloned().collect()
     }
 
     /// Reserves a pod to which a container is about to be added, so that the pod is not removed.
     pub fn reserve(&self, pod: &str) -> PodReservation {
-        *lock(&self.reservations).entry(pod.to_owned()).or_default() += 1;
+        *self.reservations.lock().entry(pod.to_owned()).or_default() += 1;
         PodReservation { reservations: self.reservations.clone(), pod: pod.to_owned() }
     }
 
     /// Whether a creation has reserved the pod.
     pub(super) fn is_reserved(&self, pod: &str) -> bool {
-        lock(&self.reservations).contains_key(pod)
+        self.reservations.lock().contains_key(pod)
     }
-}
-
-/// Locks a map. A poisoned lock is usable: the maps are complete at every point where the holder of
-/// their lock could panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

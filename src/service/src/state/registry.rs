@@ -14,11 +14,8 @@ use crate::{
     },
 };
 use nri_api::proto::{Container as ContainerMessage, ContainerState, PodSandbox};
-use std::{
-    collections::HashSet,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 use tokio::sync::Notify;
 
 /// Numbers of existing pods and containers.
@@ -76,17 +73,17 @@ impl Registry {
 
     /// Returns the container with this key.
     pub fn get(&self, key: &ContainerKey) -> Option<Arc<Container>> {
-        lock(&self.containers).get(key).cloned()
+        self.containers.lock().get(key).cloned()
     }
 
     /// Whether this container is known. Another container with the same key does not count.
     pub fn contains(&self, container: &Container) -> bool {
-        lock(&self.containers).get(container.key()).is_some_and(|c| std::ptr::eq(&**c, container))
+        self.containers.lock().get(container.key()).is_some_and(|c| std::ptr::eq(&**c, container))
     }
 
     /// Returns the container that plugins know by this id.
     pub fn by_nri_id(&self, id: &str) -> Option<Arc<Container>> {
-        lock(&self.containers).by_nri_id(id).cloned()
+        self.containers.lock().by_nri_id(id).cloned()
     }
 
     /// Returns the containers that a person means: those with this id (the runtime's, or the one
@@ -94,7 +91,7 @@ impl Registry {
     /// show that a prefix is ambiguous. A name may be that of containers which have ended, too:
     /// they count if no other one has it.
     pub fn find(&self, id_or_name: &str) -> Vec<Arc<Container>> {
-        let exact = lock(&self.containers).with_id(id_or_name);
+        let exact = self.containers.lock().with_id(id_or_name);
         if !exact.is_empty() || id_or_name.is_empty() {
             return exact;
         }
@@ -104,23 +101,23 @@ impl Registry {
         if !named.iter().all(has_ended) {
             named.retain(|container| !has_ended(container));
         }
-        if named.is_empty() { lock(&self.containers).with_prefix(id_or_name) } else { named }
+        if named.is_empty() { self.containers.lock().with_prefix(id_or_name) } else { named }
     }
 
     /// Returns at most `limit` containers, those after the id `after`, in the order of the ids that
     /// plugins know.
     pub fn page(&self, after: Option<&str>, limit: usize) -> Vec<Arc<Container>> {
-        lock(&self.containers).page(after, limit)
+        self.containers.lock().page(after, limit)
     }
 
     /// Returns the container that a hook names by `--record`.
     pub fn by_hook_name(&self, name: &str) -> Option<Arc<Container>> {
-        lock(&self.containers).by_hook_name(name).cloned()
+        self.containers.lock().by_hook_name(name).cloned()
     }
 
     /// Returns the containers of a pod, its sandbox included, oldest first.
     pub fn of_pod(&self, pod: &str) -> Vec<Arc<Container>> {
-        lock(&self.containers).of_pod(pod).to_vec()
+        self.containers.lock().of_pod(pod).to_vec()
     }
 
     /// Returns the records of the containers that were created from this bundle.
@@ -131,12 +128,12 @@ impl Registry {
 
     /// Returns all containers, in no order.
     pub fn all(&self) -> Vec<Arc<Container>> {
-        lock(&self.containers).all().cloned().collect()
+        self.containers.lock().all().cloned().collect()
     }
 
     /// Returns the runtime roots of all containers.
     pub fn roots(&self) -> Vec<PathBuf> {
-        lock(&self.containers).roots().cloned().collect()
+        self.containers.lock().roots().cloned().collect()
     }
 
     /// Returns all containers, oldest first.
@@ -154,7 +151,7 @@ impl Registry {
     pub fn insert(&self, record: Record) -> Result<Arc<Container>, StoreError> {
         self.store.save(&record, WriteTarget::New)?;
         let container = Container::new(record);
-        lock(&self.containers).insert(container.clone());
+        self.containers.lock().insert(container.clone());
         Ok(container)
     }
 
@@ -211,7 +208,7 @@ impl Registry {
             return Ok(());
         }
         let saved = self.store.save(record, WriteTarget::Existing);
-        let mut unsaved = lock(&self.unsaved);
+        let mut unsaved = self.unsaved.lock();
         if saved.is_ok() {
             unsaved.remove(&record.key);
         } else if unsaved.insert(record.key.clone()) {
@@ -229,7 +226,7 @@ impl Registry {
     /// written are retried later.
     pub fn save_all(&self) {
         let keys: Vec<_> = self.all().iter().map(|c| c.key().clone()).collect();
-        lock(&self.unsaved).extend(keys);
+        self.unsaved.lock().extend(keys);
         self.pods.mark_unsaved();
         if !self.save_unsaved() {
             self.write_failed.notify_one();
@@ -239,7 +236,7 @@ impl Registry {
     /// Writes the records that could not be written before. Returns whether all records are on disk
     /// now.
     pub fn save_unsaved(&self) -> bool {
-        let unsaved = lock(&self.unsaved).clone();
+        let unsaved = self.unsaved.lock().clone();
         let save = |container: &Container| self.save(container, &container.lock_record()).is_ok();
         unsaved.iter().filter_map(|key| self.get(key)).all(|container| save(&container))
             && self.pods.save_unsaved()
@@ -247,17 +244,17 @@ impl Registry {
 
     /// Removes a container.
     pub fn remove(&self, key: &ContainerKey) {
-        let container = lock(&self.containers).remove(key);
+        let container = self.containers.lock().remove(key);
         // Waits for a write in progress.
         let _record = container.as_ref().map(|container| container.lock_record());
         self.store.remove(key);
-        lock(&self.unsaved).remove(key);
+        self.unsaved.lock().remove(key);
     }
 
     /// Removes the pods that have neither a container nor a sandbox.
     pub fn remove_empty_pods(&self) {
         for id in self.pods.ids() {
-            if lock(&self.containers).of_pod(&id).is_empty() {
+            if self.containers.lock().of_pod(&id).is_empty() {
                 self.pods.remove(&id);
             }
         }
@@ -267,14 +264,14 @@ impl Registry {
     /// lock.
     pub fn is_empty_pod(&self, id: &str) -> bool {
         !self.pods.is_reserved(id)
-            && lock(&self.containers).of_pod(id).iter().all(|container| container.is_sandbox())
+            && self.containers.lock().of_pod(id).iter().all(|container| container.is_sandbox())
     }
 
     /// Returns the numbers of existing pods and of existing containers without sandbox containers.
     /// Deleted pods and containers do not count, even if plugins are not notified yet.
     pub fn counts(&self) -> Counts {
         let ids = self.pods.ids();
-        let containers = lock(&self.containers);
+        let containers = self.containers.lock();
         let exists = |id: &&String| {
             let members = containers.of_pod(id);
             members.is_empty() || members.iter().any(|container| !container.is_deleted())
@@ -296,7 +293,7 @@ impl Registry {
 
     /// Whether no container and no pod exists. Counts the pods only if there is no container.
     pub fn is_empty(&self) -> bool {
-        let is_known = lock(&self.containers).all().any(|container| !container.is_deleted());
+        let is_known = self.containers.lock().all().any(|container| !container.is_deleted());
         !is_known && self.counts() == Counts::default()
     }
 
@@ -316,12 +313,6 @@ impl Registry {
     pub fn pod_message(&self, record: &Record) -> PodSandbox {
         self.pods.get(&record.pod_id).map(|pod| pod.sandbox.get()).unwrap_or_default()
     }
-}
-
-/// Locks a map. A poisoned lock is usable: the maps are complete at every point where the holder of
-/// their lock could panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -345,7 +336,7 @@ mod tests {
                 assert!(!counting.is_finished());
             }
             let index = registry.containers.try_lock();
-            assert!(index.is_ok(), "the index is locked");
+            assert!(index.is_some(), "the index is locked");
             drop((index, record));
             assert_eq!(counting.join().unwrap().containers, 1);
         });

@@ -7,13 +7,13 @@
 //! remain. One byte stays, because ext4 writes a file to the disk on close if it was truncated to
 //! nothing before.
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{OFlags, RenameFlags, renameat_with};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Maximum number of spare files: enough for containers that are created at the same time.
@@ -132,7 +132,7 @@ impl Spares {
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 }
 

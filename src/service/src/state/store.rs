@@ -12,12 +12,13 @@ use crate::state::{
 };
 use nri_host::sha256 as digest;
 use nri_trust::read_regular;
+use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -108,7 +109,7 @@ impl Store {
 
     /// Returns why records cannot be written: each is written as a spare file, and then renamed.
     pub(super) fn write_error(&self) -> Option<String> {
-        let mut last = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_check.lock();
         if let Some(WriteCheck { at, error }) = &*last
             && at.elapsed() < CHECK_VALIDITY
         {
