@@ -69,8 +69,8 @@ fn only(wanted: &str, found: Vec<Arc<Container>>) -> Result<Arc<Container>, Uncl
     }
 }
 
-async fn verify(container: &Container) -> Verified {
-    let lock = tokio::time::timeout(UPDATE_TIMEOUT, container.update_lock.lock()).await;
+async fn verify(container: &Arc<Container>) -> Verified {
+    let lock = tokio::time::timeout(UPDATE_TIMEOUT, container.lock_update()).await;
     let record = container.record();
     let mut verified = Verified {
         id: record.key.id.clone(),

@@ -56,7 +56,9 @@ pub async fn recover(manager: &ResourceManager, followed: &FollowedRuntimes, sta
             .as_ref()
             .is_some_and(|update| !update.caller.is_some_and(ProcessIdentity::is_alive))
         {
-            let update = ReconciledUpdate::of(&container, registry, audit);
+            // No task has the lock at the start of `nrid`.
+            let lock = container.try_lock_update();
+            let update = lock.and_then(|lock| ReconciledUpdate::of(&lock, registry, audit));
             unchecked.push(Unchecked { container: container.clone(), update });
         }
         if record.process_has_ended() {

@@ -2,8 +2,10 @@
 //! previous `nrid`.
 
 use crate::{
-    lifecycle::request::container_request, resources::update::ReconciledUpdate, service::Service,
-    state::container::Container,
+    lifecycle::request::container_request,
+    resources::update::ReconciledUpdate,
+    service::Service,
+    state::container::{Container, UpdateLock},
 };
 use nri_api::proto;
 use std::sync::Arc;
@@ -11,12 +13,12 @@ use std::sync::Arc;
 impl Service {
     /// Reconciles the container after its pending update, and notifies plugins if the update was
     /// made. Returns whether it was.
-    pub fn on_update_ended(&self, container: &Arc<Container>) -> bool {
-        let reconciled = ReconciledUpdate::of(container, &self.registry, self.audit());
-        self.resource_manager.enforce_reconciled(container, reconciled.as_ref());
+    pub fn on_update_ended(&self, lock: &UpdateLock) -> bool {
+        let reconciled = ReconciledUpdate::of(lock, &self.registry, self.audit());
+        self.resource_manager.enforce_reconciled(lock, reconciled.as_ref());
         let made = reconciled.filter(|reconciled| reconciled.was_made);
         if made.as_ref().is_some_and(|made| made.update.pending.notify) {
-            self.on_updated(container);
+            self.on_updated(lock);
         }
         made.is_some()
     }
@@ -57,11 +59,11 @@ impl Service {
                 // lock, which this task holds.
                 () = container.update_retried() => {}
             }
-            let _update_lock = container.update_lock.lock().await;
+            let update_lock = container.lock_update().await;
             if container.record().pending_update.is_some() {
                 // Also notifies plugins: a plugin that was synchronized meanwhile received the old
                 // resources.
-                service.on_update_ended(&container);
+                service.on_update_ended(&update_lock);
             }
         });
     }

@@ -15,14 +15,17 @@ use crate::{
         updatable::check_updatable,
         update::{ResourceRequest, ResourceUpdate},
     },
-    state::{container::Container, record::Record, status::ContainerStatus},
+    state::{
+        container::{Container, UpdateLock},
+        record::Record,
+        status::ContainerStatus,
+    },
 };
 use nri_api::PluginId;
 use nri_api::proto::{ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins};
 use nri_files::{AuditEvent, AuditLine};
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
-use tokio::sync::MutexGuard;
 
 /// Time that an update waits for another update of the same container; equals the timeout of a
 /// call of the runtime.
@@ -181,7 +184,7 @@ impl ResourceManager {
         let owners = source.owners(&update.container_id, resources);
         check_updatable(resources, &owners)?;
         let lock = tokio::time::timeout(LOCK_TIMEOUT, lock_for_update(&container)).await;
-        let _lock = lock.map_err(|_| ResourceError::Busy)?;
+        let lock = lock.map_err(|_| ResourceError::Busy)?;
         if container.runtime_hung_within(HUNG_INTERVAL) {
             return Err(ResourceError::RuntimeHung(HUNG_INTERVAL));
         }
@@ -197,18 +200,18 @@ impl ResourceManager {
             notify: false,
             creation: source.creation().map(Container::hook_name),
         };
-        let update = ResourceUpdate::plan(self, container.clone(), request).await?;
+        let update = ResourceUpdate::plan(self, &lock, request).await?;
         update.check(self, &owners).await?;
-        update.begin(&self.registry)?;
-        if let Err(error) = update.perform(self).await {
+        update.begin(&lock, &self.registry)?;
+        if let Err(error) = update.perform(&lock, self).await {
             let runtime_hangs = matches!(&error, ResourceError::Runtime(RuntimeError::Hangs(..)));
             if runtime_hangs {
-                update.container.set_runtime_hung();
+                lock.set_runtime_hung();
             }
-            update.undo(self, runtime_hangs).await;
+            update.undo(&lock, self, runtime_hangs).await;
             return Err(error);
         }
-        update.complete(&self.registry, &self.audit);
+        update.complete(&lock, &self.registry, &self.audit);
         if let Some(creation) = source.creation() {
             creation.add_updated(container.clone());
         }
@@ -286,9 +289,9 @@ fn cut_id(id: &str) -> String {
 
 /// Takes the update lock once no update is pending. Polls, because an update that a previous `nrid`
 /// started does not hold the lock in this process.
-pub(super) async fn lock_for_update(container: &Container) -> MutexGuard<'_, ()> {
+pub(super) async fn lock_for_update(container: &Arc<Container>) -> UpdateLock {
     loop {
-        let lock = container.update_lock.lock().await;
+        let lock = container.lock_update().await;
         if container.record().pending_update.is_none() {
             return lock;
         }

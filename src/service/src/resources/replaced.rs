@@ -12,7 +12,7 @@ use crate::{
         update::{ResourceRequest, ResourceUpdate},
     },
     state::{
-        container::Container,
+        container::{Container, UpdateLock},
         derived::DerivedFields,
         record::{ControlFile, EffectiveResources, PendingUpdate, Record, ReplacedResources},
     },
@@ -183,8 +183,8 @@ impl ResourceManager {
             if !self.registry.contains(&container) {
                 continue;
             }
-            if let Ok(_lock) = timeout(time_limit, lock_for_update(&container)).await {
-                self.put_back(&container, creation).await;
+            if let Ok(lock) = timeout(time_limit, lock_for_update(&container)).await {
+                self.put_back(&lock, creation).await;
                 continue;
             }
             let record = self.forget_replaced(&container, creation);
@@ -230,14 +230,14 @@ impl ResourceManager {
     }
 
     /// Puts back what an update for a creation has replaced.
-    async fn put_back(&self, container: &Arc<Container>, creation: &Container) {
-        let before = container.record();
+    async fn put_back(&self, lock: &UpdateLock, creation: &Container) {
+        let before = lock.record();
         let mut replaced = before.replaced.clone();
         let Some(undone) = ReplacedResources::take(&mut replaced, creation.hook_name()) else {
             return;
         };
         if owners::by_field(&undone.fields).is_empty() {
-            self.registry.change(container, |record| record.replaced = replaced);
+            self.registry.change(lock, |record| record.replaced = replaced);
             return;
         }
         let pending = undone.put_back(&before, replaced);
@@ -245,9 +245,9 @@ impl ResourceManager {
         files.retain(|file| owners::owner(&undone.fields, &file.field).is_some());
         let (plugins, creation) = (all_owners(&undone.fields), &creation.key().id);
         let message = format!("undo of an update by {plugins}: creation of {creation} failed");
-        let runtime_hangs = container.runtime_hung_within(HUNG_INTERVAL);
-        let update = ResourceUpdate::of(container.clone(), before, pending, files, message);
-        update.put_back(self, runtime_hangs).await;
+        let runtime_hangs = lock.runtime_hung_within(HUNG_INTERVAL);
+        let update = ResourceUpdate::of(before, pending, files, message);
+        update.put_back(lock, self, runtime_hangs).await;
     }
 }
 
@@ -309,11 +309,11 @@ mod tests {
                 let request =
                     ResourceRequest { by_engine, merged, owners, caller, notify, creation };
                 manager.registry.change(&container, |r| *r = done.clone());
-                let plan = ResourceUpdate::plan(&manager, container.clone(), request);
+                let plan = ResourceUpdate::plan(&manager, &container, request);
                 done.complete(plan.await.unwrap().pending);
                 if creation.is_none() {
                     manager.registry.change(&container, |r| *r = expected.clone());
-                    let plan = ResourceUpdate::plan(&manager, container.clone(), request);
+                    let plan = ResourceUpdate::plan(&manager, &container, request);
                     expected.complete(plan.await.unwrap().pending);
                 }
             }
@@ -357,7 +357,7 @@ mod tests {
                     let request =
                         ResourceRequest { by_engine, merged, owners, caller, notify, creation };
                     manager.registry.change(&container, |r| *r = record.clone());
-                    let plan = ResourceUpdate::plan(&manager, container.clone(), request);
+                    let plan = ResourceUpdate::plan(&manager, &container, request);
                     record.complete(plan.await.unwrap().pending);
                 }
             }

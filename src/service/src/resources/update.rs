@@ -1,8 +1,6 @@
 //! Updates of a container's resources, by the engine and by plugins. A [`ResourceUpdate`] is
 //! planned from a request, and is in the record while it is made. Then it is completed or undone.
 //! If its result is not reported, it is reconciled, maybe by the next `nrid`.
-//!
-//! The caller holds the update lock of the container, or is the only task that has access to it.
 
 use crate::{
     audit::{Audit, line_of},
@@ -17,7 +15,7 @@ use crate::{
         updatable::{runtime_part, with_request},
     },
     state::{
-        container::Container,
+        container::{Container, UpdateLock},
         record::{ControlFile, EffectiveResources, PendingUpdate, Record},
         registry::Registry,
         status::ContainerStatus,
@@ -49,11 +47,9 @@ pub struct ResourceRequest<'a> {
     pub creation: Option<&'a str>,
 }
 
-/// An update of the resources of a container.
+/// An update of the resources of a container. Whoever makes it has the [`UpdateLock`].
 #[derive(Debug)]
 pub struct ResourceUpdate {
-    /// The container.
-    pub container: Arc<Container>,
     /// The record's fields after the update.
     pub pending: PendingUpdate,
     before: Arc<Record>,
@@ -72,7 +68,7 @@ impl ResourceUpdate {
     /// A class cannot be resolved.
     pub async fn plan(
         manager: &ResourceManager,
-        container: Arc<Container>,
+        container: &Container,
         request: ResourceRequest<'_>,
     ) -> Result<Self, ClassError> {
         let ResourceRequest { by_engine, merged, caller, notify, .. } = request;
@@ -108,28 +104,26 @@ impl ResourceUpdate {
         let replaced = manager.replaced(&before, &request, (&effective, sets_swap), &files).await;
         let pending =
             PendingUpdate { requested, effective, owners, derived, replaced, caller, notify };
-        Ok(Self { container, pending, before, base, files, message: String::new() })
+        Ok(Self { pending, before, base, files, message: String::new() })
     }
 
     /// Returns an update that no engine has requested.
     pub(super) fn of(
-        container: Arc<Container>,
         before: Arc<Record>,
         pending: PendingUpdate,
         files: Vec<ControlFile>,
         message: String,
     ) -> Self {
         let base = Value::clone(&before.effective);
-        Self { container, pending, before, base, files, message }
+        Self { pending, before, base, files, message }
     }
 
     /// Returns the update that is in the record of a container.
-    fn of_record(container: &Arc<Container>) -> Option<Self> {
+    fn of_record(container: &Container) -> Option<Self> {
         let before = container.record();
         let pending = before.pending_update.clone()?;
         let base = with_request(&before, &changed(&before.requested, &pending.requested));
-        let (container, files, message) = (container.clone(), Vec::new(), String::new());
-        Some(Self { container, pending, before, base, files, message })
+        Some(Self { pending, before, base, files: Vec::new(), message: String::new() })
     }
 
     /// Checks that the runtime and this host can set what plugins set. `owners` is for errors.
@@ -151,33 +145,41 @@ impl ResourceUpdate {
     ///
     /// # Errors
     /// The record cannot be written.
-    pub fn begin(&self, registry: &Registry) -> Result<(), StoreError> {
+    pub fn begin(&self, lock: &UpdateLock, registry: &Registry) -> Result<(), StoreError> {
         let pending = self.pending.clone();
-        registry.try_change(&self.container, |r| r.pending_update = Some(pending)).map(drop)
+        registry.try_change(lock, |r| r.pending_update = Some(pending)).map(drop)
     }
 
     /// Makes the update: by the runtime's `update`, and what that does not set.
     ///
     /// # Errors
     /// The runtime refuses it, or a value of a plugin is not effective.
-    pub async fn perform(&self, manager: &ResourceManager) -> Result<(), ResourceError> {
+    pub async fn perform(
+        &self,
+        lock: &UpdateLock,
+        manager: &ResourceManager,
+    ) -> Result<(), ResourceError> {
         let after = runtime_part(&self.pending.effective.resources);
         if runtime_part(&self.before.effective) != after {
             self.before.runtime.update(&self.before.key.id, &after).await?;
         }
-        self.make_effective(manager)
+        self.make_effective(lock, manager)
     }
 
     /// Sets what the runtime's `update` has not set, in control groups and by resctrl.
     ///
     /// # Errors
     /// A value of a plugin is not effective.
-    pub fn make_effective(&self, manager: &ResourceManager) -> Result<(), ResourceError> {
+    pub fn make_effective(
+        &self,
+        lock: &UpdateLock,
+        manager: &ResourceManager,
+    ) -> Result<(), ResourceError> {
         let PendingUpdate { requested, effective, owners, .. } = &self.pending;
         let record = Record {
             requested: requested.clone().into(),
             owners: owners.clone(),
-            ..Record::clone(&self.container.record())
+            ..Record::clone(&lock.record())
         };
         manager.enforce_strictly(&record, &effective.resources)?;
         match &effective.rdt_class {
@@ -189,8 +191,8 @@ impl ResourceUpdate {
     /// Records that the update has been made, also as the resources of the pod if the container is
     /// its sandbox. Writes it to the audit log: first what the engine requested, then what plugins
     /// changed of that. Returns the record.
-    pub fn complete(&self, registry: &Registry, audit: &Audit) -> Arc<Record> {
-        let record = registry.change(&self.container, |r| r.complete(self.pending.clone()));
+    pub fn complete(&self, lock: &UpdateLock, registry: &Registry, audit: &Audit) -> Arc<Record> {
+        let record = registry.change(lock, |r| r.complete(self.pending.clone()));
         if record.sandbox {
             let resources = record.container.get().linux.unwrap_or_default().resources;
             registry.pods.change(&record.pod_id, |pod| {
@@ -211,45 +213,50 @@ impl ResourceUpdate {
     }
 
     /// Removes the update from the record.
-    pub fn withdraw(&self, registry: &Registry) {
-        registry.change(&self.container, |r| r.pending_update = None);
+    pub fn withdraw(lock: &UpdateLock, registry: &Registry) {
+        registry.change(lock, |r| r.pending_update = None);
     }
 
     /// Restores the resources after an update that failed, which may have set some fields, and
     /// removes it from the record. A runtime that hangs is not called again.
-    pub async fn undo(&self, manager: &ResourceManager, runtime_hangs: bool) {
-        let (record, others) = (self.container.record(), &self.pending.effective.resources);
-        self.restore(manager, &record, others, runtime_hangs).await;
-        self.withdraw(&manager.registry);
+    pub async fn undo(&self, lock: &UpdateLock, manager: &ResourceManager, runtime_hangs: bool) {
+        let (record, others) = (lock.record(), &self.pending.effective.resources);
+        self.restore(lock, manager, (&record, others), runtime_hangs).await;
+        Self::withdraw(lock, &manager.registry);
     }
 
     /// Makes an update that puts back what another one has replaced. What cannot be put back is
     /// logged. The record has it nevertheless, so that `verify` shows the difference. A runtime
     /// that hangs is not called again.
-    pub(super) async fn put_back(&self, manager: &ResourceManager, runtime_hangs: bool) {
+    pub(super) async fn put_back(
+        &self,
+        lock: &UpdateLock,
+        manager: &ResourceManager,
+        runtime_hangs: bool,
+    ) {
         let mut record = Record::clone(&self.before);
         record.complete(self.pending.clone());
         let (container, pod, why) = (&record.key.id, &record.pod_id, &self.message);
-        if let Err(error) = self.begin(&manager.registry) {
+        if let Err(error) = self.begin(lock, &manager.registry) {
             tracing::error!(container, pod, %error, why, "update not recorded");
         }
         if record.status != ContainerStatus::Stopped {
-            self.restore(manager, &record, &self.before.effective, runtime_hangs).await;
+            self.restore(lock, manager, (&record, &self.before.effective), runtime_hangs).await;
             if let Some((_, group)) = &self.pending.effective.rdt_class
                 && let Err(error) = manager.move_to_rdt_group(&record, group)
             {
                 tracing::error!(container, pod, %error, why, "cannot undo the RDT class");
             }
         }
-        self.complete(&manager.registry, &manager.audit);
+        self.complete(lock, &manager.registry, &manager.audit);
     }
 
     /// Sets the resources of `record` again, in place of others.
     async fn restore(
         &self,
+        lock: &UpdateLock,
         manager: &ResourceManager,
-        record: &Record,
-        others: &Value,
+        (record, others): (&Record, &Value),
         runtime_hangs: bool,
     ) {
         let (container, pod, why) = (&record.key.id, &record.pod_id, &self.message);
@@ -257,7 +264,7 @@ impl ResourceUpdate {
         let before = runtime_part(&record.effective);
         if !runtime_hangs && let Err(error) = record.runtime.update(container, &before).await {
             if matches!(error, RuntimeError::Hangs(..)) {
-                self.container.set_runtime_hung();
+                lock.set_runtime_hung();
             }
             let changes = resource_changes(&record.effective, others, &record.owners);
             let names = changes.into_values().flatten().map(|change| change.field);
@@ -309,14 +316,14 @@ pub struct ReconciledUpdate {
 impl ReconciledUpdate {
     /// Completes the pending update of a container if it was made, otherwise removes it from the
     /// record.
-    pub fn of(container: &Arc<Container>, registry: &Registry, audit: &Audit) -> Option<Self> {
-        let update = ResourceUpdate::of_record(container)?;
+    pub fn of(lock: &UpdateLock, registry: &Registry, audit: &Audit) -> Option<Self> {
+        let update = ResourceUpdate::of_record(lock)?;
         let was_made = update.was_made();
         let (id, pod) = (&update.before.key.id, &update.before.pod_id);
         tracing::info!(container = id, pod, made = was_made, "pending update reconciled");
         match was_made {
-            true => drop(update.complete(registry, audit)),
-            false => update.withdraw(registry),
+            true => drop(update.complete(lock, registry, audit)),
+            false => ResourceUpdate::withdraw(lock, registry),
         }
         Some(Self { update, was_made })
     }
@@ -371,9 +378,10 @@ mod tests {
             notify: false,
             creation: None,
         };
-        let update = ResourceUpdate::plan(manager, container.clone(), request).await.unwrap();
-        update.begin(&manager.registry).unwrap();
-        update.complete(&manager.registry, &manager.audit)
+        let lock = container.lock_update().await;
+        let update = ResourceUpdate::plan(manager, &lock, request).await.unwrap();
+        update.begin(&lock, &manager.registry).unwrap();
+        update.complete(&lock, &manager.registry, &manager.audit)
     }
 
     #[tokio::test]

@@ -19,10 +19,11 @@ use crate::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
+    ops::Deref,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
-use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard};
 
 /// A known container.
 #[derive(Debug)]
@@ -30,8 +31,8 @@ pub struct Container {
     names: ContainerNames,
     record: Mutex<Arc<Record>>,
     volatile: Mutex<Volatile>,
-    /// Held while resources are updated, so that updates are made one after the other.
-    pub update_lock: Arc<AsyncMutex<()>>,
+    /// See [`UpdateLock`].
+    update_lock: Arc<AsyncMutex<()>>,
     update_retried: Notify,
     watch: Mutex<ProcessWatch>,
     oom: OnceLock<OomWatch>,
@@ -86,6 +87,21 @@ enum ProcessWatch {
     Open { process: Arc<Process>, _descriptor: DescriptorPermit },
 }
 
+/// A container whose resources only the holder updates: updates are made one after the other.
+#[derive(Debug)]
+pub struct UpdateLock {
+    container: Arc<Container>,
+    _guard: OwnedMutexGuard<()>,
+}
+
+impl Deref for UpdateLock {
+    type Target = Arc<Container>;
+
+    fn deref(&self) -> &Arc<Container> {
+        &self.container
+    }
+}
+
 /// A `delete` in progress.
 #[derive(Debug)]
 pub struct Deleting(Arc<Container>);
@@ -108,6 +124,18 @@ impl Container {
             watch: Mutex::default(),
             oom: OnceLock::new(),
         })
+    }
+
+    /// Waits until no other task updates the resources.
+    pub async fn lock_update(self: &Arc<Self>) -> UpdateLock {
+        let guard = self.update_lock.clone().lock_owned().await;
+        UpdateLock { container: self.clone(), _guard: guard }
+    }
+
+    /// Returns the lock, unless another task has it.
+    pub fn try_lock_update(self: &Arc<Self>) -> Option<UpdateLock> {
+        let guard = self.update_lock.clone().try_lock_owned().ok()?;
+        Some(UpdateLock { container: self.clone(), _guard: guard })
     }
 
     /// Returns the container's record as it is now. Later changes do not affect the returned value.

@@ -95,7 +95,7 @@ async fn prepare(service: &Arc<Service>, container: &LockedContainer) -> Result<
         return Ok(false);
     }
     if container.is_enforcement_pending() {
-        let _update_lock = container.update_lock.lock().await;
+        let _lock = container.lock_update().await;
         service.confirm_created(container, None, IfNotEffective::Refuse)?;
     }
     service.request_start(container).await?;

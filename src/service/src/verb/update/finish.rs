@@ -2,7 +2,10 @@
 //! it, and undoes it if the runtime has refused it. If the wrapper was killed, finds out first what
 //! the runtime has done.
 
-use crate::{error::Error, service::Service, verb::update::prepare::Update};
+use crate::{
+    error::Error, resources::update::ResourceUpdate, service::Service,
+    verb::update::prepare::Update,
+};
 use nri_files::AuditEvent;
 
 impl Service {
@@ -13,18 +16,18 @@ impl Service {
     /// The resources set by plugins cannot be made effective. The previous resources are then set
     /// again.
     pub(super) async fn finish_update(&self, update: &Update) -> Result<(), Error> {
-        let Update { resources, ignored, .. } = update;
-        if let Err(error) = resources.make_effective(&self.resource_manager) {
-            resources.undo(&self.resource_manager, false).await;
+        let Update { resources, ignored, lock, .. } = update;
+        if let Err(error) = resources.make_effective(lock, &self.resource_manager) {
+            resources.undo(lock, &self.resource_manager, false).await;
             return Err(error.into());
         }
-        let record = resources.complete(&self.registry, self.audit());
+        let record = resources.complete(lock, &self.registry, self.audit());
         tracing::debug!(container = record.key.id, pod = record.pod_id, "container updated");
         if !ignored.is_empty() && self.audit().is_enabled() {
             self.audit_ignored(&self.audit_line(&record, AuditEvent::Update), "update", ignored);
         }
         if resources.pending.notify {
-            self.on_updated(&resources.container);
+            self.on_updated(lock);
         }
         Ok(())
     }
@@ -33,16 +36,17 @@ impl Service {
     /// before it failed. The result for a container without resources of plugins must be the same
     /// as without `nrid`.
     pub(super) async fn cancel_update(&self, update: &Update) {
+        let Update { resources, lock, .. } = update;
         match update.substitute.arguments {
-            Some(_) => update.resources.undo(&self.resource_manager, false).await,
-            None => update.resources.withdraw(&self.registry),
+            Some(_) => resources.undo(lock, &self.resource_manager, false).await,
+            None => ResourceUpdate::withdraw(lock, &self.registry),
         }
     }
 
     /// Completes or undoes an update that no wrapper reported: the control groups show whether the
     /// runtime has made it.
     pub(super) async fn resolve_update(&self, update: &Update) {
-        if !self.on_update_ended(&update.resources.container) {
+        if !self.on_update_ended(&update.lock) {
             self.cancel_update(update).await;
         }
     }

@@ -69,7 +69,7 @@ pub async fn serve(
                 resources: &pending.effective.resources,
                 only_resources: true,
             };
-            let record = update.resources.container.record();
+            let record = update.lock.record();
             let text = runtime_failure::report(service, &record, "update", &finished, requested);
             service.cancel_update(&update).await;
             channel.send(&runtime_failure::reply(text)).await

@@ -15,7 +15,11 @@ use crate::{
         update::{ResourceRequest, ResourceUpdate},
     },
     service::Service,
-    state::{container::Container, locked::LockedContainer, record::Record},
+    state::{
+        container::{Container, UpdateLock},
+        locked::LockedContainer,
+        record::Record,
+    },
 };
 use nri_adaptation::{AdaptError, UpdateOutcome};
 use nri_api::proto::{self, LinuxResources, UpdateContainerRequest};
@@ -25,10 +29,6 @@ use nri_merge::Ignored;
 use nri_spec::{changed, resources_to_nri};
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::sync::OwnedMutexGuard;
-
-/// Guard of a container's update lock.
-type UpdateGuard = OwnedMutexGuard<()>;
 
 /// An update in progress.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Update {
     pub(super) substitute: Substitute,
     /// Parts of plugins' replies that had no effect.
     pub(super) ignored: Vec<Ignored>,
-    _guard: UpdateGuard,
+    pub(super) lock: UpdateLock,
 }
 
 /// The engine's request, parsed.
@@ -67,16 +67,14 @@ impl Service {
         let fields = resources_to_nri(&requested.fields).map_err(CallerError::ResourceField)?;
         let is_ours = record.sandbox
             || self.engine_nri.is_ours(&self.settings().config.engines, &record.engine).await;
-        let (outcome, guard) = match (record.sandbox, is_ours) {
+        let (outcome, lock) = match (record.sandbox, is_ours) {
             (true, _) => {
                 (UpdateOutcome::default(), self.request_pod_update(container, fields).await?)
             }
             (false, true) => self.request_update(container, &requested, fields).await?,
             // The engine's own NRI was switched on after the creation. Resources that plugins have
             // set stay.
-            (false, false) => {
-                (UpdateOutcome::default(), container.update_lock.clone().lock_owned().await)
-            }
+            (false, false) => (UpdateOutcome::default(), container.lock_update().await),
         };
         let owners = outcome.owners.owners.get(record.nri_id()).cloned().unwrap_or_default();
         let merged = outcome.touched.then_some(&outcome.resources);
@@ -90,15 +88,14 @@ impl Service {
         };
         // Reads the record again: other updates of this container may have been made during the
         // request.
-        let update =
-            ResourceUpdate::plan(&self.resource_manager, Arc::clone(container), request).await?;
+        let update = ResourceUpdate::plan(&self.resource_manager, &lock, request).await?;
         let effective = &update.pending.effective.resources;
         let substitute = match outcome.touched || container.record().has_plugin_resources() {
             true => requested.substitute(effective, &record.key.id),
             false => Substitute::default(),
         };
-        update.begin(&self.registry)?;
-        Ok(Update { resources: update, substitute, ignored: outcome.ignored, _guard: guard })
+        update.begin(&lock, &self.registry)?;
+        Ok(Update { resources: update, substitute, ignored: outcome.ignored, lock })
     }
 
     /// Sends the update of a container to plugins. In shadow mode, logs the outcome and returns an
@@ -108,7 +105,7 @@ impl Service {
         container: &Arc<Container>,
         requested: &Requested,
         fields: proto::LinuxResources,
-    ) -> Result<(UpdateOutcome, UpdateGuard), Error> {
+    ) -> Result<(UpdateOutcome, UpdateLock), Error> {
         let (pod, message) = self.registry.messages(container);
         let request = UpdateContainerRequest {
             pod: Some(pod).into(),
@@ -131,31 +128,31 @@ impl Service {
         }
         let record = container.record();
         let (id, pod) = (&record.key.id, &record.pod_id);
-        let guard = match agreed {
-            Ok((outcome, guard)) => {
+        let lock = match agreed {
+            Ok((outcome, lock)) => {
                 if let Some(update) = outcome.merged_update {
                     let owners = outcome.owners.owners.get(&update.container_id);
                     let plugin = owners.map(all_owners).unwrap_or_default();
                     let fields = described(&update);
                     tracing::info!(container = id, pod, plugin, fields, "shadow: would be updated");
                 }
-                guard
+                lock
             }
             Err(error) => {
                 let error = error.line(id);
                 tracing::info!(container = id, pod, error, "shadow: would be refused");
-                container.update_lock.clone().lock_owned().await
+                container.lock_update().await
             }
         };
-        Ok((UpdateOutcome::default(), guard))
+        Ok((UpdateOutcome::default(), lock))
     }
 
     /// Sends the update of a pod to plugins, which can refuse the update but not change it.
     async fn request_pod_update(
         &self,
-        sandbox: &Container,
+        sandbox: &Arc<Container>,
         fields: proto::LinuxResources,
-    ) -> Result<UpdateGuard, AdaptError> {
+    ) -> Result<UpdateLock, AdaptError> {
         let (pod, _) = self.registry.messages(sandbox);
         let request = proto::UpdatePodSandboxRequest {
             pod: Some(pod).into(),
@@ -163,7 +160,7 @@ impl Service {
             ..Default::default()
         };
         let context = self.request_context();
-        let commit = || sandbox.update_lock.clone().lock_owned();
+        let commit = || sandbox.lock_update();
         let agreed = self.adaptation.update_pod_sandbox(request, &context, commit).await;
         log_refusals(context);
         agreed
@@ -176,7 +173,7 @@ impl Service {
         container: &Arc<Container>,
         fields: &Value,
         outcome: UpdateOutcome,
-    ) -> Result<(UpdateOutcome, UpdateGuard), Error> {
+    ) -> Result<(UpdateOutcome, UpdateLock), Error> {
         let own = outcome
             .merged_update
             .as_ref()
@@ -191,7 +188,7 @@ impl Service {
             let (caller, notify, creation) = (None, false, None);
             let request = ResourceRequest { by_engine, merged, owners, caller, notify, creation };
             let manager = &self.resource_manager;
-            let update = ResourceUpdate::plan(manager, container.clone(), request).await?;
+            let update = ResourceUpdate::plan(manager, container, request).await?;
             update.check(manager, owners).await?;
         }
         let failed = self
@@ -201,7 +198,7 @@ impl Service {
         check_required(failed)?;
         let by = EvictionSource::Merged(&outcome.evictors);
         self.resource_manager.evict_all(outcome.evictions.clone(), by);
-        Ok((outcome, container.update_lock.clone().lock_owned().await))
+        Ok((outcome, container.lock_update().await))
     }
 }
 
