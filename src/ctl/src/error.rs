@@ -7,6 +7,7 @@ use crate::{
     support::SupportError,
 };
 use nri_control::{ClientError, LaunchError};
+use nri_files::LOG_IDENTIFIER;
 use nri_locate::ConfigFileError;
 use std::{
     io,
@@ -66,7 +67,7 @@ pub(crate) enum CtlError {
     Background,
     #[error(
         "no log at {0}; under systemd, `journalctl -t {ID}` has it",
-        ID = crate::logs::IDENTIFIER
+        ID = LOG_IDENTIFIER
     )]
     NoLog(PathBuf),
     #[error("log {0}: {1}")]

@@ -12,7 +12,7 @@ use crate::{
 use nri_control::{
     Inherited, MissedContainers, PluginChange, PluginStatus, PluginSynchronization, Status,
 };
-use nri_files::{NridLife, UncleanEnd};
+use nri_files::{LOG_IDENTIFIER, NridLife, UncleanEnd};
 use nri_locate::{BreakGlass, Environment, break_glass_file};
 use nri_values::printable;
 use std::{
@@ -95,7 +95,9 @@ pub(crate) fn print(
         Some(error) => {
             writeln!(out, "                 journald does not receive: {}", printable(error))?;
         }
-        None if status.log_is_journal => writeln!(out, "log              journalctl -t nrid")?,
+        None if status.log_is_journal => {
+            writeln!(out, "log              journalctl -t {LOG_IDENTIFIER}")?;
+        }
         None => {}
     }
     if let Some(level) = &status.log_level {

@@ -20,7 +20,7 @@ pub use call_settings::{CallSettings, PublishError, PublishedSettings, published
 pub use life::{NridLife, UncleanEnd};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use names::{
-    CONTROL_SOCKET, LIFE_FILE, LIFE_LOCK, LOG_FILE, MAX_RECORD, READY_SOCKET, RECORDS_DIR,
-    START_FAILURE, START_LOCK,
+    CONTROL_SOCKET, LIFE_FILE, LIFE_LOCK, LOG_FILE, LOG_IDENTIFIER, MAX_RECORD, READY_SOCKET,
+    RECORDS_DIR, START_FAILURE, START_LOCK,
 };
 pub use text::OsText;

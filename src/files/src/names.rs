@@ -1,4 +1,4 @@
-//! Names of files in the state directory that more than one program uses.
+//! Names that more than one program uses: of files in the state directory, and of the log.
 
 /// Control socket of `nrid`.
 pub const CONTROL_SOCKET: &str = "control.sock";
@@ -19,5 +19,7 @@ pub const LIFE_FILE: &str = "nrid.life";
 pub const READY_SOCKET: &str = "plugins/ready.sock";
 /// Log of `nrid`, unless the configuration names another file.
 pub const LOG_FILE: &str = "nrid.log";
+/// Identifier of the log's lines in the journal.
+pub const LOG_IDENTIFIER: &str = "nrid";
 /// File with the reason why the last start of `nrid` failed. A start that succeeds removes it.
 pub const START_FAILURE: &str = "start-failed";

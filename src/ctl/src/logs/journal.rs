@@ -1,6 +1,7 @@
 //! Lines of `nrid` in the journal, as journalctl prints them.
 
 use crate::{error::CtlError, logs::line::ParsedLine};
+use nri_files::LOG_IDENTIFIER;
 use rustix::process::geteuid;
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,9 +10,6 @@ use std::{
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, UNIX_EPOCH},
 };
-
-/// By what the lines of `nrid` are found, with a unit of systemd and without one.
-pub(crate) const IDENTIFIER: &str = "nrid";
 
 /// What is needed of an entry.
 const FIELDS: &str = "--output-fields=MESSAGE,PRIORITY,_TRANSPORT";
@@ -50,7 +48,7 @@ impl JournalReader {
             command.arg("--user");
         }
         command.args(["--no-pager", "--quiet", "--all", "--output=json", FIELDS]);
-        command.args(["--identifier", IDENTIFIER]).args(arguments);
+        command.args(["--identifier", LOG_IDENTIFIER]).args(arguments);
         // Not the lines of another user's nrid.
         command.arg(format!("_UID={}", user.as_raw()));
         command.stdin(Stdio::null()).stdout(Stdio::piped());

@@ -5,7 +5,6 @@ mod level;
 mod line;
 mod source;
 
-pub(crate) use journal::IDENTIFIER;
 pub(crate) use level::LogLevel;
 
 use crate::{

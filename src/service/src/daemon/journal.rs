@@ -2,6 +2,7 @@
 //! [native protocol](https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). Never waits for journald.
 //! Libraries of this protocol wait while journald does not read, and do not return errors.
 
+use nri_files::LOG_IDENTIFIER;
 use nri_values::printable;
 use rustix::{
     fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create},
@@ -32,9 +33,6 @@ const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// Variable in which systemd names the device and inode of a standard error that is the journal.
 const STREAM: &str = "JOURNAL_STREAM";
-
-/// What lines of `nrid` are found by: `journalctl -t nrid`.
-const IDENTIFIER: &str = "nrid";
 
 /// Send buffer, the same as of systemd's own library.
 const SEND_BUFFER: usize = 8 << 20;
@@ -141,7 +139,7 @@ impl Entry {
             Level::DEBUG | Level::TRACE => "7",
         };
         entry.add("PRIORITY", priority);
-        entry.add("SYSLOG_IDENTIFIER", IDENTIFIER);
+        entry.add("SYSLOG_IDENTIFIER", LOG_IDENTIFIER);
         entry.add("MESSAGE", &printable(line));
         entry
     }
