@@ -4,24 +4,27 @@
 //! This crate does the I/O around the pure crates: `nri-merge` decides which adjustments are
 //! allowed, `nri-spec` applies them to an OCI config. `nri-adaptation` orders the requests to
 //! plugins. Start from [`control::server`], where requests arrive, and [`service::Service`], which
-//! all requests share. A folder imports only from the folders above it in this table; `service.rs`
-//! belongs between `resources` and `lifecycle`, and holds the log, the program and the shared
-//! plugins of `daemon`:
+//! all requests share. A part imports only from those above it in this table; the exceptions are
+//! listed in `tests/tests/tidy/layers.rs`:
 //!
-//! | folder | contents |
+//! | part | contents |
 //! |---|---|
-//! | `settings` | the configuration and the state directory |
 //! | `host` | `/proc`, mounts, paths, processes, CDI and class files, the low-level runtime |
 //! | `cgroup` | control groups of containers: files, threads, OOM kills |
-//! | `bundle` | `config.json` and the hooks injected into it |
+//! | `bundle` | the bundles of engines and of `nrid`, and the hooks injected into `config.json` |
 //! | `engine` | container engines: their APIs, names, and own NRI |
+//! | `channel.rs` | the server's end of a control connection |
 //! | `state` | records of containers and pods, in memory and on disk, and locks |
+//! | `settings` | the configuration and the state directory |
 //! | `audit` | the audit log |
+//! | `error.rs` | errors of requests, by the party at fault |
 //! | `resources` | requested and effective resources, and the owners of their fields |
+//! | `metrics` | metrics for Prometheus |
+//! | `service.rs` | the state that all requests share |
 //! | `lifecycle` | the transitions of a container after plugins have agreed to its creation |
 //! | `verb` | create, run, start, update, delete, and our hook |
 //! | `control` | the control socket |
-//! | `daemon` | the process: start, restart, sockets, log |
+//! | `daemon` | the process: start, restart, sockets, log, plugins to launch |
 //! | `dry_run` | `nrid --dry-run`, a process of its own |
 
 #![deny(unsafe_code)]

@@ -11,13 +11,14 @@ use nrid::{
         handover::Handover,
         log::{self, Log},
         namespaces,
+        plugin_config::ambiguities,
         program::RestartError,
         start, systemd,
         validate::validate,
     },
     dry_run::{run, subject::DryRunSubject},
     host::{delegation, descriptors, file_access, path_probe},
-    settings::{load::Settings, plugins::ambiguities, state_dir},
+    settings::{load::Settings, state_dir},
 };
 use std::{
     io::{self, Write},

@@ -2,8 +2,8 @@
 //! wrapper passed. It is never written. The content is not interpreted here.
 
 use crate::{
+    bundle::record::BundleAccess,
     host::{file_access::FileSystem, near_files},
-    state::bundle::BundleAccess,
 };
 pub use nri_host::sha256 as digest;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};

@@ -4,3 +4,4 @@ pub mod bounded;
 pub mod config_json;
 pub mod hook_injection;
 pub mod own;
+pub mod record;

@@ -5,12 +5,11 @@
 //! The directory stays until the runtime has deleted the container and its `poststop` hooks have
 //! ended: runtimes read `config.json` for `exec` and `checkpoint`, and hooks get the path of the
 //! bundle. Its name is that of one creation, so the next container of the same id has another one.
+//!
+//! The engine's bundle is not changed, so that nothing has to be given back: it may be in use by
+//! others, be exchanged meanwhile, hang, or outlive a power failure.
 
-use crate::state::{
-    bundle::{BundleAccess, OwnBundle},
-    key::ContainerKey,
-    record::Record,
-};
+use crate::bundle::record::{BundleAccess, OwnBundle};
 use std::{
     collections::HashSet,
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -31,12 +30,12 @@ const ID_LENGTH: usize = 64;
 /// Mode of directories that lead to a bundle which others may read.
 const SEARCHABLE: u32 = 0o711;
 
-/// Returns the name of the bundle of a creation.
-pub fn name(key: &ContainerKey, incarnation: i64) -> String {
-    let ends_id = |end: &usize| key.id.is_char_boundary(*end);
-    let end = (0..=ID_LENGTH.min(key.id.len())).rfind(ends_id).unwrap_or_default();
-    let id = &key.id[..end];
-    format!("{id}-{}-{incarnation:x}", &key.file_name()[..8])
+/// Returns the name of the bundle of a creation; `digest` is that of the container's key.
+pub fn name(id: &str, digest: &str, incarnation: i64) -> String {
+    let ends_id = |end: &usize| id.is_char_boundary(*end);
+    let end = (0..=ID_LENGTH.min(id.len())).rfind(ends_id).unwrap_or_default();
+    let (id, digest) = (&id[..end], &digest[..8]);
+    format!("{id}-{digest}-{incarnation:x}")
 }
 
 /// Returns the path of a bundle.
@@ -97,11 +96,10 @@ pub fn read(state_dir: &Path, name: &str) -> Option<String> {
     fs::read_to_string(path(state_dir, name).join(CONFIG_JSON)).ok()
 }
 
-/// Removes bundles that belong to no record: those of creations that a killed `nrid` had not
-/// finished, and of containers that were deleted while it did not run.
-pub fn remove_unknown<'a>(state_dir: &Path, records: impl Iterator<Item = &'a Record>) {
-    let known: HashSet<_> =
-        records.filter_map(|record| Some(record.bundle.own.as_ref()?.name.as_str())).collect();
+/// Removes bundles other than these, which have records: those of creations that a killed `nrid`
+/// had not finished, and of containers that were deleted while it did not run.
+pub fn remove_unknown<'a>(state_dir: &Path, recorded: impl Iterator<Item = &'a OwnBundle>) {
+    let known: HashSet<_> = recorded.map(|own| own.name.as_str()).collect();
     for entry in fs::read_dir(state_dir.join(BUNDLES_DIR)).into_iter().flatten().flatten() {
         if let Some(name) = entry.file_name().to_str()
             && !known.contains(name)
@@ -114,14 +112,12 @@ pub fn remove_unknown<'a>(state_dir: &Path, records: impl Iterator<Item = &'a Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::record::EXAMPLE;
 
     #[test]
     fn the_bundles_of_records_stay_and_others_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
-        let known = name(&record.key, 16);
-        assert_eq!(known, format!("c1-{}-10", &record.key.file_name()[..8]));
+        let known = name("c1", "0123456789", 16);
+        assert_eq!(known, "c1-01234567-10");
         let mut own =
             OwnBundle { name: String::new(), made_from: String::new(), access: None, config: None };
         for name in [known.as_str(), "c1-0-f", "c2-0-1"] {
@@ -131,8 +127,8 @@ mod tests {
                 write(dir.path(), &own).unwrap();
             }
         }
-        record.bundle.own = Some(OwnBundle { name: known.clone(), ..own });
-        remove_unknown(dir.path(), [&record].into_iter());
+        own.name.clone_from(&known);
+        remove_unknown(dir.path(), [&own].into_iter());
         let left: Vec<_> = fs::read_dir(dir.path().join(BUNDLES_DIR)).unwrap().flatten().collect();
         assert_eq!(left.len(), 1);
         assert_eq!(read(dir.path(), &known).unwrap(), "{}");

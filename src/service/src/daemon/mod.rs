@@ -13,6 +13,7 @@ pub mod lock;
 pub mod log;
 pub mod namespaces;
 pub mod parent;
+pub mod plugin_config;
 pub mod presence;
 pub mod program;
 pub mod ready;

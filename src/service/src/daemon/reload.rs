@@ -6,6 +6,7 @@
 
 use crate::{
     daemon::{
+        plugin_config::{adaptation_config, ambiguities},
         shared_launch::is_any_withheld,
         shared_plugins::{SharedLaunch, SharedState},
     },
@@ -13,10 +14,7 @@ use crate::{
     host::file_access::{self, FileSystem, FileSystemHangs, LOOKUP_TIMEOUT},
     resources::manager::ResourcePolicy,
     service::Service,
-    settings::{
-        load::Settings,
-        plugins::{adaptation_config, ambiguities},
-    },
+    settings::load::Settings,
 };
 use nri_adaptation::{
     PendingReload, PluginOrigin, PluginStatus, ReloadAction, ReloadOutcome, ReloadedPlugin,

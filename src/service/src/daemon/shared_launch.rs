@@ -1,10 +1,12 @@
 //! Launches the shared plugins before the first container that `nrid` adjusts.
 
 use crate::{
-    daemon::shared_plugins::{SharedLaunch, SharedState, engine_that_launches},
+    daemon::{
+        plugin_config::adaptation_config,
+        shared_plugins::{SharedLaunch, SharedState, engine_that_launches},
+    },
     host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
     service::Service,
-    settings::plugins::adaptation_config,
 };
 use nri_adaptation::{ReloadOutcome, ReloadedPlugin};
 use nri_locate::PLUGIN_DIR;

@@ -11,6 +11,7 @@ use crate::{
         lock,
         log::Log,
         parent::Parent,
+        plugin_config::adaptation_config,
         presence::Presence,
         program::Program,
         ready,
@@ -33,7 +34,6 @@ use crate::{
     service::{Ending, Service},
     settings::{
         load::Settings,
-        plugins::adaptation_config,
         state_dir::{self, StateDirError},
     },
     state::{

@@ -4,12 +4,12 @@
 //! `nrid` says.
 
 use crate::{
-    daemon::shared_plugins::SharedLaunch,
-    host::{cdi::Devices, classes, error_chain::chain},
-    settings::{
-        load::Settings,
-        plugins::{adaptation_config, ambiguities},
+    daemon::{
+        plugin_config::{adaptation_config, ambiguities},
+        shared_plugins::SharedLaunch,
     },
+    host::{cdi::Devices, classes, error_chain::chain},
+    settings::load::Settings,
 };
 use nri_adaptation::{FileUse, PluginPolicy, SkipReason, plugin_files};
 use nri_api::PluginId;

@@ -1,9 +1,9 @@
 //! Decides which plugins a dry run asks, and how their instances are launched.
 
 use crate::{
-    daemon::shared_plugins::SharedLaunch,
+    daemon::{plugin_config::adaptation_config, shared_plugins::SharedLaunch},
     host::error_chain::chain,
-    settings::{load::Settings, plugins::adaptation_config},
+    settings::load::Settings,
 };
 use nri_adaptation::{
     AdaptationConfig, FileUse, PluginPolicy, Privileges, SkipReason, plugin_files,

@@ -2,5 +2,4 @@
 
 mod last_good;
 pub mod load;
-pub mod plugins;
 pub mod state_dir;

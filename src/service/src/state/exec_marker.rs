@@ -3,9 +3,9 @@
 //! process. A container without adjustments has no marker.
 
 use crate::{
-    bundle::config_json::MAX_CONFIG_SIZE,
+    bundle::{config_json::MAX_CONFIG_SIZE, record::BundleRecord},
     host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
-    state::{bundle::BundleRecord, key::ContainerKey, record::Record, store::write_json},
+    state::{key::ContainerKey, record::Record, store::write_json},
 };
 use nri_files::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable, MAX_RECORD};
 use nri_host::sha256 as digest;

@@ -1,6 +1,5 @@
 //! Records of containers and pods, in memory and on disk, and the locks on them.
 
-pub mod bundle;
 pub mod claims;
 pub mod container;
 pub mod derived;

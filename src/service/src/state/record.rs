@@ -1,6 +1,7 @@
 //! The record of a container, in memory and on disk, so that the next `nrid` knows the container.
 
 use crate::{
+    bundle::record::BundleRecord,
     cgroup::location,
     engine::own_nri::ContainerEngine,
     host::{
@@ -8,10 +9,7 @@ use crate::{
         process::{ProcessIdentity, ProcessStat},
         runtime::{LowLevelRuntime, State},
     },
-    state::{
-        bundle::BundleRecord, derived::DerivedFields, json, key::ContainerKey,
-        status::ContainerStatus,
-    },
+    state::{derived::DerivedFields, json, key::ContainerKey, status::ContainerStatus},
 };
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};

@@ -161,7 +161,7 @@ impl Store {
         let state_dir = self.containers.parent().unwrap_or(&self.containers);
         // Records that cannot be read may have bundles.
         if !self.is_read_only && broken.is_empty() {
-            own::remove_unknown(state_dir, records.iter());
+            own::remove_unknown(state_dir, records.iter().filter_map(|r| r.bundle.own.as_ref()));
         }
         for own in records.iter_mut().filter_map(|record| record.bundle.own.as_mut()) {
             own.config = own::read(state_dir, &own.name).map(Into::into);

@@ -2,7 +2,7 @@
 
 use crate::{
     audit::ChangesByPlugin,
-    bundle::own,
+    bundle::{own, record::OwnBundle},
     error::{Error, HostError},
     host::runtime::LowLevelRuntime,
     lifecycle::{
@@ -14,7 +14,7 @@ use crate::{
         eviction::EvictionSource,
     },
     service::Service,
-    state::{bundle::OwnBundle, container::Container, exec_marker, locks::ContainerLock},
+    state::{container::Container, exec_marker, locks::ContainerLock},
     verb::creation::{
         adjusted_config::{AdjustedConfig, Agreed},
         changes::creation_changes,

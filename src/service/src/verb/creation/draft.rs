@@ -8,18 +8,13 @@ use crate::{
         config_json::{Bundle, digest},
         hook_injection::HookCall,
         own,
+        record::{BundleRecord, OwnBundle},
     },
     engine::{names, own_nri::ContainerEngine},
     error::{CallerError, Error},
     host::{clock::now, process::ProcessIdentity, runtime::LowLevelRuntime},
     service::Service,
-    state::{
-        bundle::{BundleRecord, OwnBundle},
-        derived::DerivedFields,
-        key::ContainerKey,
-        record::Record,
-        status::ContainerStatus,
-    },
+    state::{derived::DerivedFields, key::ContainerKey, record::Record, status::ContainerStatus},
     verb::{
         creation::{facts, pod_identity::is_of_kubernetes},
         request::VerbRequest,
@@ -255,7 +250,7 @@ impl Draft {
     /// of the engine's.
     pub fn record(&self, container: &proto::Container, config: Option<&Arc<str>>) -> Record {
         let own = |config: &Arc<str>| OwnBundle {
-            name: own::name(&self.key, self.incarnation),
+            name: own::name(&self.key.id, &self.key.file_name(), self.incarnation),
             made_from: digest(&self.text),
             access: self.config.has_namespace("user").then(|| self.bundle.access()).flatten(),
             config: Some(config.clone()),

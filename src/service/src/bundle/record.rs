@@ -15,8 +15,8 @@ pub struct BundleRecord {
     /// The bundle of `nrid` that the runtime uses in its place, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<OwnBundle>,
-    /// Digest that only versions before 0.1.0 wrote. They changed the engine's `config.json`, which
-    /// stays as it is.
+    /// Digest that an `nrid` without bundles of its own has written: it changed the engine's
+    /// `config.json`, which stays as it is.
     #[serde(default, rename = "written", skip_serializing)]
     pub edited: Option<String>,
 }
