@@ -1,126 +1,17 @@
 //! Checks that modules have no import cycles: in each crate, the imports of the files form a DAG.
 //!
-//! A file depends on the files that define the items that it names, in `use` or with a path. A
-//! re-exported item counts as an item of the file that defines it, not of the file that re-exports
-//! it. The declaration of a child module is no dependency. A parent and a child that name each
-//! other's items form a cycle; move the shared items to a file below both.
-//!
-//! `cargo test -p nri-tests --test tidy cycle -- --nocapture` prints the cycles of the crates in
-//! `EXCEPTIONS`.
+//! A parent and a child that name each other's items form a cycle; move the shared items to a file
+//! below both.
 
 use crate::clean;
-use crate::modules::{Module, Modules};
+use crate::imports::{Edges, edges};
+use crate::modules::Modules;
 use crate::source::{rust, sources};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use toml::{Table, Value};
 
-/// Crates that still have cycles. A crate without cycles must not be listed.
-const EXCEPTIONS: &[&str] = &[];
-
 /// Maximum number of printed cycles per target. The removal of one cycle often removes others.
 const PRINTED: usize = 12;
-
-/// Dependencies: map from a file to each file that it depends on, with the line of the first name.
-type Edges = BTreeMap<String, BTreeMap<String, usize>>;
-
-/// Resolution of a name in a module.
-#[derive(Clone, Copy)]
-enum Name {
-    Module(usize),
-    /// Defined in this module.
-    Item(usize),
-    /// Imported from another crate.
-    External,
-}
-
-/// Finds definitions. Each name of each module is resolved once, since glob imports may be cyclic.
-struct Names<'a> {
-    modules: &'a [Module],
-    resolved: BTreeMap<(usize, &'a str), Option<Name>>,
-}
-
-impl<'a> Names<'a> {
-    /// Resolves a path in a module. Returns the module that defines the item, or `None` if another
-    /// crate defines it.
-    fn definition(&mut self, from: usize, path: &'a [String]) -> Option<usize> {
-        let (mut at, mut rest) = (from, path);
-        while let Some((first, others)) = rest.split_first() {
-            at = match first.as_str() {
-                "crate" => 0,
-                "self" => at,
-                "super" => self.modules[at].parent?,
-                _ => break,
-            };
-            rest = others;
-        }
-        let mut is_in_crate = rest.len() < path.len();
-        for name in rest {
-            match self.lookup(at, name) {
-                Some(Name::Module(module)) => at = module,
-                Some(Name::Item(module)) => return Some(module),
-                Some(Name::External) => return None,
-                // A macro defines the item.
-                None if is_in_crate => return Some(at),
-                None => return None,
-            }
-            is_in_crate = true;
-        }
-        Some(at)
-    }
-
-    /// Resolves a name in a module; returns `None` if the name is unknown.
-    fn lookup(&mut self, module: usize, name: &'a str) -> Option<Name> {
-        if let Some(resolved) = self.resolved.get(&(module, name)) {
-            return *resolved;
-        }
-        self.resolved.insert((module, name), None); // the result of a cycle of glob imports
-        let here = &self.modules[module];
-        let found = if let Some(child) = here.children.get(name) {
-            Some(Name::Module(*child))
-        } else if here.items.contains(name) {
-            Some(Name::Item(module))
-        } else if let Some(path) = here.imports.get(name) {
-            Some(self.imported(module, path, name).unwrap_or(Name::External))
-        } else {
-            here.globs.iter().find_map(|glob| {
-                let from = self.definition(module, glob)?;
-                if from == module { None } else { self.lookup(from, name) }
-            })
-        };
-        self.resolved.insert((module, name), found);
-        found
-    }
-
-    /// Resolves an import of a module.
-    fn imported(&mut self, module: usize, path: &'a [String], name: &str) -> Option<Name> {
-        let (last, before) = path.split_last()?;
-        if matches!(last.as_str(), "crate" | "self" | "super") {
-            return Some(Name::Module(self.definition(module, path)?));
-        }
-        if before.is_empty() && last == name {
-            return None; // `use serde;`
-        }
-        let from = if before.is_empty() { module } else { self.definition(module, before)? };
-        self.lookup(from, last)
-    }
-}
-
-/// Returns the dependencies between the files of a target.
-fn edges(modules: &[Module]) -> Edges {
-    let mut names = Names { modules, resolved: BTreeMap::new() };
-    let mut edges = Edges::new();
-    for (number, module) in modules.iter().enumerate() {
-        for (path, line) in &module.paths {
-            let Some(definition) = names.definition(number, path) else { continue };
-            let needed = &modules[definition].file;
-            if *needed != module.file {
-                let lines = edges.entry(module.file.clone()).or_default();
-                lines.entry(needed.clone()).or_insert(*line);
-            }
-        }
-    }
-    edges
-}
 
 /// Returns the files of the shortest cycle, if there is a cycle.
 fn shortest(edges: &Edges) -> Option<Vec<String>> {
@@ -200,51 +91,31 @@ fn roots(folder: &str, manifest: &Table, files: &BTreeSet<&str>) -> BTreeSet<Str
     found
 }
 
-/// Returns the cycles of each crate, by folder, and the files of all targets.
+/// Returns the cycles of all crates, and the files of all targets.
 fn of_crates(
     manifests: &[(String, Table)],
     texts: &BTreeMap<&str, &str>,
-) -> (BTreeMap<String, Vec<String>>, BTreeSet<String>) {
-    let (mut found, mut compiled) = (BTreeMap::new(), BTreeSet::new());
+) -> (Vec<String>, BTreeSet<String>) {
+    let (mut found, mut compiled) = (vec![], BTreeSet::new());
     let files = texts.keys().copied().collect();
     for (folder, manifest) in manifests {
-        let mut cycles_here = vec![];
         for root in roots(folder, manifest, &files) {
             let modules =
                 Modules::read(&root, &|path| texts.get(path).map(|text| (*text).to_owned()));
-            cycles_here.extend(cycles(edges(&modules.all)));
+            found.extend(cycles(edges(&modules.all)));
             compiled.extend(modules.all.into_iter().map(|module| module.file));
         }
-        found.insert(folder.clone(), cycles_here);
     }
     (found, compiled)
 }
 
-/// Returns cycles outside the exceptions, and exceptions without a cycle.
-fn violations(found: &BTreeMap<String, Vec<String>>, exceptions: &[&str]) -> Vec<String> {
-    let mut violations = vec![];
-    for (folder, cycles) in found {
-        match (exceptions.contains(&folder.as_str()), cycles.is_empty()) {
-            (false, false) => violations.extend(cycles.iter().cloned()),
-            (true, true) => {
-                violations.push(format!("{folder} has no cycle: remove it from EXCEPTIONS"));
-            }
-            _ => {}
-        }
-    }
-    let unknown = exceptions.iter().filter(|folder| !found.contains_key(**folder));
-    violations.extend(unknown.map(|folder| format!("{folder} is in EXCEPTIONS, but is no crate")));
-    violations
-}
-
 /// Applies the rule to one crate, `a`, with these files.
 #[track_caller]
-fn check(files: &[(&str, &str)], exceptions: &[&str], expected: &[&str]) {
+fn check(files: &[(&str, &str)], expected: &[&str]) {
     let texts: Vec<(String, &str)> =
         files.iter().map(|(path, text)| (format!("a/src/{path}"), *text)).collect();
     let texts = texts.iter().map(|(path, text)| (path.as_str(), *text)).collect();
     let (found, _) = of_crates(&[("a".to_owned(), Table::new())], &texts);
-    let found = violations(&found, exceptions);
     let short: Vec<String> = found.iter().map(|line| line.replace("a/src/", "")).collect();
     assert_eq!(short, expected);
 }
@@ -253,34 +124,33 @@ fn check(files: &[(&str, &str)], exceptions: &[&str], expected: &[&str]) {
 fn an_import_cycle_is_found_and_printed() {
     let lib = ("lib.rs", "mod b;\nmod c;");
     let (b, c) = ("pub struct B;\nuse crate::c::C;", "use super::b;\npub struct C(b::B);");
-    check(&[lib, ("b.rs", b), ("c.rs", c)], &[], &["b.rs:2 -> c.rs:1 -> b.rs"]);
-    check(&[lib, ("b.rs", "pub struct B;"), ("c.rs", c)], &[], &[]);
-    check(&[lib, ("b.rs", b), ("c.rs", "pub struct C;")], &[], &[]);
+    check(&[lib, ("b.rs", b), ("c.rs", c)], &["b.rs:2 -> c.rs:1 -> b.rs"]);
+    check(&[lib, ("b.rs", "pub struct B;"), ("c.rs", c)], &[]);
+    check(&[lib, ("b.rs", b), ("c.rs", "pub struct C;")], &[]);
 
     let three = ("lib.rs", "mod b;\nmod c;\nmod d;");
     let d = ("d.rs", "pub fn d() -> crate::b::B { crate::b::B }");
     let through = ("c.rs", "pub struct C;\nfn c() { format!(\"{}\", crate::d::d()) }");
     let expected = "b.rs:2 -> c.rs:2 -> d.rs:1 -> b.rs";
-    check(&[three, ("b.rs", b), through, d], &[], &[expected]);
-    check(&[three, ("b.rs", b), through, ("d.rs", "pub fn d() {}")], &[], &[]);
+    check(&[three, ("b.rs", b), through, d], &[expected]);
+    check(&[three, ("b.rs", b), through, ("d.rs", "pub fn d() {}")], &[]);
 }
 
 #[test]
 fn a_child_and_its_parent_form_a_cycle_if_each_uses_the_other() {
     let parent = ("lib.rs", "mod b;\nuse b::B;\npub struct A(B);");
-    check(&[parent, ("b.rs", "pub struct B(crate::A);")], &[], &["b.rs:1 -> lib.rs:2 -> b.rs"]);
-    check(&[("lib.rs", "mod b;\npub struct A;"), ("b.rs", "use super::A;")], &[], &[]);
+    check(&[parent, ("b.rs", "pub struct B(crate::A);")], &["b.rs:1 -> lib.rs:2 -> b.rs"]);
+    check(&[("lib.rs", "mod b;\npub struct A;"), ("b.rs", "use super::A;")], &[]);
     // An item that the parent only re-exports is no dependency on the parent.
     let facade = ("lib.rs", "mod b;\nmod c;\npub use b::B;\npub use c::*;");
-    check(&[facade, ("b.rs", "pub struct B;"), ("c.rs", "pub struct C(crate::B);")], &[], &[]);
+    check(&[facade, ("b.rs", "pub struct B;"), ("c.rs", "pub struct C(crate::B);")], &[]);
     let cycle = [facade, ("b.rs", "pub struct B(crate::C);"), ("c.rs", "pub struct C(crate::B);")];
-    check(&cycle, &[], &["b.rs:1 -> c.rs:1 -> b.rs"]);
+    check(&cycle, &["b.rs:1 -> c.rs:1 -> b.rs"]);
     // Tests in the file itself, and tests in a separate file.
-    check(&[("lib.rs", "pub fn f() {}\nmod t { use super::*; use super::f; }")], &[], &[]);
-    check(&[("lib.rs", "pub fn f() {}\nmod t;"), ("t.rs", "use super::*;")], &[], &[]);
+    check(&[("lib.rs", "pub fn f() {}\nmod t { use super::*; use super::f; }")], &[]);
+    check(&[("lib.rs", "pub fn f() {}\nmod t;"), ("t.rs", "use super::*;")], &[]);
     check(
         &[("lib.rs", "use t::g;\npub fn f() {}\nmod t;"), ("t.rs", "use super::*;\npub fn g() {}")],
-        &[],
         &["lib.rs:1 -> t.rs:1 -> lib.rs"],
     );
 }
@@ -294,7 +164,6 @@ fn modules_are_found_where_rustc_finds_them() {
             ("b/mod.rs", "pub use c::d::D as E;\nmod c { pub mod d; }\npub struct B;"),
             ("b/c/d.rs", "pub struct D(pub(in crate::b) super::super::B);"),
         ],
-        &[],
         &[cycle],
     );
     check(
@@ -303,7 +172,6 @@ fn modules_are_found_where_rustc_finds_them() {
             ("x/y.rs", "mod z;\npub fn f() { z::g() }"),
             ("x/z.rs", "#[derive(S)]\npub struct T {\n#[serde(default = \"crate::a\")]\na: u8 }"),
         ],
-        &[],
         &["lib.rs:3 -> x/y.rs:2 -> x/z.rs:3 -> lib.rs"],
     );
     check(
@@ -311,7 +179,6 @@ fn modules_are_found_where_rustc_finds_them() {
             ("lib.rs", "mod b;\nuse b::T;\npub fn a() {}"),
             ("b.rs", "pub struct T {\n#[serde(default = \"crate::a\")]\na: u8 }"),
         ],
-        &[],
         &["b.rs:2 -> lib.rs:2 -> b.rs"],
     );
     check(
@@ -320,18 +187,28 @@ fn modules_are_found_where_rustc_finds_them() {
             ("b.rs", "pub fn f() { crate::o::x() }"),
         ],
         &[],
-        &[],
     );
-    check(&[("lib.rs", "use serde::a;\nuse std::fmt;\nfn f() { fmt::x(); serde::y() }")], &[], &[]);
+    check(&[("lib.rs", "use serde::a;\nuse std::fmt;\nfn f() { fmt::x(); serde::y() }")], &[]);
 }
 
 #[test]
-fn an_exception_that_is_not_needed_is_an_error() {
-    let cycle =
-        [("lib.rs", "mod b;\nuse b::B;\npub struct A;"), ("b.rs", "use super::A;\npub struct B;")];
-    check(&cycle, &["a"], &[]);
-    check(&cycle[..1], &["a"], &["a has no cycle: remove it from EXCEPTIONS"]);
-    check(&cycle, &["a", "z"], &["z is in EXCEPTIONS, but is no crate"]);
+fn paths_in_attributes_are_imports() {
+    let lib = ("lib.rs", "mod b;\nmod c;");
+    let c = ("c.rs", "use crate::b::B;\npub const NAME: &str = \"c\";");
+    let check_attribute = |attribute: &str, is_import: bool| {
+        let b = format!("#[derive(X)]\n{attribute}\npub struct B;");
+        let expected: &[&str] = if is_import { &["b.rs:2 -> c.rs:1 -> b.rs"] } else { &[] };
+        check(&[lib, ("b.rs", &b), c], expected);
+    };
+    check_attribute("#[error(\"log of {ID}\", ID = crate::c::NAME)]", true);
+    check_attribute("#[arg(value_parser = super::c::parse)]", true);
+    check_attribute("#[command(a(b = crate::c::parse, d))]", true);
+    check_attribute("#[serde(with = \"crate::c\")]", true);
+    check_attribute("#[crate::c::attribute]", true);
+    check_attribute("#[a = crate::c::NAME]", true);
+    check_attribute("/// [`crate::c::NAME`]", false);
+    check_attribute("#[error(\"crate::c: {0}\")]", false);
+    check_attribute("#[serde(with = \"::c::d\")]", false);
 }
 
 #[test]
@@ -346,10 +223,7 @@ fn modules_have_no_import_cycle() {
     let texts: BTreeMap<&str, &str> =
         rust().iter().map(|source| (source.path.as_str(), source.text.as_str())).collect();
     let (found, compiled) = of_crates(&manifests, &texts);
-    for (folder, cycles) in found.iter().filter(|(_, cycles)| !cycles.is_empty()) {
-        println!("{folder}:\n  {}", cycles.join("\n  "));
-    }
     let unknown = texts.keys().filter(|path| !compiled.contains(**path));
     clean(unknown.map(|path| format!("{path} belongs to no target")).collect());
-    clean(violations(&found, EXCEPTIONS));
+    clean(found);
 }

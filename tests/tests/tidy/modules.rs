@@ -1,15 +1,18 @@
 //! Reads the modules of one build target, and the paths that each file names, with `syn`.
 //!
-//! Inline modules belong to the file that contains them. Paths inside macro calls and in attributes
-//! of serde are read, too. Method calls are not read, since they name no path. Start from
-//! [`Modules::read`].
+//! Inline modules belong to the file that contains them. Paths inside macro calls and attributes
+//! are read, too, and strings of attributes that are paths, as serde takes them. Method calls are
+//! not read, since they name no path. Start from [`Modules::read`].
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, File, Item, ItemMod, ItemUse, Lit, Macro, Meta, UseTree, Visibility};
+use syn::{
+    Attribute, Expr, File, Item, ItemExternCrate, ItemMod, ItemUse, Lit, Macro, Meta, UseTree,
+    Visibility,
+};
 
-/// Segments of a path, and the line where the path begins.
+/// Segments of a path, and the line where the path begins. The first segment of `::a` is empty.
 pub(crate) type Named = (Vec<String>, usize);
 
 /// A module: a file, or an inline module of a file.
@@ -171,6 +174,24 @@ impl Reader<'_> {
         }
         end_path(&mut path, line, self);
     }
+
+    /// Finds strings that are paths among the tokens of an attribute, such as
+    /// `with = "crate::json"`.
+    fn read_strings(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => self.read_strings(group.stream()),
+                TokenTree::Literal(literal) => {
+                    if let Lit::Str(text) = Lit::new(literal)
+                        && let Ok(path) = text.parse::<syn::Path>()
+                    {
+                        self.visit_path(&path);
+                    }
+                }
+                TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+            }
+        }
+    }
 }
 
 impl<'ast> Visit<'ast> for Reader<'_> {
@@ -215,18 +236,21 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        if item.leading_colon.is_none() {
-            self.read_use_tree(&item.tree, &[]);
-        }
+        let before = item.leading_colon.as_ref().map(|_| vec![String::new()]).unwrap_or_default();
+        self.read_use_tree(&item.tree, &before);
+    }
+
+    fn visit_item_extern_crate(&mut self, item: &'ast ItemExternCrate) {
+        let (name, line) = (item.ident.to_string(), item.ident.span().start().line);
+        self.current().paths.push((vec![String::new(), name], line));
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        if let (None, Some(first)) = (&path.leading_colon, path.segments.first())
-            && path.segments.len() > 1
-        {
+        if let (true, Some(first)) = (path.segments.len() > 1, path.segments.first()) {
             let line = first.ident.span().start().line;
-            let segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-            self.current().paths.push((segments, line));
+            let names = path.segments.iter().map(|segment| segment.ident.to_string());
+            let before = path.leading_colon.as_ref().map(|_| String::new());
+            self.current().paths.push((before.into_iter().chain(names).collect(), line));
         }
         visit::visit_path(self, path);
     }
@@ -239,17 +263,14 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     /// Skips the path of `pub(in crate::a)`, which is no dependency.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
+    /// Reads an attribute; comments are attributes with the name `doc`.
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
-        let Meta::List(list) = &attribute.meta else { return };
-        if !list.path.is_ident("serde") {
-            return;
+        if let Meta::List(list) = &attribute.meta {
+            self.read_tokens(list.tokens.clone());
+            self.read_strings(list.tokens.clone());
         }
-        for token in list.tokens.clone() {
-            let TokenTree::Literal(literal) = token else { continue };
-            let Lit::Str(text) = Lit::new(literal) else { continue };
-            if let Ok(path) = text.parse::<syn::Path>() {
-                self.visit_path(&path);
-            }
+        if !attribute.path().is_ident("doc") {
+            visit::visit_attribute(self, attribute);
         }
     }
 }

@@ -1,0 +1,129 @@
+//! Checks that the folders of `nrid` import each other only downwards: a folder imports from those
+//! above it in the table of `src/service/src/lib.rs`.
+
+use crate::clean;
+use crate::imports::{Edges, edges};
+use crate::modules::Modules;
+use crate::source::root;
+use std::collections::BTreeSet;
+
+/// The folder of the crate. Its root file has the table.
+const CRATE: &str = "src/service/src/";
+
+/// Imports that run back up, each with the reason why it stays.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("control/status.rs", "daemon/program.rs", "a status reports a restart that failed"),
+    ("control/status.rs", "daemon/reload.rs", "a status lists what a reload would change"),
+    ("error.rs", "resources/error.rs", "a source of errors of requests"),
+    ("error.rs", "verb/update/args.rs", "a source of errors of requests"),
+    ("metrics/follow.rs", "service.rs", "serves the metrics of the service"),
+    ("metrics/listener.rs", "daemon/sockets.rs", "listens as the other sockets do"),
+    ("service.rs", "daemon/log.rs", "requests change the level of the log"),
+    ("service.rs", "daemon/parent.rs", "a request that keeps conmon waiting ends the process"),
+    ("service.rs", "daemon/program.rs", "requests restart the process"),
+    ("service.rs", "daemon/shared_plugins.rs", "a creation launches them"),
+];
+
+/// Returns the folders and files in the first column of the table, in order.
+fn rows(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| Some(line.strip_prefix("//! | `")?.split_once('`')?.0)).collect()
+}
+
+/// Returns the part of a path that the table has: a folder, or a file beside the root file.
+fn part(path: &str) -> &str {
+    let path = path.strip_prefix(CRATE).unwrap_or(path);
+    path.split('/').next().unwrap_or(path)
+}
+
+/// Returns the imports of folders below, rows without a folder, folders without a row, and
+/// exceptions that are not needed.
+fn violations(
+    rows: &[&str],
+    files: &BTreeSet<&str>,
+    edges: &Edges,
+    exceptions: &[(&str, &str, &str)],
+) -> Vec<String> {
+    let parts: BTreeSet<&str> = files.iter().map(|path| part(path)).collect();
+    let without_row = parts.iter().filter(|part| **part != "lib.rs" && !rows.contains(part));
+    let mut found: Vec<String> = without_row.map(|part| format!("{part} has no row")).collect();
+    let unknown = rows.iter().filter(|row| !parts.contains(**row));
+    found.extend(unknown.map(|row| format!("{row} has a row, but does not exist")));
+
+    let place = |path: &str| rows.iter().position(|row| *row == part(path));
+    let mut needed = BTreeSet::new();
+    for (file, imports) in edges {
+        for (other, line) in imports {
+            let (Some(from), Some(to)) = (place(file), place(other)) else { continue };
+            let short = |path: &str| path.strip_prefix(CRATE).unwrap_or(path).to_owned();
+            let (file, other) = (short(file), short(other));
+            if to <= from {
+                continue;
+            }
+            if exceptions.iter().any(|(a, b, _)| *a == file && *b == other) {
+                needed.insert((file, other));
+            } else {
+                found.push(format!("{file}:{line} imports {other}, which is below it"));
+            }
+        }
+    }
+    let is_needed = |a: &str, b: &str| needed.contains(&(a.to_owned(), b.to_owned()));
+    let unneeded = exceptions.iter().filter(|(a, b, _)| !is_needed(a, b));
+    found.extend(unneeded.map(|(a, b, _)| format!("{a} -> {b} needs no exception")));
+    found
+}
+
+/// Returns the violations of a crate with these files; the first is its root file.
+fn of_crate(
+    root: &str,
+    text: &dyn Fn(&str) -> Option<String>,
+    exceptions: &[(&str, &str, &str)],
+) -> Vec<String> {
+    let modules = Modules::read(root, text).all;
+    let files = modules.iter().map(|module| module.file.as_str()).collect();
+    violations(&rows(&text(root).unwrap_or_default()), &files, &edges(&modules), exceptions)
+}
+
+#[test]
+fn an_import_that_runs_back_up_is_found() {
+    let table = "//! | folder | what |\n//! |---|---|\n//! | `a` | x |\n//! | `b.rs` | x |\n\
+                 //! | `c` | x |\n\nmod a { pub mod d; }\nmod b;\nmod c { pub mod e; }\n";
+    let check = |a: &str, b: &str, c: &str, exceptions: &[(&str, &str, &str)], found: &[&str]| {
+        let text = |path: &str| match path.strip_prefix(CRATE)? {
+            "lib.rs" => Some(table.to_owned()),
+            "a/d.rs" => Some(a.to_owned()),
+            "b.rs" => Some(b.to_owned()),
+            "c/e.rs" => Some(c.to_owned()),
+            _ => None,
+        };
+        assert_eq!(of_crate(&format!("{CRATE}lib.rs"), &text, exceptions), found);
+    };
+    let (a, b) = ("pub struct D;", "pub struct B(crate::a::d::D);");
+    check(a, b, "use crate::{a::d::D, b::B};", &[], &[]);
+    let up = "\npub struct D(crate::c::e::E);";
+    let (c, arrow) = ("pub struct E;", "a/d.rs:2 imports c/e.rs, which is below it");
+    check(up, b, c, &[], &[arrow]);
+    check(
+        "#[error(x = crate::b::B)]\npub struct D;",
+        "pub struct B;",
+        c,
+        &[],
+        &["a/d.rs:1 imports b.rs, which is below it"],
+    );
+    let exception = [("a/d.rs", "c/e.rs", "why")];
+    check(up, b, c, &exception, &[]);
+    check(a, b, c, &exception, &["a/d.rs -> c/e.rs needs no exception"]);
+
+    let text = |path: &str| match path.strip_prefix(CRATE)? {
+        "lib.rs" => Some("//! | `a` | x |\nmod f;".to_owned()),
+        "f.rs" => Some(String::new()),
+        _ => None,
+    };
+    let expected = ["f.rs has no row", "a has a row, but does not exist"];
+    assert_eq!(of_crate(&format!("{CRATE}lib.rs"), &text, &[]), expected);
+}
+
+#[test]
+fn folders_of_nrid_import_only_from_those_above() {
+    let text = |path: &str| std::fs::read_to_string(root().join(path)).ok();
+    clean(of_crate(&format!("{CRATE}lib.rs"), &text, EXCEPTIONS));
+}
