@@ -1,10 +1,7 @@
-//! Checks Markdown files: links resolve, named paths and tests exist, and the README is short.
+//! Checks Markdown files: links resolve, and named paths and tests exist.
 
+use crate::clean;
 use crate::source::{Source, root, rust, sources};
-use crate::{check, clean};
-
-/// Maximum number of lines of the README, which a reader should know in two minutes.
-const README_LINES: usize = 130;
 
 /// Top-level folders with which a path may begin.
 const TOP: &[&str] = &[
@@ -132,55 +129,6 @@ fn missing_tests(source: &Source, is_test: &dyn Fn(&str) -> bool) -> Vec<String>
     found
 }
 
-/// Returns a violation if the README is too long.
-fn long_readme(source: &Source) -> Vec<String> {
-    let lines = source.text.lines().count();
-    if source.path == "README.md" && lines > README_LINES {
-        vec![format!("README.md has {lines} lines, too many: move details to docs/")]
-    } else {
-        vec![]
-    }
-}
-
-/// Maximum number of pages for users of Docker and Podman; all others are in `docs/reference`.
-const USER_PAGES: usize = 6;
-
-/// Returns a violation if a page of `docs` does not begin with a title and a paragraph, which says
-/// what the page is for.
-fn missing_introduction(source: &Source) -> Option<String> {
-    if !source.path.starts_with("docs/") {
-        return None;
-    }
-    let mut lines = source.text.lines();
-    let title = lines.next().is_some_and(|line| line.starts_with("# "));
-    let first = lines.nth(1).unwrap_or_default();
-    let is_prose = !first.is_empty() && !first.starts_with(['#', '|', '!', '*']);
-    (!title || !is_prose || first.starts_with("```"))
-        .then(|| format!("{}: does not begin with what the page is for", source.path))
-}
-
-#[test]
-fn pages_begin_with_what_they_are_for() {
-    let check = |text: &str, is_missing: bool| {
-        let found = missing_introduction(&Source::new("docs/a.md", text));
-        assert_eq!(found.is_some(), is_missing, "{text}");
-    };
-    check("# A\n\nFor readers.\n", false);
-    check("# A\n\n`a` does it.\n", false);
-    check("# A\n\n## Part\n", true);
-    check("# A\n\n| a | b |\n", true);
-    check("# A\n\n```sh\n", true);
-    assert_eq!(missing_introduction(&Source::new("src/a.md", "# A\n\n## B\n")), None);
-    let pages = sources(&[".md"]);
-    clean(pages.iter().filter_map(missing_introduction).collect());
-
-    let is_user_page = |path: &str| {
-        path.strip_prefix("docs/").is_some_and(|name| !name.contains('/') && name != "README.md")
-    };
-    let count = pages.iter().filter(|page| is_user_page(&page.path)).count();
-    assert!(count <= USER_PAGES, "{count} pages for users: move one to docs/reference");
-}
-
 #[test]
 fn links_between_documents_resolve() {
     let files = |path: &str| match path {
@@ -241,14 +189,4 @@ fn documents_name_only_tests_that_exist() {
         rust().iter().any(|source| source.code.contains(&function))
     };
     clean(sources(&[".md"]).iter().flat_map(|source| missing_tests(source, &is_test)).collect());
-}
-
-#[test]
-fn the_readme_is_short() {
-    let lines = |count: usize| "x\n".repeat(count);
-    check(long_readme, "README.md", &lines(README_LINES), &[]);
-    let expected = "README.md has 131 lines, too many: move details to docs/";
-    check(long_readme, "README.md", &lines(README_LINES + 1), &[expected]);
-    check(long_readme, "docs/a.md", &lines(README_LINES + 1), &[]);
-    clean(sources(&["README.md"]).iter().flat_map(long_readme).collect());
 }

@@ -2,9 +2,9 @@
 //!
 //! A rule is a function that takes file names and texts and returns violations. Each test first
 //! shows with a few lines of sample code that the rule detects a violation, and then applies the
-//! rule to the repository. Rules catch accidents, not attempts to evade them: most rules search
-//! text, and the rules about modules and type names read syntax trees. `cargo fmt` and clippy check
-//! formatting and lints.
+//! rule to the repository. Rules protect structure, and catch accidents, not attempts to evade
+//! them: most search text, and those about imports read syntax trees. Style is left to `cargo fmt`,
+//! clippy and readers.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,12 +18,9 @@ mod edges;
 mod findings;
 mod imports;
 mod layers;
-mod layout;
 mod manifests;
 mod messages;
-mod mirror;
 mod modules;
-mod names;
 mod purity;
 mod source;
 mod texts;
