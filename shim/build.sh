@@ -3,7 +3,8 @@
 #   Builds the wrapper and the hook, optimized, into DIRECTORY. OPTIONs are those of cargo build.
 #
 #   Both are linked statically with musl, and at a fixed address: they start at each call of an
-#   engine, and most of the time of a short call would be the start of the GNU C library. Without
+#   engine, and most of the time of a short call would be the start of the GNU C library. It asks
+#   the processor for its properties, and each question is a trap in a virtual machine. Without
 #   Rust's target for musl (rustup target add), they are linked as the other programs, and say so.
 # Environment: CARGO, CARGO_TARGET_DIR, RUSTFLAGS, CARGO_ENCODED_RUSTFLAGS  as for cargo
 set -euo pipefail

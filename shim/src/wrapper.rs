@@ -1,4 +1,9 @@
 //! One call of the wrapper, from its command line to its exit code.
+//!
+//! A call that is passed through takes the shortest way: the command line, the settings that `nrid`
+//! has published (`nri_files::PublishedSettings`), and the real runtime, which replaces this
+//! process. Other calls read more: `exec` looks for a marker with changes of plugins ([`exec`]),
+//! and verbs with an event go to `nrid` ([`event`]).
 
 use crate::{
     args::CommandLine,

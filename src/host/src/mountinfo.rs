@@ -2,6 +2,9 @@
 //!
 //! Paths are bytes, and a line that cannot be parsed is skipped: any user may choose the name of a
 //! mount point, and no name may hide other mounts. Start from [`mounts`].
+//!
+//! The crate `procfs` is not used for them: it reads text only, so that one mount point of other
+//! bytes fails the table, and leaves octal escapes in paths.
 
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};

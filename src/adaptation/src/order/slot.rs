@@ -7,6 +7,11 @@
 //! then. The requests that waited are delivered to it, or to the old session if it failed or takes
 //! too long: it takes another ticket then, and gets another snapshot. So the new session misses no
 //! request whose effect its snapshot does not have.
+//!
+//! Each request asks the slot for its session only when its own turn comes, so that a failure of
+//! the new session needs no repair. The old session is closed when all requests that entered before
+//! have been committed ([`crate::session::admission`]). Who may replace a session is decided in
+//! [`crate::plugin::registrant`].
 
 use nri_api::proto::Event;
 use nri_api::{PluginId, PluginIndex};

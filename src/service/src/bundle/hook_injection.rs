@@ -1,5 +1,10 @@
 //! Injection of our OCI hook into `config.json`, for containers of `run` and `restore`: the wrapper
 //! becomes the runtime, so only a hook can report what happens to the container.
+//!
+//! Not for `create`, where the wrapper reports: a hook costs a process for every container. The
+//! command names the incarnation of the container, so that a late hook reports nothing about the
+//! next container of that id. A hook waits a moment for the next `nrid`, and starts none: it would
+//! be a child of the runtime, and crun ends after its last child.
 
 use nri_control::HookKind;
 use nri_spec::OciConfig;

@@ -2,6 +2,9 @@
 //! all engines, and its plugins inherit its attributes. So it does not keep the attributes of the
 //! engine that happened to start it, but sets the values of process 1, as a service of the host has
 //! them. Namespaces are in [`super::namespaces`]. Start from [`reset`].
+//!
+//! What cannot be reset is listed in the status. A systemd unit sets what its administrator wants,
+//! so an `nrid` in the foreground resets only the handling of signals.
 
 use crate::{
     daemon::namespaces::{self, START_AGAIN, START_AS_USER},

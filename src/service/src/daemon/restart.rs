@@ -1,5 +1,6 @@
 //! Restarts: on request (`nrictl restart`), and when a caller of another version connects after the
-//! program file was replaced. The next program must pass `--check` first, and then replaces the
+//! program file was replaced: once per file, so that two versions of the wrapper do not make it go
+//! back and forth. The next program must pass `--check` first, and then replaces the
 //! running one in the same process ([`handover`]). Launched plugins end and are launched again;
 //! external plugins lose their connection, as when an engine with NRI restarts.
 //!

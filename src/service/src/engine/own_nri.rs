@@ -3,6 +3,10 @@
 //! configuration says so, because Docker's NRI applies only a part of an adjustment.
 //!
 //! `nri-host` detects the state of NRI; this file caches the result.
+//!
+//! An engine with NRI also launches the plugins of the shared directory. `nrid` launches them for
+//! its own containers (`daemon/shared_plugins.rs`), but for those of which only one instance may
+//! run: these are listed as closed, so that containers miss them.
 
 use crate::{
     engine::containerd,

@@ -4,6 +4,17 @@
 //! blocks a limited number of threads, so that other file systems and requests have threads left.
 //! [`blocking`] is for work that takes long but ends, such as a write to `memory.max` that reclaims
 //! memory, or a walk through `/proc`.
+//!
+//! With a time limit are accessed: bundles, the directories of runtimes' containers, files of
+//! engines, of CDI and of classes, the configuration and the paths in it, the socket for metrics,
+//! and the program and the working directory of a runtime that is started. While all threads of a
+//! file system are past their limits, further accesses fail at once. Paths that plugins name are
+//! left to a child process (`path_probe.rs`), lines of the audit log to a thread of their own, and
+//! a listing of the plugin directory to another.
+//!
+//! What blocks only if the whole host does is done in place: `/proc`, cgroups, and what is on the
+//! file system of the state directory (`near_files.rs`), the log included. If an administrator puts
+//! state or log on a disk that hangs, `nrid` hangs with it.
 
 use nri_host::mountinfo::mounts;
 use parking_lot::{Mutex, MutexGuard};

@@ -13,6 +13,10 @@
 //! If a step fails, the one before it, which called it, undoes both and all before them. The record
 //! is what remains of a creation if `nrid` ends: the next one undoes it, or
 //! follows the wrapper that has its reply.
+//!
+//! Before the runtime is called, those plugins get stop and removal that received the creation;
+//! afterwards all. Where `run` has no hook of ours, nobody reports that the container was created,
+//! and updates of other containers stay.
 
 use crate::{
     bundle::own,

@@ -1,5 +1,11 @@
 //! Recovery of records when `nrid` starts: containers may have ended since the previous `nrid`, and
 //! creations and updates may have been in progress.
+//!
+//! A record is written before what it announces: a creation before its bundle, an update before the
+//! runtime makes it. So the host is asked for the rest: does the wrapper that had its reply still
+//! run (then `nrid` waits for its end), does the runtime have the container, do the cgroups hold
+//! the runtime's part of the update? A creation whose runtime has no container is undone, and
+//! enforcement is completed.
 
 use crate::{
     audit::{Audit, line_of},

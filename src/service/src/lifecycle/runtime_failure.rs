@@ -3,6 +3,9 @@
 //! The runtime's message does not name the plugin that requested what the runtime could not do. If
 //! the message shows the subject (a control file, a mount, a hook), only the plugins' fields of
 //! that subject are named, otherwise all of them. Start from [`report`].
+//!
+//! The wrapper sends the last error in the file of `--log`, and adds the reply to that error: for a
+//! creation, an update, and a start in which it does not become the runtime.
 
 use crate::{service::Service, state::record::Record};
 use nri_api::{

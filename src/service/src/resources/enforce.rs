@@ -1,6 +1,11 @@
 //! Enforcement: after the runtime has created or updated a container, compares the resources that
 //! plugins set with the control groups, and writes the values that differ. Enforcement also sets
 //! the resources that no runtime's `update` sets (huge pages, swappiness, block I/O limits).
+//!
+//! What plugins set is the difference between requested and effective resources; what only the
+//! engine requested is between it and its runtime, and nothing overwrites it. `nri-cgroup` turns
+//! the difference into a list: which file, what to write, what the kernel may show. After a `run`
+//! our hook causes the comparison, otherwise the report of the wrapper.
 
 use crate::{
     cgroup::{

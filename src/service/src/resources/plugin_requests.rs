@@ -1,5 +1,9 @@
 //! Implements [`ContainerManager`] for the adaptation: the snapshot that synchronizes a new
 //! plugin, unsolicited updates, and evictions.
+//!
+//! An unsolicited update may arrive at any time, also from inside an event. So it takes neither a
+//! container lock nor a place in a queue: both are held while plugins are called. `apply.rs` makes
+//! it under the update lock of the container, which nothing holds that waits for a plugin.
 
 use crate::{
     resources::{apply::UpdateSource, eviction::EvictionSource, manager::ResourceManager},

@@ -1,6 +1,13 @@
 //! Updates of a container's resources, by the engine and by plugins. A [`ResourceUpdate`] is
 //! planned from a request, and is in the record while it is made. Then it is completed or undone.
 //! If its result is not reported, it is reconciled, maybe by the next `nrid`.
+//!
+//! The fields pass to the plugins that set them (`owners.rs`), and the limit of swap follows that
+//! of memory where it has to (`nri_spec::LimitChange`). Runtime and host are asked whether they can
+//! do it (`capabilities.rs`) before the update is recorded; then the runtime's `update` makes it,
+//! and enforcement (`enforce.rs`) what no runtime's `update` can. In an update by the engine, its
+//! wrapper calls the runtime: `verb/update/prepare.rs` begins the update, `verb/update/finish.rs`
+//! ends it.
 
 use crate::{
     audit::{Audit, line_of},

@@ -1,5 +1,14 @@
 //! `create`: plugins adjust the container, the runtime creates it from the adjusted bundle, and
 //! `nrid` checks that the resources set by plugins are effective.
+//!
+//! 1. The wrapper sends the descriptor of its bundle, and waits. This file takes the container
+//!    lock.
+//! 2. [`prepare`] decides who the container is, asks plugins, and writes record and bundle.
+//! 3. The wrapper runs the runtime with the bundle of `nrid`, and reports. If the runtime has
+//!    failed, the reply names the fields of plugins that are in question, for the wrapper's error.
+//! 4. `Recorded::created` (`lifecycle/creation.rs`) compares the cgroups with what plugins set,
+//!    writes what is missing, and makes the container Created. No hook is needed: the container's
+//!    process does not run yet, and the engine waits for the reply.
 
 use crate::{
     channel::Channel,

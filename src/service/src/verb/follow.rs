@@ -1,6 +1,12 @@
 //! Following of wrappers that become the runtime by `exec`: `nrid` watches the process by a pidfd,
 //! instead of waiting for a report of the wrapper. The engine gets the runtime's own exit status.
 //! If `nrid` ends meanwhile, the next one follows the process.
+//!
+//! The outcome is the exit status, or, where the kernel does not tell it, what the files of the
+//! runtime show: a FIFO that is gone means started, a directory that is gone means deleted. The
+//! next `nrid` decides by the same files (`state/followed.rs`), and does not call the runtime.
+//! Runtimes whose files are not known are not followed: their wrappers wait, and report to the
+//! `nrid` that they asked. If that one ends before, the next one asks the runtime for its `state`.
 
 use crate::{
     channel::Channel,

@@ -1,4 +1,11 @@
 //! Preparation of a creation: decides whether plugins receive it, and adds the container's pod.
+//!
+//! The draft (`draft.rs`) says who the container is; `engine/names.rs` completes it with names that
+//! only files or the API of the engine have. A container that has opted out is skipped, and a
+//! sandbox is not adjusted. Otherwise the pod is announced (`lifecycle/pod.rs`), and plugins are
+//! asked (`commit.rs`). Their replies become the adjusted `config.json` (`adjusted_config.rs`),
+//! which is checked before anything changes. Then follow the record, updates of other containers,
+//! and the bundle of `nrid`, in this order.
 
 use crate::{
     audit::line_of_key,
