@@ -4,7 +4,7 @@
 # test-cgroup2; test-engines-guest, test-rootless and test-policies need both.
 CARGO ?= cargo
 
-.PHONY: help build clean release libnri setup demo test test-one test-engines \
+.PHONY: help build clean release libnri setup demo quick test test-one test-engines \
 	test-engines-extra test-hosts pictures test-installed test-packaging \
 	test-kubernetes conformance test-cgroup2 test-engines-guest test-rootless test-updates \
 	test-takeover runc-suite chaos crash-points vectors topology-histories test-topology \
@@ -48,6 +48,13 @@ test: setup ## all tests, including those with real runc and crun
 	integration/plugins/wasm-rust.sh
 	$(CARGO) build --workspace --all-targets
 	integration/run-tests.sh $(CARGO) test --workspace --no-fail-fast
+
+# For each step: a minute if the workspace has been built. Runs the tests that are in the sources.
+quick: ## format, the rules of the repository, unit tests; needs neither root nor network
+	$(CARGO) fmt --all --check
+	$(CARGO) test -q --offline -p nri-tests --test tidy
+	$(CARGO) test -q --offline --workspace --exclude nri-integration --exclude nri-bench \
+		--exclude nri-conformance --lib --bins
 
 test-one: ## T=name: all tests of the workspace with this name
 	CARGO='$(CARGO)' tests/one.sh '$(T)'
