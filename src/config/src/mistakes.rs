@@ -1,6 +1,6 @@
 //! Mistakes that do not prevent a start: unknown log levels, relative paths, and values such as a
-//! timeout of 0. Earlier releases accepted them, and a refused file would stop a node after an
-//! upgrade. `nrid --check` and a reload do refuse them.
+//! timeout of 0. If a start refused the file, no container could be created on the node. `nrid
+//! --check` and a reload do refuse it.
 
 use crate::{ConfigError, log_level, model::Config, paths, unusable};
 use std::ops::Range;

@@ -1,5 +1,4 @@
-//! Values with which nothing can work, such as a timeout of 0. Earlier releases accepted them, and
-//! a start uses the defaults instead.
+//! Values with which nothing can work, such as a timeout of 0: a start uses the defaults instead.
 
 use crate::{
     model::{AuditSettings, Config, ConnectionSettings},

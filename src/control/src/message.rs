@@ -17,7 +17,7 @@ pub const PROTOCOL: u32 = 1;
 pub struct Versioned<T> {
     /// [`PROTOCOL`] of the sender.
     pub protocol: u32,
-    /// Program version of the sender; empty in messages of old releases.
+    /// Program version of the sender; empty if the sender does not give it.
     #[serde(default)]
     pub version: String,
     /// The message.
@@ -53,8 +53,7 @@ pub enum Request {
     Status,
     /// Compare the resources of containers with their cgroups. Reply: verified.
     Verify {
-        /// Ids, names, or prefixes of ids; old releases know ids only. If empty, all containers
-        /// that have a process.
+        /// Ids, names, or prefixes of ids. If empty, all containers that have a process.
         ids: Vec<String>,
     },
     /// Describe containers or pods. Replies: description, or refused.
@@ -240,7 +239,7 @@ pub struct Status {
     pub pods: usize,
     /// Number of containers, including those that have ended.
     pub containers: usize,
-    /// Number of containers that have ended; `None` from older releases.
+    /// Number of containers that have ended; `None` from an `nrid` that does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_containers: Option<usize>,
     /// Path of the program when `nrid` started.
@@ -255,7 +254,7 @@ pub struct Status {
     /// SHA-256 of the configuration file that `nrid` read, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_digest: Option<String>,
-    /// `apply` or `shadow`; empty from old releases.
+    /// `apply` or `shadow`; empty from an `nrid` without modes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mode: String,
     /// Changes that a reload would make for files of the plugin directory.
@@ -305,7 +304,8 @@ pub struct Status {
     /// Files of the plugin directory that are named like plugins, and that a reload ignores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<PluginChange>,
-    /// Number of containers whose bundles a version before 0.1.0 has changed.
+    /// Number of containers whose bundles an `nrid` has changed, as those did that had no bundles
+    /// of their own.
     #[serde(default)]
     pub with_edited_bundle: usize,
     /// Last end of an `nrid` of this state directory that was not a clean stop, unless there was a
@@ -380,7 +380,7 @@ pub struct Verified {
     pub name: String,
     /// Engine of the container.
     pub engine: String,
-    /// Id of the container's pod; empty from old releases.
+    /// Id of the container's pod; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pod: String,
     /// Plugins without which the container was created.

@@ -49,8 +49,7 @@ pub struct PluginStatus {
     /// NRI version that the plugin registered with; empty if it named none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nri_version: String,
-    /// Handling of the plugin's failures; `None` before the plugin is configured, and from old
-    /// releases.
+    /// Handling of the plugin's failures; `None` before the plugin is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<PluginFailurePolicy>,
     /// How far the synchronization is, while it lasts.
@@ -59,8 +58,8 @@ pub struct PluginStatus {
     /// Resident memory of the plugin's process in bytes, if the process is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Calls of the plugin since `nrid` started, by all plugins of this name; `None` from old
-    /// releases, and for a plugin without a name.
+    /// Calls of the plugin since `nrid` started, by all plugins of this name; `None` for a
+    /// plugin without a name, and from an `nrid` that does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<Box<PluginCalls>>,
 }
@@ -148,8 +147,7 @@ pub struct EventCalls {
 pub struct CallCounts {
     /// Number of calls.
     pub calls: u64,
-    /// Number of calls without a usable reply, timeouts included. Older releases also count
-    /// refusals here.
+    /// Number of calls without a usable reply, timeouts included.
     pub failures: u64,
     /// Number of requests that the plugin refused in its reply.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -96,7 +96,7 @@ fn write_status(status: &Status, form: Option<TableForm>, out: &mut impl Write) 
         .chain(status.plugins.iter().map(cells))
         .collect();
     write_table(&rows, form, terminal_width(), out)?;
-    if is_older(status) {
+    if counts_no_calls(status) {
         let version = &status.version;
         writeln!(
             out,
@@ -157,8 +157,8 @@ fn width_of(rows: &[Row], column: usize) -> u16 {
     widest.try_into().unwrap_or(u16::MAX / 2)
 }
 
-/// Whether the status is that of an `nrid` that does not count calls.
-fn is_older(status: &Status) -> bool {
+/// Whether the status is that of an `nrid` that counts no calls.
+fn counts_no_calls(status: &Status) -> bool {
     let mut named = status.plugins.iter().filter(|plugin| !plugin.name.is_empty()).peekable();
     named.peek().is_some() && named.all(|plugin| plugin.calls.is_none())
 }
@@ -352,11 +352,11 @@ mod tests {
             plugins: vec![unregistered.clone(), plugin.clone()],
             ..Default::default()
         };
-        assert!(!is_older(&status(&unregistered)));
+        assert!(!counts_no_calls(&status(&unregistered)));
         let mut plugin = PluginStatus { name: "10-a-b".to_owned(), ..unregistered.clone() };
-        assert!(is_older(&status(&plugin)));
+        assert!(counts_no_calls(&status(&plugin)));
         plugin.calls = Some(Box::default());
-        assert!(!is_older(&status(&plugin)));
+        assert!(!counts_no_calls(&status(&plugin)));
         assert_eq!(cells(&plugin)[..2], ["10", "a-b"]);
     }
 

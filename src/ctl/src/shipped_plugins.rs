@@ -242,8 +242,8 @@ fn sample_of(program: &Path, name: &str) -> Option<PathBuf> {
     Some(program.ancestors().nth(4)?.join(SAMPLES).join(format!("{name}.conf")))
 }
 
-/// Returns the files `NN-name` of the plugin directories, in order. An earlier release made its
-/// links in the directory that engines have, too.
+/// Returns the files `NN-name` of the plugin directories, in order. A link in the directory that
+/// engines have, too, counts like one that `enable` has made.
 fn entries_of(dirs: &PluginDirs, name: &str) -> Result<Vec<PathBuf>, ShippedPluginError> {
     let is_named = |path: &PathBuf| {
         let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&config).unwrap(), "edited");
     }
 
-    /// Links of earlier releases are in the directory that engines with NRI have, too.
+    /// Engines with NRI launch the plugins of that directory, too.
     #[test]
     fn a_link_in_the_shared_directory_counts_as_enabled() {
         let fixture = Fixture::new();

@@ -23,8 +23,7 @@ use std::{
 };
 use tokio::{net::UnixStream, time::timeout};
 
-/// Default sockets, in order: the socket of engines with built-in NRI, the socket of `nrid`, and
-/// the socket of earlier releases of `nrid`.
+/// Default sockets, in order: the socket of engines with built-in NRI, and the two of `nrid`.
 pub const DEFAULT_SOCKETS: [&str; 3] = [
     "/var/run/nri/nri.sock",
     "/run/nri-container-runtime/plugins/nri.sock",

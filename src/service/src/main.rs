@@ -136,8 +136,8 @@ fn run(
         for missing in settings.missing_paths() {
             writeln!(std::io::stderr(), "nrid: warning: {missing}")?;
         }
-        // Not an error: a restart into this program runs this check first, and the earlier release
-        // may have accepted the configuration.
+        // Not an error: a restart into this program runs this check first, and the program that
+        // runs has accepted the configuration.
         for ambiguity in ambiguities(&settings.config) {
             writeln!(std::io::stderr(), "nrid: warning: {ambiguity}")?;
         }

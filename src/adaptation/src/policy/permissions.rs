@@ -67,7 +67,7 @@ fn hint(group: &str) -> &'static str {
 /// Lists of a policy that can be read in two ways. `policy` is its `match`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AmbiguousPermissions {
-    /// `allow` has `resources`, which once included `resources.devices`.
+    /// `allow` has `resources`, which a reader may take to include `resources.devices`.
     #[error(
         "the policy {policy:?} allows resources, which does not include resources.devices: name \
          resources.devices in allow or in deny"

@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 use std::{fs, io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
 
 /// Checks the state directory: as `nrid` finds it, and by writing to it from this process, since an
-/// `nrid` of an earlier release does not say what it finds.
+/// `nrid` of another version may not say what it finds.
 pub(super) fn state_dir(report: &mut DoctorReport, nrid: &NridLocation, status: Option<&Status>) {
     let dir = &nrid.launcher.state_dir;
     let shown = dir.display();

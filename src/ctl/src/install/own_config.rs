@@ -14,8 +14,8 @@ use std::path::Path;
 /// Key of the policies of plugins.
 pub(super) const POLICIES: &str = "plugin";
 
-/// Texts that a configuration begins with: in a new installation, and otherwise. Every release that
-/// has policies accepts this one, so that an earlier release can use the configuration after a
+/// Texts that a configuration begins with: in a new installation, and otherwise. Every version that
+/// has policies accepts this one, so that an earlier version can use the configuration after a
 /// downgrade.
 pub(super) const HEADERS: [&str; 2] = [
     "\

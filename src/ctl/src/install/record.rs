@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct InstallRecord {
     version: u32,
-    /// Files that an earlier version changed; one with a null `before` was created.
+    /// Files in records of development versions; one with a null `before` was created.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) files: BTreeMap<PathBuf, Value>,
     /// Directories that `install` created.

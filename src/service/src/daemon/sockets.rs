@@ -30,8 +30,8 @@ const BACKLOG: i32 = 1024;
 /// mounts this directory, and does not get the control socket with it.
 pub const PLUGIN_DIR: &str = "plugins";
 
-/// Name of two sockets for plugins: in [`PLUGIN_DIR`], and in the state directory for plugins that
-/// were configured for earlier versions.
+/// Name of two sockets for plugins: in [`PLUGIN_DIR`], and in the state directory itself, for
+/// plugins on the host that are configured with that path.
 pub const PLUGIN_SOCKET: &str = "nri.sock";
 
 /// A listening socket.

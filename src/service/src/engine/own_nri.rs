@@ -30,7 +30,7 @@ const CRI_NAMESPACE: &str = "k8s.io";
 /// The engine that created a container, reduced to the facts needed after the creation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerEngine {
-    /// Name of the engine; empty in records of old versions, which did not store it.
+    /// Name of the engine; empty in a record without it.
     #[serde(rename = "engine")]
     pub name: String,
     /// API socket of containerd, if containerd's CRI plugin created the container.

@@ -118,7 +118,7 @@ pub async fn recover(manager: &ResourceManager, followed: &FollowedRuntimes, sta
     registry.remove_empty_pods();
 }
 
-/// Logs how many containers have bundles that a version before 0.1.0 changed.
+/// Logs how many containers have bundles that an `nrid` without bundles of its own has changed.
 fn warn_of_edited_bundles(registry: &Registry) {
     let edited = registry.counts().with_edited_bundle;
     if edited > 0 {

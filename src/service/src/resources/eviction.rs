@@ -234,7 +234,6 @@ mod tests {
         assert_eq!(signals(dir.path()), "TERM KILL ");
     }
 
-    /// An earlier version sent SIGKILL immediately if it had no pidfd.
     #[tokio::test]
     async fn a_process_without_a_pidfd_has_its_grace_period() {
         let dir = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ pub struct Counts {
     pub containers: usize,
     /// Number of those that have ended.
     pub ended: usize,
-    /// Number of those whose bundle a version before 0.1.0 has changed.
+    /// Number of those whose bundle an `nrid` without bundles of its own has changed.
     pub with_edited_bundle: usize,
 }
 
