@@ -108,7 +108,7 @@ fn attempt(
             event::handle(invocation, verb, problem, target)
         }
         _ => {
-            if command_line.is_exec() {
+            if command_line.execs_process_file() {
                 exec::adapt(&invocation, &mut target);
             }
             Err(target.exec(call))

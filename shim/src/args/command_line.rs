@@ -4,7 +4,9 @@
 //! are passed to the real runtime unchanged; only our own flags (those that begin with `--nri-`,
 //! before the verb only) are removed.
 
+use crate::args::replaced::bytes;
 use nri_args::{
+    exec_args,
     globals::{self, Globals},
     verbs::Verb,
 };
@@ -60,12 +62,15 @@ impl<'a> CommandLine<'a> {
     pub(crate) fn is_passed_through(&self) -> bool {
         let flags = &self.flags;
         let has_answer = flags.nri_help || flags.nri_version || flags.without_value.is_some();
-        !has_answer && !self.is_exec() && self.event_verb().is_none()
+        !has_answer && !self.execs_process_file() && self.event_verb().is_none()
     }
 
-    /// Whether the verb is `exec` and will be run.
-    pub(crate) fn is_exec(&self) -> bool {
-        !self.flags.is_help && self.verb.as_deref().is_some_and(|v| v == "exec")
+    /// Whether the verb is an `exec` of a process that a file describes, and will be run. Without a
+    /// file the runtime takes the process from `config.json`, which is adjusted already.
+    pub(crate) fn execs_process_file(&self) -> bool {
+        !self.flags.is_help
+            && self.verb.as_deref().is_some_and(|v| v == "exec")
+            && exec_args::read(&bytes(&self.rest)).is_some()
     }
 
     /// Returns the arguments for the real runtime.
@@ -77,8 +82,8 @@ impl<'a> CommandLine<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::replaced::{bytes, with_value};
-    use nri_args::{exec_args, verb_args};
+    use crate::args::replaced::with_value;
+    use nri_args::verb_args;
     use std::{os::unix::ffi::OsStringExt, sync::Mutex};
 
     type Arguments = (&'static [OsString], &'static [&'static [u8]]);
@@ -185,6 +190,25 @@ mod tests {
         ] {
             let scanned = scan(&words(line));
             assert_eq!(scanned.event_verb().is_some(), event, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_settings_may_change_is_not_passed_through() {
+        for (line, expected) in [
+            ("state x", true),
+            ("", true),
+            ("--help create x", true),
+            ("exec x create", true),
+            ("exec x sh --process p", true),
+            ("exec --process p x", false),
+            ("--help exec --process p x", true),
+            ("create x", false),
+            ("--nri-help state x", false),
+            ("--nri-version", false),
+            ("--nri-config", false),
+        ] {
+            assert_eq!(scan(&words(line)).is_passed_through(), expected, "{line}");
         }
     }
 
