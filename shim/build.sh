@@ -20,9 +20,10 @@ musl=$(uname -m)-unknown-linux-musl
 if [ -d "$("${RUSTC:-rustc}" --print target-libdir --target "$musl" 2>/dev/null)" ]; then
   words=${RUSTFLAGS:-}
   flags=${CARGO_ENCODED_RUSTFLAGS-${words// /$'\x1f'}}
-  # Without separate-code, code, constants and headers are one segment.
+  # Without separate-code, code, constants and headers are one segment. The path is relative to the
+  # workspace, where cargo runs the linker: flags are part of what names in the program depend on.
   for flag in -Crelocation-model=static -Clink-arg=-Wl,-z,noseparate-code \
-    -Clink-arg=-Wl,-T,"$PWD/shim/short-calls.ld"; do
+    -Clink-arg=-Wl,-T,shim/short-calls.ld; do
     flags+=${flags:+$'\x1f'}$flag
   done
   export CARGO_ENCODED_RUSTFLAGS=$flags
