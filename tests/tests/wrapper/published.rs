@@ -75,9 +75,14 @@ impl Followed {
 
     /// Checks which runtime is called, whether the environment or an option names the file.
     fn check(&self, is_followed: bool, why: &str, prefix: &[&str]) {
+        self.check_verb(is_followed, why, prefix, &["state", "id"]);
+    }
+
+    fn check_verb(&self, is_followed: bool, why: &str, prefix: &[&str], verb: &[&str]) {
         let wrapper = self.harness.wrapper();
         let config = self.harness.text("config.toml");
-        for arguments in [&["state", "id"][..], &["--nri-config", &config, "state", "id"]] {
+        for option in [&[][..], &["--nri-config", &config]] {
+            let arguments = [option, verb].concat();
             let mut words: Vec<_> = prefix.iter().map(Path::new).collect();
             words.push(&wrapper);
             let mut command = self.harness.command_of(words[0], &[]);
@@ -120,16 +125,24 @@ fn what_is_published_is_followed_only_where_it_applies() {
     followed.check(false, "a file of another user", &[]);
     chown(&file, Some(0), None).unwrap();
     followed.check(true, "as at first", &[]);
-    let text = fs::read_to_string(&file).unwrap();
-    for (entry, other) in [
-        ("\"format\":1", "\"format\":2"),
-        ("config\":\"", "config\":\"/other"),
-        ("state_dir", "other"),
+    let published = fs::read(&file).unwrap();
+    let edited = |edit: &dyn Fn(&mut Vec<u8>)| {
+        let mut edited = published.clone();
+        edit(&mut edited);
+        assert_ne!(edited, published);
+        edited
+    };
+    let config = harness.text("config.toml");
+    let at = published.windows(config.len()).position(|part| part == config.as_bytes()).unwrap();
+    for (other, why) in [
+        (edited(&|bytes| bytes[0] += 1), "another format"),
+        (edited(&|bytes| bytes[at + 1] += 1), "another configuration with the same digest"),
+        (edited(&|bytes| drop(bytes.pop())), "a file that was cut off"),
+        (Vec::new(), "an empty file"),
+        (b"{\"format\":1,\"config\":\"/c\"}".to_vec(), "another encoding"),
     ] {
-        assert!(text.contains(entry), "{text:?}");
-        let other = text.replacen(entry, other, 1);
-        fs::write(&file, &other).unwrap();
-        followed.check(false, &other, &[]);
+        fs::write(&file, other).unwrap();
+        followed.check(false, why, &[]);
     }
     fs::rename(&file, harness.path("moved")).unwrap();
     symlink(harness.path("moved"), &file).unwrap();
@@ -156,7 +169,11 @@ fn what_is_published_is_not_followed_in_other_namespaces() {
             println!("skipped: no namespaces: {kind:?}");
             continue;
         }
-        followed.check(false, &kind.concat(), &unshare);
+        let why = kind.concat();
+        let exec = ["exec", "--process", "/nowhere", "id"];
+        followed.check_verb(false, &why, &unshare, &exec);
+        // Another user namespace has another state directory, but the same programs.
+        followed.check(kind[0] == "--user", &why, &unshare);
     }
     followed.check(true, "the namespaces of nrid", &[]);
 }
