@@ -1,6 +1,7 @@
 //! `nri-bench-instructions [--renew]`: counts the instructions of a pass-through verb, of a merge
-//! and of a change of `config.json`, and the blocks of code that a pass-through verb loads, and fails if a count is more than 5 % above the recorded one.
-//! Unlike times, counts are the same on a busy machine.
+//! and of a change of `config.json`, and the blocks of code that a pass-through verb loads, and
+//! fails if a count is more than 5 % above the recorded one. Unlike times, counts are the same on a
+//! busy machine.
 //!
 //! `nri-bench-instructions work NAME COUNT` is what callgrind runs.
 

@@ -1,5 +1,6 @@
 //! Counts the instructions of the wrapper from its start until it executes the runtime, and the
-//! blocks of code that they are in, by single steps with ptrace: callgrind reports nothing of a process that executes another program.
+//! blocks of code that they are in, by single steps with ptrace: callgrind reports nothing of a
+//! process that executes another program.
 
 use nix::{
     libc,

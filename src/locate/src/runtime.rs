@@ -182,8 +182,8 @@ fn check(path: &Path, own: Option<FileId>) -> Result<(), UnusableProgram> {
     }
 }
 
-/// Returns the file of this program. The path by which it was executed is found several times faster
-/// than an entry of `/proc`, but may be relative to a directory that this process has left.
+/// Returns the file of this program. The path by which it was executed is found several times
+/// faster than an entry of `/proc`, but may be relative to a directory that this process has left.
 fn own_file() -> Option<FileId> {
     let path = Path::new(OsStr::from_bytes(linux_execfn().to_bytes()));
     let path = if path.is_absolute() { path } else { Path::new("/proc/self/exe") };

@@ -15,7 +15,7 @@
 //! follows the wrapper that has its reply.
 //!
 //! Before the runtime is called, those plugins get stop and removal that received the creation;
-//! afterwards all. Where `run` has no hook of ours, nobody reports that the container was created,
+//! afterwards all. Where `run` has no hook of ours, the creation of the container is not reported,
 //! and updates of other containers stay.
 
 use crate::{
