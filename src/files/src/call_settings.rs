@@ -146,9 +146,6 @@ impl PublishedSettings {
     /// Reads what is published for an absolute path of a configuration file. Returns `None` if that
     /// does not apply to this process.
     pub fn read(config: &Path) -> Option<Self> {
-        if !geteuid().is_root() {
-            return None;
-        }
         let (text, mount) = read(&published_file(config))?;
         let published: Published = postcard::from_bytes(&text).ok()?;
         let applies = published.format == FORMAT
@@ -159,16 +156,17 @@ impl PublishedSettings {
         applies.then_some(Self { user_namespace, settings })
     }
 
-    /// The real runtimes, which is all that most calls need. They do not depend on the user
-    /// namespace: only root of the host, in any namespace, can read the file.
+    /// The real runtimes, which is all that most calls need. They depend neither on the user nor on
+    /// the user namespace: only root of the host, in any namespace, can read the file.
     pub fn runtime(&self) -> &RuntimeSettings {
         &self.settings.runtime
     }
 
-    /// All settings; `None` in another user namespace, which has another state directory.
+    /// All settings; `None` for another user and in another user namespace, which have another
+    /// state directory.
     pub fn all(self) -> Option<CallSettings> {
-        let is_same = user_namespace().is_ok_and(|namespace| namespace == self.user_namespace);
-        is_same.then_some(self.settings)
+        let is_same = || user_namespace().is_ok_and(|namespace| namespace == self.user_namespace);
+        (geteuid().is_root() && is_same()).then_some(self.settings)
     }
 }
 
