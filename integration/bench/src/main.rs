@@ -29,7 +29,9 @@ use std::time::Instant;
 
 fn main() {
     let options = Options::parse(&GROUPS.map(|(name, _)| name));
-    let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("TMPDIR is writable");
+    // On the file system of the wrapper: pages of a tmpfs are mapped one by one, at other costs.
+    let dir = tempfile::Builder::new().prefix("nri-").tempdir_in(&options.programs);
+    let dir = dir.expect("the directory of the programs is writable");
     let bench = Bench { options, peers: Peers::build(dir.path()), cgroup: Cgroup::new() };
     let description = machine::describe(&bench);
     for (name, text) in &description {
