@@ -191,9 +191,10 @@ fn modules_compiled_from_go_and_rust_adjust_containers_and_get_all_events() {
     for_each_runtime("wasm guests", |runtime| {
         for (variable, guest) in &guests {
             let node = Node::new(runtime);
-            // As a new installation.
+            // As a new installation, but a host in a debug build takes seconds to begin.
             node.configure(
-                "plugin = [{ match = '*', capabilities = [], no_new_privs = true, \
+                "plugin_registration_timeout = '60s'\n\
+                 plugin = [{ match = '*', capabilities = [], no_new_privs = true, \
                  wasm_memory = 64 }]\n",
             );
             install(&node.path("plugins/10-guest"), &fs::read(guest).unwrap());
