@@ -174,6 +174,8 @@ fn update_as_engine(run: &Run<'_>, plan: &Plan, caller: usize) {
     std::fs::write(&file, resources.to_string()).expect("the test directory is writable");
     let start = Instant::now();
     let ended = run.node.call(&["update", "--resources", file.to_str().expect("UTF-8"), id]);
+    // On a machine that is too slow for the test, the wrapper may find that nrid hangs.
+    assert!(!ended.err().contains("continuing without NRI"), "not asked: {}", ended.err());
     let outcome =
         if ended.code == Some(0) { Outcome::Succeeded } else { Outcome::Failed(ended.err()) };
     let writes = writes.into_iter().map(|(name, value)| (Key(container, name), value)).collect();
