@@ -2,12 +2,12 @@
 # takeover.sh [COMMIT [TEST-ARGUMENT...]]: builds the programs of an earlier commit from git, and
 # tests that the current programs take over its containers, records and installations, and that the
 # earlier programs take over those of the current ones. The build is kept below
-# target/takeover/COMMIT, so only the first run is slow. By default COMMIT is the first one whose
-# formats later versions take over.
+# target/takeover/COMMIT, so only the first run is slow. By default COMMIT is that of the tag v0.1.0,
+# which a clone without tags has, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-commit=$(git rev-parse --verify "${1:-c8a2710b}^{commit}")
+commit=$(git rev-parse --verify "${1:-f5c24e05}^{commit}")
 [ $# -eq 0 ] || shift
 dir=$PWD/target/takeover/$commit
 if [ ! -d "$dir/source" ]; then
