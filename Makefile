@@ -306,7 +306,7 @@ test-crates: ## package the published crates and build the packages
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 		$(CARGO) package --offline --allow-dirty --target-dir "$$dir" \
 		-p nri-values -p nri-api -p nri-wire -p nri-plugin \
-		-p nri-merge -p nri-trust -p nri-spec -p nri-adaptation -p nri-runtime
+		-p nri-merge -p nri-mountinfo -p nri-trust -p nri-spec -p nri-adaptation -p nri-runtime
 
 # SHORT=short omits the tests with real containers.
 sanitize: setup ## test the programs with unsafe code with address sanitizer (SHORT=)

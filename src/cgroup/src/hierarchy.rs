@@ -26,15 +26,10 @@ impl Hierarchy {
     /// mount is not a cgroup hierarchy. Mounts of a part of a hierarchy, such as the cgroup mounts
     /// of containers, are skipped, since the paths of cgroups do not begin at the root of such a
     /// mount.
-    pub fn of_mount(
-        root: &Path,
-        point: &Path,
-        fs_type: &str,
-        super_options: &[String],
-    ) -> Option<Self> {
+    pub fn of_mount(root: &Path, point: &Path, fs_type: &str, super_options: &str) -> Option<Self> {
         let kind = match fs_type {
             "cgroup2" => HierarchyKind::V2,
-            "cgroup" => HierarchyKind::V1(super_options.to_vec()),
+            "cgroup" => HierarchyKind::V1(super_options.split(',').map(str::to_owned).collect()),
             _ => return None,
         };
         (root == Path::new("/")).then(|| Self { path: point.to_owned(), kind })
@@ -49,9 +44,11 @@ mod tests {
     fn mounts_of_parts_of_a_hierarchy_are_skipped() {
         let check = |root: &str, fs_type: &str, kind: Option<HierarchyKind>| {
             let point = Path::new("/sys/fs/cgroup/x");
-            let options = ["rw", "cpu", "cpuacct"].map(str::to_owned);
             let expected = kind.map(|kind| Hierarchy { path: point.to_owned(), kind });
-            assert_eq!(Hierarchy::of_mount(Path::new(root), point, fs_type, &options), expected);
+            assert_eq!(
+                Hierarchy::of_mount(Path::new(root), point, fs_type, "rw,cpu,cpuacct"),
+                expected
+            );
         };
         let cpu = HierarchyKind::V1(["rw", "cpu", "cpuacct"].map(str::to_owned).to_vec());
         check("/", "cgroup", Some(cpu));

@@ -22,8 +22,7 @@ const V2: &[Mounted] = &[("/2", "")];
 fn hierarchies(mounted: &[Mounted]) -> Vec<Hierarchy> {
     let hierarchy = |(point, controllers): &(&str, &str)| {
         let fs_type = if controllers.is_empty() { "cgroup2" } else { "cgroup" };
-        let options: Vec<_> = controllers.split(',').map(str::to_owned).collect();
-        Hierarchy::of_mount(Path::new("/"), Path::new(point), fs_type, &options)
+        Hierarchy::of_mount(Path::new("/"), Path::new(point), fs_type, controllers)
     };
     mounted.iter().filter_map(hierarchy).collect()
 }

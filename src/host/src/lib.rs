@@ -1,5 +1,5 @@
 //! The host: listeners of sockets, holders of locks, engines, their own NRI and their containers,
-//! mount tables, digests of files.
+//! digests of files.
 //!
 //! From these `nrid` decides whether an engine's own NRI handles the engine's containers, and
 //! `nrictl` reports the decision. Each call reads the current state of the host, and may block.
@@ -15,7 +15,6 @@ mod engine;
 mod isulad;
 mod lock;
 mod monitors;
-pub mod mountinfo;
 pub mod podman;
 mod process;
 mod socket;

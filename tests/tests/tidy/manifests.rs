@@ -18,6 +18,7 @@ const PUBLISHED: &[&str] = &[
     "src/adaptation/Cargo.toml",
     "src/api/Cargo.toml",
     "src/merge/Cargo.toml",
+    "src/mountinfo/Cargo.toml",
     "src/plugin/Cargo.toml",
     "src/runtime/Cargo.toml",
     "src/spec/Cargo.toml",

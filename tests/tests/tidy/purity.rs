@@ -8,6 +8,7 @@ use crate::source::{Source, rust};
 const PURE: &[&str] = &[
     "src/api/src",
     "src/merge/src",
+    "src/mountinfo/src",
     "src/spec/src",
     "src/config/src",
     "src/engine/src",

@@ -10,6 +10,7 @@ const FOLDERS: &[&str] = &[
     "src/api/",
     "src/capi/",
     "src/merge/",
+    "src/mountinfo/",
     "src/runtime/",
     "src/spec/",
     "src/trust/",

@@ -11,11 +11,10 @@
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use nri_mountinfo::MountInfo;
 use rustix::fs::{StatVfsMountFlags, statvfs};
-use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// Where the file systems of the kernel are mounted.
@@ -89,45 +88,20 @@ fn check_read_only(mount: &ControlMount) -> io::Result<()> {
     }
 }
 
-/// Returns the mounts of a mount table (proc(5)) that become read-only.
+/// Returns the mounts of a mount table that become read-only.
 fn control_mounts(table: &[u8]) -> Vec<ControlMount> {
-    table.split(|byte| *byte == b'\n').filter_map(control_mount).collect()
+    nri_mountinfo::parse(table).into_iter().filter_map(control_mount).collect()
 }
 
-/// Parses `id parent device root point options [optional...] - type source super-options`.
-fn control_mount(line: &[u8]) -> Option<ControlMount> {
-    let mut fields = line.split(|byte| *byte == b' ');
-    let point = path(fields.nth(4)?);
-    let options = String::from_utf8_lossy(fields.next()?);
-    let fs_type = fields.skip_while(|field| *field != b"-").nth(1)?;
-    let is_control = CONTROL_FILE_SYSTEMS.iter().any(|name| name.as_bytes() == fs_type);
-    if !is_control && !point.starts_with(SYS) {
+/// Returns a mount as it becomes read-only; `None` if it stays as it is.
+fn control_mount(mount: MountInfo) -> Option<ControlMount> {
+    let is_control = CONTROL_FILE_SYSTEMS.contains(&mount.fs_type.as_str());
+    if !is_control && !mount.point.starts_with(SYS) {
         return None;
     }
-    let has = |name: &str| options.split(',').any(|option| option == name);
+    let has = |name: &str| mount.options.split(',').any(|option| option == name);
     let kept = KEPT_FLAGS.iter().filter(|(name, _)| has(name)).map(|(_, flag)| *flag);
-    Some(ControlMount { point, flags: kept.collect() })
-}
-
-/// Decodes a path. The kernel writes blanks, tabs, newlines, backslashes and `#` as octal escapes.
-fn path(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, others @ ..] = rest {
-        let digits = others.first_chunk::<3>().filter(|_| *first == b'\\');
-        let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = others.get(3..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = others;
-            }
-        }
-    }
-    OsString::from_vec(bytes).into()
+    Some(ControlMount { flags: kept.collect(), point: mount.point })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Whether the host has mounted cgroups with `nsdelegate`.
 
+use nri_mountinfo::parse_line;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -45,36 +46,15 @@ pub(crate) fn default_path() -> PathBuf {
 /// Whether the first cgroup mount of version 2 has the option `nsdelegate`.
 pub(crate) fn has_nsdelegate(path: &Path) -> Result<bool, MountFileError> {
     let failed = |source| MountFileError::Read { path: path.into(), source };
-    // Mount points need not be UTF-8; those in question are.
-    let bytes = fs::read(path).map_err(failed)?;
-    let text = String::from_utf8_lossy(&bytes);
-    for (number, line) in text.lines().enumerate() {
-        let mount = parse(line)
+    let table = fs::read(path).map_err(failed)?;
+    for (number, line) in table.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let mount = parse_line(line.strip_suffix(b"\n").unwrap_or(line))
             .ok_or_else(|| MountFileError::Line { path: path.into(), line: number + 1 })?;
-        if mount.file_system == "cgroup2" && MOUNT_POINTS.contains(&mount.mount_point) {
-            return Ok(mount.options.split(',').any(|option| option == "nsdelegate"));
+        if mount.fs_type == "cgroup2" && MOUNT_POINTS.iter().any(|p| mount.point == Path::new(p)) {
+            return Ok(mount.super_options.split(',').any(|option| option == "nsdelegate"));
         }
     }
     Ok(false)
-}
-
-/// A line of mountinfo, see proc_pid_mountinfo(5).
-struct MountLine<'a> {
-    mount_point: &'a str,
-    file_system: &'a str,
-    /// Options of the file system, not of the mount.
-    options: &'a str,
-}
-
-fn parse(line: &str) -> Option<MountLine<'_>> {
-    // Spaces within fields are escaped, and optional fields end with a dash.
-    let (mount, file_system) = line.split_once(" - ")?;
-    let mut fields = file_system.split(' ');
-    Some(MountLine {
-        mount_point: mount.split(' ').nth(4)?,
-        file_system: fields.next()?,
-        options: fields.nth(1)?,
-    })
 }
 
 #[cfg(test)]

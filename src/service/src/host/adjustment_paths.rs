@@ -5,7 +5,7 @@ use crate::host::{
     mount_namespace::MountNamespace,
     path_probe::{Node, PathProbe, ProbeError, ProbeRequest},
 };
-use nri_host::mountinfo::MountPropagation;
+use nri_mountinfo::MountPropagation;
 use nri_spec::{HostDevice, HostDeviceKind, Propagation};
 use std::collections::HashMap;
 

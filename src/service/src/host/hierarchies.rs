@@ -1,7 +1,8 @@
 //! The cgroup hierarchies that are mounted on this host.
 
+use crate::host::mounts::mounts;
 use nri_cgroup::Hierarchy;
-use nri_host::mountinfo::{MountInfo, mounts};
+use nri_mountinfo::MountInfo;
 use parking_lot::Mutex;
 use std::{
     sync::Arc,

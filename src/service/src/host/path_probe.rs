@@ -7,13 +7,12 @@
 
 use crate::host::{
     mount_namespace::{self, MountNamespace, NamespaceDescriptors},
+    mounts::mounts,
     sys,
 };
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
-use nri_host::{
-    mountinfo::{MountInfo, MountPropagation, mounts},
-    podman::{InfraCandidate, runs_infra},
-};
+use nri_host::podman::{InfraCandidate, runs_infra};
+use nri_mountinfo::{MountInfo, MountPropagation};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
@@ -255,7 +254,7 @@ fn propagation_at(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_host::mountinfo::parse_mounts;
+    use nri_mountinfo::parse;
 
     fn probe(script: &str) -> (tempfile::TempDir, PathProbe) {
         let dir = tempfile::tempdir().unwrap();
@@ -319,7 +318,7 @@ mod tests {
 3 2 0:3 / /a/b\\040c rw - ext4 /dev/c rw
 4 2 0:4 / /a rw shared:9 master:1 - tmpfs t rw
 ";
-        let mounts = by_point(parse_mounts(table.as_bytes()));
+        let mounts = by_point(parse(table.as_bytes()));
         let of = |p: &str| propagation_at(&mounts, Path::new(p));
         assert_eq!(of("/x"), Some(MountPropagation::Shared));
         assert_eq!(of("/a/x"), Some(MountPropagation::Shared));
@@ -342,7 +341,7 @@ mod tests {
                 writeln!(table, "2 1 0:2 / /m/{n}/inner rw {tag}- ext4 /dev/b rw").unwrap();
             }
         }
-        let mounts = by_point(parse_mounts(table.as_bytes()));
+        let mounts = by_point(parse(table.as_bytes()));
         for n in 0..5000 {
             let expected = kinds[(n + usize::from(n % 7 == 0)) % 3];
             let of = |below: &str| propagation_at(&mounts, Path::new(&format!("/m/{n}{below}")));

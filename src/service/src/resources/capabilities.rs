@@ -1,13 +1,14 @@
 //! Checks that the low-level runtime, cgroups, resctrl and kernel of this host support a change.
 //! This file reads the host; `nri_spec::capability` decides.
 
-use crate::{host::runtime::LowLevelRuntime, resources::manager::ResourceManager};
-use nri_api::proto::FieldOwners;
-use nri_host::{
-    mountinfo::{MountInfo, mounts},
-    user_controllers,
+use crate::{
+    host::{mounts::mounts, runtime::LowLevelRuntime},
+    resources::manager::ResourceManager,
 };
+use nri_api::proto::FieldOwners;
+use nri_host::user_controllers;
 use nri_locate::{Environment, NridOwner, UserDirs};
+use nri_mountinfo::MountInfo;
 use nri_spec::{
     OciConfig,
     capability::{self, HostCapabilities, UnsupportedFields},
@@ -99,8 +100,8 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
         add_files(&mut host, root);
     } else {
         for mount in mounts.iter().filter(|m| m.fs_type == "cgroup") {
-            for option in &mount.super_options {
-                if ["blkio", "cpu", "memory"].contains(&&**option) {
+            for option in mount.super_options.split(',') {
+                if ["blkio", "cpu", "memory"].contains(&option) {
                     add_files(&mut host, &mount.point);
                 }
                 // Options that are no controllers, such as `rw`, end up in the set, too. They do no
@@ -146,11 +147,11 @@ fn kernel(release: &str) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_host::mountinfo::parse_mounts;
+    use nri_mountinfo::parse;
 
     #[test]
     fn a_hybrid_host_counts_as_cgroup_v1() {
-        let mounts = parse_mounts(
+        let mounts = parse(
             b"\
 1 0 0:1 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
 2 1 0:2 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_last_mount_on_a_mount_point_counts() {
-        let mounts = parse_mounts(
+        let mounts = parse(
             b"\
 1 0 0:1 / /sys/fs/cgroup rw - tmpfs tmpfs rw
 2 1 0:2 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw

@@ -1,10 +1,9 @@
-//! Mount tables: `/proc/PID/mountinfo` (proc(5)).
+//! Mount tables: `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
 //!
-//! Paths are bytes, and a line that cannot be parsed is skipped: any user may choose the name of a
-//! mount point, and no name may hide other mounts. Start from [`mounts`].
-//!
-//! The crate `procfs` is not used for them: it reads text only, so that one mount point of other
-//! bytes fails the table, and leaves octal escapes in paths.
+//! Paths are bytes: any user may choose the name of a mount point, and no name may hide other
+//! mounts. The table is read by the caller. Start from [`parse`].
+
+#![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
@@ -20,12 +19,14 @@ pub struct MountInfo {
     pub root: PathBuf,
     /// Mount point.
     pub point: PathBuf,
+    /// Options of this mount, separated by commas.
+    pub options: String,
     /// How mounts below the mount point propagate.
     pub propagation: MountPropagation,
     /// Type of the file system.
     pub fs_type: String,
-    /// Options of the file system, which all its mounts share.
-    pub super_options: Vec<String>,
+    /// Options of the file system, which all its mounts share, separated by commas.
+    pub super_options: String,
 }
 
 /// Propagation of a mount, by its optional fields.
@@ -39,26 +40,22 @@ pub enum MountPropagation {
     Private,
 }
 
-/// Returns the mounts that this process sees, in the order of the table. If several mounts have the
-/// same mount point, the last one is on top. Returns none if the table cannot be read.
-pub fn mounts() -> Vec<MountInfo> {
-    parse_mounts(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
-}
-
-/// Parses a mount table.
-pub fn parse_mounts(table: &[u8]) -> Vec<MountInfo> {
+/// Returns the mounts in the order of the table, without lines that are no mounts. If several mounts
+/// have the same mount point, the last one is on top.
+pub fn parse(table: &[u8]) -> Vec<MountInfo> {
     table.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
 
-/// Parses `id parent device root point options [optional...] - type source super-options`
-fn parse_line(line: &[u8]) -> Option<MountInfo> {
+/// Parses a line, `id parent device root point options [optional...] - type source super-options`,
+/// without its end. Returns `None` if it is no mount.
+pub fn parse_line(line: &[u8]) -> Option<MountInfo> {
     let mut fields = line.split(|byte| *byte == b' ');
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
     let id = text(fields.next()?).parse().ok()?;
     let device = text(fields.nth(1)?);
     let root = path(fields.next()?);
     let point = path(fields.next()?);
-    fields.next()?;
+    let options = text(fields.next()?);
     let optional: Vec<&[u8]> = fields.by_ref().take_while(|field| *field != b"-").collect();
     let has = |prefix: &[u8]| optional.iter().any(|field| field.starts_with(prefix));
     let propagation = if has(b"shared:") {
@@ -69,8 +66,8 @@ fn parse_line(line: &[u8]) -> Option<MountInfo> {
         MountPropagation::Private
     };
     let fs_type = text(fields.next()?);
-    let super_options = fields.nth(1)?.split(|byte| *byte == b',').map(text).collect();
-    Some(MountInfo { id, device, root, point, propagation, fs_type, super_options })
+    let super_options = text(fields.nth(1)?);
+    Some(MountInfo { id, device, root, point, options, propagation, fs_type, super_options })
 }
 
 /// Decodes a path. The kernel writes blanks, tabs, newlines, backslashes and `#` as octal escapes.
@@ -79,11 +76,11 @@ fn path(field: &[u8]) -> PathBuf {
     let mut rest = field;
     while let [first, others @ ..] = rest {
         let octal = others.first_chunk::<3>().filter(|_| *first == b'\\');
-        let octal = octal.and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = octal.and_then(|digits| str::from_utf8(digits).ok());
         match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) => {
                 bytes.push(byte);
-                rest = &others[3..];
+                rest = others.get(3..).unwrap_or_default();
             }
             None => {
                 bytes.push(*first);
@@ -103,19 +100,26 @@ mod tests {
     fn the_fields_of_a_mount_are_parsed() {
         let table = b"\
 32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
-33 31 0:30 /a /b\\040c\\134 rw shared:9 master:1 - ext4 /dev/a rw
+33 31 0:30 /a /b\\040c\\134\\011\\012 rw,noatime shared:9 master:1 - ext4 /dev/a rw
 34 31 0:31 / /d rw master:1 propagate_from:2 - ext4 /dev/a rw
 35 31 0:32 / /e rw unbindable - tmpfs  rw
 ";
-        let found = parse_mounts(table);
+        let found = parse(table);
         let points: Vec<_> =
             found.iter().map(|m| (m.point.to_str().unwrap(), m.propagation)).collect();
         use MountPropagation::{Private, Shared, Slave};
-        let expected =
-            [("/sys/fs/cgroup/cpu", Shared), ("/b c\\", Shared), ("/d", Slave), ("/e", Private)];
+        let expected = [
+            ("/sys/fs/cgroup/cpu", Shared),
+            ("/b c\\\t\n", Shared),
+            ("/d", Slave),
+            ("/e", Private),
+        ];
         assert_eq!(points, expected);
         assert_eq!((found[1].id, found[1].device.as_str()), (33, "0:30"));
-        assert_eq!(found[0].super_options, ["rw", "cpu", "cpuacct"]);
+        assert_eq!(
+            (&*found[1].options, &*found[0].super_options),
+            ("rw,noatime", "rw,cpu,cpuacct")
+        );
         assert_eq!(
             (found[1].root.as_path(), found[3].fs_type.as_str()),
             (Path::new("/a"), "tmpfs")
@@ -130,14 +134,9 @@ mod tests {
             b"broken - cgroup2\n",
             b"26 1 0:24 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n",
         ];
-        let found = parse_mounts(&lines.concat());
+        let found = parse(&lines.concat());
         assert_eq!(found.len(), 3);
         assert_eq!(found[1].point.as_os_str().as_encoded_bytes(), b"/home/\xff\xfe");
         assert_eq!(found[2].point, Path::new("/sys/fs/cgroup/cpu"));
-    }
-
-    #[test]
-    fn this_process_has_a_root_mount() {
-        assert!(mounts().iter().any(|mount| mount.point == Path::new("/")));
     }
 }
