@@ -25,7 +25,7 @@ pub enum Describe {
     },
     /// One container or pod. Replies: container, pod, or refused: none, or several, are meant.
     Object {
-        /// Id, name or prefix of an id.
+        /// Id, else name, else prefix of an id.
         id: String,
         /// Which of them is meant; `None` for either.
         #[serde(default)]

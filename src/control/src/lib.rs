@@ -14,6 +14,7 @@ mod describe;
 mod dry_run;
 mod frame;
 mod launch;
+mod meant;
 mod message;
 mod plugin_status;
 mod validation;
@@ -29,6 +30,7 @@ pub use dry_run::{
 };
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, LogHint, READY};
+pub use meant::{Ambiguous, Match};
 /// The verbs for which the wrapper calls `nrid`, since plugins get events for them.
 pub use nri_args::verbs::Verb;
 

@@ -53,7 +53,7 @@ pub enum Request {
     Status,
     /// Compare the resources of containers with their cgroups. Reply: verified.
     Verify {
-        /// Ids, names, or prefixes of ids. If empty, all containers that have a process.
+        /// Ids, else names, else prefixes of ids. If empty, all containers that have a process.
         ids: Vec<String>,
     },
     /// Describe containers or pods. Replies: description, or refused.

@@ -34,7 +34,7 @@ pub(crate) struct DryRunCommand {
     /// Id of that container. Default: the name of the directory.
     #[arg(long, value_name = "ID", requires = "bundle")]
     id: Option<String>,
-    /// A container, as if it were created now: its id, the beginning of the id, or its name.
+    /// A container, as if it were created now: its id, else its name, else a prefix of its id.
     #[arg(long, value_name = "CONTAINER")]
     container: Option<String>,
     /// Print JSON.

@@ -6,7 +6,7 @@ use crate::{
     shipped_plugins::ShippedPluginError,
     support::SupportError,
 };
-use nri_control::{ClientError, LaunchError};
+use nri_control::{Ambiguous, ClientError, LaunchError};
 use nri_files::LOG_IDENTIFIER;
 use nri_locate::ConfigFileError;
 use std::{
@@ -120,8 +120,8 @@ pub(crate) enum CtlError {
     NoHistory(String),
     #[error("{text}")]
     NotOfNrid { text: String, error: Box<Self> },
-    #[error("several containers begin with {wanted:?}: {}", .ids.join(", "))]
-    Ambiguous { wanted: String, ids: Vec<String> },
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguous),
     #[error(transparent)]
     ShippedPlugin(#[from] ShippedPluginError),
     #[error("standard output: {0}")]

@@ -203,8 +203,8 @@ enum Command {
     ///
     /// Exit code 3 if nrid does not run, 4 if a value differs.
     Verify {
-        /// Names or ids of containers, or prefixes of ids. Without any: all containers that have a
-        /// process.
+        /// Ids of containers, else their names, else prefixes of their ids. Without any: all
+        /// containers that have a process.
         #[arg(value_name = "CONTAINER")]
         containers: Vec<String>,
         /// Show the values that engines set, too.

@@ -40,8 +40,8 @@ pub enum MountPropagation {
     Private,
 }
 
-/// Returns the mounts in the order of the table, without lines that are no mounts. If several mounts
-/// have the same mount point, the last one is on top.
+/// Returns the mounts in the order of the table, without lines that are no mounts. If several
+/// mounts have the same mount point, the last one is on top.
 pub fn parse(table: &[u8]) -> Vec<MountInfo> {
     table.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }

@@ -49,7 +49,7 @@ pub(crate) struct EventsCommand {
     /// Only events of this plugin: NN-name, or name.
     #[arg(long, value_name = "PLUGIN")]
     plugin: Option<String>,
-    /// Only events of this container: its name, or the beginning of its id.
+    /// Only events of containers with this id or name, or with an id that begins so.
     #[arg(long, value_name = "CONTAINER")]
     container: Option<String>,
     /// Only events since this time, such as 2026-01-02T15:04:05Z, or 10m for ten minutes ago.

@@ -36,7 +36,7 @@ const WRITTEN: Duration = Duration::from_millis(30);
 /// and for creations that were refused. What is from the record is marked so.
 #[derive(Args)]
 pub(crate) struct ExplainCommand {
-    /// Name of the container, or the beginning of its id.
+    /// Id of the container, else its name, else a prefix of its id.
     pub(crate) container: String,
     /// Print JSON.
     #[arg(long)]

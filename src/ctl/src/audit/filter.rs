@@ -1,5 +1,6 @@
 //! Selection of lines by plugin, container and time.
 
+use nri_control::Match;
 use nri_files::{AuditEvent, AuditLine};
 use nri_values::parse_duration;
 use std::time::{Duration, SystemTime};
@@ -12,7 +13,7 @@ const SHORT_ID: usize = 12;
 pub(super) struct LineFilter {
     /// Plugin, as `NN-name` or as `name`.
     pub(super) plugin: Option<String>,
-    /// Name of a container, or beginning of its id.
+    /// Containers with this id, this name, or ids with this prefix: a filter does not choose.
     pub(super) container: Option<String>,
     /// Time from which lines are of interest.
     pub(super) since: Option<SystemTime>,
@@ -29,7 +30,7 @@ impl LineFilter {
         let is_since = |since: &SystemTime| time.is_some_and(|time| time >= *since);
         let is_until = |until: &SystemTime| time.is_some_and(|time| time <= *until);
         self.plugin.as_ref().is_none_or(|plugin| is_plugin(line, plugin))
-            && self.container.as_ref().is_none_or(|container| is_container(line, container))
+            && self.container.as_ref().is_none_or(|wanted| match_of(line, wanted).is_some())
             && self.since.as_ref().is_none_or(is_since)
             && self.until.as_ref().is_none_or(is_until)
             && (self.events.is_empty() || self.events.contains(&line.event))
@@ -44,10 +45,9 @@ fn is_plugin(line: &AuditLine, wanted: &str) -> bool {
     named.chain(missed).any(|plugin| !plugin.is_empty() && (plugin == wanted || name(plugin)))
 }
 
-/// Whether a line is about this container, given by its name or the beginning of its id.
-pub(super) fn is_container(line: &AuditLine, wanted: &str) -> bool {
-    let is_named = !wanted.is_empty() && !line.container.is_empty();
-    is_named && (line.container.starts_with(wanted) || line.name == wanted)
+/// Returns how `wanted` names the container of a line; `None` if it does not.
+pub(super) fn match_of(line: &AuditLine, wanted: &str) -> Option<Match> {
+    Match::of(wanted, &[&line.container], &line.name).filter(|_| !line.container.is_empty())
 }
 
 /// Returns the event with this name.
@@ -114,12 +114,9 @@ mod tests {
         assert!(!matches("10", "", "") && !matches("", "d", "") && !matches("c", "", ""));
         assert!(matches("", "", "2026-01-02T03:04:05Z") && matches("", "", "2026-01-02 03:04:05"));
         assert!(!matches("", "", "2026-01-02T03:04:06Z") && !matches("", "", "1h"));
-        // Empty, as a variable of a script that is not set: no plugin, and the beginning of no id.
+        // Empty, as a variable of a script that is not set: no plugin, and no container.
         let created = AuditLine { plugin: String::new(), ..line() };
-        assert!(
-            !is_plugin(&created, "")
-                && !is_container(&AuditLine { name: "web".into(), ..created }, "")
-        );
+        assert!(!is_plugin(&created, "") && match_of(&created, "").is_none());
         let old = parse_time("10m").unwrap();
         assert!(old < SystemTime::now() && parse_time("soon").is_err());
         for text in ["1h30m", "1.5h", "90 m", "5400", "1day"] {

@@ -1,10 +1,10 @@
 //! What the audit log says of one container, by field, completed from the container's record.
 
 use crate::{
-    audit::{filter::is_container, record},
+    audit::{filter::match_of, record},
     error::CtlError,
 };
-use nri_control::ContainerDescription;
+use nri_control::{Ambiguous, ContainerDescription, Match};
 use nri_files::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
 use serde::Serialize;
 use serde_json::Value;
@@ -91,24 +91,23 @@ pub(super) struct AuditedNames {
     pub(super) runtime: String,
 }
 
-/// Returns the id of the container that `wanted` means, of those in the log.
+/// Returns the id of the container that `wanted` means, of those in the log, and how it is named.
+/// Of several with one name, the last one is meant: names of containers that are gone are used
+/// again.
 ///
 /// # Errors
-/// The lines of several containers match `wanted`.
-pub(super) fn meant(lines: &[AuditLine], wanted: &str) -> Result<Option<String>, CtlError> {
-    let matching: Vec<_> = lines.iter().filter(|line| is_container(line, wanted)).collect();
-    // A container of exactly this id or name takes precedence over those that begin with it; of
-    // several with one name, the last one is meant.
-    let is_exact = |line: &&&AuditLine| line.container == wanted || line.name == wanted;
-    if let Some(exact) = matching.iter().rev().find(is_exact) {
-        return Ok(Some(exact.container.clone()));
+/// Several ids begin with `wanted`.
+pub(super) fn meant(
+    lines: &[AuditLine],
+    wanted: &str,
+) -> Result<Option<(Match, String)>, Ambiguous> {
+    let matches = lines.iter().filter_map(|line| Some((match_of(line, wanted)?, &line.container)));
+    let (rank, found) = Match::best(matches);
+    let ids: BTreeSet<_> = found.iter().collect();
+    if rank == Some(Match::Prefix) && ids.len() > 1 {
+        return Err(Ambiguous::new("containers", wanted, &Vec::from_iter(ids)));
     }
-    let mut ids: BTreeSet<_> = matching.iter().map(|line| line.container.clone()).collect();
-    if ids.len() > 1 {
-        let ids = ids.into_iter().take(5).collect();
-        return Err(CtlError::Ambiguous { wanted: wanted.to_owned(), ids });
-    }
-    Ok(ids.pop_first())
+    Ok(rank.zip(found.last().map(|id| (*id).clone())))
 }
 
 impl ContainerHistory {
@@ -151,7 +150,8 @@ impl ContainerHistory {
     /// As [`ContainerHistory::new`], from the log alone.
     #[cfg(test)]
     pub(super) fn of(lines: Vec<AuditLine>, wanted: &str) -> Result<Self, CtlError> {
-        let id = meant(&lines, wanted)?.ok_or_else(|| CtlError::NoHistory(wanted.to_owned()))?;
+        let (_, id) =
+            meant(&lines, wanted)?.ok_or_else(|| CtlError::NoHistory(wanted.to_owned()))?;
         Ok(Self::new(lines, &id, wanted, None))
     }
 

@@ -2,7 +2,7 @@
 //! removed, rotated, or switched off for a while.
 
 use crate::{error::CtlError, nrid_location::NridLocation, views::DescribeClient};
-use nri_control::{ContainerDescription, Describe, Description, ObjectKind};
+use nri_control::{Ambiguous, ContainerDescription, Describe, Description, Match, ObjectKind};
 use nri_files::{AuditEvent, AuditLine, FieldChange};
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,38 +21,64 @@ impl<'a> KnownContainers<'a> {
         self.0.is_some()
     }
 
-    /// Returns the container with this id or name, or whose id begins so, if exactly one is known.
-    pub(super) fn find(&mut self, wanted: &str) -> Option<ContainerDescription> {
+    /// Returns the container that is meant by `wanted`; `None` also if `nrid` does not reply.
+    ///
+    /// # Errors
+    /// Several containers are meant.
+    pub(super) fn find(&mut self, wanted: &str) -> Result<Option<ContainerDescription>, CtlError> {
+        let Some(client) = &mut self.0 else { return Ok(None) };
         let (id, kind) = (wanted.to_owned(), Some(ObjectKind::Container));
-        let found = self.0.as_mut()?.object(&Describe::Object { id, kind, recorded: true });
-        match found {
-            Ok(Description::Container(container)) => Some(*container),
-            _ => None,
+        match client.object(&Describe::Object { id, kind, recorded: true }) {
+            Ok(Description::Container(container)) => Ok(Some(*container)),
+            Err(CtlError::Refused(message)) if Ambiguous::is_message(&message) => {
+                Err(CtlError::Refused(message))
+            }
+            _ => Ok(None),
         }
     }
 
-    /// Returns the container that is meant, and its record, if it has one: that of the log, or a
-    /// later one that only a record has. `in_log` is the container of the log that is meant.
+    /// Returns the container that is meant, and its record, if it has one: that of the log, or one
+    /// that only a record has, which is named better, or equally well and is later. `in_log` is the
+    /// container of the log that is meant.
     ///
     /// # Errors
-    /// The log has several that may be meant, and no record tells which.
+    /// There are records of several that may be meant, or several in the log and no record.
     pub(super) fn choose(
         &mut self,
         lines: &[AuditLine],
         wanted: &str,
-        in_log: Result<Option<String>, CtlError>,
+        in_log: Result<Option<(Match, String)>, Ambiguous>,
     ) -> Result<Option<(String, Option<ContainerDescription>)>, CtlError> {
-        let known = self.find(wanted);
-        let id_of = |known: &ContainerDescription| known.summary.id.clone();
-        let id = match (in_log, &known) {
-            (Err(error), None) => return Err(error),
-            (Ok(None), None) => return Ok(None),
-            (Err(_) | Ok(None), Some(known)) => id_of(known),
-            (Ok(Some(id)), Some(known)) if is_later(known, lines, &id) => id_of(known),
-            (Ok(Some(id)), _) => id,
+        let known = match (&in_log, self.find(wanted)) {
+            // A name is preferred to the beginnings of ids.
+            (Ok(Some((Match::Name, _))), Err(CtlError::Refused(message)))
+                if Ambiguous::is_of_prefix(&message, wanted) =>
+            {
+                Ok(None)
+            }
+            (_, known) => known,
         };
-        let record = known.filter(|known| known.summary.id == id).or_else(|| self.find(&id));
-        Ok(Some((id.clone(), record.filter(|record| record.summary.id == id))))
+        let id = match in_log {
+            Ok(Some((Match::Id, id))) => id,
+            in_log => match (in_log, known?) {
+                (in_log, None) => match in_log? {
+                    Some((_, id)) => id,
+                    None => return Ok(None),
+                },
+                (Ok(Some((rank, id))), Some(known)) => {
+                    let ids = [&*known.summary.id, &known.plugin_id];
+                    let is_known = match Match::of(wanted, &ids, &known.summary.name) {
+                        Some(of_known) if of_known == rank => is_later(&known, lines, &id),
+                        of_known => of_known < Some(rank),
+                    };
+                    if is_known { known.summary.id } else { id }
+                }
+                (Err(_) | Ok(None), Some(known)) => known.summary.id,
+            },
+        };
+        // The id of a container that is gone may be a prefix of others.
+        let record = self.find(&id).ok().flatten().filter(|record| record.summary.id == id);
+        Ok(Some((id, record)))
     }
 }
 

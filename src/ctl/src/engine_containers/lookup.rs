@@ -5,7 +5,7 @@ use super::{
     find::{EngineContainer, Wrapper, find},
 };
 use crate::{error::CtlError, nrid_location::NridLocation};
-use nri_control::Verified;
+use nri_control::{Ambiguous, Match, Verified};
 use std::path::Path;
 
 /// Beginning of the message by which `nrid` says that it does not know a container.
@@ -55,15 +55,19 @@ impl Unknown {
         Self(containers)
     }
 
-    /// Says how the container runs that a person means by an id, a name, or the beginning of an id;
-    /// `None` unless there is exactly one.
+    /// Says how the container runs that a person means, or that several are meant; `None` if there
+    /// is none.
     fn explain(&self, wanted: &str) -> Option<String> {
-        let only = |is_meant: &dyn Fn(&EngineContainer) -> bool| {
-            let mut meant = self.0.iter().filter(|container| is_meant(container));
-            meant.next().filter(|_| meant.next().is_none())
-        };
-        let exact = only(&|container| container.id == wanted || container.name == wanted);
-        let begins = || only(&|container| container.id.starts_with(wanted));
-        exact.or_else(|| begins().filter(|_| !wanted.is_empty())).map(explanation)
+        let (_, meant) = Match::best(self.0.iter().filter_map(|container| {
+            Some((Match::of(wanted, &[&container.id], &container.name)?, container))
+        }));
+        match meant.as_slice() {
+            [] => None,
+            [container] => Some(explanation(container)),
+            several => {
+                let ids: Vec<_> = several.iter().map(|container| &container.id).collect();
+                Some(Ambiguous::new("containers", wanted, &ids).to_string())
+            }
+        }
     }
 }

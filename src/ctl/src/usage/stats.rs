@@ -27,7 +27,7 @@ const CPU_INTERVAL: Duration = Duration::from_millis(500);
 /// The command line of `nrictl stats`.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
-    /// Id of a container, a prefix of it, or the name.
+    /// Id of a container, else its name, else a prefix of its id.
     #[arg(value_name = "CONTAINER")]
     pub(crate) id: String,
     /// Print JSON.

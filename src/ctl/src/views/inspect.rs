@@ -22,7 +22,7 @@ use std::{
 /// The command line of `nrictl inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// Id of a container or pod, a prefix of one, or a name.
+    /// Id of a container or pod, else its name, else a prefix of its id.
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// Show a container or a pod; without it, a container if both are named alike.

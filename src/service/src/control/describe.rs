@@ -22,8 +22,9 @@ use crate::{
 use nri_api::proto;
 use nri_cgroup::{CgroupDirs, Controller};
 use nri_control::{
-    CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary, Describe,
-    Description, EncodedDescription, MAX_FRAME, ObjectKind, PodDescription, PodSummary, Reply,
+    Ambiguous, CgroupPaths, ContainerDescription, ContainerExit, ContainerHook, ContainerSummary,
+    Describe, Description, EncodedDescription, MAX_FRAME, Match, ObjectKind, PodDescription,
+    PodSummary, Reply,
 };
 use nri_files::{MissedPlugin, OsText};
 use serde_json::Value;
@@ -32,16 +33,13 @@ use std::{
     sync::Arc,
 };
 
-/// Maximum number of ids in an error.
-const MAX_IDS: usize = 10;
-
 /// Reason why a description cannot be sent.
 #[derive(Debug, thiserror::Error)]
 enum DescribeError {
     #[error("no such {0}: {1}")]
     Unknown(&'static str, String),
-    #[error("several {0} are meant by {1}, use an id: {2}")]
-    Unclear(&'static str, String, String),
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguous),
     #[error("the description has {0} bytes, and a message at most {MAX_FRAME}")]
     TooLarge(usize),
     #[error("the description cannot be encoded: {0}")]
@@ -129,28 +127,8 @@ enum Found {
     Pod(PodRecord),
 }
 
-/// How a text matches a container or pod; an earlier one is preferred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Match {
-    Id,
-    Name,
-    Prefix,
-}
-
-/// Returns how `wanted` matches; `None` if it does not.
-fn matches(wanted: &str, ids: &[&str], name: &str) -> Option<Match> {
-    let is_prefix = || !wanted.is_empty() && ids.iter().any(|id| id.starts_with(wanted));
-    match () {
-        () if ids.contains(&wanted) => Some(Match::Id),
-        () if !wanted.is_empty() && name == wanted => Some(Match::Name),
-        () if is_prefix() => Some(Match::Prefix),
-        () => None,
-    }
-}
-
-/// Finds the container or pod that `wanted` means: an id, else a name, else a prefix of an id. If
-/// a container and a pod have the same id or name, the container is meant. Containers that have
-/// ended count by name only if no other one has it.
+/// Finds the container or pod that `wanted` means. If a container and a pod have the same id or
+/// name, the container is meant.
 fn find(
     registry: &Registry,
     wanted: &str,
@@ -158,24 +136,24 @@ fn find(
 ) -> Result<Found, DescribeError> {
     let (of_containers, containers) = match kind {
         Some(ObjectKind::Pod) => (None, Vec::new()),
-        _ => containers(registry, wanted),
+        _ => registry.meant(wanted, |container| !container.is_sandbox()),
     };
     let (of_pods, mut pods) = match kind {
         Some(ObjectKind::Container) => (None, Vec::new()),
-        _ => best(registry.pods.all().into_iter().filter_map(|pod| {
-            Some((matches(wanted, &[pod.id()], &pod_name(registry, &pod))?, pod))
+        _ => Match::best(registry.pods.all().into_iter().filter_map(|pod| {
+            Some((Match::of(wanted, &[pod.id()], &pod_name(registry, &pod))?, pod))
         })),
     };
     let mut ids: Vec<&str> = Vec::new();
     if of_containers.is_some() && (of_pods.is_none() || of_containers <= of_pods) {
-        ids.extend(containers.iter().map(|record| &*record.key.id));
+        ids.extend(containers.iter().map(|container| &*container.key().id));
         // A pod that was made for a container has the container's id.
         pods.retain(|pod| pod.kind != PodKind::SingleContainer);
         if of_pods == Some(Match::Prefix) && of_containers == of_pods {
             ids.extend(pods.iter().map(PodRecord::id));
         }
-        if let ([record], 1) = (containers.as_slice(), ids.len()) {
-            return Ok(Found::Container(record.clone()));
+        if let ([container], 1) = (containers.as_slice(), ids.len()) {
+            return Ok(Found::Container(container.record()));
         }
     } else {
         if let [pod] = pods.as_slice() {
@@ -191,34 +169,7 @@ fn find(
     if ids.is_empty() {
         return Err(DescribeError::Unknown(one, wanted.to_owned()));
     }
-    let more = if ids.len() > MAX_IDS { ", …" } else { "" };
-    let ids = ids[..ids.len().min(MAX_IDS)].join(", ") + more;
-    Err(DescribeError::Unclear(several, wanted.to_owned(), ids))
-}
-
-/// Returns the containers that match best, without sandbox containers, in the order of their ids.
-fn containers(registry: &Registry, wanted: &str) -> (Option<Match>, Vec<Arc<Record>>) {
-    let all = registry.all().into_iter().filter(|c| !c.is_sandbox() && !c.is_deleted());
-    let (rank, mut found) = best(all.filter_map(|container| {
-        let record = container.record();
-        let name = record.container.text(&["name"]);
-        let rank = matches(wanted, &[&record.key.id, record.nri_id()], name)?;
-        Some((rank, record))
-    }));
-    let has_ended = |record: &Arc<Record>| record.status == ContainerStatus::Stopped;
-    if rank == Some(Match::Name) && !found.iter().all(has_ended) {
-        found.retain(|record| !has_ended(record));
-    }
-    found.sort_by(|a, b| a.key.id.cmp(&b.key.id));
-    (rank, found)
-}
-
-/// Returns the best match, and what matches so.
-fn best<T>(matches: impl Iterator<Item = (Match, T)>) -> (Option<Match>, Vec<T>) {
-    let mut found: Vec<_> = matches.collect();
-    let best = found.iter().map(|(rank, _)| *rank).min();
-    found.retain(|(rank, _)| Some(*rank) == best);
-    (best, found.into_iter().map(|(_, found)| found).collect())
+    Err(Ambiguous::new(several, wanted, &ids).into())
 }
 
 fn summary(registry: &Registry, record: &Record) -> ContainerSummary {

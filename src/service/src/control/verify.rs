@@ -16,8 +16,8 @@ use std::{sync::Arc, time::Duration};
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Service {
-    /// Verifies the containers with these ids or names; without any, all containers that are not
-    /// stopped. An id is the runtime's or the one that plugins see, or a prefix of either.
+    /// Verifies the containers that are meant by these texts; without any, all containers that are
+    /// not stopped.
     pub async fn verify(&self, ids: &[String]) -> Vec<Verified> {
         self.refresh_names().await;
         let mut verified = Vec::new();
@@ -29,43 +29,17 @@ impl Service {
             }
         }
         for id in ids {
-            match only(id, self.registry.find(id)) {
-                Ok(container) => verified.push(verify(&container).await),
-                Err(error) => {
-                    verified.push(Verified {
-                        id: id.clone(),
-                        error: Some(error.to_string()),
-                        ..Verified::default()
-                    });
+            let error = match self.registry.find(id) {
+                Ok(Some(container)) => {
+                    verified.push(verify(&container).await);
+                    continue;
                 }
-            }
+                Ok(None) => "no such container".to_owned(),
+                Err(ambiguous) => ambiguous.to_string(),
+            };
+            verified.push(Verified { id: id.clone(), error: Some(error), ..Verified::default() });
         }
         verified
-    }
-}
-
-/// Reason why no container is meant.
-#[derive(Debug, thiserror::Error)]
-enum UnclearContainer {
-    #[error("no such container")]
-    Unknown,
-    #[error("several containers have this name, use an id: {0}")]
-    Name(String),
-    #[error("several containers have ids with this prefix")]
-    Prefix,
-}
-
-/// Returns the container that `wanted` means, of those that were found.
-fn only(wanted: &str, found: Vec<Arc<Container>>) -> Result<Arc<Container>, UnclearContainer> {
-    let found = match <[Arc<Container>; 1]>::try_from(found) {
-        Ok([container]) => return Ok(container),
-        Err(found) => found,
-    };
-    let ids: Vec<&str> = found.iter().map(|container| &*container.key().id).collect();
-    match ids.first() {
-        None => Err(UnclearContainer::Unknown),
-        Some(id) if id.starts_with(wanted) => Err(UnclearContainer::Prefix),
-        Some(_) => Err(UnclearContainer::Name(ids.join(", "))),
     }
 }
 
@@ -118,27 +92,4 @@ fn verify_file(write: &CgroupWrite, record: &Record) -> Option<VerifiedResource>
         owner,
         follows: follows.map(str::to_owned),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::{key::ContainerKey, record::EXAMPLE};
-
-    #[test]
-    fn an_unclear_name_is_an_error_with_the_ids() {
-        let container = |id: &str| {
-            let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
-            record.key = ContainerKey { root: "/r".into(), id: id.to_owned() };
-            Container::new(record)
-        };
-        let error = |wanted: &str, ids: &[&str]| {
-            only(wanted, ids.iter().map(|id| container(id)).collect()).unwrap_err().to_string()
-        };
-        assert_eq!(error("web", &[]), "no such container");
-        let several = "several containers have this name, use an id: c1, c2";
-        assert_eq!(error("web", &["c1", "c2"]), several);
-        assert_eq!(error("c", &["c1", "c2"]), "several containers have ids with this prefix");
-        assert_eq!(only("web", vec![container("c1")]).unwrap().key().id, "c1");
-    }
 }

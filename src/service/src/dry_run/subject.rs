@@ -8,7 +8,7 @@ use crate::{
     verb::request::VerbRequest,
 };
 use nri_adaptation::AdaptError;
-use nri_control::{Begin, Verb};
+use nri_control::{Ambiguous, Begin, Verb};
 use nri_files::OsText;
 use nri_locate::{Environment, RuntimeNotFound, find_runtime};
 use rustix::fs::{Mode, OFlags, open};
@@ -30,8 +30,7 @@ pub enum DryRunSubject {
         /// Id of the container. Default: the name of the directory.
         id: Option<String>,
     },
-    /// A known container, by id, name, or the beginning of the id: what would be changed if it were
-    /// created now.
+    /// A known container that a person means: what would be changed if it were created now.
     Container(String),
 }
 
@@ -41,14 +40,9 @@ pub enum DryRunError {
     /// No such container is recorded.
     #[error("no container {0:?} is known; `nrictl containers --all` lists them")]
     Unknown(String),
-    /// Several containers have the name, or begin with the prefix.
-    #[error("several containers are named {wanted:?}, or begin with it: {ids}")]
-    Ambiguous {
-        /// What was named.
-        wanted: String,
-        /// The ids of the containers.
-        ids: String,
-    },
+    /// Several containers are meant.
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguous),
     /// The bundle cannot be opened.
     #[error("bundle {dir}: {source}", dir = .dir.display())]
     Bundle {
@@ -87,7 +81,8 @@ pub(super) async fn request_for(
     let refused = |error: Error| DryRunError::Creation(error.line(""));
     match subject {
         DryRunSubject::Container(wanted) => {
-            let record = recorded(registry, wanted)?;
+            let found = registry.find(wanted)?;
+            let record = found.ok_or_else(|| DryRunError::Unknown(wanted.clone()))?.record();
             let request = of_record(&record).await.map_err(refused)?;
             Ok((request, Some(record)))
         }
@@ -108,19 +103,6 @@ pub(super) async fn request_for(
             let bundle = open_directory(&dir).map_err(unreadable)?;
             let request = VerbRequest::parse(begin, Some(bundle), None).await.map_err(refused)?;
             Ok((request, None))
-        }
-    }
-}
-
-/// Returns the record of the container that a person means.
-fn recorded(registry: &Registry, wanted: &str) -> Result<Arc<Record>, DryRunError> {
-    match registry.find(wanted).as_slice() {
-        [] => Err(DryRunError::Unknown(wanted.to_owned())),
-        [container] => Ok(container.record()),
-        several => {
-            let ids = several.iter().map(|container| container.key().id.clone());
-            let ids = ids.collect::<Vec<_>>().join(", ");
-            Err(DryRunError::Ambiguous { wanted: wanted.to_owned(), ids })
         }
     }
 }

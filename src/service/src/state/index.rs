@@ -17,7 +17,7 @@ type Groups<K> = HashMap<K, Vec<Arc<Container>>>;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     by_key: HashMap<ContainerKey, Arc<Container>>,
-    /// In the order of the ids, for searches by prefix.
+    /// In the order of the ids, for pages.
     by_nri_id: BTreeMap<String, Arc<Container>>,
     by_hook_name: HashMap<String, Arc<Container>>,
     by_pod: Groups<String>,
@@ -71,26 +71,6 @@ impl Index {
         self.by_nri_id.get(id)
     }
 
-    /// Returns the containers with this id (the runtime's, or the one that plugins know).
-    pub(super) fn with_id(&self, id: &str) -> Vec<Arc<Container>> {
-        let of_root = |root: &PathBuf| ContainerKey { root: root.clone(), id: id.to_owned() };
-        let mut found: Vec<_> = self.by_nri_id.get(id).into_iter().cloned().collect();
-        for container in self.roots.keys().filter_map(|root| self.by_key.get(&of_root(root))) {
-            if !found.iter().any(|known| Arc::ptr_eq(known, container)) {
-                found.push(container.clone());
-            }
-        }
-        found
-    }
-
-    /// Returns the first two containers whose ids begin with this prefix: two show that the prefix
-    /// is ambiguous. The id that plugins know begins with the runtime's id.
-    pub(super) fn with_prefix(&self, prefix: &str) -> Vec<Arc<Container>> {
-        let from = (Bound::Included(prefix), Bound::Unbounded);
-        let ids = self.by_nri_id.range::<str, _>(from);
-        ids.take_while(|(id, _)| id.starts_with(prefix)).take(2).map(|(_, c)| c.clone()).collect()
-    }
-
     /// Returns at most `limit` containers, those after the id `after`, in the order of the ids that
     /// plugins know.
     pub(super) fn page(&self, after: Option<&str>, limit: usize) -> Vec<Arc<Container>> {
@@ -133,7 +113,7 @@ mod tests {
     use crate::state::record::{EXAMPLE, Record};
 
     #[test]
-    fn a_container_is_found_by_its_ids_and_by_prefixes_of_them() {
+    fn pages_are_in_the_order_of_the_ids_that_plugins_know() {
         let mut index = Index::default();
         for (root, id, nri_id) in [
             ("/a", "web", "web"),
@@ -149,16 +129,6 @@ mod tests {
         let names = |found: Vec<Arc<Container>>| {
             found.iter().map(|c| c.names().nri_id.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(names(index.with_id("web")), ["web", "web-0123"]);
-        assert_eq!(names(index.with_id("web-0123")), ["web-0123"]);
-        // `db-4567` had to differ from another container `db`, which was removed later.
-        assert_eq!(names(index.with_id("db")), ["db-4567"]);
-        assert!(index.with_id("we").is_empty());
-        assert_eq!(names(index.with_prefix("webs")), ["webserver"]);
-        assert_eq!(names(index.with_prefix("db")), ["db-4567"]);
-        assert_eq!(index.with_prefix("w").len(), 2);
-        assert_eq!(index.with_prefix("").len(), 2);
-        assert!(index.with_prefix("x").is_empty());
         assert_eq!(names(index.page(None, 2)), ["db-4567", "web"]);
         assert_eq!(names(index.page(Some("web"), 2)), ["web-0123", "webserver"]);
         // The container of the last page was removed meanwhile.

@@ -14,6 +14,7 @@ use crate::{
     },
 };
 use nri_api::proto::{Container as ContainerMessage, ContainerState, PodSandbox};
+use nri_control::{Ambiguous, Match};
 use parking_lot::Mutex;
 use std::{collections::HashSet, path::PathBuf, sync::Arc};
 use tokio::sync::Notify;
@@ -86,22 +87,40 @@ impl Registry {
         self.containers.lock().by_nri_id(id).cloned()
     }
 
-    /// Returns the containers that a person means: those with this id (the runtime's, or the one
-    /// that plugins know), else those with this name, else at most two whose ids begin with it: two
-    /// show that a prefix is ambiguous. A name may be that of containers which have ended, too:
-    /// they count if no other one has it.
-    pub fn find(&self, id_or_name: &str) -> Vec<Arc<Container>> {
-        let exact = self.containers.lock().with_id(id_or_name);
-        if !exact.is_empty() || id_or_name.is_empty() {
-            return exact;
-        }
-        let mut named = self.all();
-        named.retain(|container| container.record().container.text(&["name"]) == id_or_name);
+    /// Returns the containers that a person means, of those that count, in the order of their ids,
+    /// and how they are named. A name may be that of containers which have ended, too: they count
+    /// if no other one has it.
+    pub fn meant(
+        &self,
+        wanted: &str,
+        counts: impl Fn(&Container) -> bool,
+    ) -> (Option<Match>, Vec<Arc<Container>>) {
+        let all = self.all().into_iter().filter(|c| !c.is_deleted() && counts(c));
+        let (rank, mut found) = Match::best(all.filter_map(|container| {
+            let record = container.record();
+            let ids = [&*record.key.id, record.nri_id()];
+            Some((Match::of(wanted, &ids, record.container.text(&["name"]))?, container))
+        }));
         let has_ended = |c: &Arc<Container>| c.status() == ContainerStatus::Stopped;
-        if !named.iter().all(has_ended) {
-            named.retain(|container| !has_ended(container));
+        if rank == Some(Match::Name) && !found.iter().all(has_ended) {
+            found.retain(|container| !has_ended(container));
         }
-        if named.is_empty() { self.containers.lock().with_prefix(id_or_name) } else { named }
+        found.sort_by(|a, b| a.key().id.cmp(&b.key().id));
+        (rank, found)
+    }
+
+    /// Returns the container that a person means; `None` if there is none.
+    ///
+    /// # Errors
+    /// Several containers are meant.
+    pub fn find(&self, wanted: &str) -> Result<Option<Arc<Container>>, Ambiguous> {
+        let (_, mut found) = self.meant(wanted, |_| true);
+        let container = found.pop();
+        if found.is_empty() {
+            return Ok(container);
+        }
+        let ids: Vec<_> = found.iter().chain(&container).map(|c| &*c.key().id).collect();
+        Err(Ambiguous::new("containers", wanted, &ids))
     }
 
     /// Returns at most `limit` containers, those after the id `after`, in the order of the ids that
@@ -388,10 +407,12 @@ mod tests {
             ("none", &[]),
             ("", &[]),
         ] {
-            let mut found: Vec<_> =
-                registry.find(wanted).iter().map(|c| c.key().id.clone()).collect();
-            found.sort();
-            assert_eq!(found, ids, "{wanted:?}");
+            let (_, found) = registry.meant(wanted, |_| true);
+            assert!(found.iter().map(|c| &*c.key().id).eq(ids.iter().copied()), "{wanted:?}");
         }
+        assert_eq!(registry.find("web").unwrap().unwrap().key().id, "1a");
+        assert!(registry.find("none").unwrap().is_none());
+        let error = registry.find("x").unwrap_err().to_string();
+        assert_eq!(error, "several containers are meant by x, use an id: 3a, 3b");
     }
 }
