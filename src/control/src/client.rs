@@ -75,8 +75,7 @@ impl Client {
             |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", socket.display()));
         let connect = || {
             let stream = connect_to(socket, limit)?;
-            let uid = getsockopt(&stream, PeerCredentials)?.uid();
-            check_peer_user(uid, geteuid().as_raw())?;
+            check_peer_user(&stream, geteuid().as_raw())?;
             Ok(Self { stream, silence: None })
         };
         connect().map_err(|e| ClientError::Connect(with_path(e)))

@@ -1,6 +1,7 @@
 //! Connects to a socket, such as the control socket, within a time limit, if its listener can be
 //! trusted.
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nri_locate::Owners;
 use rustix::{
     io::{Errno, retry_on_intr},
@@ -33,8 +34,12 @@ pub fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
 /// socket of a user may be in `/tmp`, where any user could create it.
 ///
 /// # Errors
-/// It is neither root nor the user of this process.
-pub fn check_peer_user(uid: u32, own_uid: u32) -> io::Result<()> {
+/// It is neither root nor `own_uid`.
+pub fn check_peer_user(stream: &UnixStream, own_uid: u32) -> io::Result<()> {
+    check_user(getsockopt(stream, PeerCredentials)?.uid(), own_uid)
+}
+
+fn check_user(uid: u32, own_uid: u32) -> io::Result<()> {
     if Owners::root_and(own_uid).contains(uid) {
         return Ok(());
     }
@@ -49,10 +54,10 @@ mod tests {
     #[test]
     fn only_root_and_the_own_user_are_trusted() {
         for (uid, own_uid) in [(0, 1000), (1000, 1000), (0, 0)] {
-            assert!(check_peer_user(uid, own_uid).is_ok(), "{uid} {own_uid}");
+            assert!(check_user(uid, own_uid).is_ok(), "{uid} {own_uid}");
         }
         for (uid, own_uid) in [(1000, 0), (65534, 1000)] {
-            let refused = check_peer_user(uid, own_uid).unwrap_err();
+            let refused = check_user(uid, own_uid).unwrap_err();
             // NotFound or ConnectionRefused would make the caller start another nrid.
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
             assert!(

@@ -7,14 +7,10 @@ use crate::{
     node::{Node, remove_directory, wait_until},
 };
 use nri_control::{Client, ClientError, Reply, Request, Verb};
-use rustix::{
-    net::sockopt::socket_peercred,
-    process::{Pid, Signal, geteuid, kill_process},
-};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::{
     fs,
     io::{BufRead, BufReader},
-    os::unix::net::UnixStream,
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
 };
@@ -79,10 +75,7 @@ impl Background {
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        let stream = UnixStream::connect(node.socket()).unwrap();
-        // A socket has the credentials of the process that listens on it.
-        let pid = socket_peercred(&stream).unwrap().pid;
-        Self { nrid: Process(pid.as_raw_nonzero().get()), caller }
+        Self { nrid: Process(nri_host::listener(&node.socket()).unwrap()), caller }
     }
 
     fn plugin(&self) -> Option<Process> {
