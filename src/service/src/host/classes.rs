@@ -14,7 +14,7 @@ use crate::host::{
 };
 use nri_api::{
     field_name,
-    proto::{Field, FieldOwners, LinuxResources},
+    proto::{Field, FieldOwners, LinuxResources, OptionalString},
     set_by,
 };
 use nri_config::ClassSettings;
@@ -83,6 +83,11 @@ impl ClassProblem {
     fn content(file: &Path, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Content { file: file.to_owned(), source: Box::new(source) }
     }
+
+    fn unknown<'n>(file: &Path, known: impl Iterator<Item = &'n str>) -> Self {
+        let known = known.collect::<Vec<_>>().join(", ");
+        Self::Unknown { file: file.to_owned(), known }
+    }
 }
 
 impl ClassError {
@@ -137,14 +142,21 @@ impl Resolved {
     /// # Errors
     /// A class is not defined, or a file cannot be used.
     pub fn of(resources: &LinuxResources, sources: &Sources<'_>) -> Result<Self, ClassError> {
-        let name = |class: Option<&nri_api::proto::OptionalString>| {
-            class.map(|c| c.value.clone()).filter(|name| !name.is_empty())
+        type Resolve = fn(&str, &Sources<'_>) -> Result<Value, ClassProblem>;
+        let resolve = |field, class: Option<&OptionalString>, resolve: Resolve| {
+            let name = class.map(|class| &class.value).filter(|name| !name.is_empty());
+            let error = |problem, name: &String| ClassError {
+                field,
+                name: name.clone(),
+                plugin: None,
+                problem,
+            };
+            name.map(|name| resolve(name, sources).map_err(|p| error(p, name))).transpose()
         };
-        let blockio = name(resources.blockio_class.as_ref());
-        let rdt = name(resources.rdt_class.as_ref());
+        let (blockio, rdt) = (resources.blockio_class.as_ref(), resources.rdt_class.as_ref());
         Ok(Self {
-            blockio: blockio.map(|name| resolve_blockio(&name, sources)).transpose()?,
-            rdt: rdt.map(|name| resolve_rdt(&name, sources)).transpose()?,
+            blockio: resolve(Field::BlockioClass, blockio, resolve_blockio)?,
+            rdt: resolve(Field::RdtClass, rdt, resolve_rdt)?,
         })
     }
 }
@@ -154,16 +166,9 @@ impl Resolved {
 /// # Errors
 /// The file cannot be used, or a class of it cannot be resolved.
 pub fn check_blockio(file: &Path) -> Result<Vec<String>, ClassProblem> {
-    let classes = BlockIoClasses::parse(&structured::read(file).map_err(ClassProblem::File)?)
-        .map_err(|error| ClassProblem::content(file, error))?;
-    for name in classes.names() {
-        let disks = Disks::default();
-        classes.resolve(name, &disks);
-        if let Some(invalid) = disks.into_error() {
-            return Err(ClassProblem::content(file, invalid));
-        }
-    }
-    Ok(classes.names().map(str::to_owned).collect())
+    let classes = read(file, BlockIoClasses::parse)?;
+    let check = |name: &str| blockio_class(&classes, name, file).map(|_| name.to_owned());
+    classes.names().map(check).collect()
 }
 
 /// Reads a file of RDT classes; returns the names of the classes.
@@ -171,34 +176,42 @@ pub fn check_blockio(file: &Path) -> Result<Vec<String>, ClassProblem> {
 /// # Errors
 /// The file cannot be used.
 pub fn check_rdt(file: &Path) -> Result<Vec<String>, ClassProblem> {
-    let classes = RdtClasses::parse(&structured::read(file).map_err(ClassProblem::File)?)
-        .map_err(|error| ClassProblem::content(file, error))?;
-    Ok(classes.names().map(str::to_owned).collect())
+    Ok(read(file, RdtClasses::parse)?.names().map(str::to_owned).collect())
 }
 
-fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
-    let lookup = Lookup { field: Field::BlockioClass, section: "blockio", name };
-    let (file, config) = lookup.read(sources.blockio)?;
-    let classes = BlockIoClasses::parse(&config).map_err(|e| lookup.content(file, e))?;
+/// Reads a file of classes.
+fn read<T, E: std::error::Error + Send + Sync + 'static>(
+    file: &Path,
+    parse: impl Fn(&Value) -> Result<T, E>,
+) -> Result<T, ClassProblem> {
+    let config = structured::read(file).map_err(ClassProblem::File)?;
+    parse(&config).map_err(|error| ClassProblem::content(file, error))
+}
+
+fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassProblem> {
+    let file = sources.blockio.config_file.as_deref();
+    let file = file.ok_or(ClassProblem::NotConfigured("blockio"))?;
+    blockio_class(&read(file, BlockIoClasses::parse)?, name, file)
+}
+
+fn blockio_class(classes: &BlockIoClasses, name: &str, file: &Path) -> Result<Value, ClassProblem> {
     let disks = Disks::default();
     let resolved = classes.resolve(name, &disks);
     if let Some(invalid) = disks.into_error() {
-        return Err(lookup.content(file, invalid));
+        return Err(ClassProblem::content(file, invalid));
     }
-    resolved.ok_or_else(|| lookup.unknown(file, classes.names()))
+    resolved.ok_or_else(|| ClassProblem::unknown(file, classes.names()))
 }
 
-fn resolve_rdt(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
-    let lookup = Lookup { field: Field::RdtClass, section: "rdt", name };
-    let groups;
-    let (file, config) = if sources.rdt.config_file.is_some() {
-        lookup.read(sources.rdt)?
+fn resolve_rdt(name: &str, sources: &Sources<'_>) -> Result<Value, ClassProblem> {
+    let (file, classes) = if let Some(file) = &sources.rdt.config_file {
+        (file.as_path(), read(file, RdtClasses::parse)?)
     } else {
-        groups = control_groups(sources.resctrl).ok_or_else(|| lookup.not_configured())?;
-        (sources.resctrl, groups)
+        let file = sources.resctrl;
+        let groups = control_groups(file).ok_or(ClassProblem::NotConfigured("rdt"))?;
+        (file, RdtClasses::parse(&groups).map_err(|error| ClassProblem::content(file, error))?)
     };
-    let classes = RdtClasses::parse(&config).map_err(|e| lookup.content(file, e))?;
-    classes.resolve(name).ok_or_else(|| lookup.unknown(file, classes.names()))
+    classes.resolve(name).ok_or_else(|| ClassProblem::unknown(file, classes.names()))
 }
 
 /// Returns the existing resctrl groups in the form of a class configuration; `None` if resctrl is
@@ -217,43 +230,6 @@ fn control_groups(resctrl: &Path) -> Option<Value> {
         }
     }
     Some(json!({ "partitions": { "": { "classes": classes } } }))
-}
-
-/// Lookup of a class name; builds the errors of the lookup.
-#[derive(Clone, Copy)]
-struct Lookup<'a> {
-    field: Field,
-    section: &'static str,
-    name: &'a str,
-}
-
-impl Lookup<'_> {
-    fn read<'s>(&self, settings: &'s ClassSettings) -> Result<(&'s Path, Value), ClassError> {
-        let file = settings.config_file.as_deref().ok_or_else(|| self.not_configured())?;
-        let config = structured::read(file).map_err(|e| self.error(ClassProblem::File(e)))?;
-        Ok((file, config))
-    }
-
-    fn error(&self, problem: ClassProblem) -> ClassError {
-        ClassError { field: self.field, name: self.name.to_owned(), plugin: None, problem }
-    }
-
-    fn not_configured(&self) -> ClassError {
-        self.error(ClassProblem::NotConfigured(self.section))
-    }
-
-    fn content(
-        &self,
-        file: &Path,
-        source: impl std::error::Error + Send + Sync + 'static,
-    ) -> ClassError {
-        self.error(ClassProblem::content(file, source))
-    }
-
-    fn unknown<'n>(&self, file: &Path, known: impl Iterator<Item = &'n str>) -> ClassError {
-        let known = known.collect::<Vec<_>>().join(", ");
-        self.error(ClassProblem::Unknown { file: file.to_owned(), known })
-    }
 }
 
 #[cfg(test)]
@@ -356,20 +332,12 @@ mod tests {
                 .to_string()
                 .replace(&path.display().to_string(), "FILE")
         };
-        assert_eq!(
-            error_text(None),
-            r#"blockio_class "a": FILE: No such file or directory (os error 2)"#
-        );
+        assert_eq!(error_text(None), ": FILE: No such file or directory (os error 2)");
         assert_eq!(
             error_text(Some("Classes: {a: {}}")),
-            "blockio_class \"a\": FILE: block I/O configuration does not have the expected form: \
+            ": FILE: block I/O configuration does not have the expected form: \
              Classes.a is an object, not an array"
         );
-        assert!(
-            resolve_rdt("a", &sources)
-                .unwrap_err()
-                .to_string()
-                .starts_with("rdt_class \"a\" is not")
-        );
+        assert!(resolve_rdt("a", &sources).unwrap_err().to_string().starts_with(" is not"));
     }
 }
