@@ -1,5 +1,6 @@
-//! Reads the bundle of a container that is being created, within time limits. The bundle's file
-//! system may hang, and `nrid` must still serve other containers.
+//! Reads the bundle of a container that is being created, within time limits: in place if it is
+//! near (`near_files.rs`), else by `file_access.rs`. The bundle's file system may hang, and `nrid`
+//! must still serve other containers. For bundles of engines; those of `nrid` are near.
 
 use crate::{
     bundle::config_json::{Bundle, BundleError},

@@ -1,4 +1,5 @@
-//! [`BoundedFile`]: a log file of limited size, beside the previous one.
+//! [`BoundedFile`]: a log file of limited size, beside the previous one. For what `nrid` appends
+//! for people; a write has no time limit (see `file_access.rs`).
 
 use nri_trust::Owners;
 use std::{

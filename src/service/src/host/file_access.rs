@@ -1,7 +1,8 @@
 //! Work that may block, kept off the threads that serve requests.
 //!
-//! [`run`] is for files whose file system may hang: an access has a time limit, and one file system
-//! blocks a limited number of threads, so that other file systems and requests have threads left.
+//! [`run`] is for files whose file system may hang, unless there is another way for them below: an
+//! access has a time limit, and one file system blocks a limited number of threads, so that other
+//! file systems and requests have threads left.
 //! [`blocking`] is for work that takes long but ends, such as a write to `memory.max` that reclaims
 //! memory, or a walk through `/proc`.
 //!

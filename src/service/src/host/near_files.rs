@@ -1,7 +1,8 @@
 //! Near files: the files on the file system of the state directory. `nrid` accesses them on the
 //! thread of the request, and not on a thread that may hang, because it does so with its records
 //! anyway. On most hosts this file system is the tmpfs `/run`, which also has bundles and the
-//! directories of runtimes' containers.
+//! directories of runtimes' containers. For files that each call of an engine needs, where a switch
+//! to another thread would cost more than the access.
 //!
 //! A path may lead to any file system, so a path is resolved only if the kernel has all of it in
 //! its cache (`RESOLVE_CACHED`, Linux 5.12). Otherwise, callers use [`super::file_access`]. The

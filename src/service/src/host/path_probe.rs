@@ -1,4 +1,5 @@
-//! Lookups of paths from plugins or OCI configs, in a child process with a time limit.
+//! Lookups of paths from plugins or OCI configs, in a child process with a time limit. For paths
+//! that anyone may choose, and for other mount namespaces; other files have `file_access.rs`.
 //!
 //! A path may lie on a file system that hangs. Even SIGKILL may not end a process that waits for
 //! such a file system. A hanging thread would prevent `nrid` from exiting; a hanging child only
