@@ -5,7 +5,7 @@
 //! that created a container can do that. A mistake elsewhere must not stop a node on which NRI is
 //! disabled. So this parser ignores errors in other keys, and skips text that it cannot parse.
 
-use crate::model::{Config, NamedRuntime, RuntimeSettings};
+use crate::{Config, NamedRuntime, RuntimeSettings};
 use std::path::PathBuf;
 use toml::{Table, Value};
 

@@ -7,9 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod broken;
+mod classes;
+mod connections;
 mod containers;
 mod duration;
+mod engines;
 mod log_level;
+mod logs;
 mod metrics;
 mod mistakes;
 mod model;
@@ -19,22 +23,24 @@ mod paths;
 mod plugin;
 mod pods;
 mod reference;
+mod runtime;
 mod size;
 mod unusable;
+mod validator;
 
 mod generated {
     pub(crate) mod field_groups;
 }
 
+pub use classes::{BlockioSettings, CdiSettings, RdtSettings};
+pub use connections::{ConnectionSettings, OptOutSettings};
 pub use containers::{ContainerFact, ContainerSettings};
+pub use engines::{AdaptedBy, EngineSettings};
 pub use generated::field_groups::FIELD_GROUPS;
 pub use log_level::{UnknownLogLevel, parse_log_level};
+pub use logs::{AuditSettings, LogDestination, LogSettings};
 pub use metrics::{InvalidMetricsAddress, MetricsAddress, MetricsSettings};
-pub use model::{
-    AdaptedBy, AuditSettings, CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce,
-    EngineSettings, LogDestination, LogSettings, Mode, NamedRuntime, OptOutSettings,
-    RuntimeSettings, Unreachable, ValidatorSettings,
-};
+pub use model::{Config, Enforce, Mode, Unreachable};
 pub use names::{CAPABILITIES, RLIMITS};
 pub use parse::ConfigError;
 pub use plugin::{
@@ -46,3 +52,5 @@ pub use reference::{
     DefaultValue, KeyDescription, KeyKind, SectionDescription, commented_configuration,
     key_reference, sections, wrapped,
 };
+pub use runtime::{NamedRuntime, RuntimeSettings};
+pub use validator::ValidatorSettings;

@@ -1,6 +1,7 @@
 //! `[metrics]`: where `nrid` serves its metrics. Only sockets that nobody on another host can reach
 //! are accepted, since `nrid` runs as root and asks no client for a password.
 
+use crate::reference::section;
 use core::net::{AddrParseError, SocketAddr};
 use serde::{
     Deserialize, Deserializer,
@@ -14,13 +15,24 @@ const UNIX: &str = "unix:";
 /// Maximum length of the path of a unix socket, of which the kernel has 108 bytes with the zero.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// `[metrics]`: metrics for Prometheus.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct MetricsSettings {
-    /// Where metrics are served. Default: nowhere.
-    #[serde(deserialize_with = "listen")]
-    pub listen: Option<MetricsAddress>,
+section! {
+    /// Metrics for Prometheus; [operations](operations.md#metrics) lists them. A reload takes
+    /// changes.
+    #[section("[metrics]", "Metrics")]
+    #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct MetricsSettings {
+        /// Where metrics are served, by HTTP at `/metrics`. Only root and the user of `nrid` may
+        /// connect to a unix socket, and every user of the host to a port. Addresses that other
+        /// hosts can reach are refused.
+        #[key(
+            Text("`\"unix:/PATH\"`, or a loopback address with a port"),
+            Derived("no metrics are served."),
+            "\"unix:/run/nri-container-runtime/metrics.sock\""
+        )]
+        #[serde(deserialize_with = "listen")]
+        pub listen: Option<MetricsAddress>,
+    }
 }
 
 /// Address at which metrics are served.

@@ -114,7 +114,7 @@ fn section_of(key: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{AdaptedBy, ConnectionSettings, EngineSettings, Mode};
+    use crate::{AdaptedBy, ConnectionSettings, EngineSettings, Mode};
 
     fn check(text: &str, expected: &str) {
         assert_eq!(Config::parse(text).map(|_| ()).unwrap_err().to_string(), expected, "{text}");

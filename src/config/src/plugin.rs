@@ -5,113 +5,169 @@ use crate::{
     duration,
     generated::field_groups::FIELD_GROUPS,
     names::{CAPABILITIES, RLIMITS},
+    reference::{choices, section},
     size,
 };
 use nri_values::{Letters, parse_size};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Effect of a failure of a plugin on the request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnFailure {
-    /// The request proceeds without the plugin.
-    #[default]
-    Ignore,
-    /// The request fails.
-    Fail,
+section! {
+    /// One table for each policy. Exactly one policy applies to a plugin: that of `NN-name`, else
+    /// that of `name`, else that of `*`. Two policies with the same `match` are an error.
+    #[section("[[plugin]]", "Policies of plugins")]
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct PluginPolicy {
+        /// The plugins to which the policy applies: the one with this index and name, those with
+        /// this name and any index, or all that no other policy matches.
+        #[key(Text("`NN-name`, `name` or `*`"), Required, "\"10-device-injector\"", "match")]
+        #[serde(rename = "match")]
+        pub pattern: String,
+        /// What happens to a request to which the plugin replies too late, not at all, or with
+        /// something that cannot be decoded. An error reply fails the request in any case. While
+        /// the plugin is not connected, only `required` applies. A plugin can ask for `"fail"`
+        /// itself; the stricter of both holds.
+        #[key(Choice(OnFailure::CHOICES), Value("\"ignore\""), "\"fail\"")]
+        #[serde(default, alias = "on-failure")]
+        pub on_failure: OnFailure,
+        /// What happens to a container that the plugin should validate, and for which its verdict
+        /// comes too late, not at all, or cannot be decoded. `on_failure` has no effect on
+        /// validation: otherwise stalling a validator would bypass it. `"ignore"` has no effect on
+        /// a plugin that asks for failed requests itself.
+        #[key(Choice(ValidationFailure::CHOICES), Value("\"fail\""), "\"ignore\"")]
+        #[serde(default, alias = "validation-failure")]
+        pub validation_failure: ValidationFailure,
+        /// Refuses to create containers while the plugin is not connected.
+        #[key(Boolean, Value("false"), "true")]
+        #[serde(default)]
+        pub required: bool,
+        /// Time in which the plugin has to reply to a request.
+        #[key(Duration, Derived("`plugin_request_timeout`."), "\"5s\"")]
+        #[serde(default, deserialize_with = "duration::deserialize_option")]
+        pub timeout: Option<Duration>,
+        /// Number of timeouts in a row after which the connection to the plugin is closed; `0`:
+        /// never. A value in the file holds, whatever the plugin asks for.
+        #[key(Integer, Derived("`1`, or `0` if the plugin asks to stay connected."), "3")]
+        #[serde(default, alias = "consecutive-timeouts")]
+        pub consecutive_timeouts: Option<u32>,
+        /// What happens to a launched plugin that exited.
+        #[key(Choice(Restart::CHOICES), Value("\"always\""), "\"never\"")]
+        #[serde(default)]
+        pub restart: Restart,
+        /// First pause before the plugin is launched again.
+        #[key(Duration, Derived("`plugin_restart_backoff`."), "\"10s\"")]
+        #[serde(
+            default,
+            alias = "restart-backoff",
+            deserialize_with = "duration::deserialize_option"
+        )]
+        pub restart_backoff: Option<Duration>,
+        /// Field groups that the plugin may change. A reply that changes others is refused, and
+        /// with it the container.
+        #[key(
+            List("List of field groups"),
+            Derived("everything is allowed."),
+            "[\"devices\", \"resources.cpu\"]"
+        )]
+        #[serde(default)]
+        pub allow: Option<Vec<FieldGroup>>,
+        /// Field groups that the plugin may not change, even if they are allowed.
+        #[key(List("List of field groups"), Value("[]"), "[\"hooks\", \"namespaces\"]")]
+        #[serde(default)]
+        pub deny: Vec<FieldGroup>,
+        /// Users that may connect as this plugin, besides root and the user of `nrid`. Ignored for
+        /// `*`: a name without a policy of its own is open to every user that may connect.
+        #[key(List("List of user ids"), Value("[]"), "[1000]")]
+        #[serde(default)]
+        pub uids: Vec<u32>,
+        /// User, and group, that a launched plugin runs as.
+        #[key(
+            Text("`name`, `uid`, `name:group` or `uid:gid`"),
+            Derived("the user of `nrid`."),
+            "\"nobody\""
+        )]
+        #[serde(default)]
+        pub user: Option<User>,
+        /// Capabilities that a launched plugin keeps; `[]` means none. New installations have a
+        /// policy for `*` with `[]`.
+        #[key(
+            List("List of capabilities, such as `net_admin`"),
+            Derived("the capabilities of `nrid` that the plugin's user may have."),
+            "[\"net_admin\"]"
+        )]
+        #[serde(default)]
+        pub capabilities: Option<Vec<Capability>>,
+        /// Neither a launched plugin nor its children can gain privileges.
+        #[key(Boolean, Value("false"), "true")]
+        #[serde(default, alias = "no-new-privs")]
+        pub no_new_privs: bool,
+        /// Resource limits of a launched plugin. Each value sets both the soft and the hard limit.
+        #[key(
+            Table("Table from limits, such as `nofile`, to numbers, sizes or `\"unlimited\"`"),
+            Derived("the limits of `nrid`."),
+            "{ nofile = 1024, memlock = \"unlimited\" }"
+        )]
+        #[serde(default)]
+        pub rlimits: BTreeMap<Rlimit, Limit>,
+        /// Limit of the memory of a plugin that is a WebAssembly module; a bare number means MiB.
+        #[key(Size, Value("\"128MiB\""), "\"64MiB\"")]
+        #[serde(
+            default = "default_wasm_memory",
+            alias = "wasm-memory",
+            deserialize_with = "size::mebibytes"
+        )]
+        pub wasm_memory: u16,
+        /// The plugin manages resources of the whole node. While an engine's own NRI launches it
+        /// from `/opt/nri/plugins` for the engine's containers, `nrid` does not launch it for
+        /// others: they are created without it, or refused if it is `required`. `nrictl install
+        /// ENGINE --nri ours` ends that.
+        #[key(
+            Boolean,
+            Derived(
+                "`true` for plugins that assign CPUs: `topology`, `balloons`, `topology-aware`."
+            ),
+            "true"
+        )]
+        #[serde(default, alias = "single-instance")]
+        pub single_instance: Option<bool>,
+        /// Allows `nrictl dry-run` to launch another instance of the plugin beside the running one,
+        /// without capabilities and network and with a read-only `/sys`. Not for a plugin that
+        /// needs a lock or a port, or that writes files elsewhere.
+        #[key(Boolean, Value("false"), "true")]
+        #[serde(default, alias = "dry-run")]
+        pub dry_run: bool,
+    }
 }
 
-/// Effect of a validator's failure on the creation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ValidationFailure {
-    /// The creation fails.
-    #[default]
-    Fail,
-    /// The creation proceeds without the verdict.
-    Ignore,
+choices! {
+    /// Effect of a failure of a plugin on the request.
+    pub enum OnFailure {
+        /// The request proceeds without the plugin.
+        Ignore = "ignore",
+        /// The request fails.
+        Fail = "fail",
+    }
 }
 
-/// Whether a launched plugin is restarted after it exited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Restart {
-    /// Restarted after a pause that grows with each failure.
-    #[default]
-    Always,
-    /// Not restarted.
-    Never,
+choices! {
+    /// Effect of a validator's failure on the creation.
+    pub enum ValidationFailure {
+        /// The container is refused.
+        Fail = "fail",
+        /// The container is created without the verdict of the plugin.
+        Ignore = "ignore",
+    }
 }
 
-/// `[[plugin]]`: the policy for a plugin, or for several.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PluginPolicy {
-    /// Plugins to which the policy applies: `NN-name`, a name with any index, or `*` for every
-    /// plugin that no other policy matches.
-    #[serde(rename = "match")]
-    pub pattern: String,
-    /// Effect of a failure of the plugin on the request.
-    #[serde(default, alias = "on-failure")]
-    pub on_failure: OnFailure,
-    /// Effect of a failure of the plugin on a creation that it has to validate.
-    #[serde(default, alias = "validation-failure")]
-    pub validation_failure: ValidationFailure,
-    /// Whether creations are refused while the plugin is not connected.
-    #[serde(default)]
-    pub required: bool,
-    /// Time limit of a request, in place of `plugin_request_timeout`.
-    #[serde(default, deserialize_with = "duration::deserialize_option")]
-    pub timeout: Option<Duration>,
-    /// Number of timeouts in a row after which the connection is closed. Default: 1, unless the
-    /// plugin requests to stay connected.
-    #[serde(default, alias = "consecutive-timeouts")]
-    pub consecutive_timeouts: Option<u32>,
-    /// Whether the plugin is restarted after it exited.
-    #[serde(default)]
-    pub restart: Restart,
-    /// First pause before a restart, in place of `plugin_restart_backoff`.
-    #[serde(default, alias = "restart-backoff", deserialize_with = "duration::deserialize_option")]
-    pub restart_backoff: Option<Duration>,
-    /// Field groups that the plugin may change. Default: all.
-    #[serde(default)]
-    pub allow: Option<Vec<FieldGroup>>,
-    /// Field groups that the plugin may not change, even if they are allowed.
-    #[serde(default)]
-    pub deny: Vec<FieldGroup>,
-    /// Users that may connect as this plugin, besides root and the user of `nrid`. Ignored for `*`:
-    /// a name without a policy of its own is open to every user that may connect.
-    #[serde(default)]
-    pub uids: Vec<u32>,
-    /// User of a launched plugin. Default: the user of `nrid`.
-    #[serde(default)]
-    pub user: Option<User>,
-    /// Capabilities that a launched plugin keeps. Default: the capabilities of `nrid` that the
-    /// plugin's user may have.
-    #[serde(default)]
-    pub capabilities: Option<Vec<Capability>>,
-    /// Whether a launched plugin and its children run with `no_new_privs` (prctl(2)).
-    #[serde(default, alias = "no-new-privs")]
-    pub no_new_privs: bool,
-    /// Resource limits of a launched plugin. Default: the limits of `nrid`.
-    #[serde(default)]
-    pub rlimits: BTreeMap<Rlimit, Limit>,
-    /// Limit of the memory of a WebAssembly module in MiB, not 0.
-    #[serde(
-        default = "default_wasm_memory",
-        alias = "wasm-memory",
-        deserialize_with = "size::mebibytes"
-    )]
-    pub wasm_memory: u16,
-    /// Whether only one instance of the plugin may run on the node, so that a plugin that an
-    /// engine's own NRI launches is not launched by `nrid`, too. Default: by the plugin's name.
-    #[serde(default, alias = "single-instance")]
-    pub single_instance: Option<bool>,
-    /// Whether a second instance of the plugin may be launched beside the running one, for
-    /// `nrictl dry-run`.
-    #[serde(default, alias = "dry-run")]
-    pub dry_run: bool,
+choices! {
+    /// Whether a launched plugin is restarted after it exited.
+    pub enum Restart {
+        /// It is launched again, after a pause that grows with each failure.
+        Always = "always",
+        /// It is not launched again.
+        Never = "never",
+    }
 }
 
 /// Default of [`PluginPolicy::wasm_memory`]. Programs in Go start with 15 MiB, and messages have at

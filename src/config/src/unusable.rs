@@ -1,7 +1,7 @@
 //! Values with which nothing can work, such as a timeout of 0: a start uses the defaults instead.
 
 use crate::{
-    model::{AuditSettings, Config, ConnectionSettings},
+    connections::ConnectionSettings, logs::AuditSettings, model::Config,
     plugin::DEFAULT_WASM_MEMORY,
 };
 use std::time::Duration;

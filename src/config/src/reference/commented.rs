@@ -1,6 +1,7 @@
 //! Renders the reference as a configuration file in which everything is commented out.
 
 use super::{
+    markdown::effect,
     sections::sections,
     types::{DefaultValue, KeyDescription, KeyKind},
 };
@@ -45,8 +46,8 @@ fn entry(key: &KeyDescription) -> String {
     let mut out = format!("\n{}", comment(&text, ""));
     match key.kind {
         KeyKind::Choice(values) => {
-            for (value, effect) in values {
-                out.push_str(&comment(&format!("* \"{value}\": {effect}"), "  "));
+            for (value, text) in values {
+                out.push_str(&comment(&format!("* \"{value}\": {}", effect(text)), "  "));
             }
         }
         KeyKind::Text(kind) | KeyKind::List(kind) | KeyKind::Table(kind) => {

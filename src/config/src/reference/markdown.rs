@@ -31,8 +31,8 @@ fn entry(key: &KeyDescription) -> String {
     out.push_str(&wrapped(&text, ""));
     out.push('\n');
     if let KeyKind::Choice(values) = key.kind {
-        for (value, effect) in values {
-            out.push_str(&wrapped(&format!("* `\"{value}\"`: {effect}"), "  "));
+        for (value, text) in values {
+            out.push_str(&wrapped(&format!("* `\"{value}\"`: {}", effect(text)), "  "));
         }
         out.push('\n');
     }
@@ -59,6 +59,15 @@ fn kind_and_default(key: &KeyDescription) -> String {
         KeyKind::Boolean | KeyKind::Choice(_) => format!("{kind}{default}."),
         _ => format!("{kind}{default}; for example `{}`.", key.example),
     }
+}
+
+/// Returns the effect of a value as the rest of a line: a sentence loses its capital and its full
+/// stop.
+pub(super) fn effect(text: &str) -> String {
+    let text = text.trim();
+    let Some(sentence) = text.strip_suffix('.') else { return text.to_owned() };
+    let (first, rest) = sentence.split_at(sentence.chars().next().map_or(0, char::len_utf8));
+    first.to_lowercase() + rest
 }
 
 /// Wraps `text` to lines of at most 100 characters; all but the first begin with `indent`.

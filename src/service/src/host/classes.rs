@@ -17,7 +17,6 @@ use nri_api::{
     proto::{Field, FieldOwners, LinuxResources, OptionalString},
     set_by,
 };
-use nri_config::ClassSettings;
 use nri_spec::{BlockIoClasses, RdtClasses};
 use protobuf::Enum;
 use serde_json::{Value, json};
@@ -117,10 +116,10 @@ impl ClassError {
 /// Sources of class definitions.
 #[derive(Debug, Clone)]
 pub struct Sources<'a> {
-    /// Section `[blockio]` of the configuration.
-    pub blockio: &'a ClassSettings,
-    /// Section `[rdt]` of the configuration.
-    pub rdt: &'a ClassSettings,
+    /// File of the block I/O classes, if one is configured.
+    pub blockio: Option<&'a Path>,
+    /// File of the RDT classes, if one is configured.
+    pub rdt: Option<&'a Path>,
     /// Mount point of resctrl. If no file is configured, resctrl's control groups are the RDT
     /// classes.
     pub resctrl: &'a Path,
@@ -189,8 +188,7 @@ fn read<T, E: std::error::Error + Send + Sync + 'static>(
 }
 
 fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassProblem> {
-    let file = sources.blockio.config_file.as_deref();
-    let file = file.ok_or(ClassProblem::NotConfigured("blockio"))?;
+    let file = sources.blockio.ok_or(ClassProblem::NotConfigured("blockio"))?;
     blockio_class(&read(file, BlockIoClasses::parse)?, name, file)
 }
 
@@ -204,8 +202,8 @@ fn blockio_class(classes: &BlockIoClasses, name: &str, file: &Path) -> Result<Va
 }
 
 fn resolve_rdt(name: &str, sources: &Sources<'_>) -> Result<Value, ClassProblem> {
-    let (file, classes) = if let Some(file) = &sources.rdt.config_file {
-        (file.as_path(), read(file, RdtClasses::parse)?)
+    let (file, classes) = if let Some(file) = sources.rdt {
+        (file, read(file, RdtClasses::parse)?)
     } else {
         let file = sources.resctrl;
         let groups = control_groups(file).ok_or(ClassProblem::NotConfigured("rdt"))?;
@@ -247,7 +245,7 @@ mod tests {
         let file = |name: &str, text: &str| {
             let path = dir.path().join(name);
             fs::write(&path, text).unwrap();
-            ClassSettings { config_file: Some(path) }
+            path
         };
         let resctrl = dir.path().join("resctrl");
         for group in ["info", "mon_groups", "silver"] {
@@ -259,8 +257,8 @@ mod tests {
         // in resctrl, without a configured file.
         let by_file = rdt.is_none_or(|name| !name.starts_with('/'));
         let sources = Sources {
-            blockio: &blockio_file,
-            rdt: if by_file { &rdt_file } else { &ClassSettings::default() },
+            blockio: Some(&blockio_file),
+            rdt: by_file.then_some(&*rdt_file),
             resctrl: &resctrl,
         };
         let mut resources = LinuxResources::new();
@@ -295,8 +293,7 @@ mod tests {
             blockio_class: nri_api::opt(Some("slow".to_owned())),
             ..LinuxResources::default()
         };
-        let unset = ClassSettings::default();
-        let sources = Sources { blockio: &unset, rdt: &unset, resctrl: Path::new("/nowhere") };
+        let sources = Sources { blockio: None, rdt: None, resctrl: Path::new("/nowhere") };
         let error = Resolved::of(&resources, &sources).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -321,8 +318,8 @@ mod tests {
         );
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        let settings = ClassSettings { config_file: Some(path.clone()) };
-        let sources = Sources { blockio: &settings, rdt: &settings, resctrl: Path::new(RESCTRL) };
+        let file = Some(path.as_path());
+        let sources = Sources { blockio: file, rdt: file, resctrl: Path::new(RESCTRL) };
         let error_text = |text: Option<&str>| {
             if let Some(text) = text {
                 fs::write(&path, text).unwrap();

@@ -8,7 +8,7 @@ use crate::{
     resources::{known_host::KnownHost, versions::RuntimeVersions},
     state::{external_plugins::ExternalPlugins, registry::Registry},
 };
-use nri_config::{ClassSettings, Config, Enforce, Mode};
+use nri_config::{Config, Enforce, Mode};
 use parking_lot::RwLock;
 use std::{
     path::PathBuf,
@@ -61,10 +61,10 @@ impl ResourcePolicy {
 /// Files and directories that define block I/O and RDT classes.
 #[derive(Debug, Clone)]
 pub struct ClassLocations {
-    /// Section `[blockio]` of the configuration.
-    pub blockio: ClassSettings,
-    /// Section `[rdt]` of the configuration.
-    pub rdt: ClassSettings,
+    /// File of the block I/O classes, if one is configured.
+    pub blockio: Option<PathBuf>,
+    /// File of the RDT classes, if one is configured.
+    pub rdt: Option<PathBuf>,
     /// Mount point of resctrl.
     pub resctrl: PathBuf,
 }
@@ -73,15 +73,16 @@ impl ClassLocations {
     /// Returns the files and directories of a configuration.
     pub fn of(config: &Config) -> Self {
         Self {
-            blockio: config.blockio.clone(),
-            rdt: config.rdt.clone(),
+            blockio: config.blockio.config_file.clone(),
+            rdt: config.rdt.config_file.clone(),
             resctrl: classes::RESCTRL.into(),
         }
     }
 
     /// Returns the sources from which class names are resolved.
     pub fn sources(&self) -> classes::Sources<'_> {
-        classes::Sources { blockio: &self.blockio, rdt: &self.rdt, resctrl: &self.resctrl }
+        let (blockio, rdt) = (self.blockio.as_deref(), self.rdt.as_deref());
+        classes::Sources { blockio, rdt, resctrl: &self.resctrl }
     }
 }
 
