@@ -1,5 +1,21 @@
 //! Installation: puts the wrapper into the configuration of engines, and takes it out again. No
-//! engine is restarted.
+//! engine is restarted. For each engine, these files are written:
+//!
+//! | engine | file | values |
+//! |---|---|---|
+//! | Docker, iSulad | `daemon.json` | `runtimes`, `default-runtime`, switch of NRI |
+//! | containerd | `config.toml`, or an imported file | handlers, default, switch of NRI |
+//! | CRI-O | a drop-in of `crio.conf` | handlers, `default_runtime`, `enable_nri` |
+//! | Podman | a drop-in of `containers.conf` | `runtimes`, `runtime`, `runtime_supports_…` |
+//! | nerdctl | none | |
+//! | each | `config.toml` of our own (`own_config`) | the rows below |
+//! | each | links to the wrapper | one for each `--runtime` |
+//! | each | `installed.json` | what was set, and what it replaced (`record`) |
+//!
+//! The default is set by `--default` only, and the switch by `--nri ours`. Our own configuration
+//! gets `runtime.names.NAME.path` for each `--runtime`, and `engines.ENGINE` for `--nri`. The first
+//! installation on a host creates it, with a policy by which plugins have no capabilities
+//! (`[[plugin]]`), but not that of a user.
 //!
 //! `engines` has the files of each engine and the values that it needs in them; `plan` sets these
 //! values, and `uninstall` removes them, with the text edits of `editing`; `write` writes the
