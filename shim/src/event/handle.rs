@@ -1,5 +1,7 @@
-//! Handles a verb with an event: sends a request to `nrid`, runs the real runtime with the
-//! substitutes of the reply, and reports the exit of the runtime to `nrid`.
+//! Handles a verb with an event: sends a request to `nrid`, then calls the real runtime with the
+//! substitutes of the reply. For `run` and `restore`, and for a `start` or `delete` whose process
+//! `nrid` follows, this process becomes the runtime. Otherwise the runtime is a child, and its exit
+//! is reported to `nrid`, which then replies a second time.
 //!
 //! If `nrid` cannot reply, only this module decides whether the verb proceeds, by the properties of
 //! [`Verb`] and the key `unreachable`.

@@ -1,5 +1,5 @@
-//! Handles verbs with an event: sends a request to `nrid` before the verb, and reports the exit of
-//! the real runtime to `nrid` afterwards.
+//! Handles verbs with an event: sends a request to `nrid` before the verb. Afterwards the exit of
+//! the real runtime is reported to `nrid`, unless this process has become the runtime.
 
 mod begin;
 mod handle;

@@ -6,6 +6,11 @@
 //! run (then `nrid` waits for its end), does the runtime have the container, do the cgroups hold
 //! the runtime's part of the update? A creation whose runtime has no container is undone, and
 //! enforcement is completed.
+//!
+//! Plugins connect afterwards: they receive no event of what happened before, but a snapshot
+//! without the containers that have stopped. The audit log has stops and removals. What the
+//! processes do that still run is followed (`run_watch.rs`, `update.rs`, `verb/follow.rs`), and is
+//! an event.
 
 use crate::{
     audit::{Audit, line_of},
@@ -37,8 +42,7 @@ struct Unchecked {
     update: Option<ReconciledUpdate>,
 }
 
-/// Updates the records with what has happened while no `nrid` ran. Plugins are not connected yet:
-/// they receive the result by `Synchronize`.
+/// Updates the records with what has happened while no `nrid` ran.
 pub async fn recover(manager: &ResourceManager, followed: &FollowedRuntimes, state_dir: &Path) {
     let ResourceManager { registry, audit, .. } = manager;
     let (mut unchecked, mut removed) = (Vec::new(), Vec::new());

@@ -1,9 +1,10 @@
 //! Transitions of a container: Creating -> Created -> Starting -> Running -> Stopped -> removed.
 //!
 //! One function per transition, called by whatever detects the change: a verb, our hook, the exit
-//! watch, reconciliation, or the search for vanished containers. Plugins are notified of each
-//! transition once, and in this order. Recovery (`recovery.rs`) changes records before plugins are
-//! connected: they learn of the changes by `Synchronize`.
+//! watch, reconciliation, or the search for vanished containers. A sandbox stops those of its
+//! members that have ended, and a removal stops the container first. Plugins are notified of each
+//! transition once, and in this order. Only two change the status without an event: recovery
+//! (`recovery.rs`), before plugins connect, and a snapshot, for a `run` without our hook.
 
 use crate::{
     bundle::own,

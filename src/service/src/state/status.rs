@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// A container's status as plugins know it.
 ///
-/// Changes are made by `lifecycle::transition`, and by recovery before plugins connect.
+/// Changes are made by `lifecycle::transition`, by recovery before plugins connect, and by
+/// snapshots, for a `run` without our hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerStatus {

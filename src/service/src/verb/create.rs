@@ -9,6 +9,7 @@
 //! 4. `Recorded::created` (`lifecycle/creation.rs`) compares the cgroups with what plugins set,
 //!    writes what is missing, and makes the container Created. No hook is needed: the container's
 //!    process does not run yet, and the engine waits for the reply.
+//! 5. After the reply, plugins are notified, still under the container lock.
 
 use crate::{
     channel::Channel,

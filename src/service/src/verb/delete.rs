@@ -1,9 +1,11 @@
 //! `delete`: the runtime deletes the container, and plugins are notified of its stop and removal.
 //!
-//! If the exit of the container was not noticed yet, it stops first. The wrapper gets its reply as
-//! soon as the runtime has deleted the container. `Service::on_removed` then removes the bundle of
-//! `nrid`, the marker for `exec` and, last, the record, and the pod after its last container. The
-//! wrapper starts no `nrid` for a `delete`, and a refusal is only a warning there.
+//! If the exit of the container was not noticed yet, it stops first. The wrapper becomes the
+//! runtime if `nrid` can follow its process (`follow.rs`). Otherwise it reports the result, and
+//! gets its reply before plugins are notified. `Service::on_removed` then removes the bundle of
+//! `nrid`, notifies plugins, and removes the marker for `exec` and, last, the record, and the pod
+//! after its last container. The wrapper starts no `nrid` for a `delete`: the next `nrid` finds the
+//! deletion. A refusal is only a warning there.
 
 use crate::{
     channel::Channel,

@@ -1,5 +1,7 @@
 //! `run` and `restore`: plugins adjust the container, the wrapper becomes the runtime by `exec`,
-//! and our OCI hook reports start and end of the container.
+//! and our OCI hook reports creation, start and end of the container (`hook.rs`). `nrid` follows
+//! the process, and at its end asks the runtime for what no hook has reported
+//! (`lifecycle/run_watch.rs`).
 
 use crate::{
     channel::Channel,

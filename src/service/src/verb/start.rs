@@ -1,5 +1,9 @@
 //! `start`: plugins receive the request, the runtime starts the container, and plugins are
 //! notified.
+//!
+//! The wrapper becomes the runtime if `nrid` can follow its process (`follow.rs`), and if the
+//! container waits at the runtime's FIFO; otherwise it reports the result. The container lock is
+//! held until then.
 
 use crate::{
     channel::Channel,

@@ -1,7 +1,10 @@
 //! `update`: plugins adjust the resources that the engine requests, and the runtime gets the merged
 //! resources.
 //!
-//! `prepare` runs before the runtime's call, `finish` after it.
+//! `prepare` asks plugins. The commit of their replies makes the updates of other containers, and
+//! takes the update lock of this one, which is held to the end. Then the update is recorded as
+//! pending, the wrapper calls the runtime, and `finish` completes or undoes the update, but no
+//! update of another container. Commits of other events do not wait for the runtime meanwhile.
 
 pub mod args;
 mod docker_zeros;
