@@ -1,7 +1,10 @@
 //! Expressions of the Common Expression Language (CEL). An
 //! expression that names an unknown variable or has a syntax error is found when the file is read.
 
+mod signs;
 mod syntax;
+
+pub(crate) use signs::signs;
 
 use crate::{
     prepared::{FunctionError, Patterns, is_too_late, prepare},
@@ -280,26 +283,15 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Whether an expression may have more levels than the parser's stack allows. Characters of texts
-/// do not count, but where a raw text or one in three quotes may begin, whose ends are others.
+/// Whether an expression may have more levels than the parser's stack allows.
 fn is_too_complex(source: &str) -> bool {
-    let skips_texts =
-        !["r'", "r\"", "R'", "R\"", "'''", "\"\"\""].iter().any(|s| source.contains(s));
     let (mut depth, mut deepest, mut operators) = (0_usize, 0, 0);
-    let (mut quote, mut escaped) = (None, false);
-    for c in source.chars() {
-        match quote {
-            Some(_) if escaped => escaped = false,
-            Some(_) if c == '\\' => escaped = true,
-            Some(end) if c == end => quote = None,
-            Some(_) => {}
-            None => match c {
-                '"' | '\'' if skips_texts => quote = Some(c),
-                '(' | '[' | '{' => depth += 1,
-                ')' | ']' | '}' => depth = depth.saturating_sub(1),
-                _ if "+-*/%!?<>=&|.".contains(c) => operators += 1,
-                _ => {}
-            },
+    for (_, sign) in signs(source) {
+        match sign {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ if "+-*/%!?<>=&|.".contains(sign) => operators += 1,
+            _ => {}
         }
         deepest = deepest.max(depth);
     }
@@ -446,6 +438,20 @@ pub(crate) mod tests {
         let images: Vec<_> = (0..200).map(|n| format!("'registry.example.com/a-{n}'")).collect();
         let source = format!("image in [{}]", images.join(", "));
         assert_eq!(Expression::parse(&source).unwrap().is_true(&context()), Ok(false));
+    }
+
+    #[test]
+    fn brackets_of_strings_do_not_count_and_others_do() {
+        let brackets = "(".repeat(100);
+        for string in [format!("r'{brackets}'"), format!("'''{brackets}'''")] {
+            let source = format!("image == {string}");
+            assert_eq!(Expression::parse(&source).unwrap().is_true(&context()), Ok(false));
+        }
+        let deep = format!("{}true{}", "(".repeat(40), ")".repeat(40));
+        for start in ["true // '\n && ", "{'a': 1}.`'` == 1 && ", r"r'\' == '' && "] {
+            let error = Expression::parse(&format!("{start}{deep}")).unwrap_err();
+            assert_eq!(error, ExpressionError::TooComplex, "{start}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Texts with expressions in `${…}`.
 
-use crate::expression::{EvaluationError, Expression, ExpressionError, type_name};
+use crate::expression::{EvaluationError, Expression, ExpressionError, signs, type_name};
 use cel::{Context, Value};
 
 /// A text with expressions in `${…}`. `$${` stands for `${`.
@@ -113,20 +113,13 @@ fn text_of(value: &Value) -> Result<String, EvaluationError> {
 
 /// Returns the position of the `}` that ends an expression: not one in a string or of a map.
 fn end_of_expression(source: &str) -> Option<usize> {
-    let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
-    for (at, c) in source.char_indices() {
-        match quote {
-            Some(_) if escaped => escaped = false,
-            Some(_) if c == '\\' => escaped = true,
-            Some(end) if c == end => quote = None,
-            Some(_) => {}
-            None => match c {
-                '"' | '\'' => quote = Some(c),
-                '{' => depth += 1,
-                '}' if depth == 0 => return Some(at),
-                '}' => depth -= 1,
-                _ => {}
-            },
+    let mut depth = 0_usize;
+    for (at, sign) in signs(source) {
+        match sign {
+            '{' => depth += 1,
+            '}' if depth == 0 => return Some(at),
+            '}' => depth -= 1,
+            _ => {}
         }
     }
     None
@@ -149,5 +142,20 @@ mod tests {
         let list = Template::parse("${command.map(c, 'x=' + c)}").unwrap();
         assert_eq!(list.texts(&context()).unwrap(), ["x=a", "x=b"]);
         assert!(list.text(&context()).is_err());
+    }
+    #[test]
+    fn a_raw_string_or_one_in_three_quotes_has_an_end_of_its_own() {
+        for (template, expected) in [
+            (r"${r'\'}!", r"\!"),
+            (r#"${R"}\"}!"#, r"}\!"),
+            (r"${'''it's }'''}!", "it's }!"),
+            (r#"${"""a"}\""""}!"#, r#"a"}"!"#),
+            (r"${r''''}\'''}!", r"'}\!"),
+            (r"${r'${image}'}", "${image}"),
+            ("${'a' // don't }\n}!", "a!"),
+        ] {
+            let parsed = Template::parse(template).unwrap_or_else(|e| panic!("{template}: {e}"));
+            assert_eq!(parsed.text(&context()).unwrap(), expected, "{template}");
+        }
     }
 }
