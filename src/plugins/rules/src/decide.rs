@@ -13,10 +13,11 @@ use crate::{
     findings::missing,
     refusal::Refusal,
     rule::{Action, MountTemplate, Rule, RuleSet, Step},
+    stack::Progress,
 };
 use cel::Context;
 use nri_plugin::proto::{Container, LinuxDevice, Mount, PodSandbox};
-use std::{collections::HashMap, time::Instant};
+use std::collections::HashMap;
 
 /// What the rules do with a container.
 #[derive(Debug, Default, PartialEq)]
@@ -31,7 +32,7 @@ pub(crate) struct Decision {
 pub(crate) type FindDevice<'a> = &'a (dyn Fn(&str) -> Result<LinuxDevice, String> + Sync);
 
 /// Evaluates the rules for the creation of a container. To be called within
-/// [`crate::stack::with_stack`]. After `deadline`, expressions fail.
+/// [`crate::stack::with_stack`].
 ///
 /// # Errors
 /// See [`Refusal`].
@@ -40,10 +41,10 @@ pub(crate) fn decide(
     pod: &PodSandbox,
     container: &Container,
     device: FindDevice<'_>,
-    deadline: Instant,
+    progress: &Progress,
 ) -> Result<Decision, Refusal> {
-    let context = facts::context(pod, container, rules, deadline);
-    let evaluation = Evaluation { container, context: &context, device };
+    let context = facts::context(pod, container, rules, progress.deadline);
+    let evaluation = Evaluation { container, context: &context, device, progress };
     let mut decision = Decision::default();
     for rule in &rules.rules {
         if rule.observe {
@@ -76,11 +77,12 @@ pub(crate) fn limit(
     pod: &PodSandbox,
     updated: &Container,
     is_requested: impl Fn(&Key) -> bool,
-    deadline: Instant,
+    progress: &Progress,
 ) -> Result<Changes, Refusal> {
-    let context = facts::context(pod, updated, rules, deadline);
+    let context = facts::context(pod, updated, rules, progress.deadline);
     let device = |_: &str| Err("no update adds a device".to_owned());
-    let evaluation = Evaluation { container: updated, context: &context, device: &device };
+    let (container, context, device) = (updated, &context, &device);
+    let evaluation = Evaluation { container, context, device, progress };
     let mut changes = Changes::default();
     for rule in rules.rules.iter().filter(|rule| !rule.observe) {
         let limits = rule.steps.iter().filter(|step| match &step.action {
@@ -104,10 +106,12 @@ struct Evaluation<'a> {
     container: &'a Container,
     context: &'a Context<'a, 'a>,
     device: FindDevice<'a>,
+    progress: &'a Progress,
 }
 
 impl Evaluation<'_> {
     fn matches(&self, rule: &Rule) -> Result<bool, Refusal> {
+        self.progress.enter(&rule.name);
         match &rule.condition {
             Some(condition) => {
                 condition.is_true(self.context).map_err(|error| failed(rule, "match", error))
@@ -313,8 +317,8 @@ mod tests {
         }
     }
 
-    fn in_a_minute() -> Instant {
-        Instant::now() + std::time::Duration::from_secs(60)
+    fn in_a_minute() -> Progress {
+        Progress::until(std::time::Instant::now() + std::time::Duration::from_secs(60))
     }
 
     fn decided(text: &str, container: &Container) -> Result<Decision, Refusal> {
@@ -324,7 +328,7 @@ mod tests {
             _ => Err("No such file or directory".to_owned()),
         };
         crate::stack::with_stack(|| {
-            decide(&rules, &PodSandbox::new(), container, &device, in_a_minute())
+            decide(&rules, &PodSandbox::new(), container, &device, &in_a_minute())
         })
         .unwrap()
     }
@@ -469,7 +473,7 @@ mod tests {
         .unwrap();
         let memory = |key: &Key| key.to_string() == "memory.limit";
         let changes =
-            limit(&rules, &PodSandbox::new(), &container(), memory, in_a_minute()).unwrap();
+            limit(&rules, &PodSandbox::new(), &container(), memory, &in_a_minute()).unwrap();
         let changed = changes.since(&Changes::default(), &container());
         let fields: Vec<_> = changed.iter().map(|change| change.field.as_str()).collect();
         assert_eq!(fields, ["memory.limit"]);

@@ -10,16 +10,13 @@ use crate::{
     mistake::{LoadError, Mistake},
     refusal::Refusal,
     rule::{Place, RuleSet},
-    stack::with_stack_and_limit,
+    stack::{Evaluations, Progress},
 };
 use nri_api::{RESOURCE_FIELDS, opt};
 use nri_plugin::{Configured, Failure, prelude::*, proto::LinuxDevice};
 use nri_spec::{LimitChange, MemoryLimits};
 use rustix::fs::{FileType, Mode, major, minor, stat};
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 /// Name of the runtime whose annotations are facts. Elsewhere, whoever creates a container can set
 /// them.
@@ -43,6 +40,7 @@ struct NoRules {
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     rules: Configured<RuleSet>,
+    evaluations: Evaluations,
 }
 
 impl Rules {
@@ -60,6 +58,19 @@ impl Rules {
         tracing::info!(rules = rules.rules.len(), "rules loaded");
         self.rules.set(rules);
         Ok(())
+    }
+
+    /// Evaluates rules in less than the time that the runtime waits: after that, it would create
+    /// the container without them. Expressions fail after a quarter of this time, and what they
+    /// cannot interrupt is no longer waited for after a half.
+    fn evaluate<T: Send + 'static>(
+        &self,
+        session: &Session,
+        function: impl FnOnce(&Progress) -> T + Send + 'static,
+    ) -> std::io::Result<T> {
+        let timeout = session.runtime().map(|runtime| runtime.request_timeout);
+        let timeout = timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(REQUEST_TIMEOUT);
+        self.evaluations.run(timeout / 2, function)
     }
 }
 
@@ -88,8 +99,8 @@ impl Plugin for Rules {
         let container = with_own_facts(session, container);
         let subject = Arc::new((pod, container));
         let shared = subject.clone();
-        let result = evaluate(session, move |deadline| {
-            decide(&rules, &shared.0, &shared.1, &device_of_host, deadline)
+        let result = self.evaluate(session, move |progress| {
+            decide(&rules, &shared.0, &shared.1, &device_of_host, progress)
         });
         let (pod, container) = &*subject;
         let decision = result?.inspect_err(|refusal| log_refusal(refusal, pod, container))?;
@@ -108,9 +119,9 @@ impl Plugin for Rules {
         let updated = with_resources(with_own_facts(session, container), &resources);
         let subject = Arc::new((pod, updated));
         let shared = subject.clone();
-        let result = evaluate(session, move |deadline| {
+        let result = self.evaluate(session, move |progress| {
             let requested = |key: &Key| is_requested(key, &resources);
-            limit(&rules, &shared.0, &shared.1, requested, deadline)
+            limit(&rules, &shared.0, &shared.1, requested, progress)
         });
         let (pod, updated) = &*subject;
         let changes = result?.inspect_err(|refusal| log_refusal(refusal, pod, updated))?;
@@ -126,19 +137,6 @@ impl Plugin for Rules {
         changes.update(&mut update);
         Ok(update.into())
     }
-}
-
-/// Evaluates rules in less than the time that the runtime waits: after that, it would create the
-/// container without them. Expressions fail after a quarter of this time, and what they cannot
-/// interrupt is no longer waited for after a half.
-fn evaluate<T: Send + 'static>(
-    session: &Session,
-    function: impl FnOnce(Instant) -> T + Send + 'static,
-) -> std::io::Result<T> {
-    let timeout = session.runtime().map(|runtime| runtime.request_timeout);
-    let timeout = timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(REQUEST_TIMEOUT);
-    let deadline = Instant::now() + timeout / 4;
-    with_stack_and_limit(timeout / 2, move || function(deadline))
 }
 
 /// Removes the annotations that would be facts, unless the runtime is the one that sets them.

@@ -7,7 +7,7 @@ use crate::{
     findings::{Given, findings},
     load::load,
     refusal::Refusal,
-    stack::with_stack,
+    stack::{Progress, with_stack},
 };
 use nri_api::opt;
 use nri_plugin::proto::{Container, LinuxDevice, LinuxMemory, LinuxResources, Mount, PodSandbox};
@@ -145,11 +145,11 @@ proptest! {
         };
         let pod = PodSandbox::new();
         let device = |path: &str| Ok(LinuxDevice { path: path.into(), ..Default::default() });
-        let deadline = Instant::now() + Duration::from_secs(600);
+        let progress = Progress::until(Instant::now() + Duration::from_secs(600));
         let results = with_stack(|| {
             (
-                decide(&rules, &pod, &container, &device, deadline),
-                decide(&again, &pod, &container, &device, deadline),
+                decide(&rules, &pod, &container, &device, &progress),
+                decide(&again, &pod, &container, &device, &progress),
             )
         });
         let (one, other) = results.expect("no panic");
@@ -161,7 +161,7 @@ proptest! {
             let changed = decision.changes.since(&Changes::default(), &container);
             prop_assert_eq!(changed.is_empty(), decision.changes.is_empty());
         }
-        let limits = with_stack(|| limit(&rules, &pod, &container, |_| true, deadline));
+        let limits = with_stack(|| limit(&rules, &pod, &container, |_| true, &progress));
         prop_assert!(limits.is_ok());
     }
 }
@@ -216,14 +216,14 @@ proptest! {
         }
         let pod = PodSandbox::new();
         let device = |_: &str| Err(String::new());
-        let deadline = Instant::now() + Duration::from_secs(600);
+        let progress = Progress::until(Instant::now() + Duration::from_secs(600));
         let values = [None, Some("x"), Some("y")];
         let fails = |(a, b): &(Option<&str>, Option<&str>)| {
             let mut container = Container::default();
             for (key, value) in [("a", a), ("b", b)] {
                 container.labels.extend(value.map(|value| (key.to_owned(), value.to_owned())));
             }
-            let decided = decide(&rules, &pod, &container, &device, deadline);
+            let decided = decide(&rules, &pod, &container, &device, &progress);
             matches!(decided, Err(Refusal::Evaluation { .. }))
         };
         let failed = with_stack(|| values.iter().flat_map(|a| values.map(|b| (*a, b))).find(fails));

@@ -6,7 +6,7 @@ use crate::{
     decide::decide,
     refusal::Refusal,
     rule::RuleSet,
-    stack::with_stack,
+    stack::{Progress, with_stack},
 };
 use nri_plugin::proto::{Container, LinuxDevice, PodSandbox};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig, to_container};
@@ -155,7 +155,8 @@ fn print(rules: &RuleSet, container: &Container, out: &mut dyn Write) -> io::Res
     // A device of the machine where the rules will apply may not be here.
     let device = |path: &str| Ok(LinuxDevice { path: path.to_owned(), ..LinuxDevice::default() });
     writeln!(out, "{}", container.name)?;
-    match with_stack(|| decide(rules, &pod, container, &device, Instant::now() + LIMIT))? {
+    let progress = Progress::until(Instant::now() + LIMIT);
+    match with_stack(|| decide(rules, &pod, container, &device, &progress))? {
         Err(refusal) => {
             writeln!(out, "  refused: {refusal}")?;
             Ok(false)
