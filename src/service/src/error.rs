@@ -112,6 +112,9 @@ pub enum CallerError {
     /// The resources of `update` are JSON, but not an object.
     #[error("update: resources: not an object")]
     ResourcesNotAnObject,
+    /// The resources of `update` are nested too deeply.
+    #[error("update: resources")]
+    ResourcesTooDeep(#[source] OciConfigError),
     /// A field in the resources of `update` has a wrong type.
     #[error("update")]
     ResourceField(#[source] WrongType),
@@ -312,6 +315,7 @@ impl From<ResourceError> for Error {
     fn from(error: ResourceError) -> Self {
         match error {
             ResourceError::Class(error) => OperatorError::Class(error).into(),
+            ResourceError::TooDeep(error) => CallerError::ResourcesTooDeep(error).into(),
             ResourceError::UnknownContainer
             | ResourceError::NotUpdatable(_)
             | ResourceError::Status(_)

@@ -3,7 +3,7 @@
 
 use crate::{
     host::{mounts::mounts, runtime::LowLevelRuntime},
-    resources::manager::ResourceManager,
+    resources::{error::ResourceError, manager::ResourceManager},
 };
 use nri_api::proto::FieldOwners;
 use nri_host::user_controllers;
@@ -42,22 +42,21 @@ impl ResourceManager {
     /// Checks that the runtime and this host support changes to an existing container's resources.
     ///
     /// # Errors
-    /// The fields that are not supported, with their owners.
+    /// The fields that are not supported, with their owners; or the resources are nested too deeply
+    /// for an OCI config.
     pub async fn check_resources(
         &self,
         runtime: &LowLevelRuntime,
         before: &Value,
         after: &Value,
         owners: &FieldOwners,
-    ) -> Result<(), UnsupportedFields> {
-        let config =
-            |resources: &Value| OciConfig::from_value(json!({"linux": {"resources": resources}}));
-        match (config(before), config(after)) {
-            (Ok(before), Ok(after)) => self.check(runtime, &before, &after, owners).await,
-            // The resources are nested too deeply for an OCI config. This cannot happen: requests
-            // of plugins have a fixed depth.
-            _ => Ok(()),
-        }
+    ) -> Result<(), ResourceError> {
+        let config = |resources: &Value| {
+            let config = OciConfig::from_value(json!({"linux": {"resources": resources}}));
+            config.map_err(ResourceError::TooDeep)
+        };
+        let checked = self.check(runtime, &config(before)?, &config(after)?, owners).await;
+        checked.map_err(ResourceError::from)
     }
 
     /// Returns whether the kernel limits swap.
@@ -147,7 +146,32 @@ fn kernel(release: &str) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        host::error_chain::chain,
+        state::{
+            external_plugins::ExternalPlugins,
+            record::{EXAMPLE, Record},
+            registry::Registry,
+            store::Store,
+        },
+    };
     use nri_mountinfo::parse;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn resources_that_are_nested_too_deeply_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        let external = Arc::new(ExternalPlugins::load(dir.path()));
+        let config = nri_config::Config::default();
+        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        let record: Record = serde_json::from_str(EXAMPLE).unwrap();
+        let deep = (0..nri_spec::MAX_DEPTH).fold(json!({}), |inner, _| json!({"a": inner}));
+        let (before, owners) = (json!({}), FieldOwners::new());
+        let checked = manager.check_resources(&record.runtime, &before, &deep, &owners).await;
+        let expected = "resources: OCI config is nested more than 127 levels deep";
+        assert_eq!(chain(&checked.unwrap_err()), expected);
+    }
 
     #[test]
     fn a_hybrid_host_counts_as_cgroup_v1() {

@@ -5,7 +5,7 @@ use crate::{
     host::{classes::ClassError, runtime::RuntimeError},
     state::{status::ContainerStatus, store::StoreError},
 };
-use nri_spec::capability::UnsupportedFields;
+use nri_spec::{OciConfigError, capability::UnsupportedFields};
 use std::{path::PathBuf, time::Duration};
 
 /// Error of an update of resources.
@@ -43,6 +43,9 @@ pub enum ResourceError {
     /// The low-level runtime or the kernel does not support requested fields.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedFields),
+    /// The resources are nested too deeply for an OCI config.
+    #[error("resources")]
+    TooDeep(#[source] OciConfigError),
     /// Fields whose controllers are missing on this host, each with the plugin that set it.
     #[error("the cgroups of this host have no controller for {}", .0.join(", "))]
     NoController(Vec<String>),
