@@ -80,11 +80,16 @@ fn set(point: &Path, flags: MsFlags) -> nix::Result<()> {
 
 /// Checks that a path leads to no file system that can be written to.
 fn check_read_only(mount: &ControlMount) -> io::Result<()> {
+    let point = mount.point.display();
     match statvfs(&mount.point) {
-        Ok(stat) if !stat.f_flag.contains(StatVfsMountFlags::RDONLY) => {
-            Err(io::Error::other(format!("{} stays writable", mount.point.display())))
+        Ok(stat) if stat.f_flag.contains(StatVfsMountFlags::RDONLY) => Ok(()),
+        Ok(_) => Err(io::Error::other(format!("{point} stays writable"))),
+        // Another mount hides this one, so that no path leads to it.
+        Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => {
+            let error = io::Error::from(error);
+            Err(io::Error::new(error.kind(), format!("{point}: {error}")))
         }
-        _ => Ok(()),
     }
 }
 
@@ -130,5 +135,17 @@ mod tests {
                 mount("/a b\\c", &[MsFlags::MS_NOATIME]),
             ]
         );
+    }
+    #[test]
+    fn a_mount_that_cannot_be_looked_up_does_not_count_as_read_only() {
+        let check = |point: &str| {
+            let mount = ControlMount { point: point.into(), flags: MsFlags::empty() };
+            check_read_only(&mount).map_err(|error| error.to_string())
+        };
+        let dir = tempfile::tempdir().unwrap();
+        assert!(check(dir.path().to_str().unwrap()).unwrap_err().contains("stays writable"));
+        let below_file = check("/proc/self/status/none").unwrap_err();
+        assert!(below_file.contains("/proc/self/status/none: Not a directory"), "{below_file}");
+        assert_eq!(check("/proc/none"), Ok(()));
     }
 }
