@@ -89,9 +89,12 @@ unsafe fn give(to: *mut *mut c_char, text: &str) {
 /// # Safety
 /// `error` is null or may be written to.
 unsafe fn guarded(error: *mut *mut c_char, work: impl FnOnce() -> Result<(), Failure>) -> c_int {
-    let work = || match in_callback() {
-        true => Err(Failure::argument("nri", "is in use by the callback that calls this")),
-        false => work(),
+    let work = || {
+        if in_callback() {
+            Err(Failure::argument("nri", "is in use by the callback that calls this"))
+        } else {
+            work()
+        }
     };
     let done = catch_unwind(AssertUnwindSafe(work));
     match done.unwrap_or_else(|panic| Err(Failure::Panic(panic_text(&*panic)))) {

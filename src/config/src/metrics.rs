@@ -77,9 +77,10 @@ impl MetricsAddress {
     pub fn parse(text: &str) -> Result<Self, InvalidMetricsAddress> {
         if let Some(path) = text.strip_prefix(UNIX) {
             let is_path = path.starts_with('/') && path.len() <= MAX_SOCKET_PATH;
-            return match is_path {
-                true => Ok(Self::Unix(path.into())),
-                false => Err(InvalidMetricsAddress::Path(path.to_owned())),
+            return if is_path {
+                Ok(Self::Unix(path.into()))
+            } else {
+                Err(InvalidMetricsAddress::Path(path.to_owned()))
             };
         }
         let address: SocketAddr =

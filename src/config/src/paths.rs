@@ -29,9 +29,10 @@ impl Visitor<'_> for PathVisitor {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<PathBuf, E> {
         let (name, is_allowed) = self.0;
-        match is_allowed(text) {
-            true => Ok(text.into()),
-            false => Err(E::custom(format!("{text:?} is not {name}"))),
+        if is_allowed(text) {
+            Ok(text.into())
+        } else {
+            Err(E::custom(format!("{text:?} is not {name}")))
         }
     }
 }

@@ -57,12 +57,11 @@ pub(crate) fn connect(nrid: &NridLocation) -> Result<Option<Client>, CtlError> {
         }
         let Some(pid) = lock_holder(nrid) else { return not_running(nrid).map(|()| None) };
         if Instant::now() >= deadline {
-            return Err(match nri_host::is_own(pid, NRID) {
-                true => CtlError::NotListening { pid, socket: nrid.launcher.socket() },
-                false => {
-                    let (holder, lock) = (nri_host::describe(pid), life_lock(nrid));
-                    CtlError::LockedByOther { holder, lock }
-                }
+            return Err(if nri_host::is_own(pid, NRID) {
+                CtlError::NotListening { pid, socket: nrid.launcher.socket() }
+            } else {
+                let (holder, lock) = (nri_host::describe(pid), life_lock(nrid));
+                CtlError::LockedByOther { holder, lock }
             });
         }
         std::thread::sleep(SOCKET_PAUSE);

@@ -135,12 +135,11 @@ fn print_inactive(status: &Status) -> io::Result<()> {
 /// # Errors
 /// Standard output cannot be written to.
 pub(crate) fn print_not_running(json: bool) -> io::Result<()> {
-    let text = match json {
-        true => "{\"running\":false}",
-        false => {
-            "nrid is not running: `nrictl start` starts it, which reads all files, and says what \
-             is wrong with them"
-        }
+    let text = if json {
+        "{\"running\":false}"
+    } else {
+        "nrid is not running: `nrictl start` starts it, which reads all files, and says what \
+         is wrong with them"
     };
     writeln!(output(), "{text}")
 }

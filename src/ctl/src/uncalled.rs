@@ -106,10 +106,12 @@ impl Expected {
                 if !is_named_like_a_plugin(&name) || !meta.is_file() {
                     continue;
                 }
-                match meta.permissions().mode() & 0o111 != 0 {
-                    true if is_shared => found.shared.push(name),
-                    true => found.own.push(name),
-                    false => found.not_executable.push(entry.path().display().to_string()),
+                if meta.permissions().mode() & 0o111 == 0 {
+                    found.not_executable.push(entry.path().display().to_string());
+                } else if is_shared {
+                    found.shared.push(name);
+                } else {
+                    found.own.push(name);
                 }
             }
         }

@@ -114,11 +114,10 @@ pub fn name(id: &str, config_v2: &[u8]) -> Result<String, Unreadable> {
 
 fn parse(id: &str, config_v2: &[u8]) -> Result<ConfigV2, Unreadable> {
     let own: ConfigV2 = unreadable::parse("config.v2.json", config_v2, unreadable::MAX_CONTAINER)?;
-    match own.id.as_deref() == Some(id) {
-        true => Ok(own),
-        false => {
-            Err(Unreadable::Other { what: "config.v2.json", found: own.id.unwrap_or_default() })
-        }
+    if own.id.as_deref() == Some(id) {
+        Ok(own)
+    } else {
+        Err(Unreadable::Other { what: "config.v2.json", found: own.id.unwrap_or_default() })
     }
 }
 

@@ -71,12 +71,11 @@ impl ExecMarker {
     /// is the begin of the id, and a digest of it behind a character that no runtime allows in ids.
     /// A collision gives no advantage: a user who chooses ids could change the markers directly.
     pub fn path(state_dir: &Path, id: &str) -> PathBuf {
-        let name = match id.len() <= MAX_NAME {
-            true => format!("{id}{SUFFIX}"),
-            false => {
-                let cut = (0..=PREFIX).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
-                format!("{}~{}{SUFFIX}", &id[..cut], digest(id.as_bytes()))
-            }
+        let name = if id.len() <= MAX_NAME {
+            format!("{id}{SUFFIX}")
+        } else {
+            let cut = (0..=PREFIX).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
+            format!("{}~{}{SUFFIX}", &id[..cut], digest(id.as_bytes()))
         };
         state_dir.join(EXEC_DIR).join(name)
     }

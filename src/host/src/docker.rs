@@ -40,9 +40,8 @@ impl DockerApi {
         let named = named.chain(option_values(&arguments, &["host", "H"]));
         let named = named.filter_map(|host| host.strip_prefix("unix://"));
         let mut named = named.filter(|path| path.starts_with('/')).map(Path::new);
-        let here = |path: &Path| match has_our_mounts(pid) {
-            true => path.to_owned(),
-            false => in_root(&root_of(pid), path),
+        let here = |path: &Path| {
+            if has_our_mounts(pid) { path.to_owned() } else { in_root(&root_of(pid), path) }
         };
         let [first, second] = DEFAULT_SOCKETS.map(|path| here(path.as_ref()));
         let usual = if first.exists() { first } else { second };

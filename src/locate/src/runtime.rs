@@ -117,9 +117,8 @@ fn named<'a>(
 ) -> Option<(PathBuf, NamedBy<'a>)> {
     let none = OsStr::new("");
     // Only here, and not in the configuration, a path may be relative.
-    let resolved = |path: &OsStr| match path.as_bytes().contains(&b'/') {
-        true => absolute(Path::new(path)),
-        false => path.into(),
+    let resolved = |path: &OsStr| {
+        if path.as_bytes().contains(&b'/') { absolute(Path::new(path)) } else { path.into() }
     };
     let of_table = || called_as.to_str().and_then(|name| settings.names.get(name));
     let linked = || {
@@ -176,9 +175,10 @@ fn check(path: &Path, own: Option<FileId>) -> Result<(), UnusableProgram> {
         return Err(UnusableProgram::Ourselves);
     }
     let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    match is_file && access(path, Access::EXEC_OK).is_ok() {
-        true => Ok(()),
-        false => Err(UnusableProgram::NotExecutable),
+    if is_file && access(path, Access::EXEC_OK).is_ok() {
+        Ok(())
+    } else {
+        Err(UnusableProgram::NotExecutable)
     }
 }
 

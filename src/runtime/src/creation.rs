@@ -107,13 +107,12 @@ impl Shared {
         let container =
             agreed_container(&outcome.container, &outcome.adjust.CDI_devices, &adjusted)
                 .map_err(|source| Error::WrongType { container: id(), source })?;
-        let text = match applied.changed {
-            true => {
-                let unambiguous = adjusted.check_change(config, text);
-                unambiguous.map_err(|source| Error::Config { container: id(), source })?;
-                adjusted.to_bytes()
-            }
-            false => text.to_vec(),
+        let text = if applied.changed {
+            let unambiguous = adjusted.check_change(config, text);
+            unambiguous.map_err(|source| Error::Config { container: id(), source })?;
+            adjusted.to_bytes()
+        } else {
+            text.to_vec()
         };
         let adjusted = AdjustedOciConfig { config: text, changed: applied.changed };
         Ok(Prepared { adjusted, container, outcome })

@@ -144,10 +144,11 @@ impl Channel {
             return Err(FrameError::TooLarge(length));
         }
         let permits = self.large.0.clone();
-        let _permit = match length > LARGE_MESSAGE {
+        let _permit = if length > LARGE_MESSAGE {
             // The semaphore is never closed.
-            true => permits.acquire_owned().await.ok(),
-            false => None,
+            permits.acquire_owned().await.ok()
+        } else {
+            None
         };
         let mut payload = Vec::with_capacity(length.min(64 << 10));
         (&mut self.stream).take(length as u64).read_to_end(&mut payload).await?;

@@ -123,9 +123,10 @@ fn run(
         inherited.extend(namespaces::enter_host(arguments.state_dir.as_deref(), is_restart)?);
     }
     let (config, state_dir) = (arguments.config.as_deref(), arguments.state_dir.as_deref());
-    let mut settings = match arguments.check {
-        true => Settings::load(config, state_dir)?,
-        false => Settings::load_for_start(config, state_dir)?,
+    let mut settings = if arguments.check {
+        Settings::load(config, state_dir)?
+    } else {
+        Settings::load_for_start(config, state_dir)?
     };
     if arguments.check {
         if let Some(mistake) = settings.mistakes().next() {
@@ -181,9 +182,10 @@ fn run(
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         let Some((handover, program)) = ended? else { return Ok(()) };
         let is_transient = file_access::any_in_progress();
-        let error = match is_transient {
-            true => io::Error::new(io::ErrorKind::TimedOut, "a file system hangs"),
-            false => handover.exec(&program, &settings.state_dir),
+        let error = if is_transient {
+            io::Error::new(io::ErrorKind::TimedOut, "a file system hangs")
+        } else {
+            handover.exec(&program, &settings.state_dir)
         };
         let message = format!("{}: {error}", program.display());
         tracing::error!("restart failed, nrid continues with the running program: {message}");

@@ -367,9 +367,10 @@ mod tests {
             ("sticky/file", true),
             ("sticky/link", false),
         ] {
-            match follow {
-                true => chown(dir.path(name), Some(4711), None).unwrap(),
-                false => std::os::unix::fs::lchown(dir.path(name), Some(4711), None).unwrap(),
+            if follow {
+                chown(dir.path(name), Some(4711), None).unwrap()
+            } else {
+                std::os::unix::fs::lchown(dir.path(name), Some(4711), None).unwrap()
             }
         }
         let refused = |path: &str, what: &str| {

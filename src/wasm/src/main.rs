@@ -70,9 +70,10 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(usize, PathBuf), 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_MODULE + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > MAX_MODULE {
-        true => Err(io::Error::other(format!("larger than {MAX_MODULE} bytes"))),
-        false => Ok(bytes),
+    if bytes.len() as u64 > MAX_MODULE {
+        Err(io::Error::other(format!("larger than {MAX_MODULE} bytes")))
+    } else {
+        Ok(bytes)
     }
 }
 

@@ -102,10 +102,10 @@ macro_rules! service {
                 context: &Context,
                 request: ConfigureRequest,
             ) -> ttrpc::Result<ConfigureResponse> {
-                let mut reply: ConfigureResponse = match self.exports.contains(CONFIGURE) {
-                    true => self.call(context, CONFIGURE, &request).await?,
-                    false => ConfigureResponse::new(),
-                };
+                let mut reply = ConfigureResponse::new();
+                if self.exports.contains(CONFIGURE) {
+                    reply = self.call(context, CONFIGURE, &request).await?;
+                }
                 let handled = handled_events(&self.exports);
                 reply.events = subscription(reply.events, handled);
                 Ok(reply)

@@ -32,9 +32,8 @@ pub(crate) async fn run(guest: Guest) -> Result<(), Error> {
     tokio::select! {
         // The service has a sender, so that the channel stays open.
         Some(failure) = failures.recv() => Err(failure),
-        closed = end.closed() => match closed.is_clean() {
-            true => Ok(()),
-            false => Err(Error::Session(closed.to_string())),
-        },
+        closed = end.closed() => {
+            if closed.is_clean() { Ok(()) } else { Err(Error::Session(closed.to_string())) }
+        }
     }
 }

@@ -173,10 +173,12 @@ pub(crate) fn plan(
     }
     for path in launched.keys() {
         let is_in_dir = config.plugin_dirs().any(|dir| path.parent() == Some(dir));
-        let why = match is_in_dir {
-            true if existing.contains(path) => "file no longer executable",
-            true => "file removed",
-            false => "file outside plugin_path",
+        let why = if !is_in_dir {
+            "file outside plugin_path"
+        } else if existing.contains(path) {
+            "file no longer executable"
+        } else {
+            "file removed"
         };
         plan.entry(path.clone()).or_insert(Some(ReloadAction::End(why)));
     }

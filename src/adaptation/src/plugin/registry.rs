@@ -81,9 +81,10 @@ impl PluginRegistry {
         // may exceed the limit by one connection each.
         let (mut waiting, mut plugins) = (Vec::new(), 0);
         for record in self.lock().values() {
-            match record.read(is_waiting) {
-                true => waiting.push(record.group()),
-                false => plugins += usize::from(record.read(|s| !s.state.has_ended())),
+            if record.read(is_waiting) {
+                waiting.push(record.group());
+            } else {
+                plugins += usize::from(record.read(|s| !s.state.has_ended()));
             }
         }
         policy.check_unregistered(group, &waiting)?;

@@ -194,9 +194,10 @@ impl Peer {
         let found = self.pid.and_then(|pid| Some((pid, namespace(&pid.to_string()).ok()?)));
         match found {
             Some((pid, found)) if namespace("self").is_ok_and(|own| own == found) => {
-                match Owners::of_this_process().contains(self.uid) {
-                    true => PeerGroup::Process(pid),
-                    false => PeerGroup::User(self.uid),
+                if Owners::of_this_process().contains(self.uid) {
+                    PeerGroup::Process(pid)
+                } else {
+                    PeerGroup::User(self.uid)
                 }
             }
             Some((_, (device, inode))) => PeerGroup::Namespace(device, inode),

@@ -219,9 +219,10 @@ fn unmatched<'a>(
 ) {
     for name in names {
         let is_required = nrid.config.plugin.iter().any(|p| p.pattern == *name && p.required);
-        let effect = match is_required {
-            true => "it is required: creations are refused until such a plugin is active",
-            false => "the policy has no effect",
+        let effect = if is_required {
+            "it is required: creations are refused until such a plugin is active"
+        } else {
+            "the policy has no effect"
         };
         let text = format!("[[plugin]] match = {name:?}: there is no such plugin; {effect}");
         report.add(POLICY_UNMATCHED, text);

@@ -171,10 +171,8 @@ pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
             format!("{containers}it is not running: its last start failed{ago}: {why}"),
         );
         let log = state_dir.join(LOG_FILE);
-        let log = match log.exists() {
-            true => format!(" Its log is {}.", log.display()),
-            false => String::new(),
-        };
+        let log =
+            if log.exists() { format!(" Its log is {}.", log.display()) } else { String::new() };
         report.advise(format!(
             "`nrictl start` tries again; until then no container can be created.{log}"
         ));

@@ -71,11 +71,14 @@ pub(crate) fn find(state_dir: &Path) -> FoundContainers {
     };
     let containers = read.into_iter().filter(|read| !read.is_sandbox).filter_map(|read| {
         let found = &read.container;
-        let wrapper = match known(found) {
-            true => Wrapper::Yes,
-            false if !found.is_running() => return None,
-            false if is_wrapper(found) => Wrapper::PassedThrough,
-            false => Wrapper::No,
+        let wrapper = if known(found) {
+            Wrapper::Yes
+        } else if !found.is_running() {
+            return None;
+        } else if is_wrapper(found) {
+            Wrapper::PassedThrough
+        } else {
+            Wrapper::No
         };
         Some(EngineContainer::new(read, wrapper))
     });

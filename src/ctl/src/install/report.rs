@@ -91,9 +91,10 @@ impl InstallReport {
         );
         self.usage = usage;
         let has_unit = |dir: &PathBuf| request.root.exists(&dir.join(SOCKET_UNIT));
-        self.start = Some(match request.root.unit_dirs().iter().any(has_unit) {
-            true => request.root.systemctl(&format!("systemctl enable --now {SOCKET_UNIT}")),
-            false => "nrictl start".to_owned(),
+        self.start = Some(if request.root.unit_dirs().iter().any(has_unit) {
+            request.root.systemctl(&format!("systemctl enable --now {SOCKET_UNIT}"))
+        } else {
+            "nrictl start".to_owned()
         });
         self
     }

@@ -60,12 +60,13 @@ impl Differ {
             tracing::info!("[{index}] Original values for {object}");
             self.dump(event, object, from);
         }
-        let lines = match self.form.yaml {
-            false => changes(from, to),
-            true => match (yaml(from), yaml(to)) {
+        let lines = if self.form.yaml {
+            match (yaml(from), yaml(to)) {
                 (Ok(from), Ok(to)) => changed_lines(&from, &to),
                 (Err(error), _) | (_, Err(error)) => vec![error.to_string()],
-            },
+            }
+        } else {
+            changes(from, to)
         };
         if lines.is_empty() {
             tracing::info!("[{index}] {event}: {object}: <no changes>");

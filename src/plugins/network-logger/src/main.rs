@@ -26,9 +26,10 @@ fn network_namespace(pod: &PodSandbox) -> &str {
 
 /// Returns the pod and its addresses as a text.
 fn described(pod: &PodSandbox, with_namespace: bool) -> String {
-    let namespace = match with_namespace {
-        true => format!(" namespace={}", network_namespace(pod)),
-        false => String::new(),
+    let namespace = if with_namespace {
+        format!(" namespace={}", network_namespace(pod))
+    } else {
+        String::new()
     };
     format!("pod {}/{}:{namespace} ips=[{}]", pod.namespace, pod.name, pod.ips.join(" "))
 }

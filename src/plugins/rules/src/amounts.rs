@@ -90,9 +90,8 @@ pub(crate) fn most_or_least(
 ) -> Option<FieldValue> {
     match (value, limit) {
         (Some(FieldValue::Rlimit(soft, hard)), FieldValue::Rlimit(limit_soft, limit_hard)) => {
-            let bound = |value: &u64, limit: &u64| match is_most {
-                true => *value.min(limit),
-                false => *value.max(limit),
+            let bound = |value: &u64, limit: &u64| {
+                if is_most { *value.min(limit) } else { *value.max(limit) }
             };
             let bounded = FieldValue::Rlimit(bound(soft, limit_soft), bound(hard, limit_hard));
             (Some(&bounded) != value).then_some(bounded)

@@ -207,16 +207,18 @@ impl Change {
             (New::Value(value), Key::Field(_)) => _ = set_resource(adjustment, key, value),
             (New::Mount(mount), _) => {
                 let mount = (**mount).clone();
-                match self.overrides {
-                    true => adjustment.override_mount(mount),
-                    false => adjustment.add_mount(mount),
+                if self.overrides {
+                    adjustment.override_mount(mount)
+                } else {
+                    adjustment.add_mount(mount)
                 };
             }
             (New::Device(device), _) => {
                 let device = (**device).clone();
-                match self.overrides {
-                    true => adjustment.override_device(device),
-                    false => adjustment.add_device(device),
+                if self.overrides {
+                    adjustment.override_device(device)
+                } else {
+                    adjustment.add_device(device)
                 };
             }
             (New::Removed, Key::Entry(group, name)) => match group {

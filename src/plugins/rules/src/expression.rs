@@ -210,9 +210,10 @@ impl Expression {
     /// # Errors
     /// [`ExpressionError::NoCondition`]
     pub(crate) fn condition(self) -> Result<Self, ExpressionError> {
-        match can_be_bool(&self.tree.expr) {
-            true => Ok(self),
-            false => Err(ExpressionError::NoCondition(self.source)),
+        if can_be_bool(&self.tree.expr) {
+            Ok(self)
+        } else {
+            Err(ExpressionError::NoCondition(self.source))
         }
     }
 

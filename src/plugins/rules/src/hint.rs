@@ -29,9 +29,10 @@ const TABLES: [&str; 20] = [
 
 /// Returns a line of YAML with this text as its value, whatever characters the text has.
 pub(crate) fn line(key: &str, text: &str) -> String {
-    match text.contains('\'') && !text.contains(['"', '\\']) {
-        true => format!("{key}: \"{text}\""),
-        false => format!("{key}: '{}'", text.replace('\'', "''")),
+    if text.contains('\'') && !text.contains(['"', '\\']) {
+        format!("{key}: \"{text}\"")
+    } else {
+        format!("{key}: '{}'", text.replace('\'', "''"))
     }
 }
 

@@ -285,9 +285,10 @@ mod tests {
             all.extend(["args", "env", "timeout"].map(|key| hook(&format!("{key}:{value}"))));
             for member in all {
                 let text = format!("rules:\n  - name: a\n    observe: true\n    {member}\n");
-                let text = match member.starts_with("observe") {
-                    true => text.replacen("    observe: true\n", "    refuse: x\n", 1),
-                    false => text,
+                let text = if member.starts_with("observe") {
+                    text.replacen("    observe: true\n", "    refuse: x\n", 1)
+                } else {
+                    text
                 };
                 let error = load(&text).err().unwrap_or_else(|| panic!("{text} has no mistake"));
                 assert_eq!(error.place.line, 4, "{text}\n{error}");

@@ -166,9 +166,10 @@ fn check(rules: &rule::RuleSet, options: &CheckOptions) -> Result<Vec<String>, S
         return Ok(Vec::new());
     }
     let uses_facts = facts::OPTIONAL.iter().any(|fact| rules.variables.contains(*fact));
-    let given = match uses_facts && !options.no_nrid_config {
-        true => Given::of_configuration(options.nrid_config.as_deref())?,
-        false => Given::Unknown,
+    let given = if uses_facts && !options.no_nrid_config {
+        Given::of_configuration(options.nrid_config.as_deref())?
+    } else {
+        Given::Unknown
     };
     let found = findings::findings(rules, &given).map_err(text)?;
     Ok(found.iter().map(ToString::to_string).collect())

@@ -229,9 +229,12 @@ pub(crate) fn add_functions(
     patterns: Arc<Patterns>,
     deadline: Instant,
 ) {
-    let in_time = move || match Instant::now() < deadline {
-        true => Ok(true),
-        false => Err(ExecutionError::function_error(IN_TIME, "too late")),
+    let in_time = move || {
+        if Instant::now() < deadline {
+            Ok(true)
+        } else {
+            Err(ExecutionError::function_error(IN_TIME, "too late"))
+        }
     };
     let matches = move |call: &FunctionContext<'_, '_>| {
         // Either `text.matches(pattern)` or `matches(text, pattern)`.

@@ -170,9 +170,10 @@ impl fmt::Display for CpuSet {
             while let Some(next) = members.next_if(|next| *next == last + 1) {
                 last = next;
             }
-            match first == last {
-                true => write!(f, "{separator}{first}")?,
-                false => write!(f, "{separator}{first}-{last}")?,
+            if first == last {
+                write!(f, "{separator}{first}")?;
+            } else {
+                write!(f, "{separator}{first}-{last}")?;
             }
             separator = ",";
         }

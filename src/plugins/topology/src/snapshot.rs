@@ -59,9 +59,10 @@ impl Snapshot {
             let text = fs::read(devices.join(&path)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).replace('\0', "");
             let text = text.trim();
-            let text = match path.ends_with("/meminfo") {
-                true => text.lines().find(|line| line.contains("MemTotal")).unwrap_or_default(),
-                false => text,
+            let text = if path.ends_with("/meminfo") {
+                text.lines().find(|line| line.contains("MemTotal")).unwrap_or_default()
+            } else {
+                text
             };
             let is_there = !text.is_empty();
             if is_there {

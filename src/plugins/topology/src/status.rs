@@ -107,10 +107,8 @@ impl Status {
         table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(["NAME", "CLASS", "USE", "CPUS", "NODES", "REASON"]);
         for container in &self.containers {
-            let or_dash = |set: &CpuSet| match set.is_empty() {
-                true => "-".to_owned(),
-                false => set.to_string(),
-            };
+            let or_dash =
+                |set: &CpuSet| if set.is_empty() { "-".to_owned() } else { set.to_string() };
             table.add_row([
                 container.name.clone(),
                 container.class.clone(),

@@ -99,9 +99,10 @@ fn admit(
 async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), FrameError> {
     let mut is_first = true;
     loop {
-        let received = match std::mem::take(&mut is_first) {
-            true => channel.receive_first().await,
-            false => channel.receive().await,
+        let received = if std::mem::take(&mut is_first) {
+            channel.receive_first().await
+        } else {
+            channel.receive().await
         };
         let (request, fds) = match received {
             Err(FrameError::OtherProtocol(_)) => {

@@ -74,16 +74,15 @@ pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool, nee
     if is_logged {
         let error = chain(&error);
         let (container, engine) = (id, identity.engine);
-        match needs_labels {
-            true => tracing::warn!(
+        if needs_labels {
+            tracing::warn!(
                 container,
                 %engine,
                 error,
                 "container names and labels are incomplete: plugins see no annotations from labels"
-            ),
-            false => {
-                tracing::warn!(container, %engine, error, "container names are incomplete");
-            }
+            );
+        } else {
+            tracing::warn!(container, %engine, error, "container names are incomplete");
         }
     }
 }

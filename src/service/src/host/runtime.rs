@@ -227,10 +227,8 @@ impl LowLevelRuntime {
             Some(namespace) => namespace.open(&entry, OFlags::PATH | OFlags::NOFOLLOW).map(drop),
             None => entry.symlink_metadata().map(drop),
         };
-        match Self::found(found)? {
-            false if self.is_lost() => Err(LookUpError::NamespaceLost),
-            found => Ok(found),
-        }
+        let found = Self::found(found)?;
+        if !found && self.is_lost() { Err(LookUpError::NamespaceLost) } else { Ok(found) }
     }
 
     /// Returns what a look-up of an entry shows.

@@ -198,9 +198,10 @@ impl ResourceManager {
         let record = container.record();
         // Without our hook, it is not reported whether `run` has created the container.
         let is_reported = record.hooked || !record.by_run;
-        match record.status == ContainerStatus::Creating && is_reported {
-            true => self.undo_updates(container, time_limit).await,
-            false => self.keep_updates(container),
+        if record.status == ContainerStatus::Creating && is_reported {
+            self.undo_updates(container, time_limit).await
+        } else {
+            self.keep_updates(container)
         }
     }
 

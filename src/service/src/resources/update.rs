@@ -328,9 +328,10 @@ impl ReconciledUpdate {
         let was_made = update.was_made();
         let (id, pod) = (&update.before.key.id, &update.before.pod_id);
         tracing::info!(container = id, pod, made = was_made, "pending update reconciled");
-        match was_made {
-            true => drop(update.complete(lock, registry, audit)),
-            false => ResourceUpdate::withdraw(lock, registry),
+        if was_made {
+            update.complete(lock, registry, audit);
+        } else {
+            ResourceUpdate::withdraw(lock, registry);
         }
         Some(Self { update, was_made })
     }

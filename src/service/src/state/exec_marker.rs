@@ -225,12 +225,15 @@ mod tests {
         // The adjusted limits are in reverse order. Every third limit differs; the others are equal
         // numbers that are written differently. The second half of the limits is new. There are
         // thousands, since comparing each with each would take noticeable time.
-        let adjusted_limit = |n: u64| match changed(&n) {
-            true => limit(n, n + 1),
-            false => serde_json::from_str(&format!(
-                r#"{{"soft": {n}.0, "hard": {n}0e-1, "type": "RLIMIT_{n}"}}"#
-            ))
-            .unwrap(),
+        let adjusted_limit = |n: u64| {
+            if changed(&n) {
+                limit(n, n + 1)
+            } else {
+                serde_json::from_str(&format!(
+                    r#"{{"soft": {n}.0, "hard": {n}0e-1, "type": "RLIMIT_{n}"}}"#
+                ))
+                .unwrap()
+            }
         };
         let adjusted = with_rlimits((0..10000).rev().map(adjusted_limit).collect());
         let expected: Vec<_> = (0..10000)

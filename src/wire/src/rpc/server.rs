@@ -184,10 +184,7 @@ impl Server {
 impl Sink for Server {
     fn receive(&self, bytes: &[u8]) -> Result<(), MessageError> {
         let mut inbound = self.lock();
-        let rest = match inbound.backlog.is_empty() {
-            true => self.read(&mut inbound, bytes)?,
-            false => bytes,
-        };
+        let rest = if inbound.backlog.is_empty() { self.read(&mut inbound, bytes)? } else { bytes };
         inbound.backlog.extend_from_slice(rest);
         Ok(())
     }

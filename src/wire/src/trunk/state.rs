@@ -323,12 +323,12 @@ impl TrunkState {
         let stream = state.streams.entry(id).or_default();
         if let Some(sink) = stream.sink.clone() {
             drop(state);
-            return match sink.is_full() {
-                true => Delivery::Full,
-                false => match sink.receive(payload) {
-                    Ok(()) => Delivery::Done,
-                    Err(source) => Delivery::Ended(Closed::Message { conn: id, source }),
-                },
+            if sink.is_full() {
+                return Delivery::Full;
+            }
+            return match sink.receive(payload) {
+                Ok(()) => Delivery::Done,
+                Err(source) => Delivery::Ended(Closed::Message { conn: id, source }),
             };
         }
         if stream.stage == Stage::Open && stream.incoming.len() >= self.limits.incoming {

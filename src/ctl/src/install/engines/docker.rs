@@ -74,13 +74,15 @@ pub(super) fn install(
     }
     plan.set_runtimes(request, file, |runtime| json!({"path": runtime.binary_text()}))?;
     plan.switch_nri(request, nri, file)?;
-    Ok(match request.default {
-        _ if is_isulad => vec![
+    Ok(if is_isulad {
+        vec![
             format!("isula run --rm --runtime {name} IMAGE"),
             format!("Kubernetes: a RuntimeClass with handler: {name}"),
-        ],
-        true => vec!["docker run --rm IMAGE".to_owned()],
-        false => vec![format!("docker run --rm --runtime {name} IMAGE")],
+        ]
+    } else if request.default {
+        vec!["docker run --rm IMAGE".to_owned()]
+    } else {
+        vec![format!("docker run --rm --runtime {name} IMAGE")]
     })
 }
 

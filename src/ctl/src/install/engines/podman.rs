@@ -109,9 +109,10 @@ pub(super) fn install(
         }
     }
     plan.set_runtimes(request, &file, |runtime| json!([runtime.binary_text()]))?;
-    Ok(match request.default {
-        true => vec!["podman run --rm IMAGE".to_owned()],
-        false => vec![format!("podman --runtime {} run --rm IMAGE", request.name())],
+    Ok(if request.default {
+        vec!["podman run --rm IMAGE".to_owned()]
+    } else {
+        vec![format!("podman --runtime {} run --rm IMAGE", request.name())]
     })
 }
 

@@ -71,9 +71,10 @@ impl Given {
                 not_among(&facts, fact, what)
             }
             Self::Configured { file, exists, facts } => {
-                let what = match exists {
-                    true => format!("which {file} does not give"),
-                    false => format!("which nrid does not give without a configuration ({file})"),
+                let what = if *exists {
+                    format!("which {file} does not give")
+                } else {
+                    format!("which nrid does not give without a configuration ({file})")
                 };
                 not_among(facts, fact, &what)
             }

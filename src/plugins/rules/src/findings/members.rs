@@ -95,9 +95,10 @@ pub(super) fn of_key(select: &SelectExpr, scope: &Scope<'_>) -> Option<Mismatch>
     let (map, key) = (text(map)?, names.join("."));
     let what =
         format!("reads {map}.{key}, but {map}.{} is a text, which has no members", names.first()?);
-    let (part, cure) = match select.test {
-        true => (format!("has({map}.{key})"), format!("{key:?} in {map}")),
-        false => (format!("{map}.{key}"), format!("{map}[{key:?}]")),
+    let (part, cure) = if select.test {
+        (format!("has({map}.{key})"), format!("{key:?} in {map}"))
+    } else {
+        (format!("{map}.{key}"), format!("{map}[{key:?}]"))
     };
     Some(Mismatch { what, part, cure: Some(cure) })
 }
@@ -127,9 +128,8 @@ pub(super) fn of_comparison(call: &CallExpr, scope: &Scope<'_>) -> Option<Mismat
         Some(_) => format!("{one}.{name}({other})"),
         None => format!("{one} {operator} {other}"),
     };
-    let both = |member: &str| match is_left {
-        true => Some(join(member, &text(right)?)),
-        false => Some(join(&text(left)?, member)),
+    let both = |member: &str| {
+        Some(if is_left { join(member, &text(right)?) } else { join(&text(left)?, member) })
     };
     let every = if name == operators::NOT_EQUALS { "all" } else { "exists" };
     let cure = format!("{list}.{every}({variable}, {})", both(&value)?);

@@ -105,9 +105,10 @@ fn of_part(rule: &Rule, part: &Part<'_>, present: &Present, is_in_rule: bool) ->
             Lookup::Unguarded { entry, guard, or_empty } => {
                 let unguarded =
                     Unguarded { entry: &entry, guard: &guard, or_empty: or_empty.as_deref() };
-                let hint = match is_in_rule && part.entry.is_none() {
-                    true => cure::of_value(rule, part, &unguarded, present, &declared),
-                    false => cure::of_condition(part, &unguarded, present, &declared),
+                let hint = if is_in_rule && part.entry.is_none() {
+                    cure::of_value(rule, part, &unguarded, present, &declared)
+                } else {
+                    cure::of_condition(part, &unguarded, present, &declared)
                 };
                 Mistake::Unguarded { rule: rule_name, part: name, entry, hint }
             }

@@ -14,9 +14,10 @@ impl Notation {
     /// Returns the notation of the runtime with this base name. A runtime whose name contains
     /// neither `crun` nor `youki` is most likely written in Go.
     pub(super) fn of(runtime: &str) -> Self {
-        match ["crun", "youki"].iter().any(|name| runtime.contains(name)) {
-            true => Self::Decimal,
-            false => Self::Go,
+        if ["crun", "youki"].iter().any(|name| runtime.contains(name)) {
+            Self::Decimal
+        } else {
+            Self::Go
         }
     }
 }

@@ -90,9 +90,10 @@ impl Service {
         // request.
         let update = ResourceUpdate::plan(&self.resource_manager, &lock, request).await?;
         let effective = &update.pending.effective.resources;
-        let substitute = match outcome.touched || container.record().has_plugin_resources() {
-            true => requested.substitute(effective, &record.key.id),
-            false => Substitute::default(),
+        let substitute = if outcome.touched || container.record().has_plugin_resources() {
+            requested.substitute(effective, &record.key.id)
+        } else {
+            Substitute::default()
         };
         update.begin(&lock, &self.registry)?;
         Ok(Update { resources: update, substitute, ignored: outcome.ignored, lock })
@@ -221,10 +222,7 @@ fn parse_request(begin: &Begin, record: &Record) -> Result<Requested, CallerErro
         }
         None => arguments.flags,
     };
-    let known = match whole::is_whole(&document, record) {
-        true => &record.requested,
-        false => &Value::Null,
-    };
+    let known = if whole::is_whole(&document, record) { &record.requested } else { &Value::Null };
     let fields = changed(known, &without_call_flag(&document));
     Ok(Requested { document, fields, other_arguments: arguments.others })
 }
