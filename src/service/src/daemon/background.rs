@@ -85,9 +85,10 @@ pub fn detach() -> Vec<Inherited> {
             file.display()
         ),
         effect: "nrid and its plugins share the limits of this cgroup, and end with it".to_owned(),
-        remedy: match namespaces::is_of_user() {
-            true => namespaces::START_AS_USER.to_owned(),
-            false => namespaces::START_AGAIN.to_owned(),
+        remedy: if namespaces::is_of_user() {
+            namespaces::START_AS_USER.to_owned()
+        } else {
+            namespaces::START_AGAIN.to_owned()
         },
     };
     let mut inherited: Vec<_> = leave_cgroup().into_iter().map(stays_in).collect();

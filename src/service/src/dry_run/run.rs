@@ -134,9 +134,10 @@ async fn ask(
                 ..unanswered(id, DryRunAnswer::Asked, String::new())
             },
             None => {
-                let why = match is_refused {
-                    true => "an earlier plugin refused, or it does not handle creations",
-                    false => "it does not handle creations of containers",
+                let why = if is_refused {
+                    "an earlier plugin refused, or it does not handle creations"
+                } else {
+                    "it does not handle creations of containers"
                 };
                 unanswered(id, DryRunAnswer::NotAsked, why.to_owned())
             }

@@ -187,9 +187,10 @@ impl Service {
         let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
         let here = fs::metadata(&dir).map(identity).map_err(failed)?;
         let there = runtime.open(&dir, OFlags::DIRECTORY).map_err(failed)?;
-        match File::from(there).metadata().map(identity).map_err(failed)? == here {
-            true => Ok(()),
-            false => Err(failed(io::Error::other("the engine has another directory there"))),
+        if File::from(there).metadata().map(identity).map_err(failed)? == here {
+            Ok(())
+        } else {
+            Err(failed(io::Error::other("the engine has another directory there")))
         }
     }
 }

@@ -44,12 +44,13 @@ pub async fn prove(
     }
     // Podman builds this image once, and keeps it when the host's catatonit is upgraded.
     let image = &draft.identity.image;
-    let hint = match image.starts_with("localhost/podman-pause:") {
-        true => format!(
+    let hint = if image.starts_with("localhost/podman-pause:") {
+        format!(
             "; if its image has an older catatonit than the host: podman rmi {image}, once no pod \
              uses it"
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     tracing::warn!(
         container = draft.key.id,
