@@ -12,20 +12,55 @@ pub(crate) enum Error {
     // Caused by the caller: the engine, or a user.
     #[error("--{0} needs a value")]
     OwnFlag(&'static str),
-    #[error("container id {0:?} is not acceptable: {1}")]
-    Id(OsString, &'static str),
-    #[error("bundle {path}: {0}", path = .1.display())]
-    Bundle(#[source] io::Error, PathBuf),
-    #[error("resources {path}: {0}", path = .1.display())]
-    Resources(#[source] io::Error, PathBuf),
-    #[error("resources {path}: larger than {limit} bytes", path = .0.display(), limit = .1)]
-    ResourcesTooLarge(PathBuf, u64),
-    #[error("process file {path}: {1} is malformed", path = .0.display())]
-    ExecProcess(PathBuf, &'static str),
-    #[error("{path}: {0}", path = .1.display())]
-    ExecFile(#[source] io::Error, PathBuf),
-    #[error("{path}: {0}", path = .1.display())]
-    ExecJson(#[source] serde_json::Error, PathBuf),
+    #[error("container id {id:?} is not acceptable: {why}")]
+    Id {
+        /// The id.
+        id: OsString,
+        /// Why it is not acceptable.
+        why: &'static str,
+    },
+    #[error("bundle {}: {source}", path.display())]
+    Bundle {
+        /// The bundle's directory.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
+    #[error("resources {}: {source}", path.display())]
+    Resources {
+        /// File of `update --resources`, or `stdin`.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
+    #[error("resources {}: larger than {limit} bytes", path.display())]
+    ResourcesTooLarge {
+        /// File of `update --resources`, or `stdin`.
+        path: PathBuf,
+        /// Largest size in bytes.
+        limit: u64,
+    },
+    #[error("process file {}: {member} is malformed", path.display())]
+    ExecProcess {
+        /// File of `exec --process`.
+        path: PathBuf,
+        /// The malformed member.
+        member: &'static str,
+    },
+    #[error("{}: {source}", path.display())]
+    ExecFile {
+        /// Marker, or file of `exec --process`.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
+    #[error("{}: {source}", path.display())]
+    ExecJson {
+        /// Marker, or file of `exec --process`.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: serde_json::Error,
+    },
     // Caused by the operator, who configured the node.
     #[error("{0}; {BreakGlassHint}")]
     Config(#[from] ConfigFileError),
@@ -38,10 +73,20 @@ pub(crate) enum Error {
     Client(#[from] ClientError),
     #[error("nrid sent a reply of the wrong type; {BreakGlassHint}")]
     Reply,
-    #[error("cannot run {path}: {0}", path = .1.display())]
-    Exec(#[source] io::Error, PathBuf),
-    #[error("cannot {1}: {0}")]
-    System(#[source] io::Error, &'static str),
+    #[error("cannot run {}: {source}", path.display())]
+    Exec {
+        /// Path of the real runtime.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What failed, as in "cannot ACTION".
+        action: &'static str,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     // Caused by a plugin or by the host: the message of nrid.
     #[error("{0}")]
     Refused(String),

@@ -37,7 +37,7 @@ impl OpenBundle {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match open(&path, flags, Mode::empty()) {
             Err(error) if is_missing(error) => Ok(None),
-            Err(error) => Err(Error::Bundle(error.into(), path)),
+            Err(error) => Err(Error::Bundle { path, source: error.into() }),
             Ok(fd) => {
                 let found = statat(&fd, &config, AtFlags::empty());
                 Ok((!found.is_err_and(is_missing)).then_some(Self { path, config, fd }))

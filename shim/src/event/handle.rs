@@ -65,7 +65,7 @@ pub(crate) fn handle(
         Subject::Container(id) => id,
         Subject::None => return Err(target.exec(call)),
         Subject::Unacceptable(id, why) => {
-            return Err(Error::Id(OsStr::from_bytes(id).to_owned(), why));
+            return Err(Error::Id { id: OsStr::from_bytes(id).to_owned(), why });
         }
     };
     // Without a usable configuration, neither nrid's location nor the key `unreachable` is known.
@@ -297,6 +297,8 @@ fn has_records(state_dir: &Path) -> bool {
 
 /// Returns a file with the resources, which replaces stdin.
 fn resources_file(content: &[u8]) -> Result<OwnedFd, Error> {
-    memory::file_with("resources", content)
-        .map_err(|e| Error::System(e, "copy the resources for the real runtime"))
+    memory::file_with("resources", content).map_err(|source| Error::System {
+        action: "copy the resources for the real runtime",
+        source,
+    })
 }

@@ -34,20 +34,20 @@ pub(crate) fn read(resources: &ResourcesFlag<'_>) -> Result<Option<RequestedReso
             .lock()
             .take(LIMIT + 1)
             .read_to_end(&mut content)
-            .map_err(|e| Error::Resources(e, "stdin".into()))?;
+            .map_err(|source| Error::Resources { path: "stdin".into(), source })?;
         true
     } else {
         let Ok(file) = File::open(&path) else { return Ok(None) };
         let is_regular = file.metadata().is_ok_and(|m| m.is_file());
         match file.take(LIMIT + 1).read_to_end(&mut content) {
             Err(_) if is_regular => return Ok(None),
-            Err(e) => return Err(Error::Resources(e, path)),
+            Err(source) => return Err(Error::Resources { path, source }),
             Ok(_) => !is_regular,
         }
     };
     if content.len() as u64 > LIMIT {
         let name = if resources.value == b"-" { "stdin".into() } else { path };
-        return Err(Error::ResourcesTooLarge(name, LIMIT));
+        return Err(Error::ResourcesTooLarge { path: name, limit: LIMIT });
     }
     Ok(Some(RequestedResources { content, is_spent }))
 }
@@ -68,6 +68,6 @@ mod tests {
         );
         assert_eq!(read("missing").unwrap(), None);
         std::fs::write(dir.path().join("big"), vec![b' '; LIMIT as usize + 1]).unwrap();
-        assert!(matches!(read("big"), Err(Error::ResourcesTooLarge(..))));
+        assert!(matches!(read("big"), Err(Error::ResourcesTooLarge { .. })));
     }
 }

@@ -69,7 +69,10 @@ fn attempt(
     };
     let copy = memory::file_with("process", &process)
         .and_then(|fd| duplicate_above(fd, preserved(call, args)?))
-        .map_err(|e| Error::System(e, "copy the process file for the real runtime"))?;
+        .map_err(|source| Error::System {
+            action: "copy the process file for the real runtime",
+            source,
+        })?;
     let name = format!("/proc/self/fd/{}", copy.as_raw_fd());
     target.set_rest(command_line, with_value(&command_line.rest, args.at, name.as_bytes()));
     target.inherited = Some(copy);
@@ -83,14 +86,14 @@ fn read_marker(state_dir: &Path, id: &str) -> Result<Option<ExecMarker>, Error> 
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        read => read.map_err(|e| Error::ExecFile(e, path.clone()))?,
+        read => read.map_err(|source| Error::ExecFile { path: path.clone(), source })?,
     };
     // The marker sets the environment of processes. The state directory of a user may be in /tmp,
     // where other users can create files.
     Owners::of_this_process()
         .check(&path)
-        .map_err(|e| Error::ExecFile(io::Error::other(e), path.clone()))?;
-    serde_json::from_slice(&content).map(Some).map_err(|e| Error::ExecJson(e, path))
+        .map_err(|e| Error::ExecFile { path: path.clone(), source: io::Error::other(e) })?;
+    serde_json::from_slice(&content).map(Some).map_err(|source| Error::ExecJson { path, source })
 }
 
 /// Returns the changes for the container in this root directory of the runtime.
@@ -120,14 +123,15 @@ fn adapted(path: &Path, changes: &ExecChanges) -> Result<Option<Vec<u8>>, Error>
         Ok(content) => content,
         // A pipe, for example, can be read only once, by the real runtime.
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::FileTooLarge) => {
-            return Err(Error::ExecFile(e, path.to_owned()));
+            return Err(Error::ExecFile { path: path.to_owned(), source: e });
         }
         Err(_) => return Ok(None),
     };
-    let malformed = |e: serde_json::Error| Error::ExecJson(e, path.to_owned());
+    let malformed = |e: serde_json::Error| Error::ExecJson { path: path.to_owned(), source: e };
     let mut process: Value = serde_json::from_slice(&content).map_err(malformed)?;
-    let changed = process::apply(&mut process, changes)
-        .map_err(|process::Malformed(member)| Error::ExecProcess(path.to_owned(), member))?;
+    let changed = process::apply(&mut process, changes).map_err(|process::Malformed(member)| {
+        Error::ExecProcess { path: path.to_owned(), member }
+    })?;
     if changed { serde_json::to_vec(&process).map(Some).map_err(malformed) } else { Ok(None) }
 }
 

@@ -50,7 +50,7 @@ impl Signals {
     /// Blocks all signals except faults. If the caller ignores SIGCHLD, resets its disposition to
     /// the default: otherwise the child's exit code would be lost.
     pub(crate) fn block() -> Result<Self, Error> {
-        let failed = |e: nix::Error| Error::System(e.into(), "block signals");
+        let failed = |e: nix::Error| Error::System { action: "block signals", source: e.into() };
         let blocked: SigSet =
             Signal::iterator().filter(|signal| !FAULTS.contains(signal)).collect();
         let sigchld_ignored = sys::set_sigchld_ignored(false).map_err(failed)?;
@@ -75,7 +75,9 @@ impl Signals {
             let info = match self.signalfd.read_signal() {
                 Ok(Some(info)) => info,
                 Ok(None) | Err(nix::Error::EINTR) => continue,
-                Err(e) => return Err(Error::System(e.into(), "wait for signals")),
+                Err(e) => {
+                    return Err(Error::System { action: "wait for signals", source: e.into() });
+                }
             };
             let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else { continue };
             if signal == Signal::SIGCHLD {
@@ -104,7 +106,12 @@ fn exit_of(child: Pid) -> Result<Option<Exit>, Error> {
             Ok(Some((_, status))) => status,
             Ok(None) => return Ok(None),
             Err(Errno::INTR) => continue,
-            Err(e) => return Err(Error::System(e.into(), "wait for the real runtime")),
+            Err(e) => {
+                return Err(Error::System {
+                    action: "wait for the real runtime",
+                    source: e.into(),
+                });
+            }
         };
         if status.stopped() {
             let _ = kill(getpid(), Signal::SIGSTOP);

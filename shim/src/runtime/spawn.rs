@@ -25,7 +25,9 @@ use std::io;
 pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error> {
     let signals = Signals::block()?;
     let ended = start(target, call, &signals).and_then(|child| signals.wait(child));
-    let restored = signals.restore().map_err(|e| Error::System(e.into(), "restore signals"));
+    let restored = signals
+        .restore()
+        .map_err(|e| Error::System { action: "restore signals", source: e.into() });
     let exit = ended?;
     restored.map(|()| exit)
 }
@@ -33,15 +35,16 @@ pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error
 fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> {
     let parent = getpid();
     let program = target.prepare(&call.entries);
-    let mut program = program.map_err(|e| Error::Exec(e, target.runtime.clone()))?;
+    let mut program =
+        program.map_err(|source| Error::Exec { path: target.runtime.clone(), source })?;
     let mut failure = None;
     let child = sys::start(|| failure = Some(replace(target, &mut program, signals, parent)))
-        .map_err(|e| Error::System(e.into(), "start a process"))?;
+        .map_err(|e| Error::System { action: "start a process", source: e.into() })?;
     match failure {
         None => Ok(child),
         Some(e) => {
             let _ = waitpid(child, None);
-            Err(Error::Exec(e, target.runtime.clone()))
+            Err(Error::Exec { path: target.runtime.clone(), source: e })
         }
     }
 }

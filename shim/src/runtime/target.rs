@@ -39,7 +39,7 @@ impl Target {
             Ok(program) => self.execve(&program),
             Err(e) => e,
         };
-        Error::Exec(error, self.runtime)
+        Error::Exec { path: self.runtime, source: error }
     }
 
     /// Prepares the arguments of [`Target::execve`].

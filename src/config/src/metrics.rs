@@ -49,10 +49,15 @@ pub enum MetricsAddress {
 pub enum InvalidMetricsAddress {
     /// Neither a unix socket nor an address with a port.
     #[error(
-        "{0:?} is not an address: use \"unix:/PATH\", or a loopback address with a port such as \
-         \"127.0.0.1:9464\" ({1})"
+        "{text:?} is not an address: use \"unix:/PATH\", or a loopback address with a port such as \
+         \"127.0.0.1:9464\" ({source})"
     )]
-    Form(String, #[source] AddrParseError),
+    Form {
+        /// The text.
+        text: String,
+        /// Why it is no address with a port.
+        source: AddrParseError,
+    },
     /// The path of the socket is relative, or too long.
     #[error(
         "{0:?} is not an absolute path of at most {MAX_SOCKET_PATH} bytes, as unix sockets have"
@@ -83,8 +88,9 @@ impl MetricsAddress {
                 Err(InvalidMetricsAddress::Path(path.to_owned()))
             };
         }
-        let address: SocketAddr =
-            text.parse().map_err(|e| InvalidMetricsAddress::Form(text.to_owned(), e))?;
+        let address: SocketAddr = text
+            .parse()
+            .map_err(|source| InvalidMetricsAddress::Form { text: text.to_owned(), source })?;
         if !address.ip().is_loopback() {
             return Err(InvalidMetricsAddress::NotLoopback(address));
         }

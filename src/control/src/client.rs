@@ -52,8 +52,13 @@ pub enum ClientError {
     #[error("connection to nrid: {0}")]
     Frame(#[from] FrameError),
     /// `nrid` listens, but does not reply.
-    #[error("nrid hangs: no sign of life within {1:?} ({socket})", socket = .0.display())]
-    Hangs(PathBuf, Duration),
+    #[error("nrid hangs: no sign of life within {limit:?} ({})", socket.display())]
+    Hangs {
+        /// The control socket.
+        socket: PathBuf,
+        /// How long the client has waited.
+        limit: Duration,
+    },
     /// `nrid` is of another release.
     #[error("nrid is of version {0}, which speaks another protocol: run 'nrictl restart'")]
     OtherVersion(String),
@@ -236,7 +241,7 @@ impl Client {
             if !is_alive(&socket, half)
                 && !self.is_readable_within(Duration::ZERO).map_err(FrameError::from)?
             {
-                return Err(ClientError::Hangs(socket, silence));
+                return Err(ClientError::Hangs { socket, limit: silence });
             }
         }
     }
@@ -367,10 +372,8 @@ mod tests {
         let hangs = dir.path().join("hangs");
         listener(&hangs, move |_, stream| kept.lock().unwrap().push(stream));
         let e = request(&hangs, hour).unwrap_err();
-        assert!(
-            matches!(&e, ClientError::Hangs(path, limit) if *path == hangs && *limit == silence),
-            "{e}"
-        );
+        let ClientError::Hangs { socket, limit } = &e else { panic!("{e}") };
+        assert_eq!((socket, *limit), (&hangs, silence));
 
         // This nrid replies after its third sign of life, like one that waits for a slow plugin.
         let busy = dir.path().join("busy");

@@ -58,23 +58,48 @@ pub enum LaunchError {
     #[error("no executable nrid beside this program, in {LIBEXEC_DIR}, or in PATH")]
     NotFound,
     /// The state directory cannot be used.
-    #[error("state directory {0}: {1}")]
-    StateDir(PathBuf, #[source] io::Error),
+    #[error("state directory {dir}: {source}")]
+    StateDir {
+        /// Path of the directory.
+        dir: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     /// The program cannot be executed.
-    #[error("cannot start {0}: {1}")]
-    Spawn(PathBuf, #[source] io::Error),
+    #[error("cannot start {program}: {source}")]
+    Spawn {
+        /// Path of the program.
+        program: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     /// `nrid` reported that it cannot start, with this reason.
-    #[error("nrid did not start: {0}{1}")]
-    Refused(String, LogHint),
+    #[error("nrid did not start: {reason}{log}")]
+    Refused {
+        /// What `nrid` reported.
+        reason: String,
+        /// Where its log is.
+        log: LogHint,
+    },
     /// `nrid` ended and reported nothing.
-    #[error("nrid did not start: it exited without a message{0}{1}")]
-    Silent(Ended, LogHint),
+    #[error("nrid did not start: it exited without a message{ended}{log}")]
+    Silent {
+        /// How it ended.
+        ended: Ended,
+        /// Where its log is.
+        log: LogHint,
+    },
     /// `nrid` did not become ready in time.
     #[error(
-        "nrid was not ready within {0:?}; its log is {path}, unless [log] names another",
-        path = .1.join(LOG_FILE).display()
+        "nrid was not ready within {limit:?}; its log is {}, unless [log] names another",
+        state_dir.join(LOG_FILE).display()
     )]
-    Timeout(Duration, PathBuf),
+    Timeout {
+        /// How long the launcher has waited.
+        limit: Duration,
+        /// The state directory.
+        state_dir: PathBuf,
+    },
 }
 
 /// The log of an `nrid` that did not start; empty if there is none in the state directory.
@@ -140,7 +165,8 @@ impl Launcher {
             return Err(LaunchError::NotFound);
         }
         let deadline = Instant::now() + self.timeout;
-        let dir_error = |e: io::Error| LaunchError::StateDir(self.state_dir.clone(), e);
+        let dir_error =
+            |source: io::Error| LaunchError::StateDir { dir: self.state_dir.clone(), source };
         make_private_dir(&self.state_dir).map_err(dir_error)?;
         let lock = rustix::fs::open(
             self.state_dir.join(START_LOCK),
@@ -160,7 +186,10 @@ impl Launcher {
         });
         locked.map_err(|e| dir_error(e.into()))?;
         if !is_locked {
-            return Err(LaunchError::Timeout(self.timeout, self.state_dir.clone()));
+            return Err(LaunchError::Timeout {
+                limit: self.timeout,
+                state_dir: self.state_dir.clone(),
+            });
         }
         // Another process may have started nrid while this one waited for the lock.
         match self.connect() {
@@ -185,8 +214,8 @@ impl Launcher {
     /// write it.
     fn keep_failure(&self, error: &LaunchError) {
         let why = match error {
-            LaunchError::Silent(ended, _) => format!("it exited without a message{ended}"),
-            LaunchError::Spawn(..) => error.to_string(),
+            LaunchError::Silent { ended, .. } => format!("it exited without a message{ended}"),
+            LaunchError::Spawn { .. } => error.to_string(),
             _ => return,
         };
         // The caller reports the error as well.
@@ -208,7 +237,7 @@ impl Launcher {
             .current_dir("/")
             .process_group(0)
             .spawn()
-            .map_err(|e| LaunchError::Spawn(program.clone(), e))?;
+            .map_err(|source| LaunchError::Spawn { program: program.clone(), source })?;
         let reply = child.stdout.take().map(|pipe| read_line(pipe, deadline));
         // The started process forks the daemon and exits soon.
         let ended = reap(
@@ -218,13 +247,16 @@ impl Launcher {
         match reply {
             Some(Ok(Some(line))) => match line.as_str() {
                 READY => Ok(()),
-                "" => Err(LaunchError::Silent(Ended(ended), LogHint::of(&self.state_dir))),
-                _ => Err(LaunchError::Refused(line, LogHint::of(&self.state_dir))),
+                "" => Err(LaunchError::Silent {
+                    ended: Ended(ended),
+                    log: LogHint::of(&self.state_dir),
+                }),
+                _ => Err(LaunchError::Refused { reason: line, log: LogHint::of(&self.state_dir) }),
             },
             Some(Ok(None)) | None => {
-                Err(LaunchError::Timeout(self.timeout, self.state_dir.clone()))
+                Err(LaunchError::Timeout { limit: self.timeout, state_dir: self.state_dir.clone() })
             }
-            Some(Err(e)) => Err(LaunchError::Spawn(program.clone(), e)),
+            Some(Err(source)) => Err(LaunchError::Spawn { program: program.clone(), source }),
         }
     }
 }
@@ -389,7 +421,7 @@ mod tests {
         let lock = fs::File::create(state.join(START_LOCK)).unwrap();
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
         let (e, took) = start(dir.path(), "echo it was started", SHORT);
-        assert!(matches!(e, LaunchError::Timeout(SHORT, _)), "{e}");
+        assert!(matches!(e, LaunchError::Timeout { limit: SHORT, .. }), "{e}");
         assert!(took >= SHORT && took < START_LIMIT, "{took:?}");
     }
 }

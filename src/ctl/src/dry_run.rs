@@ -114,7 +114,7 @@ impl DryRunCommand {
         let output = command
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| LaunchError::Spawn(program.clone(), error))?;
+            .map_err(|source| LaunchError::Spawn { program: program.clone(), source })?;
         if output.status.code() == Some(WRONG_COMMAND_LINE) {
             return Err(CtlError::NoDryRun(program.clone()));
         }

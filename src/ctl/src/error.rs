@@ -46,8 +46,13 @@ pub(crate) enum CtlError {
     NoNrid(PathBuf),
     #[error("no nrid serves {0}")]
     NotServing(PathBuf),
-    #[error("nrid does not answer on {0}: {1}")]
-    NotReady(PathBuf, #[source] std::io::Error),
+    #[error("nrid does not answer on {socket}: {source}")]
+    NotReady {
+        /// The control socket.
+        socket: PathBuf,
+        /// Cause of the failure.
+        source: std::io::Error,
+    },
     #[error(
         "nrid {version} (pid {pid}) is older than this nrictl ({}) and does not know the request; \
          `nrictl restart` replaces it by the installed release",
@@ -70,16 +75,26 @@ pub(crate) enum CtlError {
         ID = LOG_IDENTIFIER
     )]
     NoLog(PathBuf),
-    #[error("log {0}: {1}")]
-    Log(PathBuf, #[source] std::io::Error),
+    #[error("log {path}: {source}")]
+    Log {
+        /// Path of the log.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: std::io::Error,
+    },
     #[error("nrid does not write its log to a file, and journalctl cannot be run: {0}")]
     Journal(#[source] std::io::Error),
     #[error("journalctl failed: {0}")]
     JournalFailed(std::process::ExitStatus),
     #[error("{0}: run nrictl as root")]
     NeedsRoot(String),
-    #[error("cannot end nrid (pid {0}): {1}")]
-    Signal(i32, #[source] std::io::Error),
+    #[error("cannot end nrid (pid {pid}): {source}")]
+    Signal {
+        /// Process id of `nrid`.
+        pid: i32,
+        /// Cause of the failure.
+        source: std::io::Error,
+    },
     #[error("nrid did not stop in time")]
     NotStopped,
     #[error("the restart failed, and the previous nrid keeps running: {0}")]

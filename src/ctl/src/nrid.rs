@@ -109,7 +109,7 @@ fn life_lock(nrid: &NridLocation) -> PathBuf {
 
 /// Ends an `nrid` of this host that does not listen, by SIGTERM.
 fn terminate(nrid: &NridLocation, pid: i32) -> Result<(), CtlError> {
-    let signal_error = |e: Errno| CtlError::Signal(pid, e.into());
+    let signal_error = |e: Errno| CtlError::Signal { pid, source: e.into() };
     let process = Pid::from_raw(pid).ok_or(Errno::SRCH);
     let process = match process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty())) {
         Ok(process) => process,

@@ -29,9 +29,9 @@ pub(crate) fn ask(state_dir: &Path) -> Result<(), CtlError> {
         }
         Err(e) if matches!(e.kind(), TimedOut | WouldBlock) => {
             let error = io::Error::new(TimedOut, "no answer within 2 s");
-            Err(CtlError::NotReady(socket, error))
+            Err(CtlError::NotReady { socket, source: error })
         }
-        Err(e) => Err(CtlError::NotReady(socket, e)),
+        Err(source) => Err(CtlError::NotReady { socket, source }),
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn validate(nrid: &NridLocation) -> Result<Validation, CtlError> {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| LaunchError::Spawn(program.clone(), error))?;
+        .map_err(|source| LaunchError::Spawn { program: program.clone(), source })?;
     let found = serde_json::from_slice(&output.stdout).ok().filter(|_| output.status.success());
     found.ok_or_else(|| CtlError::NotValidated {
         program: program.clone(),

@@ -78,11 +78,21 @@ pub enum LaunchError {
     #[error("unknown resource limit {0}")]
     NoLimit(String),
     /// A system call or a lookup in the user database failed.
-    #[error("cannot {0}: {1}")]
-    System(String, #[source] io::Error),
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What failed, as in "cannot ACTION".
+        action: String,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     /// The program could not be executed.
-    #[error("{0}{as_user}", as_user = as_user(.1.as_deref()))]
-    Exec(#[source] io::Error, Option<String>),
+    #[error("{source}{as_user}", as_user = as_user(user.as_deref()))]
+    Exec {
+        /// The user of the program, if it has one of its own.
+        user: Option<String>,
+        /// Cause of the failure.
+        source: io::Error,
+    },
 }
 
 fn as_user(user: Option<&str>) -> String {
@@ -165,7 +175,7 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
         Ok(()) => command.exec(),
         Err(error) => error,
     };
-    Err(LaunchError::Exec(error, privileges.user))
+    Err(LaunchError::Exec { user: privileges.user, source: error })
 }
 
 /// Drops all capabilities but `kept` from the bounding set.
@@ -257,5 +267,5 @@ fn rlimit(name: &str) -> Result<Resource, LaunchError> {
 /// Returns a conversion of an error into [`LaunchError::System`], where `what` failed.
 fn system<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> LaunchError {
     let what = what.to_owned();
-    move |error| LaunchError::System(what, error.into())
+    move |error| LaunchError::System { action: what, source: error.into() }
 }

@@ -62,7 +62,7 @@ impl PeerPolicy {
         let Some(group) = group else { return Ok(()) };
         let of_group = waiting.iter().filter(|other| **other == Some(group)).count();
         if of_group >= self.max_unregistered.div_ceil(SHARE) {
-            return Err(PeerRefusal::UnregisteredOfPeer(of_group, group));
+            return Err(PeerRefusal::UnregisteredOfPeer { connections: of_group, group });
         }
         let elsewhere = waiting.iter().flatten().filter(|other| other.is_elsewhere()).count();
         if group.is_elsewhere()
@@ -143,9 +143,15 @@ pub enum PeerRefusal {
     Unregistered(usize),
     /// One group of peers has its share of the places.
     #[error(
-        "refused: {0} connections of {1} have not registered yet, its part of max_unregistered"
+        "refused: {connections} connections of {group} have not registered yet, its part of \
+         max_unregistered"
     )]
-    UnregisteredOfPeer(usize, PeerGroup),
+    UnregisteredOfPeer {
+        /// Number of connections of the group.
+        connections: usize,
+        /// The group of peers.
+        group: PeerGroup,
+    },
     /// Peers in other pid namespaces have their share of the places.
     #[error(
         "refused: {0} connections of containers have not registered yet; the other places of \

@@ -83,5 +83,5 @@ fn unreadable(path: &std::path::Path, error: io::Error) -> CtlError {
     if error.kind() == ErrorKind::PermissionDenied && !geteuid().is_root() {
         return CtlError::NeedsRoot(format!("log {}: {error}", path.display()));
     }
-    CtlError::Log(path.to_owned(), error)
+    CtlError::Log { path: path.to_owned(), source: error }
 }

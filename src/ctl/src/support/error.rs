@@ -8,8 +8,13 @@ pub(crate) enum SupportError {
     /// This user may not ask `nrid`, so that the archive would hold nothing but errors.
     #[error("cannot reach nrid and its files: run nrictl as root")]
     NeedsRoot,
-    #[error("{0}: {1}")]
-    Archive(PathBuf, #[source] io::Error),
+    #[error("{path}: {source}")]
+    Archive {
+        /// Path of the archive.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     #[error("this program cannot be found: {0}")]
     OwnProgram(#[source] io::Error),
     #[error("patterns of secrets: {0}")]

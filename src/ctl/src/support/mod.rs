@@ -59,7 +59,7 @@ impl SupportBundle {
         let time = humantime::format_rfc3339_seconds(now).to_string().replace(':', "");
         let name = format!("nri-support-{time}");
         let path = self.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.tar.gz")));
-        let failure = |error| SupportError::Archive(path.clone(), error);
+        let failure = |source| SupportError::Archive { path: path.clone(), source };
         // Readable only for its owner: masks cannot know every secret.
         let mut options = File::options();
         let file = options.write(true).create_new(true).mode(0o600).open(&path).map_err(failure)?;

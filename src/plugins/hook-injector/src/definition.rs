@@ -46,8 +46,13 @@ pub(crate) enum InvalidDefinition {
     Version(String),
     #[error("{0} is missing")]
     Missing(&'static str),
-    #[error("{0} and {1} are the same property: set one of them")]
-    Both(&'static str, &'static str),
+    #[error("{first} and {second} are the same property: set one of them")]
+    Both {
+        /// Name of the property.
+        first: &'static str,
+        /// Its other name.
+        second: &'static str,
+    },
     #[error(
         "unknown stage {0:?}: stages are prestart, createRuntime, createContainer, \
          startContainer, poststart and poststop"
@@ -179,7 +184,9 @@ fn either<T>(
     second_name: &'static str,
 ) -> Result<Option<T>, InvalidDefinition> {
     match (first, second) {
-        (Some(_), Some(_)) => Err(InvalidDefinition::Both(first_name, second_name)),
+        (Some(_), Some(_)) => {
+            Err(InvalidDefinition::Both { first: first_name, second: second_name })
+        }
         (first, second) => Ok(first.or(second)),
     }
 }

@@ -388,6 +388,8 @@ pub(crate) fn rlimit_of(text: &str) -> Result<u64, QuantityError> {
         return Ok(u64::MAX);
     }
     let number = Unit::Bytes.parse(text)?;
-    u64::try_from(number)
-        .map_err(|_| QuantityError::Invalid(text.to_owned(), "a number from 0 on, or unlimited"))
+    u64::try_from(number).map_err(|_| QuantityError::Invalid {
+        text: text.to_owned(),
+        expected: "a number from 0 on, or unlimited",
+    })
 }

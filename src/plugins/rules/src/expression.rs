@@ -123,8 +123,11 @@ pub(crate) enum EvaluationError {
     #[error("no such key: {0}")]
     NoKey(String),
     /// A function such as `int` does not take a text for a number.
-    #[error("{0}() of a text that is no {kind}", kind = kind_of_number(.0))]
-    NoNumber(String),
+    #[error("{function}() of a text that is no {kind}", kind = kind_of_number(function))]
+    NoNumber {
+        /// Name of the function.
+        function: String,
+    },
     /// CEL's own error.
     #[error("{0}")]
     Failed(String),
@@ -251,7 +254,7 @@ impl Expression {
             ExecutionError::FunctionError { function, message }
                 if message.starts_with("string parse error: ") =>
             {
-                EvaluationError::NoNumber(function)
+                EvaluationError::NoNumber { function }
             }
             error => EvaluationError::Failed(error.to_string()),
         })

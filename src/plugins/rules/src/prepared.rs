@@ -82,8 +82,11 @@ pub(crate) enum FunctionError {
     #[error("unknown function {0:?}{hint}", hint = meant(.0))]
     Unknown(String),
     /// A macro such as `exists` with another number of arguments, which is a call for the parser.
-    #[error("{0} has another number of arguments: list.exists(x, condition), has(a.b)")]
-    Macro(&'static str),
+    #[error("{name} has another number of arguments: list.exists(x, condition), has(a.b)")]
+    Macro {
+        /// Name of the macro.
+        name: &'static str,
+    },
     /// `matches` has another number of arguments.
     #[error("matches has a text and a pattern: text.matches(pattern)")]
     Matches,
@@ -161,7 +164,7 @@ fn check_call(call: &CallExpr, patterns: &mut Patterns) -> Result<(), FunctionEr
     let name = call.func_name.as_str();
     let is_operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
     if let Some(name) = MACROS.into_iter().find(|known| *known == name) {
-        return Err(FunctionError::Macro(name));
+        return Err(FunctionError::Macro { name });
     }
     if !is_operator && !FUNCTIONS.contains(&name) {
         return Err(FunctionError::Unknown(name.to_owned()));

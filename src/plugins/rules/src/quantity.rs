@@ -7,11 +7,21 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuantityError {
     /// The text is no amount.
-    #[error("{0:?} is no amount: expected {1}")]
-    Invalid(String, &'static str),
+    #[error("{text:?} is no amount: expected {expected}")]
+    Invalid {
+        /// The text.
+        text: String,
+        /// What amounts of this kind are.
+        expected: &'static str,
+    },
     /// Docker's units: `m` is a thousandth elsewhere, and `M` is 1,000,000.
-    #[error("{0:?} is no amount: write {1}")]
-    OtherUnit(String, String),
+    #[error("{text:?} is no amount: write {meant}")]
+    OtherUnit {
+        /// The text.
+        text: String,
+        /// The amount in our units.
+        meant: String,
+    },
     /// The amount is larger than 2^63 - 1.
     #[error("{0:?} is too large")]
     TooLarge(String),
@@ -70,8 +80,8 @@ impl Unit {
             return Ok(whole);
         }
         let invalid = || match self.binary(text) {
-            Some(meant) => QuantityError::OtherUnit(text.to_owned(), meant),
-            None => QuantityError::Invalid(text.to_owned(), self.expected()),
+            Some(meant) => QuantityError::OtherUnit { text: text.to_owned(), meant },
+            None => QuantityError::Invalid { text: text.to_owned(), expected: self.expected() },
         };
         let too_large = || QuantityError::TooLarge(text.to_owned());
         let (is_negative, positive) = match text.strip_prefix('-') {
@@ -150,7 +160,7 @@ mod tests {
             (Unit::Microseconds, "1M"),
             (Unit::Microseconds, "s"),
         ] {
-            assert!(matches!(unit.parse(text), Err(QuantityError::Invalid(..))), "{text}");
+            assert!(matches!(unit.parse(text), Err(QuantityError::Invalid { .. })), "{text}");
         }
         for (text, meant) in
             [("512m", "512Mi"), ("1g", "1Gi"), ("1.5 GB", "1.5Gi"), ("64kb", "64Ki")]

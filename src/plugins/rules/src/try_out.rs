@@ -57,11 +57,21 @@ pub(crate) struct Facts {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TryError {
     /// The file cannot be read.
-    #[error("{0}: {1}")]
-    Read(PathBuf, #[source] io::Error),
+    #[error("{file}: {source}")]
+    Read {
+        /// Path of the file.
+        file: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     /// The file is no OCI config.
-    #[error("{0}: {1}")]
-    Config(PathBuf, String),
+    #[error("{file}: {why}")]
+    Config {
+        /// Path of the file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// The result cannot be printed.
     #[error("standard output: {0}")]
     Output(#[from] io::Error),
@@ -83,15 +93,18 @@ pub(crate) fn bundle(
     out: &mut dyn Write,
 ) -> Result<bool, TryError> {
     let file = dir.join("config.json");
-    let read = |error| TryError::Read(file.clone(), error);
+    let read = |source| TryError::Read { file: file.clone(), source };
     let size = fs::metadata(&file).map_err(read)?.len();
     if size > MAX_CONFIG {
-        return Err(TryError::Config(file, format!("{size} bytes: at most {MAX_CONFIG} are read")));
+        return Err(TryError::Config {
+            file,
+            why: format!("{size} bytes: at most {MAX_CONFIG} are read"),
+        });
     }
     let text = fs::read(&file).map_err(read)?;
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
-    let container =
-        container(&name, &text, facts).map_err(|e| TryError::Config(file.clone(), e))?;
+    let container = container(&name, &text, facts)
+        .map_err(|e| TryError::Config { file: file.clone(), why: e })?;
     Ok(print(rules, &container, out)?)
 }
 
@@ -109,8 +122,8 @@ pub(crate) fn samples(rules: &RuleSet, out: &mut dyn Write) -> Result<bool, TryE
             privileged: name.ends_with("privileged"),
         };
         let file = PathBuf::from(name);
-        let mut container =
-            container(name, text.as_bytes(), &facts).map_err(|e| TryError::Config(file, e))?;
+        let mut container = container(name, text.as_bytes(), &facts)
+            .map_err(|e| TryError::Config { file, why: e })?;
         if name == PLAIN {
             container.linux.mut_or_insert_default().resources.clear();
         }

@@ -36,8 +36,13 @@ use std::{
 /// Reason why a description cannot be sent.
 #[derive(Debug, thiserror::Error)]
 enum DescribeError {
-    #[error("no such {0}: {1}")]
-    Unknown(&'static str, String),
+    #[error("no such {kind}: {wanted}")]
+    Unknown {
+        /// `container` or `pod`.
+        kind: &'static str,
+        /// The id or name of the request.
+        wanted: String,
+    },
     #[error(transparent)]
     Ambiguous(#[from] Ambiguous),
     #[error("the description has {0} bytes, and a message at most {MAX_FRAME}")]
@@ -167,7 +172,7 @@ fn find(
         None => ("container or pod", "containers or pods"),
     };
     if ids.is_empty() {
-        return Err(DescribeError::Unknown(one, wanted.to_owned()));
+        return Err(DescribeError::Unknown { kind: one, wanted: wanted.to_owned() });
     }
     Err(Ambiguous::new(several, wanted, &ids).into())
 }

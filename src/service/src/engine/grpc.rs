@@ -20,11 +20,21 @@ const MAX_REPLY: usize = 4 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum GrpcError {
     /// The connection failed.
-    #[error("{0}: {1}")]
-    Connect(PathBuf, #[source] io::Error),
+    #[error("{socket}: {source}")]
+    Connect {
+        /// Path of the socket.
+        socket: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     /// The peer does not speak HTTP/2, or closed the stream.
-    #[error("{0}: {1}")]
-    Http2(PathBuf, #[source] h2::Error),
+    #[error("{socket}: {source}")]
+    Http2 {
+        /// Path of the socket.
+        socket: PathBuf,
+        /// Cause of the failure.
+        source: h2::Error,
+    },
     /// The request cannot be built from the method and the headers.
     #[error("cannot build the request: {0}")]
     Request(#[from] http::Error),
@@ -42,11 +52,19 @@ pub enum GrpcError {
         message: String,
     },
     /// The reply is not a gRPC message, or too large.
-    #[error("{0}: the reply is not a gRPC message, or too large")]
-    InvalidReply(&'static str),
+    #[error("{method}: the reply is not a gRPC message, or too large")]
+    InvalidReply {
+        /// The called method.
+        method: &'static str,
+    },
     /// The peer did not reply within the timeout.
-    #[error("{0}: no reply within {1:?}")]
-    DeadlineExceeded(PathBuf, Duration),
+    #[error("{socket}: no reply within {limit:?}")]
+    DeadlineExceeded {
+        /// Path of the socket.
+        socket: PathBuf,
+        /// The timeout.
+        limit: Duration,
+    },
 }
 
 /// Calls `method`, such as `/package.Service/Method`, with additional `headers`, and returns the
@@ -62,7 +80,9 @@ pub async fn call(
     time_limit: Duration,
 ) -> Result<Bytes, GrpcError> {
     let result = timeout(time_limit, exchange(socket, method, headers, message)).await;
-    result.unwrap_or_else(|_| Err(GrpcError::DeadlineExceeded(socket.to_owned(), time_limit)))
+    result.unwrap_or_else(|_| {
+        Err(GrpcError::DeadlineExceeded { socket: socket.to_owned(), limit: time_limit })
+    })
 }
 
 async fn exchange(
@@ -71,9 +91,10 @@ async fn exchange(
     headers: &[(&'static str, &str)],
     message: &[u8],
 ) -> Result<Bytes, GrpcError> {
-    let http2 = |e| GrpcError::Http2(socket.to_owned(), e);
-    let stream =
-        UnixStream::connect(socket).await.map_err(|e| GrpcError::Connect(socket.to_owned(), e))?;
+    let http2 = |source| GrpcError::Http2 { socket: socket.to_owned(), source };
+    let stream = UnixStream::connect(socket)
+        .await
+        .map_err(|source| GrpcError::Connect { socket: socket.to_owned(), source })?;
     let (sender, connection) = client::handshake(stream).await.map_err(http2)?;
     let exchange = async {
         let mut sender = sender.ready().await.map_err(http2)?;
@@ -92,7 +113,7 @@ async fn exchange(
         // The connection future ends on an error, or after the exchange.
         ended = connection => Err(match ended {
             Err(e) => http2(e),
-            Ok(()) => GrpcError::InvalidReply(method),
+            Ok(()) => GrpcError::InvalidReply { method },
         }),
     }
 }
@@ -132,7 +153,7 @@ async fn read(
         body.flow_control().release_capacity(part.len()).map_err(&http2)?;
         reply.put_slice(&part);
         if reply.len() > MAX_REPLY {
-            return Err(GrpcError::InvalidReply(method));
+            return Err(GrpcError::InvalidReply { method });
         }
     }
     check(method, body.trailers().await.map_err(&http2)?.as_ref())?;
@@ -140,7 +161,7 @@ async fn read(
         Some([0, length @ ..]) if u32::from_be_bytes(*length) as usize == reply.len() - 5 => {
             Ok(reply.split_off(5).freeze())
         }
-        _ => Err(GrpcError::InvalidReply(method)),
+        _ => Err(GrpcError::InvalidReply { method }),
     }
 }
 
@@ -155,6 +176,6 @@ fn check(method: &'static str, trailers: Option<&http::HeaderMap>) -> Result<(),
             status: status.into_owned(),
             message: text("grpc-message").unwrap_or_default().into_owned(),
         }),
-        None => Err(GrpcError::InvalidReply(method)),
+        None => Err(GrpcError::InvalidReply { method }),
     }
 }

@@ -25,11 +25,21 @@ pub enum LibpodError {
     #[error("libpod's database {0} does not have the container")]
     Unknown(PathBuf),
     /// The database cannot be read.
-    #[error("libpod's database {0}: {1}")]
-    Query(PathBuf, #[source] rusqlite::Error),
+    #[error("libpod's database {database}: {source}")]
+    Query {
+        /// Path of the database.
+        database: PathBuf,
+        /// Cause of the failure.
+        source: rusqlite::Error,
+    },
     /// The path is not that of a file.
-    #[error("libpod's database {0}: {1}")]
-    File(PathBuf, #[source] io::Error),
+    #[error("libpod's database {database}: {source}")]
+    File {
+        /// Path of the database.
+        database: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
 }
 
 /// Configurations of libpod, as JSON.
@@ -51,17 +61,19 @@ pub fn read(databases: &[PathBuf], id: &str) -> Result<Stored, LibpodError> {
             Ok(meta) if meta.is_file() => return query(database, id),
             Ok(_) => {
                 let error = io::Error::other("is not a regular file");
-                return Err(LibpodError::File(database.clone(), error));
+                return Err(LibpodError::File { database: database.clone(), source: error });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(LibpodError::File(database.clone(), error)),
+            Err(source) => {
+                return Err(LibpodError::File { database: database.clone(), source });
+            }
         }
     }
     Err(LibpodError::Missing(databases.first().cloned().unwrap_or_default()))
 }
 
 fn query(database: &Path, id: &str) -> Result<Stored, LibpodError> {
-    let failed = |error| LibpodError::Query(database.to_owned(), error);
+    let failed = |source| LibpodError::Query { database: database.to_owned(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(database, flags).map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
@@ -104,9 +116,9 @@ mod tests {
 
         // A transaction of Podman delays the answer, but not without end.
         podman.execute_batch("BEGIN EXCLUSIVE").unwrap();
-        assert!(matches!(read(&paths, "c1"), Err(LibpodError::Query(..))));
+        assert!(matches!(read(&paths, "c1"), Err(LibpodError::Query { .. })));
         podman.execute_batch("COMMIT").unwrap();
         std::fs::write(&database, "no database").unwrap();
-        assert!(matches!(read(&paths, "c1"), Err(LibpodError::Query(..))));
+        assert!(matches!(read(&paths, "c1"), Err(LibpodError::Query { .. })));
     }
 }

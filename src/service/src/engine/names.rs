@@ -31,12 +31,22 @@ const MAX_FILE: u64 = 16 << 20;
 /// Error of reading names.
 #[derive(Debug, thiserror::Error)]
 enum NamesError {
-    #[error("{0}: {1}")]
-    Read(PathBuf, #[source] io::Error),
+    #[error("{file}: {source}")]
+    Read {
+        /// Path of the file.
+        file: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     #[error("{0}: not read within {TIMEOUT:?}")]
     Timeout(PathBuf),
-    #[error("{0}: {1}")]
-    Parse(PathBuf, #[source] Unreadable),
+    #[error("{file}: {source}")]
+    Parse {
+        /// Path of the file or database.
+        file: PathBuf,
+        /// Cause of the failure.
+        source: Unreadable,
+    },
     #[error(transparent)]
     Containerd(#[from] containerd::ContainerdError),
     #[error(transparent)]
@@ -101,7 +111,7 @@ async fn from_docker(
         // Any Docker user may set the labels of Kubernetes, so trust them only if cri-dockerd runs.
         let kubernetes = blocking(|| nri_host::is_running(CRI_DOCKERD));
         return docker::complete(identity, id, &config, host_config.as_deref(), kubernetes)
-            .map_err(|e| NamesError::Parse(file, e));
+            .map_err(|source| NamesError::Parse { file, source });
     }
     Err(NamesError::NoSource)
 }
@@ -110,7 +120,8 @@ async fn from_cri_o(identity: &mut Identity, sandbox: &Path) -> Result<(), Names
     // `…/overlay-containers/ID/userdata/config.json`
     let containers = sandbox.ancestors().nth(3).unwrap_or(sandbox);
     let Some(config) = read(sandbox, containers).await? else { return Ok(()) };
-    cri_o::complete(identity, &config).map_err(|e| NamesError::Parse(sandbox.to_owned(), e))
+    cri_o::complete(identity, &config)
+        .map_err(|source| NamesError::Parse { file: sandbox.to_owned(), source })
 }
 
 async fn from_podman(
@@ -123,7 +134,7 @@ async fn from_podman(
         // Continue with the next list if this one cannot be read.
         let found = match read(list, list.parent().unwrap_or(list)).await {
             Ok(Some(text)) => podman::complete(identity, id, &text)
-                .map_err(|e| NamesError::Parse(list.clone(), e)),
+                .map_err(|source| NamesError::Parse { file: list.clone(), source }),
             Ok(None) => Ok(false),
             Err(error) => Err(error),
         };
@@ -150,7 +161,7 @@ async fn labels_from_podman(
     let stored = file_access::run(file_system, TIMEOUT, read).await;
     let stored = stored.map_err(|FileSystemHangs| NamesError::Timeout(first.clone()))??;
     podman::complete_labels(identity, &stored.container, stored.pod.as_deref())
-        .map_err(|e| NamesError::Parse(first, e))
+        .map_err(|source| NamesError::Parse { file: first, source })
 }
 
 async fn from_containerd(
@@ -179,6 +190,6 @@ async fn read(path: &Path, containers: &Path) -> Result<Option<Vec<u8>>, NamesEr
     match read.map_err(|FileSystemHangs| NamesError::Timeout(path.to_owned()))? {
         Ok(content) => Ok(Some(content)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(NamesError::Read(path.to_owned(), e)),
+        Err(source) => Err(NamesError::Read { file: path.to_owned(), source }),
     }
 }

@@ -79,11 +79,21 @@ pub struct State {
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
     /// The runtime could not be started.
-    #[error("{0}: {1}")]
-    Start(PathBuf, #[source] std::io::Error),
+    #[error("{path}: {source}")]
+    Start {
+        /// Path of the runtime.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: std::io::Error,
+    },
     /// The runtime did not end within `TIMEOUT`.
-    #[error("{0} {1} did not end within {TIMEOUT:?}")]
-    Hangs(PathBuf, &'static str),
+    #[error("{path} {verb} did not end within {TIMEOUT:?}")]
+    Hangs {
+        /// Path of the runtime.
+        path: PathBuf,
+        /// The verb that was called.
+        verb: &'static str,
+    },
     /// The runtime exited with an error.
     #[error("{path} {verb}: {message}")]
     Failed {
@@ -95,8 +105,13 @@ pub enum RuntimeError {
         message: String,
     },
     /// The output of `state` cannot be parsed.
-    #[error("{0} state: {1}")]
-    State(PathBuf, #[source] serde_json::Error),
+    #[error("{path} state: {source}")]
+    State {
+        /// Path of the runtime.
+        path: PathBuf,
+        /// Cause of the failure.
+        source: serde_json::Error,
+    },
 }
 
 /// Error of a look-up in the runtime's root directory, which shows neither that a container exists
@@ -272,7 +287,8 @@ impl LowLevelRuntime {
     /// The call fails, for example because the id is unknown.
     pub async fn state(&self, id: &str) -> Result<State, RuntimeError> {
         let out = self.call("state", &[OsStr::new(id)], None).await?;
-        serde_json::from_slice(&out).map_err(|e| RuntimeError::State(self.path().to_owned(), e))
+        serde_json::from_slice(&out)
+            .map_err(|source| RuntimeError::State { path: self.path().to_owned(), source })
     }
 
     /// Returns the pid of the first process from `state`; `None` if the call fails or the container
@@ -315,8 +331,8 @@ impl LowLevelRuntime {
         input: Option<String>,
     ) -> Result<Vec<u8>, RuntimeError> {
         let deadline = Instant::now() + TIMEOUT;
-        let hangs = || RuntimeError::Hangs(self.path().to_owned(), verb);
-        let start_error = |e| RuntimeError::Start(self.path().to_owned(), e);
+        let hangs = || RuntimeError::Hangs { path: self.path().to_owned(), verb };
+        let start_error = |source| RuntimeError::Start { path: self.path().to_owned(), source };
         let runtime = self.clone();
         let arguments: Vec<OsString> = arguments.iter().map(|a| (*a).to_owned()).collect();
         let has_input = input.is_some();

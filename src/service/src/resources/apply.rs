@@ -204,7 +204,8 @@ impl ResourceManager {
         update.check(self, &owners).await?;
         update.begin(&lock, &self.registry)?;
         if let Err(error) = update.perform(&lock, self).await {
-            let runtime_hangs = matches!(&error, ResourceError::Runtime(RuntimeError::Hangs(..)));
+            let runtime_hangs =
+                matches!(&error, ResourceError::Runtime(RuntimeError::Hangs { .. }));
             if runtime_hangs {
                 lock.set_runtime_hung();
             }

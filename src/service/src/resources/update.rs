@@ -270,7 +270,7 @@ impl ResourceUpdate {
         let mut drift = restore_files(&self.files);
         let before = runtime_part(&record.effective);
         if !runtime_hangs && let Err(error) = record.runtime.update(container, &before).await {
-            if matches!(error, RuntimeError::Hangs(..)) {
+            if matches!(error, RuntimeError::Hangs { .. }) {
                 lock.set_runtime_hung();
             }
             let changes = resource_changes(&record.effective, others, &record.owners);

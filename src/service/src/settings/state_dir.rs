@@ -12,11 +12,21 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 pub enum StateDirError {
     /// The directory cannot be created.
-    #[error("state directory {0}: {1}")]
-    Create(PathBuf, #[source] io::Error),
+    #[error("state directory {dir}: {source}")]
+    Create {
+        /// Path of the directory.
+        dir: PathBuf,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     /// Other users could change the directory or its files.
-    #[error("state directory {0} is not trusted: {1}")]
-    Untrusted(PathBuf, #[source] Untrusted),
+    #[error("state directory {dir} is not trusted: {source}")]
+    Untrusted {
+        /// Path of the directory.
+        dir: PathBuf,
+        /// Who could change what.
+        source: Untrusted,
+    },
 }
 
 /// Creates the directory, accessible to its owner only, or checks the existing one.
@@ -24,7 +34,7 @@ pub enum StateDirError {
 /// # Errors
 /// The directory cannot be created, or other users could change it or its files.
 pub fn create(dir: &Path) -> Result<(), StateDirError> {
-    let failed = |e| StateDirError::Create(dir.to_owned(), e);
+    let failed = |source| StateDirError::Create { dir: dir.to_owned(), source };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
     check(dir)
 }
@@ -34,11 +44,11 @@ pub fn create(dir: &Path) -> Result<(), StateDirError> {
 /// # Errors
 /// Other users could change the directory or its files.
 pub fn check(dir: &Path) -> Result<(), StateDirError> {
-    let failed = |e| StateDirError::Create(dir.to_owned(), e);
+    let failed = |source| StateDirError::Create { dir: dir.to_owned(), source };
     let absolute = std::path::absolute(dir).map_err(failed)?;
     Owners::of_this_process()
         .check(&absolute)
-        .map_err(|e| StateDirError::Untrusted(dir.to_owned(), e))
+        .map_err(|source| StateDirError::Untrusted { dir: dir.to_owned(), source })
 }
 
 #[cfg(test)]
