@@ -18,8 +18,8 @@ impl Nri {
         let (pod, container) = self.shared.records.container(id)?;
         let (pod, container) = (Some(pod).into(), Some(container).into());
         let request = PostCreateContainerRequest { pod, container, ..Default::default() };
-        // The delivery continues without the value.
-        let _ = self.adaptation.post_create_container(request);
+        // The delivery is not awaited.
+        self.adaptation.post_create_container(request);
         Ok(())
     }
 
@@ -45,8 +45,8 @@ impl Nri {
         let (pod, container) = self.shared.records.container(id)?;
         let (pod, container) = (Some(pod).into(), Some(container).into());
         let request = PostStartContainerRequest { pod, container, ..Default::default() };
-        // The delivery continues without the value.
-        let _ = self.adaptation.post_start_container(request);
+        // The delivery is not awaited.
+        self.adaptation.post_start_container(request);
         Ok(())
     }
 

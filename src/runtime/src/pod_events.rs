@@ -61,8 +61,8 @@ impl Nri {
     pub fn post_update_pod_sandbox(&self, id: &str) -> Result<(), Error> {
         let pod = Some(self.shared.records.pod(id)?).into();
         let request = PostUpdatePodSandboxRequest { pod, ..Default::default() };
-        // The delivery continues without the value.
-        let _ = self.adaptation.post_update_pod_sandbox(request);
+        // The delivery is not awaited.
+        self.adaptation.post_update_pod_sandbox(request);
         Ok(())
     }
 

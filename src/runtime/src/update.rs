@@ -39,8 +39,8 @@ impl Nri {
         let (pod, container) = self.shared.records.container(id)?;
         let (pod, container) = (Some(pod).into(), Some(container).into());
         let request = PostUpdateContainerRequest { pod, container, ..Default::default() };
-        // The delivery continues without the value.
-        let _ = self.adaptation.post_update_container(request);
+        // The delivery is not awaited.
+        self.adaptation.post_update_container(request);
         Ok(())
     }
 }

@@ -181,9 +181,8 @@ impl Recorded {
         let line = service.audit_line(&record, AuditEvent::Refusal);
         service.audit_refusal(line, "create", &error);
         if let Err(error) = record.runtime.delete(&record.key.id).await {
-            let (container, pod) = (&record.key.id, &record.pod_id);
             let message = "cannot delete the container of a failed creation";
-            tracing::error!(container, pod, %error, "{message}");
+            tracing::error!(container = record.key.id, pod = record.pod_id, %error, "{message}");
         }
         self.fail(service).await;
         Err(error)

@@ -139,11 +139,8 @@ impl Service {
             return;
         }
         let (pod, message) = self.registry.messages(container);
-        drop(self.adaptation.post_create_container(container_request!(
-            PostCreateContainerRequest,
-            pod,
-            message
-        )));
+        let request = container_request!(PostCreateContainerRequest, pod, message);
+        self.adaptation.post_create_container(request);
     }
 
     /// Created -> Starting: sends the StartContainer request to plugins; RunPodSandbox for a
@@ -178,11 +175,8 @@ impl Service {
             return;
         }
         let (pod, message) = self.registry.messages(container);
-        drop(self.adaptation.post_start_container(container_request!(
-            PostStartContainerRequest,
-            pod,
-            message
-        )));
+        let request = container_request!(PostStartContainerRequest, pod, message);
+        self.adaptation.post_start_container(request);
     }
 
     /// The first part of [`Service::on_running`]. Afterwards the wrapper can get its reply.
@@ -209,10 +203,9 @@ impl Service {
         let oom_killed = container.was_oom_killed(status).await;
         let set_stopped = || {
             let stopped = self.registry.change(container, |r| r.set_stopped(status, oom_killed));
-            let (id, pod) = (&record.key.id, &record.pod_id);
             tracing::debug!(
-                container = id,
-                pod,
+                container = record.key.id,
+                pod = record.pod_id,
                 wait_status = status,
                 oom_killed,
                 "container stopped"

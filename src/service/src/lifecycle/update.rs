@@ -2,12 +2,11 @@
 //! previous `nrid`.
 
 use crate::{
-    lifecycle::request::container_request,
+    lifecycle::request::{container_request, pod_request},
     resources::update::ReconciledUpdate,
     service::Service,
     state::container::{Container, UpdateLock},
 };
-use nri_api::proto;
 use std::sync::Arc;
 
 impl Service {
@@ -28,15 +27,11 @@ impl Service {
         let (pod, message) = self.registry.messages(container);
         // Notifications are sent in the order of these calls. The delivery is not awaited.
         if container.is_sandbox() {
-            let request =
-                proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
-            drop(self.adaptation.post_update_pod_sandbox(request));
+            let request = pod_request!(PostUpdatePodSandboxRequest, pod);
+            self.adaptation.post_update_pod_sandbox(request);
         } else {
-            drop(self.adaptation.post_update_container(container_request!(
-                PostUpdateContainerRequest,
-                pod,
-                message
-            )));
+            let request = container_request!(PostUpdateContainerRequest, pod, message);
+            self.adaptation.post_update_container(request);
         }
     }
 
