@@ -33,7 +33,7 @@ const FILES_OF_MACHINES: &[&str] =
 /// Files of memory nodes, below `system/node/nodeN`. Of `meminfo`, only the size is kept.
 const FILES_OF_NODES: &[&str] = &["cpulist", "cpumap", "distance", "meminfo"];
 
-/// Files of caches, below `system/cpu/cpuN/cache/indexM`.
+/// Files of a cache of level 3, below `system/cpu/cpuN/cache/indexM`. In a snapshot, M is always 3.
 const FILES_OF_CACHES: &[&str] = &["shared_cpu_list", "shared_cpu_map"];
 
 /// Files and their contents, by paths below `/sys/devices`.
@@ -42,7 +42,7 @@ pub struct Snapshot {
     files: BTreeMap<String, String>,
 }
 
-/// Line of a snapshot that has not the form `PATH: CONTENT`.
+/// Line of a snapshot that is not of the form `PATH: CONTENT`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the snapshot is not \"PATH: CONTENT\": {text:?}")]
 pub struct WrongLine {
@@ -55,49 +55,55 @@ impl Snapshot {
     /// cannot be read are missing from the snapshot: which exist depends on processor and kernel.
     pub fn read(devices: &Path) -> Self {
         let mut snapshot = Self::default();
-        let mut add = |path: String| {
-            let text = fs::read(devices.join(&path)).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text).replace('\0', "");
-            let text = text.trim();
-            let text = if path.ends_with("/meminfo") {
-                text.lines().find(|line| line.contains("MemTotal")).unwrap_or_default()
-            } else {
-                text
-            };
-            let is_there = !text.is_empty();
-            if is_there {
-                snapshot.files.insert(path, text.to_owned());
-            }
-            is_there
-        };
         for file in FILES_OF_MACHINES {
-            add((*file).to_owned());
+            snapshot.add(&devices.join(file), (*file).to_owned());
         }
         for cpu in numbered(devices, "system/cpu", "cpu") {
             // Of a list and a mask with the same meaning, and of the old and the new name of a
             // file, one is enough. They follow each other in the table.
             let mut groups = BTreeSet::new();
             for file in FILES_OF_CPUS {
-                if !groups.contains(&group_of(file)) && add(format!("{cpu}/{file}")) {
+                let path = format!("{cpu}/{file}");
+                if !groups.contains(&group_of(file)) && snapshot.add(&devices.join(&path), path) {
                     groups.insert(group_of(file));
                 }
             }
             for cache in numbered(devices, &format!("{cpu}/cache"), "index") {
                 let level = fs::read_to_string(devices.join(&cache).join("level"));
                 if level.is_ok_and(|level| level.trim() == "3") {
-                    let path = |file: &&str| format!("{cpu}/cache/index3/{file}");
-                    let _ = FILES_OF_CACHES.iter().any(|file| add(path(file)));
+                    // The mask is added only if there is no list.
+                    let _ = FILES_OF_CACHES.iter().any(|file| {
+                        let path = format!("{cpu}/cache/index3/{file}");
+                        snapshot.add(&devices.join(&cache).join(file), path)
+                    });
                 }
             }
         }
         for node in numbered(devices, "system/node", "node") {
             for file in FILES_OF_NODES {
                 if *file != "cpumap" || fs::metadata(devices.join(&node).join("cpulist")).is_err() {
-                    add(format!("{node}/{file}"));
+                    snapshot.add(&devices.join(&node).join(file), format!("{node}/{file}"));
                 }
             }
         }
         snapshot
+    }
+
+    /// Adds the content of a file. Returns whether there is one.
+    fn add(&mut self, file: &Path, path: String) -> bool {
+        let text = fs::read(file).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).replace('\0', "");
+        let text = text.trim();
+        let text = if path.ends_with("/meminfo") {
+            text.lines().find(|line| line.contains("MemTotal")).unwrap_or_default()
+        } else {
+            text
+        };
+        let is_there = !text.is_empty();
+        if is_there {
+            self.files.insert(path, text.to_owned());
+        }
+        is_there
     }
 
     /// Returns the content of a file.
@@ -124,7 +130,7 @@ fn numbered(devices: &Path, directory: &str, name: &str) -> Vec<String> {
     names.filter(is_numbered).map(|entry| format!("{directory}/{entry}")).collect()
 }
 
-/// Returns which file has the same meaning.
+/// Returns the first file of the table that has the same meaning.
 fn group_of(file: &'static str) -> &'static str {
     match file {
         "topology/core_siblings_list" | "topology/core_siblings" => "topology/package_cpus_list",
@@ -206,8 +212,8 @@ mod tests {
         write("system/cpu/cpu0/topology/thread_siblings_list", "0\n");
         write("system/cpu/cpu0/cache/index2/level", "2\n");
         write("system/cpu/cpu0/cache/index2/shared_cpu_list", "0\n");
-        write("system/cpu/cpu0/cache/index3/level", "3\n");
-        write("system/cpu/cpu0/cache/index3/shared_cpu_map", "1\n");
+        write("system/cpu/cpu0/cache/index4/level", "3\n");
+        write("system/cpu/cpu0/cache/index4/shared_cpu_map", "1\n");
         write("system/node/node0/cpumap", "1\n");
         write("system/node/node0/meminfo", "\nNode 0 MemTotal: 7 kB\nNode 0 MemFree: 1 kB\n");
         let expected = "system/cpu/online: 0\nsystem/node/node0/cpumap: 1\n\
