@@ -14,9 +14,6 @@ const LIMIT: u64 = 64 << 10;
 /// Length in characters to which an error is cut: runc adds the output of hooks.
 const MAX_ERROR: usize = 4096;
 
-/// Level of an error of runc's process in the namespaces of the container.
-const FATAL: &str = "fatal";
-
 /// Returns the size of a regular file; zero if the file does not exist, `None` for other files.
 pub(crate) fn size(path: &Path) -> Option<u64> {
     match std::fs::metadata(path) {
@@ -41,7 +38,8 @@ pub(crate) fn last(path: &Path, before: u64, json: bool) -> Option<String> {
         .filter(|e: &String| !e.is_empty())
 }
 
-/// crun prints a value over several lines; youki calls the message `message`.
+/// Returns the last error of a log in JSON. crun writes a value over several lines; youki calls the
+/// message `message`.
 fn last_of_json(text: &str) -> Option<String> {
     let values = Deserializer::from_str(text).into_iter::<Value>().map_while(Result::ok);
     let message = |value: Value| {
@@ -59,7 +57,7 @@ fn last_of_messages(messages: impl Iterator<Item = (String, String)>) -> Option<
     for (level, message) in messages {
         match level.as_str() {
             "error" => error = Some(message),
-            FATAL => reason = Some(message),
+            "fatal" => reason = Some(message),
             _ => {}
         }
     }
@@ -69,7 +67,8 @@ fn last_of_messages(messages: impl Iterator<Item = (String, String)>) -> Option<
     })
 }
 
-/// A line of runc is in logfmt; crun writes the time and the message.
+/// Returns the last error of a log in lines: those of runc are in logfmt, those of crun have the
+/// time and the message.
 fn last_of_lines(text: &str) -> Option<String> {
     let message = |line: &str| match line.split_once("level=") {
         Some((_, rest)) => {

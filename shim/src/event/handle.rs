@@ -261,7 +261,7 @@ impl Event<'_> {
             Ok(Reply::Refused { message }) if exit.success() && !self.verb.ignores_refusal() => {
                 return Err(Error::Refused(message));
             }
-            // The plugins and fields at which the real runtime may have failed.
+            // The message names the plugins and fields at which the real runtime may have failed.
             Ok(Reply::Refused { message }) if !exit.success() => {
                 log.add_to_error(error.as_deref(), &message);
             }

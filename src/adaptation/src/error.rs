@@ -68,8 +68,8 @@ pub enum AdaptError {
         subject: String,
         /// Timeout, end of the session or broken protocol.
         source: NoReply,
-        /// Whether the failure policy that the plugin requested makes the request fail, and the
-        /// administrator's does not.
+        /// Whether only the failure policy that the plugin requested makes the request fail, not
+        /// that of the administrator.
         requested: bool,
     },
     /// The validator did not reply, and `validation_failure` of its policy refuses the container.
@@ -91,8 +91,8 @@ pub enum AdaptError {
         container: String,
         /// Timeout, end of the session or broken protocol.
         source: NoReply,
-        /// Whether the failure policy that the plugin requested refuses the container, and the
-        /// administrator's does not.
+        /// Whether only the failure policy that the plugin requested refuses the container, not
+        /// that of the administrator.
         requested: bool,
     },
     /// The request exceeds the size limit of the protocol.
@@ -174,7 +174,7 @@ pub enum AdaptError {
 /// Reason why a plugin did not reply.
 #[derive(Debug, thiserror::Error)]
 pub enum NoReply {
-    /// The plugin's session ended; says how the plugin's program ended, if it was launched.
+    /// The plugin's session has ended. The text says how its program ended, if it was launched.
     #[error("{0}")]
     Exited(String),
     /// The plugin was still being synchronized.

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 /// Returns the text as one line without terminal control: line feeds become `; `; other control
-/// characters, and those that change the direction of text, become `\u{fffd}`. Tabs stay.
+/// characters, separators of lines and paragraphs, and characters that change the direction of text
+/// become `\u{fffd}`. Tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return Cow::Borrowed(text);

@@ -30,7 +30,7 @@ struct Entry {
 /// Error of an annotation.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UlimitError {
-    /// It is no list of limits.
+    /// The annotation is not a list of limits.
     #[error("annotation {key}: {source}")]
     Syntax {
         /// Key of the annotation.
@@ -38,7 +38,7 @@ pub(crate) enum UlimitError {
         /// What is wrong.
         source: ConfigurationError,
     },
-    /// It names no resource of setrlimit(2).
+    /// The type is not a resource of setrlimit(2).
     #[error("failed to parse type: {0:?}")]
     Type(String),
     /// The hard limit is below the soft one.

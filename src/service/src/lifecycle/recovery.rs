@@ -2,10 +2,9 @@
 //! creations and updates may have been in progress.
 //!
 //! A record is written before what it announces: a creation before its bundle, an update before the
-//! runtime makes it. So the host is asked for the rest: does the wrapper that had its reply still
-//! run (then `nrid` waits for its end), does the runtime have the container, do the cgroups hold
-//! the runtime's part of the update? A creation whose runtime has no container is undone, and
-//! enforcement is completed.
+//! runtime makes it. The host shows the rest. If the wrapper that had its reply still runs, `nrid`
+//! waits for its end. A creation whose runtime has no container is undone. An update was made if
+//! the cgroups hold the runtime's part of it. Then enforcement is completed.
 //!
 //! Plugins connect afterwards: they receive no event of what happened before, but a snapshot
 //! without the containers that have stopped. The audit log has stops and removals. What the
@@ -77,10 +76,10 @@ pub async fn recover(manager: &ResourceManager, followed: &FollowedRuntimes, sta
             }
             continue;
         }
-        // For a running container with a known process, `state` of the runtime is not called: one
-        // call per container would take longer than wrappers wait for the start of nrid.
-        // Neither for a created one that still waits for its start, or that a followed runtime is
-        // starting or deleting.
+        // `state` of the runtime is not called for a running container with a known process: one
+        // call per container would take longer than wrappers wait for the start of nrid. Nor is it
+        // called for a created one that waits for its start, or that a followed runtime starts or
+        // deletes.
         let is_up_to_date = record.pid.is_some()
             && match record.status {
                 ContainerStatus::Running => true,

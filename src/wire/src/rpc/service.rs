@@ -6,13 +6,12 @@
 
 use nri_api::MAX_MESSAGE;
 use std::{collections::HashMap, sync::Arc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use ttrpc::{
     Code, Request, Response,
     r#async::{MethodHandler, Service},
     proto::Codec,
 };
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use crate::generated::nri_ttrpc::{Plugin, Runtime};
 pub(crate) use crate::generated::nri_ttrpc::{create_plugin, create_runtime};
@@ -65,7 +64,7 @@ impl SessionLimits {
     }
 }
 
-/// Has a request handled in a separate task, within the limits, and returns the reply.
+/// Handles a request in a task of its own, within the limits, and returns the reply.
 pub(crate) async fn dispatch(
     handler: Arc<dyn MethodHandler + Send + Sync>,
     limits: Option<SessionLimits>,
