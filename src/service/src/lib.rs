@@ -17,7 +17,7 @@
 //! | `state` | records of containers and pods, in memory and on disk, and locks |
 //! | `settings` | the configuration and the state directory |
 //! | `audit` | the audit log |
-//! | `error.rs` | errors of requests, by the party at fault |
+//! | `error` | errors of requests, by the party at fault |
 //! | `resources` | requested and effective resources, and the owners of their fields |
 //! | `metrics` | metrics for Prometheus |
 //! | `service.rs` | the state that all requests share |

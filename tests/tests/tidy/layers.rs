@@ -14,8 +14,6 @@ const CRATE: &str = "src/service/src/";
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("control/status.rs", "daemon/program.rs", "a status reports a restart that failed"),
     ("control/status.rs", "daemon/reload.rs", "a status lists what a reload would change"),
-    ("error.rs", "resources/error.rs", "a source of errors of requests"),
-    ("error.rs", "verb/update/args.rs", "a source of errors of requests"),
     ("metrics/follow.rs", "service.rs", "serves the metrics of the service"),
     ("metrics/listener.rs", "daemon/sockets.rs", "listens as the other sockets do"),
     ("service.rs", "daemon/log.rs", "requests change the level of the log"),

@@ -2,8 +2,7 @@
 
 use crate::{
     audit::{Audit, ChangesByPlugin, line_of},
-    error::{Error, OperatorError, PluginError},
-    resources::error::ResourceError,
+    error::{Error, OperatorError, PluginError, ResourceError},
     service::Service,
     state::{record::Record, registry::Registry},
 };

@@ -4,12 +4,11 @@
 
 use crate::{
     audit::line_of,
-    error::PluginError,
+    error::{PluginError, ResourceError},
     host::{error_chain::chain, runtime::RuntimeError},
     resources::{
         changes::all_owners,
         description::described,
-        error::ResourceError,
         manager::ResourceManager,
         owners,
         updatable::check_updatable,

@@ -12,11 +12,12 @@ use crate::{
         files::{self, Drift},
         location,
     },
+    error::ResourceError,
     host::{
         classes::{self, ClassError},
         file_access::{self, FileSystem},
     },
-    resources::{error::ResourceError, manager::ResourceManager, owners, updatable::cgroup_part},
+    resources::{manager::ResourceManager, owners, updatable::cgroup_part},
     state::record::{ControlFile, EffectiveResources, Record},
 };
 use nri_api::{

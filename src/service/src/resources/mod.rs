@@ -5,7 +5,6 @@ pub mod capabilities;
 pub mod changes;
 pub mod description;
 pub mod enforce;
-pub mod error;
 pub mod eviction;
 pub mod known_host;
 pub mod manager;

@@ -2,10 +2,7 @@
 //! runtime's `update`, by writing to control groups, or not at all. The table
 //! [`RESOURCE_FIELDS`] assigns each field to one of the three.
 
-use crate::{
-    resources::{error::ResourceError, owners},
-    state::record::Record,
-};
+use crate::{error::ResourceError, resources::owners, state::record::Record};
 use nri_api::{
     Access, RESOURCE_FIELDS, Update,
     proto::{FieldOwners, LinuxResources},

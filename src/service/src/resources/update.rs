@@ -12,11 +12,11 @@
 use crate::{
     audit::{Audit, line_of},
     cgroup::files,
+    error::ResourceError,
     host::{classes::ClassError, process::ProcessIdentity, runtime::RuntimeError},
     resources::{
         changes::resource_changes,
         enforce::{files_without_value, restore_files, write_fields, writes_of},
-        error::ResourceError,
         manager::ResourceManager,
         owners,
         updatable::{runtime_part, with_request},

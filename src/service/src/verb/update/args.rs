@@ -5,7 +5,10 @@
 //! accepts abbreviations. runc parses flags as Go programs do: it refuses an update with an
 //! abbreviation, and changes nothing.
 
-use super::numbers::{self, Notation};
+use crate::{
+    error::UpdateArgumentError,
+    verb::update::numbers::{self, Notation},
+};
 use nri_files::OsText;
 use serde_json::{Map, Value, json};
 
@@ -16,22 +19,6 @@ pub(super) struct UpdateArguments {
     pub(super) flags: Value,
     /// Arguments that set no resource, unchanged.
     pub(super) others: Vec<OsText>,
-}
-
-/// An argument that cannot be parsed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UpdateArgumentError {
-    /// The value of a flag is not a number.
-    #[error("update: {flag}: {value:?} is not a number")]
-    Number {
-        /// The flag.
-        flag: String,
-        /// The flag's value.
-        value: String,
-    },
-    /// A flag has no value.
-    #[error("update: {0} needs a value")]
-    Missing(String),
 }
 
 /// Syntax of a flag's value.

@@ -4,6 +4,10 @@
 //! The errors of single modules are sources of these errors. Start from [`Error`]; [`Error::line`]
 //! is the line that an engine shows.
 
+mod resources;
+
+pub use resources::ResourceError;
+
 use crate::{
     bundle::{config_json::BundleError, hook_injection::InjectError},
     host::{
@@ -11,9 +15,7 @@ use crate::{
         descriptors::DescriptorLimit, error_chain::chain, file_access::FileSystem,
         runtime::LookUpError,
     },
-    resources::error::ResourceError,
     state::{key::ContainerKey, store::StoreError},
-    verb::update::args::UpdateArgumentError,
 };
 use nri_adaptation::{AdaptError, Fault};
 use nri_api::set_by;
@@ -118,6 +120,22 @@ pub enum CallerError {
     /// A field in the resources of `update` has a wrong type.
     #[error("update")]
     ResourceField(#[source] WrongType),
+}
+
+/// An argument of `update` that cannot be parsed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateArgumentError {
+    /// The value of a flag is not a number.
+    #[error("update: {flag}: {value:?} is not a number")]
+    Number {
+        /// The flag.
+        flag: String,
+        /// The flag's value.
+        value: String,
+    },
+    /// A flag has no value.
+    #[error("update: {0} needs a value")]
+    Missing(String),
 }
 
 /// A refusal by a plugin, or a request of a plugin that cannot be performed.
