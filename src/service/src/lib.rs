@@ -19,12 +19,13 @@
 //! | `audit` | the audit log |
 //! | `error` | errors of requests, by the party at fault |
 //! | `resources` | requested and effective resources, and the owners of their fields |
+//! | `plugins` | configuration and launch of plugins, and what they request for containers |
 //! | `metrics` | metrics for Prometheus |
 //! | `service.rs` | the state that all requests share |
 //! | `lifecycle` | the transitions of a container after plugins have agreed to its creation |
 //! | `verb` | create, run, start, update, delete, and our hook |
 //! | `control` | the control socket |
-//! | `daemon` | the process: start, restart, sockets, log, plugins to launch |
+//! | `daemon` | the process: start, restart, sockets, log |
 //! | `dry_run` | `nrid --dry-run`, a process of its own |
 
 #![deny(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod error;
 pub mod host;
 pub mod lifecycle;
 pub mod metrics;
+pub mod plugins;
 pub mod resources;
 pub mod service;
 pub mod settings;

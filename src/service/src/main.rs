@@ -11,13 +11,13 @@ use nrid::{
         handover::Handover,
         log::{self, Log},
         namespaces,
-        plugin_config::ambiguities,
         program::RestartError,
         start, systemd,
         validate::validate,
     },
     dry_run::{run, subject::DryRunSubject},
     host::{delegation, descriptors, file_access, path_probe},
+    plugins::config::ambiguities,
     settings::{load::Settings, state_dir},
 };
 use std::{

@@ -2,8 +2,9 @@
 //! name, such as `verb/create.rs`.
 
 use crate::{
+    audit::Audit,
     cgroup::oom_events::OomMonitor,
-    daemon::{log::Log, parent::Parent, program::Program, shared_plugins::SharedPlugins},
+    daemon::{log::Log, parent::Parent, program::Program},
     engine::{docker_names::DockerNames, own_nri::EngineNri},
     error::CallerError,
     host::{
@@ -11,11 +12,11 @@ use crate::{
         problems::Problems,
     },
     metrics::listener::MetricsListener,
+    plugins::launch::Plugins,
     resources::manager::ResourceManager,
     settings::load::Settings,
     state::{claims::Claims, followed::FollowedRuntimes, locks::Locks, registry::Registry},
 };
-use nri_adaptation::Adaptation;
 use nri_config::parse_log_level;
 use nri_control::Inherited;
 use nri_files::UncleanEnd;
@@ -50,9 +51,6 @@ pub struct Service {
     pub docker_names: DockerNames,
     /// Lookup of engines that have their own NRI enabled.
     pub engine_nri: EngineNri,
-    /// Whether an engine launches the plugins of the default plugin directory, so that `nrid` does
-    /// not.
-    pub shared_plugins: SharedPlugins,
     /// Mount namespaces of engines, where they differ from that of `nrid`.
     pub namespaces: MountNamespaces,
     /// Probes paths that plugins and bundles name.
@@ -68,7 +66,9 @@ pub struct Service {
     /// The resources of the containers.
     pub resource_manager: Arc<ResourceManager>,
     /// The plugins.
-    pub adaptation: Adaptation,
+    pub plugins: Plugins,
+    /// The audit log.
+    pub audit: Audit,
     /// Time of the start.
     pub started: Instant,
     /// Paths of the sockets for plugins.

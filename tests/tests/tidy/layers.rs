@@ -19,7 +19,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("service.rs", "daemon/log.rs", "requests change the level of the log"),
     ("service.rs", "daemon/parent.rs", "a request that keeps conmon waiting ends the process"),
     ("service.rs", "daemon/program.rs", "requests restart the process"),
-    ("service.rs", "daemon/shared_plugins.rs", "a creation launches them"),
 ];
 
 /// Returns the folders and files in the first column of the table, in order.

@@ -39,8 +39,8 @@ const WRITE_SIZE: usize = 64 << 10;
 /// separated by commas if each of them contributed.
 pub type ChangesByPlugin = BTreeMap<String, Vec<FieldChange>>;
 
-/// The audit log. Dropping it ends its thread, once all lines are written.
-#[derive(Debug)]
+/// The audit log. Dropping its last clone ends its thread, once all lines are written.
+#[derive(Debug, Clone)]
 pub struct Audit {
     sender: SyncSender<Queued>,
     shared: Arc<Shared>,

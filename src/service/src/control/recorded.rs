@@ -28,7 +28,7 @@ impl Service {
         let line = AuditLine { from_record: true, ..line };
         let configs = configs(record.clone()).await;
         let mut lines = lines(&record, configs.as_ref(), &line);
-        lines.iter_mut().for_each(|line| self.audit().mask(line));
+        lines.iter_mut().for_each(|line| self.audit.mask(line));
         lines
     }
 }

@@ -26,18 +26,18 @@ impl Service {
     /// Returns the current status.
     pub async fn status(&self) -> Status {
         let settings = self.settings();
-        let pending = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
+        let pending = self.plugins.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
         let plugin_dir_error = pending.as_ref().err().map(ToString::to_string);
         let mut pending = pending.unwrap_or_default();
         let idle_policies = std::mem::take(&mut pending.unmatched_policies);
         let PendingChanges { due, ignored } = self.pending_changes(pending);
         let Counts { pods, containers, ended, with_edited_bundle } = self.registry.counts();
-        let calls = plugin_calls::of_all(&self.adaptation);
+        let calls = plugin_calls::of_all(&self.plugins.adaptation);
         // The process of a session that has ended is about to end, or may be another one already.
         let pid = |plugin: &nri_adaptation::PluginStatus| {
             plugin.pid.filter(|_| !plugin.state.has_ended())
         };
-        let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
+        let plugins = self.plugins.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
             calls: plugin.id.as_ref().and_then(|id| calls.get(id).cloned()),
             synchronization: plugin.synchronization.map(|progress| PluginSynchronization {
                 since: seconds_since_epoch(progress.start).unwrap_or_default(),
@@ -69,7 +69,7 @@ impl Service {
             config: settings.file.as_ref().map(|f| OsText::from(f.as_os_str())),
             sockets: self.plugin_sockets.iter().map(|s| OsText::from(s.as_os_str())).collect(),
             plugins: plugins.collect(),
-            plugin_dir: self.launch_dir().map(|dir| OsText::from(dir.as_os_str())),
+            plugin_dir: self.plugins.launch_dir(&settings).map(|dir| OsText::from(dir.as_os_str())),
             pods,
             containers,
             ended_containers: Some(ended),
@@ -87,7 +87,7 @@ impl Service {
             restart_error: self.program.as_ref().and_then(Program::error),
             problems: (self.problems.lines().into_iter())
                 .chain(self.metrics.error())
-                .chain(self.audit().error())
+                .chain(self.audit.error())
                 .chain(settings.unusable_file())
                 .collect(),
             metrics: self.metrics.address(),
@@ -103,7 +103,7 @@ impl Service {
             log: self.log.file().map(|file| OsText::from(file.as_os_str())),
             state_dir_error: self.registry.write_error(),
             unclean_end: self.unclean_end.clone(),
-            missing_required: self.adaptation.missing_required(),
+            missing_required: self.plugins.adaptation.missing_required(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Service {
             OnFailure::Fail => "fail".to_owned(),
         };
         let requested = plugin.requested_failure_policy;
-        let handling = self.adaptation.failure_handling(plugin)?;
+        let handling = self.plugins.adaptation.failure_handling(plugin)?;
         Some(PluginFailurePolicy {
             on_failure: word(handling.on_failure),
             validation_failure: word(handling.validation_failure),

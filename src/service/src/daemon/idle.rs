@@ -42,6 +42,6 @@ impl Service {
         };
         self.registry.is_empty()
             && !self.is_busy()
-            && !self.adaptation.plugins().iter().any(is_external)
+            && !self.plugins.adaptation.plugins().iter().any(is_external)
     }
 }

@@ -1,5 +1,4 @@
-//! The `nrid` process: start and end, reload, restart, sockets, systemd, log; the plugins and the
-//! socket that it shares with engines' own NRI.
+//! The `nrid` process: start and end, reload, restart, sockets, systemd, log.
 
 pub mod activation;
 pub mod attributes;
@@ -13,15 +12,11 @@ pub mod lock;
 pub mod log;
 pub mod namespaces;
 pub mod parent;
-pub mod plugin_config;
 pub mod presence;
 pub mod program;
 pub mod ready;
 pub mod reload;
 pub mod restart;
-pub mod shared_launch;
-pub mod shared_plugins;
-pub mod shared_socket;
 pub mod sockets;
 pub mod start;
 pub mod systemd;

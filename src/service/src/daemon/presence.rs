@@ -157,7 +157,7 @@ impl Presence {
             }
             exec_marker::restore(dir, record).await;
         }
-        service.resource_manager.external_plugins.save_again();
+        service.plugins.external.save_again();
         service.followed.save_again(dir);
         Ok(Ok(()))
     }
@@ -179,7 +179,7 @@ impl Presence {
         for (socket, task) in &mut self.plugins {
             if let Some(listener) = restore(socket, sockets::bind)? {
                 task.abort();
-                *task = service.adaptation.serve(listener)?;
+                *task = service.plugins.adaptation.serve(listener)?;
             }
         }
         if let Some((socket, task)) = &mut self.ready

@@ -5,13 +5,12 @@
 //! state directory) are reported to the caller and logged.
 
 use crate::{
-    daemon::{
-        plugin_config::{adaptation_config, ambiguities},
-        shared_launch::is_any_withheld,
-        shared_plugins::{SharedLaunch, SharedState},
-    },
     error::{Error, OperatorError},
     host::file_access::{self, FileSystem, FileSystemHangs, LOOKUP_TIMEOUT},
+    plugins::{
+        config::{adaptation_config, ambiguities},
+        shared::SharedLaunch,
+    },
     resources::manager::ResourcePolicy,
     service::Service,
     settings::load::Settings,
@@ -58,9 +57,8 @@ impl Service {
         after.state_dir.clone_from(&before.state_dir);
         after.is_found_by_calls = before.is_found_by_calls;
         let after = Arc::new(after);
-        let deferred = self.shared_plugins.state.lock().await;
         // Held until the reload ends, since a creation would launch the shared plugins meanwhile.
-        let deferred = Some(deferred).filter(|state| **state == SharedState::Deferred);
+        let deferred = self.plugins.deferred_launch().await;
         let has_adjusted = deferred.is_none() || !self.registry.all().is_empty();
         let shared = self.shared_launch(&after, has_adjusted).await?;
         let mut adaptation = adaptation_config(&after, &shared);
@@ -70,15 +68,10 @@ impl Service {
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
         self.log.configure(&after);
         self.serve_metrics().await;
-        self.audit().apply(&after);
+        self.audit.apply(&after);
         let changed = before.digest != after.digest || before.file != after.file;
-        let reloaded = self.adaptation.reload(adaptation).await;
-        let state = SharedState::of(&shared, is_any_withheld(&reloaded));
-        match deferred {
-            Some(mut deferred) => *deferred = state,
-            None => *self.shared_plugins.state.lock().await = state,
-        }
-        let statuses = self.adaptation.plugins();
+        let reloaded = self.plugins.reload(adaptation, &shared, deferred).await;
+        let statuses = self.plugins.adaptation.plugins();
         let plugins: Vec<_> = reloaded.into_iter().map(|one| outcome(one, &statuses)).collect();
         let reloaded = Reloaded {
             config: after.file.as_ref().map(|f| OsText::from(f.as_os_str())),
@@ -110,7 +103,7 @@ impl Service {
     /// Returns the changes that a reload would make because of the plugin directory, and the files
     /// that it would ignore.
     pub fn pending_changes(&self, pending: PendingReload) -> PendingChanges {
-        let plugins = self.adaptation.plugins();
+        let plugins = self.plugins.adaptation.plugins();
         let has_ended = |path: &Path| {
             let of_file =
                 |p: &&PluginStatus| matches!(&p.origin, PluginOrigin::Launched(f) if f == path);
@@ -166,7 +159,8 @@ impl Service {
             format!("[[plugin]] match = {name:?}: there is no such plugin; {effect}")
         };
         // A directory that cannot be read was reported by the start or the reload.
-        let pending = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await.unwrap_or_default();
+        let pending =
+            self.plugins.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await.unwrap_or_default();
         let unmatched = pending.unmatched_policies.into_iter().map(note);
         let ambiguous = ambiguities(&settings.config).into_iter().map(|a| a.to_string());
         unmatched.chain(ambiguous).collect()

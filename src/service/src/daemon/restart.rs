@@ -58,7 +58,7 @@ impl Service {
     /// waits for it, which could keep this process from executing another program, and a required
     /// plugin that refuses its configuration.
     async fn check_surroundings(&self) -> Result<(), TakeoverError> {
-        let pending = self.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
+        let pending = self.plugins.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
         let mut hanging = file_access::hanging();
         if matches!(pending, Err(SkipReason::Hangs(_))) {
             hanging.push(FileSystem::Plugins);
@@ -67,7 +67,7 @@ impl Service {
             return Err(TakeoverError::FileSystem(hanging));
         }
         let pending = pending.unwrap_or_default();
-        match self.adaptation.blocks_a_start(&pending) {
+        match self.plugins.adaptation.blocks_a_start(&pending) {
             Some((file, why)) => {
                 Err(TakeoverError::Plugin { file: file.to_owned(), why: why.to_owned() })
             }

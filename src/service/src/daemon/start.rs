@@ -11,11 +11,9 @@ use crate::{
         lock,
         log::Log,
         parent::Parent,
-        plugin_config::adaptation_config,
         presence::Presence,
         program::Program,
         ready,
-        shared_plugins::{SharedLaunch, SharedPlugins},
         sockets::{self, SocketError},
     },
     engine::own_nri::EngineNri,
@@ -30,6 +28,9 @@ use crate::{
     },
     lifecycle::recovery::recover,
     metrics::listener::MetricsListener,
+    plugins::{
+        config::adaptation_config, launch::Plugins, requests::PluginRequests, shared::SharedLaunch,
+    },
     resources::manager::ResourceManager,
     service::{Ending, Service},
     settings::{
@@ -188,10 +189,12 @@ pub async fn start(
     let followed = FollowedRuntimes::open(&dir);
     let audit = Audit::start(&settings);
     let external_plugins = Arc::new(ExternalPlugins::load(&dir));
-    let resource_manager =
-        ResourceManager::new(registry.clone(), external_plugins.clone(), &settings.config);
-    let resource_manager = Arc::new(resource_manager.with_audit(audit));
-    recover(&resource_manager, &followed, &dir).await;
+    let resource_manager = ResourceManager::new(registry.clone(), audit.clone(), &settings.config);
+    let resource_manager = Arc::new(resource_manager);
+    let requests =
+        PluginRequests::new(resource_manager.clone(), external_plugins.clone(), audit.clone());
+    let requests = Arc::new(requests);
+    recover(&resource_manager, &audit, &followed, &dir).await;
     // Must come before nrid listens on the shared socket: the process that listens on that socket
     // is assumed to launch the shared plugins.
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
@@ -199,7 +202,7 @@ pub async fn start(
     let shared_launch = SharedLaunch::decide(&settings, owns_socket, has_adjusted);
     let config = adaptation_config(&settings, &shared_launch);
     let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
-    let (adaptation, outcomes) = Adaptation::start(config, resource_manager.clone()).await?;
+    let (adaptation, outcomes) = Adaptation::start(config, requests.clone()).await?;
     let mut is_any_withheld = false;
     for outcome in outcomes {
         if let Err(error) = outcome.result {
@@ -207,12 +210,12 @@ pub async fn start(
             tracing::error!(plugin = %outcome.path.display(), %error, "plugin not launched");
         }
     }
-    let shared_plugins = SharedPlugins::new(&shared_launch, is_any_withheld);
+    let plugins = Plugins::new(adaptation, requests, &shared_launch, is_any_withheld);
     let mut served = Vec::new();
     for (socket, listener) in plugin_sockets.sockets.into_iter().zip(plugin_sockets.listeners) {
-        served.push((socket, adaptation.serve(listener)?));
+        served.push((socket, plugins.adaptation.serve(listener)?));
     }
-    let life = LifeFile::begin(&dir, is_same_process, &resource_manager.audit);
+    let life = LifeFile::begin(&dir, is_same_process, &audit);
     let descriptors = Arc::new(Descriptors::of_this_process());
     let problems = Problems::default();
     let service = Arc::new(Service {
@@ -224,7 +227,6 @@ pub async fn start(
         claims: Claims::default(),
         followed,
         engine_nri: EngineNri::default(),
-        shared_plugins,
         namespaces,
         path_probe: PathProbe::default(),
         docker_names: Default::default(),
@@ -233,7 +235,8 @@ pub async fn start(
         problems,
         metrics: Arc::new(MetricsListener::default()),
         resource_manager,
-        adaptation,
+        plugins,
+        audit,
         started: Instant::now(),
         plugin_sockets: served.iter().map(|(socket, _)| socket.path.clone()).collect(),
         program: Program::of_this_process(activation.restart_error.take()),
@@ -250,7 +253,7 @@ pub async fn start(
         service.follow_update(&container);
     }
     service.follow_of_previous();
-    service.resource_manager.resume_evictions();
+    service.plugins.requests.resume_evictions();
     tokio::spawn(retry_failed_writes(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
     service.serve_metrics().await;
@@ -326,16 +329,16 @@ impl Running {
         // Requests in progress get no reply: plugins that are being closed send none, and the next
         // nrid finds the requests in the records.
         service.abandoned.send_replace(true);
-        service.resource_manager.external_plugins.keep_for_next();
+        service.plugins.external.keep_for_next();
         service.registry.save_unsaved();
         // Each step has a timeout, but may wait for an abandoned request.
-        if tokio::time::timeout(PLUGIN_SHUTDOWN_TIMEOUT, service.adaptation.shutdown())
+        if tokio::time::timeout(PLUGIN_SHUTDOWN_TIMEOUT, service.plugins.adaptation.shutdown())
             .await
             .is_err()
         {
             tracing::error!("plugins were not closed within {PLUGIN_SHUTDOWN_TIMEOUT:?}");
         }
-        blocking(|| service.audit().flush(AUDIT_TIMEOUT));
+        blocking(|| service.audit.flush(AUDIT_TIMEOUT));
         tokio::select! {
             biased;
             // A signal that arrived during the steps above turns a restart into a stop.

@@ -4,11 +4,11 @@
 //! `nrid` says.
 
 use crate::{
-    daemon::{
-        plugin_config::{adaptation_config, ambiguities},
-        shared_plugins::SharedLaunch,
-    },
     host::{cdi::Devices, classes, error_chain::chain},
+    plugins::{
+        config::{adaptation_config, ambiguities},
+        shared::SharedLaunch,
+    },
     settings::load::Settings,
 };
 use nri_adaptation::{FileUse, PluginPolicy, SkipReason, plugin_files};

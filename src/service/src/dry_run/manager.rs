@@ -1,6 +1,8 @@
 //! [`DryRunManager`], which shows plugins the real containers, and performs nothing.
 
-use crate::resources::{description::described, manager::ResourceManager};
+use crate::{
+    plugins::snapshot::snapshot, resources::description::described, state::registry::Registry,
+};
 use async_trait::async_trait;
 use nri_adaptation::{ContainerManager, Snapshot};
 use nri_api::{
@@ -15,7 +17,7 @@ const MAX_LINES: usize = 100;
 
 /// Shows plugins the containers of the records, and notes what they request and print.
 pub(super) struct DryRunManager {
-    containers: Arc<ResourceManager>,
+    containers: Arc<Registry>,
     /// Id of the container that is asked about, which plugins must not know already, and that of
     /// its pod if the pod starts with it.
     hidden: String,
@@ -32,7 +34,7 @@ pub(super) struct PluginNotes {
 }
 
 impl DryRunManager {
-    pub(super) fn new(containers: Arc<ResourceManager>, hidden: String) -> Self {
+    pub(super) fn new(containers: Arc<Registry>, hidden: String) -> Self {
         Self { containers, hidden, notes: Mutex::default() }
     }
 
@@ -57,7 +59,7 @@ fn add(lines: &mut Vec<String>, line: String) {
 #[async_trait]
 impl ContainerManager for DryRunManager {
     async fn snapshot(&self) -> Snapshot {
-        let Snapshot { mut pods, mut containers } = self.containers.snapshot().await;
+        let Snapshot { mut pods, mut containers } = snapshot(&self.containers).await;
         containers.retain(|container| container.id != self.hidden);
         // A pod that has the id of its container has no other one.
         pods.retain(|pod| pod.id != self.hidden);
@@ -93,16 +95,13 @@ impl ContainerManager for DryRunManager {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{external_plugins::ExternalPlugins, registry::Registry, store::Store};
-    use nri_config::Config;
+    use crate::state::store::Store;
 
     #[tokio::test]
     async fn updates_and_evictions_are_noted_and_not_performed() {
         let dir = tempfile::tempdir().unwrap();
         let (registry, _) = Registry::load(Store::read_only(dir.path()));
-        let plugins = Arc::new(ExternalPlugins::none());
-        let containers = ResourceManager::new(Arc::new(registry), plugins, &Config::default());
-        let manager = DryRunManager::new(Arc::new(containers), "c1".into());
+        let manager = DryRunManager::new(Arc::new(registry), "c1".into());
         assert_eq!(manager.snapshot().await, Snapshot::default());
         let plugin = PluginId::from_file_name("10-a").unwrap();
         let update = ContainerUpdate { container_id: "c2".into(), ..Default::default() };

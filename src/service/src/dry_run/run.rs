@@ -1,13 +1,9 @@
 //! [`dry_run`]: from the arguments to the answer of the plugins.
 
 use crate::{
+    audit::Audit,
     cgroup::oom_events::OomMonitor,
-    daemon::{
-        log,
-        parent::Parent,
-        shared_plugins::{SharedLaunch, SharedPlugins},
-        start::reopen_namespaces,
-    },
+    daemon::{log, parent::Parent, start::reopen_namespaces},
     dry_run::{
         children,
         manager::DryRunManager,
@@ -20,6 +16,7 @@ use crate::{
         problems::Problems,
     },
     metrics::listener::MetricsListener,
+    plugins::{launch::Plugins, requests::PluginRequests, shared::SharedLaunch},
     resources::manager::ResourceManager,
     service::Service,
     settings::load::Settings,
@@ -113,10 +110,9 @@ async fn ask(
         found.plugins = in_order(others);
         return Ok(found);
     }
-    let manager = service.resource_manager.clone();
-    let manager = Arc::new(DryRunManager::new(manager, draft.nri_id.clone()));
+    let manager = Arc::new(DryRunManager::new(registry, draft.nri_id.clone()));
     let (adaptation, outcomes) = Adaptation::start(config, manager.clone()).await?;
-    service.adaptation = adaptation.clone();
+    service.plugins.adaptation = adaptation.clone();
     let DryRunReplies { reached, missed, result } = service.ask_plugins(&plan).await;
     adaptation.shutdown().await;
 
@@ -182,11 +178,15 @@ async fn read_records(settings: &Settings) -> Result<Registry, DryRunError> {
 
 /// Returns a service that has the records, and neither plugins nor sockets.
 async fn service(settings: Settings, registry: Arc<Registry>) -> Result<Service, DryRunError> {
-    let external_plugins = Arc::new(ExternalPlugins::none());
-    let manager = ResourceManager::new(registry.clone(), external_plugins, &settings.config);
+    let audit = Audit::off();
+    let manager = ResourceManager::new(registry.clone(), audit.clone(), &settings.config);
     let resource_manager = Arc::new(manager);
+    let external = Arc::new(ExternalPlugins::none());
+    let requests = PluginRequests::new(resource_manager.clone(), external, audit.clone());
+    let requests = Arc::new(requests);
     let nothing = AdaptationConfig { plugin_path: PathBuf::new(), ..AdaptationConfig::default() };
-    let (adaptation, _) = Adaptation::start(nothing, resource_manager.clone()).await?;
+    let (adaptation, _) = Adaptation::start(nothing, requests.clone()).await?;
+    let plugins = Plugins::new(adaptation, requests, &SharedLaunch::Launched(None), false);
     let descriptors = Arc::new(Descriptors::of_this_process());
     let problems = Problems::default();
     Ok(Service {
@@ -198,7 +198,6 @@ async fn service(settings: Settings, registry: Arc<Registry>) -> Result<Service,
         claims: Claims::default(),
         followed: FollowedRuntimes::default(),
         engine_nri: EngineNri::default(),
-        shared_plugins: SharedPlugins::new(&SharedLaunch::Launched(None), false),
         namespaces: MountNamespaces::default(),
         path_probe: PathProbe::default(),
         docker_names: Default::default(),
@@ -207,7 +206,8 @@ async fn service(settings: Settings, registry: Arc<Registry>) -> Result<Service,
         problems,
         metrics: Arc::new(MetricsListener::default()),
         resource_manager,
-        adaptation,
+        plugins,
+        audit,
         parent: Parent::default(),
         started: Instant::now(),
         plugin_sockets: Vec::new(),

@@ -1,8 +1,8 @@
 //! Decides which plugins a dry run asks, and how their instances are launched.
 
 use crate::{
-    daemon::{plugin_config::adaptation_config, shared_plugins::SharedLaunch},
     host::error_chain::chain,
+    plugins::{config::adaptation_config, shared::SharedLaunch},
     settings::load::Settings,
 };
 use nri_adaptation::{

@@ -5,7 +5,7 @@
 //! `nri-host` detects the state of NRI; this file caches the result.
 //!
 //! An engine with NRI also launches the plugins of the shared directory. `nrid` launches them for
-//! its own containers (`daemon/shared_plugins.rs`), but for those of which only one instance may
+//! its own containers (`plugins/shared.rs`), but for those of which only one instance may
 //! run: these are listed as closed, so that containers miss them.
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Lines of the audit log about refusals and about the life of containers.
 
 use crate::{
-    audit::{Audit, ChangesByPlugin, line_of},
+    audit::{ChangesByPlugin, line_of},
     error::{Error, OperatorError, PluginError, ResourceError},
     service::Service,
     state::{record::Record, registry::Registry},
@@ -20,11 +20,6 @@ pub fn stop_line(record: &Record, registry: &Registry) -> AuditLine {
 }
 
 impl Service {
-    /// Returns the audit log.
-    pub fn audit(&self) -> &Audit {
-        &self.resource_manager.audit
-    }
-
     /// Returns a line about a container.
     pub fn audit_line(&self, record: &Record, event: AuditEvent) -> AuditLine {
         line_of(record, &self.registry.pods, event)
@@ -32,21 +27,21 @@ impl Service {
 
     /// Writes that something happened to a container.
     pub fn audit_event(&self, record: &Record, event: AuditEvent) {
-        if self.audit().is_enabled() {
-            self.audit().write(self.audit_line(record, event));
+        if self.audit.is_enabled() {
+            self.audit.write(self.audit_line(record, event));
         }
     }
 
     /// Writes that a container has stopped.
     pub fn audit_stop(&self, record: &Record) {
-        if self.audit().is_enabled() {
-            self.audit().write(stop_line(record, &self.registry));
+        if self.audit.is_enabled() {
+            self.audit.write(stop_line(record, &self.registry));
         }
     }
 
     /// Writes a line for each plugin that made changes. `line` names the container and the event.
     pub fn audit_changes(&self, line: &AuditLine, request: &str, changes: ChangesByPlugin) {
-        self.audit().write_changes(line, request, changes);
+        self.audit.write_changes(line, request, changes);
     }
 
     /// Writes a line for each plugin of whose reply parts had no effect.
@@ -57,7 +52,7 @@ impl Service {
         }
         for (plugin, ignored) in by_plugin {
             let (event, request) = (AuditEvent::Ignored, request.to_owned());
-            self.audit().write(AuditLine { event, plugin, request, ignored, ..line.clone() });
+            self.audit.write(AuditLine { event, plugin, request, ignored, ..line.clone() });
         }
     }
 
@@ -75,7 +70,7 @@ impl Service {
         }
         let plugins = plugins.iter().map(ToString::to_string).collect();
         let (event, request) = (AuditEvent::Consulted, request.to_owned());
-        self.audit().write(AuditLine { event, request, plugins, missed, ..line });
+        self.audit.write(AuditLine { event, request, plugins, missed, ..line });
     }
 
     /// Writes that a runtime failed.
@@ -86,21 +81,21 @@ impl Service {
         exit_code: Option<i32>,
         message: String,
     ) {
-        if self.audit().is_enabled() {
+        if self.audit.is_enabled() {
             let (line, request) = (self.audit_line(record, AuditEvent::Failed), request.to_owned());
-            self.audit().write(AuditLine { request, exit_code, message, ..line });
+            self.audit.write(AuditLine { request, exit_code, message, ..line });
         }
     }
 
     /// Writes that a request was refused, or would be but for shadow mode, with the plugins and
     /// fields that the error names. `line` names the container and the event.
     pub fn audit_refusal(&self, line: AuditLine, request: &str, error: &Error) {
-        if !self.audit().is_enabled() {
+        if !self.audit.is_enabled() {
             return;
         }
         let RefusalCause { plugins, fields } = RefusalCause::of(error);
         let changes = fields.into_iter().map(|field| FieldChange { field, ..Default::default() });
-        self.audit().write(AuditLine {
+        self.audit.write(AuditLine {
             plugin: plugins.join(","),
             request: request.to_owned(),
             changes: changes.collect(),

@@ -22,7 +22,7 @@ use crate::{
     bundle::own,
     error::Error,
     lifecycle::transition::IfNotEffective,
-    resources::{apply::LOCK_TIMEOUT, manager::ResourceManager},
+    resources::{manager::ResourceManager, update::LOCK_TIMEOUT},
     service::Service,
     state::{
         container::Container,
@@ -92,7 +92,7 @@ impl Consulted<'_> {
         if next.is_err() {
             container.state = ContainerState::CONTAINER_STOPPED.into();
             let commit = async |outcome| service.apply_stop_outcome(outcome).await;
-            service.adaptation.roll_back_creation(context, pod, container, commit).await;
+            service.plugins.adaptation.roll_back_creation(context, pod, container, commit).await;
         }
         next
     }

@@ -25,9 +25,9 @@ impl Service {
         let context = self.request_context();
         let commit = async || self.registry.pods.set(pod);
         tracing::debug!(pod = sandbox.id, "pod starts");
-        let result = self.adaptation.run_pod_sandbox(request, &context, commit).await;
+        let result = self.plugins.adaptation.run_pod_sandbox(request, &context, commit).await;
         if result.is_err() {
-            self.adaptation.roll_back_pod(&context, sandbox).await;
+            self.plugins.adaptation.roll_back_pod(&context, sandbox).await;
         }
         log_refusals(context);
         result
@@ -61,7 +61,7 @@ impl Service {
                 pod.sandbox = stopped;
             });
         };
-        self.adaptation.stop_pod_sandbox(request, commit).await;
+        self.plugins.adaptation.stop_pod_sandbox(request, commit).await;
     }
 
     /// Stops the pod of a stopped container if `nrid` made the pod for this container alone. A
@@ -94,7 +94,10 @@ impl Service {
         }
         tracing::debug!(pod = id, "pod is removed");
         let request = pod_request!(RemovePodSandboxRequest, pod.sandbox.get());
-        self.adaptation.remove_pod_sandbox(request, async || self.registry.pods.remove(id)).await;
+        self.plugins
+            .adaptation
+            .remove_pod_sandbox(request, async || self.registry.pods.remove(id))
+            .await;
     }
 
     /// Returns the container's pod, if the container holds the pod's namespaces.

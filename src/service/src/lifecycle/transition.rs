@@ -10,11 +10,8 @@ use crate::{
     bundle::own,
     error::Error,
     lifecycle::{request::container_request, shadow::log_refusals},
-    resources::{
-        apply::{LOCK_TIMEOUT, UpdateSource},
-        eviction::EvictionSource,
-        manager::ResourceManager,
-    },
+    plugins::{eviction::EvictionSource, update::UpdateSource},
+    resources::{manager::ResourceManager, update::LOCK_TIMEOUT},
     service::Service,
     state::{
         container::Container,
@@ -140,7 +137,7 @@ impl Service {
         }
         let (pod, message) = self.registry.messages(container);
         let request = container_request!(PostCreateContainerRequest, pod, message);
-        self.adaptation.post_create_container(request);
+        self.plugins.adaptation.post_create_container(request);
     }
 
     /// Created -> Starting: sends the StartContainer request to plugins; RunPodSandbox for a
@@ -160,7 +157,7 @@ impl Service {
         let (pod, message) = self.registry.messages(container);
         let (context, request) =
             (self.request_context(), container_request!(StartContainerRequest, pod, message));
-        let result = self.adaptation.start_container(request, &context, async || ()).await;
+        let result = self.plugins.adaptation.start_container(request, &context, async || ()).await;
         if result.is_ok() {
             container.set_starting();
         }
@@ -176,7 +173,7 @@ impl Service {
         }
         let (pod, message) = self.registry.messages(container);
         let request = container_request!(PostStartContainerRequest, pod, message);
-        self.adaptation.post_start_container(request);
+        self.plugins.adaptation.post_start_container(request);
     }
 
     /// The first part of [`Service::on_running`]. Afterwards the wrapper can get its reply.
@@ -229,7 +226,7 @@ impl Service {
             set_stopped();
             self.apply_stop_outcome(outcome).await;
         };
-        self.adaptation.stop_container(request, commit).await;
+        self.plugins.adaptation.stop_container(request, commit).await;
         self.stop_single_container_pod(&record).await;
     }
 
@@ -266,7 +263,7 @@ impl Service {
             self.resource_manager.forget(&self.settings().state_dir, &record.key);
             self.audit_event(&record, AuditEvent::Removed);
         };
-        self.adaptation.remove_container(request, forget).await;
+        self.plugins.adaptation.remove_container(request, forget).await;
         self.remove_empty_pod(&record.pod_id).await;
     }
 
@@ -321,11 +318,8 @@ impl Service {
     /// Performs the updates and evictions that plugins requested in their replies to a stop.
     pub(super) async fn apply_stop_outcome(&self, outcome: StopOutcome) {
         let StopOutcome { updates, .. } = outcome;
-        for failed in self
-            .resource_manager
-            .update_all(updates.updates, UpdateSource::Merged(&updates.owners, None))
-            .await
-        {
+        let (requests, by) = (&self.plugins.requests, UpdateSource::Merged(&updates.owners, None));
+        for failed in requests.update_all(updates.updates, by).await {
             tracing::error!(
                 container = failed.update.container_id,
                 error = %failed.error,
@@ -333,6 +327,6 @@ impl Service {
             );
         }
         let by = EvictionSource::Merged(&updates.evictors);
-        self.resource_manager.evict_all(updates.evictions, by);
+        requests.evict_all(updates.evictions, by);
     }
 }

@@ -13,7 +13,7 @@ impl Service {
     /// Reconciles the container after its pending update, and notifies plugins if the update was
     /// made. Returns whether it was.
     pub fn on_update_ended(&self, lock: &UpdateLock) -> bool {
-        let reconciled = ReconciledUpdate::of(lock, &self.registry, self.audit());
+        let reconciled = ReconciledUpdate::of(lock, &self.registry, self.audit);
         self.resource_manager.enforce_reconciled(lock, reconciled.as_ref());
         let made = reconciled.filter(|reconciled| reconciled.was_made);
         if made.as_ref().is_some_and(|made| made.update.pending.notify) {
@@ -28,10 +28,10 @@ impl Service {
         // Notifications are sent in the order of these calls. The delivery is not awaited.
         if container.is_sandbox() {
             let request = pod_request!(PostUpdatePodSandboxRequest, pod);
-            self.adaptation.post_update_pod_sandbox(request);
+            self.plugins.adaptation.post_update_pod_sandbox(request);
         } else {
             let request = container_request!(PostUpdateContainerRequest, pod, message);
-            self.adaptation.post_update_container(request);
+            self.plugins.adaptation.post_update_container(request);
         }
     }
 

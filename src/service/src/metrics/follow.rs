@@ -17,7 +17,7 @@ impl Service {
             return;
         }
         let source = MetricsSource {
-            adaptation: self.adaptation.clone(),
+            adaptation: self.plugins.adaptation.clone(),
             registry: self.registry.clone(),
             resource_manager: self.resource_manager.clone(),
             started: self.started,

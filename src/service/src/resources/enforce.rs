@@ -331,8 +331,9 @@ pub(super) fn with_resets(before: &Value, class: Value) -> Value {
 mod tests {
     use super::*;
     use crate::{
+        audit::Audit,
         resources::manager::ResourcePolicy,
-        state::{external_plugins::ExternalPlugins, registry::Registry, store::Store},
+        state::{registry::Registry, store::Store},
     };
     use nri_api::opt;
     use std::sync::Arc;
@@ -348,8 +349,7 @@ mod tests {
         }
         let (registry, _) = Registry::load(Store::open(&dir.path().join("state")).unwrap());
         let config = nri_config::Config::default();
-        let external = Arc::new(ExternalPlugins::load(dir.path()));
-        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        let manager = ResourceManager::new(Arc::new(registry), Audit::off(), &config);
         let mut policy = ResourcePolicy::of(&config);
         policy.classes.resctrl.clone_from(&resctrl);
         manager.set_policy(policy);

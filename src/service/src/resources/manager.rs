@@ -1,12 +1,11 @@
 //! [`ResourceManager`], which sets and checks the resources of all containers. Its methods are in
-//! the files `apply` (updates), `enforce`, `capabilities`, `eviction` and `plugin_requests` (calls
-//! from plugins).
+//! the files `enforce`, `capabilities`, `replaced` and `update`.
 
 use crate::{
     audit::Audit,
-    host::{classes, line_limit::LineLimit},
+    host::classes,
     resources::{known_host::KnownHost, versions::RuntimeVersions},
-    state::{external_plugins::ExternalPlugins, registry::Registry},
+    state::registry::Registry,
 };
 use nri_config::{Config, Enforce, Mode};
 use parking_lot::RwLock;
@@ -27,16 +26,11 @@ pub struct ResourceManager {
     /// Versions of the low-level runtimes.
     pub versions: RuntimeVersions,
     /// The cached capabilities of this host.
-    pub known_host: KnownHost,
-    /// The external plugins, updated when a plugin connects or disconnects.
-    pub external_plugins: Arc<ExternalPlugins>,
-    /// The audit log.
-    pub audit: Audit,
+    pub(super) known_host: KnownHost,
+    pub(super) audit: Audit,
     policy: RwLock<Arc<ResourcePolicy>>,
     /// Number of values that were not effective, and could not be written.
     mismatches: AtomicU64,
-    /// Log lines about connections that have not registered.
-    pub(super) unregistered_lines: LineLimit,
 }
 
 /// The configuration of resources.
@@ -88,20 +82,14 @@ impl ClassLocations {
 
 impl ResourceManager {
     /// Creates a manager of these containers.
-    pub fn new(
-        registry: Arc<Registry>,
-        external_plugins: Arc<ExternalPlugins>,
-        config: &Config,
-    ) -> Self {
+    pub fn new(registry: Arc<Registry>, audit: Audit, config: &Config) -> Self {
         Self {
             registry,
-            external_plugins,
-            audit: Audit::off(),
+            audit,
             versions: RuntimeVersions::default(),
             known_host: KnownHost::default(),
             policy: RwLock::new(Arc::new(ResourcePolicy::of(config))),
             mismatches: AtomicU64::new(0),
-            unregistered_lines: LineLimit::default(),
         }
     }
 
@@ -113,12 +101,6 @@ impl ResourceManager {
     /// Counts values that are not effective, and cannot be written.
     pub fn count_mismatches(&self, number: usize) {
         self.mismatches.fetch_add(number as u64, Ordering::Relaxed);
-    }
-
-    /// Sets the audit log.
-    #[must_use]
-    pub fn with_audit(self, audit: Audit) -> Self {
-        Self { audit, ..self }
     }
 
     /// Returns the current policy.

@@ -1,15 +1,12 @@
 //! Resources of containers: requested and effective values, owners of fields, and updates.
 
-pub mod apply;
 pub mod capabilities;
 pub mod changes;
 pub mod description;
 pub mod enforce;
-pub mod eviction;
 pub mod known_host;
 pub mod manager;
 pub mod owners;
-pub mod plugin_requests;
 mod replaced;
 pub mod updatable;
 pub mod update;

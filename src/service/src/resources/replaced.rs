@@ -4,12 +4,11 @@
 
 use crate::{
     resources::{
-        apply::{HUNG_INTERVAL, lock_for_update},
         changes::all_owners,
         enforce::with_resets,
         manager::ResourceManager,
         owners,
-        update::{ResourceRequest, ResourceUpdate},
+        update::{HUNG_INTERVAL, ResourceRequest, ResourceUpdate, lock_for_update},
     },
     state::{
         container::{Container, UpdateLock},
@@ -254,8 +253,9 @@ impl ResourceManager {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{
-        external_plugins::ExternalPlugins, record::EXAMPLE, registry::Registry, store::Store,
+    use crate::{
+        audit::Audit,
+        state::{record::EXAMPLE, registry::Registry, store::Store},
     };
     use std::path::Path;
 
@@ -279,9 +279,8 @@ mod tests {
     fn managed(dir: &Path) -> (ResourceManager, Arc<Container>) {
         let (registry, _) = Registry::load(Store::open(dir).unwrap());
         let container = registry.insert(record()).unwrap();
-        let external = Arc::new(ExternalPlugins::load(dir));
         let config = nri_config::Config::default();
-        (ResourceManager::new(Arc::new(registry), external, &config), container)
+        (ResourceManager::new(Arc::new(registry), Audit::off(), &config), container)
     }
 
     #[tokio::test]

@@ -34,7 +34,19 @@ use nri_config::Enforce;
 use nri_files::{AuditEvent, AuditLine};
 use nri_spec::{LimitChange, MemoryLimits, changed, overlay};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// Time that an update waits for another update of the same container; equals the timeout of a
+/// call of the runtime.
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Time for which `nrid` refuses updates of a container by plugins, after a call of its runtime did
+/// not end. Each such call delays the event that the plugin replied to, and the plugin may request
+/// the same update with every event.
+pub const HUNG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Interval at which `nrid` checks whether an update that a previous `nrid` started has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A request for other resources of a container.
 #[derive(Debug, Clone, Copy)]
@@ -363,10 +375,23 @@ impl ResourceManager {
     }
 }
 
+/// Takes the update lock once no update is pending. Polls, because an update that a previous `nrid`
+/// started does not hold the lock in this process.
+pub async fn lock_for_update(container: &Arc<Container>) -> UpdateLock {
+    loop {
+        let lock = container.lock_update().await;
+        if container.record().pending_update.is_none() {
+            return lock;
+        }
+        drop(lock);
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{external_plugins::ExternalPlugins, record::EXAMPLE, store::Store};
+    use crate::state::{record::EXAMPLE, store::Store};
 
     /// Plans an update, and completes it without a runtime. Returns the record.
     async fn update(
@@ -399,9 +424,8 @@ mod tests {
         let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
         (record.pending_update, record.owners) = (None, FieldOwners::new());
         let container = registry.insert(record).unwrap();
-        let external = Arc::new(ExternalPlugins::load(dir.path()));
         let config = nri_config::Config::default();
-        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        let manager = ResourceManager::new(Arc::new(registry), Audit::off(), &config);
         let none = || json!({});
         let memory = |limit: u64, swap: u64| json!({"memory": {"limit": limit, "swap": swap}});
         let limit = |limit: u64| json!({"memory": {"limit": limit}});

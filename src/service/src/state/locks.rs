@@ -1,7 +1,7 @@
 //! Locks that serialize the verbs and events of a container, and locks of pods.
 //!
 //! A container lock is held from the start of a verb to its end, also during requests to plugins.
-//! So nothing that a plugin waits for may take a container lock: `ResourceManager`, which serves
+//! So nothing that a plugin waits for may take a container lock: `PluginRequests`, which serves
 //! plugins, has no access to the locks. Order: container lock, then pod lock.
 
 use crate::state::key::ContainerKey;

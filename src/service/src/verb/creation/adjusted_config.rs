@@ -149,7 +149,7 @@ impl Service {
         let container = agreed_container(&outcome.container, &adjust.CDI_devices, &config)
             .map_err(PluginError::AdjustedField)?;
         let hook = draft.hook.as_ref().filter(|_| draft.wants_hooks());
-        let hook = hook.filter(|_| self.adaptation.has_plugins());
+        let hook = hook.filter(|_| self.plugins.adaptation.has_plugins());
         let is_adjusted = applied.changed;
         let mut derived = DerivedFields::default();
         derived.set_swap(applied.swap_follows, owners);

@@ -9,9 +9,9 @@ use crate::{
         creation::{Consulted, Recorded},
         shadow::log_refusals,
     },
-    resources::{
-        apply::{UpdateSource, check_required},
+    plugins::{
         eviction::EvictionSource,
+        update::{UpdateSource, check_required},
     },
     service::Service,
     state::{container::Container, exec_marker, locks::ContainerLock},
@@ -55,6 +55,7 @@ impl Service {
         let context = self.request_context();
         let shadow = context.consults_all();
         let result = self
+            .plugins
             .adaptation
             .create_container(
                 request,
@@ -77,7 +78,7 @@ impl Service {
 
     /// Writes which plugins received a creation to the audit log.
     fn audit_consultation(&self, draft: &Draft, context: &RequestContext, missed: &[MissedPlugin]) {
-        if self.audit().is_enabled() {
+        if self.audit.is_enabled() {
             let line = draft.audit_line(AuditEvent::Consulted);
             self.audit_consulted(line, draft.verb.name(), &context.reached(), missed.to_vec());
         }
@@ -146,7 +147,7 @@ impl Service {
         adjusted: &AdjustedConfig,
         outcome: &CreateOutcome,
     ) -> ChangesByPlugin {
-        if !adjusted.is_adjusted || !self.audit().is_enabled() {
+        if !adjusted.is_adjusted || !self.audit.is_enabled() {
             return ChangesByPlugin::new();
         }
         let hook = draft.hook.as_ref().map(|hook| hook.program.as_path());
@@ -162,7 +163,7 @@ impl Service {
         outcome: CreateOutcome,
     ) -> Result<(), Error> {
         let source = UpdateSource::Merged(&outcome.owners, Some(container));
-        check_required(self.resource_manager.update_all(outcome.updates, source).await)?;
+        check_required(self.plugins.requests.update_all(outcome.updates, source).await)?;
         let exec = exec_marker::changes(&draft.config, &adjusted.config);
         let (state_dir, key) = (&self.settings().state_dir, &draft.key);
         exec_marker::set(state_dir, &key.id, &key.root, Some(exec))
@@ -171,7 +172,7 @@ impl Service {
             self.write_bundle(&draft.runtime, own)?;
         }
         let by = EvictionSource::Merged(&outcome.evictors);
-        self.resource_manager.evict_all(outcome.evictions, by);
+        self.plugins.requests.evict_all(outcome.evictions, by);
         Ok(())
     }
 

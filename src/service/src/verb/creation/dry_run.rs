@@ -134,14 +134,15 @@ impl Service {
             if plan.is_new_pod {
                 let pod = Some(pod.clone()).into();
                 let request = RunPodSandboxRequest { pod, ..Default::default() };
-                self.adaptation.run_pod_sandbox(request, &start, async || ()).await?;
+                self.plugins.adaptation.run_pod_sandbox(request, &start, async || ()).await?;
             }
             let request = CreateContainerRequest {
                 pod: Some(pod.clone()).into(),
                 container: Some(container.clone()).into(),
                 ..Default::default()
             };
-            self.adaptation
+            self.plugins
+                .adaptation
                 .create_container(
                     request,
                     &creation,

@@ -135,7 +135,7 @@ async fn try_prepare(
         tracing::info!(container, pod, annotation, "container skipped, it has opted out");
         return Ok(Creation::Bypass);
     }
-    service.launch_shared_plugins().await;
+    service.plugins.launch_shared(|| service.settings()).await;
     if let Err(error) = draft.container_message().map_err(Error::from)
         && service.may_bypass(&error)
     {
@@ -209,7 +209,7 @@ impl Service {
             Event::VALIDATE_CONTAINER_ADJUSTMENT,
             Event::START_CONTAINER,
         ];
-        let is_requested = || can_refuse.iter().any(|e| self.adaptation.needs_request(*e));
+        let is_requested = || can_refuse.iter().any(|e| self.plugins.adaptation.needs_request(*e));
         is_unreadable && (is_shadow || !is_requested())
     }
 
@@ -237,7 +237,7 @@ impl Service {
         let tolerates = annotation.as_deref().is_some_and(|key| {
             validator::tolerates_missing_plugins(key, &pod, &draft.identity.name)
         });
-        let external_plugins = &self.resource_manager.external_plugins;
+        let external_plugins = &self.plugins.external;
         if !tolerates && !external_plugins.is_complete() {
             let (container, pod) = (&draft.key.id, draft.pod_id());
             tracing::info!(container, pod, "creation waits for external plugins");

@@ -6,11 +6,13 @@ use crate::{
     error::{CallerError, Error},
     host::process::ProcessIdentity,
     lifecycle::shadow::log_refusals,
+    plugins::{
+        eviction::EvictionSource,
+        update::{UpdateSource, check_required},
+    },
     resources::{
-        apply::{UpdateSource, check_required},
         changes::all_owners,
         description::described,
-        eviction::EvictionSource,
         updatable::{check_updatable, for_runtime, without_call_flag},
         update::{ResourceRequest, ResourceUpdate},
     },
@@ -117,6 +119,7 @@ impl Service {
         let context = self.request_context();
         let shadow = context.consults_all();
         let result = self
+            .plugins
             .adaptation
             .update_container(request, &context, |outcome| {
                 self.commit_update(container, &requested.fields, outcome)
@@ -162,7 +165,7 @@ impl Service {
         };
         let context = self.request_context();
         let commit = || sandbox.lock_update();
-        let agreed = self.adaptation.update_pod_sandbox(request, &context, commit).await;
+        let agreed = self.plugins.adaptation.update_pod_sandbox(request, &context, commit).await;
         log_refusals(context);
         agreed
     }
@@ -192,13 +195,11 @@ impl Service {
             let update = ResourceUpdate::plan(manager, container, request).await?;
             update.check(manager, owners).await?;
         }
-        let failed = self
-            .resource_manager
-            .update_all(outcome.updates.clone(), UpdateSource::Merged(&outcome.owners, None))
-            .await;
-        check_required(failed)?;
+        let (updates, requests) = (outcome.updates.clone(), &self.plugins.requests);
+        let by = UpdateSource::Merged(&outcome.owners, None);
+        check_required(requests.update_all(updates, by).await)?;
         let by = EvictionSource::Merged(&outcome.evictors);
-        self.resource_manager.evict_all(outcome.evictions.clone(), by);
+        requests.evict_all(outcome.evictions.clone(), by);
         Ok((outcome, container.lock_update().await))
     }
 }

@@ -6,34 +6,21 @@ use crate::{
     audit::line_of,
     error::{PluginError, ResourceError},
     host::{error_chain::chain, runtime::RuntimeError},
+    plugins::requests::PluginRequests,
     resources::{
         changes::all_owners,
         description::described,
-        manager::ResourceManager,
         owners,
         updatable::check_updatable,
-        update::{ResourceRequest, ResourceUpdate},
+        update::{HUNG_INTERVAL, LOCK_TIMEOUT, ResourceRequest, ResourceUpdate, lock_for_update},
     },
-    state::{
-        container::{Container, UpdateLock},
-        record::Record,
-        status::ContainerStatus,
-    },
+    state::{container::Container, record::Record, status::ContainerStatus},
 };
 use nri_api::PluginId;
 use nri_api::proto::{ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins};
 use nri_files::{AuditEvent, AuditLine};
 use serde_json::Value;
-use std::{fmt, sync::Arc, time::Duration};
-
-/// Time that an update waits for another update of the same container; equals the timeout of a
-/// call of the runtime.
-pub const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Time for which `nrid` refuses updates of a container by plugins, after a call of its runtime did
-/// not end. Each such call delays the event that the plugin replied to, and the plugin may request
-/// the same update with every event.
-pub(super) const HUNG_INTERVAL: Duration = Duration::from_secs(60);
+use std::{fmt, sync::Arc};
 
 /// The plugin or plugins that requested an update.
 #[derive(Debug, Clone, Copy)]
@@ -80,9 +67,6 @@ impl fmt::Display for UpdateSource<'_> {
     }
 }
 
-/// Interval at which `nrid` checks whether an update that a previous `nrid` started has ended.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// An update that failed.
 #[derive(Debug)]
 pub struct UpdateFailure {
@@ -105,7 +89,7 @@ pub fn check_required(failed: Vec<UpdateFailure>) -> Result<(), PluginError> {
     }
 }
 
-impl ResourceManager {
+impl PluginRequests {
     /// Updates containers, and returns the updates that failed.
     pub async fn update_all(
         &self,
@@ -143,8 +127,10 @@ impl ResourceManager {
         let (event, request) = (AuditEvent::Refusal, "plugin");
         for UpdateFailure { update, error } in failed.iter().take(MAX_AUDITED) {
             let id = &update.container_id;
-            let line = match self.registry.by_nri_id(id) {
-                Some(container) => line_of(&container.record(), &self.registry.pods, event),
+            let line = match self.resources.registry.by_nri_id(id) {
+                Some(container) => {
+                    line_of(&container.record(), &self.resources.registry.pods, event)
+                }
                 None => AuditLine { event, container: cut_id(id), ..AuditLine::default() },
             };
             let (plugin, request, message) = (source.plugins(id), request.into(), chain(error));
@@ -162,8 +148,8 @@ impl ResourceManager {
         update: &ContainerUpdate,
         source: UpdateSource<'_>,
     ) -> Result<(), ResourceError> {
-        let container = self.registry.by_nri_id(&update.container_id);
-        if self.policy().shadow {
+        let container = self.resources.registry.by_nri_id(&update.container_id);
+        if self.resources.policy().shadow {
             if container.is_some() {
                 let container = &update.container_id;
                 let fields = described(update);
@@ -199,19 +185,19 @@ impl ResourceManager {
             notify: false,
             creation: source.creation().map(Container::hook_name),
         };
-        let update = ResourceUpdate::plan(self, &lock, request).await?;
-        update.check(self, &owners).await?;
-        update.begin(&lock, &self.registry)?;
-        if let Err(error) = update.perform(&lock, self).await {
+        let update = ResourceUpdate::plan(&self.resources, &lock, request).await?;
+        update.check(&self.resources, &owners).await?;
+        update.begin(&lock, &self.resources.registry)?;
+        if let Err(error) = update.perform(&lock, &self.resources).await {
             let runtime_hangs =
                 matches!(&error, ResourceError::Runtime(RuntimeError::Hangs { .. }));
             if runtime_hangs {
                 lock.set_runtime_hung();
             }
-            update.undo(&lock, self, runtime_hangs).await;
+            update.undo(&lock, &self.resources, runtime_hangs).await;
             return Err(error);
         }
-        update.complete(&lock, &self.registry, &self.audit);
+        update.complete(&lock, &self.resources.registry, &self.audit);
         if let Some(creation) = source.creation() {
             creation.add_updated(container.clone());
         }
@@ -229,7 +215,7 @@ impl ResourceManager {
             return record;
         }
         match record.runtime.pid(&record.key.id).await {
-            Some(pid) => self.registry.change_if(container, |r| r.set_process(pid)),
+            Some(pid) => self.resources.registry.change_if(container, |r| r.set_process(pid)),
             None => record,
         }
     }
@@ -285,19 +271,6 @@ fn summary(failed: &[UpdateFailure]) -> String {
 /// Returns an id for the log.
 fn cut_id(id: &str) -> String {
     id.chars().take(MAX_ID).collect()
-}
-
-/// Takes the update lock once no update is pending. Polls, because an update that a previous `nrid`
-/// started does not hold the lock in this process.
-pub(super) async fn lock_for_update(container: &Arc<Container>) -> UpdateLock {
-    loop {
-        let lock = container.lock_update().await;
-        if container.record().pending_update.is_none() {
-            return lock;
-        }
-        drop(lock);
-        tokio::time::sleep(POLL_INTERVAL).await;
-    }
 }
 
 #[cfg(test)]

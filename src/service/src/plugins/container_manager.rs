@@ -1,52 +1,26 @@
 //! Implements [`ContainerManager`] for the adaptation: the snapshot that synchronizes a new
-//! plugin, unsolicited updates, and evictions.
+//! plugin, unsolicited updates, evictions, and changes of a plugin's status.
 //!
 //! An unsolicited update may arrive at any time, also from inside an event. So it takes neither a
-//! container lock nor a place in a queue: both are held while plugins are called. `apply.rs` makes
+//! container lock nor a place in a queue: both are held while plugins are called. `update.rs` makes
 //! it under the update lock of the container, which nothing holds that waits for a plugin.
 
-use crate::{
-    resources::{apply::UpdateSource, eviction::EvictionSource, manager::ResourceManager},
-    state::{container::Container, pod::PodStatus, record::Record, status::ContainerStatus},
+use crate::plugins::{
+    eviction::EvictionSource, requests::PluginRequests, snapshot::snapshot, update::UpdateSource,
 };
 use async_trait::async_trait;
 use nri_adaptation::{ContainerManager, PluginOrigin, PluginState, PluginStatus, Snapshot};
 use nri_api::{
     PluginId,
-    proto::{ContainerEviction, ContainerUpdate, PodSandbox},
+    proto::{ContainerEviction, ContainerUpdate},
 };
 use nri_files::{AuditEvent, AuditLine};
-use std::{collections::HashSet, time::SystemTime};
+use std::time::SystemTime;
 
 #[async_trait]
-impl ContainerManager for ResourceManager {
+impl ContainerManager for PluginRequests {
     async fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::default();
-        let mut pods = HashSet::new();
-        let mut add = |snapshot: &mut Snapshot, pod: PodSandbox| {
-            if pods.insert(pod.id.clone()) {
-                snapshot.pods.push(pod);
-            }
-        };
-        for container in self.registry.by_age() {
-            self.observe_run(&container).await;
-            let record = container.record();
-            if record.status == ContainerStatus::Stopped || self.is_announced_later(&record) {
-                continue;
-            }
-            let (pod, message) = self.registry.messages(&container);
-            add(&mut snapshot, pod);
-            if !record.sandbox {
-                snapshot.containers.push(message);
-            }
-        }
-        // Add the pods without containers, if plugins were notified of them.
-        for pod in self.registry.pods.all() {
-            if pod.status == PodStatus::Running {
-                add(&mut snapshot, pod.sandbox.get());
-            }
-        }
-        snapshot
+        snapshot(&self.resources.registry).await
     }
 
     async fn update_containers(
@@ -111,11 +85,11 @@ impl ContainerManager for ResourceManager {
         if is_plugin {
             self.audit_plugin(status);
         }
-        self.external_plugins.update(status);
+        self.external.update(status);
     }
 }
 
-impl ResourceManager {
+impl PluginRequests {
     /// Writes to the audit log that a plugin was registered, or that its session has ended.
     fn audit_plugin(&self, status: &PluginStatus) {
         let event = match status.state {
@@ -128,60 +102,5 @@ impl ResourceManager {
         let message = status.last_error.clone().filter(|_| status.state.has_ended());
         let message = message.unwrap_or_default();
         self.audit.write(AuditLine { event, plugin, message, ..AuditLine::default() });
-    }
-
-    /// Whether the record is of a sandbox that has not started. Plugins will receive the pod of
-    /// such a sandbox with RunPodSandbox. If the snapshot also had the pod, plugins would receive
-    /// the pod twice.
-    fn is_announced_later(&self, record: &Record) -> bool {
-        let pod = self.registry.pods.get(&record.pod_id);
-        let is_announced = pod.is_none_or(|pod| pod.status != PodStatus::New);
-        record.sandbox && record.status < ContainerStatus::Running && !is_announced
-    }
-
-    /// Reads the state of a container from the runtime if the container was created with `run` and
-    /// without our hook, since nothing then reports the container's start.
-    async fn observe_run(&self, container: &Container) {
-        let record = container.record();
-        if !record.by_run || record.hooked || record.pid.is_some() {
-            return;
-        }
-        if let Ok(state) = record.runtime.state(&record.key.id).await {
-            self.registry.change(container, |r| r.observe(&state));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::{
-        external_plugins::ExternalPlugins,
-        pod::{PodKind, PodRecord},
-        registry::Registry,
-        store::Store,
-    };
-    use nri_api::Packed;
-    use nri_config::Config;
-    use std::sync::Arc;
-
-    #[tokio::test]
-    async fn a_snapshot_has_the_pods_that_were_announced_and_not_stopped() {
-        let dir = tempfile::tempdir().unwrap();
-        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
-        for (id, status) in [
-            ("b", PodStatus::Running),
-            ("a", PodStatus::Running),
-            ("stopped", PodStatus::Stopped),
-            ("new", PodStatus::New),
-        ] {
-            let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
-            let sandbox = Packed::new(&sandbox);
-            registry.pods.set(PodRecord { sandbox, kind: PodKind::SingleContainer, status });
-        }
-        let external = Arc::new(ExternalPlugins::load(dir.path()));
-        let manager = ResourceManager::new(Arc::new(registry), external, &Config::default());
-        let snapshot = manager.snapshot().await;
-        assert_eq!(snapshot.pods.iter().map(|p| p.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 }

@@ -7,7 +7,6 @@ use nri_adaptation::OtherRuntime;
 use nri_host::{command_name, launcher_of};
 use nri_locate::PLUGIN_DIR;
 use std::{path::Path, time::Instant};
-use tokio::sync::Mutex;
 
 /// Whether `nrid` launches the shared plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,15 +49,9 @@ pub(super) fn engine_that_launches() -> Option<OtherRuntime> {
     })
 }
 
-/// State of the shared plugins.
-#[derive(Debug)]
-pub struct SharedPlugins {
-    pub(super) state: Mutex<SharedState>,
-}
-
 /// What a creation has to do with the shared plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SharedState {
+pub enum SharedState {
     /// Launch them.
     Deferred,
     /// Nothing: all are launched.
@@ -75,18 +68,5 @@ impl SharedState {
             SharedLaunch::Launched(_) if is_any_withheld => Self::Withheld(Instant::now()),
             SharedLaunch::Launched(_) => Self::Launched,
         }
-    }
-}
-
-impl SharedPlugins {
-    /// Creates the state after a start. `is_any_withheld`: a plugin is not launched because an
-    /// engine launches it.
-    pub fn new(launch: &SharedLaunch, is_any_withheld: bool) -> Self {
-        Self { state: Mutex::new(SharedState::of(launch, is_any_withheld)) }
-    }
-
-    /// Whether the launch is deferred. Also true while it is in progress.
-    pub(super) fn are_deferred(&self) -> bool {
-        self.state.try_lock().map_or(true, |state| *state == SharedState::Deferred)
     }
 }

@@ -4,7 +4,7 @@
 use crate::{
     audit::line_of,
     host::{clock::now, process::Process},
-    resources::manager::ResourceManager,
+    plugins::requests::PluginRequests,
     state::{container::Container, record::Eviction, registry::Registry, status::ContainerStatus},
 };
 use nri_api::{PluginId, proto::ContainerEviction};
@@ -37,18 +37,18 @@ impl EvictionSource<'_> {
     }
 }
 
-impl ResourceManager {
+impl PluginRequests {
     /// Stops the containers in the background: SIGTERM, then SIGKILL after `GRACE_PERIOD`.
     pub fn evict_all(&self, evictions: Vec<ContainerEviction>, source: EvictionSource<'_>) {
         let mut unknown = Vec::new();
         for eviction in evictions {
-            if self.policy().shadow {
+            if self.resources.policy().shadow {
                 let ContainerEviction { container_id: container, reason, .. } = eviction;
                 let plugin = source.plugin(&container);
                 tracing::info!(container, plugin, reason, "shadow: would be evicted");
                 continue;
             }
-            match self.registry.by_nri_id(&eviction.container_id) {
+            match self.resources.registry.by_nri_id(&eviction.container_id) {
                 Some(container) => {
                     let plugin = source.plugin(&eviction.container_id);
                     self.evict(container, eviction.reason, plugin);
@@ -64,9 +64,9 @@ impl ResourceManager {
 
     /// Continues the evictions that the previous `nrid` had not completed.
     pub fn resume_evictions(&self) {
-        for container in self.registry.all() {
+        for container in self.resources.registry.all() {
             if container.record().eviction.is_some() {
-                tokio::spawn(perform(self.registry.clone(), container, GRACE_PERIOD));
+                tokio::spawn(perform(self.resources.registry.clone(), container, GRACE_PERIOD));
             }
         }
     }
@@ -79,11 +79,12 @@ impl ResourceManager {
             return;
         }
         tracing::info!(container = id, pod, plugin, reason, "evicting the container");
-        let line = line_of(&container.record(), &self.registry.pods, AuditEvent::Eviction);
+        let line =
+            line_of(&container.record(), &self.resources.registry.pods, AuditEvent::Eviction);
         self.audit.write(AuditLine { plugin, message: reason.clone(), ..line });
         let eviction = Some(Eviction { reason, term_sent: None });
-        self.registry.change(&container, |r| r.eviction = eviction);
-        tokio::spawn(perform(self.registry.clone(), container, GRACE_PERIOD));
+        self.resources.registry.change(&container, |r| r.eviction = eviction);
+        tokio::spawn(perform(self.resources.registry.clone(), container, GRACE_PERIOD));
     }
 }
 
@@ -143,9 +144,11 @@ async fn has_exited_within(container: &Container, limit: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{audit::Audit, settings::load::Settings};
     use crate::{
+        audit::Audit,
         host::process::ProcessIdentity,
+        resources::manager::ResourceManager,
+        settings::load::Settings,
         state::{external_plugins::ExternalPlugins, record::Record, store::Store},
     };
     use nri_files::AUDIT_LOG;
@@ -255,13 +258,14 @@ mod tests {
         let config_file = dir.path().join("config.toml");
         fs::write(&config_file, "").unwrap();
         let settings = Settings::load(Some(&config_file), Some(dir.path())).unwrap();
-        let manager = ResourceManager::new(registry.clone(), external, &config);
-        let manager = manager.with_audit(Audit::start(&settings));
-        manager.evict(container.clone(), "r".into(), "10-a".into());
+        let audit = Audit::start(&settings);
+        let manager = ResourceManager::new(registry.clone(), audit.clone(), &config);
+        let requests = PluginRequests::new(Arc::new(manager), external, audit);
+        requests.evict(container.clone(), "r".into(), "10-a".into());
         assert_eq!(load(dir.path()).1.record().eviction, eviction(None));
         // A second request for the same container has no effect.
-        manager.evict(container.clone(), "again".into(), "10-a".into());
-        manager.audit.flush(Duration::from_secs(10));
+        requests.evict(container.clone(), "again".into(), "10-a".into());
+        requests.audit.flush(Duration::from_secs(10));
         let log = fs::read_to_string(dir.path().join(AUDIT_LOG)).unwrap();
         assert_eq!(log.matches(r#""event":"eviction","plugin":"10-a""#).count(), 1, "{log}");
         while container.record().eviction.as_ref().is_some_and(|e| e.term_sent.is_none()) {

@@ -2,8 +2,8 @@
 //! (`nri_adaptation`).
 
 use crate::{
-    daemon::shared_plugins::SharedLaunch,
     host::{delegation, descriptors},
+    plugins::shared::SharedLaunch,
     settings::load::Settings,
 };
 use nri_adaptation::{
