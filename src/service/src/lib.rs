@@ -20,12 +20,13 @@
 //! | `error` | errors of requests, by the party at fault |
 //! | `resources` | requested and effective resources, and the owners of their fields |
 //! | `plugins` | configuration and launch of plugins, and what they request for containers |
+//! | `process` | this process: program, log, sockets, end |
 //! | `metrics` | metrics for Prometheus |
 //! | `service.rs` | the state that all requests share |
 //! | `lifecycle` | the transitions of a container after plugins have agreed to its creation |
 //! | `verb` | create, run, start, update, delete, and our hook |
-//! | `control` | the control socket |
-//! | `daemon` | the process: start, restart, sockets, log |
+//! | `control` | the control socket, and requests of operators |
+//! | `daemon` | start and end: systemd, background, namespaces, handover |
 //! | `dry_run` | `nrid --dry-run`, a process of its own |
 
 #![deny(unsafe_code)]
@@ -43,6 +44,7 @@ pub mod host;
 pub mod lifecycle;
 pub mod metrics;
 pub mod plugins;
+pub mod process;
 pub mod resources;
 pub mod service;
 pub mod settings;

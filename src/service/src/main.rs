@@ -5,19 +5,15 @@ use nri_adaptation::launcher;
 use nri_api::PluginId;
 use nri_control::Inherited;
 use nrid::{
-    daemon::{
-        activation::{Activation, Notify},
-        background,
-        handover::Handover,
-        log::{self, Log},
-        namespaces,
-        program::RestartError,
-        start, systemd,
-        validate::validate,
-    },
+    daemon::{background, handover::Handover, namespaces, start, systemd, validate::validate},
     dry_run::{run, subject::DryRunSubject},
     host::{delegation, descriptors, file_access, path_probe},
     plugins::config::ambiguities,
+    process::{
+        activation::{Activation, Notify},
+        log::{self, Log},
+        program::RestartError,
+    },
     settings::{load::Settings, state_dir},
 };
 use std::{

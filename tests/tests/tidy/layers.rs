@@ -11,15 +11,7 @@ use std::collections::BTreeSet;
 const CRATE: &str = "src/service/src/";
 
 /// Imports that run back up, each with the reason why it stays.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("control/status.rs", "daemon/program.rs", "a status reports a restart that failed"),
-    ("control/status.rs", "daemon/reload.rs", "a status lists what a reload would change"),
-    ("metrics/follow.rs", "service.rs", "serves the metrics of the service"),
-    ("metrics/listener.rs", "daemon/sockets.rs", "listens as the other sockets do"),
-    ("service.rs", "daemon/log.rs", "requests change the level of the log"),
-    ("service.rs", "daemon/parent.rs", "a request that keeps conmon waiting ends the process"),
-    ("service.rs", "daemon/program.rs", "requests restart the process"),
-];
+const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 /// Returns the folders and files in the first column of the table, in order.
 fn rows(text: &str) -> Vec<&str> {

@@ -1,5 +1,5 @@
-//! The control socket, and the requests that only read: status, descriptions and
-//! verification.
+//! The control socket, and the requests of operators: status, descriptions, verification, reload
+//! and restart.
 
 pub mod describe;
 mod names;
@@ -8,6 +8,8 @@ pub mod peer;
 pub mod places;
 mod plugin_calls;
 mod recorded;
+pub mod reload;
+pub mod restart;
 pub mod server;
 pub mod status;
 pub mod verify;

@@ -34,7 +34,7 @@ impl Service {
             let mounts = containers.get(&named.key).map(|c| c.record().container.get().mounts);
             mounts.unwrap_or_default().into_iter().map(|mount| mount.source).collect()
         };
-        for (key, name) in self.docker_names.changed(named.collect(), sources).await {
+        for (key, name) in self.engines.docker_names.changed(named.collect(), sources).await {
             let Some(container) = containers.get(&key) else { continue };
             self.registry.change_if(container, |record| {
                 let is_new = record.container.text(&["name"]) != name;

@@ -9,7 +9,8 @@ use crate::{
     },
     error::CallerError,
     host::line_limit::LineLimit,
-    service::{Ending, Service},
+    process::this_process::Ending,
+    service::Service,
     verb::{
         create, delete, hook,
         request::{VerbRequest, refuse},
@@ -37,7 +38,7 @@ pub async fn serve(
     mut replacements: mpsc::Receiver<UnixListener>,
 ) {
     let large = LargeMessages::default();
-    let places = Places::new(service.descriptors.connections);
+    let places = Places::new(service.process.descriptors.connections);
     let refusals = LineLimit::default();
     loop {
         let next = async { (places.free().await, listener.accept().await) };
@@ -45,7 +46,7 @@ pub async fn serve(
             // The end is polled first: a connection that this nrid does not accept stays in the
             // socket's queue for the next nrid.
             biased;
-            () = service.end_requested() => return,
+            () = service.process.end_requested() => return,
             Some(replacement) = replacements.recv() => {
                 listener = replacement;
                 continue;
@@ -119,11 +120,11 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
             request.message,
             Request::Ping | Request::Status | Request::Stop | Request::Restart { .. }
         );
-        if service.parent.gives_way(&request.message, channel.peer_pid()) {
+        if service.process.parent.gives_way(&request.message, channel.peer_pid()) {
             tracing::info!("nrid ends, as conmon waits for it; the caller starts the next nrid");
-            service.end(Ending::Stop);
+            service.process.end(Ending::Stop);
         }
-        let in_progress = service.start_request();
+        let in_progress = service.process.start_request();
         if must_complete && in_progress.is_none() {
             // Closed without a reply: nothing was started, and the wrapper sends its request to the
             // next nrid.
@@ -145,7 +146,7 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
             }
             Request::Stop => {
                 channel.send(&Reply::Done).await?;
-                service.end(Ending::Stop);
+                service.process.end(Ending::Stop);
                 // Keeps the connection open until the process ends, for which the peer waits.
                 std::future::pending::<()>().await;
             }
@@ -153,7 +154,7 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 // Polled first: if a plugin does not reply because nrid is closing it, the request
                 // must be abandoned and not fail.
                 biased;
-                () = service.abandoned() => return Err(FrameError::Closed),
+                () = service.process.abandoned() => return Err(FrameError::Closed),
                 served = serve_request(service, &mut channel, message, fds) => served?,
             },
         }
@@ -176,7 +177,8 @@ async fn serve_request(
         }
         Request::Describe(question) => channel.send(&service.describe(&question).await).await,
         Request::LogLevel { level } => {
-            let reply = match service.set_log_level(level.as_deref()) {
+            let changed = service.process.set_log_level(level.as_deref(), &service.settings());
+            let reply = match changed.map_err(CallerError::from) {
                 Ok(()) => Reply::Done,
                 Err(error) => refuse("", &error.into()),
             };
@@ -203,7 +205,7 @@ async fn serve_verb(
     fds: Vec<OwnedFd>,
 ) -> Result<(), FrameError> {
     let (verb, id) = (begin.verb, begin.id.clone());
-    let namespace = channel.peer_pid().and_then(|pid| service.namespaces.of_process(pid));
+    let namespace = channel.peer_pid().and_then(|pid| service.engines.namespaces.of_process(pid));
     let request = match VerbRequest::parse(begin, fds.into_iter().next(), namespace).await {
         Ok(request) => request,
         Err(error) => return channel.send(&refuse(&id, &error)).await,

@@ -1,12 +1,12 @@
 //! The status that `nrictl status` shows.
 
 use crate::{
-    control::plugin_calls,
-    daemon::{
-        program::Program,
+    control::{
+        plugin_calls,
         reload::{PLUGIN_DIR_TIMEOUT, PendingChanges},
     },
     host::process::resident_memory,
+    process::program::Program,
     service::Service,
     state::registry::Counts,
 };
@@ -25,7 +25,8 @@ use std::{
 impl Service {
     /// Returns the current status.
     pub async fn status(&self) -> Status {
-        let settings = self.settings();
+        let (settings, process) = (self.settings(), &self.process);
+        let program = process.program.as_ref();
         let pending = self.plugins.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await;
         let plugin_dir_error = pending.as_ref().err().map(ToString::to_string);
         let mut pending = pending.unwrap_or_default();
@@ -65,9 +66,14 @@ impl Service {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime: self.started.elapsed().as_secs(),
+            uptime: process.start.time.elapsed().as_secs(),
             config: settings.file.as_ref().map(|f| OsText::from(f.as_os_str())),
-            sockets: self.plugin_sockets.iter().map(|s| OsText::from(s.as_os_str())).collect(),
+            sockets: process
+                .start
+                .plugin_sockets
+                .iter()
+                .map(|s| OsText::from(s.as_os_str()))
+                .collect(),
             plugins: plugins.collect(),
             plugin_dir: self.plugins.launch_dir(&settings).map(|dir| OsText::from(dir.as_os_str())),
             pods,
@@ -82,10 +88,10 @@ impl Service {
             .to_owned(),
             due,
             ignored,
-            program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
-            program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),
-            restart_error: self.program.as_ref().and_then(Program::error),
-            problems: (self.problems.lines().into_iter())
+            program: program.map(|p| OsText::from(p.path.as_os_str())),
+            program_replaced: program.is_some_and(Program::is_replaced),
+            restart_error: program.and_then(Program::error),
+            problems: (process.problems.lines().into_iter())
                 .chain(self.metrics.error())
                 .chain(self.audit.error())
                 .chain(settings.unusable_file())
@@ -93,16 +99,16 @@ impl Service {
             metrics: self.metrics.address(),
             idle_policies,
             plugin_dir_error,
-            inherited: self.inherited.clone(),
+            inherited: process.start.inherited.clone(),
             missed: self.missed_containers(),
             configured_log_level: Some(settings.config.log.level.clone())
-                .filter(|level| *level != self.log.level()),
-            log_is_journal: self.log.is_journal(),
-            journal_error: self.log.journal_error(),
-            log_level: Some(self.log.level()),
-            log: self.log.file().map(|file| OsText::from(file.as_os_str())),
+                .filter(|level| *level != process.log.level()),
+            log_is_journal: process.log.is_journal(),
+            journal_error: process.log.journal_error(),
+            log_level: Some(process.log.level()),
+            log: process.log.file().map(|file| OsText::from(file.as_os_str())),
             state_dir_error: self.registry.write_error(),
-            unclean_end: self.unclean_end.clone(),
+            unclean_end: process.start.unclean_end.clone(),
             missing_required: self.plugins.adaptation.missing_required(),
         }
     }

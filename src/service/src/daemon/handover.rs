@@ -3,12 +3,12 @@
 //! records, like an `nrid` in a new process.
 
 use crate::{
-    daemon::{
+    host::{descriptors, sys},
+    process::{
         activation::{Activation, FileId, PassedSocket},
         program::RestartError,
         sockets::Socket,
     },
-    host::{descriptors, sys},
 };
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};

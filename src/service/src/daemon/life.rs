@@ -5,7 +5,7 @@
 //! only if the kernel's log names it, or if systemd has started `nrid`, in the journal.
 
 use crate::{
-    audit::Audit, cgroup::kernel_log, daemon::activation::file_id, host::file_access::blocking,
+    audit::Audit, cgroup::kernel_log, host::file_access::blocking, process::activation::file_id,
 };
 use nri_files::{AuditEvent, AuditLine, NridLife, UncleanEnd};
 use std::{

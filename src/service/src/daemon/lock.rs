@@ -1,6 +1,6 @@
 //! Lock that allows one `nrid` per state directory.
 
-use crate::daemon::activation::file_id;
+use crate::process::activation::file_id;
 use rustix::fs::{FlockOperation, Mode, OFlags, fstat};
 use std::{io, os::fd::OwnedFd, path::Path};
 

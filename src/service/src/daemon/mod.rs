@@ -1,23 +1,15 @@
-//! The `nrid` process: start and end, reload, restart, sockets, systemd, log.
+//! The start and the end of `nrid`: by systemd or in the background, in the namespaces of the host,
+//! and as the successor of another program.
 
-pub mod activation;
 pub mod attributes;
 pub mod background;
 pub mod handover;
 pub mod idle;
-mod journal;
-mod journaled_output;
 pub mod life;
 pub mod lock;
-pub mod log;
 pub mod namespaces;
-pub mod parent;
 pub mod presence;
-pub mod program;
 pub mod ready;
-pub mod reload;
-pub mod restart;
-pub mod sockets;
 pub mod start;
 pub mod systemd;
 pub mod validate;

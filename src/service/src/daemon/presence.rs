@@ -4,13 +4,9 @@
 
 use crate::{
     bundle::own,
-    daemon::{
-        handover::Handover,
-        life::LifeFile,
-        lock, ready,
-        sockets::{self, PLUGIN_DIR, Socket, SocketError},
-    },
+    daemon::{handover::Handover, life::LifeFile, lock, ready},
     host::near_files,
+    process::sockets::{self, PLUGIN_DIR, Socket, SocketError},
     service::Service,
     settings::state_dir::{self, StateDirError},
     state::{
@@ -99,7 +95,7 @@ impl Presence {
         let mut failure = String::new();
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
-            service.serve_metrics().await;
+            service.metrics.serve(&service.settings()).await;
             let result = match self.restore_state_dir(service).await {
                 Ok(Err(TakenOver)) => {
                     let dir = service.settings().state_dir.clone();
@@ -140,7 +136,7 @@ impl Presence {
         self.lock = lock;
         near_files::set_file_system(&self.lock).map_err(|e| RestoreError::Lock(dir.clone(), e))?;
         Store::create_directories(dir)?;
-        service.log.reopen(&settings);
+        service.process.log.reopen(&settings);
         tracing::error!(
             state_dir = %dir.display(),
             "the state directory or its lock was removed while nrid runs: created again"
@@ -157,8 +153,8 @@ impl Presence {
             }
             exec_marker::restore(dir, record).await;
         }
-        service.plugins.external.save_again();
-        service.followed.save_again(dir);
+        service.plugins.requests.external.save_again();
+        service.verbs.followed.save_again(dir);
         Ok(Ok(()))
     }
 

@@ -1,7 +1,7 @@
 //! The readiness socket, for probes that must not reach the control socket. `nrid` writes `ready`
 //! to each peer, whoever it is, and reads nothing. The socket exists while `nrid` serves requests.
 
-use crate::daemon::sockets::{self, Socket, SocketError};
+use crate::process::sockets::{self, Socket, SocketError};
 use std::{
     fs::{Permissions, set_permissions},
     os::unix::fs::PermissionsExt,

@@ -2,64 +2,55 @@
 
 use crate::{
     audit::Audit,
-    cgroup::oom_events::OomMonitor,
     control::server,
-    daemon::{
-        activation::Activation,
-        handover::Handover,
-        life::LifeFile,
-        lock,
-        log::Log,
-        parent::Parent,
-        presence::Presence,
-        program::Program,
-        ready,
-        sockets::{self, SocketError},
-    },
-    engine::own_nri::EngineNri,
+    daemon::{handover::Handover, life::LifeFile, lock, presence::Presence, ready},
+    engine::engines::Engines,
     host::{
-        descriptors::Descriptors,
         file_access::blocking,
         kernel::{self, UnsupportedKernel},
         mount_namespace::MountNamespaces,
         near_files,
-        path_probe::PathProbe,
-        problems::Problems,
     },
     lifecycle::recovery::recover,
-    metrics::listener::MetricsListener,
     plugins::{
-        config::adaptation_config, launch::Plugins, requests::PluginRequests, shared::SharedLaunch,
+        config::adaptation_config,
+        launch::Plugins,
+        requests::PluginRequests,
+        shared::{SharedLaunch, SharedState},
+    },
+    process::{
+        activation::Activation,
+        log::Log,
+        sockets::{self, SocketError},
+        this_process::{Ending, ThisProcess},
     },
     resources::manager::ResourceManager,
-    service::{Ending, Service},
+    service::Service,
     settings::{
         load::Settings,
         state_dir::{self, StateDirError},
     },
     state::{
-        claims::Claims,
         external_plugins::ExternalPlugins,
         followed::FollowedRuntimes,
-        locks::Locks,
         registry::Registry,
         store::{Store, StoreError},
+        verbs::VerbsInProgress,
     },
 };
 use nri_adaptation::{AdaptError, Adaptation};
 use nri_locate::{Environment, UserDirs};
-use parking_lot::RwLock;
 use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicUsize},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
     net::UnixListener,
     signal::unix::{Signal, SignalKind, signal},
-    sync::{Mutex, mpsc, watch},
+    sync::mpsc,
 };
 
 /// Time that a clean end waits for verbs in progress.
@@ -184,17 +175,15 @@ pub async fn start(
         tracing::error!(%error, "record skipped; remove it if its container no longer exists");
     }
     let registry = Arc::new(registry);
-    let namespaces = MountNamespaces::default();
-    reopen_namespaces(&namespaces, &registry);
+    let engines = Engines::default();
+    reopen_namespaces(&engines.namespaces, &registry);
     let followed = FollowedRuntimes::open(&dir);
+    let verbs = VerbsInProgress { followed, ..VerbsInProgress::default() };
     let audit = Audit::start(&settings);
-    let external_plugins = Arc::new(ExternalPlugins::load(&dir));
-    let resource_manager = ResourceManager::new(registry.clone(), audit.clone(), &settings.config);
-    let resource_manager = Arc::new(resource_manager);
-    let requests =
-        PluginRequests::new(resource_manager.clone(), external_plugins.clone(), audit.clone());
-    let requests = Arc::new(requests);
-    recover(&resource_manager, &audit, &followed, &dir).await;
+    let resources = ResourceManager::new(registry.clone(), audit.clone(), &settings.config);
+    recover(&resources, &verbs.followed, &dir).await;
+    let external = Arc::new(ExternalPlugins::load(&dir));
+    let requests = Arc::new(PluginRequests::new(Arc::new(resources), external.clone()));
     // Must come before nrid listens on the shared socket: the process that listens on that socket
     // is assumed to launch the shared plugins.
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
@@ -210,43 +199,16 @@ pub async fn start(
             tracing::error!(plugin = %outcome.path.display(), %error, "plugin not launched");
         }
     }
-    let plugins = Plugins::new(adaptation, requests, &shared_launch, is_any_withheld);
+    let shared = SharedState::of(&shared_launch, is_any_withheld);
+    let plugins = Plugins::new(adaptation, requests, shared);
     let mut served = Vec::new();
     for (socket, listener) in plugin_sockets.sockets.into_iter().zip(plugin_sockets.listeners) {
         served.push((socket, plugins.adaptation.serve(listener)?));
     }
     let life = LifeFile::begin(&dir, is_same_process, &audit);
-    let descriptors = Arc::new(Descriptors::of_this_process());
-    let problems = Problems::default();
-    let service = Arc::new(Service {
-        settings: RwLock::new(Arc::new(settings)),
-        log,
-        reloading: Mutex::default(),
-        registry,
-        locks: Locks::default(),
-        claims: Claims::default(),
-        followed,
-        engine_nri: EngineNri::default(),
-        namespaces,
-        path_probe: PathProbe::default(),
-        docker_names: Default::default(),
-        oom_monitor: OomMonitor::new(descriptors.clone(), problems.clone()),
-        descriptors,
-        problems,
-        metrics: Arc::new(MetricsListener::default()),
-        resource_manager,
-        plugins,
-        audit,
-        started: Instant::now(),
-        plugin_sockets: served.iter().map(|(socket, _)| socket.path.clone()).collect(),
-        program: Program::of_this_process(activation.restart_error.take()),
-        inherited: std::mem::take(&mut activation.inherited),
-        unclean_end: life.unclean_end(),
-        ending: watch::channel(None).0,
-        abandoned: watch::channel(false).0,
-        parent: Parent::default(),
-        in_progress: AtomicUsize::new(0),
-    });
+    let plugin_sockets = served.iter().map(|(socket, _)| socket.path.clone()).collect();
+    let process = ThisProcess::new(log, &mut activation, plugin_sockets, life.unclean_end());
+    let service = Arc::new(Service::new(settings, process, engines, plugins, verbs));
     for container in service.registry.all() {
         service.watch(&container);
         service.follow_caller(&container);
@@ -256,7 +218,7 @@ pub async fn start(
     service.plugins.requests.resume_evictions();
     tokio::spawn(retry_failed_writes(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
-    service.serve_metrics().await;
+    service.metrics.serve(&service.settings()).await;
     service.log_policy_notes().await;
     service.settings().publish();
     let (listener, control) = sockets::listen_on(&control, &mut activation)?;
@@ -265,7 +227,7 @@ pub async fn start(
     let timeout = config.plugin_registration_timeout;
     tokio::spawn(async move {
         let timeout = if accepts_plugins { timeout } else { Duration::ZERO };
-        external_plugins.give_up_after(timeout).await;
+        external.give_up_after(timeout).await;
     });
     let presence = Presence { lock, life, control, plugins: served, ready: None };
     Ok(Running { service, listener, presence, signals })
@@ -295,9 +257,9 @@ impl Running {
         }
         let mut is_requested = true;
         tokio::select! {
-            _ = term.recv() => service.end(Ending::Stop),
-            _ = int.recv() => service.end(Ending::Stop),
-            () = service.end_requested() => {}
+            _ = term.recv() => service.process.end(Ending::Stop),
+            _ = int.recv() => service.process.end(Ending::Stop),
+            () = service.process.end_requested() => {}
             () = async {
                 tokio::select! {
                     () = service.idle() => {}
@@ -305,13 +267,13 @@ impl Running {
                 }
             } => {
                 is_requested = false;
-                service.end(Ending::Stop);
+                service.process.end(Ending::Stop);
             }
         }
         signal_task.abort();
         presence.stop_ready();
         service.metrics.stop();
-        let is_restart = || matches!(&*service.ending.borrow(), Some(Ending::Restart(_)));
+        let is_restart = || matches!(service.process.ending(), Some(Ending::Restart(_)));
         tracing::info!(restart = is_restart(), "ending");
         if !is_restart() {
             if is_requested {
@@ -328,8 +290,8 @@ impl Running {
         }
         // Requests in progress get no reply: plugins that are being closed send none, and the next
         // nrid finds the requests in the records.
-        service.abandoned.send_replace(true);
-        service.plugins.external.keep_for_next();
+        service.process.abandon();
+        service.plugins.requests.external.keep_for_next();
         service.registry.save_unsaved();
         // Each step has a timeout, but may wait for an abandoned request.
         if tokio::time::timeout(PLUGIN_SHUTDOWN_TIMEOUT, service.plugins.adaptation.shutdown())
@@ -342,12 +304,11 @@ impl Running {
         tokio::select! {
             biased;
             // A signal that arrived during the steps above turns a restart into a stop.
-            _ = term.recv() => service.end(Ending::Stop),
-            _ = int.recv() => service.end(Ending::Stop),
+            _ = term.recv() => service.process.end(Ending::Stop),
+            _ = int.recv() => service.process.end(Ending::Stop),
             () = std::future::ready(()) => {}
         }
-        let ending = service.ending.borrow().clone();
-        if let Some(Ending::Restart(program)) = ending {
+        if let Some(Ending::Restart(program)) = service.process.ending() {
             return Ok(Some((presence.hand_over(), program)));
         }
         presence.remove();
@@ -376,7 +337,7 @@ impl Signals {
                         tracing::error!("reload failed: {}", error.line(""));
                     }
                 }
-                _ = self.reopen.recv() => service.log.reopen(&service.settings()),
+                _ = self.reopen.recv() => service.process.log.reopen(&service.settings()),
             }
         }
     }

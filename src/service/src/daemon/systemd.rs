@@ -2,11 +2,9 @@
 //! before the first container is created. `nrid` recognizes each passed socket by its path.
 
 use crate::{
-    daemon::{
-        activation::{Activation, Notify, PassedSocket},
-        handover::{self, HANDOVER},
-    },
+    daemon::handover::{self, HANDOVER},
     host::sys,
+    process::activation::{Activation, Notify, PassedSocket},
 };
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::{ffi::OsString, io, os::unix::net::UnixListener, path::PathBuf};

@@ -2,27 +2,21 @@
 
 use crate::{
     audit::Audit,
-    cgroup::oom_events::OomMonitor,
-    daemon::{log, parent::Parent, start::reopen_namespaces},
+    daemon::start::reopen_namespaces,
     dry_run::{
         children,
         manager::DryRunManager,
         selection::{PluginSelection, id_of, select},
         subject::{DryRunError, DryRunSubject, request_for},
     },
-    engine::own_nri::EngineNri,
-    host::{
-        descriptors::Descriptors, mount_namespace::MountNamespaces, path_probe::PathProbe,
-        problems::Problems,
-    },
-    metrics::listener::MetricsListener,
-    plugins::{launch::Plugins, requests::PluginRequests, shared::SharedLaunch},
+    engine::engines::Engines,
+    plugins::{launch::Plugins, requests::PluginRequests, shared::SharedState},
+    process::{activation::Activation, log, this_process::ThisProcess},
     resources::manager::ResourceManager,
     service::Service,
     settings::load::Settings,
     state::{
-        claims::Claims, external_plugins::ExternalPlugins, followed::FollowedRuntimes,
-        locks::Locks, registry::Registry, store::Store,
+        external_plugins::ExternalPlugins, registry::Registry, store::Store, verbs::VerbsInProgress,
     },
     verb::creation::dry_run::{DryRunEffects, DryRunReplies},
 };
@@ -30,15 +24,9 @@ use nri_adaptation::{Adaptation, AdaptationConfig, LaunchOutcome};
 use nri_api::PluginId;
 use nri_config::Mode;
 use nri_control::{DryRun, DryRunAnswer, DryRunChanges, DryRunPlugin};
-use parking_lot::RwLock;
-use std::{
-    path::PathBuf,
-    sync::{Arc, atomic::AtomicUsize},
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::{Mutex, watch},
     time::sleep,
 };
 
@@ -80,7 +68,7 @@ async fn ask(
 ) -> Result<DryRun, DryRunError> {
     let registry = Arc::new(read_records(&settings).await?);
     let mut service = service(settings, registry.clone()).await?;
-    reopen_namespaces(&service.namespaces, &registry);
+    reopen_namespaces(&service.engines.namespaces, &registry);
     let settings = service.settings();
     let (request, record) = request_for(&settings, &registry, subject).await?;
     let id = request.key.id.clone();
@@ -178,46 +166,15 @@ async fn read_records(settings: &Settings) -> Result<Registry, DryRunError> {
 
 /// Returns a service that has the records, and neither plugins nor sockets.
 async fn service(settings: Settings, registry: Arc<Registry>) -> Result<Service, DryRunError> {
-    let audit = Audit::off();
-    let manager = ResourceManager::new(registry.clone(), audit.clone(), &settings.config);
-    let resource_manager = Arc::new(manager);
-    let external = Arc::new(ExternalPlugins::none());
-    let requests = PluginRequests::new(resource_manager.clone(), external, audit.clone());
-    let requests = Arc::new(requests);
+    let resources = Arc::new(ResourceManager::new(registry, Audit::off(), &settings.config));
+    let requests = Arc::new(PluginRequests::new(resources, Arc::new(ExternalPlugins::none())));
     let nothing = AdaptationConfig { plugin_path: PathBuf::new(), ..AdaptationConfig::default() };
     let (adaptation, _) = Adaptation::start(nothing, requests.clone()).await?;
-    let plugins = Plugins::new(adaptation, requests, &SharedLaunch::Launched(None), false);
-    let descriptors = Arc::new(Descriptors::of_this_process());
-    let problems = Problems::default();
-    Ok(Service {
-        settings: RwLock::new(Arc::new(settings)),
-        log: log::warn_on_stderr(),
-        reloading: Mutex::default(),
-        registry,
-        locks: Locks::default(),
-        claims: Claims::default(),
-        followed: FollowedRuntimes::default(),
-        engine_nri: EngineNri::default(),
-        namespaces: MountNamespaces::default(),
-        path_probe: PathProbe::default(),
-        docker_names: Default::default(),
-        oom_monitor: OomMonitor::new(descriptors.clone(), problems.clone()),
-        descriptors,
-        problems,
-        metrics: Arc::new(MetricsListener::default()),
-        resource_manager,
-        plugins,
-        audit,
-        parent: Parent::default(),
-        started: Instant::now(),
-        plugin_sockets: Vec::new(),
-        program: None,
-        inherited: Vec::new(),
-        unclean_end: None,
-        ending: watch::channel(None).0,
-        abandoned: watch::channel(false).0,
-        in_progress: AtomicUsize::new(0),
-    })
+    let plugins = Plugins::new(adaptation, requests, SharedState::Launched);
+    let (log, mut passed) = (log::warn_on_stderr(), Activation::default());
+    let process = ThisProcess::new(log, &mut passed, Vec::new(), None);
+    let (engines, verbs) = (Engines::default(), VerbsInProgress::default());
+    Ok(Service::new(settings, process, engines, plugins, verbs))
 }
 
 /// Returns why a plugin is not active, if it is not.

@@ -2,6 +2,7 @@
 
 pub mod containerd;
 pub mod docker_names;
+pub mod engines;
 pub mod grpc;
 pub mod libpod;
 pub mod names;

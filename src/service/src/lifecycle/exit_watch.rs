@@ -73,7 +73,7 @@ impl Service {
         }
         let is_first = |stat: &ProcessStat| record.start_time.is_none_or(|t| t == stat.start_time);
         let permit = permit.or_else(|| container.take_descriptor());
-        let permit = match permit.map_or_else(|| self.descriptors.pidfd(), Ok) {
+        let permit = match permit.map_or_else(|| self.process.descriptors.pidfd(), Ok) {
             Ok(permit) => permit,
             Err(limit) => {
                 let stat = ProcessStat::of(pid)?.filter(is_first);
@@ -113,12 +113,12 @@ impl Service {
     ) -> Option<Arc<Process>> {
         let mut interval = RETRY_INTERVAL;
         let problem = |error: &WatchError| {
-            self.problems.report(format!(
+            self.process.problems.report(format!(
                 "exits of containers are noticed up to {MAX_RETRY_INTERVAL:?} late: {error}"
             ))
         };
         let mut _problem = problem(&error);
-        let permit = self.descriptors.wait_for_pidfd();
+        let permit = self.process.descriptors.wait_for_pidfd();
         tokio::pin!(permit);
         loop {
             let permit = tokio::select! {

@@ -20,7 +20,7 @@ impl Service {
     /// runtime's `state` only for such a container, because each call starts a process.
     pub(super) async fn notice_start(self: &Arc<Self>, container: &Arc<Container>) {
         // The end of a runtime that is followed shows whether it has started the container.
-        if !may_have_started(container).await || self.followed.has(container) {
+        if !may_have_started(container).await || self.verbs.followed.has(container) {
             return;
         }
         // If a verb holds the lock, that verb or the next search notices the start.

@@ -77,7 +77,7 @@ impl Service {
     /// Removes a pod that has no sandbox container and no other container. The caller must not hold
     /// a pod lock.
     pub async fn remove_empty_pod(&self, id: &str) {
-        let _lock = self.locks.pod(id).await;
+        let _lock = self.verbs.locks.pod(id).await;
         let has_no_sandbox = self.registry.pods.get(id).is_some_and(|p| p.kind != PodKind::Sandbox);
         if has_no_sandbox && self.registry.is_empty_pod(id) {
             self.remove_pod(id).await;

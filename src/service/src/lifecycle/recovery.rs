@@ -42,13 +42,8 @@ struct Unchecked {
 }
 
 /// Updates the records with what has happened while no `nrid` ran.
-pub async fn recover(
-    manager: &ResourceManager,
-    audit: &Audit,
-    followed: &FollowedRuntimes,
-    state_dir: &Path,
-) {
-    let registry = &manager.registry;
+pub async fn recover(manager: &ResourceManager, followed: &FollowedRuntimes, state_dir: &Path) {
+    let ResourceManager { registry, audit, .. } = manager;
     let (mut unchecked, mut removed) = (Vec::new(), Vec::new());
     set_started(registry, followed, audit).await;
     warn_of_edited_bundles(registry);

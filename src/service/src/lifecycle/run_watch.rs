@@ -46,7 +46,7 @@ impl Service {
     /// Waits until a process has ended. A process that cannot be opened is checked in intervals.
     pub async fn wait_for_end(&self, process: ProcessIdentity) {
         loop {
-            let Ok(_permit) = self.descriptors.pidfd() else {
+            let Ok(_permit) = self.process.descriptors.pidfd() else {
                 if process.has_ended().unwrap_or(false) {
                     return;
                 }

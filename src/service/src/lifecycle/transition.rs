@@ -67,14 +67,14 @@ impl ResourceManager {
 impl Service {
     /// Waits for the lock of a container. Returns `None` if the container was removed meanwhile.
     pub async fn lock(&self, container: &Arc<Container>) -> Option<LockedContainer> {
-        let lock = self.locks.container(container.key()).await;
+        let lock = self.verbs.locks.container(container.key()).await;
         self.registry.locked(&lock).filter(|locked| locked.is(container))
     }
 
     /// Takes the lock of a container. Returns `None` if a verb holds it, or if the container was
     /// removed.
     pub fn try_lock(&self, container: &Arc<Container>) -> Option<LockedContainer> {
-        let lock = self.locks.try_container(container.key())?;
+        let lock = self.verbs.locks.try_container(container.key())?;
         self.registry.locked(&lock).filter(|locked| locked.is(container))
     }
 
@@ -245,7 +245,7 @@ impl Service {
         self.resource_manager.end_creation(container, LOCK_TIMEOUT).await;
         self.on_stopped(container).await;
         let record = container.record();
-        let _claim = self.claims.claim_existing(record.nri_id(), &record.key);
+        let _claim = self.verbs.claims.claim_existing(record.nri_id(), &record.key);
         let has_ended = container.runtime_progress() == RuntimeProgress::Deleted;
         container.set_runtime_progress(RuntimeProgress::Deleted);
         tracing::debug!(container = record.key.id, pod = record.pod_id, "container removed");

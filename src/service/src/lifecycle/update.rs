@@ -47,7 +47,7 @@ impl Service {
         tokio::spawn(async move {
             // The engine's next verb waits for this lock. Updates by plugins wait until the record
             // has no pending update.
-            let _lock = service.locks.container(container.key()).await;
+            let _lock = service.verbs.locks.container(container.key()).await;
             tokio::select! {
                 () = service.wait_for_end(caller) => {}
                 // The same wrapper has requested the update again, and waits for the container

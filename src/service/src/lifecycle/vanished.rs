@@ -73,7 +73,7 @@ impl Service {
         let mut next_search = Instant::now() + interval;
         let mut noticed: Vec<ContainerKey> = Vec::new();
         let mut next_check = None;
-        let mut removals = RootWatch::new(self.problems.clone());
+        let mut removals = RootWatch::new(self.process.problems.clone());
         loop {
             tokio::select! {
                 keys = removals.next() => {

@@ -5,9 +5,7 @@
 //! the counters of the adaptation already, and copied at each scrape.
 
 use crate::{
-    host::process::resident_memory,
-    resources::manager::ResourceManager,
-    state::registry::{Counts, Registry},
+    host::process::resident_memory, resources::manager::ResourceManager, state::registry::Counts,
 };
 use nri_adaptation::{
     Adaptation, BUCKET_BOUNDS, DurationHistogram, EventStatistics, PluginState, PluginStatistics,
@@ -25,13 +23,15 @@ use std::{
 
 /// What the metrics are read from.
 #[derive(Clone)]
-pub(super) struct MetricsSource {
-    pub(super) adaptation: Adaptation,
-    pub(super) registry: Arc<Registry>,
-    pub(super) resource_manager: Arc<ResourceManager>,
-    pub(super) started: Instant,
+pub struct MetricsSource {
+    /// The plugins.
+    pub adaptation: Adaptation,
+    /// The containers and their resources.
+    pub resource_manager: Arc<ResourceManager>,
+    /// Time of the start.
+    pub started: Instant,
     /// The same time by the wall clock.
-    pub(super) start_time: SystemTime,
+    pub start_time: SystemTime,
 }
 
 /// State of the plugins of one name.
@@ -57,7 +57,7 @@ impl MetricsSource {
 
     fn of_nrid(&self) -> Vec<MetricFamily> {
         let start = self.start_time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let Counts { pods, containers, .. } = self.registry.counts();
+        let Counts { pods, containers, .. } = self.resource_manager.registry.counts();
         let version = env!("CARGO_PKG_VERSION");
         vec![
             gauges(
@@ -198,7 +198,9 @@ impl MetricsSource {
                 gauges.memory += plugin.pid.and_then(resident_memory).unwrap_or_default();
             }
         }
-        for container in self.registry.all().iter().filter(|container| !container.is_deleted()) {
+        for container in
+            self.resource_manager.registry.all().iter().filter(|container| !container.is_deleted())
+        {
             for MissedPlugin { plugin, .. } in &container.record().missed {
                 all.entry(plugin.clone()).or_default().missed += 1;
             }

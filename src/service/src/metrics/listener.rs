@@ -2,19 +2,14 @@
 //! is removed.
 
 use crate::{
-    daemon::sockets::{self, Socket, SocketError, UnusablePath},
-    host::file_access::blocking,
+    host::file_access::{self, FileSystem, LOOKUP_TIMEOUT, blocking},
     metrics::{families::MetricsSource, http},
+    process::sockets::{self, Socket, SocketError, UnusablePath},
+    settings::load::Settings,
 };
 use nri_config::MetricsAddress;
 use parking_lot::{Mutex, MutexGuard};
-use std::{
-    fs, io,
-    os::unix::fs::DirBuilderExt,
-    path::Path,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{fs, io, os::unix::fs::DirBuilderExt, path::Path, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
@@ -34,12 +29,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The listener of the metrics, which may be off.
 pub struct MetricsListener {
+    source: MetricsSource,
     /// Locked while the address is examined or replaced, for as long as a file system hangs.
     serving: Mutex<Option<Serving>>,
     /// What a status shows.
     shown: Mutex<Shown>,
-    /// Time of the start.
-    pub(super) start_time: SystemTime,
 }
 
 #[derive(Default)]
@@ -71,17 +65,31 @@ enum ListenError {
     Io(#[from] io::Error),
 }
 
-impl Default for MetricsListener {
-    fn default() -> Self {
-        let (serving, shown) = (Mutex::default(), Mutex::default());
-        Self { serving, shown, start_time: SystemTime::now() }
-    }
-}
-
 impl MetricsListener {
+    /// Creates a listener that is off.
+    pub fn new(source: MetricsSource) -> Self {
+        Self { source, serving: Mutex::default(), shown: Mutex::default() }
+    }
+
+    /// Serves metrics where the configuration says, unless they are served there. Called at the
+    /// start, at each reload, and at intervals, so that a removed socket or a port that was in use
+    /// does not keep metrics away for long.
+    pub async fn serve(self: &Arc<Self>, settings: &Settings) {
+        let wanted = settings.config.metrics.listen.clone();
+        if wanted.is_none() && self.address().is_none() {
+            return self.set_error(None);
+        }
+        let (listener, address) = (self.clone(), wanted.clone());
+        let listen = move || listener.listen_at(address.as_ref());
+        let listening = file_access::run(FileSystem::Metrics, LOOKUP_TIMEOUT, listen).await;
+        if let (Err(hangs), Some(address)) = (listening, wanted) {
+            self.set_error(Some(format!("metrics cannot be served at {address}: {hangs}")));
+        }
+    }
+
     /// Serves metrics at this address, unless they are served there already, or nowhere. May block
     /// for as long as the file system of a socket hangs; until then, further calls do nothing.
-    pub(super) fn listen_at(&self, wanted: Option<&MetricsAddress>, source: MetricsSource) {
+    fn listen_at(&self, wanted: Option<&MetricsAddress>) {
         let Some(mut serving) = self.serving.try_lock() else { return };
         if serving.as_ref().is_some_and(|serving| serving.is_at(wanted)) {
             self.set_error(None);
@@ -90,7 +98,7 @@ impl MetricsListener {
         *serving = None;
         self.shown().address = None;
         let Some(address) = wanted else { return self.set_error(None) };
-        match listen(address, source) {
+        match listen(address, self.source.clone()) {
             Ok((socket, task)) => {
                 tracing::info!(%address, "metrics are served");
                 *serving = Some(Serving { address: address.clone(), socket, task });
@@ -104,7 +112,7 @@ impl MetricsListener {
     }
 
     /// Sets why the configured address is not served, and logs it once.
-    pub(super) fn set_error(&self, error: Option<String>) {
+    fn set_error(&self, error: Option<String>) {
         let mut shown = self.shown();
         if let Some(error) = error.as_ref().filter(|error| shown.error.as_ref() != Some(*error)) {
             tracing::error!("{error}");

@@ -37,11 +37,17 @@ impl ContainerManager for PluginRequests {
     fn updates_refused(&self, plugin: &PluginId, reason: &str) {
         let (plugin, request) = (plugin.to_string(), "plugin".to_owned());
         let (event, message) = (AuditEvent::Refusal, reason.to_owned());
-        self.audit.write(AuditLine { event, plugin, request, message, ..AuditLine::default() });
+        self.resources.audit.write(AuditLine {
+            event,
+            plugin,
+            request,
+            message,
+            ..AuditLine::default()
+        });
     }
 
     fn plugin_changed(&self, status: &PluginStatus) {
-        let name =
+        let plugin =
             status.id.as_ref().map_or_else(|| "(not registered)".to_owned(), ToString::to_string);
         let PluginStatus { state, pid, last_error: error, history, .. } = status;
         let (restarts, last_output) = (history.restarts, history.last_output.as_ref());
@@ -50,14 +56,14 @@ impl ContainerManager for PluginRequests {
         let is_plugin = status.id.is_some() || matches!(status.origin, PluginOrigin::Launched(_));
         match state {
             PluginState::Closed if status.failed && is_plugin => {
-                tracing::warn!(plugin = name, pid, error, last_output, restarts, "plugin ended");
+                tracing::warn!(plugin, pid, error, last_output, restarts, "plugin ended");
             }
             PluginState::Restarting => {
                 let now = SystemTime::now();
                 let pause = status.next_launch.and_then(|next| next.duration_since(now).ok());
                 let pause = pause.map(|pause| format!("{:.1} s", pause.as_secs_f64()));
                 tracing::warn!(
-                    plugin = name,
+                    plugin,
                     error,
                     restarts,
                     pause,
@@ -65,25 +71,18 @@ impl ContainerManager for PluginRequests {
                 );
             }
             _ if is_plugin => {
-                tracing::info!(plugin = name, ?state, pid, error, "plugin state changed");
+                tracing::info!(plugin, ?state, pid, error, "plugin state changed");
             }
             // Anybody who may connect can cause these lines.
             _ => {
                 let text = error.map_or("", String::as_str);
                 if let Some(not_logged) = self.unregistered_lines.next(text) {
-                    tracing::info!(
-                        plugin = name,
-                        ?state,
-                        pid,
-                        error,
-                        not_logged,
-                        "plugin state changed"
-                    );
+                    tracing::info!(plugin, ?state, pid, error, not_logged, "plugin state changed");
                 }
             }
         }
         if is_plugin {
-            self.audit_plugin(status);
+            self.resources.audit_plugin(status);
         }
         self.external.update(status);
     }
@@ -101,6 +100,6 @@ impl PluginRequests {
         let plugin = status.id.as_ref().map(ToString::to_string).unwrap_or_default();
         let message = status.last_error.clone().filter(|_| status.state.has_ended());
         let message = message.unwrap_or_default();
-        self.audit.write(AuditLine { event, plugin, message, ..AuditLine::default() });
+        self.resources.audit.write(AuditLine { event, plugin, message, ..AuditLine::default() });
     }
 }

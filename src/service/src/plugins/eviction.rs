@@ -81,7 +81,7 @@ impl PluginRequests {
         tracing::info!(container = id, pod, plugin, reason, "evicting the container");
         let line =
             line_of(&container.record(), &self.resources.registry.pods, AuditEvent::Eviction);
-        self.audit.write(AuditLine { plugin, message: reason.clone(), ..line });
+        self.resources.audit.write(AuditLine { plugin, message: reason.clone(), ..line });
         let eviction = Some(Eviction { reason, term_sent: None });
         self.resources.registry.change(&container, |r| r.eviction = eviction);
         tokio::spawn(perform(self.resources.registry.clone(), container, GRACE_PERIOD));
@@ -258,14 +258,13 @@ mod tests {
         let config_file = dir.path().join("config.toml");
         fs::write(&config_file, "").unwrap();
         let settings = Settings::load(Some(&config_file), Some(dir.path())).unwrap();
-        let audit = Audit::start(&settings);
-        let manager = ResourceManager::new(registry.clone(), audit.clone(), &config);
-        let requests = PluginRequests::new(Arc::new(manager), external, audit);
+        let manager = ResourceManager::new(registry.clone(), Audit::start(&settings), &config);
+        let requests = PluginRequests::new(Arc::new(manager), external);
         requests.evict(container.clone(), "r".into(), "10-a".into());
         assert_eq!(load(dir.path()).1.record().eviction, eviction(None));
         // A second request for the same container has no effect.
         requests.evict(container.clone(), "again".into(), "10-a".into());
-        requests.audit.flush(Duration::from_secs(10));
+        requests.resources.audit.flush(Duration::from_secs(10));
         let log = fs::read_to_string(dir.path().join(AUDIT_LOG)).unwrap();
         assert_eq!(log.matches(r#""event":"eviction","plugin":"10-a""#).count(), 1, "{log}");
         while container.record().eviction.as_ref().is_some_and(|e| e.term_sent.is_none()) {

@@ -9,7 +9,6 @@ use crate::{
         shared::{SharedLaunch, SharedState, engine_that_launches},
     },
     settings::load::Settings,
-    state::external_plugins::ExternalPlugins,
 };
 use nri_adaptation::{Adaptation, AdaptationConfig, ReloadOutcome, ReloadedPlugin};
 use nri_locate::PLUGIN_DIR;
@@ -28,25 +27,15 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 pub struct Plugins {
     /// Their sessions, and the requests to them.
     pub adaptation: Adaptation,
-    /// Those that connect by themselves.
-    pub external: Arc<ExternalPlugins>,
     /// What they request for existing containers.
     pub requests: Arc<PluginRequests>,
     shared: Mutex<SharedState>,
 }
 
 impl Plugins {
-    /// Returns the plugins after a start. `is_any_withheld`: a plugin is not launched because an
-    /// engine launches it.
-    pub fn new(
-        adaptation: Adaptation,
-        requests: Arc<PluginRequests>,
-        shared: &SharedLaunch,
-        is_any_withheld: bool,
-    ) -> Self {
-        let external = requests.external.clone();
-        let shared = Mutex::new(SharedState::of(shared, is_any_withheld));
-        Self { adaptation, external, requests, shared }
+    /// Returns the plugins after a start.
+    pub fn new(adaptation: Adaptation, requests: Arc<PluginRequests>, shared: SharedState) -> Self {
+        Self { adaptation, requests, shared: Mutex::new(shared) }
     }
 
     /// Returns the directory of the plugins that `nrid` launches; `None` while the launch of the

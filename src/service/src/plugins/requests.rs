@@ -2,7 +2,7 @@
 //! in replies to events: updates (`update.rs`) and evictions (`eviction.rs`).
 
 use crate::{
-    audit::Audit, host::line_limit::LineLimit, resources::manager::ResourceManager,
+    host::line_limit::LineLimit, resources::manager::ResourceManager,
     state::external_plugins::ExternalPlugins,
 };
 use std::sync::Arc;
@@ -11,21 +11,17 @@ use std::sync::Arc;
 /// lock while plugins handle the event, and a plugin may request an update meanwhile.
 #[derive(Debug)]
 pub struct PluginRequests {
-    pub(super) resources: Arc<ResourceManager>,
-    /// Updated when a plugin connects or disconnects.
-    pub(super) external: Arc<ExternalPlugins>,
-    pub(super) audit: Audit,
+    /// The resources of the containers.
+    pub resources: Arc<ResourceManager>,
+    /// The plugins that connect by themselves, updated when one connects or disconnects.
+    pub external: Arc<ExternalPlugins>,
     /// Log lines about connections that have not registered.
     pub(super) unregistered_lines: LineLimit,
 }
 
 impl PluginRequests {
     /// Performs requests for the containers of this manager.
-    pub fn new(
-        resources: Arc<ResourceManager>,
-        external: Arc<ExternalPlugins>,
-        audit: Audit,
-    ) -> Self {
-        Self { resources, external, audit, unregistered_lines: LineLimit::default() }
+    pub fn new(resources: Arc<ResourceManager>, external: Arc<ExternalPlugins>) -> Self {
+        Self { resources, external, unregistered_lines: LineLimit::default() }
     }
 }

@@ -62,7 +62,9 @@ pub enum SharedState {
 }
 
 impl SharedState {
-    pub(super) fn of(launch: &SharedLaunch, is_any_withheld: bool) -> Self {
+    /// Returns the state after a launch. `is_any_withheld`: a plugin is not launched because an
+    /// engine launches it.
+    pub fn of(launch: &SharedLaunch, is_any_withheld: bool) -> Self {
         match launch {
             SharedLaunch::Deferred(_) => Self::Deferred,
             SharedLaunch::Launched(_) if is_any_withheld => Self::Withheld(Instant::now()),

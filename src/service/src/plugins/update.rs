@@ -114,14 +114,14 @@ impl PluginRequests {
                 error = summary(&failed),
                 "updates failed"
             );
-            self.audit_failed(&failed, source);
+            self.resources.audit_failed(&failed, source);
         }
         failed
     }
 
     /// Writes to the audit log which updates failed.
     fn audit_failed(&self, failed: &[UpdateFailure], source: UpdateSource<'_>) {
-        if !self.audit.is_enabled() {
+        if !self.resources.audit.is_enabled() {
             return;
         }
         let (event, request) = (AuditEvent::Refusal, "plugin");
@@ -134,12 +134,12 @@ impl PluginRequests {
                 None => AuditLine { event, container: cut_id(id), ..AuditLine::default() },
             };
             let (plugin, request, message) = (source.plugins(id), request.into(), chain(error));
-            self.audit.write(AuditLine { plugin, request, message, ..line });
+            self.resources.audit.write(AuditLine { plugin, request, message, ..line });
         }
         if let Some(more) = failed.get(MAX_AUDITED..).filter(|more| !more.is_empty()) {
             let (plugin, message) = (source.plugins(""), summary(more));
             let line = AuditLine { event, plugin, message, ..AuditLine::default() };
-            self.audit.write(AuditLine { request: request.into(), ..line });
+            self.resources.audit.write(AuditLine { request: request.into(), ..line });
         }
     }
 
@@ -197,7 +197,7 @@ impl PluginRequests {
             update.undo(&lock, &self.resources, runtime_hangs).await;
             return Err(error);
         }
-        update.complete(&lock, &self.resources.registry, &self.audit);
+        update.complete(&lock, &self.resources.registry, &self.resources.audit);
         if let Some(creation) = source.creation() {
             creation.add_updated(container.clone());
         }

@@ -27,7 +27,8 @@ pub struct ResourceManager {
     pub versions: RuntimeVersions,
     /// The cached capabilities of this host.
     pub(super) known_host: KnownHost,
-    pub(super) audit: Audit,
+    /// The audit log.
+    pub audit: Audit,
     policy: RwLock<Arc<ResourcePolicy>>,
     /// Number of values that were not effective, and could not be written.
     mismatches: AtomicU64,

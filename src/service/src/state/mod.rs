@@ -18,3 +18,4 @@ pub mod registry;
 mod spares;
 pub mod status;
 pub mod store;
+pub mod verbs;

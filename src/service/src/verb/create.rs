@@ -33,7 +33,7 @@ pub async fn serve(
     request: VerbRequest,
 ) -> Result<(), FrameError> {
     let key = request.key.clone();
-    let lock = service.locks.container(&key).await;
+    let lock = service.verbs.locks.container(&key).await;
     let caller = channel.peer()?;
     let (recorded, substitute) = match prepare(service, &lock, request, caller).await {
         Ok(Creation::Proceed(recorded, substitute)) => (recorded, substitute),

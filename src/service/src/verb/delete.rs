@@ -33,7 +33,7 @@ pub async fn serve(
     request: &VerbRequest,
 ) -> Result<(), FrameError> {
     let key = &request.key;
-    let lock = timeout(DELETE_LOCK_TIMEOUT, service.locks.container(key)).await.ok();
+    let lock = timeout(DELETE_LOCK_TIMEOUT, service.verbs.locks.container(key)).await.ok();
     let locked = lock.and_then(|lock| service.registry.locked(&lock));
     let Some(container) = service.registry.get(key) else {
         return channel.send(&Reply::Bypass).await;
@@ -51,7 +51,7 @@ pub async fn serve(
             let (outcome, entry) =
                 service.run_followed(follower, FollowedVerb::Delete, &record, channel).await;
             // If nrid ends from now on, the next one finds that the container is gone.
-            service.followed.remove(entry);
+            service.verbs.followed.remove(entry);
             outcome == Outcome::Succeeded
         }
         None => {

@@ -86,7 +86,7 @@ impl Service {
 
     /// Opens a process; `None` if it has ended and was reaped, or cannot be opened.
     fn follower(&self, identity: ProcessIdentity) -> Option<Follower> {
-        let permit = self.descriptors.pidfd().ok()?;
+        let permit = self.process.descriptors.pidfd().ok()?;
         let process = Process::open(identity.pid).ok()??;
         // The pid may have been reused before the pidfd was open.
         let is_same = process.start_time() == Some(identity.start_time);
@@ -103,7 +103,7 @@ impl Service {
         channel: &mut Channel,
     ) -> (Outcome, Entry) {
         // Before the reply: if this nrid is killed right after the reply, the next one follows.
-        let entry = self.followed.add(FollowedRuntime::new(verb, follower.identity, record));
+        let entry = self.verbs.followed.add(FollowedRuntime::new(verb, follower.identity, record));
         // A wrapper that does not get the reply ends without calling the runtime, or sends its
         // request to the next nrid.
         let substitute = Substitute { exec: true, ..Default::default() };
@@ -113,9 +113,9 @@ impl Service {
 
     /// Follows the runtimes that the previous `nrid` followed and that still run.
     pub fn follow_of_previous(self: &Arc<Self>) {
-        for (entry, runtime) in self.followed.all() {
+        for (entry, runtime) in self.verbs.followed.all() {
             let Some(container) = self.registry.by_hook_name(runtime.container()) else {
-                self.followed.remove(entry);
+                self.verbs.followed.remove(entry);
                 continue;
             };
             let service = self.clone();
@@ -126,7 +126,7 @@ impl Service {
                         service.follow_delete(&container, runtime.process).await;
                     }
                 }
-                service.followed.remove(entry);
+                service.verbs.followed.remove(entry);
             });
         }
     }

@@ -24,7 +24,7 @@ pub async fn serve(
     request: VerbRequest,
 ) -> Result<(), FrameError> {
     let id = request.key.id.clone();
-    let lock = service.locks.container(&request.key).await;
+    let lock = service.verbs.locks.container(&request.key).await;
     let caller = channel.peer()?;
     let reply = match prepare(service, &lock, request, caller).await {
         Ok(Creation::Proceed(recorded, substitute)) => {

@@ -30,7 +30,7 @@ pub async fn serve(
     channel: &mut Channel,
     request: &VerbRequest,
 ) -> Result<(), FrameError> {
-    let lock = service.locks.container(&request.key).await;
+    let lock = service.verbs.locks.container(&request.key).await;
     let Some(container) = service.registry.locked(&lock) else {
         return channel.send(&Reply::Bypass).await;
     };
@@ -56,7 +56,7 @@ pub async fn serve(
         } else if outcome == Outcome::Failed {
             runtime_failure::log_unreported(service, &record, "start");
         }
-        service.followed.remove(entry);
+        service.verbs.followed.remove(entry);
         return Ok(());
     }
     let finished = channel.proceed(Substitute::default()).await;

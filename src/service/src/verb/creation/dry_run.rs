@@ -115,7 +115,7 @@ impl Service {
     /// Returns the reason why plugins do not adjust a container, if they do not.
     async fn why_skipped(&self, draft: &Draft) -> Option<String> {
         let engines = &self.settings().config.engines;
-        if !self.engine_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
+        if !self.engines.own_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
             let engine = &draft.identity.engine;
             return Some(format!("the own NRI of {engine} is enabled, which asks the plugins"));
         }

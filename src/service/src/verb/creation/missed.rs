@@ -16,7 +16,7 @@ impl Service {
         consulted: &[PluginId],
     ) -> Vec<MissedPlugin> {
         let mut missed = context.missed();
-        for AbsentPlugin { plugin, why } in self.plugins.external.absent() {
+        for AbsentPlugin { plugin, why } in self.plugins.requests.external.absent() {
             let is_known = missed.iter().any(|other| other.plugin == plugin);
             if !is_known && !consulted.contains(&plugin) {
                 missed.push(AbsentPlugin { plugin, why });

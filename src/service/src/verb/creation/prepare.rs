@@ -102,7 +102,7 @@ async fn try_prepare(
         service.on_removed(&known).await;
     }
     // Reserves the id until the container has a record.
-    let claim = service.claims.claim(&service.registry, lock);
+    let claim = service.verbs.claims.claim(&service.registry, lock);
     let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
     let config = begin.config.as_ref().map(|c| c.as_path());
     let bundle_path = resolved(&bundle_dir, runtime, path);
@@ -123,7 +123,7 @@ async fn try_prepare(
     pod_identity::complete(&mut draft.identity, &draft.key, &draft.config, pods);
     draft.name_in(line);
     let engines = &service.settings().config.engines;
-    if !service.engine_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
+    if !service.engines.own_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
         let engine = &draft.identity.engine;
         let (container, pod) = (&key.id, draft.pod_id());
         let why = "the engine's own NRI is enabled";
@@ -143,7 +143,7 @@ async fn try_prepare(
         return Ok(Creation::Bypass);
     }
     // Taken before plugins are called: a container that cannot be watched is refused.
-    let descriptor = service.descriptors.pidfd().map_err(OperatorError::from)?;
+    let descriptor = service.process.descriptors.pidfd().map_err(OperatorError::from)?;
     if draft.identity.role == Role::Sandbox {
         let recorded = service.add_sandbox(lock, draft).await?;
         recorded.container().keep_descriptor(descriptor);
@@ -237,7 +237,7 @@ impl Service {
         let tolerates = annotation.as_deref().is_some_and(|key| {
             validator::tolerates_missing_plugins(key, &pod, &draft.identity.name)
         });
-        let external_plugins = &self.plugins.external;
+        let external_plugins = &self.plugins.requests.external;
         if !tolerates && !external_plugins.is_complete() {
             let (container, pod) = (&draft.key.id, draft.pod_id());
             tracing::info!(container, pod, "creation waits for external plugins");
@@ -252,7 +252,7 @@ impl Service {
         let sandbox = draft.pod_with(&container);
         // Without the lock, the removal of a previous sandbox's last container could remove the pod
         // at the same time.
-        let _lock = self.locks.pod(&sandbox.id).await;
+        let _lock = self.verbs.locks.pod(&sandbox.id).await;
         let id = sandbox.id.clone();
         let previous = self.registry.pods.get(&id);
         // If containers of a previous sandbox have kept the pod, plugins know the pod already.
@@ -284,7 +284,7 @@ impl Service {
             (draft.pod_message(), PodKind::Shared)
         };
         // Two containers of one pod may be created at the same time.
-        let _lock = self.locks.pod(&sandbox.id).await;
+        let _lock = self.verbs.locks.pod(&sandbox.id).await;
         if self.registry.pods.get(&sandbox.id).is_some() {
             return Ok(());
         }

@@ -38,7 +38,7 @@ pub async fn serve(
     if let Some(container) = service.registry.get(&request.key) {
         container.note_update_request(caller);
     }
-    let lock = service.locks.container(&request.key).await;
+    let lock = service.verbs.locks.container(&request.key).await;
     let Some(container) = service.registry.locked(&lock) else {
         return channel.send(&Reply::Bypass).await;
     };

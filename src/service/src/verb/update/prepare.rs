@@ -68,7 +68,7 @@ impl Service {
         let requested = parse_request(begin, &record)?;
         let fields = resources_to_nri(&requested.fields).map_err(CallerError::ResourceField)?;
         let is_ours = record.sandbox
-            || self.engine_nri.is_ours(&self.settings().config.engines, &record.engine).await;
+            || self.engines.own_nri.is_ours(&self.settings().config.engines, &record.engine).await;
         let (outcome, lock) = match (record.sandbox, is_ours) {
             (true, _) => {
                 (UpdateOutcome::default(), self.request_pod_update(container, fields).await?)

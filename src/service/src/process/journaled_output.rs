@@ -1,6 +1,6 @@
 //! The log in the journal, and in a file while journald does not receive.
 
-use crate::{daemon::journal::Journal, host::bounded_file::BoundedFile};
+use crate::{host::bounded_file::BoundedFile, process::journal::Journal};
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},

@@ -1,8 +1,8 @@
 //! Listening sockets. `nrid` keeps sockets that were passed to it, and creates the others.
 
 use crate::{
-    daemon::activation::{Activation, FileId, PassedSocket, file_id, is_same_file},
     plugins::shared_socket,
+    process::activation::{Activation, FileId, PassedSocket, file_id, is_same_file},
     settings::load::Settings,
 };
 use nri_trust::{Owners, Untrusted};

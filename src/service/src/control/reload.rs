@@ -46,7 +46,7 @@ impl Service {
     /// # Errors
     /// The configuration is invalid, or has a mistake. Then the previous one stays.
     pub async fn reload(&self) -> Result<Reloaded, Error> {
-        let _reload_lock = self.reloading.lock().await;
+        let _reload_lock = self.process.reloading.lock().await;
         let before = self.settings();
         let mut after = load_again(&before).await?;
         if let Some(mistake) = after.mistakes().next() {
@@ -66,8 +66,8 @@ impl Service {
         self.set_settings(after.clone());
         after.publish();
         self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
-        self.log.configure(&after);
-        self.serve_metrics().await;
+        self.process.log.configure(&after);
+        self.metrics.serve(&after).await;
         self.audit.apply(&after);
         let changed = before.digest != after.digest || before.file != after.file;
         let reloaded = self.plugins.reload(adaptation, &shared, deferred).await;
@@ -91,7 +91,7 @@ impl Service {
         settings: &Arc<Settings>,
         has_adjusted: bool,
     ) -> Result<SharedLaunch, OperatorError> {
-        let (sockets, read) = (self.plugin_sockets.clone(), settings.clone());
+        let (sockets, read) = (self.process.start.plugin_sockets.clone(), settings.clone());
         let decide = move || {
             let owns_socket = sockets.iter().any(|path| is_shared_socket(path));
             SharedLaunch::decide(&read, owns_socket, has_adjusted)

@@ -2,11 +2,11 @@
 //! and messages hold. The sizes of the log file and of the previous log file are limited.
 
 use crate::{
-    daemon::{
+    host::bounded_file::BoundedFile,
+    process::{
         journal::{self, Journal},
         journaled_output::JournaledOutput,
     },
-    host::bounded_file::BoundedFile,
     settings::load::Settings,
 };
 use nri_config::{LogDestination, LogSettings};

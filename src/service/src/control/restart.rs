@@ -4,13 +4,14 @@
 //! running one in the same process ([`handover`]). Launched plugins end and are launched again;
 //! external plugins lose their connection, as when an engine with NRI restarts.
 //!
-//! [`handover`]: super::handover
+//! [`handover`]: crate::daemon::handover
 
 use crate::{
-    daemon::{program::RestartError, reload::PLUGIN_DIR_TIMEOUT},
+    control::reload::PLUGIN_DIR_TIMEOUT,
     error::{Error, OperatorError, TakeoverError},
     host::file_access::{self, FileSystem},
-    service::{Ending, Service},
+    process::{program::RestartError, this_process::Ending},
+    service::Service,
     settings::load::Settings,
 };
 use nri_adaptation::SkipReason;
@@ -29,7 +30,7 @@ impl Service {
     /// configuration, a required plugin has refused its own, or a file system hangs. Then `nrid`
     /// continues.
     pub async fn restart(&self, program: Option<&Path>) -> Result<(), Error> {
-        let path = match (program, &self.program) {
+        let path = match (program, &self.process.program) {
             (Some(path), _) => path.to_owned(),
             (None, Some(own)) => own.path.clone(),
             (None, None) => return Err(OperatorError::ProgramUnknown.into()),
@@ -44,13 +45,13 @@ impl Service {
             let error = Error::from(OperatorError::Takeover { program: path, source });
             let message = error.line("");
             tracing::error!("{message}");
-            if let Some(own) = &self.program {
+            if let Some(own) = &self.process.program {
                 own.fail_attempt(RestartError { message, is_transient });
             }
             return Err(error);
         }
         tracing::info!(program = %path.display(), "restarting");
-        self.end(Ending::Restart(path));
+        self.process.end(Ending::Restart(path));
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl Service {
     /// Starts a restart if the program file was replaced; called when a caller has another version.
     /// Returns whether a restart is to be expected.
     pub fn restart_if_replaced(self: &Arc<Self>, version: &str) -> bool {
-        let Some(own) = &self.program else { return false };
+        let Some(own) = &self.process.program else { return false };
         if own.start_attempt() {
             tracing::info!(
                 version,

@@ -1,10 +1,10 @@
 //! Sockets and lock that were passed to the process, by systemd ([`systemd`]) or by the program
 //! that the current one replaced ([`handover`]).
 //!
-//! [`systemd`]: super::systemd
-//! [`handover`]: super::handover
+//! [`systemd`]: crate::daemon::systemd
+//! [`handover`]: crate::daemon::handover
 
-use crate::daemon::program::RestartError;
+use crate::process::program::RestartError;
 use nri_control::Inherited;
 use std::{
     ffi::OsString,
@@ -70,7 +70,7 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
 
 /// Address of the socket on which systemd expects the state of a service (sd_notify(3)).
 #[derive(Debug)]
-pub struct Notify(pub(super) OsString);
+pub struct Notify(pub OsString);
 
 impl Notify {
     /// Reports that the service has started.
