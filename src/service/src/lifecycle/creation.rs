@@ -19,28 +19,17 @@
 //! and updates of other containers stay.
 
 use crate::{
-    bundle::own,
     error::Error,
-    lifecycle::transition::IfNotEffective,
-    resources::{manager::ResourceManager, update::LOCK_TIMEOUT},
+    resources::{enforce::IfNotEffective, update::LOCK_TIMEOUT},
     service::Service,
     state::{
-        container::Container,
-        exec_marker,
-        key::ContainerKey,
-        locked::LockedContainer,
-        locks::ContainerLock,
-        pods::PodReservation,
-        record::Record,
-        registry::Registry,
-        status::{ContainerStatus, RuntimeProgress},
-        store::StoreError,
+        container::Container, locked::LockedContainer, locks::ContainerLock, pods::PodReservation,
+        record::Record, registry::Registry, status::RuntimeProgress, store::StoreError,
     },
 };
 use nri_adaptation::RequestContext;
 use nri_api::proto::{self, ContainerState, PodSandbox};
 use nri_files::AuditEvent;
-use std::{path::Path, time::Duration};
 
 /// A creation whose pod was, or is about to be, announced to plugins.
 #[must_use]
@@ -149,9 +138,10 @@ impl Recorded {
         match next {
             Ok(_) => Ok(self),
             Err(error) => {
-                let (container, manager) = (self.follow(), &service.resource_manager);
-                manager.undo_updates(&container, LOCK_TIMEOUT).await;
-                manager.remove_files(&service.settings().state_dir, &container.record());
+                let container = self.follow();
+                service.resource_manager.undo_updates(&container, LOCK_TIMEOUT).await;
+                let state_dir = &service.settings().state_dir;
+                service.registry.remove_files(state_dir, &container.record());
                 Err(error)
             }
         }
@@ -186,36 +176,5 @@ impl Recorded {
         }
         self.fail(service).await;
         Err(error)
-    }
-}
-
-impl ResourceManager {
-    /// Ends the creation of a container that its runtime does not have: undoes the updates of other
-    /// containers if the runtime has never had it, and keeps them otherwise. `time_limit` is that
-    /// of waiting for other updates.
-    pub async fn end_creation(&self, container: &Container, time_limit: Duration) {
-        let record = container.record();
-        // Without our hook, it is not reported whether `run` has created the container.
-        let is_reported = record.hooked || !record.by_run;
-        if record.status == ContainerStatus::Creating && is_reported {
-            self.undo_updates(container, time_limit).await
-        } else {
-            self.keep_updates(container)
-        }
-    }
-
-    /// Removes the bundle of a container, and what [`ResourceManager::forget`] removes.
-    pub fn remove_files(&self, state_dir: &Path, record: &Record) {
-        if let Some(own) = &record.bundle.own {
-            own::remove(state_dir, &own.name);
-        }
-        self.forget(state_dir, &record.key);
-    }
-
-    /// Removes the marker for `exec` and the record of a container. The record is removed last,
-    /// because the next `nrid` finds the marker by it.
-    pub fn forget(&self, state_dir: &Path, key: &ContainerKey) {
-        exec_marker::forget(state_dir, key);
-        self.registry.remove(key);
     }
 }

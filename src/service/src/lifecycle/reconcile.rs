@@ -3,7 +3,7 @@
 
 use crate::{
     host::runtime::State,
-    lifecycle::transition::IfNotEffective,
+    resources::enforce::IfNotEffective,
     service::Service,
     state::{locked::LockedContainer, status::ContainerStatus},
 };

@@ -18,9 +18,8 @@ use crate::{
     lifecycle::{
         audit::stop_line,
         missed_start::{may_have_started, waits_at_fifo},
-        transition::IfNotEffective,
     },
-    resources::{manager::ResourceManager, update::ReconciledUpdate},
+    resources::{enforce::IfNotEffective, manager::ResourceManager, update::ReconciledUpdate},
     state::{
         container::Container,
         followed::{FollowedRuntimes, FollowedVerb},
@@ -102,13 +101,13 @@ pub async fn recover(manager: &ResourceManager, followed: &FollowedRuntimes, sta
             }
         }
     }
-    unchecked.iter().for_each(|container| manager.enforce_recovered(container));
+    unchecked.iter().for_each(|container| enforce_recovered(manager, container));
     manager.find_updated();
     for container in removed {
         // Later requests of wrappers wait for the start.
         manager.end_creation(&container, Duration::ZERO).await;
         let record = container.record();
-        manager.remove_files(state_dir, &record);
+        registry.remove_files(state_dir, &record);
         audit.write(line_of(&record, &registry.pods, AuditEvent::Removed));
     }
     for container in registry.all() {
@@ -179,15 +178,13 @@ fn recover_pod(registry: &Registry, record: &Record) {
     }
 }
 
-impl ResourceManager {
-    /// Enforces the effective resources of a container that the previous `nrid` could not check.
-    fn enforce_recovered(&self, Unchecked { container, update }: &Unchecked) {
-        if container.status() == ContainerStatus::Created {
-            // `RetryAtStart` never returns an error.
-            let _ = self.enforce_created(container, IfNotEffective::RetryAtStart);
-        }
-        if !container.is_enforcement_pending() {
-            self.enforce_reconciled(container, update.as_ref());
-        }
+/// Enforces the effective resources of a container that the previous `nrid` could not check.
+fn enforce_recovered(manager: &ResourceManager, Unchecked { container, update }: &Unchecked) {
+    if container.status() == ContainerStatus::Created {
+        // `RetryAtStart` never returns an error.
+        let _ = manager.enforce_created(container, IfNotEffective::RetryAtStart);
+    }
+    if !container.is_enforcement_pending() {
+        manager.enforce_reconciled(container, update.as_ref());
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     lifecycle::{request::container_request, shadow::log_refusals},
     plugins::{eviction::EvictionSource, update::UpdateSource},
-    resources::{manager::ResourceManager, update::LOCK_TIMEOUT},
+    resources::{enforce::IfNotEffective, update::LOCK_TIMEOUT},
     service::Service,
     state::{
         container::Container,
@@ -33,36 +33,6 @@ const MEMBER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which the bundle of a container stays after its deletion by a runtime that is
 /// not watched: hooks of the stage `poststop` run after it, and have seconds.
 const POSTSTOP_TIME: Duration = Duration::from_secs(10);
-
-/// Handling of a created container in which the resources set by plugins cannot be made effective.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IfNotEffective {
-    /// The caller's verb fails.
-    Refuse,
-    /// No caller waits for the creation any more. The start enforces the resources again, and fails
-    /// if they still are not effective.
-    RetryAtStart,
-}
-
-impl ResourceManager {
-    /// Enforces the effective resources of a created container, whose process does not run yet.
-    ///
-    /// # Errors
-    /// The resources cannot be made effective, and `if_not_effective` is `Refuse`.
-    pub(super) fn enforce_created(
-        &self,
-        container: &Container,
-        if_not_effective: IfNotEffective,
-    ) -> Result<(), Error> {
-        let record = container.record();
-        let enforced = self.enforce_strictly(&record, &record.effective);
-        if enforced.is_ok() || if_not_effective == IfNotEffective::RetryAtStart {
-            container.set_enforcement_pending(enforced.is_err());
-            return Ok(());
-        }
-        Ok(enforced?)
-    }
-}
 
 impl Service {
     /// Waits for the lock of a container. Returns `None` if the container was removed meanwhile.
@@ -251,7 +221,7 @@ impl Service {
         tracing::debug!(container = record.key.id, pod = record.pod_id, "container removed");
         self.remove_bundle(&record, has_ended);
         if record.sandbox {
-            self.resource_manager.forget(&self.settings().state_dir, &record.key);
+            self.registry.forget(&self.settings().state_dir, &record.key);
             self.audit_event(&record, AuditEvent::Removed);
             // Containers may outlive their sandbox. The pod then ends with the last container.
             self.registry.pods.change(&record.pod_id, |pod| pod.kind = PodKind::Shared);
@@ -260,7 +230,7 @@ impl Service {
         let (pod, message) = self.registry.messages(container);
         let request = container_request!(RemoveContainerRequest, pod, message);
         let forget = async || {
-            self.resource_manager.forget(&self.settings().state_dir, &record.key);
+            self.registry.forget(&self.settings().state_dir, &record.key);
             self.audit_event(&record, AuditEvent::Removed);
         };
         self.plugins.adaptation.remove_container(request, forget).await;

@@ -18,7 +18,10 @@ use crate::{
         file_access::{self, FileSystem},
     },
     resources::{manager::ResourceManager, owners, updatable::cgroup_part},
-    state::record::{ControlFile, EffectiveResources, Record},
+    state::{
+        container::Container,
+        record::{ControlFile, EffectiveResources, Record},
+    },
 };
 use nri_api::{
     field_name,
@@ -48,6 +51,16 @@ const BY_DEVICE: [(&str, &str); 5] = [
     ("throttleWriteIOPSDevice", "rate"),
     ("weightDevice", "weight"),
 ];
+
+/// Handling of a created container in which the resources set by plugins cannot be made effective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfNotEffective {
+    /// The caller's verb fails.
+    Refuse,
+    /// No caller waits for the creation any more. The start enforces the resources again, and fails
+    /// if they still are not effective.
+    RetryAtStart,
+}
 
 impl ResourceManager {
     /// Resolves the classes of resources, in limited time. `owners` is for errors.
@@ -206,6 +219,24 @@ impl ResourceManager {
             return Err(ResourceError::UnknownCgroup);
         }
         Ok(())
+    }
+
+    /// Enforces the effective resources of a created container, whose process does not run yet.
+    ///
+    /// # Errors
+    /// The resources cannot be made effective, and `if_not_effective` is `Refuse`.
+    pub fn enforce_created(
+        &self,
+        container: &Container,
+        if_not_effective: IfNotEffective,
+    ) -> Result<(), ResourceError> {
+        let record = container.record();
+        let enforced = self.enforce_strictly(&record, &record.effective);
+        if enforced.is_ok() || if_not_effective == IfNotEffective::RetryAtStart {
+            container.set_enforcement_pending(enforced.is_err());
+            return Ok(());
+        }
+        enforced
     }
 
     /// Moves the container's threads into a group of resctrl; an empty name is the root group.

@@ -14,6 +14,7 @@ use crate::{
         container::{Container, UpdateLock},
         derived::DerivedFields,
         record::{ControlFile, EffectiveResources, PendingUpdate, Record, ReplacedResources},
+        status::ContainerStatus,
     },
 };
 use nri_api::{
@@ -199,6 +200,20 @@ impl ResourceManager {
     pub fn keep_updates(&self, creation: &Container) {
         for container in creation.take_updated() {
             self.forget_replaced(&container, creation);
+        }
+    }
+
+    /// Ends the creation of a container that its runtime does not have: undoes the updates of other
+    /// containers if the runtime has never had it, and keeps them otherwise. `time_limit` is that
+    /// of waiting for other updates.
+    pub async fn end_creation(&self, container: &Container, time_limit: Duration) {
+        let record = container.record();
+        // Without our hook, it is not reported whether `run` has created the container.
+        let is_reported = record.hooked || !record.by_run;
+        if record.status == ContainerStatus::Creating && is_reported {
+            self.undo_updates(container, time_limit).await
+        } else {
+            self.keep_updates(container)
         }
     }
 

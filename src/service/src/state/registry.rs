@@ -1,9 +1,11 @@
 //! The known containers. A change is written to disk at once; a write that fails is retried later.
 
 use crate::{
+    bundle::own,
     cgroup::location,
     state::{
         container::Container,
+        exec_marker,
         index::Index,
         key::ContainerKey,
         pods::Pods,
@@ -16,7 +18,11 @@ use crate::{
 use nri_api::proto::{Container as ContainerMessage, ContainerState, PodSandbox};
 use nri_control::{Ambiguous, Match};
 use parking_lot::Mutex;
-use std::{collections::HashSet, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tokio::sync::Notify;
 
 /// Numbers of existing pods and containers.
@@ -261,13 +267,23 @@ impl Registry {
             && self.pods.save_unsaved()
     }
 
-    /// Removes a container.
-    pub fn remove(&self, key: &ContainerKey) {
+    /// Removes the marker for `exec` and the record of a container. The record is removed last,
+    /// because the next `nrid` finds the marker by it.
+    pub fn forget(&self, state_dir: &Path, key: &ContainerKey) {
+        exec_marker::forget(state_dir, key);
         let container = self.containers.lock().remove(key);
         // Waits for a write in progress.
         let _record = container.as_ref().map(|container| container.lock_record());
         self.store.remove(key);
         self.unsaved.lock().remove(key);
+    }
+
+    /// Removes the bundle of a container, and what [`Registry::forget`] removes.
+    pub fn remove_files(&self, state_dir: &Path, record: &Record) {
+        if let Some(own) = &record.bundle.own {
+            own::remove(state_dir, &own.name);
+        }
+        self.forget(state_dir, &record.key);
     }
 
     /// Removes the pods that have neither a container nor a sandbox.

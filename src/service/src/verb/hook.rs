@@ -4,7 +4,7 @@
 use crate::{
     error::{CallerError, Error},
     host::runtime::State,
-    lifecycle::transition::IfNotEffective,
+    resources::enforce::IfNotEffective,
     service::Service,
     state::{container::Container, status::ContainerStatus},
     verb::request::refuse,

@@ -11,8 +11,8 @@ use crate::{
     lifecycle::{
         missed_start::waits_at_fifo,
         runtime_failure::{self, RuntimeInput},
-        transition::IfNotEffective,
     },
+    resources::enforce::IfNotEffective,
     service::Service,
     state::{followed::FollowedVerb, locked::LockedContainer, status::ContainerStatus},
     verb::{follow::Outcome, request::VerbRequest},
