@@ -4,8 +4,8 @@
 //! This crate does the I/O around the pure crates: `nri-merge` decides which adjustments are
 //! allowed, `nri-spec` applies them to an OCI config. `nri-adaptation` orders the requests to
 //! plugins. Start from [`control::server`], where requests arrive, and [`service::Service`], which
-//! all requests share. A part imports only from those above it in this table; the exceptions are
-//! listed in `tests/tests/tidy/layers.rs`:
+//! all requests share. A part imports only from those above it in this table, which
+//! `tests/tests/tidy/layers.rs` checks:
 //!
 //! | part | contents |
 //! |---|---|

@@ -1,9 +1,6 @@
 //! What the audit log says of one container, by field, completed from the container's record.
 
-use crate::{
-    audit::{filter::match_of, record},
-    error::CtlError,
-};
+use crate::audit::{filter::match_of, record};
 use nri_control::{Ambiguous, ContainerDescription, Match};
 use nri_files::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
 use serde::Serialize;
@@ -149,9 +146,9 @@ impl ContainerHistory {
 
     /// As [`ContainerHistory::new`], from the log alone.
     #[cfg(test)]
-    pub(super) fn of(lines: Vec<AuditLine>, wanted: &str) -> Result<Self, CtlError> {
-        let (_, id) =
-            meant(&lines, wanted)?.ok_or_else(|| CtlError::NoHistory(wanted.to_owned()))?;
+    pub(super) fn of(lines: Vec<AuditLine>, wanted: &str) -> Result<Self, crate::error::CtlError> {
+        let unknown = || crate::error::CtlError::NoHistory(wanted.to_owned());
+        let (_, id) = meant(&lines, wanted)?.ok_or_else(unknown)?;
         Ok(Self::new(lines, &id, wanted, None))
     }
 

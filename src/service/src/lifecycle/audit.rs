@@ -198,9 +198,7 @@ mod tests {
     fn an_unknown_class_names_the_plugin_and_the_field() {
         let blockio_class = opt(Some("gold".to_owned()));
         let resources = LinuxResources { blockio_class, ..Default::default() };
-        let settings = Default::default();
-        let sources =
-            Sources { blockio: &settings, rdt: &settings, resctrl: Path::new("/nonexistent") };
+        let sources = Sources { blockio: None, rdt: None, resctrl: Path::new("/nonexistent") };
         let mut owners = FieldOwners::default();
         owners.simple.insert(Field::BlockioClass.value(), "10-a".into());
         let error = Resolved::of(&resources, &sources).unwrap_err().with_owner(&owners);

@@ -23,8 +23,8 @@ use crate::{
     resources::{enforce::IfNotEffective, update::LOCK_TIMEOUT},
     service::Service,
     state::{
-        container::Container, locked::LockedContainer, locks::ContainerLock, pods::PodReservation,
-        record::Record, registry::Registry, status::RuntimeProgress, store::StoreError,
+        locked::LockedContainer, locks::ContainerLock, pods::PodReservation, record::Record,
+        registry::Registry, status::RuntimeProgress, store::StoreError,
     },
 };
 use nri_adaptation::RequestContext;

@@ -13,7 +13,7 @@ impl Service {
     /// Reconciles the container after its pending update, and notifies plugins if the update was
     /// made. Returns whether it was.
     pub fn on_update_ended(&self, lock: &UpdateLock) -> bool {
-        let reconciled = ReconciledUpdate::of(lock, &self.registry, self.audit);
+        let reconciled = ReconciledUpdate::of(lock, &self.registry, &self.audit);
         self.resource_manager.enforce_reconciled(lock, reconciled.as_ref());
         let made = reconciled.filter(|reconciled| reconciled.was_made);
         if made.as_ref().is_some_and(|made| made.update.pending.notify) {

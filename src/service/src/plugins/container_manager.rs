@@ -82,7 +82,7 @@ impl ContainerManager for PluginRequests {
             }
         }
         if is_plugin {
-            self.resources.audit_plugin(status);
+            self.audit_plugin(status);
         }
         self.external.update(status);
     }

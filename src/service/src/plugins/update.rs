@@ -114,7 +114,7 @@ impl PluginRequests {
                 error = summary(&failed),
                 "updates failed"
             );
-            self.resources.audit_failed(&failed, source);
+            self.audit_failed(&failed, source);
         }
         failed
     }

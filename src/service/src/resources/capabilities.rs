@@ -2,8 +2,9 @@
 //! This file reads the host; `nri_spec::capability` decides.
 
 use crate::{
+    error::ResourceError,
     host::{mounts::mounts, runtime::LowLevelRuntime},
-    resources::{error::ResourceError, manager::ResourceManager},
+    resources::manager::ResourceManager,
 };
 use nri_api::proto::FieldOwners;
 use nri_host::user_controllers;
@@ -147,9 +148,9 @@ fn kernel(release: &str) -> (u32, u32) {
 mod tests {
     use super::*;
     use crate::{
+        audit::Audit,
         host::error_chain::chain,
         state::{
-            external_plugins::ExternalPlugins,
             record::{EXAMPLE, Record},
             registry::Registry,
             store::Store,
@@ -162,9 +163,8 @@ mod tests {
     async fn resources_that_are_nested_too_deeply_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
-        let external = Arc::new(ExternalPlugins::load(dir.path()));
         let config = nri_config::Config::default();
-        let manager = ResourceManager::new(Arc::new(registry), external, &config);
+        let manager = ResourceManager::new(Arc::new(registry), Audit::off(), &config);
         let record: Record = serde_json::from_str(EXAMPLE).unwrap();
         let deep = (0..nri_spec::MAX_DEPTH).fold(json!({}), |inner, _| json!({"a": inner}));
         let (before, owners) = (json!({}), FieldOwners::new());

@@ -21,7 +21,7 @@ impl Service {
             resources.undo(lock, &self.resource_manager, false).await;
             return Err(error.into());
         }
-        let record = resources.complete(lock, &self.registry, self.audit);
+        let record = resources.complete(lock, &self.registry, &self.audit);
         tracing::debug!(container = record.key.id, pod = record.pod_id, "container updated");
         if !ignored.is_empty() && self.audit.is_enabled() {
             self.audit_ignored(&self.audit_line(&record, AuditEvent::Update), "update", ignored);
