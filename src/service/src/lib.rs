@@ -23,7 +23,7 @@
 //! | `process` | this process: program, log, sockets, end |
 //! | `metrics` | metrics for Prometheus |
 //! | `service.rs` | the state that all requests share |
-//! | `lifecycle` | the transitions of a container after plugins have agreed to its creation |
+//! | `lifecycle` | transitions of a container after plugins agree to its creation; shadow mode |
 //! | `verb` | create, run, start, update, delete, and our hook |
 //! | `control` | the control socket, and requests of operators |
 //! | `daemon` | start and end: systemd, background, namespaces, handover |

@@ -94,7 +94,7 @@ fn check_plugins(found: &mut Validation, settings: &Settings) {
 fn check_required(found: &mut Validation, settings: &Settings, files: &[(PathBuf, FileUse)]) {
     use ValidationSeverity::{Problem, Warning};
     let config = &settings.config;
-    if config.mode == nri_config::Mode::Shadow {
+    if !settings.plugins_can_refuse() {
         return;
     }
     let by_policy = config.plugin.iter().filter(|policy| policy.required).map(|p| &p.pattern);

@@ -1,7 +1,8 @@
 //! [`DryRunManager`], which shows plugins the real containers, and performs nothing.
 
 use crate::{
-    plugins::snapshot::snapshot, resources::description::described, state::registry::Registry,
+    plugins::{effects::Effects, snapshot::snapshot},
+    state::registry::Registry,
 };
 use async_trait::async_trait;
 use nri_adaptation::{ContainerManager, Snapshot};
@@ -73,10 +74,11 @@ impl ContainerManager for DryRunManager {
         updates: Vec<ContainerUpdate>,
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate> {
-        let updates =
-            updates.iter().map(|u| format!("update of {}: {}", u.container_id, described(u)));
-        let evictions =
-            evictions.iter().map(|e| format!("eviction of {}: {}", e.container_id, e.reason));
+        let effects = Effects::of_plugin(plugin, &updates, &evictions);
+        let updates = effects.described_updates();
+        let updates = updates.map(|u| format!("update of {}: {}", u.container, u.fields));
+        let evictions = effects.described_evictions();
+        let evictions = evictions.map(|e| format!("eviction of {}: {}", e.container, e.reason));
         self.note(plugin, |notes| {
             updates.chain(evictions).for_each(|line| add(&mut notes.requests, line));
         });

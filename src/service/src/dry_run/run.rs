@@ -18,12 +18,12 @@ use crate::{
     state::{
         external_plugins::ExternalPlugins, registry::Registry, store::Store, verbs::VerbsInProgress,
     },
-    verb::creation::dry_run::{DryRunEffects, DryRunReplies},
+    verb::creation::dry_run::DryRunPlugins,
 };
 use nri_adaptation::{Adaptation, AdaptationConfig, LaunchOutcome};
 use nri_api::PluginId;
 use nri_config::Mode;
-use nri_control::{DryRun, DryRunAnswer, DryRunChanges, DryRunPlugin};
+use nri_control::{DryRun, DryRunAnswer, DryRunPlugin};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -72,14 +72,13 @@ async fn ask(
     let settings = service.settings();
     let (request, record) = request_for(&settings, &registry, subject).await?;
     let id = request.key.id.clone();
-    let refused = |error: &crate::error::Error| error.line(&id);
     let runtime = request.runtime.path().display().to_string();
     let plan = service.draft_dry_run(request, record.as_deref()).await;
-    let plan = plan.map_err(|error| DryRunError::Creation(refused(&error)))?;
-    let draft = plan.draft();
+    let plan = plan.map_err(|error| DryRunError::Creation(error.line(&id)))?;
+    let draft = &plan.draft;
     let PluginSelection { config, asked, mut others } = select(&settings, connected);
     let mut found = DryRun {
-        container: id.clone(),
+        container: id,
         name: draft.identity.name.clone(),
         engine: draft.identity.engine.name().to_owned(),
         pod: draft.pod_id().to_owned(),
@@ -101,10 +100,10 @@ async fn ask(
     let manager = Arc::new(DryRunManager::new(registry, draft.nri_id.clone()));
     let (adaptation, outcomes) = Adaptation::start(config, manager.clone()).await?;
     service.plugins.adaptation = adaptation.clone();
-    let DryRunReplies { reached, missed, result } = service.ask_plugins(&plan).await;
+    let DryRunPlugins { reached, missed } = service.ask_plugins(plan, &mut found).await;
     adaptation.shutdown().await;
 
-    let is_refused = result.is_err();
+    let is_refused = found.refusal.is_some();
     let notes = manager.notes();
     let answer = |id: &PluginId| {
         let failure = launch_failure(&outcomes, id).or_else(|| {
@@ -134,15 +133,6 @@ async fn ask(
     };
     others.extend(asked.iter().map(answer));
     found.plugins = in_order(others);
-    match result {
-        Ok(DryRunEffects { after, changes, updates, evictions, ignored }) => {
-            let of_plugin = |(plugin, changes)| DryRunChanges { plugin, changes };
-            found.after = Some(after);
-            found.changes = changes.into_iter().map(of_plugin).collect();
-            (found.updates, found.evictions, found.ignored) = (updates, evictions, ignored);
-        }
-        Err(error) => found.refusal = Some(refused(&error)),
-    }
     Ok(found)
 }
 

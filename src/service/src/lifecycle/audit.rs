@@ -1,14 +1,14 @@
 //! Lines of the audit log about refusals and about the life of containers.
 
 use crate::{
-    audit::{ChangesByPlugin, line_of},
+    audit::line_of,
     error::{Error, OperatorError, PluginError, ResourceError},
     service::Service,
     state::{record::Record, registry::Registry},
 };
 use nri_adaptation::AdaptError;
-use nri_api::{PluginId, full_name};
-use nri_files::{AuditEvent, AuditLine, FieldChange, MissedPlugin};
+use nri_api::full_name;
+use nri_files::{AuditEvent, AuditLine, FieldChange};
 use nri_merge::{Ignored, MergeError};
 use std::collections::BTreeMap;
 
@@ -39,11 +39,6 @@ impl Service {
         }
     }
 
-    /// Writes a line for each plugin that made changes. `line` names the container and the event.
-    pub fn audit_changes(&self, line: &AuditLine, request: &str, changes: ChangesByPlugin) {
-        self.audit.write_changes(line, request, changes);
-    }
-
     /// Writes a line for each plugin of whose reply parts had no effect.
     pub fn audit_ignored(&self, line: &AuditLine, request: &str, all: &[Ignored]) {
         let mut by_plugin = BTreeMap::<String, Vec<String>>::new();
@@ -54,23 +49,6 @@ impl Service {
             let (event, request) = (AuditEvent::Ignored, request.to_owned());
             self.audit.write(AuditLine { event, plugin, request, ignored, ..line.clone() });
         }
-    }
-
-    /// Writes which plugins received a creation, and without which the container is created. `line`
-    /// names the container.
-    pub fn audit_consulted(
-        &self,
-        line: AuditLine,
-        request: &str,
-        plugins: &[PluginId],
-        missed: Vec<MissedPlugin>,
-    ) {
-        if plugins.is_empty() && missed.is_empty() {
-            return;
-        }
-        let plugins = plugins.iter().map(ToString::to_string).collect();
-        let (event, request) = (AuditEvent::Consulted, request.to_owned());
-        self.audit.write(AuditLine { event, request, plugins, missed, ..line });
     }
 
     /// Writes that a runtime failed.
@@ -87,8 +65,8 @@ impl Service {
         }
     }
 
-    /// Writes that a request was refused, or would be but for shadow mode, with the plugins and
-    /// fields that the error names. `line` names the container and the event.
+    /// Writes that a request was refused, with the plugins and fields that the error names. `line`
+    /// names the container and the event.
     pub fn audit_refusal(&self, line: AuditLine, request: &str, error: &Error) {
         if !self.audit.is_enabled() {
             return;
@@ -171,7 +149,7 @@ mod tests {
     use super::*;
     use crate::host::classes::{Resolved, Sources};
     use nri_api::{
-        opt,
+        PluginId, opt,
         proto::{Event, Field, FieldOwners, LinuxResources},
     };
     use protobuf::Enum;

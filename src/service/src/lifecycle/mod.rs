@@ -4,6 +4,7 @@
 //! Start from [`transition`]: one function per change of status, called by whatever detects it.
 
 pub mod audit;
+mod container_manager;
 pub mod creation;
 pub mod exit_watch;
 pub mod missed_start;

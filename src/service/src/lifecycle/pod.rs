@@ -3,7 +3,7 @@
 
 use crate::{
     host::network,
-    lifecycle::{pod_process, request::pod_request, shadow::log_refusals},
+    lifecycle::{pod_process, request::pod_request},
     service::Service,
     state::{
         pod::{PodKind, PodRecord, PodStatus},
@@ -29,7 +29,7 @@ impl Service {
         if result.is_err() {
             self.plugins.adaptation.roll_back_pod(&context, sandbox).await;
         }
-        log_refusals(context);
+        self.log_refusals(context);
         result
     }
 

@@ -9,8 +9,8 @@
 use crate::{
     bundle::own,
     error::Error,
-    lifecycle::{request::container_request, shadow::log_refusals},
-    plugins::{eviction::EvictionSource, update::UpdateSource},
+    lifecycle::request::container_request,
+    plugins::effects::Effects,
     resources::{enforce::IfNotEffective, update::LOCK_TIMEOUT},
     service::Service,
     state::{
@@ -23,6 +23,7 @@ use crate::{
 };
 use nri_adaptation::{AdaptError, StopOutcome};
 use nri_files::AuditEvent;
+use nri_merge::UpdatesOutcome;
 use std::{sync::Arc, time::Duration};
 
 /// Total time that a pod's stop waits for the container locks of members that have exited. A verb
@@ -131,7 +132,7 @@ impl Service {
         if result.is_ok() {
             container.set_starting();
         }
-        log_refusals(context);
+        self.log_refusals(context);
         result
     }
 
@@ -287,16 +288,14 @@ impl Service {
 
     /// Performs the updates and evictions that plugins requested in their replies to a stop.
     pub(super) async fn apply_stop_outcome(&self, outcome: StopOutcome) {
-        let StopOutcome { updates, .. } = outcome;
-        let (requests, by) = (&self.plugins.requests, UpdateSource::Merged(&updates.owners, None));
-        for failed in requests.update_all(updates.updates, by).await {
+        let UpdatesOutcome { updates, evictions, owners, evictors, .. } = &outcome.updates;
+        let effects = Effects::of_replies(updates, evictions, owners, evictors);
+        for failed in self.plugins.requests.commit(&effects).await {
             tracing::error!(
                 container = failed.update.container_id,
                 error = %failed.error,
                 "update that a plugin requested at a stop failed"
             );
         }
-        let by = EvictionSource::Merged(&updates.evictors);
-        requests.evict_all(updates.evictions, by);
     }
 }

@@ -55,8 +55,7 @@ pub fn adaptation_config(settings: &Settings, shared: &SharedLaunch) -> Adaptati
             .default_validator
             .enable
             .then(|| validator(&config.default_validator)),
-        // In shadow mode no creation depends on a plugin.
-        start_without_required: config.mode == nri_config::Mode::Shadow,
+        start_without_required: !settings.plugins_can_refuse(),
         ..AdaptationConfig::default()
     }
 }

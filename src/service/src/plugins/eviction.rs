@@ -4,12 +4,12 @@
 use crate::{
     audit::line_of,
     host::{clock::now, process::Process},
-    plugins::requests::PluginRequests,
+    plugins::{effects::Effects, requests::PluginRequests},
     state::{container::Container, record::Eviction, registry::Registry, status::ContainerStatus},
 };
-use nri_api::{PluginId, proto::ContainerEviction};
+use nri_api::proto::ContainerEviction;
 use nri_files::{AuditEvent, AuditLine};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Time between SIGTERM and SIGKILL; equals the default of `docker stop`.
@@ -18,42 +18,14 @@ const GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// Interval at which a process without a pidfd is checked for its exit.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The plugins that requested evictions.
-#[derive(Debug, Clone, Copy)]
-pub enum EvictionSource<'a> {
-    /// One plugin, unsolicited.
-    Plugin(&'a PluginId),
-    /// Plugins that replied to an event, by container.
-    Merged(&'a BTreeMap<String, PluginId>),
-}
-
-impl EvictionSource<'_> {
-    fn plugin(self, container: &str) -> String {
-        let plugin = match self {
-            Self::Plugin(plugin) => Some(plugin),
-            Self::Merged(all) => all.get(container),
-        };
-        plugin.map(ToString::to_string).unwrap_or_default()
-    }
-}
-
 impl PluginRequests {
     /// Stops the containers in the background: SIGTERM, then SIGKILL after `GRACE_PERIOD`.
-    pub fn evict_all(&self, evictions: Vec<ContainerEviction>, source: EvictionSource<'_>) {
+    pub fn evict_all(&self, effects: &Effects<'_>) {
         let mut unknown = Vec::new();
-        for eviction in evictions {
-            if self.resources.policy().shadow {
-                let ContainerEviction { container_id: container, reason, .. } = eviction;
-                let plugin = source.plugin(&container);
-                tracing::info!(container, plugin, reason, "shadow: would be evicted");
-                continue;
-            }
-            match self.resources.registry.by_nri_id(&eviction.container_id) {
-                Some(container) => {
-                    let plugin = source.plugin(&eviction.container_id);
-                    self.evict(container, eviction.reason, plugin);
-                }
-                None => unknown.push(eviction.container_id),
+        for ContainerEviction { container_id: id, reason, .. } in effects.evictions {
+            match self.resources.registry.by_nri_id(id) {
+                Some(container) => self.evict(container, reason.clone(), effects.evictor(id)),
+                None => unknown.push(id),
             }
         }
         if let Some(container) = unknown.first() {

@@ -2,7 +2,8 @@
 //! the socket that `nrid` shares with engines' own NRI. `nri-adaptation` calls them.
 
 pub mod config;
-mod container_manager;
+mod description;
+pub mod effects;
 pub mod eviction;
 pub mod launch;
 pub mod requests;

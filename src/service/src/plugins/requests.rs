@@ -1,5 +1,6 @@
 //! [`PluginRequests`], which performs what plugins request for existing containers, on their own or
-//! in replies to events: updates (`update.rs`) and evictions (`eviction.rs`).
+//! in replies to events: updates (`update.rs`) and evictions (`eviction.rs`). They come to it by
+//! `lifecycle/container_manager.rs`, and by the commits of events.
 
 use crate::{
     host::line_limit::LineLimit, resources::manager::ResourceManager,
@@ -16,7 +17,7 @@ pub struct PluginRequests {
     /// The plugins that connect by themselves, updated when one connects or disconnects.
     pub external: Arc<ExternalPlugins>,
     /// Log lines about connections that have not registered.
-    pub(super) unregistered_lines: LineLimit,
+    pub unregistered_lines: LineLimit,
 }
 
 impl PluginRequests {

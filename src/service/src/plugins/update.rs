@@ -6,66 +6,17 @@ use crate::{
     audit::line_of,
     error::{PluginError, ResourceError},
     host::{error_chain::chain, runtime::RuntimeError},
-    plugins::requests::PluginRequests,
+    plugins::{effects::Effects, requests::PluginRequests},
     resources::{
-        changes::all_owners,
-        description::described,
-        owners,
         updatable::check_updatable,
         update::{HUNG_INTERVAL, LOCK_TIMEOUT, ResourceRequest, ResourceUpdate, lock_for_update},
     },
     state::{container::Container, record::Record, status::ContainerStatus},
 };
-use nri_api::PluginId;
-use nri_api::proto::{ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins};
+use nri_api::proto::ContainerUpdate;
 use nri_files::{AuditEvent, AuditLine};
 use serde_json::Value;
-use std::{fmt, sync::Arc};
-
-/// The plugin or plugins that requested an update.
-#[derive(Debug, Clone, Copy)]
-pub enum UpdateSource<'a> {
-    /// One plugin, unsolicited.
-    Plugin(&'a PluginId),
-    /// All plugins that replied to an event, and the owners of the fields that they set. If the
-    /// event is the creation of a container, its failure undoes the updates.
-    Merged(&'a OwningPlugins, Option<&'a Container>),
-}
-
-impl<'a> UpdateSource<'a> {
-    /// Returns the owners of the fields that an update sets.
-    fn owners(self, container: &str, resources: &LinuxResources) -> FieldOwners {
-        match self {
-            Self::Plugin(plugin) => owners::of_plugin(resources, &plugin.to_string()),
-            Self::Merged(all, _) => all.owners.get(container).cloned().unwrap_or_default(),
-        }
-    }
-
-    /// Returns the plugins that requested the update of a container, separated by commas.
-    fn plugins(self, container: &str) -> String {
-        match self {
-            Self::Plugin(plugin) => plugin.to_string(),
-            Self::Merged(all, _) => all.owners.get(container).map(all_owners).unwrap_or_default(),
-        }
-    }
-
-    /// Returns the creation of which the updates are a part.
-    fn creation(self) -> Option<&'a Container> {
-        match self {
-            Self::Merged(_, creation) => creation,
-            Self::Plugin(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for UpdateSource<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plugin(plugin) => plugin.fmt(f),
-            Self::Merged(..) => f.write_str("plugins"),
-        }
-    }
-}
+use std::sync::Arc;
 
 /// An update that failed.
 #[derive(Debug)]
@@ -90,37 +41,39 @@ pub fn check_required(failed: Vec<UpdateFailure>) -> Result<(), PluginError> {
 }
 
 impl PluginRequests {
-    /// Updates containers, and returns the updates that failed.
+    /// Updates containers, and returns the updates that failed. If they are part of a `creation`,
+    /// its failure undoes them.
     pub async fn update_all(
         &self,
-        updates: Vec<ContainerUpdate>,
-        source: UpdateSource<'_>,
+        effects: &Effects<'_>,
+        creation: Option<&Container>,
     ) -> Vec<UpdateFailure> {
         let mut failed = Vec::new();
-        for update in updates {
-            if let Err(error) = self.update_one(&update, source).await {
-                failed.push(UpdateFailure { update, error });
+        for update in effects.updates {
+            if let Err(error) = self.update_one(update, effects, creation).await {
+                failed.push(UpdateFailure { update: update.clone(), error });
             }
             // Other tasks must run, too: an update of an unknown container never awaits anything,
             // and a plugin may request thousands.
             tokio::task::yield_now().await;
         }
-        if !failed.is_empty() {
-            let ignored = failed.iter().filter(|f| f.update.ignore_failure).count();
-            tracing::warn!(
-                %source,
-                failed = failed.len(),
-                ignored,
-                error = summary(&failed),
-                "updates failed"
-            );
-            self.audit_failed(&failed, source);
-        }
+        self.report_failed(&failed, effects);
         failed
     }
 
-    /// Writes to the audit log which updates failed.
-    fn audit_failed(&self, failed: &[UpdateFailure], source: UpdateSource<'_>) {
+    /// Writes to the log and to the audit log which updates failed.
+    pub fn report_failed(&self, failed: &[UpdateFailure], effects: &Effects<'_>) {
+        if failed.is_empty() {
+            return;
+        }
+        let ignored = failed.iter().filter(|f| f.update.ignore_failure).count();
+        tracing::warn!(
+            source = %effects,
+            failed = failed.len(),
+            ignored,
+            error = summary(failed),
+            "updates failed"
+        );
         if !self.resources.audit.is_enabled() {
             return;
         }
@@ -133,11 +86,12 @@ impl PluginRequests {
                 }
                 None => AuditLine { event, container: cut_id(id), ..AuditLine::default() },
             };
-            let (plugin, request, message) = (source.plugins(id), request.into(), chain(error));
+            let plugin = effects.updaters(id).join(",");
+            let (request, message) = (request.into(), chain(error));
             self.resources.audit.write(AuditLine { plugin, request, message, ..line });
         }
         if let Some(more) = failed.get(MAX_AUDITED..).filter(|more| !more.is_empty()) {
-            let (plugin, message) = (source.plugins(""), summary(more));
+            let (plugin, message) = (effects.updaters("").join(","), summary(more));
             let line = AuditLine { event, plugin, message, ..AuditLine::default() };
             self.resources.audit.write(AuditLine { request: request.into(), ..line });
         }
@@ -146,27 +100,15 @@ impl PluginRequests {
     async fn update_one(
         &self,
         update: &ContainerUpdate,
-        source: UpdateSource<'_>,
+        effects: &Effects<'_>,
+        creation: Option<&Container>,
     ) -> Result<(), ResourceError> {
         let container = self.resources.registry.by_nri_id(&update.container_id);
-        if self.resources.policy().shadow {
-            if container.is_some() {
-                let container = &update.container_id;
-                let fields = described(update);
-                tracing::info!(container, %source, fields, "shadow: would be updated");
-            }
-            // The plugin of an unsolicited update gets an error. Updates in replies to an event are
-            // only logged, because an error would refuse the event.
-            return match source {
-                UpdateSource::Plugin(_) => Err(ResourceError::Shadow),
-                UpdateSource::Merged(..) => Ok(()),
-            };
-        }
         let container = container.ok_or(ResourceError::UnknownContainer)?;
         let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else {
             return Ok(());
         };
-        let owners = source.owners(&update.container_id, resources);
+        let owners = effects.owners(&update.container_id, resources);
         check_updatable(resources, &owners)?;
         let lock = tokio::time::timeout(LOCK_TIMEOUT, lock_for_update(&container)).await;
         let lock = lock.map_err(|_| ResourceError::Busy)?;
@@ -183,7 +125,7 @@ impl PluginRequests {
             owners: &owners,
             caller: None,
             notify: false,
-            creation: source.creation().map(Container::hook_name),
+            creation: creation.map(Container::hook_name),
         };
         let update = ResourceUpdate::plan(&self.resources, &lock, request).await?;
         update.check(&self.resources, &owners).await?;
@@ -198,11 +140,11 @@ impl PluginRequests {
             return Err(error);
         }
         update.complete(&lock, &self.resources.registry, &self.resources.audit);
-        if let Some(creation) = source.creation() {
+        if let Some(creation) = creation {
             creation.add_updated(container.clone());
         }
         let (id, pod) = (&record.key.id, &record.pod_id);
-        tracing::debug!(container = id, pod, plugin = %source, "container updated by plugin");
+        tracing::debug!(container = id, pod, plugin = %effects, "container updated by plugin");
         Ok(())
     }
 

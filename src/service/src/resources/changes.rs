@@ -46,12 +46,16 @@ pub fn owner(owners: &FieldOwners, field: Field, key: Option<&str>) -> Option<St
     Some(owner.strip_prefix('-').unwrap_or(owner).to_owned())
 }
 
-/// Returns all plugins that own a field, separated by commas.
-pub fn all_owners(owners: &FieldOwners) -> String {
+/// Returns all plugins that own a field.
+pub fn owning_plugins(owners: &FieldOwners) -> BTreeSet<&str> {
     let keyed = owners.compound.values().flat_map(|keys| keys.owners.values());
     let plugins = owners.simple.values().chain(keyed).flat_map(|owner| owner.split(','));
-    let plugins: BTreeSet<_> = plugins.map(|plugin| plugin.trim_start_matches('-')).collect();
-    plugins.into_iter().collect::<Vec<_>>().join(",")
+    plugins.map(|plugin| plugin.trim_start_matches('-')).collect()
+}
+
+/// Returns all plugins that own a field, separated by commas.
+pub fn all_owners(owners: &FieldOwners) -> String {
+    owning_plugins(owners).into_iter().collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -41,15 +41,14 @@ pub struct ResourcePolicy {
     pub classes: ClassLocations,
     /// Reaction to control groups that do not hold the values of plugins.
     pub enforce: Enforce,
-    /// Whether changes are only logged (shadow mode).
-    pub shadow: bool,
+    /// Whether what plugins request is performed.
+    pub mode: Mode,
 }
 
 impl ResourcePolicy {
     /// Returns the policy of a configuration.
     pub fn of(config: &Config) -> Self {
-        let (classes, shadow) = (ClassLocations::of(config), config.mode == Mode::Shadow);
-        Self { classes, enforce: config.enforce, shadow }
+        Self { classes: ClassLocations::of(config), enforce: config.enforce, mode: config.mode }
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub mod capabilities;
 pub mod changes;
-pub mod description;
 pub mod enforce;
 pub mod known_host;
 pub mod manager;

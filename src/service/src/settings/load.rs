@@ -2,7 +2,7 @@
 //! each reload.
 
 use super::last_good;
-use nri_config::{Config, ConfigError};
+use nri_config::{Config, ConfigError, Mode};
 use nri_files::{CallSettings, published_file};
 use nri_host::sha256;
 use nri_locate::{
@@ -169,6 +169,12 @@ impl Settings {
     /// Returns the paths in the configuration that do not exist.
     pub fn missing_paths(&self) -> Vec<MissingPath> {
         missing_paths(&self.config, &Environment::of_this_process())
+    }
+
+    /// Whether plugins can refuse what engines request, by a reply or because one is missing. In
+    /// shadow mode they cannot.
+    pub fn plugins_can_refuse(&self) -> bool {
+        self.config.mode == Mode::Apply
     }
 
     /// Whether the state directory is the default one of the host.

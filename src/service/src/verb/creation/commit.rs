@@ -1,31 +1,24 @@
-//! The `CreateContainer` request to plugins, and the commit of its outcome.
+//! The `CreateContainer` request to plugins, and the commit of its outcome: the plan (`plan.rs`) is
+//! performed, or in shadow mode logged.
 
 use crate::{
-    audit::ChangesByPlugin,
     bundle::{own, record::OwnBundle},
     error::{Error, HostError},
     host::runtime::LowLevelRuntime,
     lifecycle::{
         creation::{Consulted, Recorded},
-        shadow::log_refusals,
+        shadow::mode_of,
     },
-    plugins::{
-        eviction::EvictionSource,
-        update::{UpdateSource, check_required},
-    },
+    plugins::{effects::Effects, update::check_required},
     service::Service,
-    state::{container::Container, exec_marker, locks::ContainerLock},
+    state::{exec_marker, locks::ContainerLock},
     verb::creation::{
-        adjusted_config::{AdjustedConfig, Agreed},
-        changes::creation_changes,
-        draft::Draft,
-        missed::log_creation,
-        shadow,
+        adjusted_config::AdjustedConfig, draft::Draft, missed::log_creation, plan::CreationPlan,
     },
 };
 use nri_adaptation::RequestContext;
-use nri_api::proto::CreateContainerRequest;
-use nri_files::{AuditEvent, MissedPlugin};
+use nri_config::Mode;
+use nri_files::{AuditEvent, AuditLine, MissedPlugin};
 use nri_merge::CreateOutcome;
 use rustix::fs::OFlags;
 use std::{
@@ -42,79 +35,93 @@ impl Service {
         lock: &ContainerLock,
         draft: Draft,
     ) -> Result<Recorded, Error> {
-        let draft = Arc::new(draft);
         let container = draft.container_message()?;
-        let pod_id = draft.pod_id().to_owned();
-        let pod = self.registry.pods.get(&pod_id).map(|p| p.sandbox.get());
+        let pod = self.registry.pods.get(draft.pod_id()).map(|p| p.sandbox.get());
         let pod = pod.unwrap_or_else(|| draft.pod_message());
-        let request = CreateContainerRequest {
-            pod: Some(pod.clone()).into(),
-            container: Some(container.clone()).into(),
-            ..Default::default()
-        };
         let context = self.request_context();
-        let shadow = context.consults_all();
-        let result = self
-            .plugins
-            .adaptation
-            .create_container(
-                request,
-                &context,
-                |outcome: CreateOutcome| self.probe_host(&draft, outcome),
-                |agreed: Agreed| self.commit(lock, draft.clone(), pod_id, agreed, shadow, &context),
-            )
-            .await;
-        let created = result.map_err(Error::from).and_then(|created| created);
+        let commit = |plan| self.commit(lock, &draft, plan, &context);
+        let created =
+            self.plan_creation(&draft, pod.clone(), container.clone(), &context, commit).await;
+        let created = created.map_err(Error::from).and_then(|created| created);
         match &created {
             Ok(recorded) => log_creation(&recorded.container().record()),
             Err(_) => self.audit_consultation(&draft, &context, &[]),
         }
         let created = Consulted { context: &context, pod, container }.then(self, created).await;
-        for refusal in log_refusals(context) {
-            self.audit_would_refuse(&draft, &refusal.into());
+        for refusal in self.log_refusals(context) {
+            self.audit_would_refuse(&draft.audit_line(AuditEvent::WouldRefuse), &refusal.into());
         }
         created
     }
 
-    /// Writes which plugins received a creation to the audit log.
+    /// Writes to the audit log which plugins received a creation, and without which the container
+    /// is created.
     fn audit_consultation(&self, draft: &Draft, context: &RequestContext, missed: &[MissedPlugin]) {
-        if self.audit.is_enabled() {
-            let line = draft.audit_line(AuditEvent::Consulted);
-            self.audit_consulted(line, draft.verb.name(), &context.reached(), missed.to_vec());
+        let plugins: Vec<_> = context.reached().iter().map(ToString::to_string).collect();
+        if self.audit.is_enabled() && !(plugins.is_empty() && missed.is_empty()) {
+            let (line, missed) = (draft.audit_line(AuditEvent::Consulted), missed.to_vec());
+            self.audit.write(AuditLine { plugins, missed, ..line });
         }
     }
 
-    /// Commits the plugins' replies: adds the container's record, updates other containers, and
-    /// writes its bundle. Commits run one at a time, in the order of the requests.
+    /// Commits a plan: performs it, or logs it and performs that of an unadjusted creation. Commits
+    /// run one at a time, in the order of the requests.
     async fn commit(
         &self,
         lock: &ContainerLock,
-        draft: Arc<Draft>,
-        pod_id: String,
-        mut agreed: Agreed,
-        shadow: bool,
+        draft: &Draft,
+        plan: CreationPlan,
         context: &RequestContext,
     ) -> Result<Recorded, Error> {
-        let missed = self.missed(context, &agreed.outcome.consulted);
-        if shadow {
-            self.audit_consultation(&draft, context, &missed);
-            self.log_shadow(&draft, agreed).await;
-            let unadjusted = shadow::unadjusted(draft.container_message()?);
-            agreed = self.probe_host(&draft, unadjusted).await;
+        let CreationPlan { outcome, adjusted, changes } = plan;
+        let missed = self.missed(context, &outcome.consulted);
+        match mode_of(context) {
+            Mode::Apply => {
+                for ignored in &outcome.ignored {
+                    tracing::warn!(
+                        plugin = %ignored.plugin,
+                        container = ignored.container,
+                        pod = draft.pod_id(),
+                        what = ignored.what,
+                        "adjustment without effect ignored"
+                    );
+                }
+                let adjusted = adjusted?;
+                let performed = self.perform(lock, draft, &outcome, &adjusted, missed.clone());
+                let recorded = performed.await?;
+                self.audit_consultation(draft, context, &missed);
+                let is_audited = !changes.is_empty() || !outcome.ignored.is_empty();
+                if is_audited && self.audit.is_enabled() {
+                    let record = recorded.container().record();
+                    let line = self.audit_line(&record, AuditEvent::Adjustment);
+                    self.audit.write_changes(&line, draft.verb.name(), changes);
+                    self.audit_ignored(&line, draft.verb.name(), &outcome.ignored);
+                }
+                Ok(recorded)
+            }
+            Mode::Shadow => {
+                self.audit_consultation(draft, context, &missed);
+                let line = draft.audit_line(AuditEvent::WouldAdjust);
+                let (found, effects) = (adjusted.map(|_| changes), Effects::from(&outcome));
+                self.log_would_adjust(&line, draft.pod_id(), found, &effects).await;
+                let unadjusted = self.plan_unadjusted(draft, outcome.pristine).await;
+                let CreationPlan { outcome, adjusted, .. } = unadjusted;
+                self.perform(lock, draft, &outcome, &adjusted?, missed).await
+            }
         }
-        let Agreed { mut outcome, host } = agreed;
-        for ignored in &outcome.ignored {
-            tracing::warn!(
-                plugin = %ignored.plugin,
-                container = ignored.container,
-                pod = draft.pod_id(),
-                what = ignored.what,
-                "adjustment without effect ignored"
-            );
-        }
-        let adjusted = self.adjust_checked(&draft, &mut outcome, &host?).await?;
+    }
+
+    /// Performs a creation: adds the container's record, updates other containers, and writes the
+    /// bundle.
+    async fn perform(
+        &self,
+        lock: &ContainerLock,
+        draft: &Draft,
+        outcome: &CreateOutcome,
+        adjusted: &AdjustedConfig,
+        missed: Vec<MissedPlugin>,
+    ) -> Result<Recorded, Error> {
         let mut record = draft.record(&adjusted.container, adjusted.text.as_ref());
-        record.pod_id = pod_id;
         record.hooked = adjusted.hooked;
         record.missed = missed;
         let owners = &outcome.owners.owners;
@@ -124,56 +131,22 @@ impl Service {
         record.effective = Arc::new(effective.unwrap_or_else(|| serde_json::json!({})));
         record.share_resources();
         let recorded = Recorded::insert(&self.registry, lock, record)?;
-        let changes = self.changes_to_audit(&draft, &adjusted, &outcome);
-        let ignored = outcome.ignored.clone();
-        let performed = self.perform(&draft, &adjusted, recorded.container(), outcome).await;
-        let recorded = recorded.then(self, performed).await?;
-        let record = recorded.container().record();
-        if !shadow {
-            self.audit_consultation(&draft, context, &record.missed);
-        }
-        if !changes.is_empty() || !ignored.is_empty() {
-            let line = self.audit_line(&record, AuditEvent::Adjustment);
-            self.audit_changes(&line, draft.verb.name(), changes);
-            self.audit_ignored(&line, draft.verb.name(), &ignored);
-        }
-        Ok(recorded)
-    }
-
-    /// Returns the changes that plugins made, if there is an audit log.
-    fn changes_to_audit(
-        &self,
-        draft: &Draft,
-        adjusted: &AdjustedConfig,
-        outcome: &CreateOutcome,
-    ) -> ChangesByPlugin {
-        if !adjusted.is_adjusted || !self.audit.is_enabled() {
-            return ChangesByPlugin::new();
-        }
-        let hook = draft.hook.as_ref().map(|hook| hook.program.as_path());
-        creation_changes(draft.config.value(), adjusted.config.value(), outcome, hook)
-    }
-
-    /// Performs the effects of an agreed creation; the record is already written.
-    async fn perform(
-        &self,
-        draft: &Arc<Draft>,
-        adjusted: &AdjustedConfig,
-        container: &Container,
-        outcome: CreateOutcome,
-    ) -> Result<(), Error> {
-        let source = UpdateSource::Merged(&outcome.owners, Some(container));
-        check_required(self.plugins.requests.update_all(outcome.updates, source).await)?;
-        let exec = exec_marker::changes(&draft.config, &adjusted.config);
-        let (state_dir, key) = (&self.settings().state_dir, &draft.key);
-        exec_marker::set(state_dir, &key.id, &key.root, Some(exec))
-            .map_err(HostError::ExecMarker)?;
-        if let Some(own) = &container.record().bundle.own {
-            self.write_bundle(&draft.runtime, own)?;
-        }
-        let by = EvictionSource::Merged(&outcome.evictors);
-        self.plugins.requests.evict_all(outcome.evictions, by);
-        Ok(())
+        let container = recorded.container();
+        let (effects, requests) = (Effects::from(outcome), &self.plugins.requests);
+        let performed = async {
+            check_required(requests.update_all(&effects, Some(container)).await)?;
+            let exec = exec_marker::changes(&draft.config, &adjusted.config);
+            let (state_dir, key) = (&self.settings().state_dir, &draft.key);
+            exec_marker::set(state_dir, &key.id, &key.root, Some(exec))
+                .map_err(HostError::ExecMarker)?;
+            if let Some(own) = &container.record().bundle.own {
+                self.write_bundle(&draft.runtime, own)?;
+            }
+            requests.evict_all(&effects);
+            Ok::<_, Error>(())
+        };
+        let performed = performed.await;
+        recorded.then(self, performed).await
     }
 
     /// Writes the bundle of a container, and checks that its runtime can see it.

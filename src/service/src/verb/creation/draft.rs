@@ -157,9 +157,10 @@ impl Draft {
         matches!(self.verb, Verb::Run | Verb::Restore)
     }
 
-    /// Returns a line of the audit log about the container.
+    /// Returns a line of the audit log about the creation.
     pub fn audit_line(&self, event: AuditEvent) -> AuditLine {
         let mut line = line_of_key(&self.key, event);
+        line.request = self.verb.name().to_owned();
         self.name_in(&mut line);
         line
     }
@@ -259,7 +260,7 @@ impl Draft {
         let requested = Arc::new(requested);
         Record {
             key: self.key.clone(),
-            pod_id: self.identity.pod.id.clone(),
+            pod_id: self.pod_id().to_owned(),
             sandbox: self.identity.role == Role::Sandbox,
             engine: ContainerEngine::of(&self.identity),
             runtime: self.runtime.clone(),

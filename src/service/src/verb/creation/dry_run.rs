@@ -1,38 +1,32 @@
-//! The part of a dry run that follows a creation: the draft, the requests to plugins, and the
-//! adjusted `config.json`. Nothing is committed: no record, no update, no file.
+//! The part of a dry run that follows a creation: the draft, the requests to plugins, and the plan.
+//! Nothing is performed: no record, no update, no file.
 
 use crate::{
-    audit::ChangesByPlugin,
     bundle::bounded,
     engine::own_nri::ContainerEngine,
     error::{CallerError, Error},
-    resources::description::described,
+    lifecycle::request::pod_request,
+    plugins::effects::Effects,
     service::Service,
     state::{
         pod::{PodKind, PodRecord},
         record::Record,
     },
     verb::{
-        creation::{
-            adjusted_config::Agreed, changes::creation_changes, draft::Draft, infra, pod_identity,
-        },
+        creation::{draft::Draft, infra, plan::CreationPlan, pod_identity},
         request::VerbRequest,
     },
 };
 use nri_adaptation::{AbsentPlugin, RequestContext};
-use nri_api::{
-    PluginId,
-    proto::{self, CreateContainerRequest, OwningPlugins, RunPodSandboxRequest},
-};
-use nri_control::{DryRunEviction, DryRunUpdate};
+use nri_api::{PluginId, proto};
+use nri_control::{DryRun, DryRunChanges};
 use nri_engine::Role;
-use nri_merge::CreateOutcome;
-use serde_json::Value;
 use std::path::Path;
 
 /// A creation that is only asked about.
 pub struct DryRunDraft {
-    draft: Draft,
+    /// The draft.
+    pub draft: Draft,
     container: proto::Container,
     pod: proto::PodSandbox,
     /// Whether the pod would start with the container.
@@ -41,35 +35,12 @@ pub struct DryRunDraft {
     pub skipped: Option<String>,
 }
 
-/// What plugins have answered.
-pub struct DryRunReplies {
-    /// The plugins that received a request.
+/// The plugins that a dry run has asked.
+pub struct DryRunPlugins {
+    /// Those that received a request.
     pub reached: Vec<PluginId>,
-    /// The plugins that did not reply, although they were launched.
+    /// Those that did not reply, although they were launched.
     pub missed: Vec<AbsentPlugin>,
-    /// The changes, or the reason why the creation would be refused.
-    pub result: Result<DryRunEffects, Error>,
-}
-
-/// The effects that the creation would have.
-pub struct DryRunEffects {
-    /// The adjusted `config.json`.
-    pub after: Value,
-    /// The changes by plugin.
-    pub changes: ChangesByPlugin,
-    /// Updates of other containers.
-    pub updates: Vec<DryRunUpdate>,
-    /// Evictions of other containers.
-    pub evictions: Vec<DryRunEviction>,
-    /// Parts of replies that have no effect.
-    pub ignored: Vec<String>,
-}
-
-impl DryRunDraft {
-    /// Returns the draft.
-    pub fn draft(&self) -> &Draft {
-        &self.draft
-    }
 }
 
 impl Service {
@@ -126,70 +97,44 @@ impl Service {
         is_sandbox.then(|| "it is the sandbox of its pod, which plugins do not adjust".to_owned())
     }
 
-    /// Asks the plugins, and computes the effects of their replies.
-    pub async fn ask_plugins(&self, plan: &DryRunDraft) -> DryRunReplies {
-        let DryRunDraft { draft, container, pod, .. } = plan;
+    /// Asks the plugins, and adds to `found` what their replies would change, or why the creation
+    /// would be refused.
+    pub async fn ask_plugins(&self, plan: DryRunDraft, found: &mut DryRun) -> DryRunPlugins {
+        let DryRunDraft { draft, container, pod, is_new_pod, .. } = plan;
         let (start, creation) = (RequestContext::default(), RequestContext::default());
         let result = async {
-            if plan.is_new_pod {
-                let pod = Some(pod.clone()).into();
-                let request = RunPodSandboxRequest { pod, ..Default::default() };
+            if is_new_pod {
+                let request = pod_request!(RunPodSandboxRequest, pod.clone());
                 self.plugins.adaptation.run_pod_sandbox(request, &start, async || ()).await?;
             }
-            let request = CreateContainerRequest {
-                pod: Some(pod.clone()).into(),
-                container: Some(container.clone()).into(),
-                ..Default::default()
-            };
-            self.plugins
-                .adaptation
-                .create_container(
-                    request,
-                    &creation,
-                    |outcome: CreateOutcome| self.probe_host(draft, outcome),
-                    |agreed: Agreed| self.effects(draft, agreed),
-                )
-                .await?
+            let commit = async |plan| plan;
+            let planned = self.plan_creation(&draft, pod, container, &creation, commit).await?;
+            show(planned, found)
         };
         let result = result.await;
         let mut missed = start.missed();
         missed.extend(creation.missed());
         let mut reached = creation.reached();
-        if result.is_err() {
+        if let Err(error) = result {
             reached.extend(start.reached());
+            found.refusal = Some(error.line(&draft.key.id));
         }
-        DryRunReplies { reached, missed, result }
+        DryRunPlugins { reached, missed }
     }
+}
 
-    /// Returns the effects that the commit of an outcome would have.
-    async fn effects(&self, draft: &Draft, agreed: Agreed) -> Result<DryRunEffects, Error> {
-        let Agreed { mut outcome, host } = agreed;
-        let adjusted = self.adjust_checked(draft, &mut outcome, &host?).await?;
-        let (before, after) = (draft.config.value(), adjusted.config.value());
-        let changes = creation_changes(before, after, &outcome, None);
-        let update = |update: &proto::ContainerUpdate| DryRunUpdate {
-            container: update.container_id.clone(),
-            plugins: owners(&outcome.owners, &update.container_id),
-            fields: described(update),
-        };
-        let eviction = |eviction: &proto::ContainerEviction| DryRunEviction {
-            container: eviction.container_id.clone(),
-            plugin: outcome
-                .evictors
-                .get(&eviction.container_id)
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-            reason: eviction.reason.clone(),
-        };
-        let ignored = outcome.ignored.iter();
-        Ok(DryRunEffects {
-            after: after.clone(),
-            changes,
-            updates: outcome.updates.iter().map(update).collect(),
-            evictions: outcome.evictions.iter().map(eviction).collect(),
-            ignored: ignored.map(|part| format!("{}: {}", part.plugin, part.what)).collect(),
-        })
-    }
+/// Adds to `found` what a plan would change.
+fn show(plan: CreationPlan, found: &mut DryRun) -> Result<(), Error> {
+    let CreationPlan { outcome, adjusted, changes } = plan;
+    let of_plugin = |(plugin, changes)| DryRunChanges { plugin, changes };
+    let effects = Effects::from(&outcome);
+    found.after = Some(adjusted?.config.value().clone());
+    found.changes = changes.into_iter().map(of_plugin).collect();
+    found.updates = effects.described_updates().collect();
+    found.evictions = effects.described_evictions().collect();
+    let ignored = outcome.ignored.iter().map(|part| format!("{}: {}", part.plugin, part.what));
+    found.ignored = ignored.collect();
+    Ok(())
 }
 
 /// Gives a draft the names that the container had at its creation: the engine may not tell them any
@@ -208,14 +153,4 @@ fn identify_as_recorded(draft: &mut Draft, record: &Record, pod: Option<&PodReco
     }
     identity.name = message.name;
     identity.labels = message.labels.into_iter().collect();
-}
-
-/// Returns the plugins that own a field of a container.
-fn owners(owners: &OwningPlugins, container: &str) -> Vec<String> {
-    let Some(owners) = owners.owners.get(container) else { return Vec::new() };
-    let compound = owners.compound.values().flat_map(|keys| keys.owners.values());
-    let mut plugins: Vec<_> = owners.simple.values().chain(compound).cloned().collect();
-    plugins.sort();
-    plugins.dedup();
-    plugins
 }

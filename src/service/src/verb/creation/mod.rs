@@ -10,6 +10,6 @@ mod facts;
 pub mod infra;
 pub mod missed;
 mod own_arguments;
+mod plan;
 pub mod pod_identity;
 pub mod prepare;
-pub mod shadow;

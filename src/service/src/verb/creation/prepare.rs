@@ -3,9 +3,9 @@
 //! The draft (`draft.rs`) says who the container is; `engine/names.rs` completes it with names that
 //! only files or the API of the engine have. A container that has opted out is skipped, and a
 //! sandbox is not adjusted. Otherwise the pod is announced (`lifecycle/pod.rs`), and plugins are
-//! asked (`commit.rs`). Their replies become the adjusted `config.json` (`adjusted_config.rs`),
-//! which is checked before anything changes. Then follow the record, updates of other containers,
-//! and the bundle of `nrid`, in this order.
+//! asked. Their replies become the plan of the creation (`plan.rs`), with the adjusted
+//! `config.json`, which is checked before anything changes. Then follow the record, updates of
+//! other containers, and the bundle of `nrid`, in this order (`commit.rs`).
 
 use crate::{
     audit::line_of_key,
@@ -30,7 +30,6 @@ use nri_api::{
     Packed,
     proto::{self, Event},
 };
-use nri_config::Mode;
 use nri_control::Substitute;
 use nri_engine::Role;
 use nri_files::{AuditEvent, AuditLine};
@@ -202,7 +201,6 @@ impl Service {
                     | CallerError::Bundle(BundleError::TooLarge(_))
             )
         );
-        let is_shadow = self.settings().config.mode == Mode::Shadow;
         let can_refuse = [
             Event::RUN_POD_SANDBOX,
             Event::CREATE_CONTAINER,
@@ -210,7 +208,7 @@ impl Service {
             Event::START_CONTAINER,
         ];
         let is_requested = || can_refuse.iter().any(|e| self.plugins.adaptation.needs_request(*e));
-        is_unreadable && (is_shadow || !is_requested())
+        is_unreadable && !(self.settings().plugins_can_refuse() && is_requested())
     }
 
     /// Returns the annotation by which the container or its pod opts out, if it does.

@@ -5,14 +5,9 @@ use super::{args, docker_zeros, numbers::Notation, whole};
 use crate::{
     error::{CallerError, Error},
     host::process::ProcessIdentity,
-    lifecycle::shadow::log_refusals,
-    plugins::{
-        eviction::EvictionSource,
-        update::{UpdateSource, check_required},
-    },
+    lifecycle::shadow::mode_of,
+    plugins::{effects::Effects, update::check_required},
     resources::{
-        changes::all_owners,
-        description::described,
         updatable::{check_updatable, for_runtime, without_call_flag},
         update::{ResourceRequest, ResourceUpdate},
     },
@@ -25,6 +20,7 @@ use crate::{
 };
 use nri_adaptation::{AdaptError, UpdateOutcome};
 use nri_api::proto::{self, LinuxResources, UpdateContainerRequest};
+use nri_config::Mode;
 use nri_control::{Begin, Substitute};
 use nri_files::OsText;
 use nri_merge::Ignored;
@@ -101,8 +97,8 @@ impl Service {
         Ok(Update { resources: update, substitute, ignored: outcome.ignored, lock })
     }
 
-    /// Sends the update of a container to plugins. In shadow mode, logs the outcome and returns an
-    /// empty outcome.
+    /// Sends the update of a container to plugins, and commits the outcome. In shadow mode the
+    /// returned outcome is empty.
     async fn request_update(
         &self,
         container: &Arc<Container>,
@@ -117,38 +113,16 @@ impl Service {
             ..Default::default()
         };
         let context = self.request_context();
-        let shadow = context.consults_all();
+        let mode = mode_of(&context);
         let result = self
             .plugins
             .adaptation
             .update_container(request, &context, |outcome| {
-                self.commit_update(container, &requested.fields, outcome)
+                self.commit_update(container, &requested.fields, outcome, mode)
             })
             .await;
-        log_refusals(context);
-        let agreed = result.map_err(Error::from).and_then(|agreed| agreed);
-        if !shadow {
-            return agreed;
-        }
-        let record = container.record();
-        let (id, pod) = (&record.key.id, &record.pod_id);
-        let lock = match agreed {
-            Ok((outcome, lock)) => {
-                if let Some(update) = outcome.merged_update {
-                    let owners = outcome.owners.owners.get(&update.container_id);
-                    let plugin = owners.map(all_owners).unwrap_or_default();
-                    let fields = described(&update);
-                    tracing::info!(container = id, pod, plugin, fields, "shadow: would be updated");
-                }
-                lock
-            }
-            Err(error) => {
-                let error = error.line(id);
-                tracing::info!(container = id, pod, error, "shadow: would be refused");
-                container.lock_update().await
-            }
-        };
-        Ok((UpdateOutcome::default(), lock))
+        self.log_refusals(context);
+        result?
     }
 
     /// Sends the update of a pod to plugins, which can refuse the update but not change it.
@@ -166,7 +140,7 @@ impl Service {
         let context = self.request_context();
         let commit = || sandbox.lock_update();
         let agreed = self.plugins.adaptation.update_pod_sandbox(request, &context, commit).await;
-        log_refusals(context);
+        self.log_refusals(context);
         agreed
     }
 
@@ -177,30 +151,45 @@ impl Service {
         container: &Arc<Container>,
         fields: &Value,
         outcome: UpdateOutcome,
+        mode: Mode,
     ) -> Result<(UpdateOutcome, UpdateLock), Error> {
-        let own = outcome
-            .merged_update
-            .as_ref()
-            .and_then(|a| a.linux.as_ref())
-            .and_then(|l| l.resources.as_ref());
-        if let Some(own) = own {
-            let owners = &outcome.owners.owners;
-            let owners = owners.get(container.record().nri_id()).cloned().unwrap_or_default();
-            let merged = &without_rules_of(fields, Some(own));
-            check_updatable(merged, &owners)?;
-            let (by_engine, owners) = (fields, &owners);
-            let (caller, notify, creation) = (None, false, None);
-            let request = ResourceRequest { by_engine, merged, owners, caller, notify, creation };
-            let manager = &self.resource_manager;
-            let update = ResourceUpdate::plan(manager, container, request).await?;
-            update.check(manager, owners).await?;
+        let checked = self.check_update(container, fields, &outcome).await;
+        let UpdateOutcome { merged_update, updates, evictions, owners, evictors, .. } = &outcome;
+        match mode {
+            Mode::Apply => {
+                checked?;
+                let requests = &self.plugins.requests;
+                let effects = Effects::of_replies(updates, evictions, owners, evictors);
+                check_required(requests.update_all(&effects, None).await)?;
+                requests.evict_all(&effects);
+                Ok((outcome, container.lock_update().await))
+            }
+            Mode::Shadow => {
+                let updates: Vec<_> = merged_update.iter().chain(updates).cloned().collect();
+                let effects = Effects::of_replies(&updates, evictions, owners, evictors);
+                self.log_would_update(&container.record(), checked.map(|()| &effects)).await;
+                Ok((UpdateOutcome::default(), container.lock_update().await))
+            }
         }
-        let (updates, requests) = (outcome.updates.clone(), &self.plugins.requests);
-        let by = UpdateSource::Merged(&outcome.owners, None);
-        check_required(requests.update_all(updates, by).await)?;
-        let by = EvictionSource::Merged(&outcome.evictors);
-        requests.evict_all(outcome.evictions.clone(), by);
-        Ok((outcome, container.lock_update().await))
+    }
+
+    /// Checks that the runtime and this host can set what plugins set in the container.
+    async fn check_update(
+        &self,
+        container: &Container,
+        by_engine: &Value,
+        outcome: &UpdateOutcome,
+    ) -> Result<(), Error> {
+        let own = outcome.merged_update.as_ref().and_then(|update| update.linux.as_ref());
+        let Some(own) = own.and_then(|linux| linux.resources.as_ref()) else { return Ok(()) };
+        let owners = outcome.owners.owners.get(container.record().nri_id()).cloned();
+        let (merged, owners) =
+            (&without_rules_of(by_engine, Some(own)), &owners.unwrap_or_default());
+        check_updatable(merged, owners)?;
+        let (caller, notify, creation) = (None, false, None);
+        let request = ResourceRequest { by_engine, merged, owners, caller, notify, creation };
+        let update = ResourceUpdate::plan(&self.resource_manager, container, request).await?;
+        Ok(update.check(&self.resource_manager, owners).await?)
     }
 }
 

@@ -3,7 +3,7 @@
 use nri_api::{Access, RESOURCE_FIELDS, entry_name, proto::ContainerUpdate};
 
 /// Returns the fields that an update would set, with their values.
-pub fn described(update: &ContainerUpdate) -> String {
+pub(super) fn described(update: &ContainerUpdate) -> String {
     let resources = &update.linux.resources;
     let mut fields = Vec::new();
     for row in RESOURCE_FIELDS {

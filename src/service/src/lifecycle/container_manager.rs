@@ -2,12 +2,11 @@
 //! plugin, unsolicited updates, evictions, and changes of a plugin's status.
 //!
 //! An unsolicited update may arrive at any time, also from inside an event. So it takes neither a
-//! container lock nor a place in a queue: both are held while plugins are called. `update.rs` makes
-//! it under the update lock of the container, which nothing holds that waits for a plugin.
+//! container lock nor a place in a queue: both are held while plugins are called.
+//! `plugins/update.rs` makes it under the update lock of the container, which nothing holds that
+//! waits for a plugin.
 
-use crate::plugins::{
-    eviction::EvictionSource, requests::PluginRequests, snapshot::snapshot, update::UpdateSource,
-};
+use crate::plugins::{effects::Effects, requests::PluginRequests, snapshot::snapshot};
 use async_trait::async_trait;
 use nri_adaptation::{ContainerManager, PluginOrigin, PluginState, PluginStatus, Snapshot};
 use nri_api::{
@@ -29,8 +28,7 @@ impl ContainerManager for PluginRequests {
         updates: Vec<ContainerUpdate>,
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate> {
-        let failed = self.update_all(updates, UpdateSource::Plugin(plugin)).await;
-        self.evict_all(evictions, EvictionSource::Plugin(plugin));
+        let failed = self.commit(&Effects::of_plugin(plugin, &updates, &evictions)).await;
         failed.into_iter().map(|f| f.update).collect()
     }
 
