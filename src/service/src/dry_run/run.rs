@@ -6,7 +6,7 @@ use crate::{
     dry_run::{
         children,
         manager::DryRunManager,
-        selection::{PluginSelection, id_of, select},
+        selection::{PluginSelection, id_of, plugin, select},
         subject::{DryRunError, DryRunSubject, request_for},
     },
     engine::engines::Engines,
@@ -91,8 +91,9 @@ async fn ask(
         found.notes.push("mode = \"shadow\": a creation logs changes, and makes none".to_owned());
     }
     if let Some(reason) = &found.skipped {
-        let plugin = |id: &PluginId| unanswered(id, DryRunAnswer::NotAsked, reason.clone());
-        others.extend(asked.iter().map(plugin));
+        let skipped =
+            |id: &PluginId| plugin(id.to_string(), DryRunAnswer::NotAsked, Some(reason.clone()));
+        others.extend(asked.iter().map(skipped));
         found.after = Some(found.before.clone());
         found.plugins = in_order(others);
         return Ok(found);
@@ -109,22 +110,19 @@ async fn ask(
         let failure = launch_failure(&outcomes, id).or_else(|| {
             missed.iter().find(|absent| absent.plugin == *id).map(|absent| absent.why.clone())
         });
-        let mut plugin = match failure {
-            Some(why) => unanswered(id, DryRunAnswer::Failed, why),
-            None if reached.contains(id) => DryRunPlugin {
-                answer: DryRunAnswer::Asked,
-                reason: None,
-                ..unanswered(id, DryRunAnswer::Asked, String::new())
-            },
+        let (answer, reason) = match failure {
+            Some(why) => (DryRunAnswer::Failed, Some(why)),
+            None if reached.contains(id) => (DryRunAnswer::Asked, None),
             None => {
                 let why = if is_refused {
                     "an earlier plugin refused, or it does not handle creations"
                 } else {
                     "it does not handle creations of containers"
                 };
-                unanswered(id, DryRunAnswer::NotAsked, why.to_owned())
+                (DryRunAnswer::NotAsked, Some(why.to_owned()))
             }
         };
+        let mut plugin = plugin(id.to_string(), answer, reason);
         if let Some(notes) = notes.get(&plugin.name) {
             plugin.requests.clone_from(&notes.requests);
             plugin.output.clone_from(&notes.output);
@@ -171,11 +169,6 @@ async fn service(settings: Settings, registry: Arc<Registry>) -> Result<Service,
 fn launch_failure(outcomes: &[LaunchOutcome], id: &PluginId) -> Option<String> {
     let outcome = outcomes.iter().find(|outcome| id_of(&outcome.path).as_ref() == Some(id))?;
     outcome.result.as_ref().err().map(ToString::to_string)
-}
-
-fn unanswered(id: &PluginId, answer: DryRunAnswer, reason: String) -> DryRunPlugin {
-    let (requests, output) = (Vec::new(), Vec::new());
-    DryRunPlugin { name: id.to_string(), answer, reason: Some(reason), requests, output }
 }
 
 fn in_order(mut plugins: Vec<DryRunPlugin>) -> Vec<DryRunPlugin> {

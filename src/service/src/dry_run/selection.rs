@@ -35,23 +35,20 @@ pub(super) fn select(settings: &Settings, connected: &[PluginId]) -> PluginSelec
             (FileUse::Launched, Some(id)) if is_allowed => asked.push(id),
             (FileUse::Launched, _) => {
                 let reason = "its policy does not have `dry_run = true`".to_owned();
-                others.push(unasked(name, DryRunAnswer::NotAsked, reason));
+                others.push(plugin(name, DryRunAnswer::NotAsked, Some(reason)));
             }
             (FileUse::Skipped(SkipReason::SameName(_)), _) => {}
             (FileUse::Skipped(reason), _) => {
                 let answer = if is_allowed { DryRunAnswer::Failed } else { DryRunAnswer::NotAsked };
-                others.push(unasked(
-                    name,
-                    answer,
-                    format!("it cannot be launched: {}", chain(&reason)),
-                ));
+                let reason = format!("it cannot be launched: {}", chain(&reason));
+                others.push(plugin(name, answer, Some(reason)));
             }
             (FileUse::Ignored, _) => {}
         }
     }
     for id in connected.iter().filter(|id| !asked.contains(id)) {
         let reason = "it connects by itself: nrid cannot launch it".to_owned();
-        others.push(unasked(id.to_string(), DryRunAnswer::NotAsked, reason));
+        others.push(plugin(id.to_string(), DryRunAnswer::NotAsked, Some(reason)));
     }
     config.selected = Some(asked.clone());
     // A plugin that is not asked must not make the answer a refusal.
@@ -73,8 +70,8 @@ fn isolate(policy: &mut PluginPolicy) {
     (policy.required, policy.restart) = (false, false);
 }
 
-fn unasked(name: String, answer: DryRunAnswer, reason: String) -> DryRunPlugin {
-    let reason = Some(reason);
+/// Returns a plugin that has requested and printed nothing.
+pub(super) fn plugin(name: String, answer: DryRunAnswer, reason: Option<String>) -> DryRunPlugin {
     DryRunPlugin { name, answer, reason, requests: Vec::new(), output: Vec::new() }
 }
 

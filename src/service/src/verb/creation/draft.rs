@@ -213,6 +213,18 @@ impl Draft {
         pod
     }
 
+    /// Returns the pod that starts with the container, which is no sandbox.
+    ///
+    /// # Errors
+    /// Those of [`Draft::container_message`].
+    pub fn new_pod(&self) -> Result<proto::PodSandbox, CallerError> {
+        if self.identity.role != Role::Alone {
+            return Ok(self.pod_message());
+        }
+        let pod = self.pod_with(&self.container_message()?);
+        Ok(proto::PodSandbox { id: self.nri_id.clone(), ..pod })
+    }
+
     /// Returns the pod's id; for a container that its engine put in no pod, the container's id.
     pub fn pod_id(&self) -> &str {
         if self.identity.role == Role::Alone { &self.nri_id } else { &self.identity.pod.id }

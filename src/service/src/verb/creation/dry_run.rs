@@ -2,7 +2,6 @@
 //! Nothing is performed: no record, no update, no file.
 
 use crate::{
-    bundle::bounded,
     engine::own_nri::ContainerEngine,
     error::{CallerError, Error},
     lifecycle::request::pod_request,
@@ -13,7 +12,7 @@ use crate::{
         record::Record,
     },
     verb::{
-        creation::{draft::Draft, infra, plan::CreationPlan, pod_identity},
+        creation::{draft::Draft, plan::CreationPlan},
         request::VerbRequest,
     },
 };
@@ -21,7 +20,6 @@ use nri_adaptation::{AbsentPlugin, RequestContext};
 use nri_api::{PluginId, proto};
 use nri_control::{DryRun, DryRunChanges};
 use nri_engine::Role;
-use std::path::Path;
 
 /// A creation that is only asked about.
 pub struct DryRunDraft {
@@ -54,30 +52,22 @@ impl Service {
         mut request: VerbRequest,
         recorded: Option<&Record>,
     ) -> Result<DryRunDraft, Error> {
-        let dir = request.bundle.take().ok_or(CallerError::NoBundle)?;
-        let VerbRequest { key, begin, .. } = &request;
-        let path = begin.bundle.as_ref().map_or(Path::new("."), |bundle| bundle.as_path());
-        let config = begin.config.as_ref().map(|config| config.as_path());
-        let bundle = bounded::open(dir, path, config).await?;
-        let id = recorded.map_or(key.id.as_str(), Record::nri_id);
-        let mut draft = self.draft(&request, None, id, (bundle, path.to_owned())).await?;
+        let bundle = request.bundle.take().ok_or(CallerError::NoBundle)?;
+        let id = recorded.map_or(request.key.id.as_str(), Record::nri_id);
         let known_pod = |id: &str| self.registry.pods.get(id);
-        infra::prove(&self.path_probe, &mut draft, &begin.environment, known_pod).await;
-        if let Some(record) = recorded {
-            identify_as_recorded(&mut draft, record, known_pod(&record.pod_id).as_ref());
-        }
-        let pods = &self.settings().config.pods;
-        pod_identity::complete(&mut draft.identity, &draft.key, &draft.config, pods);
+        let correct = |draft: &mut Draft| {
+            if let Some(record) = recorded {
+                identify_as_recorded(draft, record, known_pod(&record.pod_id).as_ref());
+            }
+        };
+        let draft = self.identified_draft(&request, bundle, None, id, correct).await?;
         let container = draft.container_message()?;
         // The pod of a single container ends and starts with it.
         let known = known_pod(draft.pod_id()).filter(|pod| pod.kind != PodKind::SingleContainer);
         let is_new_pod = known.is_none();
         let pod = match known {
             Some(known) => known.sandbox.get(),
-            None if draft.identity.role == Role::Alone => {
-                proto::PodSandbox { id: draft.nri_id.clone(), ..draft.pod_with(&container) }
-            }
-            None => draft.pod_message(),
+            None => draft.new_pod()?,
         };
         let skipped = self.why_skipped(&draft).await;
         Ok(DryRunDraft { draft, container, pod, is_new_pod, skipped })

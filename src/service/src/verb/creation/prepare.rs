@@ -26,10 +26,7 @@ use crate::{
     },
 };
 use nri_adaptation::TraceContext;
-use nri_api::{
-    Packed,
-    proto::{self, Event},
-};
+use nri_api::{Packed, proto::Event};
 use nri_control::Substitute;
 use nri_engine::Role;
 use nri_files::{AuditEvent, AuditLine};
@@ -76,7 +73,7 @@ async fn try_prepare(
     caller: Option<ProcessIdentity>,
     line: &mut AuditLine,
 ) -> Result<Creation, Error> {
-    let bundle_dir = request.bundle.take().ok_or(CallerError::NoBundle)?;
+    let bundle = request.bundle.take().ok_or(CallerError::NoBundle)?;
     let VerbRequest { key, runtime, begin, .. } = &request;
     let known = service.registry.locked(lock);
     if let Some(known) = &known {
@@ -102,12 +99,8 @@ async fn try_prepare(
     }
     // Reserves the id until the container has a record.
     let claim = service.verbs.claims.claim(&service.registry, lock);
-    let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
-    let config = begin.config.as_ref().map(|c| c.as_path());
-    let bundle_path = resolved(&bundle_dir, runtime, path);
-    let bundle = bounded::open(bundle_dir, path, config).await?;
-    let bundle = (bundle, bundle_path.clone());
-    let mut draft = match service.draft(&request, caller, claim.id(), bundle).await {
+    let identified = service.identified_draft(&request, bundle, caller, claim.id(), |_| ());
+    let draft = match identified.await {
         Err(error) if service.may_bypass(&error) => {
             log_unreadable(key, &error);
             return Ok(Creation::Bypass);
@@ -116,10 +109,6 @@ async fn try_prepare(
     };
     // BuildKit sets the trace context of the container's process.
     request.trace.adopt(TraceContext::of_environment(draft.config.env()));
-    let pod = |id: &str| service.registry.pods.get(id);
-    infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;
-    let pods = &service.settings().config.pods;
-    pod_identity::complete(&mut draft.identity, &draft.key, &draft.config, pods);
     draft.name_in(line);
     let engines = &service.settings().config.engines;
     if !service.engines.own_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
@@ -150,6 +139,7 @@ async fn try_prepare(
     }
     service.wait_for_external_plugins(&draft).await;
     let drafted = Drafted::new(&service.registry, draft.pod_id());
+    let bundle_path = draft.bundle_path.clone();
     let created = match service.ensure_pod(&draft).await {
         Ok(()) => service.request_creation(lock, draft).await,
         Err(error) => Err(error),
@@ -189,6 +179,33 @@ fn log_unreadable(key: &ContainerKey, error: &Error) {
 }
 
 impl Service {
+    /// Returns the draft of a creation, with the names, the pod and the role of the container.
+    /// `correct` changes those that the bundle and the engine have.
+    ///
+    /// # Errors
+    /// The bundle cannot be used.
+    pub(super) async fn identified_draft(
+        &self,
+        request: &VerbRequest,
+        bundle: OwnedFd,
+        caller: Option<ProcessIdentity>,
+        nri_id: &str,
+        correct: impl FnOnce(&mut Draft),
+    ) -> Result<Draft, Error> {
+        let VerbRequest { runtime, begin, .. } = request;
+        let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
+        let config = begin.config.as_ref().map(|c| c.as_path());
+        let bundle_path = resolved(&bundle, runtime, path);
+        let bundle = (bounded::open(bundle, path, config).await?, bundle_path);
+        let mut draft = self.draft(request, caller, nri_id, bundle).await?;
+        let pod = |id: &str| self.registry.pods.get(id);
+        infra::prove(&self.path_probe, &mut draft, &begin.environment, pod).await;
+        correct(&mut draft);
+        let pods = &self.settings().config.pods;
+        pod_identity::complete(&mut draft.identity, &draft.key, &draft.config, pods);
+        Ok(draft)
+    }
+
     /// Whether the wrapper may call the runtime in spite of the error: the error only means that
     /// plugins cannot receive this `config.json`, and no plugin could refuse or change the
     /// container. The runtime may accept the `config.json`.
@@ -274,12 +291,10 @@ impl Service {
 
     /// Notifies plugins of the container's pod, if the container is the first of the pod.
     async fn ensure_pod(&self, draft: &Draft) -> Result<(), Error> {
-        let (sandbox, kind) = if draft.identity.role == Role::Alone {
-            let pod = draft.pod_with(&draft.container_message()?);
-            let sandbox = proto::PodSandbox { id: draft.nri_id.clone(), ..pod };
-            (sandbox, PodKind::SingleContainer)
-        } else {
-            (draft.pod_message(), PodKind::Shared)
+        let sandbox = draft.new_pod()?;
+        let kind = match draft.identity.role {
+            Role::Alone => PodKind::SingleContainer,
+            _ => PodKind::Shared,
         };
         // Two containers of one pod may be created at the same time.
         let _lock = self.verbs.locks.pod(&sandbox.id).await;
