@@ -452,7 +452,9 @@ pub(crate) mod tests {
             assert_eq!(Expression::parse(&source).unwrap().is_true(&context()), Ok(false));
         }
         let deep = format!("{}true{}", "(".repeat(40), ")".repeat(40));
-        for start in ["true // '\n && ", "{'a': 1}.`'` == 1 && ", r"r'\' == '' && "] {
+        for start in
+            [r"rb'\' + ' == ", "true // '\n && ", "{'a': 1}.`'` == 1 && ", r"r'\' == '' && "]
+        {
             let error = Expression::parse(&format!("{start}{deep}")).unwrap_err();
             assert_eq!(error, ExpressionError::TooComplex, "{start}");
         }

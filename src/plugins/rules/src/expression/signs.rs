@@ -4,8 +4,9 @@
 /// What strings and quoted names begin and end with; three quotes count before one.
 const QUOTES: [&str; 5] = ["\"\"\"", "'''", "\"", "'", "`"];
 
-/// Prefixes of strings in which a backslash escapes nothing, in lower case.
-const RAW: [&str; 3] = ["r", "br", "rb"];
+/// Prefixes of strings in which a backslash escapes nothing, in lower case. `rb` is none: it is a
+/// name before a string of its own.
+const RAW: [&str; 2] = ["r", "br"];
 
 /// Returns the signs of an expression with their positions.
 pub(crate) fn signs(source: &str) -> impl Iterator<Item = (usize, char)> {
