@@ -17,7 +17,7 @@
 //! file system of the state directory (`near_files.rs`), the log included. If an administrator puts
 //! state or log on a disk that hangs, `nrid` hangs with it.
 
-use crate::host::mounts::mounts;
+use crate::host::proc::mounts;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{major, minor};
 use std::{

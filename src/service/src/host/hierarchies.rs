@@ -1,6 +1,6 @@
 //! The cgroup hierarchies that are mounted on this host.
 
-use crate::host::mounts::mounts;
+use crate::host::proc::mounts;
 use nri_cgroup::Hierarchy;
 use nri_mountinfo::MountInfo;
 use parking_lot::Mutex;

@@ -14,6 +14,7 @@ use rustix::{
     process::{chroot, fchdir, geteuid},
     thread::{LinkNameSpaceType, move_into_link_name_space},
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashMap, HashSet},
     fs::{self, File, Metadata},
@@ -75,6 +76,21 @@ impl MountNamespace {
             mount: self.namespace.as_fd(),
             root: self.root.as_fd(),
         }
+    }
+}
+
+/// The mount namespace of a call, by its inode.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct CallerNamespace {
+    pub(super) inode: u64,
+    /// The namespace; `None` if no process was found in it after a restart of `nrid`.
+    #[serde(skip)]
+    pub(super) open: Option<Arc<MountNamespace>>,
+}
+
+impl PartialEq for CallerNamespace {
+    fn eq(&self, other: &Self) -> bool {
+        self.inode == other.inode
     }
 }
 

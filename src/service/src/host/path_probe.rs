@@ -8,7 +8,7 @@
 
 use crate::host::{
     mount_namespace::{self, MountNamespace, NamespaceDescriptors},
-    mounts::mounts,
+    proc::mounts,
     sys,
 };
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};

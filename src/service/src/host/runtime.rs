@@ -5,7 +5,7 @@ use crate::host::{
     descriptors,
     file_access::{self, FileSystem, FileSystemHangs, LOOKUP_TIMEOUT},
     global_options,
-    mount_namespace::{self, MountNamespace},
+    mount_namespace::{self, CallerNamespace, MountNamespace},
     near_files, sys,
 };
 use nri_files::OsText;
@@ -47,21 +47,6 @@ pub struct LowLevelRuntime {
     /// Mount namespace of the engine's call; `None` if it is that of `nrid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     namespace: Option<CallerNamespace>,
-}
-
-/// The mount namespace of a call, by its inode.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct CallerNamespace {
-    inode: u64,
-    /// The namespace; `None` if no process was found in it after a restart of `nrid`.
-    #[serde(skip)]
-    open: Option<Arc<MountNamespace>>,
-}
-
-impl PartialEq for CallerNamespace {
-    fn eq(&self, other: &Self) -> bool {
-        self.inode == other.inode
-    }
 }
 
 /// Output of the runtime's `state`.

@@ -3,7 +3,7 @@
 
 use crate::{
     error::ResourceError,
-    host::{mounts::mounts, runtime::LowLevelRuntime},
+    host::{proc::mounts, runtime::LowLevelRuntime},
     resources::manager::ResourceManager,
 };
 use nri_api::proto::FieldOwners;
