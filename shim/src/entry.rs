@@ -23,7 +23,7 @@ extern "C" fn main(
 /// `array` is NULL, or points to pointers to NUL-terminated strings and a NULL. The strings live,
 /// and do not change, as long as the process.
 unsafe fn strings(array: *const *const c_char) -> Vec<&'static CStr> {
-    // A heap that never takes back what it gave would keep each size that the list has had.
+    // Our allocator frees nothing: each growth of the vector would leave its earlier copy behind.
     let mut strings = Vec::with_capacity(64);
     let mut next = array;
     // SAFETY: `next` is in the array, since the loop ends at the NULL.

@@ -1,6 +1,6 @@
 //! The exit codes: one table for the program, its help, its man pages and its documentation.
 
-use std::fmt::Write;
+use std::{fmt::Write, process::ExitCode};
 
 /// The command failed; the error is on standard error.
 pub(crate) const FAILURE: u8 = 1;
@@ -20,6 +20,16 @@ pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
     (PROBLEM, "a check found a problem, or the command was refused"),
     (NEEDS_ROOT, "needs root"),
 ];
+
+/// Returns the exit code of a check.
+pub(crate) fn problem_unless(is_fine: bool) -> ExitCode {
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::from(PROBLEM) }
+}
+
+/// Returns the exit code of a command that shows an `nrid` which may not run.
+pub(crate) fn not_running_unless(is_running: bool) -> ExitCode {
+    if is_running { ExitCode::SUCCESS } else { ExitCode::from(NOT_RUNNING) }
+}
 
 /// Returns the table for the help.
 pub(crate) fn help() -> String {

@@ -37,8 +37,8 @@ use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use completions::CompletionShell;
 use engine_containers::or_unknown;
 use error::CtlError;
-use exit_code::{NOT_RUNNING, PROBLEM};
-use nri_control::{Reloaded, Status, ValidationSeverity};
+use exit_code::{NOT_RUNNING, problem_unless};
+use nri_control::Reloaded;
 use nrid_location::NridLocation;
 use std::{
     io::{self, Write},
@@ -47,7 +47,6 @@ use std::{
 };
 use table::TableForm;
 use uncalled::Uncalled;
-use verify::VerifyReport;
 
 /// Heading of the options of all subcommands, which come after those of the subcommand.
 const GLOBAL_OPTIONS: &str = "Global options";
@@ -270,7 +269,7 @@ enum Command {
         /// The shell.
         shell: CompletionShell,
     },
-    /// Write the containers of a group of monitors, for other subcommands.
+    /// Write the containers that a group of engine processes monitors, for other subcommands.
     #[command(hide = true)]
     ReadContainers {
         /// Id of the group.
@@ -299,19 +298,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
     let nrid = NridLocation::find(config_path, arguments.state_dir.as_deref());
     match &arguments.command {
         // Doctor reports an invalid configuration as one of its findings.
-        Command::Doctor { json } => {
-            let status = nrid::connect(&nrid)
-                .and_then(|client| client.as_ref().map(nrid::status).transpose());
-            // Without root, most checks would say what this user cannot see.
-            if let Err(error @ CtlError::NeedsRoot(_)) = status {
-                return Err(error);
-            }
-            let failure = status.as_ref().err().map(ToString::to_string);
-            let status = status.ok().flatten();
-            let report = doctor::examine(&nrid, status.as_deref(), failure.as_deref());
-            report.print(*json)?;
-            Ok(problem_unless(!report.has_problem()))
-        }
+        Command::Doctor { json } => doctor::run(&nrid, *json),
         Command::Completions { shell } => {
             completions::print(Arguments::command(), *shell)?;
             Ok(ExitCode::SUCCESS)
@@ -328,10 +315,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Install(install) => {
             install.run(config_path, arguments.state_dir.as_deref())?;
             if install.is_reported_for_this_host() {
-                // The installation may have changed our configuration.
-                let nrid = NridLocation::find(config_path, arguments.state_dir.as_deref());
-                plugin_socket::print(&nrid)?;
-                Uncalled::print(&nrid, nrid::running_status(&nrid).as_deref())?;
+                report_installation(arguments)?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -340,13 +324,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Verify { containers, all, json } => {
-            let nrid = nrid.print_warning();
-            let wanted = containers.first().map_or("", String::as_str);
-            let mut verified = or_unknown(nrid::verify(&nrid, containers), &nrid, wanted)?;
-            engine_containers::explain_unknown(&mut verified, &nrid);
-            let report = VerifyReport::new(&verified, *all, !containers.is_empty());
-            report.print(*json)?;
-            Ok(problem_unless(report.is_effective()))
+            verify::run(&nrid.print_warning(), containers, *all, *json)
         }
         Command::Containers(containers) => {
             containers.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS)
@@ -356,15 +334,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             let nrid = nrid.print_warning();
             or_unknown(inspect.run(&nrid), &nrid, &inspect.id).map(|()| ExitCode::SUCCESS)
         }
-        Command::Validate { json } => {
-            let mut found = validate::validate(&nrid)?;
-            let uncalled = Uncalled::find(&nrid, nrid::running_status(&nrid).as_deref());
-            if let Some(uncalled) = uncalled.filter(|uncalled| !uncalled.is_pending()) {
-                found.add(ValidationSeverity::Problem, "plugins", uncalled.to_string());
-            }
-            validate::print(&found, *json)?;
-            Ok(problem_unless(found.is_valid()))
-        }
+        Command::Validate { json } => validate::run(&nrid, *json),
         Command::DryRun(dry_run) => dry_run.run(&nrid),
         Command::SupportBundle(bundle) => {
             bundle.run(&nrid)?;
@@ -396,13 +366,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
                 Ok(ExitCode::from(NOT_RUNNING))
             }
         },
-        Command::Status { json, output } => {
-            let nrid = nrid.print_warning();
-            let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
-            let uncalled = Uncalled::find(&nrid, status.as_deref());
-            status::print(&nrid, status.as_deref(), uncalled, *json, *output)?;
-            Ok(running_or_not(status.as_deref()))
-        }
+        Command::Status { json, output } => status::run(&nrid.print_warning(), *json, *output),
         Command::Version { json } => {
             version::print(&nrid.print_warning(), *json)?;
             Ok(ExitCode::SUCCESS)
@@ -410,37 +374,39 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::LogLevel(log_level) => {
             log_level.run(&nrid.print_warning()).map(|()| ExitCode::SUCCESS)
         }
-        Command::Plugin(plugin) => {
-            // What is linked where depends on the configuration.
-            let nrid = nrid.checked()?;
-            if !plugin.run(&nrid)? {
-                return Ok(ExitCode::SUCCESS);
-            }
-            // A mistake in its configuration is found now, and not at the first container.
-            let is_start = plugin.enables() && nrid::connect(&nrid)?.is_none();
-            if is_start {
-                nrid::start(&nrid)?;
-            }
-            match nrid::reload(nrid)? {
-                Some(reloaded) => {
-                    print_reloaded(arguments, &reload::since_start(*reloaded, is_start), false)
-                }
-                None => {
-                    let state_dir = arguments.state_dir.as_deref();
-                    Uncalled::print(&NridLocation::find(config_path, state_dir), None)?;
-                    Ok(ExitCode::SUCCESS)
-                }
-            }
-        }
-        Command::Plugins { json, output } => {
-            let nrid = nrid.print_warning();
-            let status = nrid::connect(&nrid)?.as_ref().map(nrid::status).transpose()?;
-            let uncalled = Uncalled::find(&nrid, status.as_deref());
-            let socket = nrid.launcher.socket();
-            plugins::print(status.as_deref(), uncalled, &socket, *json, *output)?;
-            Ok(running_or_not(status.as_deref()))
-        }
+        // What is linked where depends on the configuration.
+        Command::Plugin(plugin) => manage_plugin(plugin, arguments, nrid.checked()?),
+        Command::Plugins { json, output } => plugins::run(&nrid.print_warning(), *json, *output),
     }
+}
+
+/// Prints how plugins reach `nrid` after an installation, which may have changed the configuration.
+fn report_installation(arguments: &Arguments) -> Result<(), CtlError> {
+    let nrid = NridLocation::find(arguments.config.as_deref(), arguments.state_dir.as_deref());
+    plugin_socket::print(&nrid)?;
+    Ok(Uncalled::print(&nrid, nrid::running_status(&nrid).as_deref())?)
+}
+
+/// Runs `nrictl plugin`, and lets `nrid` take what it changed. A mistake in the configuration of a
+/// plugin is found now, and not at the first container.
+fn manage_plugin(
+    plugin: &shipped_plugins::PluginCommand,
+    arguments: &Arguments,
+    nrid: NridLocation,
+) -> Result<ExitCode, CtlError> {
+    if !plugin.run(&nrid)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_start = plugin.enables() && nrid::connect(&nrid)?.is_none();
+    if is_start {
+        nrid::start(&nrid)?;
+    }
+    if let Some(reloaded) = nrid::reload(nrid)? {
+        return print_reloaded(arguments, &reload::since_start(*reloaded, is_start), false);
+    }
+    let nrid = NridLocation::find(arguments.config.as_deref(), arguments.state_dir.as_deref());
+    Uncalled::print(&nrid, None)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the result of a reload.
@@ -454,15 +420,6 @@ fn print_reloaded(
     let hidden = status.as_ref().map(|status| reload::hidden_configurations(&status.plugins));
     let uncalled = Uncalled::find(&nrid, status.as_deref());
     Ok(problem_unless(reload::print(reloaded, hidden.unwrap_or_default(), uncalled, json)?))
-}
-
-/// Returns the exit code of a command that shows the status of an `nrid` that may not run.
-fn running_or_not(status: Option<&Status>) -> ExitCode {
-    status.map_or(ExitCode::from(NOT_RUNNING), |_| ExitCode::SUCCESS)
-}
-
-fn problem_unless(is_fine: bool) -> ExitCode {
-    if is_fine { ExitCode::SUCCESS } else { ExitCode::from(PROBLEM) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! The output of `nrictl plugins`.
 
 use crate::{
+    error::CtlError,
+    exit_code::not_running_unless,
+    nrid,
+    nrid_location::NridLocation,
     output::output,
     table::{GAP, TableForm, TextTable, terminal_width, text_width},
     uncalled::Uncalled,
@@ -15,6 +19,7 @@ use serde::Serialize;
 use std::{
     io::{self, Write},
     path::Path,
+    process::ExitCode,
 };
 
 /// Columns of the table; those after the first [`NARROW`] are in its wide form only.
@@ -58,6 +63,21 @@ const DISPENSABLE: [usize; 4] = [4, 2, 8, 10];
 
 /// Width that the events have in any case: the longest name of an event.
 const EVENT_WIDTH: u16 = 29;
+
+/// Asks `nrid` for its plugins, and prints them.
+///
+/// # Errors
+/// A running `nrid` does not reply, or standard output cannot be written to.
+pub(crate) fn run(
+    nrid: &NridLocation,
+    json: bool,
+    form: Option<TableForm>,
+) -> Result<ExitCode, CtlError> {
+    let status = nrid::connect(nrid)?.as_ref().map(nrid::status).transpose()?;
+    let uncalled = Uncalled::find(nrid, status.as_deref());
+    print(status.as_deref(), uncalled, &nrid.launcher.socket(), json, form)?;
+    Ok(not_running_unless(status.is_some()))
+}
 
 /// Prints the plugins as a table, or as JSON. `socket` is that of an `nrid` that does not run.
 ///

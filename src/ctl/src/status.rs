@@ -3,6 +3,9 @@
 use crate::{
     bypass,
     doctor::unclean_end,
+    error::CtlError,
+    exit_code::not_running_unless,
+    nrid,
     nrid_location::NridLocation,
     output::output,
     plugin_socket,
@@ -17,8 +20,24 @@ use nri_locate::{BreakGlass, Environment, break_glass_file};
 use nri_values::printable;
 use std::{
     io::{self, Write},
+    process::ExitCode,
     time::SystemTime,
 };
+
+/// Asks `nrid` for its status, and prints it.
+///
+/// # Errors
+/// A running `nrid` does not reply, or standard output cannot be written to.
+pub(crate) fn run(
+    nrid: &NridLocation,
+    json: bool,
+    form: Option<TableForm>,
+) -> Result<ExitCode, CtlError> {
+    let status = nrid::connect(nrid)?.as_ref().map(nrid::status).transpose()?;
+    let uncalled = Uncalled::find(nrid, status.as_deref());
+    print(nrid, status.as_deref(), uncalled, json, form)?;
+    Ok(not_running_unless(status.is_some()))
+}
 
 /// Prints the status as text or as JSON. The wide form of the text has the events of each plugin.
 ///

@@ -1,12 +1,29 @@
 //! `nrictl validate`: checks the configuration and the files that it names. `nrid --validate` does
 //! it, so that the files are judged by the program that uses them.
 
-use crate::{error::CtlError, nrid_location::NridLocation, output::output, table::TextTable};
+use crate::{
+    error::CtlError, exit_code::problem_unless, nrid, nrid_location::NridLocation, output::output,
+    table::TextTable, uncalled::Uncalled,
+};
 use nri_control::{LaunchError, Validation, ValidationSeverity};
 use std::{
     io::{self, Write},
-    process::{Command, Stdio},
+    process::{Command, ExitCode, Stdio},
 };
+
+/// Checks the configuration, and whether plugins are called, and prints the results.
+///
+/// # Errors
+/// As for [`validate`]; or standard output cannot be written to.
+pub(crate) fn run(nrid: &NridLocation, json: bool) -> Result<ExitCode, CtlError> {
+    let mut found = validate(nrid)?;
+    let uncalled = Uncalled::find(nrid, nrid::running_status(nrid).as_deref());
+    if let Some(uncalled) = uncalled.filter(|uncalled| !uncalled.is_pending()) {
+        found.add(ValidationSeverity::Problem, "plugins", uncalled.to_string());
+    }
+    print(&found, json)?;
+    Ok(problem_unless(found.is_valid()))
+}
 
 /// Runs `nrid --validate`.
 ///

@@ -2,6 +2,11 @@
 //! values of engines, too.
 
 use crate::{
+    engine_containers::{explain_unknown, or_unknown},
+    error::CtlError,
+    exit_code::problem_unless,
+    nrid,
+    nrid_location::NridLocation,
     output::output,
     table::TextTable,
     units::{counted, size_of_field},
@@ -14,11 +19,31 @@ use serde_json::Value;
 use std::{
     borrow::Cow,
     io::{self, Write},
+    process::ExitCode,
 };
+
+/// Lets `nrid` compare containers with their cgroups, and prints the report.
+///
+/// # Errors
+/// `nrid` does not run or does not reply, a container is unknown, or standard output cannot be
+/// written to.
+pub(crate) fn run(
+    nrid: &NridLocation,
+    containers: &[String],
+    all: bool,
+    json: bool,
+) -> Result<ExitCode, CtlError> {
+    let wanted = containers.first().map_or("", String::as_str);
+    let mut verified = or_unknown(nrid::verify(nrid, containers), nrid, wanted)?;
+    explain_unknown(&mut verified, nrid);
+    let report = VerifyReport::new(&verified, all, !containers.is_empty());
+    report.print(json)?;
+    Ok(problem_unless(report.is_effective()))
+}
 
 /// The comparison of resources with cgroups. Its JSON is described in `docs/reference/nrictl.md`.
 #[derive(Debug, Serialize)]
-pub(crate) struct VerifyReport<'a> {
+struct VerifyReport<'a> {
     effective: bool,
     containers: Vec<ContainerReport<'a>>,
     #[serde(skip)]
@@ -75,7 +100,7 @@ impl<'a> VerifyReport<'a> {
     /// any, a container is shown if the command line names it (`requested`). Only then is it a
     /// failure that nothing was compared because the container has ended: containers end at any
     /// time, and their records a moment later.
-    pub(crate) fn new(verified: &'a [Verified], all: bool, requested: bool) -> Self {
+    fn new(verified: &'a [Verified], all: bool, requested: bool) -> Self {
         let mut counts = SettingCounts::default();
         let containers: Vec<_> = verified
             .iter()
@@ -89,7 +114,7 @@ impl<'a> VerifyReport<'a> {
     }
 
     /// Whether all containers were compared, and have the requested values.
-    pub(crate) fn is_effective(&self) -> bool {
+    fn is_effective(&self) -> bool {
         self.effective
     }
 
@@ -97,7 +122,7 @@ impl<'a> VerifyReport<'a> {
     ///
     /// # Errors
     /// Standard output cannot be written to.
-    pub(crate) fn print(&self, json: bool) -> io::Result<()> {
+    fn print(&self, json: bool) -> io::Result<()> {
         let mut out = output();
         if json {
             return writeln!(out, "{}", serde_json::to_string(self)?);

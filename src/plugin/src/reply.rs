@@ -21,7 +21,7 @@ pub struct Creation {
     pub evictions: Vec<ContainerEviction>,
 }
 
-/// Reply to the update of a container.
+/// Reply to the update of a container: changes of this container and of others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Changes {
     /// Updates of this container and of other containers.

@@ -65,7 +65,7 @@ pub enum Error {
         /// Cause; it names the field.
         source: ApplyError,
     },
-    /// An update or eviction that plugins requested failed.
+    /// The runtime could not perform an update or eviction that plugins requested.
     #[error("{what} of container {container}: {source}")]
     Performed {
         /// `update` or `eviction`.

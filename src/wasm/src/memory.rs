@@ -1,6 +1,6 @@
-//! Memory of a guest, as functions of the host read and write it. Both fail once the time of the
-//! call is up: fuel limits instructions of the guest only, and one of them can call a function of
-//! the host that works for seconds.
+//! Access to the memory of a WebAssembly module for the functions that the host offers it. It fails
+//! once the time of the call is up: fuel counts the module's own instructions, and one of them can
+//! call a function of the host that takes seconds.
 
 use crate::limits::GuestLimits;
 use wasmi::{Caller, Error, Extern, Memory};

@@ -28,8 +28,8 @@ pub use trunk::frame::{ConnId, Decoder, FRAME_HEADER, Frame, FrameError, MAX_PAY
 pub use trunk::handle::Trunk;
 pub use trunk::limits::Limits;
 
-/// Traits of the services: [`Runtime`] is implemented by a runtime, [`Plugin`] by a plugin. A
-/// method that is not implemented replies `UNIMPLEMENTED`.
+/// The two services of the protocol, [`Runtime`] and [`Plugin`], as traits for those who implement
+/// them: a method without an implementation replies `UNIMPLEMENTED`.
 pub use rpc::service::{CallLimits, Context, Plugin, Runtime, status};
 
 /// The ttrpc library, which defines the result and error types of the service traits.

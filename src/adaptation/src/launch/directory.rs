@@ -18,7 +18,7 @@ pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Discovered {
     pub(crate) found: PluginFiles,
-    /// The files of earlier launches that still exist.
+    /// Those of the files of earlier launches, as the first caller named them, that still exist.
     pub(crate) existing: BTreeSet<PathBuf>,
     config: Arc<AdaptationConfig>,
     begin: Instant,

@@ -157,11 +157,10 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     }
     if let Some(account) = account {
         set_keep_capabilities(kept.is_some()).map_err(system("keep capabilities"))?;
-        let refused = |what: &str, error: nix::Error| system(what)(error);
-        setgroups(&account.groups).map_err(|e| refused("set groups", e))?;
+        setgroups(&account.groups).map_err(system("set groups"))?;
         let (gid, uid) = (account.gid, account.uid);
-        setresgid(gid, gid, gid).map_err(|e| refused(&format!("become group {gid}"), e))?;
-        setresuid(uid, uid, uid).map_err(|e| refused(&format!("become user {uid}"), e))?;
+        setresgid(gid, gid, gid).map_err(system(&format!("become group {gid}")))?;
+        setresuid(uid, uid, uid).map_err(system(&format!("become user {uid}")))?;
     }
     if let Some(kept) = kept {
         set_capability_sets(kept)?;

@@ -78,7 +78,7 @@ impl PluginOutput {
                 biased;
                 Some(done) = configured.recv() => {
                     lines.add_written(&pipe, &mut buffer, each);
-                    kept.set_configured();
+                    kept.end_warnings();
                     // Whoever has asked may have ended.
                     let _ = done.send(());
                 }

@@ -38,7 +38,8 @@ pub(crate) struct Process {
     stop: watch::Sender<bool>,
     exit: watch::Receiver<Option<String>>,
     kept: KeptLines,
-    /// Requests to the reader of the output; see [`PluginOutput::read`].
+    /// Tells the reader of the output that the plugin is configured; it answers when it has kept
+    /// all lines written until then. See [`PluginOutput::read`].
     configured: mpsc::Sender<oneshot::Sender<()>>,
 }
 
@@ -59,8 +60,9 @@ impl Process {
         self.kept.clone()
     }
 
-    /// Waits until the lines that the program has written are kept, and keeps no further warnings.
-    pub(crate) async fn set_configured(&self) {
+    /// Called when the plugin is configured: ends the keeping of warnings, after all lines that
+    /// the program has written so far.
+    pub(crate) async fn end_kept_warnings(&self) {
         let (done, is_done) = oneshot::channel();
         // Errors mean that all lines are read: the program has closed its output or ended.
         let _ = self.configured.send(done).await;
@@ -138,22 +140,23 @@ pub(crate) async fn launch(
     // the child's exit would not close them.
     drop(command);
     let stream = UnixStream::from_std(ours)?;
-    let (exited, has_exited) = watch::channel(false);
+    // The reader of the output waits for the reaping, and `exited` for the last line, too.
+    let (reaped, is_reaped) = watch::channel(false);
     let (kept, output_reader) = (KeptLines::default(), OwnedFd::from(output_reader));
     let (configured, requests) = mpsc::channel(1);
-    let reading = output.read(plugin.id.clone(), output_reader, requests, has_exited, kept.clone());
+    let reading = output.read(plugin.id.clone(), output_reader, requests, is_reaped, kept.clone());
     let reading = tokio::spawn(reading);
     let grace = config.stop_grace;
 
     let (stop, stopped) = watch::channel(false);
-    let (ended, exit) = watch::channel(None);
+    let (exit_status, exit) = watch::channel(None);
     let (pid, id) = (child.id(), plugin.id.clone());
     tokio::spawn(async move {
         let how = supervise(child, stopped, grace).await;
         if let Some(cgroup) = &cgroup {
             cgroup.kill();
         }
-        exited.send_replace(true);
+        reaped.send_replace(true);
         if let Some(cgroup) = cgroup
             && let Err(error) = cgroup.end().await
         {
@@ -161,7 +164,7 @@ pub(crate) async fn launch(
         }
         // The last lines of output are handled before the exit is reported.
         let _ = reading.await;
-        ended.send_replace(Some(how));
+        exit_status.send_replace(Some(how));
     });
     let process = Process { pid, stop, exit, kept, configured };
     if let Some(reader) = launcher_error {

@@ -34,7 +34,7 @@ impl KeptLines {
     }
 
     /// Keeps no further warnings.
-    pub(crate) fn set_configured(&self) {
+    pub(crate) fn end_warnings(&self) {
         self.kept().is_configured = true;
     }
 

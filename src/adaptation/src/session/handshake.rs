@@ -169,7 +169,7 @@ impl Core {
         };
         let reply = session.configure(limit, &request).await;
         if let Some(process) = process {
-            process.set_configured().await;
+            process.end_kept_warnings().await;
         }
         let reply = reply.map_err(|source| {
             let file = record.read(|status| status.config_file.clone());

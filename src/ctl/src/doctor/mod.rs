@@ -24,9 +24,32 @@ pub(crate) mod unclean_end;
 pub(crate) use finding::DoctorReport;
 pub(crate) use program::version as program_version;
 
-use crate::nrid_location::NridLocation;
+use crate::{
+    error::CtlError,
+    exit_code::problem_unless,
+    nrid::{self, connect},
+    nrid_location::NridLocation,
+};
 use nri_control::Status;
 use nri_host::{listener_unnoticed, running_engines};
+use std::process::ExitCode;
+
+/// Runs all checks, and prints their findings.
+///
+/// # Errors
+/// `nrid` refuses this user: most checks would then say what the user cannot see. Standard output
+/// cannot be written to.
+pub(crate) fn run(nrid: &NridLocation, json: bool) -> Result<ExitCode, CtlError> {
+    let status = connect(nrid).and_then(|client| client.as_ref().map(nrid::status).transpose());
+    if let Err(error @ CtlError::NeedsRoot(_)) = status {
+        return Err(error);
+    }
+    let failure = status.as_ref().err().map(ToString::to_string);
+    let status = status.ok().flatten();
+    let report = examine(nrid, status.as_deref(), failure.as_deref());
+    report.print(json)?;
+    Ok(problem_unless(!report.has_problem()))
+}
 
 /// Runs all checks. `status` is the reply of `nrid`, if it runs; `failure` is the error if it runs
 /// but does not reply.

@@ -1,4 +1,5 @@
-//! Reasons for a rejection. The texts are those of upstream NRI's default validator.
+//! Reasons for a rejection, with the texts of upstream NRI's default validator, word for word: also
+//! `plugins` for one plugin.
 
 /// Reason why an adjustment was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

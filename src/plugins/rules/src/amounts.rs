@@ -1,4 +1,5 @@
-//! Values of fields for one container: of expressions, of CPUs, between limits.
+//! Amounts of rules for one container: evaluates their expressions, converts CPUs to a quota, and
+//! applies `at_most` and `at_least`.
 
 use crate::{
     compile::{rlimit_of, value_of},
@@ -14,8 +15,8 @@ use cel::Context;
 pub(crate) struct Evaluated {
     /// The value, with which that of the container is compared.
     pub value: FieldValue,
-    /// Quota and period that give as many CPUs, if the value is a smaller quota than the kernel
-    /// takes.
+    /// Quota and period that give the same CPUs, if the value is a quota below the kernel's
+    /// minimum.
     pub with_period: Option<(FieldValue, FieldValue)>,
 }
 
@@ -81,7 +82,8 @@ fn quota(cpus: i64, period: Option<&FieldValue>) -> Evaluated {
     Evaluated { value: FieldValue::Number(quota.max(1)), with_period }
 }
 
-/// Returns the value that a field gets by a largest or smallest value; `None` if it keeps its own.
+/// Applies `at_most` or `at_least` to the value of a field. Returns the value that it gets; `None`
+/// if it keeps its own.
 pub(crate) fn most_or_least(
     key: &Key,
     value: Option<&FieldValue>,

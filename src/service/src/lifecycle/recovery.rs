@@ -127,7 +127,7 @@ fn warn_of_edited_bundles(registry: &Registry) {
         tracing::warn!(
             containers = edited,
             "containers were created by a version before 0.1.0, which changed the config.json of \
-             their bundles: it stays so, also after their deletion"
+             their bundles: these files keep the changes, also after the deletion"
         );
     }
 }

@@ -10,8 +10,8 @@ use crate::{
 use std::sync::Arc;
 
 impl Service {
-    /// Reconciles the container after its pending update, and notifies plugins if the update was
-    /// made. Returns whether it was.
+    /// Ends the pending update of a container: finds out whether the runtime has made it, enforces
+    /// the resources that result, and notifies plugins if it was made. Returns whether it was.
     pub fn on_update_ended(&self, lock: &UpdateLock) -> bool {
         let reconciled = ReconciledUpdate::of(lock, &self.registry, &self.audit);
         self.resource_manager.enforce_reconciled(lock, reconciled.as_ref());
