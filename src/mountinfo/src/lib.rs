@@ -25,6 +25,8 @@ pub struct MountInfo {
     pub propagation: MountPropagation,
     /// Type of the file system.
     pub fs_type: String,
+    /// Source of the file system, such as a block device; some types have a word in its place.
+    pub source: PathBuf,
     /// Options of the file system, which all its mounts share, separated by commas.
     pub super_options: String,
 }
@@ -53,8 +55,8 @@ pub fn parse_line(line: &[u8]) -> Option<MountInfo> {
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
     let id = text(fields.next()?).parse().ok()?;
     let device = text(fields.nth(1)?);
-    let root = path(fields.next()?);
-    let point = path(fields.next()?);
+    let root = decode(fields.next()?);
+    let point = decode(fields.next()?);
     let options = text(fields.next()?);
     let optional: Vec<&[u8]> = fields.by_ref().take_while(|field| *field != b"-").collect();
     let has = |prefix: &[u8]| optional.iter().any(|field| field.starts_with(prefix));
@@ -66,12 +68,24 @@ pub fn parse_line(line: &[u8]) -> Option<MountInfo> {
         MountPropagation::Private
     };
     let fs_type = text(fields.next()?);
-    let super_options = text(fields.nth(1)?);
-    Some(MountInfo { id, device, root, point, options, propagation, fs_type, super_options })
+    let source = decode(fields.next()?);
+    let super_options = text(fields.next()?);
+    Some(MountInfo {
+        id,
+        device,
+        root,
+        point,
+        options,
+        propagation,
+        fs_type,
+        source,
+        super_options,
+    })
 }
 
-/// Decodes a path. The kernel writes blanks, tabs, newlines, backslashes and `#` as octal escapes.
-fn path(field: &[u8]) -> PathBuf {
+/// Decodes a path, or the value of an option that is one. The kernel writes blanks, tabs, newlines,
+/// backslashes and `#` as octal escapes, and in options commas, too.
+pub fn decode(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let [first, others @ ..] = rest {
@@ -120,6 +134,8 @@ mod tests {
             (&*found[1].options, &*found[0].super_options),
             ("rw,noatime", "rw,cpu,cpuacct")
         );
+        let sources: Vec<_> = found.iter().map(|m| m.source.to_str().unwrap()).collect();
+        assert_eq!(sources, ["cgroup", "/dev/a", "/dev/a", ""]);
         assert_eq!(
             (found[1].root.as_path(), found[3].fs_type.as_str()),
             (Path::new("/a"), "tmpfs")

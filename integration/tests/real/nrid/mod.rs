@@ -1,6 +1,8 @@
 //! Tests of the process `nrid`: its start and end, what it inherits from its caller, the next
-//! `nrid` after it was killed, records that cannot be written, many concurrent requests.
+//! `nrid` after it was killed, records that cannot be written, many concurrent requests,
+//! facts about containers.
 
+mod facts;
 mod flood;
 mod followed;
 mod host;

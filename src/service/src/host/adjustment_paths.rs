@@ -42,7 +42,9 @@ impl AdjustmentPaths {
         if sources.is_empty() && nodes.is_empty() {
             return Ok(Self::default());
         }
-        let request = ProbeRequest { sources: sources.clone(), nodes: nodes.clone(), infra: None };
+        let (asked, nodes_asked) = (sources.clone(), nodes.clone());
+        let request =
+            ProbeRequest { sources: asked, nodes: nodes_asked, ..ProbeRequest::default() };
         let reply = probe.probe(&request, namespace).await.map_err(|source| {
             let all: Vec<_> = sources.iter().chain(&nodes).map(|p| format!("{p:?}")).collect();
             UnprobedPaths { paths: all.join(", "), source }

@@ -8,7 +8,8 @@
 
 use crate::host::{
     mount_namespace::{self, MountNamespace, NamespaceDescriptors},
-    proc::mounts,
+    mount_sources::{self, HostFiles, MountSource},
+    proc::{NamespaceId, mounts},
     sys,
 };
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
@@ -55,6 +56,10 @@ pub struct ProbeRequest {
     pub nodes: Vec<String>,
     /// A container that may be an infra container of Podman.
     pub infra: Option<InfraCandidate>,
+    /// Sources of mounts to resolve.
+    pub mount_sources: Vec<MountSource>,
+    /// Paths of namespaces.
+    pub namespaces: Vec<String>,
 }
 
 /// The results, in the order of the request.
@@ -69,6 +74,10 @@ pub struct ProbeReply {
     pub nodes: Vec<Option<Node>>,
     /// Whether [`ProbeRequest::infra`] runs the program of an infra container.
     pub infra: bool,
+    /// Files at [`ProbeRequest::mount_sources`], or the reason why they are unknown.
+    pub mount_sources: Vec<Result<Vec<HostFiles>, String>>,
+    /// Namespaces at [`ProbeRequest::namespaces`], or the reason why they are unknown.
+    pub namespaces: Vec<Result<NamespaceId, String>>,
 }
 
 /// Metadata of a file, which may be a device node.
@@ -222,7 +231,10 @@ fn enter_namespace(has_user_namespace: bool) -> io::Result<()> {
 }
 
 fn look_up(request: &ProbeRequest) -> ProbeReply {
-    let mounts = if request.sources.is_empty() { HashMap::new() } else { by_point(mounts()) };
+    let needs_mounts = !request.sources.is_empty() || !request.mount_sources.is_empty();
+    let mounts = if needs_mounts { mounts() } else { Vec::new() };
+    let mount_sources = mount_sources::resolve(&request.mount_sources, &mounts);
+    let mounts = by_point(mounts);
     let propagation = |path: &String| {
         let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
         propagation_at(&mounts, &real)
@@ -231,11 +243,16 @@ fn look_up(request: &ProbeRequest) -> ProbeReply {
         let meta = std::fs::symlink_metadata(path).ok()?;
         Some(Node { mode: meta.mode(), rdev: meta.rdev() })
     };
+    let namespace = |path: &String| {
+        NamespaceId::at(path.as_ref()).map_err(|error| format!("{path:?}: {error}"))
+    };
     ProbeReply {
         error: None,
         propagation: request.sources.iter().map(propagation).collect(),
         nodes: request.nodes.iter().map(node).collect(),
         infra: request.infra.as_ref().is_some_and(runs_infra),
+        mount_sources,
+        namespaces: request.namespaces.iter().map(namespace).collect(),
     }
 }
 

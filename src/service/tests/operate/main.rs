@@ -20,6 +20,7 @@ mod idle;
 mod life;
 mod many;
 mod missed;
+mod mount_sources;
 mod node;
 mod observed;
 mod pods;

@@ -16,12 +16,14 @@ use crate::{
     service::Service,
     state::{derived::DerivedFields, key::ContainerKey, record::Record, status::ContainerStatus},
     verb::{
-        creation::{facts, pod_identity::is_of_kubernetes},
+        creation::{
+            facts::{self, Subject},
+            pod_identity::is_of_kubernetes,
+        },
         request::VerbRequest,
     },
 };
 use nri_api::{Packed, proto};
-use nri_config::ContainerFact;
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_files::{AuditEvent, AuditLine};
@@ -60,8 +62,8 @@ pub struct Draft {
     pub hook: Option<HookCall>,
     /// The wrapper's process.
     pub caller: Option<ProcessIdentity>,
-    /// Facts about the container that plugins receive as annotations.
-    facts: Vec<ContainerFact>,
+    /// Annotations with facts about the container, see [`Draft::find_facts`].
+    facts: Vec<(String, String)>,
     /// Time of the creation, which distinguishes successive containers of the same id.
     pub incarnation: i64,
 }
@@ -114,7 +116,7 @@ impl Service {
             identity,
             hook,
             caller,
-            facts: self.settings().config.containers.facts.clone(),
+            facts: Vec::new(),
             incarnation,
         })
     }
@@ -155,6 +157,22 @@ impl Draft {
     /// wrapper reports under `create` and `start`.
     pub fn wants_hooks(&self) -> bool {
         matches!(self.verb, Verb::Run | Verb::Restore)
+    }
+
+    /// Finds the facts that the configuration lists, for messages to plugins. Not before plugins are
+    /// about to receive the container: some facts need a process.
+    pub(super) async fn find_facts(&mut self, service: &Service) {
+        let settings = service.settings();
+        let subject = Subject {
+            id: &self.key.id,
+            engine: &self.identity.engine,
+            config: &self.config,
+            bundle: &self.bundle_path,
+            runtime: &self.runtime,
+        };
+        let versions = &service.resource_manager.versions;
+        let wanted = &settings.config.containers.facts;
+        self.facts = facts::annotations(wanted, subject, versions, &service.path_probe).await;
     }
 
     /// Returns a line of the audit log about the creation.
@@ -249,8 +267,7 @@ impl Draft {
         let mut container = nri_spec::to_container(&self.config, &info)
             .map_err(|source| CallerError::ConfigField { file: self.bundle.file(), source })?;
         facts::remove_forged(&mut container.annotations);
-        let facts = facts::annotations(&self.facts, &self.identity.engine, &self.config);
-        container.annotations.extend(facts);
+        container.annotations.extend(self.facts.iter().cloned());
         Ok(container)
     }
 

@@ -60,7 +60,8 @@ impl Service {
                 identify_as_recorded(draft, record, known_pod(&record.pod_id).as_ref());
             }
         };
-        let draft = self.identified_draft(&request, bundle, None, id, correct).await?;
+        let mut draft = self.identified_draft(&request, bundle, None, id, correct).await?;
+        draft.find_facts(self).await;
         let container = draft.container_message()?;
         // The pod of a single container ends and starts with it.
         let known = known_pod(draft.pod_id()).filter(|pod| pod.kind != PodKind::SingleContainer);

@@ -100,7 +100,7 @@ async fn try_prepare(
     // Reserves the id until the container has a record.
     let claim = service.verbs.claims.claim(&service.registry, lock);
     let identified = service.identified_draft(&request, bundle, caller, claim.id(), |_| ());
-    let draft = match identified.await {
+    let mut draft = match identified.await {
         Err(error) if service.may_bypass(&error) => {
             log_unreadable(key, &error);
             return Ok(Creation::Bypass);
@@ -124,6 +124,7 @@ async fn try_prepare(
         return Ok(Creation::Bypass);
     }
     service.plugins.launch_shared(|| service.settings()).await;
+    draft.find_facts(service).await;
     if let Err(error) = draft.container_message().map_err(Error::from)
         && service.may_bypass(&error)
     {

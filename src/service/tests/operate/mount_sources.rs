@@ -1,0 +1,121 @@
+//! Tests of the probe that resolves sources of mounts, in a mount namespace with volumes, overlays
+//! and bind mounts as engines make them.
+
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// Makes mounts below a directory, in a mount namespace of the test's own; `$D` is the directory.
+const MOUNTS: &str = "
+    set -e
+    D=$1
+    mount -t tmpfs host $D/host
+    cd $D/host
+    mkdir -p etc srv/shared srv/mnt/inner volumes/bind/_data volumes/disk/_data \\
+        volumes/layers/_data storage/a/diff storage/b/diff storage/c/diff storage/c/work \\
+        storage/c/merged storage/l over/up over/work over/merge foreign rootfs plain
+    ln -s ../a/diff storage/l/A
+    touch etc/passwd storage/a/diff/file
+    mount --bind etc volumes/bind/_data
+    mount -t tmpfs /dev/disk volumes/disk/_data
+    mount --bind etc srv/mnt/inner
+    mount -t overlay overlay -o lowerdir=$D/host/etc,upperdir=$D/host/over/up,\
+workdir=$D/host/over/work $D/host/over/merge
+    mount --bind over/merge volumes/layers/_data
+    cd storage
+    mount -t overlay overlay -o \
+lowerdir=l/A:b/diff,upperdir=c/diff,workdir=c/work $D/host/storage/c/merged
+    cd ..
+    mount -t tmpfs other foreign
+    mkdir -p foreign/up foreign/work
+    mount -t overlay overlay -o lowerdir=$D/host/etc,upperdir=$D/host/foreign/up,\
+workdir=$D/host/foreign/work $D/host/rootfs
+    exec \"$2\" --probe
+";
+
+/// Resolves sources, each a path with its way and access.
+fn resolve(dir: &Path, sources: &[(&str, &str, &str)]) -> Vec<Value> {
+    let source = |(path, way, access): &(&str, &str, &str)| {
+        let path = format!("{}/host/{path}", dir.display());
+        json!({"path": path, "way": way, "access": access})
+    };
+    let request = json!({
+        "sources": [], "nodes": [], "infra": null, "namespaces": [],
+        "mount_sources": sources.iter().map(source).collect::<Vec<_>>(),
+    });
+    let mut child = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", MOUNTS, "sh"])
+        .arg(dir)
+        .arg(env!("CARGO_BIN_EXE_nrid"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(request.to_string().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let reply: Value = serde_json::from_slice(&output.stdout).unwrap();
+    reply["mount_sources"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_source_is_followed_through_mounts_to_where_its_files_are() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can make mounts");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    std::fs::create_dir(dir.join("host")).unwrap();
+    let sources = [
+        ("volumes/bind/_data", "RecursiveBind", "Write"),
+        ("volumes/bind/_data/passwd", "Bind", "Read"),
+        ("volumes/disk/_data", "RecursiveBind", "Write"),
+        ("over/merge", "RecursiveBind", "Write"),
+        ("volumes/layers/_data", "RecursiveBind", "Read"),
+        ("srv/mnt", "RecursiveBind", "Read"),
+        ("srv/mnt", "Bind", "Read"),
+        ("srv", "RecursiveBind", "ReadBelow"),
+        ("storage/c/merged", "Root", "Write"),
+        ("storage/c/merged", "Bind", "Write"),
+        ("rootfs", "Root", "Write"),
+        ("plain", "Root", "Write"),
+        ("volumes/bind/_data", "Root", "Write"),
+    ];
+    let found = resolve(&dir, &sources);
+    let at = |path: &str| format!("{}/host/{path}", dir.display());
+    let of = |kind: &str, files: &[(&str, bool)]| -> Vec<Value> {
+        let files = files.iter().map(|(path, writable)| {
+            let name = if path.ends_with("passwd") { "file" } else { "directory" };
+            json!({"real": at(path), "writable": writable, "kind": kind, "type": name})
+        });
+        files.collect()
+    };
+    let layers =
+        |writable| of("overlay", &[("etc", false), ("over/up", writable), ("over/work", writable)]);
+    let disk = json!({"real": "/dev/disk", "writable": true, "kind": "device", "type": ""});
+    let image = ["storage/a/diff", "storage/b/diff"].map(|layer| (layer, false));
+    let own = ["storage/c/diff", "storage/c/work"].map(|layer| (layer, true));
+    let expected = [
+        of("bind", &[("etc", true)]),
+        of("bind", &[("etc/passwd", false)]),
+        vec![disk],
+        layers(true),
+        layers(false),
+        of("bind", &[("srv/mnt", true), ("etc", true)]),
+        of("bind", &[("srv/mnt", false)]),
+        of("bind", &[("srv", false), ("etc", false)]),
+        Vec::new(),
+        of("overlay", &[image, own].concat()),
+        of("overlay", &[("etc", false)]),
+        of("root", &[("plain", true)]),
+        of("root", &[("etc", true)]),
+    ];
+    for ((source, found), expected) in sources.iter().zip(found).zip(expected) {
+        assert_eq!(found, json!({"Ok": expected}), "{source:?}");
+    }
+}
