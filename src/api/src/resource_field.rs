@@ -157,6 +157,20 @@ pub fn fields_of(group: &str) -> impl Iterator<Item = &'static ResourceField> {
     RESOURCE_FIELDS.iter().filter(move |field| matches!(field.path, [first, _] if *first == group))
 }
 
+/// Returns the fields that a file of cgroup v2 holds, each with the key of its entry, which is
+/// empty for a field with one value. `unified`, which names any file, is none of them.
+pub fn fields_of_file(file: &str) -> impl Iterator<Item = (&'static ResourceField, &str)> {
+    let key_of = move |name: &str| match name.split_once("{}") {
+        Some((before, after)) => {
+            let key = file.strip_prefix(before)?.strip_suffix(after)?;
+            (!key.is_empty() && !key.contains('.')).then_some(key)
+        }
+        None => (name == file).then_some(""),
+    };
+    let fields = RESOURCE_FIELDS.iter().filter(|field| field.v2 != ["{}"]);
+    fields.filter_map(move |field| Some((field, field.v2.iter().find_map(|name| key_of(name))?)))
+}
+
 /// Whether `owner` belongs to a resource field, and not to another part of the container.
 pub fn is_resource(owner: Field) -> bool {
     RESOURCE_FIELDS.iter().any(|field| field.owner == Some(owner))
@@ -319,3 +333,24 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
         v1: &[], v2: &[], access: access!(Text(rdt_class)),
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_cgroup_v2_has_its_fields() {
+        for (file, expected) in [
+            ("memory.max", vec![("memory.limit", "")]),
+            ("cpu.max", vec![("cpu.quota", ""), ("cpu.period", "")]),
+            ("hugetlb.2MB.max", vec![("hugepageLimits", "2MB")]),
+            ("hugetlb.2MB.rsvd.max", vec![("hugepageLimits", "2MB")]),
+            ("hugetlb..max", vec![]),
+            ("memory.high", vec![]),
+            ("memory.limit_in_bytes", vec![]),
+        ] {
+            let found: Vec<_> = fields_of_file(file).map(|(f, key)| (f.name, key)).collect();
+            assert_eq!(found, expected, "{file}");
+        }
+    }
+}

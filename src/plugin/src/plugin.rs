@@ -62,6 +62,14 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         NotHandled::new()
     }
 
+    /// Requests how the runtime handles a failure of the plugin, in place of
+    /// [`Builder::failure_policy`](crate::Builder::failure_policy). Called after
+    /// [`configure`](Self::configure), once per session: a plugin implements this method only if
+    /// the request depends on its configuration.
+    fn failure_policy(&self) -> Option<FailurePolicy> {
+        None
+    }
+
     /// Receives the content of the plugin's own configuration file: when the plugin starts, before
     /// any session, and after SIGHUP (see [`Builder::config_file`](crate::Builder::config_file)).
     /// The events that the plugin is subscribed to stay the same. Default:

@@ -77,6 +77,7 @@ impl<P: Plugin> InProcessRuntime<P> {
                 socket: None,
             },
             events: EventMask::NONE,
+            failure_policy: None,
             requests,
             tokio: tokio.map_err(|e| Refused(e.to_string()))?,
         };
@@ -91,6 +92,7 @@ impl<P: Plugin> InProcessRuntime<P> {
         let reply = runtime.call(runtime.served.configure(&Context::default(), request))?;
         let events = EventMask::from_subscription(reply.events);
         runtime.events = events.map_err(|e| Refused(e.to_string()))?;
+        runtime.failure_policy = reply.failure_policy.into_option();
         runtime.synchronize(&[], &[])?;
         Ok(runtime)
     }
@@ -103,6 +105,11 @@ impl<P: Plugin> InProcessRuntime<P> {
     /// Returns the events that the plugin is subscribed to.
     pub fn events(&self) -> EventMask {
         self.events
+    }
+
+    /// Returns the handling of failures that the plugin has requested.
+    pub fn failure_policy(&self) -> Option<&FailurePolicy> {
+        self.failure_policy.as_ref()
     }
 
     /// Returns the requests of the plugin outside of replies ([`Session::update_containers`]) since

@@ -58,6 +58,37 @@ async fn the_failure_policy_of_the_builder_is_sent() {
     }
 }
 
+/// A plugin whose configuration decides whether requests fail without it.
+#[derive(Default)]
+struct Strict(Mutex<bool>);
+
+impl Plugin for Strict {
+    async fn configure(&self, _: &Session, config: &str) -> Reply<()> {
+        *self.0.lock().unwrap() = config == "strict";
+        Ok(())
+    }
+
+    fn failure_policy(&self) -> Option<FailurePolicy> {
+        let fail = FailurePolicy { fail_request: true, ..Default::default() };
+        Some(fail).filter(|_| *self.0.lock().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn the_failure_policy_may_depend_on_the_configuration() {
+    for (config, expected) in [("strict", (true, false)), ("", (false, true))] {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let runtime = serve_runtime(ours).await;
+        let keep = FailurePolicy { keep_connected: true, ..Default::default() };
+        let builder = Stub::builder(Strict::default()).name("a").index("00").stream(theirs);
+        let _stub = builder.failure_policy(keep).connect().await.unwrap();
+        let request = ConfigureRequest { config: config.to_owned(), ..Default::default() };
+        let reply = runtime.end.plugin().configure(TIMEOUT, &request).await.unwrap();
+        let policy = reply.failure_policy.unwrap();
+        assert_eq!((policy.fail_request, policy.keep_connected), expected);
+    }
+}
+
 impl Plugin for Recorder {
     fn events(&self) -> EventMask {
         EventMask::from_iter([Event::CREATE_CONTAINER, Event::REMOVE_CONTAINER])

@@ -69,6 +69,70 @@ fn a_limit_of_cpus_holds_after_an_update_of_the_period() {
     });
 }
 
+/// With `memory.max` in `unified` in place of `memory.limit`, a container had any limit.
+#[test]
+fn a_limit_holds_for_unified_at_a_creation_and_in_an_update() {
+    for_each_runtime("rules and unified", |runtime| {
+        let node = Node::new(runtime);
+        let limits = "at_most: {memory.limit: 64Mi, pids.limit: 50, cpus: 1}";
+        install(&node, "50-rules", &format!("rules: [{{name: a, {limits}}}]"));
+        let id = node.id("web");
+        let unified = r#"{"memory.max": "536870912", "pids.max": "max", "cpu.max": "max 20000"}"#;
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]);
+        let bundle = bundle.resources(&format!(r#"{{"unified": {unified}}}"#)).make();
+        if !is_cgroup_v2() {
+            let refused = node.create(&bundle, &id).refusal();
+            assert!(refused.contains("unified"), "{refused}");
+            return limitation("rules and unified", "runtimes take unified on cgroup v2 only");
+        }
+        node.create(&bundle, &id).success();
+        let files = || {
+            ["memory.max", "pids.max", "cpu.max"].map(|file| node.cgroup_file(&id, "", "", file))
+        };
+        assert_eq!(files(), ["67108864", "50", "20000 20000"]);
+        let file = node.path("update.json");
+        let update = |resources: serde_json::Value| {
+            fs::write(&file, resources.to_string()).unwrap();
+            node.call(&["update", "--resources", &file.display().to_string(), &id]).success();
+        };
+        update(json!({"unified": {"memory.max": "536870912", "pids.max": "51"}}));
+        assert_eq!(files(), ["67108864", "50", "20000 20000"]);
+        update(json!({"unified": {"memory.max": "33554432", "pids.max": "7"}}));
+        assert_eq!(files(), ["33554432", "7", "20000 20000"]);
+        update(json!({"memory": {"limit": 536_870_912}}));
+        assert_eq!(files(), ["67108864", "7", "20000 20000"]);
+    });
+}
+
+/// A container that the rules would refuse was created if the plugin did not reply in time.
+#[test]
+fn no_container_is_created_without_a_reply_of_rules_that_refuse() {
+    for_each_runtime("rules without a reply", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("plugin_request_timeout = '500ms'");
+        install(&node, "50-rules", "rules: [{name: a, match: 'false', refuse: never}]");
+        install(&node, "60-rules", "rules: [{name: a, set: {pids.limit: 50}}]");
+        node.ctl(&["start"]).success();
+        let create = |name: &str| {
+            let id = node.id(name);
+            node.create(&node.bundle(&id).make(), &id)
+        };
+        create("web").success();
+        let plugin = |name: &str| {
+            let status = node.status().expect("nrid runs");
+            let mut plugins = status["plugins"].as_array().expect("a list").iter();
+            let plugin = plugins.find(|plugin| plugin["name"] == name).expect("the plugin");
+            Process(u32::try_from(plugin["pid"].as_u64().expect("a pid")).expect("a number"))
+        };
+        // It only sets a value.
+        plugin("60-rules").signal(Signal::STOP);
+        create("db").success();
+        plugin("50-rules").signal(Signal::STOP);
+        let refused = create("late").refusal();
+        assert!(refused.contains("50-rules"), "{refused}");
+    });
+}
+
 #[test]
 fn plugins_with_several_files_and_other_plugins_conflict_by_field() {
     let Some(go_plugin) = go_plugin("rules and another plugin") else { return };

@@ -8,7 +8,7 @@ mod hugetlb;
 mod memory;
 mod pids;
 mod unified;
-mod weight;
+pub(crate) mod weight;
 
 use crate::{dirs::CgroupDirs, plan::Plan};
 use serde_json::Value;

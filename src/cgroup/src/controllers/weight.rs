@@ -27,6 +27,16 @@ pub(crate) fn curved_cpu(shares: u64) -> u64 {
     weight
 }
 
+/// Returns the largest `cpu.shares` that the curve converts to this weight, or to a lower one.
+pub(crate) fn shares(weight: u64) -> u64 {
+    let (mut least, mut most) = (2_u64, 262_144);
+    while least < most {
+        let middle = least + (most - least).div_ceil(2);
+        if curved_cpu(middle) <= weight { least = middle } else { most = middle - 1 }
+    }
+    least
+}
+
 /// Converts `blkio.weight` (10 to 1000) to `io.weight` (1 to 10000) linearly.
 pub(crate) fn io(weight: u64) -> u64 {
     1 + (weight.clamp(10, 1000) - 10) * 9999 / 990
@@ -48,5 +58,12 @@ mod tests {
         for (weight, converted) in [(10, 1), (100, 910), (500, 4950), (1000, 10_000)] {
             assert_eq!(io(weight), converted, "{weight}");
         }
+    }
+    #[test]
+    fn shares_of_a_weight_have_this_weight() {
+        for weight in [1, 2, 20, 59, 100, 5000, 9999, 10_000] {
+            assert_eq!(curved_cpu(shares(weight)), weight, "{weight}");
+        }
+        assert_eq!((shares(0), shares(u64::MAX)), (2, 262_144));
     }
 }

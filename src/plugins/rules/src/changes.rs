@@ -2,16 +2,17 @@
 
 use crate::{
     expression::EvaluationError,
-    field::{self, FieldValue, Group, Key, set_resource},
+    field::{self, FieldValue, Group, Key, MEMORY, SWAP, resource_value, set_resource, set_value},
     file::Stage,
     refusal::Refusal,
     rule::Rule,
+    unified::{decides, fields_of, follows, incomparable, texts, with_values},
 };
 use nri_plugin::{
     Adjustment, SetResources,
-    proto::{Container, Hook, Hooks, LinuxDevice, Mount},
+    proto::{Container, Hook, Hooks, LinuxDevice, LinuxResources, Mount},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The changes of one container.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -68,12 +69,46 @@ pub(crate) struct Changed {
 }
 
 impl Changes {
-    /// Returns the value of a field after the changes; `None` if it has none.
+    /// Returns the value of a field after the changes, which is that of an entry of `unified` if a
+    /// rule sets one in its place; `None` if it has none.
     pub(crate) fn value(&self, key: &Key, container: &Container) -> Option<FieldValue> {
+        if self.files().any(|file| decides(file, key)) {
+            return resource_value(key, &self.resources(container));
+        }
         match self.by_key.get(key) {
             Some(change) => change.new.value(),
             None => field::value(key, container),
         }
+    }
+
+    /// Whether a field has a value that somebody has requested, in whichever way.
+    pub(crate) fn is_requested(&self, key: &Key, container: &Container) -> bool {
+        let has =
+            |key: &Key| self.value(key, container).is_some_and(|value| key.is_requested(&value));
+        let fields = match key {
+            Key::Entry(Group::Unified, file) => fields_of(file).collect(),
+            _ => Vec::new(),
+        };
+        has(key)
+            || fields.iter().any(has)
+            || incomparable(key, &container.linux.resources.unified).is_some()
+    }
+
+    /// Returns the files of the entries of `unified` that change.
+    fn files(&self) -> impl Iterator<Item = &str> {
+        self.by_key.keys().filter_map(|key| match key {
+            Key::Entry(Group::Unified, file) => Some(file.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns the resources after the changes, without the container's entries of `unified`.
+    fn resources(&self, container: &Container) -> LinuxResources {
+        let values = self.by_key.iter().filter_map(|(key, change)| match &change.new {
+            New::Value(value) => Some((key, value)),
+            _ => None,
+        });
+        with_values(container, values)
     }
 
     /// Sets a field, unless another rule has set it to something else.
@@ -96,6 +131,7 @@ impl Changes {
             return Err(Refusal::Evaluation { rule, what, error });
         }
         let earlier = self.by_key.get(&key).filter(|change| change.is_set && change.new != new);
+        let earlier = earlier.or_else(|| self.set_otherwise(&key, &new, container));
         if let Some(earlier) = earlier.filter(|change| !rule.overrides || change.rule == rule.name)
         {
             let shown = |new: &New| new.value().map_or("nothing".to_owned(), |v| v.to_string());
@@ -119,18 +155,112 @@ impl Changes {
         };
         // What is there already stays the container's own, and no other plugin conflicts with it.
         if !is_there {
-            self.insert(rule, key, new, true);
+            self.insert(rule, key, new, true, container);
         }
         Ok(())
     }
 
-    /// Sets a field to a default or a limit, whoever has set it.
-    pub(crate) fn replace(&mut self, rule: &Rule, key: Key, new: New) {
-        let is_set = self.by_key.get(&key).is_some_and(|change| change.is_set);
-        self.insert(rule, key, new, is_set);
+    /// Returns the change by which a rule has set to something else what `key` sets: a field, or
+    /// the entry of `unified` for its file.
+    fn set_otherwise(&self, key: &Key, new: &New, container: &Container) -> Option<&Change> {
+        let New::Value(value) = new else { return None };
+        let set = |key: &Key| self.by_key.get(key).filter(|change| change.is_set);
+        match key {
+            Key::Entry(Group::Unified, file) => {
+                let with = with_values(container, [(key, value)].into_iter());
+                fields_of(file).find_map(|field| {
+                    let differs = self.value(&field, container) != resource_value(&field, &with);
+                    set(&field).filter(|_| differs)
+                })
+            }
+            _ => self.files().filter(|file| fields_of(file).any(|own| own == *key)).find_map(
+                |file| {
+                    let differs = self.value(key, container).as_ref() != Some(value);
+                    set(&Key::Entry(Group::Unified, file.to_owned())).filter(|_| differs)
+                },
+            ),
+        }
     }
 
-    fn insert(&mut self, rule: &Rule, key: Key, new: New, is_set: bool) {
+    /// Sets a field to a default or a limit, whoever has set it.
+    pub(crate) fn replace(&mut self, rule: &Rule, key: Key, new: New, container: &Container) {
+        let is_set = self.by_key.get(&key).is_some_and(|change| change.is_set);
+        self.insert(rule, key, new, is_set, container);
+    }
+
+    /// Sets entries of `unified` to the texts of an updated container, where they differ from those
+    /// before.
+    pub(crate) fn restate(
+        &mut self,
+        rule: &Rule,
+        key: &Key,
+        before: &HashMap<String, String>,
+        updated: &Container,
+    ) {
+        for (file, old) in before.iter().filter(|(file, _)| follows(file, key)) {
+            let entry = Key::Entry(Group::Unified, file.clone());
+            let current = updated.linux.resources.unified.get(file);
+            if let Some(text) = current.filter(|text| *text != old)
+                && !self.by_key.contains_key(&entry)
+            {
+                self.insert_one(rule, entry, New::Value(FieldValue::Text(text.clone())), false);
+            }
+        }
+    }
+
+    fn insert(&mut self, rule: &Rule, key: Key, new: New, is_set: bool, container: &Container) {
+        let restated = match &new {
+            New::Value(value) => self.restated(&key, value, container),
+            _ => Vec::new(),
+        };
+        self.insert_one(rule, key, new, is_set);
+        for (key, value) in restated {
+            let is_set = self.by_key.get(&key).is_some_and(|change| change.is_set);
+            self.insert_one(rule, key, New::Value(value), is_set);
+        }
+    }
+
+    /// Returns what else has to change with a field, so that both ways to set it say the same.
+    fn restated(&self, key: &Key, value: &FieldValue, of: &Container) -> Vec<(Key, FieldValue)> {
+        if let Key::Entry(Group::Unified, file) = key {
+            let with = with_values(of, [(key, value)].into_iter());
+            let changed = fields_of(file).filter(|field| self.by_key.contains_key(field));
+            let value_of = |field: Key| Some((resource_value(&field, &with)?, field));
+            return changed.filter_map(value_of).map(|(value, field)| (field, value)).collect();
+        }
+        let is_set = |file: &str| {
+            let entry = Key::Entry(Group::Unified, file.to_owned());
+            self.by_key.get(&entry).is_some_and(|change| change.is_set)
+        };
+        let is_own = |file: &str| fields_of(file).any(|own| own == *key);
+        let follows = |file: &&str| is_own(file) || follows(file, key) && !is_set(file);
+        let names = of.linux.resources.unified.keys().map(String::as_str);
+        let files: BTreeSet<_> = names.chain(self.files()).filter(follows).collect();
+        if files.is_empty() {
+            return Vec::new();
+        }
+        let mut resources = self.resources(of);
+        set_value(&mut resources, key, value);
+        // As runtimes of NRI do where a plugin sets the limit of memory alone.
+        if *key == MEMORY && !self.by_key.contains_key(&SWAP) {
+            set_value(&mut resources, &SWAP, value);
+        }
+        let texts = texts(&resources);
+        let mut restated = Vec::new();
+        for file in files {
+            let text = texts.get(file).cloned().map(FieldValue::Text);
+            restated.extend(text.map(|text| (Key::Entry(Group::Unified, file.to_owned()), text)));
+            // Quota and period are in one file.
+            let others = fields_of(file).filter(|other| other != key && *other != SWAP);
+            for other in others.filter(|other| !self.by_key.contains_key(other)) {
+                let value = resource_value(&other, &resources);
+                restated.extend(value.map(|value| (other, value)));
+            }
+        }
+        restated
+    }
+
+    fn insert_one(&mut self, rule: &Rule, key: Key, new: New, is_set: bool) {
         let (rule, overrides) = (rule.name.clone(), rule.overrides);
         self.by_key.insert(key, Change { new, rule, overrides, is_set });
     }

@@ -8,12 +8,13 @@ use crate::{
     amounts::{Evaluated, evaluated, most_or_least},
     changes::{Changed, Changes, New},
     expression::{ENTRY, EvaluationError},
-    facts::{self, Fact, OPTIONAL},
-    field::{FieldValue, Group, Key, MEMORY, PERIOD, SWAP, environment},
+    facts::{self, OPTIONAL},
+    field::{FieldValue, Group, Key, MEMORY, PERIOD, SWAP},
     findings::missing,
     refusal::Refusal,
     rule::{Action, MountTemplate, Rule, RuleSet, Step},
     stack::Progress,
+    unified::incomparable,
 };
 use cel::Context;
 use nri_plugin::proto::{Container, LinuxDevice, Mount, PodSandbox};
@@ -31,8 +32,8 @@ pub(crate) struct Decision {
 /// Looks up a device node of the host.
 pub(crate) type FindDevice<'a> = &'a (dyn Fn(&str) -> Result<LinuxDevice, String> + Sync);
 
-/// Evaluates the rules for the creation of a container. To be called within
-/// [`crate::stack::with_stack`].
+/// Evaluates the rules for the creation of a container, which is [`crate::unified::effective`]. To
+/// be called within [`crate::stack::with_stack`].
 ///
 /// # Errors
 /// See [`Refusal`].
@@ -68,7 +69,8 @@ pub(crate) fn decide(
 
 /// Evaluates the limits for an update of a container. `updated` has the resources that the update
 /// requests, and `is_requested` says of a field whether it has. A limit of two fields holds after
-/// an update of either.
+/// an update of either. `before` are the entries of `unified` before: those that say something
+/// else now are set, since a runtime may write them again.
 ///
 /// # Errors
 /// See [`Refusal`].
@@ -76,6 +78,7 @@ pub(crate) fn limit(
     rules: &RuleSet,
     pod: &PodSandbox,
     updated: &Container,
+    before: &HashMap<String, String>,
     is_requested: impl Fn(&Key) -> bool,
     progress: &Progress,
 ) -> Result<Changes, Refusal> {
@@ -95,6 +98,9 @@ pub(crate) fn limit(
         if !limits.is_empty() && evaluation.matches(rule)? {
             for step in limits {
                 evaluation.step(rule, step, &mut changes)?;
+                if let Action::AtLeast(key, _) | Action::AtMost(key, _) = &step.action {
+                    changes.restate(rule, key, before, updated);
+                }
             }
         }
     }
@@ -131,7 +137,7 @@ impl Evaluation<'_> {
         let container = self.container;
         match &step.action {
             Action::Strip(group, condition) => {
-                for (key, entry) in entries(*group, container) {
+                for (key, entry) in facts::entries(*group, container) {
                     let mut scope = self.context.new_inner_scope();
                     scope.add_variable_as_val(ENTRY, entry);
                     let what = || format!("strip.{}", group.name());
@@ -148,20 +154,22 @@ impl Evaluation<'_> {
                 changes.put(rule, key.clone(), New::Removed, container)
             }
             Action::Default(key, amount) => {
-                if changes.value(key, container).is_some_and(|value| key.is_requested(&value)) {
+                if changes.is_requested(key, container) {
                     return Ok(());
                 }
                 let amount = self.amount(rule, key, amount, changes)?;
-                let value = with_period(rule, amount, changes);
-                changes.replace(rule, key.clone(), New::Value(value));
+                let value = self.with_period(rule, amount, changes);
+                changes.replace(rule, key.clone(), New::Value(value), container);
                 Ok(())
             }
             Action::Set(key, amount) => {
+                self.check_comparable(rule, key)?;
                 let amount = self.amount(rule, key, amount, changes)?;
-                let value = with_period(rule, amount, changes);
+                let value = self.with_period(rule, amount, changes);
                 changes.put(rule, key.clone(), New::Value(value), container)
             }
             Action::AtLeast(key, amount) | Action::AtMost(key, amount) => {
+                self.check_comparable(rule, key)?;
                 let limit = self.amount(rule, key, amount, changes)?;
                 let is_most = matches!(step.action, Action::AtMost(..));
                 let bounded = |key: &Key, changes: &Changes| {
@@ -173,11 +181,11 @@ impl Evaluation<'_> {
                     && is_most
                     && let Some(value) = bounded(&MEMORY, changes)
                 {
-                    changes.replace(rule, MEMORY, New::Value(value));
+                    changes.replace(rule, MEMORY, New::Value(value), container);
                 }
                 if let Some(value) = bounded(key, changes) {
-                    let value = with_period(rule, Evaluated { value, ..limit }, changes);
-                    changes.replace(rule, key.clone(), New::Value(value));
+                    let value = self.with_period(rule, Evaluated { value, ..limit }, changes);
+                    changes.replace(rule, key.clone(), New::Value(value), container);
                 }
                 Ok(())
             }
@@ -226,6 +234,25 @@ impl Evaluation<'_> {
             .map_err(|error| failed(rule, &key.to_string(), error))
     }
 
+    /// Checks that the container does not set what the rule sets in a way that rules cannot see.
+    fn check_comparable(&self, rule: &Rule, key: &Key) -> Result<(), Refusal> {
+        match incomparable(key, &self.container.linux.resources.unified) {
+            Some(file) => Err(Refusal::Incomparable {
+                rule: rule.name.clone(),
+                field: key.to_string(),
+                entry: Key::Entry(Group::Unified, file.to_owned()).to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the value to set, and sets the period that it needs.
+    fn with_period(&self, rule: &Rule, amount: Evaluated, changes: &mut Changes) -> FieldValue {
+        let Some((quota, period)) = amount.with_period else { return amount.value };
+        changes.replace(rule, PERIOD, New::Value(period), self.container);
+        quota
+    }
+
     fn mount(&self, template: &MountTemplate) -> Result<Mount, EvaluationError> {
         Ok(Mount {
             source: template.source.text(self.context)?,
@@ -235,35 +262,6 @@ impl Evaluation<'_> {
             ..Default::default()
         })
     }
-}
-
-/// Returns the value to set, and sets the period that it needs.
-fn with_period(rule: &Rule, amount: Evaluated, changes: &mut Changes) -> FieldValue {
-    let Some((quota, period)) = amount.with_period else { return amount.value };
-    changes.replace(rule, PERIOD, New::Value(period));
-    quota
-}
-
-/// Returns the entries of a group, by key, as values of expressions. Their order is that of keys.
-fn entries(group: Group, container: &Container) -> Vec<(String, Fact<'_>)> {
-    let named = |key, value| (str::to_owned(key), facts::named(key, value));
-    let mut entries: Vec<(String, Fact<'_>)> = match group {
-        Group::Env => {
-            let variables: HashMap<_, _> = environment(&container.env).collect();
-            variables.into_iter().map(|(key, value)| named(key, value)).collect()
-        }
-        Group::Sysctl => container.linux.sysctl.iter().map(|(k, v)| named(k, v)).collect(),
-        Group::Annotations => container.annotations.iter().map(|(k, v)| named(k, v)).collect(),
-        Group::Mounts => {
-            container.mounts.iter().map(|m| (m.destination.clone(), facts::mount(m))).collect()
-        }
-        Group::Devices => {
-            container.linux.devices.iter().map(|d| (d.path.clone(), facts::device(d))).collect()
-        }
-        Group::Hugepages | Group::Unified | Group::Rlimits | Group::Cdi => Vec::new(),
-    };
-    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-    entries
 }
 
 /// Returns the refusal for an expression that fails.
@@ -472,8 +470,15 @@ mod tests {
         )
         .unwrap();
         let memory = |key: &Key| key.to_string() == "memory.limit";
-        let changes =
-            limit(&rules, &PodSandbox::new(), &container(), memory, &in_a_minute()).unwrap();
+        let changes = limit(
+            &rules,
+            &PodSandbox::new(),
+            &container(),
+            &HashMap::new(),
+            memory,
+            &in_a_minute(),
+        )
+        .unwrap();
         let changed = changes.since(&Changes::default(), &container());
         let fields: Vec<_> = changed.iter().map(|change| change.field.as_str()).collect();
         assert_eq!(fields, ["memory.limit"]);

@@ -1,7 +1,10 @@
 //! What expressions know of a container: the variables and their values.
 
 use crate::{
-    expression::FUNCTIONS, field::environment, prepared::add_functions, rule::RuleSet,
+    expression::FUNCTIONS,
+    field::{Group, environment},
+    prepared::add_functions,
+    rule::RuleSet,
     shared::SharedMap,
 };
 use cel::{
@@ -12,6 +15,7 @@ use cel::{
     },
 };
 use nri_api::{Access, RESOURCE_FIELDS, proto::*};
+use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, time::Instant};
 
 /// A value of the interpreter, which may borrow texts of the container.
@@ -21,7 +25,16 @@ pub(crate) type Fact<'a> = Box<dyn Val + 'a>;
 pub(crate) const PREFIX: &str = "facts.nri-container-runtime/";
 
 /// The variables that come from such annotations.
-pub(crate) const OPTIONAL: [&str; 3] = ["capabilities", "engine", "privileged"];
+pub(crate) const OPTIONAL: [&str; 8] = [
+    "capabilities",
+    "device_access",
+    "engine",
+    "host_namespaces",
+    "mount_sources",
+    "privileged",
+    "seccomp",
+    "unprotected_paths",
+];
 
 /// Returns the functions, and the variables of a container that the rules use. After `deadline`,
 /// evaluations fail.
@@ -42,17 +55,23 @@ pub(crate) fn context<'a>(
         }
     };
     add("annotations", &|| Some(texts(&container.annotations)));
-    add("capabilities", &|| {
-        let names = fact("capabilities")?.split(',').filter(|name| !name.is_empty());
-        Some(list(names.map(text)))
-    });
+    add("capabilities", &|| Some(list(elements(fact("capabilities")?).map(text))));
     add("command", &|| Some(all_texts(&container.args)));
     add("container", &|| Some(map([("id", text(&container.id)), ("name", text(&container.name))])));
+    add("device_access", &|| {
+        let rules = elements(fact("device_access")?).map(device_access);
+        Some(list(rules.collect::<Option<Vec<_>>>()?.into_iter()))
+    });
     add("devices", &|| Some(list(container.linux.devices.iter().map(device))));
     add("engine", &|| Some(text(fact("engine")?)));
     add("env", &|| Some(map(environment(&container.env).map(|(name, value)| (name, text(value))))));
+    add("host_namespaces", &|| Some(list(elements(fact("host_namespaces")?).map(text))));
     add("image", &|| Some(text(&container.image.name)));
     add("labels", &|| Some(texts(&container.labels)));
+    add("mount_sources", &|| {
+        let sources: Vec<MountSource> = serde_json::from_str(fact("mount_sources")?).ok()?;
+        Some(list(sources.into_iter().map(mount_source)))
+    });
     add("mounts", &|| Some(mounts(&container.mounts)));
     add("pod", &|| {
         Some(map([
@@ -66,6 +85,8 @@ pub(crate) fn context<'a>(
     });
     add("privileged", &|| Some(Box::new(CelBool::from(fact("privileged")? == "true"))));
     add("requested", &|| Some(requested(container)));
+    add("seccomp", &|| Some(text(fact("seccomp")?)));
+    add("unprotected_paths", &|| Some(list(elements(fact("unprotected_paths")?).map(text))));
     add("user", &|| {
         let user = &container.user;
         let groups = user.additional_gids.iter().map(|gid| number(*gid));
@@ -75,9 +96,78 @@ pub(crate) fn context<'a>(
     context
 }
 
+/// What a mount is made of, as `nrid` gives it: an element of the fact `mount_sources`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub(crate) struct MountSource {
+    pub destination: String,
+    /// Path on the host without symbolic links and bind mounts; a device or a server.
+    pub real: String,
+    pub writable: bool,
+    /// `bind`, `overlay` or `device`.
+    pub kind: String,
+    /// `directory`, `file`, `socket`, `block`, `character` or `fifo`; empty if it is unknown.
+    #[serde(rename = "type", default)]
+    pub file_type: String,
+}
+
+fn mount_source(source: MountSource) -> Fact<'static> {
+    let text = |text: String| -> Fact<'static> { Box::new(CelString::from(text)) };
+    let writable: Fact<'static> = Box::new(CelBool::from(source.writable));
+    map([
+        ("destination", text(source.destination)),
+        ("real", text(source.real)),
+        ("writable", writable),
+        ("kind", text(source.kind)),
+        ("type", text(source.file_type)),
+    ])
+}
+
+/// Returns a rule for devices, such as `c 1:3 rwm`, as the value of an expression; `None` if it is
+/// none.
+fn device_access(rule: &str) -> Option<Fact<'_>> {
+    let mut words = rule.split(' ');
+    let (kind, numbers, access) = (words.next()?, words.next()?, words.next()?);
+    let (major, minor) = numbers.split_once(':')?;
+    let number = |text: &str| if text == "*" { Some(-1) } else { text.parse().ok() };
+    Some(map([
+        ("type", text(kind)),
+        ("major", integer(number(major)?)),
+        ("minor", integer(number(minor)?)),
+        ("access", text(access)),
+    ]))
+}
+
+/// Returns the elements of a fact that is a list.
+fn elements(fact: &str) -> impl Iterator<Item = &str> {
+    fact.split(',').filter(|element| !element.is_empty())
+}
+
 /// Returns an entry of a list of names and values, as [`crate::expression::ENTRY`].
 pub(crate) fn named<'a>(name: &'a str, value: &'a str) -> Fact<'a> {
     map([("name", text(name)), ("value", text(value))])
+}
+
+/// Returns the entries of a group, by key, as values of expressions. Their order is that of keys.
+pub(crate) fn entries(group: Group, container: &Container) -> Vec<(String, Fact<'_>)> {
+    let named = |key, value| (str::to_owned(key), self::named(key, value));
+    let mut entries: Vec<(String, Fact<'_>)> = match group {
+        Group::Env => {
+            let variables: HashMap<_, _> = environment(&container.env).collect();
+            variables.into_iter().map(|(key, value)| named(key, value)).collect()
+        }
+        Group::Sysctl => container.linux.sysctl.iter().map(|(k, v)| named(k, v)).collect(),
+        Group::Annotations => container.annotations.iter().map(|(k, v)| named(k, v)).collect(),
+        Group::Mounts => {
+            container.mounts.iter().map(|m| (m.destination.clone(), mount(m))).collect()
+        }
+        Group::Devices => {
+            container.linux.devices.iter().map(|d| (d.path.clone(), device(d))).collect()
+        }
+        Group::Hugepages | Group::Unified | Group::Rlimits | Group::Cdi => Vec::new(),
+    };
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    entries
 }
 
 /// Returns mounts as the value of an expression.
@@ -171,6 +261,61 @@ fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Fact<'a>)>) -> Fact<'a> {
 mod tests {
     use super::*;
     use crate::expression::{Expression, tests::context};
+
+    #[test]
+    fn facts_are_values_of_their_types_and_broken_ones_are_none() {
+        let fact = |name: &str, value: &str| {
+            let annotations = [(format!("{PREFIX}{name}"), value.to_owned())].into();
+            Container { annotations, ..Container::default() }
+        };
+        let is = |container: &Container, condition: &str| {
+            let text = format!("rules: [{{name: a, match: {condition:?}, refuse: x}}]");
+            let rules = crate::load::load(&text).unwrap();
+            let deadline = Instant::now() + std::time::Duration::from_secs(60);
+            let pod = PodSandbox::default();
+            let context = super::context(&pod, container, &rules, deadline);
+            Expression::parse(condition).unwrap().is_true(&context)
+        };
+        let source = r#"[{"destination": "/data", "real": "/etc", "writable": true,
+            "kind": "bind", "type": "directory", "later": 1}]"#;
+        for (name, value, condition) in [
+            (
+                "device_access",
+                "c 1:3 rwm,b *:* r",
+                "device_access == [{'type': 'c', 'major': 1, 'minor': 3, 'access': 'rwm'}, \
+                 {'type': 'b', 'major': -1, 'minor': -1, 'access': 'r'}]",
+            ),
+            ("device_access", "", "device_access == []"),
+            ("host_namespaces", "pid,uts", "host_namespaces == ['pid', 'uts']"),
+            ("host_namespaces", "", "host_namespaces == []"),
+            ("seccomp", "unfiltered", "seccomp == 'unfiltered'"),
+            ("unprotected_paths", "/proc/sys", "unprotected_paths == ['/proc/sys']"),
+            ("unprotected_paths", "", "unprotected_paths.size() == 0"),
+            (
+                "mount_sources",
+                source,
+                "mount_sources[0].real == '/etc' && mount_sources[0].writable",
+            ),
+            ("mount_sources", "[]", "mount_sources.all(m, m.kind == 'device')"),
+            (
+                "mount_sources",
+                r#"[{"destination": "/", "real": "h:/", "writable": true, "kind": "device"}]"#,
+                "mount_sources[0].type == ''",
+            ),
+        ] {
+            assert_eq!(is(&fact(name, value), condition), Ok(true), "{condition}");
+        }
+        for (name, value) in [
+            ("device_access", "c 1:3"),
+            ("device_access", "c 1:x rwm"),
+            ("mount_sources", "{}"),
+            ("mount_sources", r#"[{"real": "/etc"}]"#),
+        ] {
+            let missing = is(&fact(name, value), &format!("{name}.size() > 5"));
+            let expected = crate::expression::EvaluationError::NoVariable(name.to_owned());
+            assert_eq!(missing, Err(expected), "{value}");
+        }
+    }
 
     #[test]
     fn expressions_see_mounts_as_maps_of_the_interpreter() {

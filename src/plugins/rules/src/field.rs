@@ -3,7 +3,7 @@
 use crate::quantity::Unit;
 use nri_api::{
     Access, RESOURCE_FIELDS, entry_name,
-    proto::{Container, LinuxResources},
+    proto::{Container, HugepageLimit, LinuxResources},
 };
 use nri_plugin::SetResources;
 use std::fmt::{self, Display};
@@ -185,8 +185,52 @@ pub(crate) fn value(key: &Key, container: &Container) -> Option<FieldValue> {
         Key::Field(row) if row.name == "oom_score_adj" => {
             linux.oom_score_adj.as_ref().map(|score| FieldValue::Number(score.value))
         }
-        Key::Field(row) => resource(row.name, &linux.resources),
+        Key::Field(_) | Key::Entry(Group::Hugepages | Group::Unified, _) => {
+            resource_value(key, &linux.resources)
+        }
         Key::Entry(group, key) => entry(*group, key, container),
+    }
+}
+
+/// Returns the value that resources have for a field, or for an entry of theirs.
+pub(crate) fn resource_value(key: &Key, resources: &LinuxResources) -> Option<FieldValue> {
+    match key {
+        Key::Field(row) => resource(row.name, resources),
+        Key::Entry(Group::Hugepages, size) => {
+            let limit = resources.hugepage_limits.iter().find(|l| l.page_size == *size)?;
+            Some(FieldValue::Number(i64::try_from(limit.limit).unwrap_or(i64::MAX)))
+        }
+        Key::Entry(Group::Unified, file) => {
+            resources.unified.get(file).cloned().map(FieldValue::Text)
+        }
+        Key::Entry(..) => None,
+    }
+}
+
+/// Sets the value of a resource in a message; other fields are not set.
+pub(crate) fn set_value(resources: &mut LinuxResources, key: &Key, value: &FieldValue) {
+    let row = match key {
+        Key::Field(row) => RESOURCE_FIELDS.iter().find(|field| field.name == row.name),
+        Key::Entry(..) => None,
+    };
+    match (key, row.map(|field| &field.access), value) {
+        (_, Some(Access::Int64(a)), FieldValue::Number(n)) => (a.set)(resources, *n),
+        (_, Some(Access::UInt64(a)), FieldValue::Number(n)) => {
+            (a.set)(resources, u64::try_from(*n).unwrap_or_default());
+        }
+        (_, Some(Access::Text(a)), FieldValue::Text(text)) => (a.set)(resources, text.clone()),
+        (Key::Entry(Group::Hugepages, size), _, FieldValue::Number(n)) => {
+            resources.hugepage_limits.retain(|other| other.page_size != *size);
+            resources.hugepage_limits.push(HugepageLimit {
+                page_size: size.clone(),
+                limit: u64::try_from(*n).unwrap_or_default(),
+                ..Default::default()
+            });
+        }
+        (Key::Entry(Group::Unified, file), _, FieldValue::Text(text)) => {
+            resources.unified.insert(file.clone(), text.clone());
+        }
+        _ => {}
     }
 }
 
@@ -207,11 +251,7 @@ fn entry(group: Group, key: &str, container: &Container) -> Option<FieldValue> {
     let linux = &container.linux;
     let text = |text: &String| FieldValue::Text(text.clone());
     match group {
-        Group::Hugepages => {
-            let limit = linux.resources.hugepage_limits.iter().find(|l| l.page_size == key)?;
-            Some(FieldValue::Number(i64::try_from(limit.limit).unwrap_or(i64::MAX)))
-        }
-        Group::Unified => linux.resources.unified.get(key).map(text),
+        Group::Hugepages | Group::Unified => None, // see `resource_value`
         Group::Env => {
             let (_, value) = environment(&container.env).rfind(|(name, _)| *name == key)?;
             Some(FieldValue::Text(value.to_owned()))

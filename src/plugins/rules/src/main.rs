@@ -7,11 +7,13 @@
 //! | `findings` | what fails for some containers |
 //! | `expression`, `prepared`, `template`, `stack` | expressions, their functions and limits |
 //! | `variables`, `facts`, `shared` | what expressions know of a container |
-//! | `field`, `possible`, `quantity`, `amounts` | fields, units, values |
+//! | `field`, `possible`, `quantity`, `amounts`, `unified` | fields, units, values |
 //! | `rule`, `decide`, `changes`, `refusal` | what rules do with a container, without I/O |
 //! | `plugin`, `try_out` | the plugin, and `nri-rules test` |
 
 mod amounts;
+#[cfg(test)]
+mod behaviour;
 mod changes;
 mod compile;
 mod conflicts;
@@ -28,18 +30,17 @@ mod plugin;
 mod possible;
 mod prepared;
 mod quantity;
-#[cfg(test)]
-mod random;
 mod refusal;
 mod rule;
 mod shared;
 mod stack;
 mod template;
 mod try_out;
+mod unified;
 mod variables;
 
 use clap::{ArgGroup, Parser};
-use findings::Given;
+use findings::{Absent, Given};
 use nri_plugin::flags::{Flags, parse};
 use plugin::Rules;
 use std::{
@@ -130,17 +131,27 @@ fn run(command: &Command) -> Result<ExitCode, String> {
     match command {
         Command::Check { file, options } => {
             let rules = read(file)?;
-            let found = check(&rules, options)?;
+            let given = given(&rules, options)?;
+            let absent = rules.refusing().and_then(|rule| Some((rule, given.absent(file)?)));
+            let found = check(&rules, &given, options)?;
+            let mut err = io::stderr().lock();
+            for finding in &found {
+                writeln!(err, "nri-rules: {}: {finding}", file.display()).map_err(text)?;
+            }
+            if let Some((rule, Absent::Created(what))) = &absent {
+                let (name, file) = (&rule.name, file.display());
+                let what = format!("rule {name:?} refuses containers, but {what}");
+                writeln!(err, "nri-rules: warning: {file}: {what}").map_err(text)?;
+            }
             if !found.is_empty() {
-                let mut err = io::stderr().lock();
-                for finding in found {
-                    writeln!(err, "nri-rules: {}: {finding}", file.display()).map_err(text)?;
-                }
                 return Ok(ExitCode::from(PROBLEM));
             }
             let number = rules.rules.len();
             let rules = if number == 1 { "1 rule".to_owned() } else { format!("{number} rules") };
             writeln!(out, "{}: {rules}, no mistake found", file.display()).map_err(text)?;
+            if let Some((_, Absent::Refused(what))) = absent {
+                writeln!(out, "{}: {what}", file.display()).map_err(text)?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Command::Test { file, bundle, facts, .. } => {
@@ -160,18 +171,25 @@ fn run(command: &Command) -> Result<ExitCode, String> {
     }
 }
 
+/// Returns what is known of the configuration of `nrid`, if the rules depend on it.
+fn given(rules: &rule::RuleSet, options: &CheckOptions) -> Result<Given, String> {
+    let uses_facts = facts::OPTIONAL.iter().any(|fact| rules.variables.contains(*fact));
+    if options.only_load || options.no_nrid_config || !uses_facts && !rules.refuses() {
+        return Ok(Given::Unknown);
+    }
+    Given::of_configuration(options.nrid_config.as_deref())
+}
+
 /// Returns what would refuse containers, one line each.
-fn check(rules: &rule::RuleSet, options: &CheckOptions) -> Result<Vec<String>, String> {
+fn check(
+    rules: &rule::RuleSet,
+    given: &Given,
+    options: &CheckOptions,
+) -> Result<Vec<String>, String> {
     if options.only_load {
         return Ok(Vec::new());
     }
-    let uses_facts = facts::OPTIONAL.iter().any(|fact| rules.variables.contains(*fact));
-    let given = if uses_facts && !options.no_nrid_config {
-        Given::of_configuration(options.nrid_config.as_deref())?
-    } else {
-        Given::Unknown
-    };
-    let found = findings::findings(rules, &given).map_err(text)?;
+    let found = findings::findings(rules, given).map_err(text)?;
     Ok(found.iter().map(ToString::to_string).collect())
 }
 

@@ -4,16 +4,21 @@ use crate::{
     changes::Changed,
     decide::{Decision, decide, limit},
     facts,
-    field::{self, Key},
+    field::{Key, resource_value},
     findings::{Given, findings},
     load::load,
     mistake::{LoadError, Mistake},
     refusal::Refusal,
     rule::{Place, RuleSet},
     stack::{Evaluations, Progress},
+    unified::{effective, fields_of, incomparable, texts},
 };
 use nri_api::{RESOURCE_FIELDS, opt};
-use nri_plugin::{Configured, Failure, prelude::*, proto::LinuxDevice};
+use nri_plugin::{
+    Configured, Failure,
+    prelude::*,
+    proto::{FailurePolicy, LinuxDevice},
+};
 use nri_spec::{LimitChange, MemoryLimits};
 use rustix::fs::{FileType, Mode, major, minor, stat};
 use std::{sync::Arc, time::Duration};
@@ -24,6 +29,10 @@ const RUNTIME: &str = "nri-container-runtime";
 
 /// Time limit of a request where the runtime does not say one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What is logged of a file that begins to refuse containers while the plugin is connected.
+const LATER: &str = "the rules refuse containers now, and did not when the plugin connected: until \
+     it connects again, containers are created without them if the plugin fails";
 
 /// Error of a plugin that the runtime sends nothing, as where it has no file for the plugin.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +95,17 @@ impl Plugin for Rules {
     }
 
     async fn reconfigure(&self, session: &Session, text: &str) -> Reply<()> {
-        self.take(session, load(text)?)
+        let rules = load(text)?;
+        if session.runtime().is_some() && rules.refuses() && !self.rules.get().refuses() {
+            tracing::warn!("{LATER}");
+        }
+        self.take(session, rules)
+    }
+
+    /// While rules refuse containers, none is created because they are not evaluated.
+    fn failure_policy(&self) -> Option<FailurePolicy> {
+        let fail = FailurePolicy { fail_request: true, ..FailurePolicy::default() };
+        self.rules.get().refuses().then_some(fail)
     }
 
     async fn create_container(
@@ -96,7 +115,7 @@ impl Plugin for Rules {
         container: Container,
     ) -> Reply<Creation> {
         let rules = self.rules.get();
-        let container = with_own_facts(session, container);
+        let container = effective(with_own_facts(session, container));
         let subject = Arc::new((pod, container));
         let shared = subject.clone();
         let result = self.evaluate(session, move |progress| {
@@ -116,12 +135,13 @@ impl Plugin for Rules {
         resources: LinuxResources,
     ) -> Reply<Changes> {
         let rules = self.rules.get();
+        let before = container.linux.resources.unified.clone();
         let updated = with_resources(with_own_facts(session, container), &resources);
         let subject = Arc::new((pod, updated));
         let shared = subject.clone();
         let result = self.evaluate(session, move |progress| {
             let requested = |key: &Key| is_requested(key, &resources);
-            limit(&rules, &shared.0, &shared.1, requested, progress)
+            limit(&rules, &shared.0, &shared.1, &before, requested, progress)
         });
         let (pod, updated) = &*subject;
         let changes = result?.inspect_err(|refusal| log_refusal(refusal, pod, updated))?;
@@ -147,10 +167,14 @@ fn with_own_facts(session: &Session, mut container: Container) -> Container {
     container
 }
 
-/// Returns the container as it would be after an update, with the limit of swap that follows.
-fn with_resources(mut container: Container, resources: &LinuxResources) -> Container {
+/// Returns the container as it would be after an update, with the limit of swap that follows. The
+/// fields have the values that the kernel gets, and the entries of `unified` say the same.
+fn with_resources(container: Container, resources: &LinuxResources) -> Container {
+    let mut container = effective(container);
     let linux = container.linux.mut_or_insert_default();
     let updated = linux.resources.mut_or_insert_default();
+    // They are in the fields now, which the update may set.
+    let earlier = std::mem::take(&mut updated.unified);
     let change = LimitChange {
         before: MemoryLimits::of_message(updated),
         by_engine: MemoryLimits::of_message(resources),
@@ -167,18 +191,22 @@ fn with_resources(mut container: Container, resources: &LinuxResources) -> Conta
         updated.hugepage_limits.retain(|other| other.page_size != limit.page_size);
         updated.hugepage_limits.push(limit.clone());
     }
+    updated.unified.clone_from(&resources.unified);
+    let mut container = effective(container);
+    let updated = container.linux.mut_or_insert_default().resources.mut_or_insert_default();
+    let texts = texts(updated);
+    for (file, text) in earlier {
+        let text = texts.get(&file).cloned().unwrap_or(text);
+        updated.unified.entry(file).or_insert(text);
+    }
     container
 }
 
-/// Whether an update requests a field.
+/// Whether an update requests a field, in whichever way.
 fn is_requested(key: &Key, resources: &LinuxResources) -> bool {
-    match key {
-        Key::Field(row) => field::resource(row.name, resources).is_some(),
-        Key::Entry(field::Group::Hugepages, size) => {
-            resources.hugepage_limits.iter().any(|limit| limit.page_size == *size)
-        }
-        Key::Entry(..) => false,
-    }
+    resource_value(key, resources).is_some()
+        || resources.unified.keys().any(|file| fields_of(file).any(|own| own == *key))
+        || incomparable(key, &resources.unified).is_some()
 }
 
 /// Looks up a device node of the host.
@@ -251,6 +279,7 @@ fn log_refusal(refusal: &Refusal, pod: &PodSandbox, container: &Container) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::{FieldValue, resource};
     use nri_plugin::testing::{InProcessRuntime, container, env, pod};
 
     #[test]
@@ -294,8 +323,8 @@ mod tests {
             let reply = runtime.update_container(&pod, &web, &resources).unwrap();
             let updated = reply.update.first().map(|update| update.linux.resources.clone());
             let updated = updated.unwrap_or_default();
-            let number = |key| match field::resource(key, &updated) {
-                Some(field::FieldValue::Number(number)) => number,
+            let number = |key| match resource(key, &updated) {
+                Some(FieldValue::Number(number)) => number,
                 _ => 0,
             };
             ["cpu.quota", "cpu.period", "memory.limit", "memory.swap"].map(number)
@@ -325,6 +354,41 @@ mod tests {
         assert_eq!(limited(&memory(1 << 20)), [0; 4]);
     }
 
+    /// With `memory.max` in `unified` in place of `memory.limit`, a container had any limit.
+    #[test]
+    fn a_limit_holds_for_unified_at_a_creation_and_in_an_update() {
+        let text = "rules: [{name: a, at_most: {memory.limit: 1Gi, pids.limit: 9}}]";
+        let runtime = InProcessRuntime::start(Rules::default(), text).unwrap();
+        let pod = pod("shop");
+        let entry = |file: &str, text: &str| {
+            let unified = [(file.to_owned(), text.to_owned())].into();
+            LinuxResources { unified, ..Default::default() }
+        };
+        let mut web = container(&pod, "web");
+        let linux = web.linux.mut_or_insert_default();
+        linux.resources = Some(entry("memory.max", "5368709120")).into();
+        let reply = runtime.create_container(&pod, &web).unwrap();
+        let resources = &reply.adjust.linux.resources;
+        assert_eq!(resources.memory.limit.value, 1 << 30);
+        assert_eq!(resources.unified["memory.max"], "1073741824");
+
+        let updated = |resources: &LinuxResources| {
+            let reply = runtime.update_container(&pod, &web, resources).unwrap();
+            let update = reply.update.first().map(|update| update.linux.resources.clone());
+            update.unwrap_or_default().unwrap_or_default().unified
+        };
+        assert_eq!(updated(&entry("memory.max", "max"))["memory.max"], "1073741824");
+        assert_eq!(updated(&entry("pids.max", "10"))["pids.max"], "9");
+        assert!(updated(&entry("pids.max", "8")).is_empty());
+        assert!(updated(&entry("memory.high", "max")).is_empty());
+        // What `unified` says of the container is what the update says.
+        let mut limit = LinuxResources::new();
+        limit.memory.mut_or_insert_default().limit = opt(Some(5 << 20));
+        assert_eq!(updated(&limit)["memory.max"], "5242880");
+        limit.memory.mut_or_insert_default().limit = opt(Some(5 << 30));
+        assert_eq!(updated(&limit)["memory.max"], "1073741824");
+    }
+
     #[test]
     fn annotations_of_other_runtimes_are_no_facts() {
         let text = "rules: [{name: a, match: privileged, refuse: not here}]";
@@ -348,6 +412,20 @@ mod tests {
         assert!(refused.contains("too long") || refused.contains("took longer"), "{refused}");
         web.env.truncate(2);
         assert!(runtime.create_container(&pod, &web).is_ok());
+    }
+
+    /// Otherwise a container could be created because the plugin fails.
+    #[test]
+    fn a_file_that_refuses_containers_asks_for_failed_requests() {
+        for (text, expected) in [
+            ("rules: [{name: a, refuse: never}]", true),
+            ("rules: [{name: a, observe: true, refuse: never}]", false),
+            ("rules: [{name: a, set: {pids.limit: 5}}]", false),
+        ] {
+            let runtime = InProcessRuntime::start(Rules::default(), text).unwrap();
+            let policy = runtime.failure_policy();
+            assert_eq!(policy.is_some_and(|policy| policy.fail_request), expected, "{text}");
+        }
     }
 
     #[test]

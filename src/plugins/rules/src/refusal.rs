@@ -20,10 +20,18 @@ pub(crate) enum Refusal {
     /// A rule needs a fact that the runtime does not give.
     #[error(
         "rule {rule:?} needs {fact:?}, which the runtime does not give: add it to facts in the \
-         section [containers] of its configuration, as in facts = [{fact:?}] in config.toml"
+         section [containers] of its configuration, as in facts = [{fact:?}] in config.toml; if it \
+         is there, the log of nrid says why it is unknown of this container"
     )]
     #[allow(missing_docs)]
     NoFact { rule: String, fact: &'static str },
+    /// The container sets what a rule sets or limits, in a way that cannot be compared.
+    #[error(
+        "rule {rule:?} sets or limits {field}, and the container requests {entry}, which sets the \
+         same and cannot be compared with it"
+    )]
+    #[allow(missing_docs)]
+    Incomparable { rule: String, field: String, entry: String },
     /// Two rules set a field to different values.
     #[error(
         "rule {rule:?} sets {field} to {value}, and rule {other:?} has set it to {before}: write \

@@ -22,6 +22,18 @@ pub(crate) struct RuleSet {
     pub patterns: Arc<Patterns>,
 }
 
+impl RuleSet {
+    /// Returns the first rule that refuses containers.
+    pub(crate) fn refusing(&self) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.refuse.is_some() && !rule.observe)
+    }
+
+    /// Whether there is a rule that refuses containers.
+    pub(crate) fn refuses(&self) -> bool {
+        self.refusing().is_some()
+    }
+}
+
 /// A rule.
 #[derive(Debug)]
 pub(crate) struct Rule {

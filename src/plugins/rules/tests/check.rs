@@ -56,9 +56,9 @@ fn a_fact_that_the_configuration_does_not_give_is_found_with_the_line_to_add() {
     assert_eq!(code, Some(4), "{text}");
     let configuration = host.configuration().display().to_string();
     for part in [
-        "rule \"no privileged containers\" uses privileged",
+        "rule \"no more rights than by default\" uses seccomp",
         &configuration,
-        "facts = [\"engine\", \"privileged\"]",
+        r#"["engine", "capabilities", "device_access", "host_namespaces", "seccomp", "un"#,
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -88,6 +88,35 @@ fn a_look_up_that_nothing_guards_is_found_with_its_guard() {
     );
     let (code, text) = host.check(&guarded, &[]);
     assert_eq!(code, Some(0), "{text}");
+}
+
+/// While the plugin was not connected, containers were created without the rules, and no one said
+/// so before.
+#[test]
+fn a_file_that_refuses_containers_is_checked_for_a_plugin_that_is_required() {
+    let rules = "rules: [{name: a, refuse: never}]";
+    let created = "warning: ";
+    for (configuration, expected) in [
+        ("", created),
+        ("plugin = [{match = '*', required = true}]", created),
+        ("plugin = [{match = 'rules'}]", created),
+        ("plugin = [{match = 'rules', required = true}]", "requires rules\n"),
+    ] {
+        let host = Host::new(configuration);
+        let file = host.rules(rules);
+        let (code, text) = host.check(&file, &[]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(expected), "{configuration}\n{text}");
+        assert_eq!(text.contains(created), expected == created, "{text}");
+        if expected == created {
+            let line = "rule \"a\" refuses containers, but containers are created without";
+            assert!(text.contains(line) && text.contains("match = \"rules\""), "{text}");
+        }
+        let (_, text) = host.check(&file, &["--no-nrid-config"]);
+        assert!(!text.contains("connected"), "{text}");
+        let (_, text) = host.check(&host.rules("rules: [{name: a, set: {pids.limit: 5}}]"), &[]);
+        assert!(!text.contains("connected"), "{text}");
+    }
 }
 
 /// The plugin does not load it: it would let every container pass.

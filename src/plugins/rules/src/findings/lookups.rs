@@ -10,10 +10,11 @@ use super::{
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use nri_api::{Access, RESOURCE_FIELDS};
 
-/// Members of the elements of `mounts` and `devices`, and of the entries of maps that a condition
-/// chooses.
+/// Members of the elements of lists, and of the entries of maps that a condition chooses.
 pub(crate) const MOUNT: &[&str] = &["destination", "options", "source", "type"];
 pub(crate) const DEVICE: &[&str] = &["major", "minor", "path", "type"];
+pub(crate) const ACCESS: &[&str] = &["access", "major", "minor", "type"];
+pub(crate) const SOURCE: &[&str] = &["destination", "kind", "real", "type", "writable"];
 pub(crate) const NAMED: &[&str] = &["name", "value"];
 
 /// A look-up that fails for some containers.
@@ -147,6 +148,8 @@ impl Search {
         let members = match range.as_ref().map(Path::names) {
             Some(("mounts", keys)) if keys.is_empty() => Some(MOUNT),
             Some(("devices", keys)) if keys.is_empty() => Some(DEVICE),
+            Some(("device_access", keys)) if keys.is_empty() => Some(ACCESS),
+            Some(("mount_sources", keys)) if keys.is_empty() => Some(SOURCE),
             _ => None,
         };
         let variable = call.iter_var.as_str();

@@ -16,7 +16,7 @@ mod presence;
 mod types;
 mod wrong;
 
-pub(crate) use given::Given;
+pub(crate) use given::{Absent, Given};
 
 use crate::{
     facts::OPTIONAL,
@@ -51,11 +51,12 @@ pub(crate) fn findings(rules: &RuleSet, given: &Given) -> io::Result<Vec<LoadErr
 
 fn facts(rules: &RuleSet, given: &Given) -> Vec<LoadError> {
     let mut found = Vec::new();
+    let used: Vec<_> = OPTIONAL.into_iter().filter(|f| rules.variables.contains(*f)).collect();
     for rule in &rules.rules {
         for fact in OPTIONAL {
             let names = |part: &Part<'_>| part.expression.variables().contains(fact);
             let part = condition(rule).into_iter().chain(parts(rule)).find(names);
-            if let (Some(part), Some(missing)) = (part, given.missing(fact)) {
+            if let (Some(part), Some(missing)) = (part, given.missing(fact, &used)) {
                 let rule = rule.name.clone();
                 found.push(at(part.place, Mistake::Fact { rule, fact, missing }));
             }

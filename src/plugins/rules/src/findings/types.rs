@@ -36,19 +36,31 @@ const MOUNT: Type =
     Members(&[("source", Text), ("destination", Text), ("type", Text), ("options", TEXTS)]);
 const DEVICE: Type =
     Members(&[("path", Text), ("type", Text), ("major", Number), ("minor", Number)]);
+const ACCESS: Type =
+    Members(&[("type", Text), ("major", Number), ("minor", Number), ("access", Text)]);
+const SOURCE: Type = Members(&[
+    ("destination", Text),
+    ("real", Text),
+    ("writable", Bool),
+    ("kind", Text),
+    ("type", Text),
+]);
 const NAMED: Type = Members(&[("name", Text), ("value", Text)]);
 
 /// Types of the variables, whose values are in [`crate::facts`].
-const VARIABLES: [(&str, Type); 14] = [
+const VARIABLES: [(&str, Type); 19] = [
     ("annotations", LABELS),
     ("capabilities", TEXTS),
     ("command", TEXTS),
     ("container", Members(&[("id", Text), ("name", Text)])),
+    ("device_access", List(&ACCESS)),
     ("devices", List(&DEVICE)),
     ("engine", Text),
     ("env", LABELS),
+    ("host_namespaces", TEXTS),
     ("image", Text),
     ("labels", LABELS),
+    ("mount_sources", List(&SOURCE)),
     ("mounts", List(&MOUNT)),
     (
         "pod",
@@ -63,6 +75,8 @@ const VARIABLES: [(&str, Type); 14] = [
     ),
     ("privileged", Bool),
     ("requested", Type::Requested("")),
+    ("seccomp", Text),
+    ("unprotected_paths", TEXTS),
     ("user", Members(&[("gid", Number), ("groups", List(&Number)), ("uid", Number)])),
 ];
 
@@ -282,12 +296,21 @@ mod tests {
             resources: Some(resources).into(),
             ..Default::default()
         };
-        let fact = |name: &str| (format!("{}{name}", facts::PREFIX), "true".to_owned());
+        let source = "[{\"destination\": \"\", \"real\": \"\", \"writable\": true, \
+             \"kind\": \"\", \"type\": \"\"}]";
+        let fact = |name: &str| {
+            let value = match name {
+                "device_access" => "c 1:3 rwm",
+                "mount_sources" => source,
+                _ => "true",
+            };
+            (format!("{}{name}", facts::PREFIX), value.to_owned())
+        };
         Container {
             args: vec!["sh".to_owned()],
             env: vec!["A=b".to_owned()],
             labels: [("team".to_owned(), "shop".to_owned())].into(),
-            annotations: ["engine", "capabilities", "privileged"].map(fact).into(),
+            annotations: facts::OPTIONAL.map(fact).into(),
             mounts: vec![Mount::default()],
             user: Some(User { additional_gids: vec![7], ..Default::default() }).into(),
             linux: Some(linux).into(),

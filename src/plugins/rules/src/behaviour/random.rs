@@ -8,6 +8,7 @@ use crate::{
     load::load,
     refusal::Refusal,
     stack::{Progress, with_stack},
+    unified::effective,
 };
 use nri_api::opt;
 use nri_plugin::proto::{Container, LinuxDevice, LinuxMemory, LinuxResources, Mount, PodSandbox};
@@ -32,6 +33,7 @@ const CONDITIONS: &[&str] = &[
     "'command.size() > 9223372036854775807'",
     "'capabilities.map(c, c + c).all(c, c != \"\")'",
     "'user.uid + 9223372036854775807 > 0'",
+    "'device_access.exists(d, d.minor < 0) && seccomp != \"none\"'",
     "'image'",
     "'image ==='",
     "'unknown'",
@@ -50,6 +52,8 @@ const ACTIONS: &[&str] = &[
     "set: {cpus: 9000000000000}",
     "set: {pids.limit: unlimited}",
     "set: {unified: {memory.high: '${image}'}, hugepages: {2MB: 4Mi}}",
+    "set: {unified: {memory.max: '5', pids.max: max, cpu.max: '1000 2000'}}",
+    "default: {unified: {memory.swap.max: '0'}, cpu.shares: 7, blockio_class: gold}",
     "default: {pids.limit: 7, env: {A: '${image}', B: 5}}",
     "at_most: {memory.limit: 1Mi, cpus: 0.0001, rlimits: {nofile: 3}}",
     "at_least: {memory.limit: 1Gi, pids.limit: -1}",
@@ -68,6 +72,21 @@ const ACTIONS: &[&str] = &[
     "override: true",
     "nothing: 1",
 ];
+
+/// Entries of `unified`, which may say what fields say.
+const FILES: &[&str] = &[
+    "memory.max",
+    "memory.swap.max",
+    "memory.high",
+    "cpu.max",
+    "cpu.weight",
+    "cpu.weight.nice",
+    "cpuset.cpus",
+    "pids.max",
+    "hugetlb.2MB.max",
+    "io.max",
+];
+const TEXTS: &[&str] = &["max", "0", "5", "9223372036854775807", "1 2", "-1", "x", "", "1\n2"];
 
 prop_compose! {
     fn rule()(
@@ -94,6 +113,7 @@ prop_compose! {
         memory in option::of(any::<i64>()),
         source in select(&["/", "/etc", "/etc/x", ""][..]),
         env in vec("[A-C]?=?[a-z]{0,3}", 0..4),
+        unified in vec((select(FILES), select(TEXTS)), 0..4),
     ) -> Container {
         let mut container = Container { env, ..Container::default() };
         container.image.mut_or_insert_default().name = image;
@@ -106,16 +126,19 @@ prop_compose! {
                 fact("engine", "docker"),
                 fact("privileged", "true"),
                 fact("capabilities", "CAP_KILL"),
+                fact("device_access", "c 1:3 rwm,b *:* m"),
+                fact("seccomp", "filtered"),
             ]);
         }
         let limit = |bytes| LinuxMemory { limit: opt(Some(bytes)), ..Default::default() };
         let limit = memory.map(limit);
-        let resources = LinuxResources { memory: limit.into(), ..Default::default() };
+        let mut resources = LinuxResources { memory: limit.into(), ..Default::default() };
+        resources.unified.extend(unified.iter().map(|(k, v)| ((*k).into(), (*v).into())));
         container.linux.mut_or_insert_default().resources = Some(resources).into();
         let (destination, type_) = ("/host".to_owned(), "bind".to_owned());
         let source = source.to_owned();
         container.mounts.push(Mount { destination, source, type_, ..Mount::default() });
-        container
+        effective(container)
     }
 }
 
@@ -161,7 +184,8 @@ proptest! {
             let changed = decision.changes.since(&Changes::default(), &container);
             prop_assert_eq!(changed.is_empty(), decision.changes.is_empty());
         }
-        let limits = with_stack(|| limit(&rules, &pod, &container, |_| true, &progress));
+        let unified = container.linux.resources.unified.clone();
+        let limits = with_stack(|| limit(&rules, &pod, &container, &unified, |_| true, &progress));
         prop_assert!(limits.is_ok());
     }
 }

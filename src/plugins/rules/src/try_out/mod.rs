@@ -1,12 +1,15 @@
 //! `nri-rules test`: what the rules do with containers that do not exist: of a bundle, or the
 //! samples in this program.
 
+mod bundle;
+
 use crate::{
     changes::{Changed, Changes},
     decide::decide,
     refusal::Refusal,
     rule::RuleSet,
     stack::{Progress, with_stack},
+    unified::effective,
 };
 use nri_plugin::proto::{Container, LinuxDevice, PodSandbox};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig, to_container};
@@ -30,10 +33,10 @@ const PLAIN: &str = "docker";
 /// The containers in this program: their names, and their `config.json`, as the engines write them.
 /// All but [`PLAIN`] keep the resources that they request there: memory, CPUs and pids.
 const SAMPLES: [(&str, &str, &str); 4] = [
-    (PLAIN, "docker", include_str!("../containers/docker.json")),
-    ("docker-limited", "docker", include_str!("../containers/docker.json")),
-    ("docker-privileged", "docker", include_str!("../containers/docker-privileged.json")),
-    ("podman", "podman", include_str!("../containers/podman.json")),
+    (PLAIN, "docker", include_str!("../../containers/docker.json")),
+    ("docker-limited", "docker", include_str!("../../containers/docker.json")),
+    ("docker-privileged", "docker", include_str!("../../containers/docker-privileged.json")),
+    ("podman", "podman", include_str!("../../containers/podman.json")),
 ];
 
 /// What is known of the container of a bundle beside its `config.json`.
@@ -48,7 +51,7 @@ pub(crate) struct Facts {
     /// Label of the container, KEY=VALUE
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     pub labels: Vec<(String, String)>,
-    /// Whether the container is privileged
+    /// Whether the container is privileged, if its config.json does not say so
     #[arg(long)]
     pub privileged: bool,
 }
@@ -103,7 +106,7 @@ pub(crate) fn bundle(
     }
     let text = fs::read(&file).map_err(read)?;
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
-    let container = container(&name, &text, facts)
+    let container = container(&name, &text, facts, dir)
         .map_err(|e| TryError::Config { file: file.clone(), why: e })?;
     Ok(print(rules, &container, out)?)
 }
@@ -119,10 +122,10 @@ pub(crate) fn samples(rules: &RuleSet, out: &mut dyn Write) -> Result<bool, TryE
             engine: engine.to_owned(),
             image: "busybox".to_owned(),
             labels: Vec::new(),
-            privileged: name.ends_with("privileged"),
+            privileged: false,
         };
         let file = PathBuf::from(name);
-        let mut container = container(name, text.as_bytes(), &facts)
+        let mut container = container(name, text.as_bytes(), &facts, Path::new("/"))
             .map_err(|e| TryError::Config { file, why: e })?;
         if name == PLAIN {
             container.linux.mut_or_insert_default().resources.clear();
@@ -132,18 +135,16 @@ pub(crate) fn samples(rules: &RuleSet, out: &mut dyn Write) -> Result<bool, TryE
     Ok(all)
 }
 
-/// Returns the container as plugins see it.
-fn container(name: &str, config: &[u8], facts: &Facts) -> Result<Container, String> {
+/// Returns the container as plugins see it. `dir` is that of its `config.json`.
+fn container(name: &str, config: &[u8], facts: &Facts, dir: &Path) -> Result<Container, String> {
     let config = OciConfig::parse(config).map_err(|error| error.to_string())?;
-    let bounding = config.get(&["process", "capabilities", "bounding"]);
-    let names = bounding.and_then(|set| set.as_array()).into_iter().flatten();
-    let names: Vec<&str> = names.filter_map(|name| name.as_str()).collect();
     let fact = |name: &str, value: String| (format!("{}{name}", crate::facts::PREFIX), value);
-    let annotations = HashMap::from([
-        fact("engine", facts.engine.clone()),
-        fact("capabilities", names.join(",")),
-        fact("privileged", facts.privileged.to_string()),
-    ]);
+    let of_file = bundle::facts(&config, dir).map(|(name, value)| fact(name, value));
+    let mut annotations = HashMap::from(of_file);
+    annotations.extend([fact("engine", facts.engine.clone())]);
+    if facts.privileged {
+        annotations.extend([fact("privileged", true.to_string())]);
+    }
     let image = ContainerImage { name: facts.image.clone(), ..ContainerImage::default() };
     let info = ContainerInfo {
         id: name.to_owned(),
@@ -154,7 +155,7 @@ fn container(name: &str, config: &[u8], facts: &Facts) -> Result<Container, Stri
         image: Some(image),
         ..ContainerInfo::default()
     };
-    to_container(&config, &info).map_err(|error| error.to_string())
+    to_container(&config, &info).map(effective).map_err(|error| error.to_string())
 }
 
 /// Prints what the rules do with a container. Returns whether it would be created.
