@@ -27,12 +27,24 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Starts `nrid`, which launches the plugin.
     pub(crate) fn new(runtime: &Runtime, policy: &str) -> Self {
+        let fleet = Self::without_plugin(runtime, policy);
+        fleet.add_plugin();
+        fleet.node.ctl(&["start"]).success();
+        fleet
+    }
+
+    /// Lets the next `nrid` launch the plugin.
+    pub(crate) fn add_plugin(&self) {
+        let link = self.node.path("plugins/10-topology");
+        symlink(program_dir().join("nri-topology"), link).unwrap();
+    }
+
+    /// Prepares a node with the policy, and without the plugin.
+    pub(crate) fn without_plugin(runtime: &Runtime, policy: &str) -> Self {
         let node = Node::new(runtime);
         let socket = node.path("topology.sock");
         let policy = format!("socket = {socket:?}\n{policy}");
         fs::write(node.path("conf.d/10-topology.conf"), policy).unwrap();
-        symlink(program_dir().join("nri-topology"), node.path("plugins/10-topology")).unwrap();
-        node.ctl(&["start"]).success();
         Self {
             node,
             ids: Vec::new(),
@@ -203,7 +215,7 @@ fn without_reasons(value: &Value) -> Value {
 }
 
 /// Returns the numbers of a list of the kernel.
-fn numbers(list: &str) -> BTreeSet<usize> {
+pub(crate) fn numbers(list: &str) -> BTreeSet<usize> {
     let parts = list.split(',').filter(|part| !part.is_empty());
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

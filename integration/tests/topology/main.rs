@@ -6,6 +6,7 @@
 
 mod classes;
 mod fleet;
+mod taken;
 
 use fleet::Fleet;
 use nri_integration::*;

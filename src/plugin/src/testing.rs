@@ -45,6 +45,7 @@ pub struct Refused(pub String);
 pub struct InProcessRuntime<P> {
     served: Served<P>,
     events: EventMask,
+    failure_policy: Option<FailurePolicy>,
     requests: Arc<Mutex<Vec<UpdateContainersRequest>>>,
     tokio: tokio::runtime::Runtime,
 }
@@ -56,6 +57,15 @@ impl<P: Plugin> InProcessRuntime<P> {
     /// # Errors
     /// If the plugin refuses the configuration or the synchronization.
     pub fn start(plugin: P, config: &str) -> Result<Self, Refused> {
+        Self::start_as("test", plugin, config)
+    }
+
+    /// Starts a session as [`start`](Self::start) does, for plugins that do not treat all runtimes
+    /// alike; this one has the given name.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_as(name: &str, plugin: P, config: &str) -> Result<Self, Refused> {
         let id = PluginId::new("00", "test").map_err(|e| Refused(e.to_string()))?;
         let session = Session::new(id);
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -83,7 +93,7 @@ impl<P: Plugin> InProcessRuntime<P> {
         };
         let request = ConfigureRequest {
             config: config.to_owned(),
-            runtime_name: "test".to_owned(),
+            runtime_name: name.to_owned(),
             request_timeout: 2000, // ms
             registration_timeout: 5000,
             NRI_version: NRI_VERSION.to_owned(),

@@ -81,7 +81,10 @@ impl Contender {
     fn text(&self) -> String {
         let kind = match self.program {
             OURS => {
-                return format!("reserved_cpus = \"{RESERVED}\"\nsocket = \"\"\n{}", self.policy);
+                return format!(
+                    "reserved_cpus = \"{RESERVED}\"\nrequests_max = \"100%\"\nsocket = \"\"\n{}",
+                    self.policy
+                );
             }
             "balloons" => "BalloonsPolicy",
             _ => "TopologyAwarePolicy",

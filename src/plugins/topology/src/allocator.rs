@@ -12,7 +12,8 @@ use crate::{
     machine::Machine,
     placed::{Changes, Kind, Placed},
     policy::{Class, Cpus, Policy, PolicyError, Reserved, Unsatisfied},
-    request::{Refusal, Request, Subject, request_again},
+    request::{Refusal, Request, request_again},
+    subject::Subject,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -168,6 +169,7 @@ impl Allocator {
             }
             self.refresh_shared();
         }
+        self.refresh_pinned();
         self.refresh_nodes();
     }
 
@@ -179,12 +181,11 @@ impl Allocator {
         }
         let may_share = class.unsatisfied == Unsatisfied::Share;
         if let Some((cpus, nodes)) = &request.pinned {
-            return match self.pin(cpus, may_share) {
-                Some(kept) => Ok(Placed {
-                    cpus: kept,
-                    nodes: nodes.clone(),
-                    ..Placed::new(request.clone(), Kind::Pinned)
-                }),
+            let pinned = Placed::new(request.clone(), Kind::Pinned);
+            let pinned = Placed { cpus: cpus.clone(), nodes: nodes.clone(), ..pinned };
+            let may_lose = may_share || !self.would_hold(&pinned);
+            return match self.pin(cpus, may_lose) {
+                Some(kept) => Ok(Placed { cpus: kept, ..pinned }),
                 None if may_share => {
                     let reason = Some(Refusal::Pinned(cpus.clone()).to_string());
                     let placed = self.place(Request { pinned: None, ..request })?;
@@ -212,11 +213,11 @@ impl Allocator {
     }
 
     /// Returns which CPUs that an engine has set a container can keep: all, unless some are
-    /// exclusive or offline. Then the others, if it may.
-    fn pin(&self, cpus: &CpuSet, may_share: bool) -> Option<CpuSet> {
+    /// exclusive or offline. Then the others, if it may lose some.
+    fn pin(&self, cpus: &CpuSet, may_lose: bool) -> Option<CpuSet> {
         let owned = self.containers.values().map(|placed| &placed.owned);
         let usable = owned.fold(cpus.and(&self.machine.cpus), |usable, owned| usable.minus(owned));
-        let is_kept = usable == *cpus || may_share && !usable.is_empty();
+        let is_kept = usable == *cpus || may_lose && !usable.is_empty();
         is_kept.then_some(usable)
     }
 }

@@ -10,11 +10,12 @@ use crate::{
 };
 
 impl Allocator {
-    /// Returns the CPUs that a container can get exclusively: those of the shared pool, without
-    /// those that engines have set for containers.
-    pub(crate) fn free(&self) -> CpuSet {
-        let pinned = self.containers.values().filter(|placed| placed.kind == Kind::Pinned);
-        pinned.fold(self.pool(), |free, placed| free.minus(&placed.cpus))
+    /// Returns the CPUs that a container with this request can get exclusively: those of the shared
+    /// pool, without those that containers hold whose engines have set them.
+    pub(crate) fn free(&self, request: &Request) -> CpuSet {
+        let held = self.held(Some(request));
+        let held = self.containers.iter().filter(|(id, _)| held.contains(id.as_str()));
+        held.fold(self.pool(), |free, (_, placed)| free.minus(&self.own_cpuset(placed)))
     }
 
     /// Returns the CPUs of the kinds of cores that a class wants.
@@ -36,7 +37,7 @@ impl Allocator {
 
     /// Chooses exclusive CPUs, or returns what is missing.
     pub(crate) fn choose_exclusive(&self, request: &Request) -> Result<Choice, String> {
-        let (free, suitable) = (self.free(), self.suitable(request));
+        let (free, suitable) = (self.free(request), self.suitable(request));
         let wanted = self.wanted(request, &suitable);
         let choice = choose(&self.machine, &free, &wanted).ok_or_else(|| {
             let (count, usable) = (request.count, free.and(&suitable).len());
@@ -46,6 +47,9 @@ impl Allocator {
             };
             format!("{count} exclusive CPUs{place} are wanted, and {usable} CPUs are free")
         })?;
+        if let Some(reason) = self.over_quota(&request.account, choice.owned.len()) {
+            return Err(reason);
+        }
         if self.leaves_enough(&choice.owned) {
             return Ok(choice);
         }
@@ -68,7 +72,12 @@ impl Allocator {
         before: &Placed,
         request: Request,
     ) -> Result<Placed, Refusal> {
-        let kept = self.keep(before, &request).filter(|choice| self.leaves_enough(&choice.owned));
+        let is_allowed = |choice: &Choice| {
+            let (has, gets) = (before.owned.len(), choice.owned.len());
+            let is_within = gets <= has || self.over_quota(&request.account, gets).is_none();
+            is_within && self.leaves_enough(&choice.owned)
+        };
+        let kept = self.keep(before, &request).filter(is_allowed);
         let choice = kept.map_or_else(|| self.choose_exclusive(&request), Ok);
         match choice {
             Ok(choice) => Ok(Placed {
@@ -90,7 +99,7 @@ impl Allocator {
         if request.count < has {
             return choose(&self.machine, &before.owned, &wanted);
         }
-        extend(&self.machine, &self.free().minus(&before.owned), &before.cpus, &wanted)
+        extend(&self.machine, &self.free(request).minus(&before.owned), &before.cpus, &wanted)
     }
 
     /// Returns CPUs that a container has as its exclusive ones, if they can be that: as many as it
@@ -111,7 +120,8 @@ impl Allocator {
         let level = class.within.level();
         let is_within = level
             .is_none_or(|level| machine.groups(level).iter().any(|group| cpus.is_subset(group)));
-        let is_free = owned.is_subset(&self.free()) && cpus.is_subset(&self.suitable(request));
+        let is_free =
+            owned.is_subset(&self.free(request)) && cpus.is_subset(&self.suitable(request));
         let is_accepted = is_right && is_within && is_free && self.leaves_enough(&owned);
         is_accepted.then(|| Choice { cpus: cpus.clone(), owned })
     }

@@ -2,28 +2,45 @@
 //! for it.
 
 use crate::{
+    cpuset::CpuSet,
     placed::{Assignment, Kind},
-    policy::Policy,
-    request::{Request, Subject, request, request_again},
+    policy::{Cpus, Policy, UserCpuset},
+    request::{Request, request, request_again},
+    subject::Subject,
 };
+
+/// What a container got at its creation, as its annotations say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assigned {
+    /// Whose CPUs.
+    pub kind: Kind,
+    /// In which class.
+    pub class: String,
+    /// The CPUs that the engine had set for it, if it keeps these.
+    pub cpuset: Option<CpuSet>,
+    /// Why that was not what it wanted.
+    pub reason: Option<String>,
+    /// Whether a plugin is known to have set the annotations. Otherwise whoever created the
+    /// container may have.
+    pub is_proven: bool,
+}
 
 /// A container as the runtime describes it, whatever the policy is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     /// What policies see of it.
     pub subject: Subject,
-    /// Whose CPUs it got at its creation, and in which class; `None` if the plugin did not see it.
-    pub assigned: Option<(Kind, String)>,
-    /// Why that was not what it wanted.
-    pub reason: Option<String>,
+    /// What it got at its creation; `None` if the plugin did not see it.
+    pub assigned: Option<Assigned>,
+    /// Time of its creation, in nanoseconds since the epoch; 0 if unknown.
+    pub created_at: i64,
 }
 
 impl Known {
     /// Describes the container for a policy.
     pub fn existing(&self, policy: &Policy, has: Assignment) -> Existing {
-        let assigned = self.assigned.as_ref().map(|(kind, class)| (*kind, class.as_str()));
-        let found = Existing::new(policy, &self.subject, assigned, has);
-        Existing { reason: self.reason.clone().or(found.reason), ..found }
+        let found = Existing::new(policy, &self.subject, self.assigned.as_ref(), has);
+        Existing { created_at: self.created_at, ..found }
     }
 }
 
@@ -35,6 +52,11 @@ pub struct Existing {
     /// Whose CPUs it got at its creation; `None` if the plugin did not see it. Such a container
     /// shares CPUs: that it has some for itself could not be told after the next start.
     pub kind: Option<Kind>,
+    /// Whether that is known. Otherwise it counts only as far as the container has what the policy
+    /// would give it.
+    pub is_proven: bool,
+    /// Time of its creation; 0 if unknown.
+    pub created_at: i64,
     /// Why that is not what it wants.
     pub reason: Option<String>,
     /// What it has.
@@ -42,27 +64,57 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// Describes a container: what the policy means for it, and what it got at its creation, which
-    /// is whose CPUs in which class.
+    /// Describes a container: what the policy means for it, and what it got at its creation.
     pub fn new(
         policy: &Policy,
         subject: &Subject,
-        assigned: Option<(Kind, &str)>,
+        assigned: Option<&Assigned>,
         has: Assignment,
     ) -> Self {
-        match assigned {
-            Some((kind, class)) if policy.classes.contains_key(class) => {
-                let count = if kind == Kind::Exclusive { has.cpus.len() } else { 0 };
-                let request = request_again(policy, subject, class, count);
-                Self { request, kind: Some(kind), reason: None, has }
+        let unseen = |request, reason| Self {
+            request,
+            kind: None,
+            is_proven: false,
+            created_at: 0,
+            reason,
+            has: has.clone(),
+        };
+        if let Some(assigned) = assigned.filter(|a| a.is_proven && policy.has_class(&a.class)) {
+            let count = if assigned.kind == Kind::Exclusive { has.cpus.len() } else { 0 };
+            let request = request_again(policy, subject, &assigned.class, count);
+            let request = pinned_to(request, assigned, assigned.cpuset.as_ref(), &has);
+            let reason = assigned.reason.clone();
+            return Self { kind: Some(assigned.kind), is_proven: true, ..unseen(request, reason) };
+        }
+        match (request(policy, subject), assigned) {
+            (Ok(request), Some(assigned)) if !assigned.is_proven => {
+                let class = &policy.classes[&request.class];
+                let is_possible = match assigned.kind {
+                    Kind::Exclusive => class.cpus == Cpus::Exclusive && request.count > 0,
+                    Kind::Pinned => policy.user_cpuset == UserCpuset::Keep,
+                    Kind::Shared | Kind::Unmanaged => true,
+                };
+                let kind = is_possible.then_some(assigned.kind);
+                Self { kind, ..unseen(pinned_to(request, assigned, None, &has), None) }
             }
-            Some(_) | None => match request(policy, subject) {
-                Ok(request) => Self { request, kind: None, reason: None, has },
-                Err(refusal) => {
-                    let request = request_again(policy, subject, &policy.default_class, 0);
-                    Self { request, kind: None, reason: Some(refusal.to_string()), has }
-                }
-            },
+            (Ok(request), _) => unseen(request, None),
+            (Err(refusal), _) => {
+                let request = request_again(policy, subject, &policy.default_class, 0);
+                unseen(request, Some(refusal.to_string()))
+            }
         }
     }
+}
+
+/// Returns the request with the CPUs that the engine has set. Of those, only the ones that the
+/// container has are known without a record.
+fn pinned_to(
+    request: Request,
+    assigned: &Assigned,
+    cpuset: Option<&CpuSet>,
+    has: &Assignment,
+) -> Request {
+    let pinned = (assigned.kind == Kind::Pinned && !has.cpus.is_empty())
+        .then(|| (cpuset.unwrap_or(&has.cpus).clone(), has.nodes.clone()));
+    Request { pinned, ..request }
 }

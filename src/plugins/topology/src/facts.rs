@@ -2,8 +2,9 @@
 
 use crate::{
     cpuset::CpuSet,
+    existing::Assigned,
     placed::{Assignment, Kind},
-    request::Subject,
+    subject::Subject,
 };
 use nri_plugin::proto::{Container, LinuxResources, PodSandbox};
 use std::collections::{BTreeMap, HashMap};
@@ -17,11 +18,30 @@ pub const ASSIGNED_CLASS_KEY: &str = "nri-topology/assigned-class";
 /// Annotation of the plugin: why a container has not what it wants.
 pub const REASON_KEY: &str = "nri-topology/reason";
 
+/// Annotation of the plugin: the CPUs that the engine has set for a container, of which it may have
+/// fewer.
+pub const ASSIGNED_CPUSET_KEY: &str = "nri-topology/assigned-cpuset";
+
+/// Name by which `nrid` introduces itself. Only there, containers cannot set annotations whose
+/// prefix is that of facts.
+const NRID: &str = "nri-container-runtime";
+
+/// Annotation of `nrid`: which annotations plugins have set, as a JSON object of plugins by keys.
+const SET_BY_PLUGINS: &str = "facts.nri-container-runtime/set-by-plugins";
+
+/// Annotation of `nrid`: the engine of a container, if the configuration wants it.
+const ENGINE: &str = "facts.nri-container-runtime/engine";
+
 /// Period of CPU quotas if none is set, in microseconds.
 const DEFAULT_PERIOD: u64 = 100_000;
 
-/// Describes a container with these resources.
-pub fn subject(pod: &PodSandbox, container: &Container, resources: &LinuxResources) -> Subject {
+/// Describes a container with these resources, in a runtime with this name.
+pub fn subject(
+    runtime: &str,
+    pod: &PodSandbox,
+    container: &Container,
+    resources: &LinuxResources,
+) -> Subject {
     let joined = |of_pod: &HashMap<String, String>, own: &HashMap<String, String>| {
         let all = of_pod.iter().chain(own);
         all.map(|(key, value)| (key.clone(), value.clone())).collect::<BTreeMap<_, _>>()
@@ -39,6 +59,11 @@ pub fn subject(pod: &PodSandbox, container: &Container, resources: &LinuxResourc
         image: container.image.name.clone(),
         pod: pod.name.clone(),
         namespace: pod.namespace.clone(),
+        engine: match runtime {
+            NRID => container.annotations.get(ENGINE).cloned(),
+            "" => None,
+            engine => Some(engine.to_owned()),
+        },
         labels: joined(&pod.labels, &container.labels),
         annotations: joined(&pod.annotations, &container.annotations),
         milli_cpus: milli,
@@ -53,16 +78,32 @@ pub fn assignment(resources: &LinuxResources) -> Assignment {
     Assignment { cpus: read(&resources.cpu.cpus), nodes: read(&resources.cpu.mems) }
 }
 
-/// Returns what the plugin has assigned to a container at its creation: whose CPUs, and its class.
-pub fn assigned(container: &Container) -> Option<(Kind, String)> {
-    let kind = match container.annotations.get(KIND_KEY)?.as_str() {
+/// Returns what the plugin has assigned to a container at its creation. Whoever creates a container
+/// while the plugin is not connected can write the same annotations. `nrid` knows which ones
+/// plugins have set, and others do not count there; another runtime does not know it, nor does an
+/// earlier `nrid`.
+pub fn assigned(runtime: &str, container: &Container) -> Option<Assigned> {
+    let annotations = &container.annotations;
+    let set_by_plugins = annotations.get(SET_BY_PLUGINS).filter(|_| runtime == NRID);
+    let set_by_plugins = set_by_plugins
+        .map(|keys| serde_json::from_str::<BTreeMap<String, String>>(keys).unwrap_or_default());
+    // Whichever plugin it was: all are the administrator's.
+    let is_set = |key: &str| set_by_plugins.as_ref().is_none_or(|keys| keys.contains_key(key));
+    let get = |key: &str| annotations.get(key).filter(|_| is_set(key));
+    let kind = match get(KIND_KEY)?.as_str() {
         "exclusive" => Kind::Exclusive,
         "shared" => Kind::Shared,
         "pinned" => Kind::Pinned,
         "unmanaged" => Kind::Unmanaged,
         _ => return None,
     };
-    Some((kind, container.annotations.get(ASSIGNED_CLASS_KEY)?.clone()))
+    Some(Assigned {
+        kind,
+        class: get(ASSIGNED_CLASS_KEY)?.clone(),
+        cpuset: get(ASSIGNED_CPUSET_KEY).and_then(|list| list.parse().ok()),
+        reason: get(REASON_KEY).cloned(),
+        is_proven: set_by_plugins.is_some(),
+    })
 }
 
 /// Returns the word for a kind in annotations and in the status.

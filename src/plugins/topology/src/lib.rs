@@ -4,6 +4,7 @@
 //! values. The shell around it reads sysfs (`snapshot.rs`), is an NRI plugin (`plugin.rs`) and
 //! answers `nri-topology status` (`socket.rs`).
 
+pub mod account;
 pub mod allocator;
 pub mod classes;
 pub mod cpuset;
@@ -12,16 +13,20 @@ pub mod existing;
 pub mod facts;
 pub mod machine;
 mod memory_nodes;
+mod pattern;
 pub mod placed;
 pub mod placement;
 pub mod plugin;
 pub mod policy;
+pub mod quota;
 mod rebalance;
 pub mod request;
 mod shared;
 pub mod snapshot;
 pub mod socket;
 pub mod status;
+pub mod subject;
 pub mod svg;
 mod synchronize;
 pub mod sysfs;
+pub mod taken;

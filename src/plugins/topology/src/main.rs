@@ -2,8 +2,14 @@
 
 use nri_plugin::flags::{Flags, parse};
 use nri_topology::{
-    allocator::Allocator, plugin::Topology, policy::Policy, snapshot::Snapshot, socket,
-    status::Status, svg, sysfs,
+    account::{self, Account},
+    allocator::Allocator,
+    plugin::Topology,
+    policy::Policy,
+    snapshot::Snapshot,
+    socket,
+    status::Status,
+    svg, sysfs,
 };
 use std::{
     fs,
@@ -113,11 +119,19 @@ fn check(path: &Path, devices: &Path) -> Result<(), CommandError> {
     let machine = sysfs::machine(&Snapshot::read(devices))?;
     let classes: Vec<&str> = policy.classes.keys().map(String::as_str).collect();
     let classes = format!("Classes:   {}\n", classes.join(", "));
+    let warnings = account::warnings(&policy);
     let allocator = Allocator::new(machine, policy).map_err(wrong)?;
+    let most = allocator.allowed(&Account::Requests).unwrap_or_default();
+    let requests = format!("Requests:  {most} CPUs at most without a rule or a quota\n");
     let table = Status::of(&allocator).table();
     let summary: String =
         table.lines().take_while(|line| line.contains(':')).map(|l| format!("{l}\n")).collect();
-    print(&(summary + &classes))
+    print(&(summary + &requests + &classes))?;
+    for warning in warnings {
+        // The policy is right: the exit code does not depend on the warning.
+        let _ = writeln!(stderr(), "nri-topology: {}: {warning}", path.display());
+    }
+    Ok(())
 }
 
 fn print(text: &str) -> Result<(), CommandError> {

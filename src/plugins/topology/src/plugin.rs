@@ -1,16 +1,18 @@
 //! The NRI plugin: events of the runtime to the allocator, its decisions to the runtime.
 
 use crate::{
+    account,
     allocator::Allocator,
     classes::{self, Cgroups},
-    existing::Known,
-    facts::{self, ASSIGNED_CLASS_KEY, KIND_KEY, REASON_KEY},
+    existing::{Assigned, Known},
+    facts::{self, ASSIGNED_CLASS_KEY, ASSIGNED_CPUSET_KEY, KIND_KEY, REASON_KEY},
     placed::{Assignment, Changes, Kind, Placed},
     policy::Policy,
-    request::{Subject, request},
+    request::request,
     snapshot::Snapshot,
     socket::StatusSocket,
     status::Status,
+    subject::Subject,
     sysfs,
 };
 use nri_plugin::{
@@ -75,6 +77,9 @@ impl Topology {
             if let Some(why) = classes::without_effect(class, self.cgroups) {
                 tracing::warn!("class {name:?}: {why}");
             }
+        }
+        for warning in account::warnings(&policy) {
+            tracing::warn!("{warning}");
         }
         Ok(Allocator::new(machine, policy)?)
     }
@@ -160,10 +165,11 @@ impl Plugin for Topology {
 
     async fn synchronize(
         &self,
-        _: &Session,
+        session: &Session,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
     ) -> Reply<Vec<Update>> {
+        let runtime = name_of_runtime(session);
         let pods: HashMap<&str, &PodSandbox> =
             pods.iter().map(|pod| (pod.id.as_str(), pod)).collect();
         self.with(|State { allocator, known }| {
@@ -173,10 +179,11 @@ impl Plugin for Topology {
             for container in &containers {
                 let pod = pods.get(container.pod_sandbox_id.as_str()).copied().unwrap_or(&no_pod);
                 let resources = &container.linux.resources;
-                let subject = facts::subject(pod, container, resources);
-                let (assigned, has) = (facts::assigned(container), facts::assignment(resources));
-                let reason = container.annotations.get(REASON_KEY).cloned();
-                let container_known = Known { subject, assigned, reason };
+                let subject = facts::subject(runtime, pod, container, resources);
+                let assigned = facts::assigned(runtime, container);
+                let has = facts::assignment(resources);
+                let created_at = container.created_at;
+                let container_known = Known { subject, assigned, created_at };
                 let found = container_known.existing(allocator.policy(), has);
                 existing.insert(container.id.clone(), found);
                 known.insert(container.id.clone(), container_known);
@@ -186,6 +193,12 @@ impl Plugin for Topology {
                 if let Some(reason) = &placed.reason {
                     tracing::info!("container {id} shares CPUs: {reason}");
                 }
+                // From now on, it is known who has what.
+                if let Some(known) = known.get_mut(id)
+                    && known.assigned.as_ref().is_some_and(|assigned| !assigned.is_proven)
+                {
+                    known.assigned = placed.is_seen.then(|| assigned(placed));
+                }
             }
             Ok(updates(changes, None))
         })
@@ -193,14 +206,15 @@ impl Plugin for Topology {
 
     async fn create_container(
         &self,
-        _: &Session,
+        session: &Session,
         pod: PodSandbox,
         container: Container,
     ) -> Reply<Creation> {
         let resources = &container.linux.resources;
-        let mut subject = facts::subject(&pod, &container, resources);
+        let runtime = name_of_runtime(session);
+        let mut subject = facts::subject(runtime, &pod, &container, resources);
         let has = facts::assignment(resources);
-        subject.pinned = (!has.cpus.is_empty()).then_some((has.cpus, has.nodes));
+        subject.pinned = (!has.cpus.is_empty()).then(|| (has.cpus.clone(), has.nodes));
         self.with(|State { allocator, known }| {
             let request = request(allocator.policy(), &subject)?;
             let changes = allocator.create(&container.id, request)?;
@@ -209,6 +223,15 @@ impl Plugin for Topology {
             // Overrides: what a container says here of itself has no meaning.
             adjustment.override_annotation(KIND_KEY, facts::word(placed.kind));
             adjustment.override_annotation(ASSIGNED_CLASS_KEY, &placed.request.class);
+            match &placed.request.pinned {
+                Some((cpus, _)) if placed.kind == Kind::Pinned => {
+                    adjustment.override_annotation(ASSIGNED_CPUSET_KEY, cpus.to_string());
+                }
+                _ if container.annotations.contains_key(ASSIGNED_CPUSET_KEY) => {
+                    adjustment.remove_annotation(ASSIGNED_CPUSET_KEY);
+                }
+                _ => {}
+            }
             match &placed.reason {
                 Some(reason) => {
                     tracing::info!("container {} shares CPUs: {reason}", container.name);
@@ -219,17 +242,17 @@ impl Plugin for Topology {
                 }
                 None => {}
             }
-            if matches!(placed.kind, Kind::Exclusive | Kind::Shared) {
+            let keeps_cpus = placed.kind == Kind::Pinned && placed.cpus == has.cpus;
+            if placed.kind != Kind::Unmanaged && !keeps_cpus {
                 set(&mut adjustment, &placed.assignment());
             }
             if placed.kind != Kind::Unmanaged {
                 let class = &allocator.policy().classes[&placed.request.class];
                 classes::set_all(&mut adjustment, class, subject.memory_limit, self.cgroups);
             }
-            let assigned = Some((placed.kind, placed.request.class.clone()));
-            let reason = placed.reason.clone();
             let subject = Subject { pinned: None, ..subject };
-            known.insert(container.id.clone(), Known { subject, assigned, reason });
+            let (assigned, created_at) = (Some(assigned(placed)), container.created_at);
+            known.insert(container.id.clone(), Known { subject, assigned, created_at });
             let updates = updates(changes, Some(&container.id));
             Ok(Creation { adjustment, updates, evictions: Vec::new() })
         })
@@ -237,13 +260,14 @@ impl Plugin for Topology {
 
     async fn update_container(
         &self,
-        _: &Session,
+        session: &Session,
         pod: PodSandbox,
         container: Container,
         resources: LinuxResources,
     ) -> Reply<Updated> {
         let now = merged(&container.linux.resources, &resources);
-        let subject = facts::subject(&pod, &container, &now);
+        let runtime = name_of_runtime(session);
+        let subject = facts::subject(runtime, &pod, &container, &now);
         self.with(|State { allocator, known }| {
             let changes = allocator.update(&container.id, &subject)?;
             let Some(placed) = allocator.containers().get(&container.id) else {
@@ -278,6 +302,23 @@ impl Plugin for Topology {
             known.remove(&container.id);
             Ok(updates(allocator.remove(&container.id), Some(&container.id)))
         })
+    }
+}
+
+/// Returns the name by which the runtime introduced itself.
+fn name_of_runtime(session: &Session) -> &str {
+    session.runtime().map(|runtime| runtime.name.as_str()).unwrap_or_default()
+}
+
+/// Returns what a container got at its creation.
+fn assigned(placed: &Placed) -> Assigned {
+    let cpuset = placed.request.pinned.as_ref().map(|(cpus, _)| cpus.clone());
+    Assigned {
+        kind: placed.kind,
+        class: placed.request.class.clone(),
+        cpuset: cpuset.filter(|_| placed.kind == Kind::Pinned),
+        reason: placed.reason.clone(),
+        is_proven: true,
     }
 }
 

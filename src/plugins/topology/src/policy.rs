@@ -1,8 +1,12 @@
 //! The policy: what an administrator wants, as a TOML file. Its meaning for a container is in
 //! `request.rs`.
 
-use crate::{cpuset::CpuSet, machine::Level};
-use glob::Pattern;
+use crate::{
+    cpuset::CpuSet,
+    machine::Level,
+    pattern::Glob,
+    quota::{Most, Quota},
+};
 use nri_values::{Letters, parse_size};
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, path::PathBuf, str::FromStr};
@@ -26,6 +30,9 @@ pub struct Policy {
     pub default_class: String,
     /// Where containers may ask for a class and for a number of CPUs.
     pub requests_from: Vec<Source>,
+    /// How many CPUs containers may take together that no rule gives them, and that no quota
+    /// limits.
+    pub requests_max: Most,
     /// What happens to CPUs that the engine has set for a container (`docker run --cpuset-cpus`).
     pub user_cpuset: UserCpuset,
     /// Whether memory nodes follow CPUs.
@@ -40,6 +47,9 @@ pub struct Policy {
     /// Rules; the first one that matches a container chooses its class.
     #[serde(rename = "rule")]
     pub rules: Vec<Rule>,
+    /// Quotas; the first one that matches a container is its own.
+    #[serde(rename = "quota")]
+    pub quotas: Vec<Quota>,
 }
 
 /// Reserved CPUs.
@@ -66,7 +76,8 @@ pub enum Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UserCpuset {
-    /// The container keeps them. They are not given to others exclusively meanwhile.
+    /// The container keeps them. As far as a quota allows it, others do not get them exclusively
+    /// meanwhile.
     Keep,
     /// The class decides.
     Override,
@@ -211,10 +222,6 @@ pub struct Rule {
     pub min_cpus: Option<u32>,
 }
 
-/// A pattern of the shell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glob(Pattern);
-
 /// Policy that has no meaning.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
@@ -234,6 +241,14 @@ pub enum PolicyError {
     Class {
         /// Its name.
         class: String,
+        /// What does not go together.
+        why: &'static str,
+    },
+    /// A quota has keys that do not go together.
+    #[error("quota {number}: {why}")]
+    Quota {
+        /// Its number, from 1 on.
+        number: usize,
         /// What does not go together.
         why: &'static str,
     },
@@ -262,12 +277,14 @@ impl Default for Policy {
             shared_min: 1,
             default_class: SHARED.to_owned(),
             requests_from: vec![Source::Annotation],
+            requests_max: Most::Percent(50),
             user_cpuset: UserCpuset::Keep,
             memory_nodes: true,
             max_moves: 1,
             socket: "/run/nri-topology/status.sock".into(),
             classes: BTreeMap::new(),
             rules: Vec::new(),
+            quotas: Vec::new(),
         };
         policy.add_classes();
         policy
@@ -282,6 +299,11 @@ impl Policy {
         self.classes.entry(EXCLUSIVE.to_owned()).or_insert_with(exclusive);
     }
 
+    /// Whether there is a class with this name.
+    pub(crate) fn has_class(&self, name: &str) -> bool {
+        self.classes.contains_key(name)
+    }
+
     fn check(&self) -> Result<(), PolicyError> {
         let named = self.rules.iter().enumerate();
         let named = named.map(|(index, rule)| (format!("rule {}", index + 1), &rule.class));
@@ -289,6 +311,11 @@ impl Policy {
         for (by, class) in named.chain([default]) {
             if !self.classes.contains_key(class) {
                 return Err(PolicyError::NoClass { by, class: class.clone() });
+            }
+        }
+        for (index, quota) in self.quotas.iter().enumerate() {
+            if let Some(why) = quota.mistake() {
+                return Err(PolicyError::Quota { number: index + 1, why });
             }
         }
         for (name, class) in &self.classes {
@@ -398,20 +425,6 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-impl Glob {
-    /// Whether the pattern matches the whole text.
-    pub fn matches(&self, text: &str) -> bool {
-        self.0.matches(text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Glob {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Pattern::new(&text).map(Self).map_err(serde::de::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -461,6 +474,10 @@ mod tests {
         check("default_class = \"x\"", "default_class names the class \"x\", which is not defined");
         check("[[rule]]\nclass = \"x\"", "rule 1 names the class \"x\"");
         check("[class.a]\ncount = 1", "class \"a\": count needs");
+        check("requests_max = '101%'", "a number of CPUs, or a part such as");
+        check("[[quota]]\nper = 'pod'", "exclusive_cpus");
+        let two = "[[quota]]\nexclusive_cpus = 1\nper = 'pod'\nper_label = 'a'";
+        check(two, "quota 1: per and per_label exclude each other");
         check("[class.a]\nidle = true\nshares = 2", "exclude each other");
         check("[class.a]\nshares = 0", "shares must be 2 to 262144");
         check("[class.a]\nmemory_high = \"0%\"", "memory_high is 0");

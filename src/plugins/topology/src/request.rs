@@ -1,39 +1,18 @@
 //! What a policy means for a container: its class, and how many CPUs it gets.
 
 use crate::{
+    account::{Account, account},
     cpuset::{CpuSet, NodeSet},
+    pattern::{all_match, entries_match},
     policy::{Cpus, EXCLUSIVE, Policy, Rule, Source, Unsatisfied, UserCpuset},
+    subject::Subject,
 };
-use std::collections::BTreeMap;
 
 /// Annotation or label with the name of a class.
 pub const CLASS_KEY: &str = "nri-topology/class";
 
 /// Annotation or label with a number of exclusive CPUs.
 pub const CPUS_KEY: &str = "nri-topology/cpus";
-
-/// What is known of a container.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subject {
-    /// Its name.
-    pub name: String,
-    /// Its image; empty if unknown.
-    pub image: String,
-    /// Name of its pod.
-    pub pod: String,
-    /// Namespace of its pod.
-    pub namespace: String,
-    /// Its labels, and those of its pod that it has not itself.
-    pub labels: BTreeMap<String, String>,
-    /// Its annotations, and those of its pod that it has not itself.
-    pub annotations: BTreeMap<String, String>,
-    /// Requested CPU time in thousandths of a CPU; 0 if none is.
-    pub milli_cpus: u64,
-    /// Memory limit in bytes.
-    pub memory_limit: Option<u64>,
-    /// CPUs and memory nodes that the engine has set for it.
-    pub pinned: Option<(CpuSet, NodeSet)>,
-}
 
 /// What a container gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +29,8 @@ pub struct Request {
     pub memory_limit: Option<u64>,
     /// CPUs and memory nodes that the container keeps, whatever its class is.
     pub pinned: Option<(CpuSet, NodeSet)>,
+    /// What limits the CPUs that it takes.
+    pub account: Account,
 }
 
 /// Reason why a container is refused.
@@ -102,6 +83,7 @@ pub fn request_again(policy: &Policy, subject: &Subject, class: &str, count: usi
         milli_cpus: subject.milli_cpus,
         memory_limit: subject.memory_limit,
         pinned: None,
+        account: account(policy, subject, is_requested(policy, subject, class)),
     };
     match request_in(policy, subject, class) {
         Ok(request) if request.count == 0 => same(count),
@@ -136,13 +118,23 @@ fn request_in(policy: &Policy, subject: &Subject, name: &str) -> Result<Request,
         milli_cpus: subject.milli_cpus,
         memory_limit: subject.memory_limit,
         pinned,
+        account: account(policy, subject, is_requested(policy, subject, name)),
     })
+}
+
+/// Whether no rule of the policy gives this class to a container.
+fn is_requested(policy: &Policy, subject: &Subject, class: &str) -> bool {
+    rule(policy, subject).is_none_or(|rule| rule.class != class)
+}
+
+fn rule<'a>(policy: &'a Policy, subject: &Subject) -> Option<&'a Rule> {
+    policy.rules.iter().find(|rule| matches(rule, subject))
 }
 
 /// Returns the class of a container: that of the first rule that matches, else the one that it asks
 /// for, else the default.
 fn class<'a>(policy: &'a Policy, subject: &'a Subject) -> Result<&'a str, Refusal> {
-    if let Some(rule) = policy.rules.iter().find(|rule| matches(rule, subject)) {
+    if let Some(rule) = rule(policy, subject) {
         return Ok(&rule.class);
     }
     if let Some(class) = asked(policy, subject, CLASS_KEY) {
@@ -178,18 +170,16 @@ fn asked_count(policy: &Policy, subject: &Subject) -> Result<Option<usize>, Refu
 /// Whether everything that a rule names is true of a container.
 fn matches(rule: &Rule, subject: &Subject) -> bool {
     let names = [
-        (&rule.name, &subject.name),
+        (&rule.name, subject.name.as_str()),
         (&rule.image, &subject.image),
         (&rule.pod, &subject.pod),
         (&rule.namespace, &subject.namespace),
     ];
-    let maps = [(&rule.labels, &subject.labels), (&rule.annotations, &subject.annotations)];
     let milli = subject.milli_cpus;
     let is_whole = milli > 0 && milli.is_multiple_of(1000);
-    names.iter().all(|(glob, name)| glob.as_ref().is_none_or(|glob| glob.matches(name)))
-        && maps.iter().all(|(globs, values)| {
-            globs.iter().all(|(key, glob)| values.get(key).is_some_and(|v| glob.matches(v)))
-        })
+    all_match(names)
+        && entries_match(&rule.labels, &subject.labels)
+        && entries_match(&rule.annotations, &subject.annotations)
         && rule.whole_cpus.is_none_or(|wanted| wanted == is_whole)
         && rule.min_cpus.is_none_or(|least| milli >= u64::from(least) * 1000)
 }
@@ -197,6 +187,7 @@ fn matches(rule: &Rule, subject: &Subject) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     const POLICY: &str = r#"
         requests_from = ["annotation", "label"]

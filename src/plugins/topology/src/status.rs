@@ -1,11 +1,13 @@
 //! The status: who has which CPUs, as a value and as a table.
 
 use crate::{
+    account::{Account, limit_name},
     allocator::Allocator,
     cpuset::{CpuSet, NodeSet},
     facts::word,
     machine::{Level, Machine},
     placed::Kind,
+    taken::{Taken, names},
 };
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
@@ -28,6 +30,23 @@ pub struct Status {
     pub nodes: Vec<(usize, CpuSet)>,
     /// Containers, in the order of their names.
     pub containers: Vec<StatusContainer>,
+    /// What containers have taken from all others, and what quotas allow. Those of `per` and
+    /// `per_label`, and `requests_max`, only where something is taken.
+    #[serde(default)]
+    pub quotas: Vec<StatusQuota>,
+}
+
+/// A quota.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusQuota {
+    /// Its name.
+    pub name: String,
+    /// How many CPUs are taken.
+    pub taken: usize,
+    /// How many CPUs may be taken.
+    pub allowed: usize,
+    /// The containers, and how many CPUs each has taken.
+    pub by: Vec<(String, usize)>,
 }
 
 /// A group of CPUs.
@@ -86,6 +105,7 @@ impl Status {
             domains: domains(machine),
             nodes: machine.nodes.iter().map(|(n, node)| (*n, node.cpus.clone())).collect(),
             containers,
+            quotas: quotas(allocator),
         }
     }
 
@@ -118,11 +138,39 @@ impl Status {
                 container.reason.clone().unwrap_or_default(),
             ]);
         }
-        for row in table.to_string().lines() {
-            let _ = writeln!(text, "{}", row.trim());
+        let mut add = |table: &Table| {
+            for row in table.to_string().lines() {
+                let _ = writeln!(text, "{}", row.trim());
+            }
+        };
+        add(&table);
+        if !self.quotas.is_empty() {
+            let mut table = Table::new();
+            table.load_preset(presets::NOTHING);
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_header(["QUOTA", "TAKEN", "ALLOWED", "BY"]);
+            for StatusQuota { name, taken, allowed, by } in &self.quotas {
+                table.add_row([name.clone(), taken.to_string(), allowed.to_string(), names(by)]);
+            }
+            add(&table);
         }
         text
     }
+}
+
+fn quotas(allocator: &Allocator) -> Vec<StatusQuota> {
+    let mut taken = allocator.taken();
+    for (index, quota) in allocator.policy().quotas.iter().enumerate() {
+        if quota.per.is_none() && quota.per_label.is_none() {
+            taken.entry(Account::Quota { index, group: String::new() }).or_default();
+        }
+    }
+    let quota = |(account, taken): (Account, Taken)| {
+        let allowed = allocator.allowed(&account)?;
+        let (name, count) = (limit_name(allocator.policy(), &account), taken.cpus.len());
+        Some(StatusQuota { name, taken: count, allowed, by: taken.by })
+    };
+    taken.into_iter().filter_map(quota).collect()
 }
 
 fn domains(machine: &Machine) -> Vec<StatusDomain> {

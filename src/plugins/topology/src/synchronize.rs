@@ -15,6 +15,10 @@ use std::collections::BTreeMap;
 /// Why a container shares CPUs whose creation the plugin has not seen.
 const UNSEEN: &str = "it was created while the plugin was not connected: start it again";
 
+/// Why a container shares CPUs that says it has exclusive ones.
+const UNPROVEN: &str = "nothing proves that its CPUs are exclusive, and the policy would give it \
+    others: start it again";
+
 /// Why another container shares CPUs, if nothing else is known.
 const SHARED_BEFORE: &str = "it shared CPUs when it was created: start it again";
 
@@ -22,31 +26,44 @@ impl Allocator {
     /// Replaces all containers by those that exist. The changes make them what they should be.
     pub fn synchronize(&mut self, existing: &BTreeMap<String, Existing>) -> Changes {
         self.containers.clear();
-        let mut exclusive = Vec::new();
+        let (mut exclusive, mut pinned) = (Vec::new(), Vec::new());
         for (id, container) in existing {
             match self.place_existing(container) {
+                Some(placed) if placed.kind == Kind::Pinned => pinned.push((id, placed)),
                 Some(placed) => _ = self.containers.insert(id.clone(), placed),
                 None => exclusive.push((id, container)),
             }
         }
-        // First those that keep what they have, so that no other one gets it.
+        // Older containers first: who has no proof, and has CPUs of another, has come later.
+        exclusive.sort_by_key(|(_, container)| (!container.is_proven, container.created_at));
+        // First those that keep what they have, so that no other one gets it. CPUs of engines are
+        // held as far as they are not exclusive.
         let mut others = Vec::new();
         for (id, container) in exclusive {
-            match self.accept_exclusive(&container.request, &container.has.cpus) {
+            match self.accept_existing(container) {
                 Some(choice) => self.insert_exclusive(id, &container.request, choice),
                 None => others.push((id, container)),
             }
         }
+        for (id, placed) in pinned {
+            self.containers.insert(id.clone(), placed);
+        }
         for (id, container) in others {
-            match self.choose_exclusive(&container.request) {
+            let chosen = match container.is_proven {
+                true => self.choose_exclusive(&container.request),
+                false => Err(UNPROVEN.to_owned()),
+            };
+            match chosen {
                 Ok(choice) => self.insert_exclusive(id, &container.request, choice),
                 Err(reason) => {
                     let placed = Placed::new(container.request.clone(), Kind::Shared);
-                    let placed = Placed { reason: Some(reason), ..placed };
+                    let is_seen = container.is_proven;
+                    let placed = Placed { reason: Some(reason), is_seen, ..placed };
                     self.containers.insert(id.clone(), placed);
                 }
             }
         }
+        self.refresh_pinned();
         self.refresh_shared();
         for (id, container) in existing {
             let placed = &self.containers[id];
@@ -67,6 +84,16 @@ impl Allocator {
         self.containers.iter().filter_map(differs).collect()
     }
 
+    /// Returns the exclusive CPUs that a container has and keeps. Without proof, a quota has to
+    /// allow them as at a creation.
+    fn accept_existing(&self, container: &Existing) -> Option<Choice> {
+        let request = &container.request;
+        let choice = self.accept_exclusive(request, &container.has.cpus)?;
+        let is_allowed =
+            container.is_proven || self.over_quota(&request.account, choice.owned.len()).is_none();
+        is_allowed.then_some(choice)
+    }
+
     fn insert_exclusive(&mut self, id: &str, request: &Request, choice: Choice) {
         let placed = Placed::new(request.clone(), Kind::Exclusive);
         let placed = Placed { cpus: choice.cpus, owned: choice.owned, ..placed };
@@ -81,8 +108,6 @@ impl Allocator {
         let placed = match container.kind {
             _ if class.cpus == Cpus::Unmanaged => Placed::new(request, Kind::Unmanaged),
             Some(Kind::Pinned) if has.cpus.intersects(&self.machine.cpus) => {
-                let pinned = Some((has.cpus.clone(), has.nodes.clone()));
-                let request = Request { pinned, ..request };
                 let cpus = has.cpus.and(&self.machine.cpus);
                 Placed { cpus, nodes: has.nodes.clone(), ..Placed::new(request, Kind::Pinned) }
             }

@@ -5,15 +5,17 @@
 
 use nri_topology::{
     allocator::Allocator,
-    request::{CLASS_KEY, CPUS_KEY, Subject, request},
+    request::{CLASS_KEY, CPUS_KEY, request},
     snapshot::Snapshot,
     status::Status,
+    subject::Subject,
     svg, sysfs,
 };
 use std::{fs, path::Path};
 
 const POLICY: &str = r#"
 reserved_cpus = 2
+requests_max = 20
 [class.latency]
 cpus = "exclusive"
 smt = "whole"
@@ -66,5 +68,9 @@ fn the_table_has_a_row_for_each_container() {
     assert_eq!(row("database")[1..3], ["latency", "exclusive"]);
     assert_eq!(row("queue")[1..3], ["exclusive", "exclusive"]);
     assert_eq!(row("web")[1..3], ["shared", "shared"]);
-    assert_eq!(words.len(), 3 + 1 + 5, "{table}");
+    let taken = ["database", "(8),", "cache", "(4),", "queue", "(4)"];
+    let quota = words.last().unwrap();
+    assert_eq!(quota[..3], ["requests_max", "16", "20"]);
+    assert_eq!(quota.len(), 3 + taken.len(), "{table}");
+    assert_eq!(words.len(), 3 + 1 + 5 + 2, "{table}");
 }

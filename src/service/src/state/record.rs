@@ -9,7 +9,9 @@ use crate::{
         process::{ProcessIdentity, ProcessStat},
         runtime::{LowLevelRuntime, State},
     },
-    state::{derived::DerivedFields, json, key::ContainerKey, status::ContainerStatus},
+    state::{
+        derived::DerivedFields, json, key::ContainerKey, set_by_plugins, status::ContainerStatus,
+    },
 };
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};
@@ -189,6 +191,7 @@ impl Record {
     /// Returns the container with its current status, for messages to plugins.
     pub fn message(&self) -> proto::Container {
         let mut container = self.container.get();
+        set_by_plugins::add(&mut container, &self.owners);
         container.state = self.status.to_nri().into();
         container.pid = self.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
         container

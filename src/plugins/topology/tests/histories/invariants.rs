@@ -9,10 +9,12 @@ use nri_topology::{
 };
 use std::collections::BTreeMap;
 
-/// Checks all invariants, and returns the first one that is violated.
+/// Checks all invariants, and returns the first one that is violated. `is_known` is whether the
+/// runtime says what plugins have set.
 pub(crate) fn check(
     allocator: &Allocator,
     containers: &BTreeMap<String, Container>,
+    is_known: bool,
 ) -> Result<(), String> {
     let (machine, policy) = (allocator.machine(), allocator.policy());
     let known: Vec<&String> = allocator.containers().keys().collect();
@@ -65,8 +67,17 @@ pub(crate) fn check(
                 }
             }
             Kind::Pinned => {
-                if containers[id].pinned.as_ref() != Some(&placed.cpus) {
-                    return fail("CPUs of the engine changed");
+                let set = containers[id].pinned.as_ref().map(|set| set.and(&machine.cpus));
+                let set = set.unwrap_or_default();
+                let owned = allocator.containers().values().map(|placed| &placed.owned);
+                let left = owned.fold(set.clone(), |left, owned| left.minus(owned));
+                // Without a record, those of them are known that the container had at a start.
+                let is_right = match left.is_empty() {
+                    true => placed.cpus == pool || !is_known,
+                    false => placed.cpus == left || !is_known && placed.cpus.is_subset(&left),
+                };
+                if !is_right {
+                    return fail("wrong CPUs of those that the engine has set");
                 }
             }
         }
@@ -82,6 +93,17 @@ pub(crate) fn check(
     }
     if pool.len() < policy.shared_min.max(1) {
         return Err(format!("the shared pool is too small: {pool:?}"));
+    }
+    for (account, taken) in allocator.taken() {
+        let sum: usize = taken.by.iter().map(|(_, cpus)| cpus).sum();
+        let is_over = allocator.allowed(&account).is_some_and(|most| taken.cpus.len() > most);
+        let is_held = allocator.containers().values().any(|placed| {
+            placed.kind == Kind::Pinned && taken.by.iter().any(|(n, _)| *n == placed.request.name)
+        });
+        // An update can let CPUs count that a rule has given.
+        if is_over && is_held || taken.cpus.len() > sum {
+            return Err(format!("{account:?} has taken too much: {taken:?}"));
+        }
     }
     // What containers have, without what the plugin knows.
     for (id, placed) in allocator.containers() {

@@ -7,12 +7,14 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers of tests
 
 mod container;
+mod counts;
 mod empty;
 mod invariants;
 mod machines;
 mod oracle;
 mod world;
 
+use counts::Counts;
 use proptest::{prelude::*, test_runner::TestRunner};
 use world::{History, Op, World};
 
@@ -24,6 +26,7 @@ fn history() -> impl Strategy<Value = History> {
         6 => (any::<u32>(), any::<u32>()).prop_map(|(what, size)| Op::Create { what, size }),
         1 => (any::<u32>(), any::<u32>()).prop_map(|(what, size)| Op::CreateFails { what, size }),
         1 => (any::<u32>(), any::<u32>()).prop_map(|(what, size)| Op::CreateUnseen { what, size }),
+        1 => (any::<u32>(), any::<u32>()).prop_map(|(what, size)| Op::Forge { what, size }),
         3 => (any::<u32>(), any::<u32>()).prop_map(|(which, size)| Op::Update { which, size }),
         1 => (any::<u32>(), any::<u32>()).prop_map(|(which, size)| Op::UpdateFails { which, size }),
         4 => any::<u32>().prop_map(|which| Op::Stop { which }),
@@ -44,7 +47,7 @@ fn invariants_hold_after_each_event() {
         max_shrink_iters: 3000,
         ..ProptestConfig::default()
     };
-    let counts = std::cell::RefCell::new(world::Counts::default());
+    let counts = std::cell::RefCell::new(Counts::default());
     let result = TestRunner::new(config).run(&history(), |history| {
         let (name, machine) = &machines[history.machine as usize % machines.len()];
         let mut world = World::new(machine.clone(), history.policy);

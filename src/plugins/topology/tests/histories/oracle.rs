@@ -26,16 +26,31 @@ pub(crate) fn is_possible(allocator: &Allocator, request: &Request) -> Option<bo
         }
     }
     let pool = machine.cpus.minus(&used);
+    let of_account = allocator.containers().values().filter(|placed| {
+        placed.kind == Kind::Exclusive && placed.request.account == request.account
+    });
+    let taken: usize = of_account.map(|placed| placed.owned.len()).sum();
+    if allocator.allowed(&request.account).is_some_and(|most| taken + request.count > most) {
+        return Some(false);
+    }
     let remaining = pool.len().checked_sub(request.count);
     if remaining.is_none_or(|remaining| remaining < allocator.policy().shared_min.max(1)) {
         return Some(false);
     }
-    let mut free = pool.minus(&pinned);
-    if class.cores == Cores::Performance {
-        free = free.and(&machine.kinds[0]);
+    let fits = |free: CpuSet| {
+        let free = match class.cores {
+            Cores::Performance => free.and(&machine.kinds[0]),
+            _ => free,
+        };
+        match class.within.level() {
+            None => free.len() >= request.count,
+            Some(level) => machine.groups(level).iter().any(|g| g.common(&free) >= request.count),
+        }
+    };
+    // Which CPUs of engines are held is not counted here.
+    match (fits(pool.minus(&pinned)), fits(pool)) {
+        (true, _) => Some(true),
+        (false, true) => None,
+        (false, false) => Some(false),
     }
-    Some(match class.within.level() {
-        None => free.len() >= request.count,
-        Some(level) => machine.groups(level).iter().any(|g| g.common(&free) >= request.count),
-    })
 }

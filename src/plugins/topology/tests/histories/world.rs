@@ -1,15 +1,16 @@
 //! What an engine and the kernel would have: containers, what they ask for, and the CPUs and memory
 //! nodes that they really have. The plugin is restarted from that.
 
-use crate::{container::Container, invariants, oracle};
+use crate::{container::Container, counts::Counts, invariants, oracle};
 use nri_topology::{
     allocator::Allocator,
     cpuset::CpuSet,
-    existing::Existing,
+    existing::{Assigned, Existing},
     machine::Machine,
-    placed::{Assignment, Changes, Kind},
+    placed::{Assignment, Changes, Kind, Placed},
     policy::Policy,
-    request::{CLASS_KEY, CPUS_KEY, Subject, request},
+    request::{CLASS_KEY, CPUS_KEY, request},
+    subject::Subject,
 };
 use std::collections::BTreeMap;
 
@@ -38,6 +39,11 @@ pub(crate) enum Op {
         what: u32,
         size: u32,
     },
+    /// A container that the plugin does not see, and that says it has CPUs of its own.
+    Forge {
+        what: u32,
+        size: u32,
+    },
     Update {
         which: u32,
         size: u32,
@@ -56,51 +62,17 @@ pub(crate) enum Op {
     Restart,
 }
 
-/// How often something happened: a test of invariants that never get into play shows nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    histories: u64,
-    events: u64,
-    exclusive: u64,
-    degraded: u64,
-    refused: u64,
-    pinned: u64,
-    moved: u64,
-    restarts: u64,
-}
-
-impl Counts {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.histories += 1;
-        self.events += other.events;
-        self.exclusive += other.exclusive;
-        self.degraded += other.degraded;
-        self.refused += other.refused;
-        self.pinned += other.pinned;
-        self.moved += other.moved;
-        self.restarts += other.restarts;
-    }
-
-    /// Returns what happened least often.
-    pub(crate) fn rarest(&self) -> (&'static str, u64) {
-        let counts = [
-            ("exclusive CPUs", self.exclusive),
-            ("a container that had to share", self.degraded),
-            ("a refusal", self.refused),
-            ("CPUs of the engine", self.pinned),
-            ("a changed container", self.moved),
-            ("a restart", self.restarts),
-        ];
-        counts.into_iter().min_by_key(|(_, count)| *count).unwrap()
-    }
-}
-
 pub(crate) struct World {
     machine: Machine,
     pub(crate) policy: String,
     pub(crate) allocator: Allocator,
     pub(crate) containers: BTreeMap<String, Container>,
     pub(crate) counts: Counts,
+    /// Whether the runtime says what plugins have set.
+    is_known: bool,
+    /// Whether containers need not keep what they have in a restart, since their annotations are no
+    /// longer what the policy would give them.
+    is_disturbed: bool,
     next: usize,
 }
 
@@ -147,6 +119,17 @@ whole_cpus = true
 min_cpus = 3
 "#;
 
+const QUOTAS: &str = r#"
+[[quota]]
+namespace = "a"
+exclusive_cpus = 4
+[[quota]]
+namespace = "b*"
+per = "namespace"
+exclusive_cpus = "25%"
+cpuset_counts = false
+"#;
+
 const NAMES: [&str; 13] = [
     "shared",
     "exclusive",
@@ -170,9 +153,13 @@ impl World {
         let user_cpuset = ["keep", "override"][choice as usize / 16 % 2];
         let max_moves = choice / 32 % 3;
         let memory_nodes = !(choice / 96).is_multiple_of(8);
+        let requests_max = ["\"50%\"", "\"100%\"", "3"][choice as usize / 768 % 3];
+        let is_known = !(choice / 2304).is_multiple_of(3);
+        let quotas = ["", QUOTAS][choice as usize / 6912 % 2];
         let policy = format!(
-            "reserved_cpus = {reserved}\nshared_min = {shared_min}\nmax_moves = {max_moves}\n\
-             user_cpuset = \"{user_cpuset}\"\nmemory_nodes = {memory_nodes}\n{CLASSES}"
+            "requests_max = {requests_max}\nreserved_cpus = {reserved}\n\
+             shared_min = {shared_min}\nmax_moves = {max_moves}\n\
+             user_cpuset = \"{user_cpuset}\"\nmemory_nodes = {memory_nodes}\n{CLASSES}{quotas}"
         );
         let built = Allocator::new(machine.clone(), policy.parse().unwrap());
         let (policy, allocator) = match built {
@@ -183,7 +170,8 @@ impl World {
             }
         };
         let (containers, counts) = (BTreeMap::new(), Counts::default());
-        Self { machine, policy, allocator, containers, counts, next: 0 }
+        let is_disturbed = false;
+        Self { machine, policy, allocator, containers, counts, is_known, is_disturbed, next: 0 }
     }
 
     /// Lets an event happen, and checks all invariants.
@@ -201,10 +189,10 @@ impl World {
                 let (cpus, nodes) = subject.pinned.clone().unwrap_or_default();
                 let has = Assignment { cpus, nodes };
                 let subject = Subject { pinned: None, ..subject };
-                let container = Container { subject, has, assigned: None, pinned: None };
-                self.containers.insert(id, container);
+                self.insert(id, subject, has, None);
                 self.restart()?;
             }
+            Op::Forge { what, size } => self.forge(what, size)?,
             Op::Update { which, size } => {
                 if let Some((id, changed)) = self.change(which, size) {
                     self.update(&id, &changed, true)?;
@@ -230,7 +218,7 @@ impl World {
             Op::Restart => self.restart()?,
         }
         self.count();
-        invariants::check(&self.allocator, &self.containers)
+        invariants::check(&self.allocator, &self.containers, self.is_known)
     }
 
     /// Restarts the plugin: it must know and want what it knew and wanted before, and nothing of
@@ -239,6 +227,9 @@ impl World {
         self.counts.restarts += 1;
         let before = self.allocator.containers().clone();
         let changes = self.start_plugin()?;
+        if self.is_disturbed && !self.is_known {
+            return Ok(());
+        }
         for (id, placed) in &before {
             let now = &self.allocator.containers()[id];
             let same = (now.kind, &now.cpus, &now.owned, &now.nodes)
@@ -258,9 +249,11 @@ impl World {
     fn start_plugin(&mut self) -> Result<Changes, String> {
         let policy: Policy = self.policy.parse().unwrap();
         let existing = self.containers.iter().map(|(id, container)| {
-            let assigned = container.assigned.as_ref().map(|(kind, class)| (*kind, class.as_str()));
-            let has = container.has.clone();
-            (id.clone(), Existing::new(&policy, &container.subject, assigned, has))
+            let Container { subject, has, assigned, created_at, .. } = container;
+            let is_proven = self.is_known;
+            let assigned = assigned.clone().map(|assigned| Assigned { is_proven, ..assigned });
+            let existing = Existing::new(&policy, subject, assigned.as_ref(), has.clone());
+            (id.clone(), Existing { created_at: *created_at, ..existing })
         });
         let existing = existing.collect();
         let mut allocator =
@@ -269,6 +262,51 @@ impl World {
         self.allocator = allocator;
         self.apply(&changes);
         Ok(changes)
+    }
+
+    fn insert(
+        &mut self,
+        id: String,
+        subject: Subject,
+        has: Assignment,
+        assigned: Option<Assigned>,
+    ) {
+        let created_at = self.next as i64;
+        let pinned = assigned.as_ref().and_then(|assigned| assigned.cpuset.clone());
+        self.containers.insert(id, Container { subject, has, assigned, created_at, pinned });
+    }
+
+    /// Creates a container without the plugin, which says that it has exclusive CPUs: those of its
+    /// own cpuset. Nobody loses CPUs to it.
+    fn forge(&mut self, what: u32, size: u32) -> Result<(), String> {
+        self.counts.forged += 1;
+        let (id, subject) = self.subject(what, size);
+        let cpus: CpuSet = match self.allocator.containers().values().nth(size as usize % 3) {
+            Some(placed) => placed.cpus.clone(),
+            None => self.machine.cpus.iter().skip(what as usize % 4).take(2).collect(),
+        };
+        let has = Assignment { cpus, nodes: CpuSet::new() };
+        let assigned = Assigned {
+            kind: Kind::Exclusive,
+            class: NAMES[size as usize % NAMES.len()].to_owned(),
+            cpuset: None,
+            reason: None,
+            is_proven: false,
+        };
+        let subject = Subject { pinned: None, ..subject };
+        // A runtime that knows better does not show it.
+        self.insert(id, subject, has, (!self.is_known).then_some(assigned));
+        let before = self.allocator.containers().clone();
+        self.start_plugin()?;
+        let exclusive = before.iter().filter(|(_, placed)| placed.kind == Kind::Exclusive);
+        for (id, placed) in exclusive.filter(|_| self.is_known || !self.is_disturbed) {
+            let now = &self.allocator.containers()[id];
+            if (now.kind, &now.cpus) != (placed.kind, &placed.cpus) {
+                return Err(format!("a forged container took CPUs: {placed:?} became {now:?}"));
+            }
+        }
+        self.is_disturbed = true;
+        Ok(())
     }
 
     fn apply(&mut self, changes: &Changes) {
@@ -293,6 +331,7 @@ impl World {
             subject.annotations.insert(CLASS_KEY.to_owned(), class.to_owned());
         }
         set_size(&mut subject, &self.machine, size);
+        subject.namespace = ["", "a", "b1", "b2"][what as usize / 512 % 4].to_owned();
         if (what / 64).is_multiple_of(8) {
             let cpus = self.machine.cpus.iter().skip(size as usize % self.machine.cpus.len());
             subject.pinned = Some((cpus.take(2).collect(), CpuSet::new()));
@@ -310,8 +349,9 @@ impl World {
         };
         let possible = oracle::is_possible(&self.allocator, &wanted);
         match self.allocator.create(&id, wanted) {
-            Err(_) => {
+            Err(refusal) => {
                 self.counts.refused += 1;
+                self.counts.over_quota += u64::from(refusal.to_string().contains("allows"));
                 if *self.allocator.containers() != before {
                     return Err("a refusal changed the state".to_owned());
                 }
@@ -328,12 +368,11 @@ impl World {
                 if placed.kind == Kind::Exclusive && possible == Some(false) {
                     return Err(format!("there are not enough CPUs: {placed:?}"));
                 }
-                let assigned = Some((placed.kind, placed.request.class.clone()));
-                let pinned = (placed.kind == Kind::Pinned).then(|| placed.cpus.clone());
+                let assigned = Some(assigned(placed));
                 let (cpus, nodes) = subject.pinned.clone().unwrap_or_default();
                 let has = Assignment { cpus, nodes };
                 let subject = Subject { pinned: None, ..subject };
-                self.containers.insert(id.clone(), Container { subject, has, assigned, pinned });
+                self.insert(id.clone(), subject, has, assigned);
                 self.apply(&changes);
                 self.counts.moved += changes.len() as u64 - u64::from(changes.contains_key(&id));
                 Ok(Some(id))
@@ -352,6 +391,7 @@ impl World {
 
     fn update(&mut self, id: &str, subject: &Subject, succeeds: bool) -> Result<(), String> {
         let before = self.allocator.containers().clone();
+        self.is_disturbed = true;
         match self.allocator.update(id, subject) {
             Err(_) if *self.allocator.containers() == before => self.counts.refused += 1,
             Err(_) => return Err("a refused update changed the state".to_owned()),
@@ -385,6 +425,18 @@ impl World {
             self.counts.degraded += u64::from(placed.is_degraded());
             self.counts.pinned += u64::from(placed.kind == Kind::Pinned);
         }
+    }
+}
+
+/// Returns what the plugin writes into the annotations of a container.
+fn assigned(placed: &Placed) -> Assigned {
+    let cpuset = placed.request.pinned.as_ref().filter(|_| placed.kind == Kind::Pinned);
+    Assigned {
+        kind: placed.kind,
+        class: placed.request.class.clone(),
+        cpuset: cpuset.map(|(cpus, _)| cpus.clone()),
+        reason: None,
+        is_proven: true,
     }
 }
 

@@ -1,0 +1,141 @@
+//! Containers that say of themselves what only the plugin says: annotations of an assignment that
+//! their creators have made, while the plugin was not connected.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
+
+use nri_plugin::{
+    proto::{Container, ContainerUpdate, PodSandbox},
+    testing::{InProcessRuntime, container, pod},
+};
+use nri_topology::plugin::Topology;
+use tempfile::TempDir;
+
+const NRID: &str = "nri-container-runtime";
+
+const POLICY: &str = r#"
+socket = ""
+[class.gold]
+cpus = "exclusive"
+count = 2
+by_rule_only = true
+[[rule]]
+class = "gold"
+name = "db"
+"#;
+
+/// Starts the plugin on a machine with four CPUs.
+fn start(runtime: &str, policy: &str) -> (TempDir, InProcessRuntime<Topology>) {
+    let devices = tempfile::tempdir().unwrap();
+    let cpu = devices.path().join("system/cpu");
+    std::fs::create_dir_all(&cpu).unwrap();
+    std::fs::write(cpu.join("online"), "0-3").unwrap();
+    let plugin = Topology::new(devices.path().to_owned());
+    (devices, InProcessRuntime::start_as(runtime, plugin, policy).unwrap())
+}
+
+/// A container with CPUs, and annotations that are those of the plugin.
+fn assigned(pod: &PodSandbox, name: &str, kind: &str, class: &str, cpus: &str) -> Container {
+    let mut container = container(pod, name);
+    for (key, value) in [("assigned", kind), ("assigned-class", class)] {
+        container.annotations.insert(format!("nri-topology/{key}"), value.to_owned());
+    }
+    let linux = container.linux.mut_or_insert_default();
+    let cpu = linux.resources.mut_or_insert_default().cpu.mut_or_insert_default();
+    (cpu.cpus, cpu.mems) = (cpus.to_owned(), "0".to_owned());
+    container
+}
+
+/// Adds what `nrid` says: the annotations that plugins have set.
+fn set_by_plugins(mut container: Container, keys: &[&str]) -> Container {
+    let keys: Vec<String> =
+        keys.iter().map(|key| format!("\"nri-topology/{key}\":\"10-topology\"")).collect();
+    let key = "facts.nri-container-runtime/set-by-plugins".to_owned();
+    container.annotations.insert(key, format!("{{{}}}", keys.join(",")));
+    container
+}
+
+/// Synchronizes with containers of one pod, and returns the CPUs that they get.
+fn synchronized(
+    runtime: &InProcessRuntime<Topology>,
+    pod: &PodSandbox,
+    containers: &[Container],
+) -> Vec<(String, String)> {
+    let updates = runtime.synchronize(std::slice::from_ref(pod), containers).unwrap();
+    let cpus = |u: ContainerUpdate| u.linux.resources.cpu.cpus.clone();
+    updates.into_iter().map(|u| (u.container_id.clone(), cpus(u))).collect()
+}
+
+#[test]
+fn a_forged_assignment_takes_no_cpus_from_the_container_that_a_rule_gives_them() {
+    for name in [NRID, "containerd"] {
+        let (_devices, runtime) = start(name, POLICY);
+        let pod = pod("shop");
+        let mut miner = assigned(&pod, "miner", "exclusive", "gold", "0-1");
+        if name == NRID {
+            miner = set_by_plugins(miner, &[]);
+        }
+        let updates = synchronized(&runtime, &pod, std::slice::from_ref(&miner));
+        assert_eq!(updates, [(miner.id.clone(), "0-3".to_owned())], "{name}");
+        let reply = runtime.create_container(&pod, &container(&pod, "db")).unwrap();
+        assert_eq!(reply.adjust.linux.resources.cpu.cpus, "0-1", "{name}");
+        assert_eq!(reply.update[0].linux.resources.cpu.cpus, "2-3", "{name}");
+    }
+}
+
+#[test]
+fn an_assignment_that_the_plugin_has_written_is_kept() {
+    for name in [NRID, "containerd"] {
+        let (_devices, runtime) = start(name, POLICY);
+        let pod = pod("shop");
+        let db = assigned(&pod, "db", "exclusive", "gold", "1-2");
+        let web = assigned(&pod, "web", "shared", "shared", "0,3");
+        let set = |c: Container| match name {
+            NRID => set_by_plugins(c, &["assigned", "assigned-class"]),
+            _ => c,
+        };
+        let containers = [db, web].map(set);
+        assert_eq!(synchronized(&runtime, &pod, &containers), []);
+        // And so it is with another policy, which gives them to nobody.
+        runtime.reconfigure("socket = ''\n[class.gold]\ncpus = 'exclusive'").unwrap();
+        assert!(runtime.take_requests().is_empty(), "{name}");
+    }
+}
+
+/// An earlier `nrid` says nothing of owners, and there the policy decides.
+#[test]
+fn an_assignment_without_proof_counts_as_far_as_the_policy_gives_it() {
+    for name in [NRID, "containerd"] {
+        let (_devices, runtime) = start(name, "socket = ''\nrequests_max = 1");
+        let pod = pod("shop");
+        let with = |name: &str, created_at: i64, cpus: &str, count: &str| {
+            let mut container = assigned(&pod, name, "exclusive", "exclusive", cpus);
+            container.annotations.insert("nri-topology/cpus".to_owned(), count.to_owned());
+            container.created_at = created_at;
+            container
+        };
+        // One has what it asks for, another says that the same CPU is its own, and a third one has
+        // another number of CPUs than it asks for.
+        let all = [with("c", 3, "2", "1"), with("b", 1, "2", "1"), with("a", 2, "0-1", "1")];
+        let mut updates = synchronized(&runtime, &pod, &all);
+        updates.sort();
+        let mut expected =
+            [&all[0], &all[2]].map(|container| (container.id.clone(), "0-1,3".to_owned()));
+        expected.sort();
+        assert_eq!(updates, expected, "{name}");
+    }
+}
+
+#[test]
+fn what_a_container_says_of_its_assignment_at_its_creation_is_overwritten() {
+    let (_devices, runtime) = start(NRID, POLICY);
+    let pod = pod("shop");
+    let mut miner = assigned(&pod, "miner", "exclusive", "gold", "");
+    let cpuset = "nri-topology/assigned-cpuset".to_owned();
+    miner.annotations.insert(cpuset.clone(), "0-3".to_owned());
+    let reply = runtime.create_container(&pod, &miner).unwrap();
+    let annotations = &reply.adjust.annotations;
+    assert_eq!(annotations["nri-topology/assigned"], "shared");
+    assert_eq!(annotations["nri-topology/assigned-class"], "shared");
+    assert!(annotations.contains_key(&format!("-{cpuset}")), "{annotations:?}");
+    assert_eq!(reply.adjust.linux.resources.cpu.cpus, "0-3");
+}
