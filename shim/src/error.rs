@@ -1,7 +1,8 @@
 //! Errors of the wrapper, grouped by cause: the caller, the operator, the host, or a plugin.
 //!
-//! Each error is one line, which engines show to users; the exit code is always 1.
+//! Each error is one line, which engines show to users.
 
+use crate::exec::Excess;
 use nri_control::{ClientError, LaunchError};
 use nri_locate::{BreakGlassHint, ConfigFileError, RuntimeNotFound};
 use std::{ffi::OsString, io, path::PathBuf};
@@ -61,6 +62,15 @@ pub(crate) enum Error {
         /// Cause of the failure.
         source: serde_json::Error,
     },
+    #[error("more than the container has: {0}")]
+    ExecLimits(Excess),
+    #[error("exec in {id} refused: {why}")]
+    ExecRefused {
+        /// The container's id.
+        id: String,
+        /// Why it is refused.
+        why: String,
+    },
     // Caused by the operator, who configured the node.
     #[error("{0}; {BreakGlassHint}")]
     Config(#[from] ConfigFileError),
@@ -90,6 +100,14 @@ pub(crate) enum Error {
     // Caused by a plugin or by the host: the message of nrid.
     #[error("{0}")]
     Refused(String),
+}
+
+impl Error {
+    /// Exit code of the call. That of a failed `exec` is runc's, to distinguish it from those of
+    /// commands.
+    pub(crate) fn exit_code(&self) -> i32 {
+        if matches!(self, Self::ExecRefused { .. }) { 255 } else { 1 }
+    }
 }
 
 #[cfg(test)]

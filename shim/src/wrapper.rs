@@ -2,8 +2,8 @@
 //!
 //! A call that is passed through takes the shortest way: the command line, the settings that `nrid`
 //! has published (`nri_files::PublishedSettings`), and the real runtime, which replaces this
-//! process. Other calls read more: `exec` looks for a marker with changes of plugins ([`exec`]),
-//! and verbs with an event go to `nrid` ([`event`]).
+//! process. Other calls read more: `exec` looks for a marker with changes of plugins and limits
+//! ([`exec`]), and verbs with an event go to `nrid` ([`event`]).
 
 use crate::{
     args::CommandLine,
@@ -57,7 +57,7 @@ fn with_settings(
         Ok(code) => code,
         Err(e) => {
             log.error(&e.to_string());
-            1
+            e.exit_code()
         }
     }
 }
@@ -108,8 +108,8 @@ fn attempt(
             event::handle(invocation, verb, problem, target)
         }
         _ => {
-            if command_line.execs_process_file() {
-                exec::adapt(&invocation, &mut target);
+            if command_line.execs_other_process() {
+                exec::adapt(&invocation, &mut target)?;
             }
             Err(target.exec(call))
         }

@@ -1,5 +1,5 @@
 //! Tests of `exec`: the process gets the environment variables and rlimits that plugins have set
-//! for the container.
+//! for the container, and where it is configured, not more rights than the container.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -39,7 +39,10 @@ struct Running {
 
 impl Running {
     fn start(runtime: &Runtime) -> Self {
-        let node = Node::new(runtime);
+        Self::start_on(Node::new(runtime))
+    }
+
+    fn start_on(node: Node) -> Self {
         node.launch("10-adjust", &Program::Adjust, ADJUSTMENT);
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/probe", "wait"]);
@@ -72,9 +75,13 @@ impl Running {
     }
 
     /// Calls `exec` of the wrapper or of the bare runtime in the foreground. Returns stdout.
-    fn exec(&self, mut command: Command, process_file: &Path) -> String {
+    fn exec(&self, command: Command, process_file: &Path) -> String {
+        self.try_exec(command, process_file).success().out()
+    }
+
+    fn try_exec(&self, mut command: Command, process_file: &Path) -> Ended {
         command.args(["exec", "--process"]).arg(process_file).arg(&self.id);
-        self.node.run(command).success().out()
+        self.node.run(command)
     }
 
     /// Returns a command of the bare runtime.
@@ -234,5 +241,125 @@ fn exec_finds_its_marker_if_the_root_is_a_symbolic_link() {
         }
         call(&["delete", "--force", &id]);
         journal.wait_for("RemoveContainer", &id);
+    });
+}
+
+/// Prints the rights of a process.
+const RIGHTS: [&str; 3] = ["/bin/sh", "-c", "grep -E 'Cap|NoNewPrivs|Uid' /proc/self/status"];
+
+/// Checks that an `exec` was refused, for this reason.
+#[track_caller]
+fn check_refused(ended: &Ended, because: &str) {
+    let err = ended.err();
+    // The exit code of runc for an `exec` that fails.
+    assert_eq!((ended.code, err.lines().count()), (Some(255), 1), "{err}");
+    assert!(err.contains("refused: more than the container has: "), "{err}");
+    assert!(err.contains(because), "{err}");
+}
+
+#[test]
+fn exec_with_more_rights_than_the_container_is_refused_where_it_is_configured() {
+    for_each_runtime("limits of exec", |runtime| {
+        let start = |lines: &str| {
+            let node = Node::new(runtime);
+            node.configure(lines);
+            Running::start_on(node)
+        };
+        let wrapper = |container: &Running| container.node.wrapper();
+        // As with `--privileged` of Docker and Podman.
+        let privileged = |container: &Running| {
+            container.process_file(&RIGHTS, |process| {
+                for set in ["bounding", "effective", "permitted"] {
+                    let set = process["capabilities"][set].as_array_mut().unwrap();
+                    set.push("CAP_SYS_ADMIN".into());
+                }
+            })
+        };
+        let is_admin = |seen: &str| {
+            let line = seen.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+            u64::from_str_radix(line.trim(), 16).unwrap() & (1 << 21) != 0
+        };
+        let unlimited = start("");
+        let seen = unlimited.exec(wrapper(&unlimited), &privileged(&unlimited));
+        assert!(is_admin(&seen), "by default an exec may have more: {seen}");
+
+        let limited = start("exec.more_rights = 'refuse'");
+        let flags = |flags: &[&str]| {
+            let exec = [&["exec"][..], flags, &[limited.id.as_str()], &RIGHTS].concat();
+            limited.node.call(&exec)
+        };
+        let check = || {
+            let ended = limited.try_exec(wrapper(&limited), &privileged(&limited));
+            check_refused(&ended, "CAP_SYS_ADMIN ([exec] more_rights was \"refuse\"");
+            let file = limited.process_file(&RIGHTS, |process| {
+                process["noNewPrivileges"] = false.into();
+            });
+            check_refused(&limited.try_exec(wrapper(&limited), &file), "no_new_privs is not set");
+            check_refused(&flags(&["--cap", "CAP_SYS_ADMIN"]), "CAP_SYS_ADMIN");
+            check_refused(&flags(&["-cCAP_KILL", "-c", "sys_admin"]), "CAP_SYS_ADMIN");
+            // What is no more than the container has is as with the bare runtime.
+            let same = limited.process_file(&RIGHTS, |_| {});
+            let other_user = |process: &mut Value| {
+                process["user"] = json!({"uid": 1, "gid": 1});
+            };
+            let seen = limited.exec(wrapper(&limited), &same);
+            assert_eq!(seen, limited.exec(limited.bare(), &same));
+            assert!(!is_admin(&seen), "{seen}");
+            let file = limited.process_file(&RIGHTS, other_user);
+            let seen = limited.exec(wrapper(&limited), &file);
+            assert_eq!(seen, limited.exec(limited.bare(), &file));
+            assert!(!is_admin(&flags(&[]).success().out()));
+            let ended = flags(&["--cap", "CAP_KILL"]);
+            assert!(!ended.err().contains("refused"), "{}", ended.err());
+        };
+        check();
+        // The values of the creation apply, and no `nrid` is needed.
+        limited.node.configure("");
+        limited.node.kill_nrid();
+        check();
+    });
+}
+
+#[test]
+fn exec_as_another_user_is_refused_where_it_is_configured() {
+    for_each_runtime("exec as another user", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("exec.other_user = 'refuse'");
+        let container = Running::start_on(node);
+        let exec = |user: Value| {
+            let file = container.process_file(&RIGHTS, |process| process["user"] = user);
+            container.try_exec(container.node.wrapper(), &file)
+        };
+        check_refused(&exec(json!({"uid": 1, "gid": 0})), "user 1 in place of 0");
+        check_refused(&exec(json!({"uid": 0, "gid": 0, "additionalGids": [5]})), "group 5");
+        exec(json!({"uid": 0, "gid": 0})).success();
+        let user =
+            |user| container.node.call(&["exec", "--user", user, &container.id, "/bin/true"]);
+        check_refused(&user("1:0"), "user 1 in place of 0");
+        user("0:0").success();
+    });
+}
+
+/// A container that no plugin adjusts has a marker, too, and so has a sandbox.
+#[test]
+fn a_container_without_plugins_and_a_sandbox_have_limits_of_exec_until_they_are_deleted() {
+    for_each_runtime("limits without plugins", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("exec.more_rights = 'refuse'");
+        for kind in ["sandbox", "container"] {
+            let id = node.id(kind);
+            let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+            bundle.annotate_as_crio(&node.id("sandbox"), kind);
+            node.create(&bundle, &id).success();
+            node.call(&["start", &id]).success();
+        }
+        for kind in ["container", "sandbox"] {
+            let id = node.id(kind);
+            let exec = ["exec", "--cap", "CAP_SYS_ADMIN", &id, "/bin/true"];
+            check_refused(&node.call(&exec), "CAP_SYS_ADMIN");
+            node.call(&["exec", &id, "/bin/true"]).success();
+            node.call(&["delete", "--force", &id]).success();
+        }
+        wait_until("the markers to be removed", || node.records("exec").is_empty().then_some(()));
     });
 }

@@ -75,6 +75,22 @@ fn an_unreadable_config_json_passes_through_as_on_the_bare_runtime_without_plugi
     });
 }
 
+/// Otherwise such a container would have no limits of `exec`.
+#[test]
+fn an_unreadable_config_json_is_refused_where_exec_is_limited() {
+    for_each_runtime("unreadable config.json, limits of exec", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("exec.more_rights = 'refuse'");
+        let (original, _) = bundle(&node, "original");
+        for (at, (what, text)) in unreadable(&original.bytes()).into_iter().enumerate().skip(1) {
+            let (bundle, id) = bundle(&node, &format!("c{at}"));
+            fs::write(bundle.config(), &text).unwrap();
+            let line = node.create(&bundle, &id).refusal();
+            assert!(line.contains("config.json"), "{what}: {line}");
+        }
+    });
+}
+
 #[test]
 fn a_config_json_that_plugins_cannot_receive_is_refused_if_a_plugin_could_adjust_it() {
     for_each_runtime("unreadable config.json, plugin", |runtime| {

@@ -62,12 +62,13 @@ impl<'a> CommandLine<'a> {
     pub(crate) fn is_passed_through(&self) -> bool {
         let flags = &self.flags;
         let has_answer = flags.nri_help || flags.nri_version || flags.without_value.is_some();
-        !has_answer && !self.execs_process_file() && self.event_verb().is_none()
+        !has_answer && !self.execs_other_process() && self.event_verb().is_none()
     }
 
-    /// Whether the verb is an `exec` of a process that a file describes, and will be run. Without a
-    /// file the runtime takes the process from `config.json`, which is adjusted already.
-    pub(crate) fn execs_process_file(&self) -> bool {
+    /// Whether the verb is an `exec` of a process that a file describes, or with a flag that gives
+    /// rights, and will be run. Otherwise the runtime takes the process from `config.json`, which
+    /// is adjusted already.
+    pub(crate) fn execs_other_process(&self) -> bool {
         !self.flags.is_help
             && self.verb.as_deref().is_some_and(|v| v == "exec")
             && exec_args::read(&bytes(&self.rest)).is_some()
@@ -202,6 +203,8 @@ mod tests {
             ("exec x create", true),
             ("exec x sh --process p", true),
             ("exec --process p x", false),
+            ("exec --cap c x sh", false),
+            ("exec --env e --cwd / --no-new-privs x sh --cap c", true),
             ("--help exec --process p x", true),
             ("create x", false),
             ("--nri-help state x", false),
@@ -233,11 +236,14 @@ mod tests {
             let scanned = scan(&arguments);
             proptest::prop_assert_eq!(scanned.forwarded(), arguments);
             let rest = bytes(&scanned.rest);
-            if let Some(exec) = exec_args::read(&rest) {
-                let replaced = with_value(&scanned.rest, exec.at, b"/p");
+            if let Some(exec) = exec_args::read(&rest)
+                && let Some(process) = exec.process
+            {
+                let replaced = with_value(&scanned.rest, process.at, b"/p");
                 let replaced_bytes = bytes(&replaced);
-                let again = exec_args::read(&replaced_bytes).map(|e| (e.id, e.process));
-                proptest::prop_assert_eq!(again, Some((exec.id, &b"/p"[..])));
+                let again = exec_args::read(&replaced_bytes).unwrap();
+                let value = again.process.map(|p| p.value);
+                proptest::prop_assert_eq!((again.id, value), (exec.id, Some(&b"/p"[..])));
                 let differing = replaced.iter().zip(&scanned.rest).filter(|(a, b)| a != b).count();
                 proptest::prop_assert!(differing <= 1 && replaced.len() == scanned.rest.len());
             }

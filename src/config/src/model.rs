@@ -6,6 +6,7 @@ use crate::{
     containers::ContainerSettings,
     duration,
     engines::EngineSettings,
+    exec::ExecSettings,
     logs::{AuditSettings, LogSettings},
     metrics::MetricsSettings,
     paths,
@@ -151,6 +152,7 @@ section! {
             audit: AuditSettings,
             pods: PodSettings,
             containers: ContainerSettings,
+            exec: ExecSettings,
             plugin: Vec<PluginPolicy>,
         }
     }

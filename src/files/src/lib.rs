@@ -18,7 +18,10 @@ pub use audit::{
 };
 pub use call_settings::{CallSettings, PublishError, PublishedSettings, published_file};
 pub use life::{NridLife, UncleanEnd};
-pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
+pub use marker::{
+    EXEC_DIR, ExecChanges, ExecContainer, ExecLimits, ExecMarker, ExecRights, ExecRlimit, ExecUser,
+    ExecVariable,
+};
 pub use names::{
     CONTROL_SOCKET, LIFE_FILE, LIFE_LOCK, LOG_FILE, LOG_IDENTIFIER, MAX_RECORD, READY_SOCKET,
     RECORDS_DIR, START_FAILURE, START_LOCK,

@@ -1,8 +1,9 @@
 //! The exec marker: a file that `nrid` writes for the wrapper's `exec`, with the changes that
-//! plugins made to the process of a container.
+//! plugins made to the process of a container, and with the limits of `exec` that were configured
+//! at its creation.
 //!
 //! The wrapper reads the file and does not connect to `nrid`: NRI has no event for `exec`, and most
-//! containers have no such file.
+//! containers have no such file. Version 0.1.0 ignores the limits, and writes none.
 
 use crate::{digest::digest, text::OsText};
 use serde::{Deserialize, Serialize};
@@ -26,13 +27,52 @@ pub struct ExecMarker {
     pub containers: Vec<ExecContainer>,
 }
 
-/// A container, and the changes for its processes.
+/// A container, and what applies to an `exec` in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecContainer {
     /// Root directory of the container's runtime, links resolved.
     pub root: OsText,
     /// Changes for the container's processes.
     pub changes: ExecChanges,
+    /// What an `exec` may have at most; `None` if everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ExecLimits>,
+}
+
+/// What an `exec` may have at most: what the container's own process has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExecLimits {
+    /// Rights; `None` if an `exec` may have others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rights: Option<ExecRights>,
+    /// User and groups; `None` if an `exec` may have others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<ExecUser>,
+}
+
+/// Rights of a container's process.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExecRights {
+    /// The capabilities of all sets, the bounding set included: those that any process of the
+    /// container can have. `None` if the OCI config has no `process.capabilities`.
+    pub capabilities: Option<Vec<String>>,
+    /// `process.noNewPrivileges`.
+    pub no_new_privileges: bool,
+    /// `process.apparmorProfile`, unless empty.
+    pub apparmor_profile: Option<String>,
+    /// `process.selinuxLabel`, unless empty.
+    pub selinux_label: Option<String>,
+}
+
+/// User of a container's process. What the OCI config does not have is 0.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExecUser {
+    /// `process.user.uid`.
+    pub uid: u64,
+    /// `process.user.gid`.
+    pub gid: u64,
+    /// `process.user.additionalGids`.
+    pub additional_gids: Vec<u64>,
 }
 
 /// Changes of the process file of an `exec`.
@@ -91,6 +131,32 @@ impl ExecChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_without_limits_has_the_form_of_version_0_1_0() {
+        let text = r#"{"containers":[{"root":"/r","changes":{"env":[],"rlimits":[]}}]}"#;
+        let marker: ExecMarker = serde_json::from_str(text).unwrap();
+        assert_eq!(marker.containers[0].limits, None);
+        assert_eq!(serde_json::to_string(&marker).unwrap(), text);
+    }
+
+    #[test]
+    fn version_0_1_0_reads_the_changes_of_a_container_with_limits() {
+        /// The type of version 0.1.0.
+        #[derive(Deserialize)]
+        struct Earlier {
+            changes: ExecChanges,
+        }
+        let container = ExecContainer {
+            root: OsText::from("/r"),
+            changes: ExecChanges::default(),
+            limits: Some(ExecLimits { user: Some(ExecUser::default()), rights: None }),
+        };
+        let text = serde_json::to_string(&container).unwrap();
+        let earlier: Earlier = serde_json::from_str(&text).unwrap();
+        assert_eq!(earlier.changes, container.changes);
+        assert_eq!(serde_json::from_str::<ExecContainer>(&text).unwrap(), container);
+    }
 
     #[test]
     fn every_id_has_a_unique_valid_file_name() {

@@ -1,7 +1,10 @@
 //! `exec`: the real runtime receives a changed process file; everything else is unchanged.
 
 use crate::harness::{WrapperHarness, always, argv, stderr};
-use nri_files::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
+use nri_files::{
+    EXEC_DIR, ExecChanges, ExecContainer, ExecLimits, ExecMarker, ExecRights, ExecRlimit, ExecUser,
+    ExecVariable,
+};
 use nri_locate::BYPASS_ENV;
 use serde_json::{Value, json};
 use std::{
@@ -58,8 +61,28 @@ fn harness() -> WrapperHarness {
 /// Writes the exec marker of container `id`, as nrid does.
 fn write_marker(harness: &WrapperHarness, id: &str, root: &Path) {
     let root = fs::canonicalize(root).unwrap_or(root.to_owned());
-    let marker =
-        ExecMarker { containers: vec![ExecContainer { root: (&root).into(), changes: changes() }] };
+    let container = ExecContainer { root: (&root).into(), changes: changes(), limits: None };
+    save_marker(harness, id, container);
+}
+
+/// Writes the exec marker of container `id`, whose process has user 5, group 6 and the capability
+/// CAP_CHOWN.
+fn write_limits(harness: &WrapperHarness, limits_user: bool) {
+    let rights = ExecRights {
+        capabilities: Some(vec!["CAP_CHOWN".into()]),
+        no_new_privileges: true,
+        apparmor_profile: Some("p".into()),
+        selinux_label: None,
+    };
+    let user = limits_user.then(|| ExecUser { uid: 5, gid: 6, additional_gids: Vec::new() });
+    let limits = Some(ExecLimits { rights: Some(rights), user });
+    let root = fs::canonicalize(harness.path("root")).unwrap();
+    let changes = ExecChanges::default();
+    save_marker(harness, "id", ExecContainer { root: (&root).into(), changes, limits });
+}
+
+fn save_marker(harness: &WrapperHarness, id: &str, container: ExecContainer) {
+    let marker = ExecMarker { containers: vec![container] };
     fs::write(ExecMarker::path(&harness.path("state"), id), serde_json::to_vec(&marker).unwrap())
         .unwrap();
 }
@@ -286,4 +309,131 @@ fn an_exec_with_an_unusable_marker_or_process_file_is_passed_through_with_a_warn
     let output = pipe.output().unwrap();
     assert!(stderr(&output).contains("not a regular file"), "{}", stderr(&output));
     assert_eq!(only_call(&harness, &output)["process_file"], "{\"env\":[]}");
+}
+
+/// Process file with the rights and the user of the container of [`write_limits`].
+const AS_CONTAINER: &str = r#"{"user":{"uid":5,"gid":6},"args":["sh"],"cwd":"/",
+    "capabilities":{"bounding":["CAP_CHOWN"]},"noNewPrivileges":true,"apparmorProfile":"p"}"#;
+
+/// Checks that an `exec` fails as a failed `exec` of runc does, for this reason, and that the real
+/// runtime is not called.
+#[track_caller]
+fn check_refused(harness: &WrapperHarness, arguments: &[&str], because: &str) {
+    let _ = fs::remove_file(harness.path("log"));
+    let globals = ["--log=log", "--log-format=json", "--root=root", "exec"];
+    let output = harness.run(&[&globals[..], arguments].concat());
+    assert_eq!(output.status.code(), Some(255), "{arguments:?}: {}", stderr(&output));
+    harness.check_not_called();
+    let log: Value = serde_json::from_slice(&fs::read(harness.path("log")).unwrap()).unwrap();
+    assert_eq!(log["level"], "error");
+    let message = log["msg"].as_str().unwrap();
+    assert!(message.contains("exec in id refused: ") && message.contains(because), "{message}");
+    assert_eq!(stderr(&output), format!("{message}\n"));
+}
+
+#[test]
+fn an_exec_with_more_than_its_container_has_is_refused() {
+    let harness = harness();
+    write_limits(&harness, true);
+    let process = ["--process", "p", "id"];
+    let check_file = |edit: &dyn Fn(&mut Value), because: &str| {
+        let mut process_file: Value = serde_json::from_str(AS_CONTAINER).unwrap();
+        edit(&mut process_file);
+        fs::write(harness.path("p"), process_file.to_string()).unwrap();
+        check_refused(&harness, &process, because);
+    };
+    let privileged = json!({"bounding": ["CAP_CHOWN", "CAP_SYS_ADMIN"]});
+    check_file(
+        &|p| p["capabilities"] = privileged.clone(),
+        "more than the container has: CAP_SYS_ADMIN ([exec] more_rights was \"refuse\"",
+    );
+    check_file(&|p| p["noNewPrivileges"] = json!(false), "no_new_privs is not set");
+    check_file(&|p| p["apparmorProfile"] = json!("unconfined"), "AppArmor profile");
+    check_file(
+        &|p| p["user"]["uid"] = json!(0),
+        "user 0 in place of 5 ([exec] other_user was \"refuse\"",
+    );
+    check_file(&|p| p["capabilities"] = json!(7), "capabilities is malformed");
+    fs::write(harness.path("p"), "{").unwrap();
+    check_refused(&harness, &process, "EOF");
+    fs::remove_file(harness.path("p")).unwrap();
+    check_refused(&harness, &process, "No such file");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, harness.path("p"), mode).unwrap();
+    check_refused(&harness, &process, "not a regular file");
+    for (arguments, because) in [
+        (&["--cap", "CAP_BPF", "id", "sh"][..], "CAP_BPF"),
+        (&["-c", "chown", "-csys_admin", "id", "sh"], "CAP_SYS_ADMIN"),
+        (&["--no-new-privs=false", "id", "sh"], "no_new_privs"),
+        (&["--apparmor=q", "id", "sh"], "AppArmor"),
+        (&["--user", "0", "id", "sh"], "user 0"),
+        (&["-u0:0", "id", "sh"], "user 0"),
+        (&["--additional-gids", "0", "id", "sh"], "group 0"),
+    ] {
+        check_refused(&harness, arguments, because);
+    }
+}
+
+#[test]
+fn an_exec_within_the_limits_of_its_container_is_passed_through() {
+    let harness = harness();
+    write_limits(&harness, true);
+    fs::write(harness.path("p"), AS_CONTAINER).unwrap();
+    let output = harness.run(&["--root=root", "exec", "--process", "p", "id"]);
+    let call = only_call(&harness, &output);
+    // A copy: the caller's file may change until the runtime reads it.
+    assert!(argv(&call)[4].starts_with("/proc/self/fd/"), "{call}");
+    let read: Value = serde_json::from_str(call["process_file"].as_str().unwrap()).unwrap();
+    assert_eq!(read, serde_json::from_str::<Value>(AS_CONTAINER).unwrap());
+    harness.fake.script(&always(json!({}))).unwrap();
+    for arguments in [
+        &["id", "sh"][..],
+        &["--env", "A=b", "--cgroup", "x", "--no-new-privs", "id", "sh", "--cap", "CAP_BPF"],
+        &["--cap", "CAP_CHOWN", "--apparmor", "p", "--user", "5:6", "id", "sh"],
+    ] {
+        let arguments = [&["--root=root", "exec"], arguments].concat();
+        assert_eq!(check_passed_through(&harness, &arguments), "");
+    }
+    // Another user is not more rights.
+    write_limits(&harness, false);
+    let arguments = ["--root=root", "exec", "--user", "0:0", "id", "sh"];
+    assert_eq!(check_passed_through(&harness, &arguments), "");
+    // In another root, the container is another one.
+    let arguments = ["--root=bundle", "exec", "--cap", "CAP_BPF", "id", "sh"];
+    assert_eq!(check_passed_through(&harness, &arguments), "");
+    let exec = ["--root=root", "exec", "--cap", "CAP_BPF", "id", "sh"];
+    let output = harness.command(&exec).env(BYPASS_ENV, "1").output().unwrap();
+    assert_eq!(argv(&only_call(&harness, &output))[1..], exec);
+}
+
+#[test]
+fn an_unusable_marker_refuses_an_exec_only_where_the_configuration_limits_it() {
+    let harness = harness();
+    let marker = ExecMarker::path(&harness.path("state"), "id");
+    let arguments = ["--process", "p", "id"];
+    let spoil: [&dyn Fn(); 3] = [
+        &|| fs::write(&marker, "{").unwrap(),
+        &|| fs::write(&marker, vec![b' '; (4 << 20) + 1]).unwrap(),
+        &|| {
+            fs::remove_file(&marker).unwrap();
+            fs::create_dir(&marker).unwrap();
+        },
+    ];
+    for spoil in spoil {
+        spoil();
+        harness.configure("");
+        let passed = [&["--root=root", "exec"], &arguments[..]].concat();
+        let warning = check_passed_through(&harness, &passed);
+        assert!(warning.contains("proceeds without"), "{warning}");
+        for key in ["more_rights", "other_user"] {
+            harness.configure(&format!("[exec]\n{key} = 'refuse'\n"));
+            check_refused(&harness, &arguments, "exec/id.json");
+        }
+    }
+    // A container without a marker has no limits.
+    fs::remove_dir(&marker).unwrap();
+    assert_eq!(
+        check_passed_through(&harness, &["--root=root", "exec", "--process", "p", "id"]),
+        ""
+    );
 }

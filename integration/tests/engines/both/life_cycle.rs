@@ -13,6 +13,7 @@ test_both! {
     an_exit_is_detected_and_each_restart_begins_a_new_life_cycle,
     a_foreground_container_runs_as_without_the_wrapper,
     verbs_without_events_work,
+    exec_has_not_more_rights_than_the_container_where_it_is_configured,
     containers_can_run_concurrently,
 }
 
@@ -210,5 +211,39 @@ fn containers_can_run_concurrently<E: Engine>() {
         for id in ids {
             assert_eq!(adjusted.events_until_removal(id, 1), life_cycle(&[]));
         }
+    });
+}
+
+fn exec_has_not_more_rights_than_the_container_where_it_is_configured<E: Engine>() {
+    let name = format!("{} limits of exec", E::NAME);
+    for_each_suite(&name, E::PROGRAM, |suite| {
+        let engine = E::start(suite);
+        let exec = |options: &[&str], container: &str| {
+            let script = "grep -E 'CapBnd|CapEff|Uid' /proc/self/status";
+            engine.call_client(&[&["exec"], options, &[container, "sh", "-c", script]].concat())
+        };
+        engine.run_detached("unlimited", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+        let all = exec(&["--privileged"], "unlimited").success().out();
+        assert_ne!(all, exec(&[], "unlimited").success().out(), "more rights than the container");
+        engine.configure("exec.more_rights = 'refuse'\n");
+        engine.ctl(&["reload"]).success();
+        engine.run_detached("limited", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+        let user = ["--network=none", "--user=1:1", "--cap-drop=all", IMAGE];
+        engine.run_detached("user", &[&user, &WAIT[..]].concat());
+        for container in ["limited", "user"] {
+            let refused = exec(&["--privileged"], container);
+            assert_ne!(refused.code, Some(0), "{}", refused.out());
+            let said = refused.err() + &refused.out();
+            assert!(said.contains("more than the container has: CAP_"), "{said}");
+            assert!(said.contains("more_rights"), "{said}");
+            exec(&[], container).success();
+            exec(&["--user=0"], container).success();
+            exec(&["--user=7:7"], container).success();
+        }
+        // The container from before has no limits.
+        assert_eq!(exec(&["--privileged"], "unlimited").success().out(), all);
+        let privileged = ["--network=none", "--privileged", IMAGE];
+        engine.run_detached("privileged", &[&privileged, &WAIT[..]].concat());
+        exec(&["--privileged"], "privileged").success();
     });
 }

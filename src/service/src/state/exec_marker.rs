@@ -1,13 +1,15 @@
-//! Markers for `exec`: environment variables and rlimits that plugins have adjusted. Engines build
-//! the process of an `exec` from their own OCI config, so the wrapper adds the adjustments to that
-//! process. A container without adjustments has no marker.
+//! Markers for `exec`: environment variables and rlimits that plugins have adjusted, and limits of
+//! the record. Engines build the process of an `exec` from their own OCI config, so the wrapper
+//! adds the adjustments to that process. A container without adjustments and limits has no marker.
 
 use crate::{
     bundle::{config_json::MAX_CONFIG_SIZE, record::BundleRecord},
     host::file_access::{self, FileSystem, LOOKUP_TIMEOUT},
     state::{key::ContainerKey, record::Record, store::write_json},
 };
-use nri_files::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable, MAX_RECORD};
+use nri_files::{
+    ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable, MAX_RECORD, OsText,
+};
 use nri_host::sha256 as digest;
 use nri_spec::{OciConfig, OciConfigError};
 use nri_trust::read_regular;
@@ -111,15 +113,20 @@ enum RestoreMarkerError {
 
 /// Removes a container's entry from the marker file.
 pub fn forget(state_dir: &Path, key: &ContainerKey) {
-    if let Err(error) = set(state_dir, &key.id, &key.root, None) {
+    if let Err(error) = replace(state_dir, key, None) {
         tracing::warn!(%error, container = key.id, "cannot remove the marker for exec");
     }
 }
 
-/// Writes the entry of a container again, after the state directory was removed. The values are in
-/// the OCI configs of the two bundles.
+/// Writes the entry of a container again, after the state directory was removed. The changes are in
+/// the OCI configs of the two bundles, which may be unreadable; the limits are written before.
 pub async fn restore(state_dir: &Path, record: Arc<Record>) {
     let (file_system, id) = (FileSystem::Device(record.bundle.identity.0), record.key.id.clone());
+    if record.exec_limits.is_some()
+        && let Err(error) = set(state_dir, &record, ExecChanges::default())
+    {
+        tracing::error!(%error, container = id, "cannot restore the limits of exec");
+    }
     let (state_dir, dir) = (state_dir.to_owned(), record.bundle.dir.clone());
     let restore = move || restore_now(&state_dir, &record);
     let restored = file_access::run(file_system, LOOKUP_TIMEOUT, restore).await;
@@ -142,21 +149,30 @@ fn restore_now(state_dir: &Path, record: &Record) -> Result<(), RestoreMarkerErr
             .map_err(|source| RestoreMarkerError::Config { file: file.clone(), source })
     };
     let changes = changes(&parse(&original)?, &parse(adjusted.as_bytes())?);
-    set(state_dir, &record.key.id, &record.key.root, Some(changes)).map_err(|source| {
+    set(state_dir, record, changes).map_err(|source| {
         let file = ExecMarker::path(state_dir, &record.key.id);
         RestoreMarkerError::File { file, source }
     })
 }
 
-/// Writes, replaces or removes a container's entry in the marker file.
+/// Writes the entry of a container with these changes and the limits of its record. Removes the
+/// entry if it has neither.
 ///
 /// # Errors
 /// The file cannot be written; the old file then remains.
-pub fn set(
+pub fn set(state_dir: &Path, record: &Record, changes: ExecChanges) -> io::Result<()> {
+    let limits = record.exec_limits.as_deref().cloned();
+    let is_needed = limits.is_some() || !changes.is_empty();
+    let root = OsText::from(record.key.root.as_os_str());
+    let entry = is_needed.then_some(ExecContainer { root, changes, limits });
+    replace(state_dir, &record.key, entry)
+}
+
+/// Writes, replaces or removes a container's entry in the marker file.
+fn replace(
     state_dir: &Path,
-    id: &str,
-    root: &Path,
-    changes: Option<ExecChanges>,
+    ContainerKey { root, id }: &ContainerKey,
+    entry: Option<ExecContainer>,
 ) -> io::Result<()> {
     // Containers with the same id in different roots share a file.
     static WRITE_LOCK: Mutex<()> = Mutex::new(());
@@ -167,11 +183,8 @@ pub fn set(
         Err(e) if e.kind() == io::ErrorKind::NotFound => ExecMarker::default(),
         Err(e) => return Err(e),
     };
-    let root = nri_files::OsText::from(root.as_os_str());
-    marker.containers.retain(|c| c.root != root);
-    if let Some(changes) = changes.filter(|c| !c.is_empty()) {
-        marker.containers.push(nri_files::ExecContainer { root, changes });
-    }
+    marker.containers.retain(|c| c.root.as_path() != root);
+    marker.containers.extend(entry);
     if marker.containers.is_empty() {
         return match std::fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -184,6 +197,8 @@ pub fn set(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::record::EXAMPLE;
+    use nri_files::ExecLimits;
     use serde_json::json;
 
     #[test]
@@ -272,34 +287,75 @@ mod tests {
         assert_eq!(engine(json!({"type": "A"})), None);
     }
 
-    #[test]
-    fn containers_of_one_id_in_two_roots_share_a_marker_file() {
+    fn state_dir() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("exec")).unwrap();
-        let change = || {
-            let variable = ExecVariable { name: "A".into(), engine: None, value: Some("1".into()) };
-            Some(ExecChanges { env: vec![variable], rlimits: Vec::new() })
-        };
-        let path = ExecMarker::path(dir.path(), "c");
-        set(dir.path(), "c", "/a".as_ref(), change()).unwrap();
-        set(dir.path(), "c", "/b".as_ref(), change()).unwrap();
-        set(dir.path(), "c", "/a".as_ref(), None).unwrap();
-        let marker: ExecMarker = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert_eq!(marker.containers.len(), 1);
-        set(dir.path(), "c", "/b".as_ref(), Some(ExecChanges::default())).unwrap();
-        assert!(!path.exists());
+        dir
+    }
+
+    fn record(root: &str, id: &str) -> Record {
+        let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+        record.key = ContainerKey { root: root.into(), id: id.into() };
+        record
+    }
+
+    fn change() -> ExecChanges {
+        let variable = ExecVariable { name: "A".into(), engine: None, value: Some("1".into()) };
+        ExecChanges { env: vec![variable], rlimits: Vec::new() }
+    }
+
+    fn marked(dir: &Path, id: &str) -> Vec<ExecContainer> {
+        let text = std::fs::read(ExecMarker::path(dir, id)).unwrap();
+        serde_json::from_slice::<ExecMarker>(&text).unwrap().containers
+    }
+
+    #[test]
+    fn containers_of_one_id_in_two_roots_share_a_marker_file() {
+        let dir = state_dir();
+        let (a, b) = (record("/a", "c"), record("/b", "c"));
+        set(dir.path(), &a, change()).unwrap();
+        set(dir.path(), &b, change()).unwrap();
+        forget(dir.path(), &a.key);
+        assert_eq!(marked(dir.path(), "c").len(), 1);
+        set(dir.path(), &b, ExecChanges::default()).unwrap();
+        assert!(!ExecMarker::path(dir.path(), "c").exists());
+    }
+
+    #[test]
+    fn a_container_with_limits_has_a_marker_until_it_is_forgotten() {
+        let dir = state_dir();
+        let mut record = record("/a", "c");
+        record.exec_limits = Some(Box::default());
+        set(dir.path(), &record, ExecChanges::default()).unwrap();
+        assert_eq!(marked(dir.path(), "c")[0].limits, Some(ExecLimits::default()));
+        set(dir.path(), &record, change()).unwrap();
+        let [container] = &marked(dir.path(), "c")[..] else { panic!("one entry") };
+        assert_eq!(
+            (&container.changes, &container.limits),
+            (&change(), &Some(ExecLimits::default()))
+        );
+        forget(dir.path(), &record.key);
+        assert!(!ExecMarker::path(dir.path(), "c").exists());
+    }
+
+    #[tokio::test]
+    async fn limits_are_restored_although_the_bundle_is_gone() {
+        let dir = state_dir();
+        let mut record = record("/a", "c");
+        record.exec_limits = Some(Box::default());
+        record.bundle.dir = dir.path().join("missing");
+        restore(dir.path(), Arc::new(record)).await;
+        assert_eq!(marked(dir.path(), "c")[0].limits, Some(ExecLimits::default()));
     }
 
     #[test]
     fn an_id_of_maximum_length_has_a_marker() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("exec")).unwrap();
-        let variable = ExecVariable { name: "A".into(), engine: None, value: Some("1".into()) };
+        let dir = state_dir();
         let id = "x".repeat(255);
-        let changes = ExecChanges { env: vec![variable], rlimits: Vec::new() };
-        set(dir.path(), &id, "/a".as_ref(), Some(changes)).unwrap();
+        let record = record("/a", &id);
+        set(dir.path(), &record, change()).unwrap();
         assert!(ExecMarker::path(dir.path(), &id).exists());
-        set(dir.path(), &id, "/a".as_ref(), None).unwrap();
+        forget(dir.path(), &record.key);
         assert_eq!(std::fs::read_dir(dir.path().join("exec")).unwrap().count(), 0);
     }
 }

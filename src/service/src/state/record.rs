@@ -16,7 +16,7 @@ use crate::{
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};
 use nri_cgroup::CgroupDirs;
-use nri_files::MissedPlugin;
+use nri_files::{ExecLimits, MissedPlugin};
 use protobuf::{Enum, MessageField};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -176,6 +176,9 @@ pub struct Record {
     /// Plugins without which the container was created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<MissedPlugin>,
+    /// Limits of `exec`; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec_limits: Option<Box<ExecLimits>>,
 }
 
 /// An eviction, which the next `nrid` continues.

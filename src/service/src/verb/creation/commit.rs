@@ -13,7 +13,8 @@ use crate::{
     service::Service,
     state::{exec_marker, locks::ContainerLock},
     verb::creation::{
-        adjusted_config::AdjustedConfig, draft::Draft, missed::log_creation, plan::CreationPlan,
+        adjusted_config::AdjustedConfig, draft::Draft, exec_limits, missed::log_creation,
+        plan::CreationPlan,
     },
 };
 use nri_adaptation::RequestContext;
@@ -127,6 +128,7 @@ impl Service {
         let owners = &outcome.owners.owners;
         record.owners = owners.get(&outcome.container.id).cloned().unwrap_or_default();
         record.derived = adjusted.derived.clone();
+        record.exec_limits = exec_limits::limits(&adjusted.config, &self.settings().config.exec);
         let effective = adjusted.config.resources().cloned();
         record.effective = Arc::new(effective.unwrap_or_else(|| serde_json::json!({})));
         record.share_resources();
@@ -135,11 +137,11 @@ impl Service {
         let (effects, requests) = (Effects::from(outcome), &self.plugins.requests);
         let performed = async {
             check_required(requests.update_all(&effects, Some(container)).await)?;
-            let exec = exec_marker::changes(&draft.config, &adjusted.config);
-            let (state_dir, key) = (&self.settings().state_dir, &draft.key);
-            exec_marker::set(state_dir, &key.id, &key.root, Some(exec))
+            let record = container.record();
+            let changes = exec_marker::changes(&draft.config, &adjusted.config);
+            exec_marker::set(&self.settings().state_dir, &record, changes)
                 .map_err(HostError::ExecMarker)?;
-            if let Some(own) = &container.record().bundle.own {
+            if let Some(own) = &record.bundle.own {
                 self.write_bundle(&draft.runtime, own)?;
             }
             requests.evict_all(&effects);

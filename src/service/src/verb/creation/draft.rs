@@ -317,6 +317,7 @@ impl Draft {
             by_run: self.wants_hooks(),
             hooked: false,
             missed: Vec::new(),
+            exec_limits: None,
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod changes;
 pub mod commit;
 pub mod draft;
 pub mod dry_run;
+mod exec_limits;
 mod facts;
 pub mod infra;
 pub mod missed;

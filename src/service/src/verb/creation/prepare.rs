@@ -16,12 +16,13 @@ use crate::{
     lifecycle::creation::{Drafted, Recorded},
     service::Service,
     state::{
+        exec_marker,
         key::ContainerKey,
         locks::ContainerLock,
         pod::{PodKind, PodRecord, PodStatus},
     },
     verb::{
-        creation::{draft::Draft, infra, own_arguments, pod_identity},
+        creation::{draft::Draft, exec_limits, infra, own_arguments, pod_identity},
         request::VerbRequest,
     },
 };
@@ -29,7 +30,7 @@ use nri_adaptation::TraceContext;
 use nri_api::{Packed, proto::Event};
 use nri_control::Substitute;
 use nri_engine::Role;
-use nri_files::{AuditEvent, AuditLine};
+use nri_files::{AuditEvent, AuditLine, ExecChanges};
 use nri_merge::validator;
 use std::{
     fs,
@@ -219,6 +220,10 @@ impl Service {
                     | CallerError::Bundle(BundleError::TooLarge(_))
             )
         );
+        if self.settings().config.exec.refuses() {
+            // The container would have no limits of `exec`.
+            return false;
+        }
         let can_refuse = [
             Event::RUN_POD_SANDBOX,
             Event::CREATE_CONTAINER,
@@ -264,7 +269,8 @@ impl Service {
     /// Adds a sandbox container and its pod. Plugins are notified of the pod when it starts.
     async fn add_sandbox(&self, lock: &ContainerLock, draft: Draft) -> Result<Recorded, Error> {
         let container = draft.container_message()?;
-        let record = draft.record(&container, None);
+        let mut record = draft.record(&container, None);
+        record.exec_limits = exec_limits::limits(&draft.config, &self.settings().config.exec);
         let sandbox = draft.pod_with(&container);
         // Without the lock, the removal of a previous sandbox's last container could remove the pod
         // at the same time.
@@ -281,13 +287,22 @@ impl Service {
         });
         let saved = self.registry.pods.ensure_saved(&id);
         let saved = saved.and_then(|()| Recorded::insert(&self.registry, lock, record));
+        let saved = match saved {
+            Ok(recorded) => {
+                let (state_dir, record) =
+                    (&self.settings().state_dir, recorded.container().record());
+                let marked = exec_marker::set(state_dir, &record, ExecChanges::default());
+                recorded.then(self, marked.map_err(|e| HostError::ExecMarker(e).into())).await
+            }
+            Err(error) => Err(error.into()),
+        };
         if saved.is_err() {
             match previous {
                 Some(previous) => self.registry.pods.set(previous),
                 None => self.registry.pods.remove(&id),
             }
         }
-        Ok(saved?)
+        saved
     }
 
     /// Notifies plugins of the container's pod, if the container is the first of the pod.
