@@ -17,6 +17,7 @@ mod notifications;
 mod nrid;
 mod odd_configs;
 mod operations;
+mod plugin_scope;
 mod policies;
 mod privileges;
 mod refusals;

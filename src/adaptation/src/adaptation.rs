@@ -27,6 +27,7 @@ use crate::plugin::status::{
 };
 use crate::policy::failure_policy::FailureHandling;
 use crate::policy::peers::{Peer, PeerRefusal};
+use crate::policy::plugin_policy::PluginPolicy;
 use crate::session::handshake::Connection;
 
 /// Pause after a failed accept, so that a listener does not spin while the process has no free
@@ -205,6 +206,11 @@ impl Adaptation {
         Some(self.core.config().policy(id).failure_handling(plugin.requested_failure_policy))
     }
 
+    /// Returns the policy that applies to a plugin.
+    pub fn policy(&self, plugin: &PluginId) -> PluginPolicy {
+        self.core.config().policy(plugin)
+    }
+
     /// Returns the statistics of all plugins by name, ordered by index. They count since the start
     /// of this adaptation, and include plugins that have ended.
     pub fn statistics(&self) -> Vec<(PluginId, PluginStatistics)> {
@@ -231,9 +237,8 @@ impl Adaptation {
         let refused = found.iter().filter_map(refusal).collect();
         let files = plan.keys().filter_map(|path| id_of(path));
         let ids: Vec<_> = self.plugins().into_iter().filter_map(|p| p.id).chain(files).collect();
-        let is_unmatched = |p: &&crate::policy::plugin_policy::PluginPolicy| {
-            !p.is_for_all() && !ids.iter().any(|id| p.matches(id))
-        };
+        let is_unmatched =
+            |p: &&PluginPolicy| !p.is_for_all() && !ids.iter().any(|id| p.matches(id));
         let unmatched = config.policies.iter().filter(is_unmatched).map(|p| p.plugin.clone());
         let unmatched_policies = unmatched.collect();
         let actions = plan.into_iter().filter_map(|(path, action)| Some((path, action?))).collect();

@@ -4,8 +4,10 @@
 
 use crate::policy::peers::PeerPolicy;
 use crate::policy::plugin_policy::PluginPolicy;
+use crate::policy::scope::Subject;
 use nri_api::PluginId;
 use nri_merge::validator::DefaultValidatorConfig;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -121,6 +123,28 @@ impl AdaptationConfig {
         let named = || self.policies.iter().find(|p| p.matches(id) && !p.is_for_all());
         let for_all = || self.policies.iter().find(|p| p.is_for_all());
         exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
+    }
+
+    /// Returns the rules of the built-in validator for a container: without the requirement of
+    /// plugins whose policies do not have the container in their scopes.
+    pub(crate) fn validator_rules<'a>(
+        &self,
+        rules: &'a DefaultValidatorConfig,
+        subject: Option<&Subject>,
+    ) -> Cow<'a, DefaultValidatorConfig> {
+        // A name without an index is that of several plugins, whose own policies do not count.
+        let excludes = |name: &String| {
+            let id = PluginId::from_file_name(name).ok();
+            let named = self.policies.iter().find(|policy| policy.plugin == *name);
+            let policy = id.map(|id| self.policy(&id)).or_else(|| named.cloned());
+            policy.is_some_and(|policy| !policy.has_in_scope(subject))
+        };
+        if subject.is_none() || !rules.required_plugins.iter().any(excludes) {
+            return Cow::Borrowed(rules);
+        }
+        let mut rules = rules.clone();
+        rules.required_plugins.retain(|name| !excludes(name));
+        Cow::Owned(rules)
     }
 
     /// Returns the directories of the plugins to launch, in the order of their precedence.

@@ -16,7 +16,7 @@
 //! | `session` | registration, synchronization, requests of plugins, end of a session |
 //! | `order` | the pipeline, which gives all plugins the same order of requests |
 //! | `plugin` | a plugin's calls, queue and status; the registry of all plugins |
-//! | `policy` | permissions, privileges and peers that the operator allows |
+//! | `policy` | permissions, scopes, privileges and peers that the operator allows |
 //! | `core` | state that the modules above share |
 //! | `config`, `manager`, `error` | input, calls to the manager, and errors |
 //!
@@ -48,7 +48,7 @@ pub use launch::plan::ReloadAction;
 pub use launch::reload::{PendingReload, ReloadOutcome, ReloadedPlugin};
 pub use launch::supervisor::LaunchOutcome;
 pub use manager::{ContainerManager, Snapshot};
-pub use order::context::RequestContext;
+pub use order::context::{RequestContext, WithheldReply};
 pub use plugin::histogram::{BUCKET_BOUNDS, DurationHistogram};
 pub use plugin::registrant::{ReplacementBar, ReplacementRefused};
 pub use plugin::statistics::{CallFailures, EventStatistics, PluginStatistics};
@@ -62,8 +62,9 @@ pub use policy::peers::{PeerGroup, PeerPolicy, PeerRefusal};
 pub use policy::permissions::{
     AmbiguousPermissions, DenialReason, PermissionDenied, Permissions, UnknownGroup,
 };
-pub use policy::plugin_policy::{OnFailure, PluginPolicy};
+pub use policy::plugin_policy::{OnFailure, PluginPolicy, WithheldBy};
 pub use policy::privileges::{InvalidArgument, Privileges};
+pub use policy::scope::{Origin, OutsideScope, Pattern, Scope};
 pub use session::synchronize::TooLarge;
 
 /// Configuration of the built-in validator, part of [`AdaptationConfig`].

@@ -8,6 +8,7 @@ use nri_api::PluginId;
 use nri_api::proto::{Container, ContainerEviction, ContainerUpdate, PodSandbox};
 
 use crate::plugin::status::PluginStatus;
+use crate::policy::scope::Origin;
 
 /// Manager of pods and containers, called by the adaptation.
 ///
@@ -34,6 +35,20 @@ pub trait ContainerManager: Send + Sync + 'static {
         updates: Vec<ContainerUpdate>,
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate>;
+
+    /// Returns the origin of a pod or container that exists, for policies that are limited to some.
+    /// Must not block.
+    fn origin(&self, id: &str) -> Origin {
+        let _ = id;
+        Origin::default()
+    }
+
+    /// Returns a container that exists, and its pod, for policies that are limited to some: whether
+    /// a plugin may update or evict it. `None`: no such plugin may. Must not block.
+    fn find(&self, container: &str) -> Option<(PodSandbox, Container)> {
+        let _ = container;
+        None
+    }
 
     /// Receives the reason why a request of a plugin for updates and evictions was refused as a
     /// whole: its policy does not permit it, or it is too large. Must not block.

@@ -22,6 +22,7 @@ mod names;
 mod parse;
 mod paths;
 mod plugin;
+mod plugin_scope;
 mod pods;
 mod reference;
 mod runtime;
@@ -49,6 +50,7 @@ pub use plugin::{
     Account, Capability, FieldGroup, Limit, OnFailure, PluginPolicy, Restart, Rlimit, User,
     ValidationFailure,
 };
+pub use plugin_scope::{OutsideScope, PluginMode, PluginScope};
 pub use pods::PodSettings;
 pub use reference::{
     DefaultValue, KeyDescription, KeyKind, SectionDescription, commented_configuration,

@@ -5,6 +5,7 @@ use crate::{
     duration,
     generated::field_groups::FIELD_GROUPS,
     names::{CAPABILITIES, RLIMITS},
+    plugin_scope::{OutsideScope, PluginMode, PluginScope},
     reference::{choices, section},
     size,
 };
@@ -137,6 +138,37 @@ section! {
         #[key(Boolean, Value("false"), "true")]
         #[serde(default, alias = "dry-run")]
         pub dry_run: bool,
+        /// Whether what the plugin changes and refuses takes effect.
+        #[key(Choice(PluginMode::CHOICES), Value("\"apply\""), "\"observe\"")]
+        #[serde(default)]
+        pub mode: PluginMode,
+        /// The containers that the plugin is for: those for which all keys of the table match.
+        /// `namespaces`, `engines`, `runtimes` and `images` are lists of patterns, of which one
+        /// must match: the namespace of the pod, the engine and the real runtime as `nrictl
+        /// containers` shows them, the name of the image. `labels` is a table of labels of the
+        /// pod, with a pattern for each value; the pod of a container outside a pod has its
+        /// labels. In a pattern, `*` stands for any characters. [Which of these tenants
+        /// choose](security.md#which-attributes-tenants-choose) differs between engines.
+        /// `required`, and the `required_plugins` of the built-in validator, refuse only
+        /// containers of the scope.
+        #[key(
+            Table("Table of `namespaces`, `engines`, `runtimes`, `labels`, `images`"),
+            Derived("the plugin is for all containers."),
+            "{ namespaces = [\"team-*\"], labels = { tier = \"gold\" } }"
+        )]
+        #[serde(default)]
+        pub scope: Option<PluginScope>,
+        /// What the plugin sees of pods and containers outside `scope`.
+        #[key(Choice(OutsideScope::CHOICES), Value("\"hidden\""), "\"read_only\"")]
+        #[serde(default, alias = "outside-scope")]
+        pub outside_scope: OutsideScope,
+    }
+}
+
+impl PluginPolicy {
+    /// Whether its scope depends on labels.
+    pub fn is_limited_by_labels(&self) -> bool {
+        self.scope.as_ref().is_some_and(|scope| !scope.labels.is_empty())
     }
 }
 

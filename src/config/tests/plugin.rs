@@ -3,7 +3,10 @@
 // The lints do not recognize helpers as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use nri_config::{Account, Config, FieldGroup, Limit, PluginPolicy, Restart, User};
+use nri_config::{
+    Account, Config, FieldGroup, Limit, OutsideScope, PluginMode, PluginPolicy, PluginScope,
+    Restart, User,
+};
 
 fn policy(text: &str) -> Result<PluginPolicy, String> {
     let text = format!("[[plugin]]\nmatch = 'a'\n{text}\n");
@@ -51,6 +54,33 @@ fn allowed_and_denied_field_groups_are_parsed() {
         "line 4, column 2: \"mount\" is not a field group; known names: annotations, args, ",
     );
     check("deny = 'hooks'", "line 3, column 8: plugin.deny must be a list, not \"hooks\"");
+}
+
+#[test]
+fn mode_and_scope_are_parsed() {
+    let default = policy("").unwrap();
+    assert_eq!((default.mode, default.scope), (PluginMode::Apply, None));
+    let scoped = policy(
+        "mode = 'observe'\noutside-scope = 'read_only'\n\
+         scope = { namespaces = ['a', 'b*'], images = [], labels = { 'example.com/tier' = 'x' } }",
+    )
+    .unwrap();
+    assert_eq!((scoped.mode, scoped.outside_scope), (PluginMode::Observe, OutsideScope::ReadOnly));
+    assert!(scoped.is_limited_by_labels());
+    let texts = |texts: &[&str]| Some(texts.iter().map(|&text| text.to_owned()).collect());
+    let expected = PluginScope {
+        namespaces: texts(&["a", "b*"]),
+        images: texts(&[]),
+        labels: [("example.com/tier".to_owned(), "x".to_owned())].into(),
+        ..PluginScope::default()
+    };
+    assert_eq!(scoped.scope, Some(expected));
+    // As a table of its own.
+    let table = policy("[plugin.scope]\nengines = ['docker']").unwrap().scope.unwrap();
+    assert_eq!(table.engines, texts(&["docker"]));
+    check("scope = { engine = ['docker'] }", "line 3, column 11: unknown key `engine`");
+    check("scope.engines = 'docker'", "line 3, column 17: ");
+    check("mode = 'shadow'", "line 3, column 8: plugin.mode must be \"apply\" or \"observe\"");
 }
 
 #[test]

@@ -58,6 +58,12 @@ pub struct PluginStatus {
     /// Resident memory of the plugin's process in bytes, if the process is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
+    /// Whether what the plugin changes and refuses has no effect.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observed: bool,
+    /// The containers that the plugin is for; empty: all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub scope: String,
     /// Calls of the plugin since `nrid` started, by all plugins of this name; `None` for a
     /// plugin without a name, and from an `nrid` that does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -203,6 +203,9 @@ fn plugins(out: &mut impl Write, status: &Status, form: Option<TableForm>) -> io
     writeln!(out)?;
     table.write(out)?;
     for plugin in &status.plugins {
+        for line in limits(plugin) {
+            writeln!(out, "{}: {}", printable(&plugin.name), printable(&line))?;
+        }
         for line in failures(plugin, SystemTime::now()) {
             writeln!(out, "{}: {}", printable(&plugin.name), printable(&line))?;
         }
@@ -228,6 +231,14 @@ pub(crate) fn describe_missed(missed: &MissedContainers) -> String {
         1 => format!("{plugin}: 1 container was created without it"),
         n => format!("{plugin}: {n} containers were created without it"),
     }
+}
+
+/// Describes for which containers a plugin has an effect, if its policy limits that.
+pub(crate) fn limits(plugin: &PluginStatus) -> Vec<String> {
+    let observed = "observed: what it changes and refuses is logged, and has no effect";
+    let observed = plugin.observed.then(|| observed.to_owned());
+    let scope = Some(&plugin.scope).filter(|scope| !scope.is_empty());
+    observed.into_iter().chain(scope.map(|scope| format!("scope: {scope}"))).collect()
 }
 
 /// Describes the synchronization and the failures of a plugin, one line each.
@@ -279,6 +290,15 @@ mod tests {
         let of = |containers| MissedContainers { plugin: "10-a".to_owned(), containers };
         assert_eq!(describe_missed(&of(1)), "10-a: 1 container was created without it");
         assert_eq!(describe_missed(&of(2)), "10-a: 2 containers were created without it");
+    }
+
+    #[test]
+    fn the_limits_of_a_plugin_are_those_of_its_policy() {
+        assert_eq!(limits(&PluginStatus::default()), [""; 0]);
+        let scope = "engines docker; others hidden".to_owned();
+        let plugin = PluginStatus { observed: true, scope, ..PluginStatus::default() };
+        let observed = "observed: what it changes and refuses is logged, and has no effect";
+        assert_eq!(limits(&plugin), [observed, "scope: engines docker; others hidden"]);
     }
 
     #[test]

@@ -127,9 +127,10 @@ pub enum AuditEvent {
     PluginClosed,
     /// `nrid` has ended without a clean stop; written by the next one.
     NridEnded,
-    /// A plugin would have adjusted a container, but for `mode = "shadow"`.
+    /// A plugin would have adjusted a container, but for `mode = "shadow"`, or for the policy of
+    /// the plugin: then the message says so.
     WouldAdjust,
-    /// A creation would have been refused, but for `mode = "shadow"`.
+    /// A creation would have been refused, but for `mode = "shadow"` or the policy of a plugin.
     WouldRefuse,
     /// Lines were lost, because they could not be written as fast as they came.
     Lost,

@@ -9,6 +9,7 @@ use crate::adaptation::Adaptation;
 use crate::config::AdaptationConfig;
 use crate::error::AdaptError;
 use crate::events::reply_log::log_creation;
+use crate::events::withhold::withhold_creation;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::RequestTickets;
 use crate::order::slot::PluginTicket;
@@ -17,6 +18,7 @@ use crate::plugin::queue::Ticket;
 use crate::plugin::request::{CreateRequests, EncodedRequest};
 use crate::plugin::trace::inherited;
 use crate::policy::plugin_policy::PluginPolicy;
+use crate::policy::scope::Subject;
 
 /// Name of the built-in validator in errors.
 const DEFAULT_VALIDATOR: &str = "default-validator";
@@ -49,18 +51,24 @@ impl Adaptation {
         commit: impl AsyncFnOnce(P) -> R,
     ) -> Result<R, AdaptError> {
         let event = Event::CREATE_CONTAINER;
+        let subject = self.core.subject_of(&request, context.origin());
+        let subject = subject.as_ref();
         let container = request.container.unwrap_or_default();
         let id = container.id.clone();
-        self.core.wait_for_relaunches(&id).await;
-        let tickets = self.core.pipeline.enter_when_open(event).await;
+        self.core.wait_for_relaunches(&id, subject).await;
+        let tickets = self.core.pipeline.enter_when_open(event, subject).await;
         let RequestTickets { plugins: entries, validation, commit: commit_ticket } = tickets;
         let mut merge = CreateMerge::new(request.pod.unwrap_or_default(), container);
         let mut requests = CreateRequests::new(&merge);
         let sessions: Vec<_> = entries.iter().flat_map(PluginTicket::sessions).cloned().collect();
-        self.check_required(&sessions, &id).or_else(|e| context.refuse(e))?;
-        let is_called = |id: &PluginId| sessions.iter().any(|plugin| plugin.id == *id);
-        context.record_missed(self.core.registry.absent(is_called));
-        self.core.config().assumed.iter().for_each(|id| merge.consulted(id));
+        self.check_required(&sessions, &id, subject).or_else(|e| context.refuse(e))?;
+        let config = self.core.config();
+        let is_expected = |id: &PluginId| {
+            let is_called = sessions.iter().any(|plugin| plugin.id == *id);
+            !is_called && config.policy(id).withholds(subject).is_none()
+        };
+        context.record_missed(self.core.registry.absent(|id| !is_expected(id)));
+        config.assumed.iter().for_each(|id| merge.consulted(id));
         let mut plugins = Vec::with_capacity(entries.len());
         for entry in entries {
             let (plugin, permit) = entry.turn().await;
@@ -71,18 +79,27 @@ impl Adaptation {
                 }
                 continue;
             };
+            let policy = plugin.policy.get();
+            let withheld = policy.withholds(subject);
             let reply = plugin.call(permit, &requests.next(&merge)).await;
-            if matches!(reply, Ok(None)) {
+            if matches!(reply, Ok(None)) && withheld.is_none() {
                 context.record_skipped(&plugin);
             }
-            if let Some(mut reply) = context.record_reply(&plugin, reply)? {
+            if let Some(mut reply) = context.record_reply(&plugin, withheld, reply)? {
                 plugin.counters.record_requests(reply.update.len(), reply.evict.len());
                 log_creation(&plugin.id, (&id, &merge.pod().id), &reply);
                 if let Some(adjust) = reply.adjust.as_mut() {
-                    requests.adjusted();
                     set_hook_environments(adjust);
                 }
                 let permitted = plugin.reply_check().check_creation(&id, &reply);
+                let rules = (&*policy, withheld);
+                let permitted = permitted.and_then(|()| {
+                    let draft = (&merge, context);
+                    withhold_creation(&self.core, &plugin, rules, draft, &mut reply)
+                });
+                if reply.adjust.is_some() {
+                    requests.adjusted();
+                }
                 let merged = permitted
                     .map_err(|denied| AdaptError::Denied { event, denied })
                     .and_then(|()| {
@@ -94,7 +111,7 @@ impl Adaptation {
                     });
                 merged.or_else(|e| {
                     plugin.counters.record_refusal(&e);
-                    context.refuse(e)
+                    context.refuse_unless(&plugin, withheld, e)
                 })?;
             }
         }
@@ -102,17 +119,22 @@ impl Adaptation {
         let missed = context.missed();
         let was_called = |id: &PluginId| missed.iter().all(|missed| missed.plugin != *id);
         let called: Vec<_> = sessions.iter().filter(|p| was_called(&p.id)).cloned().collect();
-        self.check_required(&called, &id).or_else(|e| context.refuse(e))?;
+        self.check_required(&called, &id, subject).or_else(|e| context.refuse(e))?;
         let outcome = merge.finish();
-        self.validate(&plugins, &outcome, context, validation).await?;
+        self.validate((&plugins, subject), &outcome, context, validation).await?;
         let prepared = prepare(outcome).await;
         let _permit = self.core.permit_to_commit(commit_ticket).await;
         Ok(commit(prepared).await)
     }
 
     /// Fails if a policy requires a plugin and no connected plugin matches the policy.
-    fn check_required(&self, plugins: &[Arc<Plugin>], container: &str) -> Result<(), AdaptError> {
-        match missing_required(&self.core.config(), plugins).next() {
+    fn check_required(
+        &self,
+        plugins: &[Arc<Plugin>],
+        container: &str,
+        subject: Option<&Subject>,
+    ) -> Result<(), AdaptError> {
+        match missing_required(&self.core.config(), plugins, subject).next() {
             Some(policy) => Err(AdaptError::RequiredMissing {
                 plugin: policy.plugin.clone(),
                 why: self.core.registry.absent(|_| false).into_iter().find_map(|absent| {
@@ -126,18 +148,19 @@ impl Adaptation {
     }
 
     /// Returns the names of the policies that require a plugin while no connected plugin matches
-    /// them: a creation fails because of the first of them.
+    /// them: a creation fails because of the first of them that has the container in its scope.
     pub fn missing_required(&self) -> Vec<String> {
         let config = self.core.config();
         let plugins = self.core.pipeline.plugins();
-        missing_required(&config, &plugins).map(|policy| policy.plugin.clone()).collect()
+        missing_required(&config, &plugins, None).map(|policy| policy.plugin.clone()).collect()
     }
 
     /// Calls all validators in parallel. Of several rejections the first in call order is returned.
-    /// A missing reply counts as a rejection, unless the validator's policy says otherwise.
+    /// A missing reply counts as a rejection, unless the validator's policy says otherwise. The
+    /// verdict of a validator whose policy withholds it has no effect.
     async fn validate(
         &self,
-        plugins: &[Arc<Plugin>],
+        (plugins, subject): (&[Arc<Plugin>], Option<&Subject>),
         outcome: &CreateOutcome,
         context: &RequestContext,
         ticket: Ticket,
@@ -150,7 +173,9 @@ impl Adaptation {
             .filter(|p| p.mask.contains(Event::VALIDATE_CONTAINER_ADJUSTMENT))
             .cloned()
             .partition(|p| p.is_late() && !p.is_closed());
-        late.iter().for_each(|plugin| context.record_skipped(plugin));
+        let withheld = |plugin: &Plugin| plugin.policy.get().withholds(subject);
+        let missed = late.iter().filter(|plugin| withheld(plugin).is_none());
+        missed.for_each(|plugin| context.record_skipped(plugin));
         if default_validator.is_none() && validators.is_empty() {
             return Ok(());
         }
@@ -163,7 +188,8 @@ impl Adaptation {
         };
         let request = outcome.validation();
         if let Some(rules) = default_validator {
-            let verdict = validator::validate(rules, &request);
+            let rules = config.validator_rules(rules, subject);
+            let verdict = validator::validate(&rules, &request);
             let verdict = verdict.map_err(|e| rejected(DEFAULT_VALIDATOR.into(), e.to_string()));
             verdict.or_else(|e| context.refuse(e))?;
         }
@@ -186,6 +212,7 @@ impl Adaptation {
         for (reply, plugin) in verdicts.iter().flatten() {
             context.record_reached(plugin, reply);
             match reply {
+                Ok(None) if withheld(plugin).is_some() => {}
                 Ok(None) => context.record_skipped(plugin),
                 Ok(Some(reply)) if reply.reject => plugin.counters.record_rejection(),
                 Ok(Some(_)) | Err(_) => {}
@@ -199,20 +226,23 @@ impl Adaptation {
                     if reply.reason.is_empty() { "no reason given".into() } else { reply.reason };
                 if reply.reject { Err(rejected(plugin.id.to_string(), reason)) } else { Ok(()) }
             });
-            verdict.or_else(|e| context.refuse(e))?;
+            verdict.or_else(|e| context.refuse_unless(&plugin, withheld(&plugin), e))?;
         }
         Ok(())
     }
 }
 
-/// Returns the policies that require a plugin while none of `plugins` matches them.
+/// Returns the policies that require a plugin of this container while none of `plugins` matches
+/// them.
 fn missing_required<'a>(
     config: &'a AdaptationConfig,
     plugins: &[Arc<Plugin>],
+    subject: Option<&Subject>,
 ) -> impl Iterator<Item = &'a PluginPolicy> {
-    config.policies.iter().filter(|policy| {
+    config.policies.iter().filter(move |policy| {
         let serves = |p: &Plugin| p.is_connected() && !p.is_late() && policy.matches(&p.id);
-        policy.required && !plugins.iter().any(|p| serves(p))
+        let is_required = policy.required && policy.withholds(subject).is_none();
+        is_required && !plugins.iter().any(|p| serves(p))
     })
 }
 

@@ -6,6 +6,7 @@
 //! | `update` | `UpdateContainer` and `StopContainer`: plugins update containers |
 //! | `notify` | all other events: plugins are notified, and can refuse some of them |
 //! | `reply_log` | log lines for what plugins request in their replies |
+//! | `withhold` | what of a reply has no effect: observed plugins, scopes of policies |
 //! | `rollback` | stop and removal after a refused creation, or a refused start of a pod |
 
 mod create;
@@ -13,3 +14,4 @@ pub(crate) mod notify;
 pub(crate) mod reply_log;
 mod rollback;
 pub(crate) mod update;
+pub(crate) mod withhold;

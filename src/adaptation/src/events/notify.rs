@@ -64,12 +64,14 @@ impl Adaptation {
         context: &RequestContext,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
-        let tickets = self.core.pipeline.enter(Q::EVENT);
+        let subject = self.core.subject_of(&request, context.origin());
+        let tickets = self.core.pipeline.enter(Q::EVENT, subject.as_ref());
         let request = EncodedRequest::new(request);
         for ticket in tickets.plugins {
             if let (plugin, Some(permit)) = ticket.turn().await {
+                let withheld = plugin.policy.get().withholds(subject.as_ref());
                 let reply = plugin.call(permit, &request).await;
-                context.record_reply(&plugin, reply)?;
+                context.record_reply(&plugin, withheld, reply)?;
             }
         }
         let _permit = self.core.permit_to_commit(tickets.commit).await;
@@ -112,7 +114,9 @@ impl Adaptation {
     }
 
     async fn notify<Q: EventRequest, R>(&self, request: Q, commit: impl AsyncFnOnce() -> R) -> R {
-        self.notify_with(self.core.pipeline.enter(Q::EVENT), request, commit).await
+        let subject = self.core.subject_of(&request, None);
+        let tickets = self.core.pipeline.enter(Q::EVENT, subject.as_ref());
+        self.notify_with(tickets, request, commit).await
     }
 
     /// Delivers an event to the plugins of `tickets`, then calls `commit`.
@@ -156,7 +160,8 @@ impl Adaptation {
     }
 
     fn post<Q: EventRequest>(&self, request: Q) -> Delivery {
-        self.deliver(self.core.pipeline.enter_post(Q::EVENT), request)
+        let subject = self.core.subject_of(&request, None);
+        self.deliver(self.core.pipeline.enter_post(Q::EVENT, subject.as_ref()), request)
     }
 
     fn deliver<Q: EventRequest>(&self, to: Vec<PluginTicket>, request: Q) -> Delivery {

@@ -6,7 +6,8 @@ use tracing::warn;
 
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
-use crate::events::reply_log::log_updates;
+use crate::events::reply_log::{log_updates, log_withheld};
+use crate::events::withhold::withhold_updates;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::RequestTickets;
 use crate::plugin::request::{EncodedRequest, UpdateRequests};
@@ -33,7 +34,8 @@ impl Adaptation {
         commit: impl AsyncFnOnce(UpdateOutcome) -> R,
     ) -> Result<R, AdaptError> {
         let event = Event::UPDATE_CONTAINER;
-        let tickets = self.core.pipeline.enter_when_open(event).await;
+        let subject = self.core.subject_of(&request, context.origin());
+        let tickets = self.core.pipeline.enter_when_open(event, subject.as_ref()).await;
         let container = request.container.unwrap_or_default();
         let id = container.id.clone();
         let resources = request.linux_resources.unwrap_or_default();
@@ -41,24 +43,40 @@ impl Adaptation {
         let requests = UpdateRequests::new(&merge);
         for ticket in tickets.plugins {
             let (plugin, Some(permit)) = ticket.turn().await else { continue };
+            let policy = plugin.policy.get();
+            let withheld = policy.withholds(subject.as_ref());
             let reply = plugin.call(permit, &requests.next(&merge)).await;
-            if let Some(reply) = context.record_reply(&plugin, reply)? {
+            if let Some(mut reply) = context.record_reply(&plugin, withheld, reply)? {
                 plugin.counters.record_requests(reply.update.len(), reply.evict.len());
                 log_updates(&plugin.id, &reply.update, &reply.evict);
                 let check = plugin.reply_check();
                 let permitted = check.check_updates(Some(&id), &reply.update, &reply.evict);
+                let (own, updates) = (Some((&*id, withheld)), &mut reply.update);
+                let manager = &*self.core.manager;
+                let others = withhold_updates(manager, &policy, own, updates, &mut reply.evict);
+                log_withheld(&plugin.id, policy.observe, &others);
+                let depends = || match withheld {
+                    Some(_) => Ok(()),
+                    None => others.denied(&plugin.id, &policy),
+                };
                 let merged = permitted
+                    .and_then(|()| depends())
                     .map_err(|denied| AdaptError::Denied { event, denied })
                     .and_then(|()| {
-                        merge.reply(&plugin.id, reply).map_err(|source| AdaptError::Merge {
-                            event,
-                            subject: id.clone(),
-                            source,
-                        })
+                        let conflict = |source| {
+                            let subject = id.clone();
+                            AdaptError::Merge { event, subject, source }
+                        };
+                        if withheld.is_some() {
+                            // A conflict is a refusal without effect.
+                            let others = others.into_update_reply();
+                            merge.clone().reply(&plugin.id, others).map_err(conflict)?;
+                        }
+                        merge.reply(&plugin.id, reply).map_err(conflict)
                     });
                 merged.or_else(|e| {
                     plugin.counters.record_refusal(&e);
-                    context.refuse(e)
+                    context.refuse_unless(&plugin, withheld, e)
                 })?;
             }
         }
@@ -74,7 +92,8 @@ impl Adaptation {
         request: StopContainerRequest,
         commit: impl AsyncFnOnce(StopOutcome) -> R,
     ) -> R {
-        let tickets = self.core.pipeline.enter(Event::STOP_CONTAINER);
+        let subject = self.core.subject_of(&request, None);
+        let tickets = self.core.pipeline.enter(Event::STOP_CONTAINER, subject.as_ref());
         self.stop_with(tickets, request, commit).await
     }
 
@@ -92,10 +111,15 @@ impl Adaptation {
         for ticket in tickets.plugins {
             let (plugin, Some(permit)) = ticket.turn().await else { continue };
             let merged = match plugin.call(permit, &request).await {
-                Ok(Some(reply)) => {
+                Ok(Some(mut reply)) => {
                     plugin.counters.record_requests(reply.update.len(), 0);
                     log_updates(&plugin.id, &reply.update, &[]);
-                    match plugin.reply_check().check_updates(None, &reply.update, &[]) {
+                    let permitted = plugin.reply_check().check_updates(None, &reply.update, &[]);
+                    let (policy, updates) = (plugin.policy.get(), &mut reply.update);
+                    let manager = &*self.core.manager;
+                    let others = withhold_updates(manager, &policy, None, updates, &mut vec![]);
+                    log_withheld(&plugin.id, policy.observe, &others);
+                    match permitted {
                         Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
                             let subject = request.subject().to_owned();
                             AdaptError::Merge { event, subject, source }

@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::plugin::handle::Plugin;
 use crate::plugin::registry::LaunchedRecord;
 use crate::plugin::status::PluginState;
+use crate::policy::scope::Subject;
 
 /// A relaunch that a creation waits for.
 struct AwaitedRelaunch {
@@ -38,11 +39,11 @@ impl Core {
     }
 
     /// Lets the creation of `container` wait for plugins that are launched again within their
-    /// request timeouts.
-    pub(crate) async fn wait_for_relaunches(&self, container: &str) {
+    /// request timeouts, unless what they request of it has no effect.
+    pub(crate) async fn wait_for_relaunches(&self, container: &str, subject: Option<&Subject>) {
         let mut changes = self.registry.changes();
         let start = Instant::now();
-        let mut awaited = self.relaunches(start);
+        let mut awaited = self.relaunches(start, subject);
         if awaited.is_empty() {
             return;
         }
@@ -69,13 +70,17 @@ impl Core {
     }
 
     /// Returns the relaunches that a creation waits for.
-    fn relaunches(&self, now: Instant) -> Vec<AwaitedRelaunch> {
+    fn relaunches(&self, now: Instant, subject: Option<&Subject>) -> Vec<AwaitedRelaunch> {
         let (config, sessions) = (self.config(), self.pipeline.plugins());
         let records = self.registry.launched_records();
         let relaunches = records.iter().filter_map(|record| {
             let session = sessions.iter().find(|session| session.serial == record.serial);
             let is_launch = is_awaited(record, session, &config)?;
-            let timeout = config.timeout(&config.policy(&record.plugin));
+            let policy = config.policy(&record.plugin);
+            if policy.withholds(subject).is_some() {
+                return None;
+            }
+            let timeout = config.timeout(&policy);
             let relaunch = AwaitedRelaunch {
                 plugin: record.plugin.clone(),
                 file: record.file.clone(),

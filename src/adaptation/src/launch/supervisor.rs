@@ -276,7 +276,7 @@ impl LaunchSupervisor {
             }
             let policy = config.policy(&id);
             // A required policy for all plugins needs only one of them to be active.
-            policy.required && !policy.is_for_all()
+            policy.requires_of_all() && !policy.is_for_all()
         })
     }
 }

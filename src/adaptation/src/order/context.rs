@@ -6,9 +6,13 @@
 //! does not know the container, or knows another container with the same id.
 
 use crate::error::{AdaptError, NoReply};
+use crate::events::reply_log::log_withheld_refusal;
 use crate::plugin::handle::Plugin;
 use crate::plugin::status::AbsentPlugin;
+use crate::policy::plugin_policy::WithheldBy;
+use crate::policy::scope::Origin;
 use nri_api::PluginId;
+use nri_merge::CreateOutcome;
 use parking_lot::{Mutex, MutexGuard};
 
 /// Context of one request that plugins can refuse. The default ends the request at the first
@@ -16,6 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 #[derive(Debug, Default)]
 pub struct RequestContext {
     consult_all: bool,
+    origin: Option<Origin>,
     progress: Mutex<Progress>,
 }
 
@@ -25,6 +30,19 @@ struct Progress {
     reached: Vec<(u64, PluginId)>,
     missed: Vec<AbsentPlugin>,
     refusals: Vec<AdaptError>,
+    withheld: Vec<WithheldReply>,
+}
+
+/// What a plugin replied to a creation, or to the start of a container or pod, without effect.
+#[derive(Debug)]
+pub struct WithheldReply {
+    /// The plugin.
+    pub plugin: PluginId,
+    /// Why the reply has no effect.
+    pub by: WithheldBy,
+    /// The outcome of the creation if this reply were the last one, or what would have been
+    /// refused.
+    pub would_be: Result<Box<CreateOutcome>, AdaptError>,
 }
 
 impl RequestContext {
@@ -32,6 +50,28 @@ impl RequestContext {
     /// instead of ending it.
     pub fn consult_all() -> Self {
         Self { consult_all: true, ..Self::default() }
+    }
+
+    /// Sets the origin of what the request is about, if the container manager does not have it yet:
+    /// of a container that is created, or a pod that starts.
+    #[must_use]
+    pub fn with_origin(self, origin: Origin) -> Self {
+        Self { origin: Some(origin), ..self }
+    }
+
+    /// Returns the origin of what the request is about, if the caller has set it.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    /// Returns the replies without effect, and removes them.
+    pub fn take_withheld(&self) -> Vec<WithheldReply> {
+        std::mem::take(&mut self.lock().withheld)
+    }
+
+    /// Records a reply without effect.
+    pub(crate) fn record_withheld(&self, reply: WithheldReply) {
+        self.lock().withheld.push(reply);
     }
 
     /// Whether refusals are collected instead of ending the request.
@@ -93,17 +133,34 @@ impl RequestContext {
     }
 
     /// Records that the plugin received the request, and returns the plugin's reply; `None` if the
-    /// request continues without a reply.
+    /// request continues without a reply. An error has no effect if the plugin's policy withholds
+    /// it.
     pub(crate) fn record_reply<T>(
         &self,
         plugin: &Plugin,
+        withheld: Option<WithheldBy>,
         reply: Result<Option<T>, AdaptError>,
     ) -> Result<Option<T>, AdaptError> {
         self.record_reached(plugin, &reply);
         match reply {
             Ok(reply) => Ok(reply),
-            Err(refusal) => self.refuse(refusal).map(|()| None),
+            Err(refusal) => self.refuse_unless(plugin, withheld, refusal).map(|()| None),
         }
+    }
+
+    /// Refuses as [`RequestContext::refuse`] does, unless the plugin's policy withholds what the
+    /// plugin refuses.
+    pub(crate) fn refuse_unless(
+        &self,
+        plugin: &Plugin,
+        withheld: Option<WithheldBy>,
+        refusal: AdaptError,
+    ) -> Result<(), AdaptError> {
+        let Some(by) = withheld else { return self.refuse(refusal) };
+        log_withheld_refusal(&plugin.id, by, &refusal);
+        let (plugin, would_be) = (plugin.id.clone(), Err(refusal));
+        self.record_withheld(WithheldReply { plugin, by, would_be });
+        Ok(())
     }
 
     /// Collects the refusal, or returns it to end the request.

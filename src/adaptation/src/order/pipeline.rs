@@ -36,6 +36,7 @@ use crate::order::slot::{PluginSlot, PluginTicket};
 use crate::plugin::handle::Plugin;
 use crate::plugin::queue::{PluginQueue, Ticket};
 use crate::plugin::registrant::{Registrant, ReplacementRefused};
+use crate::policy::scope::Subject;
 
 /// All plugins in the order in which they are called, then the queues of validation and commit.
 #[derive(Default)]
@@ -79,9 +80,9 @@ pub(crate) struct AdmissionTickets {
 }
 
 impl Pipeline {
-    /// Enters a request.
-    pub(crate) fn enter(&self, event: Event) -> RequestTickets {
-        self.enter_locked(&self.lock(), event)
+    /// Enters a request about `subject`.
+    pub(crate) fn enter(&self, event: Event, subject: Option<&Subject>) -> RequestTickets {
+        self.enter_locked(&self.lock(), event, subject)
     }
 
     /// Enters a request for the plugins that received the request of `context`.
@@ -90,19 +91,23 @@ impl Pipeline {
         event: Event,
         context: &RequestContext,
     ) -> RequestTickets {
-        let RequestTickets { plugins, validation, commit } = self.enter(event);
+        let RequestTickets { plugins, validation, commit } = self.enter(event, None);
         let plugins = plugins.into_iter().filter_map(|ticket| ticket.of_reached(context)).collect();
         RequestTickets { plugins, validation, commit }
     }
 
     /// Enters a request that must not miss a plugin that is being relaunched: waits until the gate
     /// is open.
-    pub(crate) async fn enter_when_open(&self, event: Event) -> RequestTickets {
+    pub(crate) async fn enter_when_open(
+        &self,
+        event: Event,
+        subject: Option<&Subject>,
+    ) -> RequestTickets {
         loop {
             {
                 let slots = self.lock();
                 if *self.gate.0.borrow() {
-                    return self.enter_locked(&slots, event);
+                    return self.enter_locked(&slots, event, subject);
                 }
             }
             // The sender is a field of self, so the channel stays open.
@@ -110,18 +115,23 @@ impl Pipeline {
         }
     }
 
-    fn enter_locked(&self, slots: &[PluginSlot], event: Event) -> RequestTickets {
+    fn enter_locked(
+        &self,
+        slots: &[PluginSlot],
+        event: Event,
+        subject: Option<&Subject>,
+    ) -> RequestTickets {
         RequestTickets {
-            plugins: slots.iter().filter_map(|slot| slot.enter(event)).collect(),
+            plugins: slots.iter().filter_map(|slot| slot.enter(event, subject)).collect(),
             validation: self.validation.ticket(),
             commit: self.commit.ticket(),
         }
     }
 
     /// Enters a post-event, which passes neither validators nor commit.
-    pub(crate) fn enter_post(&self, event: Event) -> Vec<PluginTicket> {
+    pub(crate) fn enter_post(&self, event: Event, subject: Option<&Subject>) -> Vec<PluginTicket> {
         let slots = self.lock();
-        let tickets = slots.iter().filter_map(|slot| slot.enter(event));
+        let tickets = slots.iter().filter_map(|slot| slot.enter(event, subject));
         tickets.filter(PluginTicket::is_subscribed).collect()
     }
 

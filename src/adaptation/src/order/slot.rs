@@ -24,6 +24,7 @@ use crate::plugin::handle::Plugin;
 use crate::plugin::queue::{QueuePermit, Ticket};
 use crate::plugin::registrant::{Registrant, ReplacementBar, ReplacementRefused};
 use crate::plugin::status::involved_events;
+use crate::policy::scope::Subject;
 
 /// Limit of replacements in one slot within [`REPLACEMENT_PERIOD`]: an upgrade and its revocation.
 /// Two programs that connect again whenever they are replaced would otherwise go on for ever.
@@ -121,10 +122,14 @@ impl PluginSlot {
         !self.sessions.is_empty()
     }
 
-    /// Enters a request; `None` if no session is connected.
-    pub(crate) fn enter(&self, event: Event) -> Option<PluginTicket> {
+    /// Enters a request about `subject`; `None` if no session is connected, or if the plugin must
+    /// not know of the subject. All sessions of a slot have the same policy.
+    pub(crate) fn enter(&self, event: Event, subject: Option<&Subject>) -> Option<PluginTicket> {
         let mut connected = self.sessions.iter().filter(|session| session.is_connected());
         let plugin = connected.next()?.clone();
+        if subject.is_some() && !plugin.policy.get().shows(subject) {
+            return None;
+        }
         let successors: Vec<_> = connected.cloned().collect();
         let is_subscribed = match &*successors {
             [] if plugin.is_admitted() => plugin.mask.contains(event),

@@ -32,6 +32,9 @@ pub(crate) trait EventRequest: Message {
 
     /// Returns the id of the pod.
     fn pod_id(&self) -> &str;
+
+    /// Returns the pod, and the container unless the event is about the pod.
+    fn about(&self) -> (&PodSandbox, Option<&Container>);
 }
 
 macro_rules! events {
@@ -56,12 +59,18 @@ macro_rules! events {
             fn pod_id(&self) -> &str {
                 &self.pod.id
             }
+
+            fn about(&self) -> (&PodSandbox, Option<&Container>) {
+                (&*self.pod, events!(@about $about self))
+            }
         })*
     };
     (@about_pod pod) => { true };
     (@about_pod container) => { false };
     (@can_be_refused consent) => { true };
     (@can_be_refused notice) => { false };
+    (@about pod $self:ident) => { None };
+    (@about container $self:ident) => { Some(&*$self.container) };
     (@container pod $self:ident) => { MessageField::none() };
     (@container container $self:ident) => { $self.container.clone() };
     (@form new $pod:expr, $container:expr) => {

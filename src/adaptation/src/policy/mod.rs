@@ -14,3 +14,5 @@ pub(crate) mod plugin_policy;
 pub(crate) mod privileges;
 pub(crate) mod reply_check;
 mod runtime_keys;
+pub(crate) mod scope;
+pub(crate) mod withheld;

@@ -52,6 +52,12 @@ pub enum DenialReason {
         /// Group that would have to be allowed.
         group: &'static str,
     },
+    /// The container is not in the scope of the policy.
+    #[error("it is outside the scope of the policy {policy:?}")]
+    OutsideScope {
+        /// `match` of the policy.
+        policy: String,
+    },
     /// The field is in no group that this program knows.
     #[error("the policy {policy:?} permits only known field groups, and the field is in none")]
     Unknown {

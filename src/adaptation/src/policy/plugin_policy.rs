@@ -4,6 +4,7 @@
 
 use crate::policy::permissions::Permissions;
 use crate::policy::privileges::Privileges;
+use crate::policy::scope::{OutsideScope, Scope, Subject};
 use nri_api::PluginId;
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -60,6 +61,20 @@ pub struct PluginPolicy {
     /// Users, in addition to root and the user of this process, that may register this name.
     /// Ignored in a policy for all plugins.
     pub uids: Vec<u32>,
+    /// Whether what the plugin requests, and refuses, is only recorded, as if the plugin were in
+    /// the scope of no container.
+    pub observe: bool,
+    /// The containers that the plugin is for; `None`: all.
+    pub scope: Option<Scope>,
+}
+
+/// Why what a plugin requests, and refuses, has no effect on a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithheldBy {
+    /// The policy observes the plugin.
+    Observe,
+    /// The container is outside the scope of the policy.
+    Scope,
 }
 
 /// Handling of a request when the plugin does not reply in time, breaks the protocol or
@@ -91,6 +106,8 @@ impl Default for PluginPolicy {
             single_instance: None,
             dry_run: false,
             uids: Vec::new(),
+            observe: false,
+            scope: None,
         }
     }
 }
@@ -104,6 +121,32 @@ impl PluginPolicy {
     /// Whether only one instance of this plugin may run on the node.
     pub(crate) fn is_single_instance(&self, id: &PluginId) -> bool {
         self.single_instance.unwrap_or_else(|| NODE_PLUGINS.contains(&id.name.as_str()))
+    }
+
+    /// Whether the plugin receives events of a pod or container, and may know that it exists.
+    /// `None`, here and below, stands for what no policy is limited to.
+    pub(crate) fn shows(&self, subject: Option<&Subject>) -> bool {
+        let is_hidden = self.scope.as_ref().is_some_and(|s| s.outside == OutsideScope::Hidden);
+        !is_hidden || self.has_in_scope(subject)
+    }
+
+    /// Whether a container is in the scope.
+    pub(crate) fn has_in_scope(&self, subject: Option<&Subject>) -> bool {
+        let compared = self.scope.as_ref().zip(subject);
+        compared.is_none_or(|(scope, subject)| scope.contains(subject))
+    }
+
+    /// Returns why the plugin neither changes nor refuses a pod or container; `None` if it may.
+    pub(crate) fn withholds(&self, subject: Option<&Subject>) -> Option<WithheldBy> {
+        match self.observe {
+            true => Some(WithheldBy::Observe),
+            false => (!self.has_in_scope(subject)).then_some(WithheldBy::Scope),
+        }
+    }
+
+    /// Whether containers in general are refused while no plugin matches the policy.
+    pub(crate) fn requires_of_all(&self) -> bool {
+        self.required && !self.observe && self.scope.is_none()
     }
 
     /// Whether the policy is the one for all plugins, `*`.

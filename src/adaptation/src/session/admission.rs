@@ -12,7 +12,8 @@ use tracing::{debug, warn};
 
 use crate::core::Core;
 use crate::error::SessionError;
-use crate::events::reply_log::log_updates;
+use crate::events::reply_log::{log_updates, log_withheld};
+use crate::events::withhold::{shown, withhold_updates};
 use crate::launch::process::Process;
 use crate::manager::Snapshot;
 use crate::order::pipeline::AdmissionTickets;
@@ -90,6 +91,7 @@ impl Core {
                     let _commit = commit.permit().await;
                     self.manager.snapshot().await
                 };
+                let snapshot = shown(&*self.manager, &plugin.policy.get(), snapshot);
                 if self.is_shutting_down() {
                     return Err(SessionError::ShuttingDown);
                 }
@@ -213,7 +215,7 @@ impl Core {
     async fn perform_updates(
         &self,
         plugin: &Plugin,
-        updates: Vec<ContainerUpdate>,
+        mut updates: Vec<ContainerUpdate>,
     ) -> Result<(), SessionError> {
         log_updates(&plugin.id, &updates, &[]);
         plugin.counters.record_requests(updates.len(), 0);
@@ -221,6 +223,9 @@ impl Core {
             plugin.counters.record_denial();
             SessionError::Denied(denied)
         })?;
+        let policy = plugin.policy.get();
+        let others = withhold_updates(&*self.manager, &policy, None, &mut updates, &mut vec![]);
+        log_withheld(&plugin.id, policy.observe, &others);
         let mut merge = UpdatesMerge::new();
         merge.reply(&plugin.id, updates).map_err(SessionError::Updates)?;
         let outcome = merge.finish();

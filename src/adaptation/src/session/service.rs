@@ -15,7 +15,8 @@ use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
 use crate::error::SessionError;
-use crate::events::reply_log::log_updates;
+use crate::events::reply_log::{log_updates, log_withheld};
+use crate::events::withhold::withhold_updates;
 use crate::manager::ContainerManager;
 use crate::plugin::handle::Plugin;
 use crate::plugin::statistics::PluginCounters;
@@ -124,7 +125,7 @@ impl Runtime for RuntimeService {
     async fn update_containers(
         &self,
         context: &Context,
-        request: UpdateContainersRequest,
+        mut request: UpdateContainersRequest,
     ) -> ttrpc::Result<UpdateContainersResponse> {
         let Some(Requester { id, policy, counters, replaced }) = self.accepts_updates.get() else {
             return Err(status(
@@ -153,10 +154,15 @@ impl Runtime for RuntimeService {
         }
         counters.record_requests(request.update.len(), request.evict.len());
         log_updates(id, &request.update, &request.evict);
+        let (policy, updates) = (policy.get(), &mut request.update);
+        let others = withhold_updates(&*self.manager, &policy, None, updates, &mut request.evict);
+        log_withheld(id, policy.observe, &others);
+        // As in reply to a request about containers that do not exist.
+        let mut failed = others.updates;
         // The manager logs the updates that failed.
         let trace = Arc::new(TraceContext::of_metadata(&context.metadata).into());
         let update = self.manager.update_containers(id, request.update, request.evict);
-        let failed = traced(trace, update).await;
+        failed.extend(traced(trace, update).await);
         Ok(UpdateContainersResponse { failed, ..Default::default() })
     }
 }

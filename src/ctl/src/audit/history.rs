@@ -154,7 +154,9 @@ impl ContainerHistory {
 
     /// Whether nothing was changed, because of `mode = "shadow"`.
     pub(super) fn is_shadow(&self) -> bool {
-        self.events.iter().any(|line| line.event == AuditEvent::WouldAdjust)
+        let is_shadow =
+            |line: &AuditLine| line.event == AuditEvent::WouldAdjust && line.message.is_empty();
+        self.events.iter().any(is_shadow)
     }
 
     /// Returns the word for the engine: its name, if that is known.
@@ -227,6 +229,8 @@ fn fields(lines: &[AuditLine], requested: Option<&Value>) -> Vec<FieldHistory> {
     let is_change = |line: &&AuditLine| matches!(line.event, Adjustment | Update | WouldAdjust);
     for line in lines.iter().filter(is_change) {
         let by = author(line);
+        // The message says why one plugin changes nothing, while others do.
+        let is_withheld = line.event == WouldAdjust && !line.message.is_empty();
         for FieldChange { field, path, before, after } in &line.changes {
             let step = FieldStep {
                 time: line.time.clone(),
@@ -243,14 +247,16 @@ fn fields(lines: &[AuditLine], requested: Option<&Value>) -> Vec<FieldHistory> {
             };
             match found.iter_mut().find(is_known) {
                 Some(known) => {
-                    known.after.clone_from(after);
+                    if !is_withheld {
+                        known.after.clone_from(after);
+                    }
                     known.changes.push(step);
                 }
                 None => found.push(FieldHistory {
                     field: field.clone(),
                     path: path.clone(),
                     before: before.clone(),
-                    after: after.clone(),
+                    after: if is_withheld { before.clone() } else { after.clone() },
                     requested: None,
                     changes: vec![step],
                 }),
@@ -335,6 +341,25 @@ mod tests {
         assert_eq!((&*history.names.container, history.same_name), ("abd", ["abc".into()].into()));
         let error = ContainerHistory::of(lines, "x").unwrap_err().to_string();
         assert!(error.contains("\"x\""), "{error}");
+    }
+
+    #[test]
+    fn what_an_observed_plugin_would_change_is_no_value_of_the_field() {
+        use AuditEvent::{Adjustment, WouldAdjust};
+        let observed = |field, before, after| {
+            let line = with(line("c", 1, WouldAdjust, "20-b"), field, before, after);
+            AuditLine { message: "observed".into(), ..line }
+        };
+        let lines = vec![
+            with(line("c", 1, Adjustment, "10-a"), "pids.limit", Some(1), Some(2)),
+            observed("pids.limit", Some(2), Some(3)),
+            observed("cpu.quota", Some(4), Some(5)),
+        ];
+        let history = ContainerHistory::of(lines, "c").unwrap();
+        assert!(!history.is_shadow());
+        let [pids, quota] = &history.fields[..] else { panic!("{:?}", history.fields) };
+        assert_eq!((&pids.after, &quota.after), (&Some(json!(2)), &Some(json!(4))));
+        assert_eq!((pids.changes.len(), quota.changes.len()), (2, 1));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) const SHADOW: &str =
 /// Returns who changed a field, or would have.
 pub(super) fn shown_author(step: &FieldStep) -> String {
     match step.event {
-        AuditEvent::WouldAdjust => format!("{} (shadow)", step.by),
+        AuditEvent::WouldAdjust if step.message.is_empty() => format!("{} (shadow)", step.by),
         _ if !step.message.is_empty() => format!("{} ({})", step.by, step.message),
         _ => step.by.clone(),
     }

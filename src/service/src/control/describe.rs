@@ -346,7 +346,8 @@ mod tests {
             ..proto::PodSandbox::default()
         };
         let sandbox = Packed::new(&sandbox);
-        registry.pods.set(PodRecord { sandbox, kind, status: PodStatus::Running });
+        let (status, origin) = (PodStatus::Running, Default::default());
+        registry.pods.set(PodRecord { sandbox, kind, status, origin });
     }
 
     fn found(registry: &Registry, wanted: &str, kind: Option<ObjectKind>) -> String {

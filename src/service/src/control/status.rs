@@ -38,7 +38,12 @@ impl Service {
         let pid = |plugin: &nri_adaptation::PluginStatus| {
             plugin.pid.filter(|_| !plugin.state.has_ended())
         };
+        let policy = |plugin: &nri_adaptation::PluginStatus| {
+            plugin.id.as_ref().map(|id| self.plugins.adaptation.policy(id)).unwrap_or_default()
+        };
         let plugins = self.plugins.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
+            observed: policy(&plugin).observe,
+            scope: policy(&plugin).scope.map(|scope| scope.to_string()).unwrap_or_default(),
             calls: plugin.id.as_ref().and_then(|id| calls.get(id).cloned()),
             synchronization: plugin.synchronization.map(|progress| PluginSynchronization {
                 since: seconds_since_epoch(progress.start).unwrap_or_default(),

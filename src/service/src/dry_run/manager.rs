@@ -5,10 +5,10 @@ use crate::{
     state::registry::Registry,
 };
 use async_trait::async_trait;
-use nri_adaptation::{ContainerManager, Snapshot};
+use nri_adaptation::{ContainerManager, Origin, Snapshot};
 use nri_api::{
     PluginId,
-    proto::{ContainerEviction, ContainerUpdate},
+    proto::{Container, ContainerEviction, ContainerUpdate, PodSandbox},
 };
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
@@ -83,6 +83,14 @@ impl ContainerManager for DryRunManager {
             updates.chain(evictions).for_each(|line| add(&mut notes.requests, line));
         });
         Vec::new()
+    }
+
+    fn origin(&self, id: &str) -> Origin {
+        self.containers.origin(id)
+    }
+
+    fn find(&self, container: &str) -> Option<(PodSandbox, Container)> {
+        self.containers.by_nri_id(container).map(|container| self.containers.messages(&container))
     }
 
     fn updates_refused(&self, plugin: &PluginId, reason: &str) {

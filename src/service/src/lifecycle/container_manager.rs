@@ -8,10 +8,10 @@
 
 use crate::plugins::{effects::Effects, requests::PluginRequests, snapshot::snapshot};
 use async_trait::async_trait;
-use nri_adaptation::{ContainerManager, PluginOrigin, PluginState, PluginStatus, Snapshot};
+use nri_adaptation::{ContainerManager, Origin, PluginOrigin, PluginState, PluginStatus, Snapshot};
 use nri_api::{
     PluginId,
-    proto::{ContainerEviction, ContainerUpdate},
+    proto::{Container, ContainerEviction, ContainerUpdate, PodSandbox},
 };
 use nri_files::{AuditEvent, AuditLine};
 use std::time::SystemTime;
@@ -30,6 +30,15 @@ impl ContainerManager for PluginRequests {
     ) -> Vec<ContainerUpdate> {
         let failed = self.commit(&Effects::of_plugin(plugin, &updates, &evictions)).await;
         failed.into_iter().map(|f| f.update).collect()
+    }
+
+    fn origin(&self, id: &str) -> Origin {
+        self.resources.registry.origin(id)
+    }
+
+    fn find(&self, container: &str) -> Option<(PodSandbox, Container)> {
+        let registry = &self.resources.registry;
+        registry.by_nri_id(container).map(|container| registry.messages(&container))
     }
 
     fn updates_refused(&self, plugin: &PluginId, reason: &str) {

@@ -22,7 +22,7 @@ impl Service {
         let pod = PodRecord { status: PodStatus::Running, ..pod };
         let sandbox = pod.sandbox.get();
         let request = pod_request!(RunPodSandboxRequest, sandbox.clone());
-        let context = self.request_context();
+        let context = self.request_context().with_origin(pod.origin.clone());
         let commit = async || self.registry.pods.set(pod);
         tracing::debug!(pod = sandbox.id, "pod starts");
         let result = self.plugins.adaptation.run_pod_sandbox(request, &context, commit).await;

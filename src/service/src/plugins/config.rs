@@ -7,8 +7,8 @@ use crate::{
     settings::load::Settings,
 };
 use nri_adaptation::{
-    AdaptationConfig, AmbiguousPermissions, DefaultValidatorConfig, OnFailure, PeerPolicy,
-    Permissions, PluginPolicy, Privileges,
+    AdaptationConfig, AmbiguousPermissions, DefaultValidatorConfig, OnFailure, OutsideScope,
+    Pattern, PeerPolicy, Permissions, PluginPolicy, Privileges, Scope,
 };
 use nri_locate::{WASM_HOST, find_installed};
 use std::path::PathBuf;
@@ -88,6 +88,26 @@ fn plugin_policy(p: &nri_config::PluginPolicy) -> PluginPolicy {
         single_instance: p.single_instance,
         dry_run: p.dry_run,
         uids: p.uids.clone(),
+        observe: p.mode == nri_config::PluginMode::Observe,
+        scope: p.scope.as_ref().map(|keys| scope(keys, p.outside_scope)),
+    }
+}
+
+fn scope(keys: &nri_config::PluginScope, outside: nri_config::OutsideScope) -> Scope {
+    let patterns = |texts: &Option<Vec<String>>| {
+        texts.as_ref().map(|texts| texts.iter().map(Pattern::new).collect())
+    };
+    let label = |(key, value): (&String, &String)| (key.clone(), Pattern::new(value));
+    Scope {
+        namespaces: patterns(&keys.namespaces),
+        engines: patterns(&keys.engines),
+        runtimes: patterns(&keys.runtimes),
+        labels: keys.labels.iter().map(label).collect(),
+        images: patterns(&keys.images),
+        outside: match outside {
+            nri_config::OutsideScope::Hidden => OutsideScope::Hidden,
+            nri_config::OutsideScope::ReadOnly => OutsideScope::ReadOnly,
+        },
     }
 }
 
@@ -172,6 +192,26 @@ mod tests {
             let written = policy(&format!("consecutive_timeouts = {n}"));
             assert_eq!(written.consecutive_timeouts, Some(n));
         }
+    }
+
+    #[test]
+    fn a_policy_sets_mode_and_scope() {
+        let policy = |keys: &str| {
+            let text = format!("[[plugin]]\nmatch = 'a'\n{keys}\n");
+            plugin_policy(&nri_config::Config::parse(&text).unwrap().plugin[0])
+        };
+        assert_eq!((policy("").observe, policy("").scope), (false, None));
+        assert!(policy("mode = 'observe'").observe);
+        let scope = policy(
+            "scope = { namespaces = ['n'], engines = ['e'], runtimes = ['r'], labels.k = 'v', \
+             images = ['i', 'j*'] }\noutside_scope = 'read_only'",
+        )
+        .scope
+        .unwrap();
+        let expected = "namespaces n, engines e, runtimes r, images i or j*, labels k=v; others \
+                        read-only";
+        assert_eq!(scope.to_string(), expected);
+        assert_eq!(policy("scope = {}").scope, Some(Scope::default()));
     }
 
     #[test]

@@ -80,7 +80,8 @@ mod tests {
         ] {
             let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
             let sandbox = Packed::new(&sandbox);
-            registry.pods.set(PodRecord { sandbox, kind: PodKind::SingleContainer, status });
+            let (kind, origin) = (PodKind::SingleContainer, Default::default());
+            registry.pods.set(PodRecord { sandbox, kind, status, origin });
         }
         let snapshot = snapshot(&registry).await;
         assert_eq!(snapshot.pods.iter().map(|p| p.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);

@@ -1,5 +1,6 @@
 //! The record of a pod, in memory and on disk.
 
+use nri_adaptation::Origin;
 use nri_api::{Packed, proto::PodSandbox};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,9 @@ pub struct PodRecord {
     pub kind: PodKind,
     /// Status as plugins know it.
     pub status: PodStatus,
+    /// Engine and runtime of its containers. Not on disk: the next `nrid` has them from the
+    /// records of the containers.
+    pub origin: Origin,
 }
 
 /// The form on disk, which `nrid` 0.1 and later read and write. `real` is whether the pod has a
@@ -71,12 +75,12 @@ impl From<OnDisk> for PodRecord {
             (true, false) => PodStatus::Running,
             (true, true) => PodStatus::Stopped,
         };
-        Self { sandbox: pod.sandbox, kind, status }
+        Self { sandbox: pod.sandbox, kind, status, origin: Origin::default() }
     }
 }
 
 impl From<PodRecord> for OnDisk {
-    fn from(PodRecord { sandbox, kind, status }: PodRecord) -> Self {
+    fn from(PodRecord { sandbox, kind, status, .. }: PodRecord) -> Self {
         Self {
             sandbox,
             real: kind == PodKind::Sandbox,

@@ -13,6 +13,7 @@ use crate::{
         derived::DerivedFields, json, key::ContainerKey, set_by_plugins, status::ContainerStatus,
     },
 };
+use nri_adaptation::Origin;
 use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_api::{Packed, opt};
 use nri_cgroup::CgroupDirs;
@@ -198,6 +199,11 @@ impl Record {
         container.state = self.status.to_nri().into();
         container.pid = self.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
         container
+    }
+
+    /// Returns what policies of plugins may be limited to, beyond the messages to plugins.
+    pub fn origin(&self) -> Origin {
+        Origin { engine: self.engine.name.clone(), runtime: self.runtime.name() }
     }
 
     /// Returns the id by which plugins know the container.

@@ -15,11 +15,12 @@ use crate::{
         store::{Store, StoreError},
     },
 };
+use nri_adaptation::Origin;
 use nri_api::proto::{Container as ContainerMessage, ContainerState, PodSandbox};
 use nri_control::{Ambiguous, Match};
 use parking_lot::Mutex;
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -57,8 +58,13 @@ impl Registry {
     pub fn load(store: Store) -> (Self, Vec<StoreError>) {
         let (mut records, mut broken) = store.containers();
         records.iter_mut().for_each(Record::share_resources);
-        let (pods, broken_pods) = store.pods();
+        let (mut pods, broken_pods) = store.pods();
         broken.extend(broken_pods);
+        let origins: HashMap<_, _> =
+            records.iter().map(|r| (r.pod_id.clone(), r.origin())).collect();
+        for pod in &mut pods {
+            pod.origin = origins.get(pod.id()).cloned().unwrap_or_default();
+        }
         records.sort_by_key(Record::created_at);
         let mut containers = Index::default();
         records.into_iter().for_each(|record| containers.insert(Container::new(record)));
@@ -86,6 +92,14 @@ impl Registry {
     /// Whether this container is known. Another container with the same key does not count.
     pub fn contains(&self, container: &Container) -> bool {
         self.containers.lock().get(container.key()).is_some_and(|c| std::ptr::eq(&**c, container))
+    }
+
+    /// Returns the engine and the runtime of the container or pod that plugins know by this id.
+    pub fn origin(&self, id: &str) -> Origin {
+        match self.by_nri_id(id) {
+            Some(container) => container.record().origin(),
+            None => self.pods.get(id).map(|pod| pod.origin).unwrap_or_default(),
+        }
     }
 
     /// Returns the container that plugins know by this id.

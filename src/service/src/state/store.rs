@@ -294,6 +294,7 @@ mod tests {
             sandbox: Packed::new(&PodSandbox { id: "p".into(), ..PodSandbox::default() }),
             kind: PodKind::Shared,
             status: PodStatus::Running,
+            origin: Default::default(),
         };
         Store::open(dir.path()).unwrap().save_pod(&pod, WriteTarget::New).unwrap();
         for name in ["pods", "spare"] {

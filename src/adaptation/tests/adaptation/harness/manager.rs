@@ -2,15 +2,17 @@
 
 use super::log::Log;
 use async_trait::async_trait;
-use nri_adaptation::{ContainerManager, PluginState, PluginStatus, Snapshot};
+use nri_adaptation::{ContainerManager, Origin, PluginState, PluginStatus, Snapshot};
 use nri_api::PluginId;
 use nri_api::proto::*;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 /// Manager of containers that records its calls.
 pub(crate) struct TestManager {
     pub(crate) state: Mutex<Snapshot>,
+    pub(crate) origins: Mutex<HashMap<String, Origin>>,
     pub(crate) log: Log,
 }
 
@@ -35,6 +37,17 @@ impl ContainerManager for TestManager {
             self.log.add(format!("manager evict {} by {plugin}", eviction.container_id));
         }
         updates.into_iter().filter(|u| u.container_id.starts_with("bad")).collect()
+    }
+
+    fn origin(&self, id: &str) -> Origin {
+        self.origins.lock().unwrap().get(id).cloned().unwrap_or_default()
+    }
+
+    fn find(&self, container: &str) -> Option<(PodSandbox, Container)> {
+        let Snapshot { pods, containers } = self.state.lock().unwrap().clone();
+        let container = containers.into_iter().find(|c| c.id == container)?;
+        let pod = pods.into_iter().find(|pod| pod.id == container.pod_sandbox_id);
+        Some((pod.unwrap_or_default(), container))
     }
 
     /// Lines that start with "slow" block for 600 s, like a log on a hanging disk.

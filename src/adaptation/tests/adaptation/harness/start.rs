@@ -11,7 +11,7 @@ use nri_adaptation::{
 use nri_api::PluginId;
 use nri_api::proto::*;
 use nri_wire::PluginEnd;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use tokio::task::JoinHandle;
 
 /// A scripted plugin's end of a session.
@@ -66,7 +66,8 @@ impl Harness {
         config: AdaptationConfig,
     ) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
         let log = Log::new();
-        let manager = Arc::new(TestManager { state: Mutex::default(), log: log.clone() });
+        let (state, origins) = Default::default();
+        let manager = Arc::new(TestManager { state, origins, log: log.clone() });
         let (adaptation, launched) = Adaptation::start(config, manager.clone()).await?;
         Ok((Self { adaptation, manager, log }, launched))
     }

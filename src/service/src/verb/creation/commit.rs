@@ -39,7 +39,7 @@ impl Service {
         let container = draft.container_message()?;
         let pod = self.registry.pods.get(draft.pod_id()).map(|p| p.sandbox.get());
         let pod = pod.unwrap_or_else(|| draft.pod_message());
-        let context = self.request_context();
+        let context = self.request_context().with_origin(draft.origin());
         let commit = |plan| self.commit(lock, &draft, plan, &context);
         let created =
             self.plan_creation(&draft, pod.clone(), container.clone(), &context, commit).await;
@@ -49,6 +49,7 @@ impl Service {
             Err(_) => self.audit_consultation(&draft, &context, &[]),
         }
         let created = Consulted { context: &context, pod, container }.then(self, created).await;
+        self.audit_withheld(&draft, &context).await;
         for refusal in self.log_refusals(context) {
             self.audit_would_refuse(&draft.audit_line(AuditEvent::WouldRefuse), &refusal.into());
         }

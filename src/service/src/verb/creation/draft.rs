@@ -23,7 +23,9 @@ use crate::{
         request::VerbRequest,
     },
 };
+use nri_adaptation::Origin;
 use nri_api::{Packed, proto};
+use nri_config::PluginPolicy;
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_files::{AuditEvent, AuditLine};
@@ -88,7 +90,9 @@ impl Service {
         let pod = |id: &str| self.registry.pods.get(id).is_some();
         let pod_is_known = pod(&identity.pod.id);
         let pods = &self.settings().config.pods;
-        let needs_labels = !pods.annotations_from_labels.is_empty() && !is_of_kubernetes(&identity);
+        let uses_labels = !pods.annotations_from_labels.is_empty()
+            || self.settings().config.plugin.iter().any(PluginPolicy::is_limited_by_labels);
+        let needs_labels = uses_labels && !is_of_kubernetes(&identity);
         names::complete(&mut identity, &key.id, pod_is_known, needs_labels).await;
         if identity.role == Role::Member && !pod(&identity.pod.id) {
             // A container of Podman may name only the sandbox container of its pod.
@@ -159,8 +163,8 @@ impl Draft {
         matches!(self.verb, Verb::Run | Verb::Restore)
     }
 
-    /// Finds the facts that the configuration lists, for messages to plugins. Not before plugins are
-    /// about to receive the container: some facts need a process.
+    /// Finds the facts that the configuration lists, for messages to plugins. Not before plugins
+    /// are about to receive the container: some facts need a process.
     pub(super) async fn find_facts(&mut self, service: &Service) {
         let settings = service.settings();
         let subject = Subject {
@@ -195,6 +199,12 @@ impl Draft {
             line.pod_name.clone_from(&pod.name);
             line.namespace.clone_from(&pod.namespace);
         }
+    }
+
+    /// Returns what policies of plugins may be limited to, beyond the messages to plugins.
+    pub fn origin(&self) -> Origin {
+        let engine = self.identity.engine.name().to_owned();
+        Origin { engine, runtime: self.runtime.name() }
     }
 
     /// Returns the pod, with the fields that are known from any of its containers.

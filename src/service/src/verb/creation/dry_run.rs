@@ -92,7 +92,8 @@ impl Service {
     /// would be refused.
     pub async fn ask_plugins(&self, plan: DryRunDraft, found: &mut DryRun) -> DryRunPlugins {
         let DryRunDraft { draft, container, pod, is_new_pod, .. } = plan;
-        let (start, creation) = (RequestContext::default(), RequestContext::default());
+        let context = || RequestContext::default().with_origin(draft.origin());
+        let (start, creation) = (context(), context());
         let result = async {
             if is_new_pod {
                 let request = pod_request!(RunPodSandboxRequest, pod.clone());
@@ -103,6 +104,7 @@ impl Service {
             show(planned, found)
         };
         let result = result.await;
+        found.ignored.extend(self.described_withheld(&draft, &creation).await);
         let mut missed = start.missed();
         missed.extend(creation.missed());
         let mut reached = creation.reached();

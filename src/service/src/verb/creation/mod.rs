@@ -14,3 +14,4 @@ mod own_arguments;
 mod plan;
 pub mod pod_identity;
 pub mod prepare;
+mod withheld;

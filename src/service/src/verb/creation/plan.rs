@@ -60,7 +60,8 @@ impl Service {
         self.plan(draft, self.probe_host(draft, unadjusted).await).await
     }
 
-    async fn plan(&self, draft: &Draft, agreed: Agreed) -> CreationPlan {
+    /// Computes the plan of a merged outcome.
+    pub(super) async fn plan(&self, draft: &Draft, agreed: Agreed) -> CreationPlan {
         let Agreed { mut outcome, host } = agreed;
         let adjusted = match host {
             Ok(host) => self.adjust_checked(draft, &mut outcome, &host).await,

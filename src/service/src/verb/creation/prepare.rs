@@ -284,6 +284,7 @@ impl Service {
             sandbox: Packed::new(&sandbox),
             kind: PodKind::Sandbox,
             status,
+            origin: draft.origin(),
         });
         let saved = self.registry.pods.ensure_saved(&id);
         let saved = saved.and_then(|()| Recorded::insert(&self.registry, lock, record));
@@ -319,7 +320,8 @@ impl Service {
         }
         let id = sandbox.id.clone();
         let sandbox = Packed::new(&sandbox);
-        self.run_pod(PodRecord { sandbox, kind, status: PodStatus::New }).await?;
+        let (status, origin) = (PodStatus::New, draft.origin());
+        self.run_pod(PodRecord { sandbox, kind, status, origin }).await?;
         // Saved before the container's record: the next nrid needs the records of both.
         Ok(self.registry.pods.ensure_saved(&id)?)
     }
