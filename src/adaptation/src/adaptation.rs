@@ -25,6 +25,7 @@ use crate::plugin::statistics::PluginStatistics;
 use crate::plugin::status::{
     PluginOrigin, PluginState, PluginStatus, StatusRecord, involved_events,
 };
+use crate::policy::budget::{Budget, BudgetExemption};
 use crate::policy::failure_policy::FailureHandling;
 use crate::policy::peers::{Peer, PeerRefusal};
 use crate::policy::plugin_policy::PluginPolicy;
@@ -209,6 +210,13 @@ impl Adaptation {
     /// Returns the policy that applies to a plugin.
     pub fn policy(&self, plugin: &PluginId) -> PluginPolicy {
         self.core.config().policy(plugin)
+    }
+
+    /// Returns the budget of a plugin, and why it does not limit the plugin; `None` without a budget,
+    /// and before the plugin is configured, since the plugin may request a policy then.
+    pub fn budget(&self, plugin: &PluginStatus) -> Option<(Budget, Option<BudgetExemption>)> {
+        let id = plugin.id.as_ref().filter(|_| plugin.state > PluginState::Configuring)?;
+        self.core.config().budget(id, plugin.requested_failure_policy)
     }
 
     /// Returns the statistics of all plugins by name, ordered by index. They count since the start

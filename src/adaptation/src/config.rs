@@ -2,6 +2,8 @@
 //!
 //! This file holds values only; the caller reads them from where it has its configuration.
 
+use crate::policy::budget::{Budget, BudgetExemption};
+use crate::policy::failure_policy::RequestedFailurePolicy;
 use crate::policy::peers::PeerPolicy;
 use crate::policy::plugin_policy::PluginPolicy;
 use crate::policy::scope::Subject;
@@ -117,12 +119,37 @@ impl Default for AdaptationConfig {
 }
 
 impl AdaptationConfig {
-    /// Returns the policy for a plugin, or the default policy if none matches.
+    /// Returns the policy for a plugin, or the default policy if none matches. A plugin that is
+    /// required, also by another policy, has no budget.
     pub fn policy(&self, id: &PluginId) -> PluginPolicy {
+        let mut policy = self.written_policy(id).cloned().unwrap_or_default();
+        policy.budget = policy.budget.filter(|_| !self.is_required(id));
+        policy
+    }
+
+    /// Returns the policy that matches a plugin.
+    fn written_policy(&self, id: &PluginId) -> Option<&PluginPolicy> {
         let exact = self.policies.iter().find(|p| p.matches_exactly(id));
         let named = || self.policies.iter().find(|p| p.matches(id) && !p.is_for_all());
         let for_all = || self.policies.iter().find(|p| p.is_for_all());
-        exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
+        exact.or_else(named).or_else(for_all)
+    }
+
+    /// Returns the budget of a plugin that requests this failure policy, and why it does not limit
+    /// the plugin; `None` if its policy has none.
+    pub fn budget(
+        &self,
+        id: &PluginId,
+        requested: Option<RequestedFailurePolicy>,
+    ) -> Option<(Budget, Option<BudgetExemption>)> {
+        let policy = self.written_policy(id)?;
+        let required = self.is_required(id).then_some(BudgetExemption::Required);
+        Some((policy.budget?, required.or_else(|| policy.budget_exemption(requested))))
+    }
+
+    /// Whether a policy requires the plugin, or the built-in validator does.
+    fn is_required(&self, id: &PluginId) -> bool {
+        self.is_required_by_rules(id) || self.policies.iter().any(|p| p.required && p.matches(id))
     }
 
     /// Returns the rules of the built-in validator for a container: without the requirement of
@@ -236,5 +263,49 @@ mod tests {
         }
         let id = PluginId::new("10", "a").unwrap();
         assert_eq!(AdaptationConfig::default().policy(&id), PluginPolicy::default());
+    }
+
+    #[test]
+    fn a_budget_does_not_limit_a_plugin_that_must_not_be_absent() {
+        use crate::policy::plugin_policy::OnFailure;
+        let budget =
+            Budget { time: Duration::from_millis(1), share: 50, pause: Duration::from_secs(1) };
+        let own =
+            PluginPolicy { plugin: "10-a".into(), budget: Some(budget), ..PluginPolicy::default() };
+        let other = |plugin: &str| PluginPolicy {
+            plugin: plugin.into(),
+            required: true,
+            ..PluginPolicy::default()
+        };
+        let required = Some(BudgetExemption::Required);
+        let fail = PluginPolicy { on_failure: OnFailure::Fail, ..own.clone() };
+        for (policies, rules, expected) in [
+            (vec![own.clone()], "", None),
+            (vec![own.clone(), other("b")], "b", None),
+            (vec![PluginPolicy { required: true, ..own.clone() }], "", required),
+            // Another policy requires it, or the built-in validator.
+            (vec![own.clone(), other("a")], "", required),
+            (vec![own.clone(), other("*")], "", required),
+            (vec![own.clone()], "a", required),
+            (vec![fail], "", Some(BudgetExemption::OnFailure)),
+        ] {
+            let rules = DefaultValidatorConfig {
+                required_plugins: vec![rules.into()],
+                ..DefaultValidatorConfig::default()
+            };
+            let default_validator = Some(rules);
+            let config =
+                AdaptationConfig { policies, default_validator, ..AdaptationConfig::default() };
+            let id = PluginId::new("10", "a").unwrap();
+            assert_eq!(config.budget(&id, None), Some((budget, expected)), "{config:?}");
+            let has_budget = config.policy(&id).budget.is_some();
+            assert_eq!(has_budget, expected != required, "{config:?}");
+            let requested =
+                RequestedFailurePolicy { fail_request: true, ..RequestedFailurePolicy::default() };
+            let expected = expected.or(Some(BudgetExemption::FailRequest));
+            assert_eq!(config.budget(&id, Some(requested)), Some((budget, expected)));
+        }
+        let id = PluginId::new("11", "a").unwrap();
+        assert_eq!(AdaptationConfig::default().budget(&id, None), None);
     }
 }

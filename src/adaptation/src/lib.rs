@@ -53,9 +53,11 @@ pub use plugin::histogram::{BUCKET_BOUNDS, DurationHistogram};
 pub use plugin::registrant::{ReplacementBar, ReplacementRefused};
 pub use plugin::statistics::{CallFailures, EventStatistics, PluginStatistics};
 pub use plugin::status::{
-    AbsentPlugin, PluginHistory, PluginOrigin, PluginState, PluginStatus, SynchronizationProgress,
+    AbsentPlugin, PluginHistory, PluginLimit, PluginOrigin, PluginState, PluginStatus,
+    SynchronizationProgress,
 };
 pub use plugin::trace::{RequestTrace, inherited, traced};
+pub use policy::budget::{Budget, BudgetExemption};
 pub use policy::failure_policy::{FailureHandling, RequestedFailurePolicy};
 pub use policy::fields::field_groups;
 pub use policy::peers::{PeerGroup, PeerPolicy, PeerRefusal};

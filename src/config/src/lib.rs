@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod broken;
+mod budget;
 mod classes;
 mod connections;
 mod containers;
@@ -34,6 +35,7 @@ mod generated {
     pub(crate) mod field_groups;
 }
 
+pub use budget::Budget;
 pub use classes::{BlockioSettings, CdiSettings, RdtSettings};
 pub use connections::{ConnectionSettings, OptOutSettings};
 pub use containers::{ContainerFact, ContainerSettings};

@@ -2,6 +2,7 @@
 //! privileges of its program.
 
 use crate::{
+    budget::Budget,
     duration,
     generated::field_groups::FIELD_GROUPS,
     names::{CAPABILITIES, RLIMITS},
@@ -52,6 +53,19 @@ section! {
         #[key(Integer, Derived("`1`, or `0` if the plugin asks to stay connected."), "3")]
         #[serde(default, alias = "consecutive-timeouts")]
         pub consecutive_timeouts: Option<u32>,
+        /// Limits a plugin that gets slow: while its replies take longer than `time` for more than
+        /// `share` of the recent containers, creations and updates skip it as with `on_failure =
+        /// "ignore"`. It is tried again after `pause`, and called for all containers again once a
+        /// reply is fast. Has no effect on a plugin that is `required`, has `on_failure = "fail"`
+        /// or asks for failed requests itself, and none on verdicts of validators. See [a plugin
+        /// that gets slow](plugins.md#a-plugin-that-gets-slow).
+        #[key(
+            Table("Table of `time`, `share` (`\"50%\"` if it is not set) and `pause` (`\"30s\"`)"),
+            Derived("the plugin is called however slow it is, up to its `timeout`."),
+            "{ time = \"200ms\", share = \"50%\", pause = \"30s\" }"
+        )]
+        #[serde(default)]
+        pub budget: Option<Budget>,
         /// What happens to a launched plugin that exited.
         #[key(Choice(Restart::CHOICES), Value("\"always\""), "\"never\"")]
         #[serde(default)]

@@ -121,6 +121,20 @@ fn replace_in_policies(config: &mut Config, found: &mut Vec<Replaced>) {
                 found.push(Replaced { path: vec!["plugin", key], index, message, effect });
             }
         }
+        let times = policy.budget.map(|budget| {
+            [
+                ("time", budget.time, "the plugin cannot reply in that time"),
+                ("pause", budget.pause, "the plugin would be called again without pause"),
+            ]
+        });
+        for (key, value, why) in times.into_iter().flatten() {
+            if value < LEAST {
+                policy.budget = None;
+                let message = format!("plugin.budget.{key} must be \"1ms\" or more, since {why}");
+                let (path, effect) = (vec!["plugin", "budget", key], "a start uses no budget");
+                found.push(Replaced { path, index, message, effect });
+            }
+        }
         if policy.wasm_memory == 0 {
             policy.wasm_memory = DEFAULT_WASM_MEMORY;
             let (path, why) = (vec!["plugin", "wasm_memory"], "no module runs without memory");

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use nri_config::{
-    Account, Config, FieldGroup, Limit, OutsideScope, PluginMode, PluginPolicy, PluginScope,
+    Account, Budget, Config, FieldGroup, Limit, OutsideScope, PluginMode, PluginPolicy, PluginScope,
     Restart, User,
 };
 
@@ -145,4 +145,29 @@ fn the_resource_limits_of_a_plugin_are_parsed() {
         "rlimits = { nofile = 'many' }",
         "line 3, column 22: plugin.rlimits.nofile must be a number that is not negative, a size ",
     );
+}
+
+#[test]
+fn the_budget_of_a_plugin_is_parsed() {
+    let budget = |text: &str| policy(&format!("budget = {text}")).map(|p| p.budget.unwrap());
+    let of = |time, share, pause| Budget {
+        time: std::time::Duration::from_millis(time),
+        share,
+        pause: std::time::Duration::from_millis(pause),
+    };
+    assert_eq!(policy("").unwrap().budget, None);
+    assert_eq!(budget("{ time = '200ms' }"), Ok(of(200, 50, 30_000)));
+    for share in ["'7%'", "'7 %'", "7"] {
+        let text = format!("{{ time = 1, share = {share}, pause = '5s' }}");
+        assert_eq!(budget(&text), Ok(of(1000, 7, 5000)), "{share}");
+    }
+    for share in ["'100%'", "'7'", "''", "'-1%'", "100", "-1", "true"] {
+        check(
+            &format!("budget = {{ time = 1, share = {share} }}"),
+            "line 3, column 31: plugin.budget.share must be a percentage below 100, such as ",
+        );
+    }
+    check("budget = { share = 10 }", "line 3, column 10: plugin.budget has no `time`");
+    check("budget = '1s'", "line 3, column 10: plugin.budget must be ");
+    check("budget = { tim = 1 }", "line 3, column 12: unknown key `tim` in [plugin.budget]");
 }

@@ -68,6 +68,19 @@ fn a_policy_in_which_nothing_can_work_is_a_mistake() {
             "a start uses plugin_restart_backoff",
         ),
         (
+            "budget = { share = 10, time = 0 }",
+            31,
+            "plugin.budget.time must be \"1ms\" or more, since the plugin cannot reply in that time",
+            "a start uses no budget",
+        ),
+        (
+            "budget = { time = '1s', pause = '0s' }",
+            33,
+            "plugin.budget.pause must be \"1ms\" or more, since the plugin would be called again \
+             without pause",
+            "a start uses no budget",
+        ),
+        (
             "wasm_memory = 0",
             15,
             "plugin.wasm_memory must be 1 or more, since no module runs without memory; the \

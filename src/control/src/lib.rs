@@ -39,7 +39,7 @@ pub use message::{
     Reloaded, Reply, Request, Status, Substitute, Verified, VerifiedResource, Versioned,
 };
 pub use plugin_status::{
-    CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, PluginSynchronization,
-    RequestedByPlugin,
+    CallCounts, EventCalls, PluginBudget, PluginCalls, PluginFailurePolicy, PluginLimit,
+    PluginStatus, PluginSynchronization, RequestedByPlugin,
 };
 pub use validation::{Validated, Validation, ValidationSeverity};

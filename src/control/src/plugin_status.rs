@@ -52,6 +52,9 @@ pub struct PluginStatus {
     /// Handling of the plugin's failures; `None` before the plugin is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_policy: Option<PluginFailurePolicy>,
+    /// Budget of the plugin's replies; `None` without one, and before the plugin is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<PluginBudget>,
     /// How far the synchronization is, while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronization: Option<PluginSynchronization>,
@@ -74,6 +77,11 @@ impl PluginStatus {
     /// Whether the session has ended, or no session came about.
     pub fn has_ended(&self) -> bool {
         matches!(self.state.as_str(), "closed" | "restarting")
+    }
+
+    /// Returns the limit of a plugin that exceeds its budget.
+    pub fn limit(&self) -> Option<PluginLimit> {
+        self.budget.as_ref().and_then(|budget| budget.limit)
     }
 }
 
@@ -109,6 +117,32 @@ pub struct RequestedByPlugin {
     pub fail_request: bool,
     /// Whether timeouts do not close the connection.
     pub keep_connected: bool,
+}
+
+/// Budget of a plugin's replies to creations and updates.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PluginBudget {
+    /// Time in milliseconds above which a reply is slow.
+    pub time_ms: u64,
+    /// Percentage of containers with slow replies above which the plugin is limited.
+    pub share: u8,
+    /// Why the budget does not limit the plugin; `None` if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exemption: Option<String>,
+    /// The limit, while the plugin exceeds the budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<PluginLimit>,
+}
+
+/// Limit of a plugin that exceeds its budget: requests skip it. Times are seconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PluginLimit {
+    /// Start of the limit.
+    pub since: u64,
+    /// Number of requests that have skipped the plugin.
+    pub skipped: u64,
+    /// Time from which on a request reaches the plugin again, as a try.
+    pub next_try: u64,
 }
 
 /// Calls of a plugin.

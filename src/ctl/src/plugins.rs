@@ -6,13 +6,14 @@ use crate::{
     nrid,
     nrid_location::NridLocation,
     output::output,
+    status::state,
     table::{GAP, TableForm, TextTable, terminal_width, text_width},
     uncalled::Uncalled,
     units::{memory, time},
 };
 use nri_control::{
-    CallCounts, EventCalls, PluginCalls, PluginFailurePolicy, PluginStatus, RequestedByPlugin,
-    Status,
+    CallCounts, EventCalls, PluginBudget, PluginCalls, PluginFailurePolicy, PluginStatus,
+    RequestedByPlugin, Status,
 };
 use nri_values::printable;
 use serde::Serialize;
@@ -198,7 +199,7 @@ fn cells(plugin: &PluginStatus) -> Row {
         kind(plugin).to_owned(),
         number(plugin.pid.map(u64::from)),
         or_unknown(&plugin.nri_version),
-        plugin.state.clone(),
+        state(plugin).to_owned(),
         number(total.map(|total| total.calls)),
         number(total.map(|total| total.failures)),
         time(total.and_then(|total| total.p50_us)),
@@ -245,6 +246,8 @@ struct PluginEntry<'a> {
     events: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_policy: Option<FailureEntry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<&'a PluginBudget>,
     memory_bytes: Option<u64>,
     last_error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -311,6 +314,7 @@ impl<'a> PluginEntry<'a> {
             restarts: plugin.restarts,
             events: &plugin.events,
             failure_policy: plugin.failure_policy.as_ref().map(FailureEntry::of),
+            budget: plugin.budget.as_ref(),
             memory_bytes: plugin.memory,
             last_error: plugin.last_error.as_deref(),
             calls: plugin.calls.as_deref().map(CallsEntry::of),

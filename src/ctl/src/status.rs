@@ -13,7 +13,8 @@ use crate::{
     uncalled::Uncalled,
 };
 use nri_control::{
-    Inherited, MissedContainers, PluginChange, PluginStatus, PluginSynchronization, Status,
+    Inherited, MissedContainers, PluginBudget, PluginChange, PluginLimit, PluginStatus,
+    PluginSynchronization, Status,
 };
 use nri_files::{LOG_IDENTIFIER, NridLife, UncleanEnd};
 use nri_locate::{BreakGlass, Environment, break_glass_file};
@@ -196,7 +197,7 @@ fn plugins(out: &mut impl Write, status: &Status, form: Option<TableForm>) -> io
         let pid = plugin.pid.map_or("-".to_owned(), |p| p.to_string());
         let name = if plugin.name.is_empty() { "-" } else { &plugin.name };
         let events = wide.then(|| plugin.events.join(" "));
-        let cells = [name.to_owned(), origin.to_owned(), pid, plugin.state.clone()];
+        let cells = [name.to_owned(), origin.to_owned(), pid, state(plugin).to_owned()];
         table.row(cells.into_iter().chain(events));
     }
     table.align_right(2);
@@ -211,6 +212,29 @@ fn plugins(out: &mut impl Write, status: &Status, form: Option<TableForm>) -> io
         }
     }
     Ok(())
+}
+
+/// Returns the state of a plugin for tables: one that requests skip is not simply active.
+pub(crate) fn state(plugin: &PluginStatus) -> &str {
+    if plugin.limit().is_some() { "limited" } else { &plugin.state }
+}
+
+/// Describes the limit of a plugin that exceeds its budget, or why it has none; `now` is in seconds
+/// since the epoch.
+pub(crate) fn describe_budget(budget: &PluginBudget, now: u64) -> Option<String> {
+    let PluginBudget { time_ms, share, exemption, limit } = budget;
+    let no_limit = || exemption.as_ref().map(|why| format!("never limited by its budget: {why}"));
+    let Some(PluginLimit { since, skipped, next_try }) = limit else { return no_limit() };
+    let lasts = duration(now.saturating_sub(*since));
+    let requests = if *skipped == 1 { "request" } else { "requests" };
+    let next = match next_try.saturating_sub(now) {
+        0 => "with the next container".to_owned(),
+        left => format!("in {}", duration(left)),
+    };
+    Some(format!(
+        "limited by its budget for {lasts}: more than {share}% of recent containers took longer \
+         than {time_ms} ms; {skipped} {requests} skipped it, tried again {next}"
+    ))
 }
 
 /// Returns the number of containers that `nrictl containers` lists, and that of the others.
@@ -241,7 +265,7 @@ pub(crate) fn limits(plugin: &PluginStatus) -> Vec<String> {
     observed.into_iter().chain(scope.map(|scope| format!("scope: {scope}"))).collect()
 }
 
-/// Describes the synchronization and the failures of a plugin, one line each.
+/// Describes the synchronization, the budget and the failures of a plugin, one line each.
 fn failures(plugin: &PluginStatus, now: SystemTime) -> Vec<String> {
     let mut lines: Vec<String> = plugin.last_error.iter().cloned().collect();
     let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -250,6 +274,7 @@ fn failures(plugin: &PluginStatus, now: SystemTime) -> Vec<String> {
         let time = duration(now.saturating_sub(since));
         format!("synchronizing for {time}, {sent} of {containers} containers sent")
     }));
+    lines.extend(plugin.budget.as_ref().and_then(|budget| describe_budget(budget, now)));
     let restarts = match plugin.restarts {
         0 => None,
         1 => Some("restarted once".to_owned()),
@@ -299,6 +324,31 @@ mod tests {
         let plugin = PluginStatus { observed: true, scope, ..PluginStatus::default() };
         let observed = "observed: what it changes and refuses is logged, and has no effect";
         assert_eq!(limits(&plugin), [observed, "scope: engines docker; others hidden"]);
+    }
+
+    #[test]
+    fn a_limited_plugin_says_why_and_until_when() {
+        let limit = PluginLimit { since: 900, skipped: 12, next_try: 1020 };
+        let mut budget =
+            PluginBudget { time_ms: 200, share: 50, exemption: None, limit: Some(limit) };
+        let text = |budget: &PluginBudget| describe_budget(budget, 1000);
+        assert_eq!(
+            text(&budget).unwrap(),
+            "limited by its budget for 1 min: more than 50% of recent containers took longer than \
+             200 ms; 12 requests skipped it, tried again in 20 s"
+        );
+        budget.limit = Some(PluginLimit { since: 1000, skipped: 1, next_try: 990 });
+        let end = "; 1 request skipped it, tried again with the next container";
+        assert!(text(&budget).unwrap().ends_with(end));
+        let mut plugin = PluginStatus { state: "active".to_owned(), ..PluginStatus::default() };
+        assert_eq!(state(&plugin), "active");
+        plugin.budget = Some(budget.clone());
+        assert_eq!(state(&plugin), "limited");
+        budget.limit = None;
+        assert_eq!(text(&budget), None);
+        budget.exemption = Some("the plugin is required".to_owned());
+        let line = "never limited by its budget: the plugin is required";
+        assert_eq!(text(&budget).unwrap(), line);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use nrid::{
     daemon::{background, handover::Handover, namespaces, start, systemd, validate::validate},
     dry_run::{run, subject::DryRunSubject},
     host::{delegation, descriptors, file_access, path_probe},
-    plugins::config::ambiguities,
+    plugins::config::policy_warnings,
     process::{
         activation::{Activation, Notify},
         log::{self, Log},
@@ -135,8 +135,8 @@ fn run(
         }
         // Not an error: a restart into this program runs this check first, and the program that
         // runs has accepted the configuration.
-        for ambiguity in ambiguities(&settings.config) {
-            writeln!(std::io::stderr(), "nrid: warning: {ambiguity}")?;
+        for warning in policy_warnings(&settings.config) {
+            writeln!(std::io::stderr(), "nrid: warning: {warning}")?;
         }
         return Ok(());
     }

@@ -81,6 +81,12 @@ impl Adaptation {
             };
             let policy = plugin.policy.get();
             let withheld = policy.withholds(subject);
+            if let Some(skipped) = plugin.skipped_by_budget(requests.source()) {
+                if withheld.is_none() {
+                    context.record_missed([skipped]);
+                }
+                continue;
+            }
             let reply = plugin.call(permit, &requests.next(&merge)).await;
             if matches!(reply, Ok(None)) && withheld.is_none() {
                 context.record_skipped(&plugin);

@@ -2,7 +2,7 @@
 
 use nri_api::proto::{Event, StopContainerRequest, UpdateContainerRequest};
 use nri_merge::{UpdateMerge, UpdateOutcome, UpdatesMerge, UpdatesOutcome};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
@@ -11,6 +11,7 @@ use crate::events::withhold::withhold_updates;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::RequestTickets;
 use crate::plugin::request::{EncodedRequest, UpdateRequests};
+use crate::plugin::status::AbsentPlugin;
 
 /// Outcome of the stop of a container.
 #[derive(Debug)]
@@ -45,6 +46,11 @@ impl Adaptation {
             let (plugin, Some(permit)) = ticket.turn().await else { continue };
             let policy = plugin.policy.get();
             let withheld = policy.withholds(subject.as_ref());
+            if let Some(AbsentPlugin { plugin, why }) = plugin.skipped_by_budget(requests.source())
+            {
+                debug!(%plugin, container = id, event = ?event, "plugin skipped: {why}");
+                continue;
+            }
             let reply = plugin.call(permit, &requests.next(&merge)).await;
             if let Some(mut reply) = context.record_reply(&plugin, withheld, reply)? {
                 plugin.counters.record_requests(reply.update.len(), reply.evict.len());

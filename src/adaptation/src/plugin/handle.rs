@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 use crate::error::{AdaptError, NoReply};
+use crate::plugin::breaker::Breaker;
 use crate::plugin::calls::{EventRequest, check_types};
 use crate::plugin::queue::{PluginQueue, QueuePermit};
 use crate::plugin::registrant::Registrant;
@@ -55,6 +56,8 @@ pub(crate) struct Plugin {
     /// Lock that is held during a call, so that a plugin gets one call at a time although
     /// validations bypass its queue. The holder waits for the plugin only, never for another lock.
     call_lock: tokio::sync::Mutex<()>,
+    /// Breaker of the plugin's budget.
+    pub(crate) breaker: Mutex<Breaker>,
     /// Events that the plugin supports only as a `StateChange`.
     state_change_only: Mutex<EventMask>,
     /// Reason why the plugin is closed; the first reason is kept.
@@ -94,6 +97,7 @@ impl Plugin {
             registrant,
             queue: OnceLock::new(),
             call_lock: tokio::sync::Mutex::default(),
+            breaker: Mutex::default(),
             state_change_only: Mutex::default(),
             closed: watch::Sender::new(None),
             admitted: AtomicBool::new(false),
@@ -339,6 +343,9 @@ impl Plugin {
             let end = CallEnd::of::<Q>(&result);
             self.counters.record_call(Q::EVENT, took, end);
             self.record_result(Q::EVENT, end);
+            if let Some(source) = request.source() {
+                self.record_time(source, took, end);
+            }
         }
         result
     }

@@ -3,10 +3,12 @@
 //! Nothing here decides in which order requests reach plugins ([`crate::order`]) or how a session
 //! starts and ends ([`crate::session`]). Start from [`Plugin`](handle::Plugin).
 
+pub(crate) mod breaker;
 pub(crate) mod calls;
 pub(crate) mod handle;
 pub(crate) mod histogram;
 pub(crate) mod kept_lines;
+mod limit;
 pub(crate) mod queue;
 pub(crate) mod registrant;
 pub(crate) mod registry;

@@ -6,6 +6,7 @@ use protobuf::Message;
 use protobuf::rt::WireType;
 use std::sync::Arc;
 
+use crate::plugin::breaker::Source;
 use crate::plugin::calls::EventRequest;
 
 /// Numbers of the fields of `CreateContainerRequest` and `UpdateContainerRequest`.
@@ -21,6 +22,8 @@ pub(crate) type Part = Arc<[u8]>;
 pub(crate) struct EncodedRequest<Q> {
     subject: Arc<str>,
     pod: Arc<str>,
+    /// The container, if a budget of the plugin limits the request.
+    source: Option<Source>,
     parts: [Part; 2],
     /// The request itself, if old plugins may need it in another form.
     message: Option<Arc<Q>>,
@@ -34,6 +37,7 @@ impl<Q: EventRequest> EncodedRequest<Q> {
         Self {
             subject: message.subject().into(),
             pod: message.pod_id().into(),
+            source: None,
             parts: [encoded.into(), Part::default()],
             message: Some(Arc::new(message)),
         }
@@ -54,6 +58,11 @@ impl<Q: EventRequest> EncodedRequest<Q> {
         &self.pod
     }
 
+    /// Returns the container of a request that a budget of the plugin limits.
+    pub(crate) fn source(&self) -> Option<Source> {
+        self.source
+    }
+
     /// Returns the parts of the encoded request.
     pub(crate) fn parts(&self) -> [&[u8]; 2] {
         [&self.parts[0], &self.parts[1]]
@@ -69,6 +78,7 @@ impl<Q: EventRequest> EncodedRequest<Q> {
 pub(crate) struct CreateRequests {
     subject: Arc<str>,
     pod_id: Arc<str>,
+    source: Source,
     pod: Part,
     /// The container as adjusted so far; `None` after a further adjustment.
     container: Option<Part>,
@@ -79,9 +89,15 @@ impl CreateRequests {
         Self {
             subject: merge.container().id.as_str().into(),
             pod_id: merge.pod().id.as_str().into(),
+            source: Source::of(merge.pod(), merge.container()),
             pod: field(POD, merge.pod()),
             container: None,
         }
+    }
+
+    /// Returns the container that the creation is about.
+    pub(crate) fn source(&self) -> Source {
+        self.source
     }
 
     /// Returns the request for the next plugin.
@@ -90,7 +106,7 @@ impl CreateRequests {
             self.container.get_or_insert_with(|| field(CONTAINER, merge.container())).clone();
         let parts = [self.pod.clone(), container];
         let (subject, pod) = (self.subject.clone(), self.pod_id.clone());
-        EncodedRequest { subject, pod, parts, message: None }
+        EncodedRequest { subject, pod, source: Some(self.source), parts, message: None }
     }
 
     /// Records that the container was adjusted: the next request encodes it again.
@@ -103,6 +119,7 @@ impl CreateRequests {
 pub(crate) struct UpdateRequests {
     subject: Arc<str>,
     pod_id: Arc<str>,
+    source: Source,
     /// Pod and container.
     about: Part,
 }
@@ -113,15 +130,21 @@ impl UpdateRequests {
         Self {
             subject: merge.container().id.as_str().into(),
             pod_id: merge.pod().id.as_str().into(),
+            source: Source::of(merge.pod(), merge.container()),
             about: about.concat().into(),
         }
+    }
+
+    /// Returns the container that the update is about.
+    pub(crate) fn source(&self) -> Source {
+        self.source
     }
 
     /// Returns the request for the next plugin.
     pub(crate) fn next(&self, merge: &UpdateMerge) -> EncodedRequest<UpdateContainerRequest> {
         let parts = [self.about.clone(), field(LINUX_RESOURCES, merge.resources())];
         let (subject, pod) = (self.subject.clone(), self.pod_id.clone());
-        EncodedRequest { subject, pod, parts, message: None }
+        EncodedRequest { subject, pod, source: Some(self.source), parts, message: None }
     }
 }
 

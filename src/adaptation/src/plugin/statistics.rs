@@ -37,6 +37,7 @@ pub(crate) struct PluginCounters {
     evictions: AtomicU64,
     conflicts: AtomicU64,
     denials: AtomicU64,
+    limited: AtomicU64,
 }
 
 /// Counters of the calls for one event.
@@ -133,6 +134,11 @@ impl PluginCounters {
         count(&self.denials, 1);
     }
 
+    /// Records a request that skipped the plugin because of its budget.
+    pub(crate) fn record_limited(&self) {
+        count(&self.limited, 1);
+    }
+
     fn get(&self) -> PluginStatistics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let of_event = |(number, counters): (usize, &OnceLock<Box<EventCounters>>)| {
@@ -156,6 +162,7 @@ impl PluginCounters {
             evictions: load(&self.evictions),
             conflicts: load(&self.conflicts),
             denials: load(&self.denials),
+            limited: load(&self.limited),
         }
     }
 }
@@ -181,6 +188,8 @@ pub struct PluginStatistics {
     pub conflicts: u64,
     /// Number of replies and requests that the plugin's policy did not permit.
     pub denials: u64,
+    /// Number of creations and updates that skipped the plugin because of its budget.
+    pub limited: u64,
 }
 
 impl PluginStatistics {

@@ -39,6 +39,8 @@ pub struct PluginStatus {
     pub synchronization: Option<SynchronizationProgress>,
     /// Number of consecutive timeouts up to now.
     pub timeouts: u32,
+    /// Limit of the plugin by its budget, while it lasts.
+    pub limit: Option<PluginLimit>,
     /// Last failure of a call, or the reason why the plugin was closed.
     pub last_error: Option<String>,
     /// Whether the session ended by a failure, and not because a reload or the shutdown ended it,
@@ -66,6 +68,17 @@ pub struct SynchronizationProgress {
     pub sent: usize,
     /// Number of containers to send.
     pub total: usize,
+}
+
+/// Limit of a plugin that exceeds its budget: requests skip it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PluginLimit {
+    /// Start of the limit.
+    pub since: SystemTime,
+    /// Number of requests that have skipped the plugin.
+    pub skipped: u64,
+    /// Time from which on a request reaches the plugin again, as a try.
+    pub next_try: SystemTime,
 }
 
 /// Earlier sessions of a plugin that was launched again, or connected again.
@@ -181,6 +194,7 @@ impl StatusRecord {
             state: PluginState::Connecting,
             synchronization: None,
             timeouts: 0,
+            limit: None,
             last_error: None,
             failed: false,
             next_launch: None,
@@ -241,6 +255,7 @@ impl StatusRecord {
         self.set(|status| {
             status.state = PluginState::Closed;
             status.synchronization = None;
+            status.limit = None;
             status.failed = failed;
             status.history.last_exit = Some(why.clone());
             status.history.last_output = last_output;

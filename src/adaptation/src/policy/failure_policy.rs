@@ -4,6 +4,7 @@
 //! A failure is a timeout, a broken protocol or a lost connection; an error that the plugin replies
 //! is none. The rules, as a table: `docs/reference/plugins.md`.
 
+use crate::policy::budget::BudgetExemption;
 use crate::policy::plugin_policy::{OnFailure, PluginPolicy};
 use nri_api::proto::ConfigureResponse;
 
@@ -50,6 +51,19 @@ impl PluginPolicy {
             consecutive_timeouts: self
                 .consecutive_timeouts
                 .unwrap_or(u32::from(!requested.keep_connected)),
+        }
+    }
+
+    /// Returns why a budget does not limit a plugin that requests this policy and is not required;
+    /// `None` if it does.
+    pub(crate) fn budget_exemption(
+        &self,
+        requested: Option<RequestedFailurePolicy>,
+    ) -> Option<BudgetExemption> {
+        match (self.on_failure, self.failure_handling(requested).on_failure) {
+            (OnFailure::Fail, _) => Some(BudgetExemption::OnFailure),
+            (OnFailure::Ignore, OnFailure::Fail) => Some(BudgetExemption::FailRequest),
+            (OnFailure::Ignore, OnFailure::Ignore) => None,
         }
     }
 }

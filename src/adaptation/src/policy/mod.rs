@@ -4,6 +4,7 @@
 //! Values and checks only; nothing here calls a plugin. Start from
 //! [`PluginPolicy`](plugin_policy::PluginPolicy).
 
+pub(crate) mod budget;
 #[cfg(test)]
 mod effects;
 pub(crate) mod failure_policy;

@@ -2,6 +2,7 @@
 //!
 //! This file holds values only; the caller reads them from where it has its configuration.
 
+use crate::policy::budget::Budget;
 use crate::policy::permissions::Permissions;
 use crate::policy::privileges::Privileges;
 use crate::policy::scope::{OutsideScope, Scope, Subject};
@@ -42,6 +43,9 @@ pub struct PluginPolicy {
     /// Number of consecutive timeouts after which the connection is closed; 0 never closes it.
     /// `None` closes it after the first, unless the plugin requests to stay connected.
     pub consecutive_timeouts: Option<u32>,
+    /// Budget of the plugin's replies. It limits no plugin that must not be absent, see
+    /// [`AdaptationConfig::budget`](crate::AdaptationConfig::budget).
+    pub budget: Option<Budget>,
     /// Whether a launched plugin that exits, or fails to become active, is launched again.
     pub restart: bool,
     /// Pause before the first restart; `None` takes
@@ -98,6 +102,7 @@ impl Default for PluginPolicy {
             required: false,
             timeout: None,
             consecutive_timeouts: None,
+            budget: None,
             restart: true,
             restart_backoff: None,
             permissions: Permissions::default(),

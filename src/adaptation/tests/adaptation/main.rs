@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod admission;
+mod budget;
 mod failure_policy;
 mod failures;
 mod faults;

@@ -104,6 +104,7 @@ pub(super) const RESOURCES_UNKNOWN: FindingKind = warning("resources-unknown", "
 // Plugins.
 pub(super) const PLUGIN_ACTIVE: FindingKind = ok("plugin-active", "plugin");
 pub(super) const PLUGIN_FAILED: FindingKind = warning("plugin-failed", "plugin");
+pub(super) const PLUGIN_LIMITED: FindingKind = warning("plugin-limited", "plugin");
 pub(super) const PLUGIN_STARTING: FindingKind = info("plugin-starting", "plugin");
 pub(super) const PLUGIN_NOT_ACTIVE: FindingKind = problem("plugin-not-active", "plugin");
 pub(super) const PLUGIN_MISSED: FindingKind = warning("plugin-missed", "plugin");

@@ -7,17 +7,21 @@ use super::{
     finding::DoctorReport,
     kinds::{
         PLUGIN_ACTIVE, PLUGIN_CONFIG_HIDDEN, PLUGIN_CONFIG_REFUSED, PLUGIN_DIR_UNREADABLE,
-        PLUGIN_FAILED, PLUGIN_IGNORED, PLUGIN_LEFT, PLUGIN_MISSED, PLUGIN_NOT_ACTIVE,
-        PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING, PLUGIN_RUNS_UNUSABLE,
-        PLUGIN_STARTING, PLUGIN_TWICE, PLUGIN_UNLIMITED, PLUGIN_UNUSABLE, PLUGIN_WARNING,
-        PLUGIN_WITHHELD, POLICY_UNMATCHED,
+        PLUGIN_FAILED, PLUGIN_IGNORED, PLUGIN_LEFT, PLUGIN_LIMITED, PLUGIN_MISSED,
+        PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING,
+        PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE, PLUGIN_UNLIMITED, PLUGIN_UNUSABLE,
+        PLUGIN_WARNING, PLUGIN_WITHHELD, POLICY_UNMATCHED,
     },
 };
-use crate::{nrid_location::NridLocation, reload::hidden_configurations, status::describe_missed};
+use crate::{
+    nrid_location::NridLocation,
+    reload::hidden_configurations,
+    status::{describe_budget, describe_missed},
+};
 use nri_control::{PluginChange, PluginStatus, Status};
 use nri_locate::{CONFIG_FILE, Environment, UserDirs};
 use rustix::{process::Pid, thread::capabilities};
-use std::path::Path;
+use std::{path::Path, time::SystemTime};
 
 /// What a reload does with a plugin that an engine launches, and of which only one instance may
 /// run.
@@ -104,6 +108,14 @@ fn session(report: &mut DoctorReport, plugin: &PluginStatus) {
     } else if state != "active" {
         let name = if name.is_empty() { "(not registered yet)" } else { name };
         report.add(PLUGIN_STARTING, format!("{name}: {state}{error}"));
+    } else if let (Some(budget), Some(_)) = (&plugin.budget, plugin.limit()) {
+        let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        let text = describe_budget(budget, now).unwrap_or_default();
+        report.add(PLUGIN_LIMITED, format!("{name}: {text}"));
+        report.advise(
+            "Containers are created without it meanwhile: `nrictl plugins` has its times, \
+             `nrictl logs` its output. If they must not be, set `required` instead of `budget`.",
+        );
     } else if last_error.is_some() {
         report.add(PLUGIN_FAILED, format!("{name}: active, but a call has failed{error}"));
         report.advise("`nrictl logs` says which container was created without it, or was refused.");

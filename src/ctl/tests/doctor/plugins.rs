@@ -4,7 +4,9 @@ use crate::{
     fake_nrid::{FakeNrid, Sleeper, doctor, healthy},
     site::{FakeDockerd, Site, nrictl},
 };
-use nri_control::{MissedContainers, PluginChange, PluginStatus, Status};
+use nri_control::{
+    MissedContainers, PluginBudget, PluginChange, PluginLimit, PluginStatus, Status,
+};
 use nri_files::OsText;
 
 fn plugin(name: &str, launched: bool, state: &str, error: &str) -> PluginStatus {
@@ -48,6 +50,22 @@ fn a_session_is_a_problem_only_if_a_launched_plugin_is_not_active() {
     let findings = doctor(&site, Status { plugins, ..healthy(&site) });
     let why = "14-e: restarting (exit status 1); last output: no room";
     findings.check("plugin-not-active", "problem", why);
+}
+
+#[test]
+fn a_plugin_that_exceeds_its_budget_is_a_warning() {
+    let site = Site::new("");
+    let limit = Some(PluginLimit { since: 7, skipped: 3, next_try: 8 });
+    let budget = PluginBudget { time_ms: 200, share: 50, limit, ..PluginBudget::default() };
+    let exempt = PluginBudget { exemption: Some("it is required".to_owned()), ..budget.clone() };
+    let exempt = PluginBudget { limit: None, ..exempt };
+    let plugins = vec![
+        PluginStatus { budget: Some(budget), ..plugin("10-slow", true, "active", "") },
+        PluginStatus { budget: Some(exempt), ..plugin("20-judge", true, "active", "") },
+    ];
+    let findings = doctor(&site, Status { plugins, ..healthy(&site) });
+    findings.check("plugin-limited", "warning", "10-slow: limited by its budget for ");
+    findings.check("plugin-active", "ok", "20-judge: active");
 }
 
 #[test]

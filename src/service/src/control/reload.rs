@@ -8,7 +8,7 @@ use crate::{
     error::{Error, OperatorError},
     host::file_access::{self, FileSystem, FileSystemHangs, LOOKUP_TIMEOUT},
     plugins::{
-        config::{adaptation_config, ambiguities},
+        config::{adaptation_config, policy_warnings},
         shared::SharedLaunch,
     },
     resources::manager::ResourcePolicy,
@@ -147,8 +147,9 @@ impl Service {
     /// Returns a note for each policy that matches no plugin or can be read in two ways.
     async fn policy_notes(&self) -> Vec<String> {
         let settings = self.settings();
-        let is_required =
-            |name: &String| settings.config.plugin.iter().any(|p| p.pattern == *name && p.required);
+        let is_required = |name: &String| {
+            settings.config.plugin.iter().any(|p| p.pattern == *name && p.refuses_without())
+        };
         let note = |name: String| {
             let effect = if is_required(&name) {
                 "it is required: creations are refused until a plugin of this name connects or is \
@@ -162,8 +163,7 @@ impl Service {
         let pending =
             self.plugins.adaptation.pending_reload(PLUGIN_DIR_TIMEOUT).await.unwrap_or_default();
         let unmatched = pending.unmatched_policies.into_iter().map(note);
-        let ambiguous = ambiguities(&settings.config).into_iter().map(|a| a.to_string());
-        unmatched.chain(ambiguous).collect()
+        unmatched.chain(policy_warnings(&settings.config)).collect()
     }
 }
 

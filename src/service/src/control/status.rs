@@ -13,8 +13,8 @@ use crate::{
 use nri_adaptation::{OnFailure, PluginOrigin};
 use nri_config::Mode;
 use nri_control::{
-    MissedContainers, PluginFailurePolicy, PluginStatus, PluginSynchronization, RequestedByPlugin,
-    Status,
+    MissedContainers, PluginBudget, PluginFailurePolicy, PluginLimit, PluginStatus,
+    PluginSynchronization, RequestedByPlugin, Status,
 };
 use nri_files::{MissedPlugin, OsText};
 use std::{
@@ -51,6 +51,7 @@ impl Service {
                 containers: progress.total,
             }),
             failure_policy: self.failure_policy(&plugin),
+            budget: self.budget(&plugin),
             pid: pid(&plugin),
             memory: pid(&plugin).and_then(resident_memory),
             nri_version: plugin.version,
@@ -134,6 +135,23 @@ impl Service {
                 fail_request: requested.fail_request,
                 keep_connected: requested.keep_connected,
             }),
+        })
+    }
+
+    /// Returns the budget of a plugin, and its limit.
+    fn budget(&self, plugin: &nri_adaptation::PluginStatus) -> Option<PluginBudget> {
+        let (budget, exemption) = self.plugins.adaptation.budget(plugin)?;
+        // A reload may have ended the limit of a plugin that got no request since.
+        let limit = plugin.limit.filter(|_| exemption.is_none()).map(|limit| PluginLimit {
+            since: seconds_since_epoch(limit.since).unwrap_or_default(),
+            skipped: limit.skipped,
+            next_try: seconds_since_epoch(limit.next_try).unwrap_or_default(),
+        });
+        Some(PluginBudget {
+            time_ms: u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX),
+            share: budget.share,
+            exemption: exemption.map(|exemption| exemption.to_string()),
+            limit,
         })
     }
 

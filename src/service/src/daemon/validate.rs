@@ -6,7 +6,7 @@
 use crate::{
     host::{cdi::Devices, classes, error_chain::chain},
     plugins::{
-        config::{adaptation_config, ambiguities},
+        config::{adaptation_config, policy_warnings},
         shared::SharedLaunch,
     },
     settings::load::Settings,
@@ -50,8 +50,8 @@ fn check_configuration(found: &mut Validation, settings: &Settings) {
     for missing in settings.missing_paths() {
         found.add(Problem, "configuration", missing.to_string());
     }
-    for ambiguity in ambiguities(&settings.config) {
-        found.add(Warning, "configuration", ambiguity.to_string());
+    for warning in policy_warnings(&settings.config) {
+        found.add(Warning, "configuration", warning);
     }
     if found.items.len() == before {
         let text = match &settings.file {
@@ -97,7 +97,7 @@ fn check_required(found: &mut Validation, settings: &Settings, files: &[(PathBuf
     if !settings.plugins_can_refuse() {
         return;
     }
-    let by_policy = config.plugin.iter().filter(|policy| policy.required).map(|p| &p.pattern);
+    let by_policy = config.plugin.iter().filter(|p| p.refuses_without()).map(|p| &p.pattern);
     let validator = Some(&config.default_validator).filter(|validator| validator.enable);
     let required: BTreeSet<&String> =
         by_policy.chain(validator.iter().flat_map(|v| &v.required_plugins)).collect();

@@ -38,6 +38,7 @@ pub struct MetricsSource {
 #[derive(Default)]
 struct PluginGauges {
     active: bool,
+    limited: bool,
     memory: u64,
     missed: u64,
 }
@@ -170,6 +171,16 @@ impl MetricsSource {
                 "Launches and connections after the first one.",
                 of_counters(|s| s.restarts),
             ),
+            counters(
+                "nri_plugin_limited_requests_total",
+                "Creations and updates that skipped the plugin because of its budget.",
+                of_counters(|s| s.limited),
+            ),
+            gauges(
+                "nri_plugin_limited",
+                "Whether creations and updates skip the plugin because of its budget.",
+                of_gauges(|g| f64::from(u8::from(g.limited))),
+            ),
             gauges(
                 "nri_plugin_active",
                 "Whether the plugin is synchronized and receives events.",
@@ -191,9 +202,13 @@ impl MetricsSource {
     fn gauges_of_plugins(&self) -> BTreeMap<String, PluginGauges> {
         let mut all: BTreeMap<String, PluginGauges> = BTreeMap::new();
         for plugin in self.adaptation.plugins() {
+            let budget = self.adaptation.budget(&plugin);
+            let is_limited =
+                plugin.limit.is_some() && budget.is_some_and(|(_, exemption)| exemption.is_none());
             let Some(id) = plugin.id else { continue };
             let gauges = all.entry(id.to_string()).or_default();
             gauges.active |= plugin.state == PluginState::Active;
+            gauges.limited |= is_limited;
             if !plugin.state.has_ended() {
                 gauges.memory += plugin.pid.and_then(resident_memory).unwrap_or_default();
             }

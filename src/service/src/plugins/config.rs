@@ -7,7 +7,7 @@ use crate::{
     settings::load::Settings,
 };
 use nri_adaptation::{
-    AdaptationConfig, AmbiguousPermissions, DefaultValidatorConfig, OnFailure, OutsideScope,
+    AdaptationConfig, AmbiguousPermissions, Budget, DefaultValidatorConfig, OnFailure, OutsideScope,
     Pattern, PeerPolicy, Permissions, PluginPolicy, Privileges, Scope,
 };
 use nri_locate::{WASM_HOST, find_installed};
@@ -60,10 +60,38 @@ pub fn adaptation_config(settings: &Settings, shared: &SharedLaunch) -> Adaptati
     }
 }
 
-/// Returns the parts of policies that can be read in two ways, see [`Permissions::unambiguous`].
-pub fn ambiguities(config: &nri_config::Config) -> Vec<AmbiguousPermissions> {
-    let ambiguity = |p: &nri_config::PluginPolicy| permissions(p).unambiguous(&p.pattern).err();
-    config.plugin.iter().filter_map(ambiguity).collect()
+/// Returns texts about parts of policies that can be read in two ways
+/// ([`Permissions::unambiguous`]), or that have no effect.
+pub fn policy_warnings(config: &nri_config::Config) -> Vec<String> {
+    let ambiguity = |p: &nri_config::PluginPolicy| {
+        permissions(p).unambiguous(&p.pattern).err().map(|ambiguity| ambiguity.to_string())
+    };
+    let ambiguities = config.plugin.iter().filter_map(ambiguity);
+    ambiguities.chain(config.plugin.iter().filter_map(|p| ineffective_budget(config, p))).collect()
+}
+
+/// Returns a text about a budget that limits no plugin, as far as the file says so: a plugin may
+/// also ask for failed requests itself, which its status shows.
+fn ineffective_budget(
+    config: &nri_config::Config,
+    policy: &nri_config::PluginPolicy,
+) -> Option<String> {
+    policy.budget?;
+    let pattern = &policy.pattern;
+    let bare_name = pattern.split_once('-').map_or(&**pattern, |(_, name)| name);
+    let covers = |name: &String| [pattern, bare_name, "*"].contains(&&**name);
+    let mut required = config.plugin.iter().filter(|p| p.required).map(|p| &p.pattern);
+    let rules = &config.default_validator;
+    let why = if required.any(covers) {
+        "required"
+    } else if policy.on_failure == nri_config::OnFailure::Fail {
+        "on_failure = \"fail\""
+    } else if rules.enable && rules.required_plugins.iter().any(covers) {
+        "default_validator.required_plugins"
+    } else {
+        return None;
+    };
+    Some(format!("[[plugin]] match = {pattern:?}: budget has no effect because of {why}"))
 }
 
 fn plugin_policy(p: &nri_config::PluginPolicy) -> PluginPolicy {
@@ -80,6 +108,11 @@ fn plugin_policy(p: &nri_config::PluginPolicy) -> PluginPolicy {
         required: p.required,
         timeout: p.timeout,
         consecutive_timeouts: p.consecutive_timeouts,
+        budget: p.budget.map(|nri_config::Budget { time, share, pause }| Budget {
+            time,
+            share,
+            pause,
+        }),
         restart: p.restart == nri_config::Restart::Always,
         restart_backoff: p.restart_backoff,
         permissions: permissions(p),
@@ -212,6 +245,29 @@ mod tests {
                         read-only";
         assert_eq!(scope.to_string(), expected);
         assert_eq!(policy("scope = {}").scope, Some(Scope::default()));
+    }
+
+    #[test]
+    fn a_budget_without_effect_is_a_warning() {
+        let warnings = |keys: &str| {
+            let text = format!("[[plugin]]\nmatch = 'a'\n{keys}\n");
+            policy_warnings(&nri_config::Config::parse(&text).unwrap())
+        };
+        let budget = "budget = { time = '1s' }";
+        assert_eq!(warnings(budget), [""; 0]);
+        assert_eq!(warnings("required = true\non_failure = 'fail'"), [""; 0]);
+        for (key, why) in [
+            ("required = true", "required"),
+            ("on_failure = 'fail'", "on_failure = \"fail\""),
+            ("[[plugin]]\nmatch = '*'\nrequired = true", "required"),
+            (
+                "[default_validator]\nenable = true\nrequired_plugins = ['a']",
+                "default_validator.required_plugins",
+            ),
+        ] {
+            let text = format!("[[plugin]] match = \"a\": budget has no effect because of {why}");
+            assert_eq!(warnings(&format!("{budget}\n{key}")), [text]);
+        }
     }
 
     #[test]

@@ -234,6 +234,7 @@ mod tests {
             state,
             synchronization: None,
             timeouts: 0,
+            limit: None,
             last_error: None,
             failed: false,
             replacement_refused: false,
