@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::launch::discovery::SkipReason;
+use crate::launch::skip_reason::SkipReason;
 use crate::plugin::registrant::ReplacementRefused;
 use crate::policy::peers::PeerRefusal;
 use crate::policy::permissions::PermissionDenied;

@@ -45,6 +45,9 @@ impl Config {
             if config.plugin[..index].iter().any(|before| before.pattern == policy.pattern) {
                 return Err((ConfigError::second_policy(text, index, &policy.pattern), None));
             }
+            if policy.pattern == "*" && policy.digest.is_some() {
+                return Err((ConfigError::digest_for_all(text, index), None));
+            }
         }
         Ok(config)
     }
@@ -63,6 +66,13 @@ impl ConfigError {
             column: 1,
             message: format!("a policy with `match = {pattern:?}` exists already: merge the two"),
         }
+    }
+
+    /// Error of a digest for all plugins: no two have the same file.
+    fn digest_for_all(text: &str, index: usize) -> Self {
+        let place = toml_value(text, &["plugin", "digest"], Some(index));
+        let message = "digest is that of one plugin: `match` must name it, and is \"*\"".to_owned();
+        Self::at(text, place.map_or(0, |place| place.start), message)
     }
 
     /// Error of a value with which nothing can work.
@@ -103,12 +113,13 @@ fn unknown_key(UnknownKey { key, table, known }: &UnknownKey) -> String {
     format!("unknown key `{key}`{table}{hint}")
 }
 
-/// Returns the header of the only table that has this key.
+/// Returns the header of the only table that has this key; of a general key, the empty one.
 fn section_of(key: &str) -> Option<&'static str> {
     let key = key.replace('-', "_");
     let all = sections();
     let mut having = all.iter().filter(|section| section.keys.iter().any(|k| k.name == key));
-    having.next().filter(|_| having.next().is_none()).map(|section| section.header)
+    let first = having.next()?;
+    (first.header.is_empty() || having.next().is_none()).then_some(first.header)
 }
 
 #[cfg(test)]

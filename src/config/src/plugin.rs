@@ -3,6 +3,7 @@
 
 use crate::{
     budget::Budget,
+    digest::Digest,
     duration,
     generated::field_groups::FIELD_GROUPS,
     names::{CAPABILITIES, RLIMITS},
@@ -125,6 +126,17 @@ section! {
         )]
         #[serde(default)]
         pub rlimits: BTreeMap<Rlimit, Limit>,
+        /// Digest of the file of a launched plugin: its program, script or WebAssembly module, but
+        /// not what that loads. A file with another digest is not launched, and a file with this
+        /// digest runs from a copy in memory. Not in a policy for `*`; see
+        /// [plugins](plugins.md#pin-a-plugin-by-its-digest).
+        #[key(
+            Text("`sha256:` and 64 hexadecimal digits"),
+            Derived("any file is launched."),
+            "\"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\""
+        )]
+        #[serde(default)]
+        pub digest: Option<Digest>,
         /// Limit of the memory of a plugin that is a WebAssembly module; a bare number means MiB.
         #[key(Size, Value("\"128MiB\""), "\"64MiB\"")]
         #[serde(
@@ -180,6 +192,11 @@ section! {
 }
 
 impl PluginPolicy {
+    /// Whether containers are refused while the plugin is not connected.
+    pub fn refuses_without(&self) -> bool {
+        self.required && self.mode == PluginMode::Apply
+    }
+
     /// Whether its scope depends on labels.
     pub fn is_limited_by_labels(&self) -> bool {
         self.scope.as_ref().is_some_and(|scope| !scope.labels.is_empty())

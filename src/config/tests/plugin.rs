@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use nri_config::{
-    Account, Budget, Config, FieldGroup, Limit, OutsideScope, PluginMode, PluginPolicy, PluginScope,
-    Restart, User,
+    Account, Budget, Config, FieldGroup, Limit, OutsideScope, PluginMode, PluginPolicy,
+    PluginScope, Restart, User,
 };
 
 fn policy(text: &str) -> Result<PluginPolicy, String> {
@@ -54,6 +54,26 @@ fn allowed_and_denied_field_groups_are_parsed() {
         "line 4, column 2: \"mount\" is not a field group; known names: annotations, args, ",
     );
     check("deny = 'hooks'", "line 3, column 8: plugin.deny must be a list, not \"hooks\"");
+}
+
+/// A mistake must not launch any file, so that it is no value that a start replaces.
+#[test]
+fn a_digest_is_parsed_or_refused() {
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let parsed = policy(&format!("digest = '{digest}'")).unwrap().digest;
+    assert_eq!((parsed.unwrap().to_string(), policy("").unwrap().digest), (digest, None));
+    for wrong in ["", "0a", "sha256:0a", &"0a".repeat(32), &format!("sha256:{}", "0A".repeat(32))] {
+        let text = format!("digest = '{wrong}'");
+        check(&text, &format!("line 3, column 10: {wrong:?} is not a digest: sha256: and 64 hex"));
+        let file = format!("[[plugin]]\nmatch = 'a'\n{text}\n");
+        assert!(Config::parse_with_mistakes(&file).is_err(), "{wrong}");
+    }
+    let for_all = format!("[[plugin]]\nmatch = '*'\ndigest = 'sha256:{}'\n", "0a".repeat(32));
+    let error = Config::parse_with_mistakes(&for_all).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "line 3, column 10: digest is that of one plugin: `match` must name it, and is \"*\""
+    );
 }
 
 #[test]
@@ -164,10 +184,10 @@ fn the_budget_of_a_plugin_is_parsed() {
     for share in ["'100%'", "'7'", "''", "'-1%'", "100", "-1", "true"] {
         check(
             &format!("budget = {{ time = 1, share = {share} }}"),
-            "line 3, column 31: plugin.budget.share must be a percentage below 100, such as ",
+            "line 3, column 30: plugin.budget.share must be a percentage below 100, such as ",
         );
     }
-    check("budget = { share = 10 }", "line 3, column 10: plugin.budget has no `time`");
+    check("budget = { share = 10 }", "line 3, column 10: the key `time` is missing");
     check("budget = '1s'", "line 3, column 10: plugin.budget must be ");
     check("budget = { tim = 1 }", "line 3, column 12: unknown key `tim` in [plugin.budget]");
 }

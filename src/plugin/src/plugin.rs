@@ -51,6 +51,21 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         handled_events::<Self>()
     }
 
+    /// Returns how the runtime handles a failure of the plugin to reply, unless
+    /// [`Builder::failure_policy`](crate::Builder::failure_policy) says that. Called after
+    /// [`configure`](Self::configure), once per session. Default: requests fail for a plugin that
+    /// is subscribed to validation, since a validator that can be kept from replying would be none;
+    /// but not for one that is subscribed to all events, as plugins are that only log. All others
+    /// ask for nothing.
+    ///
+    /// While the plugin is not connected, only `required` of its policy refuses containers.
+    fn failure_policy(&self) -> Option<FailurePolicy> {
+        let events = self.events();
+        let validates = events.contains(Event::VALIDATE_CONTAINER_ADJUSTMENT);
+        let is_validator = validates && events != EventMask::ALL;
+        is_validator.then(|| FailurePolicy { fail_request: true, ..FailurePolicy::default() })
+    }
+
     /// Receives the content of the plugin's configuration file; empty if there is no file.
     /// Runtimes send the content to launched plugins only. From this call on, [`Session::runtime`]
     /// describes the runtime.
@@ -60,14 +75,6 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     fn configure(&self, session: &Session, config: &str) -> impl Future<Output = Reply<()>> + Send {
         let _ = (session, config);
         NotHandled::new()
-    }
-
-    /// Requests how the runtime handles a failure of the plugin, in place of
-    /// [`Builder::failure_policy`](crate::Builder::failure_policy). Called after
-    /// [`configure`](Self::configure), once per session: a plugin implements this method only if
-    /// the request depends on its configuration.
-    fn failure_policy(&self) -> Option<FailurePolicy> {
-        None
     }
 
     /// Receives the content of the plugin's own configuration file: when the plugin starts, before

@@ -57,8 +57,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
             }
             None => tracing::debug!("{plugin}: configured by {runtime}"),
         }
-        let failure_policy = self.plugin.failure_policy().or_else(|| self.failure_policy.clone());
-        let failure_policy = failure_policy.into();
+        let of_builder = self.failure_policy.clone();
+        let failure_policy = of_builder.or_else(|| self.plugin.failure_policy()).into();
         Ok(ConfigureResponse { events: events.bits(), failure_policy, ..Default::default() })
     }
 

@@ -172,9 +172,10 @@ impl<P: Plugin> Builder<P> {
     }
 
     /// Requests how the runtime handles a failure of the plugin to reply: with `fail_request` the
-    /// request fails, with `keep_connected` a timeout does not end the session. By default, and
-    /// with runtimes before NRI v0.12.4, requests proceed without the plugin, and a timeout ends
-    /// the session. `nrid` lets its administrator override `keep_connected`.
+    /// request fails, with `keep_connected` a timeout does not end the session. Default:
+    /// [`Plugin::failure_policy`]. With runtimes before NRI v0.12.4, requests proceed without the
+    /// plugin, and a timeout ends the session. `nrid` lets its administrator override
+    /// `keep_connected`.
     #[must_use]
     pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.failure_policy = Some(policy);

@@ -58,34 +58,37 @@ async fn the_failure_policy_of_the_builder_is_sent() {
     }
 }
 
-/// A plugin whose configuration decides whether requests fail without it.
-#[derive(Default)]
-struct Strict(Mutex<bool>);
+/// A plugin that validates, subscribed to these events.
+struct Validator(EventMask);
 
-impl Plugin for Strict {
-    async fn configure(&self, _: &Session, config: &str) -> Reply<()> {
-        *self.0.lock().unwrap() = config == "strict";
-        Ok(())
-    }
-
-    fn failure_policy(&self) -> Option<FailurePolicy> {
-        let fail = FailurePolicy { fail_request: true, ..Default::default() };
-        Some(fail).filter(|_| *self.0.lock().unwrap())
+impl Plugin for Validator {
+    fn events(&self) -> EventMask {
+        self.0
     }
 }
 
 #[tokio::test]
-async fn the_failure_policy_may_depend_on_the_configuration() {
-    for (config, expected) in [("strict", (true, false)), ("", (false, true))] {
+async fn a_validator_asks_for_failed_requests_unless_the_builder_says_otherwise() {
+    let validation = EventMask::from_iter([Event::VALIDATE_CONTAINER_ADJUSTMENT]);
+    let fails = |fail_request| Some(FailurePolicy { fail_request, ..Default::default() });
+    for (events, of_builder, expected) in [
+        (validation, None, fails(true)),
+        (validation.with(Event::CREATE_CONTAINER), None, fails(true)),
+        (validation, fails(false), fails(false)),
+        (EventMask::from_iter([Event::CREATE_CONTAINER]), None, None),
+        // A logger.
+        (EventMask::ALL, None, None),
+    ] {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let runtime = serve_runtime(ours).await;
-        let keep = FailurePolicy { keep_connected: true, ..Default::default() };
-        let builder = Stub::builder(Strict::default()).name("a").index("00").stream(theirs);
-        let _stub = builder.failure_policy(keep).connect().await.unwrap();
-        let request = ConfigureRequest { config: config.to_owned(), ..Default::default() };
+        let mut builder = Stub::builder(Validator(events)).name("a").index("00").stream(theirs);
+        if let Some(policy) = of_builder {
+            builder = builder.failure_policy(policy);
+        }
+        let _stub = builder.connect().await.unwrap();
+        let request = ConfigureRequest::new();
         let reply = runtime.end.plugin().configure(TIMEOUT, &request).await.unwrap();
-        let policy = reply.failure_policy.unwrap();
-        assert_eq!((policy.fail_request, policy.keep_connected), expected);
+        assert_eq!(reply.failure_policy.into_option(), expected, "{events:?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the privileges of launched plugins: in a new installation, with policies that grant
 //! more, and in the report of `nrictl doctor`.
 
+mod pinned;
 mod samples;
 mod shipped;
 

@@ -158,6 +158,40 @@ fn doctor_names_a_module_whose_host_program_is_not_installed() {
 }
 
 #[test]
+fn the_host_of_a_module_that_is_pinned_by_digest_gets_the_copy() {
+    for_each_runtime("wasm, pinned", |runtime| {
+        let node = Node::new(runtime);
+        let file = node.path("plugins/10-module");
+        install(&file, &module(RETURNS_NOTHING));
+        let pin = |file: &Path| {
+            let sum = std::process::Command::new("sha256sum").arg(file).output().unwrap().stdout;
+            let sum = String::from_utf8(sum).unwrap();
+            let digest = sum.split(' ').next().unwrap();
+            node.configure(&format!(
+                "plugin = [{{ match = '10-module', required = true, digest = 'sha256:{digest}', \
+                 capabilities = [] }}]\n"
+            ));
+        };
+        pin(&file);
+        node.launch("20-good", &Program::Adjust, GOOD);
+        node.ctl(&["start"]).success();
+        check_created(&node, "first");
+        let status = node.status().unwrap();
+        let pid = &status["plugins"][0]["pid"];
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        assert!(line.ends_with(b"\0/proc/self/fd/4\0"), "{line:?}");
+
+        install(&file, &module(TRAPS));
+        pin(Path::new("/dev/null"));
+        let why = "program has another digest than its policy";
+        assert!(node.ctl(&["reload"]).out().contains(why));
+        let id = node.id("second");
+        let refused = node.create(&node.bundle(&id).make(), &id).refusal();
+        assert!(refused.contains("10-module"), "{refused}");
+    });
+}
+
+#[test]
 fn a_dry_run_asks_modules() {
     let guests = wasm_guests("wasm, dry run");
     for_each_runtime("wasm, dry run", |runtime| {

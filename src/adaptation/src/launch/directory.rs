@@ -2,7 +2,8 @@
 //! hangs blocks only one thread, however many callers wait.
 
 use crate::config::AdaptationConfig;
-use crate::launch::discovery::{PluginFiles, SkipReason, discover};
+use crate::launch::discovery::{PluginFiles, discover};
+use crate::launch::skip_reason::SkipReason;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;

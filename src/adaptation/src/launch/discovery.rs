@@ -4,15 +4,17 @@
 //! Nothing is launched here. A file that cannot be launched is skipped with a reason; upstream NRI
 //! aborts the discovery instead.
 
-use crate::config::{AdaptationConfig, OtherRuntime};
-use nri_api::{InvalidPlugin, MAX_MESSAGE, PluginId};
-use nri_trust::{Owners, Untrusted, read_regular_text};
+use crate::config::AdaptationConfig;
+use crate::launch::format::{Format, format_of};
+use crate::launch::pinned::{self, verified_copy};
+use crate::launch::skip_reason::{LaunchedByOther, SkipReason};
+use nri_api::{MAX_MESSAGE, PluginId};
+use nri_trust::{Owners, read_regular_text};
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// File of a plugin that can be launched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) struct PluginFile {
     pub(crate) program: ProgramIdentity,
     /// Program that runs the file, if it is a WebAssembly module.
     pub(crate) wasm_host: Option<WasmHost>,
+    /// Digest that the file must have, see [`pinned`].
+    pub(crate) digest: Option<String>,
 }
 
 /// Program that runs a WebAssembly module, `nri-wasm-host`.
@@ -44,78 +48,19 @@ impl PluginFile {
     pub(crate) fn command(&self) -> Vec<OsString> {
         let path = self.path.clone().into_os_string();
         let Some(WasmHost { program, memory }) = &self.wasm_host else { return vec![path] };
-        vec![program.clone().into(), "--memory".into(), memory.to_string().into(), path]
+        let module = if self.digest.is_some() { pinned::COPY.into() } else { path };
+        vec![program.clone().into(), "--memory".into(), memory.to_string().into(), module]
+    }
+
+    /// Returns the file that is executed in place of the program's path.
+    pub(crate) fn executable(&self) -> Option<String> {
+        let is_copy = self.digest.is_some() && self.wasm_host.is_none();
+        is_copy.then(|| pinned::COPY.to_owned())
     }
 }
 
 /// Device, inode, size and modification time (seconds, nanoseconds) of a program.
 pub(crate) type ProgramIdentity = (u64, u64, u64, i64, i64);
-
-/// Reason why a file of the plugin directory, or the whole directory, is skipped.
-#[derive(Debug, thiserror::Error)]
-pub enum SkipReason {
-    /// The executable is not named `NN-name`.
-    #[error(transparent)]
-    Name(#[from] InvalidPlugin),
-    /// The kernel cannot execute the file: it has neither the header of a program nor a line with
-    /// an interpreter.
-    #[error("neither a program nor a script that begins with #! and its interpreter")]
-    NoProgram,
-    /// The file is a WebAssembly module, and the program that runs such modules is not installed.
-    #[error("webassembly plugin, and nri-wasm-host is not installed")]
-    NoWasmHost,
-    /// Other users can replace the program that runs WebAssembly modules.
-    #[error("webassembly plugin, and nri-wasm-host is not trusted: {0}")]
-    WasmHostUntrusted(#[source] Untrusted),
-    /// A plugin that was enabled for this runtime is not executable.
-    #[error("not executable")]
-    NotExecutable,
-    /// Another NRI runtime launches the plugin, of which only one instance may run.
-    #[error(transparent)]
-    LaunchedByOther(#[from] LaunchedByOther),
-    /// A file of the same name has precedence.
-    #[error("{} is launched in its place", .0.display())]
-    SameName(PathBuf),
-    /// Other users can replace the program.
-    #[error(transparent)]
-    Untrusted(#[from] Untrusted),
-    /// The file or its target cannot be read, or the directory cannot be listed.
-    #[error("cannot be read")]
-    Unreadable(#[source] io::Error),
-    /// The directory or a file of it cannot be read in time.
-    #[error("no reply within {0:?}: the file system hangs")]
-    Hangs(Duration),
-    /// Other users can change the configuration file.
-    #[error("configuration not trusted: {0}")]
-    ConfigUntrusted(#[source] Untrusted),
-    /// The configuration file cannot be read, or cannot be sent to the plugin: it is not UTF-8, or
-    /// larger than a message.
-    #[error("configuration {} cannot be read: {source}", path.display())]
-    Config {
-        /// Path of the configuration file.
-        path: PathBuf,
-        /// Cause.
-        #[source]
-        source: io::Error,
-    },
-}
-
-/// Reason why a plugin of a single instance is not launched.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "it manages resources of the whole node, and {} launches it for its own containers; \
-     `{}` ends that", .0.name, .0.remedy
-)]
-pub struct LaunchedByOther(pub(crate) OtherRuntime);
-
-impl SkipReason {
-    /// Whether the launch is tried again after a pause: the file system may reply again, or the
-    /// plugin's configuration file may be repaired. A program that is not trusted is not launched
-    /// before a reload.
-    pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Self::Hangs(_) | Self::ConfigUntrusted(_) | Self::Config { .. })
-    }
-}
 
 /// A file that cannot be launched, and why.
 #[derive(Debug)]
@@ -246,8 +191,14 @@ pub(crate) fn examine(
         Format::Unknown => return Err(SkipReason::NoProgram),
     };
     let program = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
+    let digest = config.policy(&id).digest;
+    if let Some(digest) = &digest {
+        // The launch makes the copy that runs.
+        verified_copy(path, digest)?;
+    }
     let (config, config_file) = plugin_config(&id, &config.plugin_config_path)?;
-    Ok(Some(PluginFile { id, path: path.to_owned(), config, config_file, program, wasm_host }))
+    let path = path.to_owned();
+    Ok(Some(PluginFile { id, path, config, config_file, program, wasm_host, digest }))
 }
 
 /// Returns the program that runs a WebAssembly module.
@@ -273,32 +224,6 @@ fn plugin_config(id: &PluginId, dir: &Path) -> Result<(String, Option<PathBuf>),
         }
     }
     Ok((String::new(), None))
-}
-
-/// What an executable file is.
-enum Format {
-    /// An ELF file or a script with an interpreter line, which the kernel executes.
-    Native,
-    /// A WebAssembly module of version 1.
-    WebAssembly,
-    /// Anything else. A shell would take it for a script.
-    Unknown,
-}
-
-/// Returns the format of a file by its first bytes. A program that may be executed but not read
-/// counts as native.
-fn format_of(path: &Path) -> io::Result<Format> {
-    let mut head = Vec::new();
-    match fs::File::open(path) {
-        Ok(file) => file.take(8).read_to_end(&mut head)?,
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(Format::Native),
-        Err(e) => return Err(e),
-    };
-    Ok(match &head[..] {
-        [0x7f, b'E', b'L', b'F', ..] | [b'#', b'!', ..] => Format::Native,
-        b"\0asm\x01\0\0\0" => Format::WebAssembly,
-        _ => Format::Unknown,
-    })
 }
 
 #[cfg(test)]
@@ -449,6 +374,24 @@ mod tests {
         let reason = skipped[0].reason.to_string();
         let expected = "webassembly plugin, and nri-wasm-host is not trusted: ";
         assert!(reason.starts_with(expected), "{reason}");
+    }
+
+    #[test]
+    fn a_file_with_another_digest_than_its_policy_is_skipped_with_both() {
+        let mut dirs = Dirs::new();
+        for name in ["10-pinned", "11-pinned", "12-free"] {
+            dirs.file(&format!("plugins/{name}"), 0o755, b"#!/bin/sh\n");
+        }
+        dirs.file("plugins/11-pinned", 0o755, b"#!/bin/sh\nother\n");
+        // Of sha256sum.
+        let expected = "sha256:a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf";
+        let found = "sha256:4b47c217778b67ed97d28f810db2a2fe197dd7139ccfea4dca304c5e7577a483";
+        let digest = Some(expected.to_owned());
+        let policy = PluginPolicy { plugin: "pinned".into(), digest, ..PluginPolicy::default() };
+        dirs.config.policies.push(policy);
+        let mismatch =
+            format!("plugins/11-pinned has digest {found}, and not {expected} of its policy");
+        dirs.check(&[("10-pinned", ""), ("12-free", "")], &[("11-pinned", &mismatch)]);
     }
 
     #[test]

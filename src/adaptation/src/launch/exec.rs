@@ -37,16 +37,19 @@ impl Texts {
     }
 }
 
-/// Makes the command execute its program with execve(2), after all that it does before. The program
-/// gets the arguments that the command has now, and this environment.
+/// Makes the command execute its program, or `executable` in place of that, with execve(2), after
+/// all that it does before. The program gets the arguments that the command has now, and this
+/// environment.
 ///
 /// # Errors
 /// The path, an argument or a variable has a zero byte.
 pub(crate) fn without_shell<K: AsRef<OsStr>, V: AsRef<OsStr>>(
     command: &mut Command,
+    executable: Option<&str>,
     environment: impl IntoIterator<Item = (K, V)>,
 ) -> io::Result<()> {
-    let program = CString::new(command.get_program().as_bytes())?;
+    let executed = executable.map_or(command.get_program(), OsStr::new);
+    let program = CString::new(executed.as_bytes())?;
     let words = [command.get_program()].into_iter().chain(command.get_args());
     let arguments = Texts::new(words.map(OsStr::to_owned))?;
     let variables = environment.into_iter().map(|(name, value)| {

@@ -170,7 +170,8 @@ fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, 
     }
     let mut command = Command::new(program);
     command.args(arguments);
-    let error = match without_shell(&mut command, std::env::vars_os()) {
+    let executable = privileges.executable.as_deref();
+    let error = match without_shell(&mut command, executable, std::env::vars_os()) {
         Ok(()) => command.exec(),
         Err(error) => error,
     };

@@ -1,9 +1,9 @@
 //! Standard output and error of launched plugins, passed line by line to the
 //! [`ContainerManager`](crate::ContainerManager).
 //!
-//! A slow log never blocks a plugin: its pipe is always read, a bounded queue holds the lines, and
-//! lines for which the queue has no room are dropped and counted. A separate thread passes the
-//! lines on, since writing a log may block.
+//! A slow log never blocks a plugin: a bounded queue holds the lines, and lines for which the queue
+//! has no room are dropped and counted. A separate thread passes the lines on, since writing a log
+//! may block. [`crate::launch::output_limit`] limits how much of one plugin is passed on.
 
 use nri_api::PluginId;
 use std::io;
@@ -12,13 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
-use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::warn;
 
+use crate::launch::output_limit::{LimitedPipe, Output};
 use crate::manager::{ContainerManager, warning};
 use crate::plugin::kept_lines::KeptLines;
 
+/// Size of a pipe in bytes, all of which one read takes.
+const PIPE_SIZE: usize = 64 << 10;
 /// Limit of a line in bytes, more than log messages usually have. The rest of a longer line is
 /// dropped.
 const MAX_LINE: usize = 2048;
@@ -70,8 +72,8 @@ impl PluginOutput {
             kept.add(&line, warning(&line));
             self.add(Entry::Line(plugin.clone(), line));
         };
-        let pipe = pipe::Receiver::from_owned_fd(pipe)?;
-        let (mut lines, mut buffer) = (Lines::default(), vec![0; 8 << 10]);
+        let mut pipe = LimitedPipe::new(plugin.clone(), pipe)?;
+        let (mut lines, mut buffer) = (Lines::default(), vec![0; PIPE_SIZE]);
         loop {
             tokio::select! {
                 // A plugin that always writes delays neither a request nor its exit.
@@ -88,18 +90,25 @@ impl PluginOutput {
                     lines.add_written(&pipe, &mut buffer, each);
                     break;
                 }
-                ready = pipe.readable() => {
+                ready = pipe.ready() => {
                     ready?;
-                    match pipe.try_read(&mut buffer) {
-                        Ok(0) => break,
-                        Ok(n) => lines.add(&buffer[..n], each),
-                        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                        Err(e) => return Err(e),
+                    let output;
+                    (pipe, output) = pipe.read(&mut buffer)?;
+                    match output {
+                        Output::Logged(n) => lines.add(&buffer[..n], each),
+                        Output::Dropped(n) => {
+                            if let Some(last) = lines.skip(&buffer[..n], each) {
+                                kept.add(&last, None);
+                            }
+                        }
+                        Output::None => {}
+                        Output::End => break,
                     }
                 }
             }
         }
         lines.end(each);
+        pipe.report();
         Ok(())
     }
 
@@ -149,6 +158,8 @@ fn pass_lines(manager: &dyn ContainerManager, entries: &Receiver<Entry>, dropped
 struct Lines {
     line: Vec<u8>,
     is_cut: bool,
+    /// Whether the beginning of the current line was dropped, so that its rest is, too.
+    is_skipped: bool,
 }
 
 impl Lines {
@@ -164,8 +175,21 @@ impl Lines {
         }
     }
 
+    /// Ends the current line, since `dropped` has been dropped. Returns the last line of that.
+    fn skip(&mut self, dropped: &[u8], each: impl FnMut(String)) -> Option<String> {
+        self.is_cut |= !self.line.is_empty();
+        self.end(each);
+        self.is_skipped = !dropped.ends_with(b"\n");
+        let line = dropped.rsplit(|b| *b == b'\n').nth(1)?;
+        Some(text(&line[..line.len().min(MAX_LINE)])).filter(|text| !text.is_empty())
+    }
+
     fn add(&mut self, bytes: &[u8], mut each: impl FnMut(String)) {
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            if self.is_skipped {
+                self.is_skipped = !piece.ends_with(b"\n");
+                continue;
+            }
             let text = piece.strip_suffix(b"\n").unwrap_or(piece);
             let room = MAX_LINE.saturating_sub(self.line.len()).min(text.len());
             self.line.extend_from_slice(&text[..room]);
@@ -178,12 +202,7 @@ impl Lines {
 
     /// Ends the current line, and passes it on unless it is empty.
     fn end(&mut self, mut each: impl FnMut(String)) {
-        let text = String::from_utf8_lossy(&self.line).trim_end().to_owned();
-        // Control characters could break the line of the log, or act on a terminal.
-        let mut text: String = text
-            .chars()
-            .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
-            .collect();
+        let mut text = text(&self.line);
         if self.is_cut {
             text.push_str(" (cut)");
         }
@@ -195,11 +214,20 @@ impl Lines {
     }
 }
 
+/// Returns the text of a line. Control characters could break the line of the log, or act on a
+/// terminal.
+fn text(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let printable = |c: char| if c.is_control() && c != '\t' { '\u{fffd}' } else { c };
+    text.trim_end().chars().map(printable).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::manager::Snapshot;
     use nri_api::proto::{ContainerEviction, ContainerUpdate};
+    use std::io::Write;
     use std::sync::Mutex;
 
     fn check(pieces: &[&[u8]], expected: &[&str]) {
@@ -256,6 +284,77 @@ mod tests {
         tokio::join!(output.flush(), end_hang);
         let written = manager.lines.load(Ordering::Relaxed);
         assert!(written >= MAX_QUEUED as u64, "only {written} lines were written");
+    }
+
+    /// Counts the lines that are passed on.
+    fn counting_log() -> Arc<HangingLog> {
+        let (hang, end_of_hang) = std::sync::mpsc::channel();
+        drop(hang);
+        Arc::new(HangingLog { end_of_hang: Mutex::new(end_of_hang), lines: AtomicU64::new(0) })
+    }
+
+    /// Returns the processor time that this thread has used.
+    fn thread_time() -> Duration {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_floods_its_output_is_slowed_down_and_costs_little() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let (_ended, exited) = watch::channel(false);
+        let (_configured, requests) = mpsc::channel(1);
+        let written = Arc::new(AtomicU64::new(0));
+        let counted = written.clone();
+        let flood = std::thread::spawn(move || {
+            let line = b"a line as plugins write them, with a time, a level and a container\n";
+            while writer.write_all(line).is_ok() {
+                counted.fetch_add(line.len() as u64, Ordering::Relaxed);
+            }
+        });
+        let plugin = PluginId::new("10", "a").unwrap();
+        let output = PluginOutput::new(counting_log());
+        let (start, time) = (thread_time(), Duration::from_secs(3));
+        let read = output.read(plugin, reader.into(), requests, exited, KeptLines::default());
+        assert!(tokio::time::timeout(time, read).await.is_err(), "the flood has ended");
+        let (used, written) = (thread_time() - start, written.load(Ordering::Relaxed));
+        flood.join().unwrap();
+        println!("read {written} bytes in {time:?}, {used:?} of processor time");
+        assert!(written < 16 << 20, "{written} bytes");
+        assert!(used < time / 4, "{used:?} of processor time");
+    }
+
+    #[tokio::test]
+    async fn lines_after_a_flood_are_kept_up_to_the_exit() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let (ended, exited) = watch::channel(false);
+        let (_configured, requests) = mpsc::channel(1);
+        let flood = std::thread::spawn(move || {
+            writer.write_all("of the flood\n".repeat(160 << 10).as_bytes()).unwrap();
+            writer.write_all(b"error: gives up\n").unwrap();
+            ended.send_replace(true);
+        });
+        let (log, kept) = (counting_log(), KeptLines::default());
+        let plugin = PluginId::new("10", "a").unwrap();
+        let output = PluginOutput::new(log.clone());
+        output.read(plugin, reader.into(), requests, exited, kept.clone()).await.unwrap();
+        flood.join().unwrap();
+        assert_eq!(kept.last().as_deref(), Some("error: gives up"));
+    }
+
+    #[test]
+    fn a_line_whose_begin_or_end_is_dropped_is_cut_or_left_out() {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        let mut each = |line: String| found.push(line);
+        lines.add(b"a\nbegin", &mut each);
+        assert_eq!(lines.skip(b"x", &mut each), None);
+        assert_eq!(lines.skip(b"y\nlast\nz", &mut each).as_deref(), Some("last"));
+        lines.add(b"of one", &mut each);
+        lines.add(b" line\nb\n", &mut each);
+        assert_eq!(lines.skip(b"z\nlast\x07\n", &mut each).as_deref(), Some("last\u{fffd}"));
+        lines.add(b"c", &mut each);
+        lines.end(&mut each);
+        assert_eq!(found, ["a", "begin (cut)", "b", "c"]);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use crate::config::AdaptationConfig;
 use crate::launch::directory::Discovered;
-use crate::launch::discovery::{LaunchedByOther, PluginFile, PluginFiles, SkipReason, SkippedFile};
+use crate::launch::discovery::{PluginFile, PluginFiles, SkippedFile};
+use crate::launch::skip_reason::{LaunchedByOther, SkipReason};
 use crate::policy::privileges::Privileges;
 
 /// Inputs of the last launch, by file, and the configurations that plugins have refused.
@@ -51,6 +52,8 @@ impl LaunchInput {
     fn relaunch_reason(&self, now: &Self) -> Option<&'static str> {
         if self.file.program != now.file.program {
             Some("program changed")
+        } else if self.file.digest != now.file.digest {
+            Some("digest changed")
         } else if self.file.config != now.file.config {
             Some("configuration changed")
         } else if self.file.wasm_host != now.file.wasm_host {
@@ -68,7 +71,7 @@ impl LaunchInput {
 
     /// Returns the file with the configuration of this launch, if no more than that has changed.
     pub(crate) fn previous_configuration(&self, now: &PluginFile) -> Option<PluginFile> {
-        let is_same_program = self.file.program == now.program;
+        let is_same_program = self.file.program == now.program && self.file.digest == now.digest;
         (is_same_program && self.file.config != now.config).then(|| self.file.clone())
     }
 }
@@ -161,6 +164,12 @@ pub(crate) fn plan(
             // Launched before the other runtime: containers depend on it.
             SkipReason::LaunchedByOther(_) if is_running(path) => None,
             SkipReason::LaunchedByOther(why) => Some(ReloadAction::Withhold(why.clone())),
+            // What runs was launched without this digest.
+            SkipReason::Digest(mismatch)
+                if is_running(path) && !is_pinned_to(launched.get(path), &mismatch.expected) =>
+            {
+                Some(ReloadAction::End("program has another digest than its policy"))
+            }
             SkipReason::SameName(_) if is_running(path) => {
                 Some(ReloadAction::End("another file of this name is launched in its place"))
             }
@@ -186,6 +195,11 @@ pub(crate) fn plan(
         plan.entry(path.clone()).or_insert(Some(ReloadAction::Ignore("not executable")));
     }
     plan
+}
+
+/// Whether a plugin was launched with this digest.
+fn is_pinned_to(launched: Option<&LaunchInput>, digest: &str) -> bool {
+    launched.is_some_and(|input| input.file.digest.as_deref() == Some(digest))
 }
 
 /// Formats an error with its source, unless the error's text contains the source already.

@@ -10,6 +10,7 @@ use crate::launch::discovery::PluginFile;
 use crate::launch::exec::without_shell;
 use crate::launch::launcher;
 use crate::launch::output::PluginOutput;
+use crate::launch::pinned::COPY_FD;
 use crate::plugin::kept_lines::KeptLines;
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -79,15 +80,18 @@ impl Process {
     }
 }
 
-/// Starts the program of a plugin. The program's environment has only the variables that NRI
-/// defines and those of the configuration; its output is read line by line.
+/// Starts the program of a plugin; `copy` is the verified copy of one that is pinned. The program's
+/// environment has only the variables that NRI defines and those of the configuration; its output
+/// is read line by line.
 pub(crate) async fn launch(
     plugin: &PluginFile,
+    copy: Option<OwnedFd>,
     config: &AdaptationConfig,
     output: PluginOutput,
 ) -> io::Result<(UnixStream, Process)> {
     let mut privileges = config.policy(&plugin.id).privileges;
     privileges.soft_nofile = config.soft_nofile;
+    privileges.executable = plugin.executable();
     let cgroup = config.plugin_cgroups.as_deref().and_then(|parent| {
         let created = PluginCgroup::create(parent, &plugin.id);
         created
@@ -129,10 +133,12 @@ pub(crate) async fn launch(
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(output_writer);
+    let copy = copy.map(|copy| FdMapping { parent_fd: copy, child_fd: COPY_FD });
+    let socket = FdMapping { parent_fd: theirs.into(), child_fd: PLUGIN_FD };
     command
-        .fd_mappings(vec![FdMapping { parent_fd: theirs.into(), child_fd: PLUGIN_FD }])
+        .fd_mappings([socket].into_iter().chain(copy).collect())
         .map_err(|FdMappingCollision| io::Error::from(io::ErrorKind::InvalidInput))?;
-    without_shell(&mut command, environment)?;
+    without_shell(&mut command, None, environment)?;
     let mut command = Command::from(command);
     command.process_group(0).kill_on_drop(true);
     let child = command.spawn()?;

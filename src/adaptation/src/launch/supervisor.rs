@@ -5,6 +5,7 @@
 //! of a program, its next launch or the shutdown. A plugin that was restarted is synchronized like
 //! any other. While a plugin with `required` in its policy is not active, creations fail.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,12 +17,12 @@ use crate::core::Core;
 use crate::error::SessionError;
 use crate::launch::backoff::Backoff;
 use crate::launch::directory::DirectoryReader;
-use crate::launch::discovery::{
-    LaunchedByOther, PluginFile, PluginFiles, SkipReason, discover, examine,
-};
+use crate::launch::discovery::{PluginFile, PluginFiles, discover, examine};
 use crate::launch::output::PluginOutput;
+use crate::launch::pinned::verified_copy;
 use crate::launch::plan::LaunchInputs;
 use crate::launch::process::launch;
+use crate::launch::skip_reason::{LaunchedByOther, SkipReason};
 use crate::plugin::status::{PluginOrigin, SessionEnd};
 use crate::policy::plugin_policy::PluginPolicy;
 use crate::session::handshake::{ConfiguredPlugin, Connection, OnEnd};
@@ -168,10 +169,14 @@ impl LaunchSupervisor {
         if self.inputs.record(&file, &config) {
             self.backoff.forget_failures(&file.path);
         }
-        let (stream, process) = match launch(&file, &config, self.output.clone()).await {
+        let launched = async {
+            let copy = self.copy_of_pinned(&file).await?;
+            let launched = launch(&file, copy, &config, self.output.clone()).await;
+            launched.map_err(SessionError::Launch)
+        };
+        let (stream, process) = match launched.await {
             Ok(launched) => launched,
             Err(e) => {
-                let e = SessionError::Launch(e);
                 core.notify_changed(core.registry.close(&record, SessionEnd::failure(&e)));
                 return Err(e);
             }
@@ -183,6 +188,13 @@ impl LaunchSupervisor {
         let on_end: OnEnd = Box::new(move |active| supervisor.restart(file.id, file.path, active));
         let on_end = Some(on_end);
         core.configure(Connection { stream, record, config, process, on_end, uid: None }).await
+    }
+
+    /// Returns the verified copy of a file that is pinned by digest.
+    async fn copy_of_pinned(&self, file: &PluginFile) -> Result<Option<OwnedFd>, SkipReason> {
+        let Some(digest) = file.digest.clone() else { return Ok(None) };
+        let path = file.path.clone();
+        self.directory.read(move || verified_copy(&path, &digest)).await.map(Some)
     }
 
     /// Restarts a plugin that was active for `active` and ended, if its policy permits restarts.

@@ -55,6 +55,9 @@ pub struct PluginPolicy {
     pub permissions: Permissions,
     /// Privileges that a launched plugin runs with.
     pub privileges: Privileges,
+    /// Digest of the file of a launched plugin, `sha256:` and lower-case hexadecimal; `None`
+    /// launches any file.
+    pub digest: Option<String>,
     /// Limit of the memory of a plugin that is a WebAssembly module, in bytes.
     pub wasm_memory: u64,
     /// Whether the plugin manages resources of the whole node, so that only one instance of it may
@@ -107,6 +110,7 @@ impl Default for PluginPolicy {
             restart_backoff: None,
             permissions: Permissions::default(),
             privileges: Privileges::default(),
+            digest: None,
             wasm_memory: 128 << 20,
             single_instance: None,
             dry_run: false,

@@ -26,6 +26,9 @@ pub struct Privileges {
     /// Whether the plugin runs in network and mount namespaces of its own, in which there is no
     /// network and the kernel's file systems (`/sys`, cgroups, resctrl) are read-only.
     pub isolated: bool,
+    /// File that is executed in place of the program's path, which stays argument 0: the copy of a
+    /// pinned program. Set by the launch.
+    pub executable: Option<String>,
 }
 
 /// Argument that separates the privileges from the program.
@@ -58,6 +61,9 @@ impl Privileges {
         }
         if let Some(file) = &self.cgroup_procs {
             add("cgroup", file);
+        }
+        if let Some(file) = &self.executable {
+            add("executable", file);
         }
         if let Some(limit) = self.soft_nofile {
             add("soft_nofile", &limit.to_string());
@@ -92,6 +98,7 @@ impl Privileges {
                 "no_new_privs" => parsed.no_new_privs = true,
                 "isolated" => parsed.isolated = true,
                 "cgroup" => parsed.cgroup_procs = Some(value.to_owned()),
+                "executable" => parsed.executable = Some(value.to_owned()),
                 "soft_nofile" => {
                     parsed.soft_nofile = Some(value.parse().map_err(|_| invalid())?);
                 }
@@ -131,6 +138,7 @@ mod tests {
             cgroup_procs: Some("/a=b/cgroup.procs".into()),
             soft_nofile: Some(9),
             isolated: true,
+            executable: Some("/proc/self/fd/4".into()),
         };
         let none = Privileges { capabilities: Some(vec![]), ..Privileges::default() };
         for privileges in [all, none, Privileges::default()] {

@@ -20,6 +20,7 @@ mod other_runtime;
 mod outputs;
 mod peers;
 mod permissions;
+mod pinned;
 mod privileges;
 mod raw;
 mod reload;

@@ -123,6 +123,7 @@ pub(super) const PLUGIN_CONFIG_REFUSED: FindingKind =
     problem("plugin-configuration-refused", "plugin");
 pub(super) const PLUGIN_REQUIRED_MISSING: FindingKind =
     problem("plugin-required-missing", "plugin");
+pub(super) const PLUGIN_NOT_REQUIRED: FindingKind = warning("plugin-not-required", "plugin");
 pub(super) const PLUGIN_DIR_UNREADABLE: FindingKind =
     problem("plugin-directory-unreadable", "plugin directory");
 pub(super) const PLUGIN_UNLIMITED: FindingKind = warning("plugin-unlimited", "privileges");

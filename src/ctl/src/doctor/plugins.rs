@@ -8,9 +8,9 @@ use super::{
     kinds::{
         PLUGIN_ACTIVE, PLUGIN_CONFIG_HIDDEN, PLUGIN_CONFIG_REFUSED, PLUGIN_DIR_UNREADABLE,
         PLUGIN_FAILED, PLUGIN_IGNORED, PLUGIN_LEFT, PLUGIN_LIMITED, PLUGIN_MISSED,
-        PLUGIN_NOT_ACTIVE, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE, PLUGIN_REQUIRED_MISSING,
-        PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE, PLUGIN_UNLIMITED, PLUGIN_UNUSABLE,
-        PLUGIN_WARNING, PLUGIN_WITHHELD, POLICY_UNMATCHED,
+        PLUGIN_NOT_ACTIVE, PLUGIN_NOT_REQUIRED, PLUGIN_REFUSED, PLUGIN_RELOAD_DUE,
+        PLUGIN_REQUIRED_MISSING, PLUGIN_RUNS_UNUSABLE, PLUGIN_STARTING, PLUGIN_TWICE,
+        PLUGIN_UNLIMITED, PLUGIN_UNUSABLE, PLUGIN_WARNING, PLUGIN_WITHHELD, POLICY_UNMATCHED,
     },
 };
 use crate::{
@@ -18,14 +18,20 @@ use crate::{
     reload::hidden_configurations,
     status::{describe_budget, describe_missed},
 };
+use nri_config::Config;
 use nri_control::{PluginChange, PluginStatus, Status};
 use nri_locate::{CONFIG_FILE, Environment, UserDirs};
 use rustix::{process::Pid, thread::capabilities};
-use std::{path::Path, time::SystemTime};
+use std::{collections::BTreeSet, path::Path, time::SystemTime};
 
 /// What a reload does with a plugin that an engine launches, and of which only one instance may
 /// run.
 const WITHHELD: &str = "withheld";
+
+/// Name of the event of validators in a status.
+const VALIDATION: &str = "VALIDATE_CONTAINER_ADJUSTMENT";
+/// Number of events of the protocol.
+const EVENTS: usize = 14;
 
 /// Checks the plugins of an `nrid` that runs.
 pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
@@ -78,6 +84,7 @@ pub(super) fn plugins(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     for name in &status.missing_required {
         required(report, status, name);
     }
+    not_required(report, nrid, status);
     let is_reported = |name: &&String| !status.missing_required.contains(*name);
     unmatched(report, nrid, status.idle_policies.iter().filter(is_reported));
 }
@@ -204,6 +211,51 @@ fn required(report: &mut DoctorReport, status: &Status, name: &str) {
         "Start the plugin, or correct the name in its [[plugin]] (`nrictl status` lists plugins), \
          or remove `required` there, and `nrictl reload`.",
     );
+}
+
+/// Reports plugins that refuse containers, and that no policy requires. A plugin that is subscribed
+/// to all events, as loggers are, counts only if it asks for failed requests.
+fn not_required(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
+    if status.mode == "shadow" {
+        return;
+    }
+    let validates = |plugin: &PluginStatus| {
+        plugin.events.len() < EVENTS && plugin.events.iter().any(|event| event == VALIDATION)
+    };
+    let mut names = BTreeSet::new();
+    for plugin in &status.plugins {
+        let requested = plugin.failure_policy.as_ref().and_then(|policy| policy.requested);
+        let what = match requested {
+            Some(requested) if requested.fail_request => "asks that requests fail without it",
+            _ if validates(plugin) => "validates containers",
+            _ => continue,
+        };
+        let name = &plugin.name;
+        if is_required(&nrid.config, name) || !names.insert(name) {
+            continue;
+        }
+        let text = format!(
+            "{name}: {what}, and is not required: while it is not connected, containers are \
+             created without it"
+        );
+        report.add(PLUGIN_NOT_REQUIRED, text);
+        let file = nrid.file.as_deref().unwrap_or(Path::new(CONFIG_FILE)).display();
+        let bare = name.split_once('-').map_or(name.as_str(), |(_, bare)| bare);
+        report.advise(format!(
+            "Set `required = true` in [[plugin]] match = {bare:?} of {file}, then `nrictl \
+             reload`. A new policy replaces that of \"*\" as a whole: repeat its keys."
+        ));
+    }
+}
+
+/// Whether creations are refused while the plugin `NN-name` is not connected. A policy for all
+/// plugins is satisfied by any other.
+fn is_required(config: &Config, name: &str) -> bool {
+    let bare = name.split_once('-').map(|(_, bare)| bare);
+    let is_it = |pattern: &str| pattern == name || Some(pattern) == bare;
+    let validator = &config.default_validator;
+    let by_validator = validator.enable && validator.required_plugins.iter().any(|p| is_it(p));
+    by_validator || config.plugin.iter().any(|policy| policy.required && is_it(&policy.pattern))
 }
 
 /// Reports policies that match no file of the plugin directory, while no `nrid` runs.

@@ -5,7 +5,8 @@ use crate::{
     site::{FakeDockerd, Site, nrictl},
 };
 use nri_control::{
-    MissedContainers, PluginBudget, PluginChange, PluginLimit, PluginStatus, Status,
+    MissedContainers, PluginBudget, PluginChange, PluginFailurePolicy, PluginLimit, PluginStatus,
+    RequestedByPlugin, Status,
 };
 use nri_files::OsText;
 
@@ -143,6 +144,44 @@ fn what_a_plugin_says_of_its_configuration_and_a_file_that_none_reads_are_warnin
     let hidden = "rules.conf has no effect: plugin 50-rules reads ";
     findings.check("plugin-configuration-hidden", "warning", hidden);
     assert_eq!(findings.texts("plugin-configuration-hidden").len(), 1);
+}
+
+#[test]
+fn a_plugin_that_refuses_containers_and_is_not_required_is_a_warning() {
+    let asks = |name: &str| {
+        let requested = RequestedByPlugin { fail_request: true, keep_connected: false };
+        let failure_policy =
+            PluginFailurePolicy { requested: Some(requested), ..PluginFailurePolicy::default() };
+        let failure_policy = Some(failure_policy);
+        PluginStatus { failure_policy, ..plugin(name, false, "active", "") }
+    };
+    let subscribed = |name: &str, number: usize| {
+        let mut events = vec!["RUN_POD_SANDBOX".to_owned(); number - 1];
+        events.push("VALIDATE_CONTAINER_ADJUSTMENT".to_owned());
+        PluginStatus { events, ..plugin(name, true, "active", "") }
+    };
+    let plugins = vec![
+        asks("10-rules"),
+        subscribed("20-checks", 2),
+        subscribed("30-logger", 14),
+        asks("40-required"),
+        subscribed("50-named", 1),
+        asks("60-rule"),
+    ];
+    let site = Site::new(
+        "[[plugin]]\nmatch = 'required'\nrequired = true\n\
+         [[plugin]]\nmatch = '*'\nrequired = true\n\
+         [default_validator]\nenable = true\nrequired_plugins = ['50-named', 'rule']\n",
+    );
+    let findings = doctor(&site, Status { plugins: plugins.clone(), ..healthy(&site) });
+    let without = "is not required: while it is not connected, containers are created without it";
+    let asking = format!("10-rules: asks that requests fail without it, and {without}");
+    findings.check("plugin-not-required", "warning", &asking);
+    let validating = format!("20-checks: validates containers, and {without}");
+    findings.check("plugin-not-required", "warning", &validating);
+    assert_eq!(findings.texts("plugin-not-required").len(), 2);
+    let shadow = Status { mode: "shadow".to_owned(), plugins, ..healthy(&site) };
+    assert!(doctor(&site, shadow).texts("plugin-not-required").is_empty());
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::{
     settings::load::Settings,
 };
 use nri_adaptation::{
-    AdaptationConfig, AmbiguousPermissions, Budget, DefaultValidatorConfig, OnFailure, OutsideScope,
-    Pattern, PeerPolicy, Permissions, PluginPolicy, Privileges, Scope,
+    AdaptationConfig, Budget, DefaultValidatorConfig, OnFailure, OutsideScope, Pattern, PeerPolicy,
+    Permissions, PluginPolicy, Privileges, Scope,
 };
 use nri_locate::{WASM_HOST, find_installed};
 use std::path::PathBuf;
@@ -77,8 +77,9 @@ fn ineffective_budget(
     policy: &nri_config::PluginPolicy,
 ) -> Option<String> {
     policy.budget?;
-    let pattern = &policy.pattern;
-    let bare_name = pattern.split_once('-').map_or(&**pattern, |(_, name)| name);
+    let pattern = policy.pattern.as_str();
+    let id = nri_api::PluginId::from_file_name(pattern).ok();
+    let bare_name = id.as_ref().map_or(pattern, |id| id.name.as_str());
     let covers = |name: &String| [pattern, bare_name, "*"].contains(&&**name);
     let mut required = config.plugin.iter().filter(|p| p.required).map(|p| &p.pattern);
     let rules = &config.default_validator;
@@ -117,6 +118,7 @@ fn plugin_policy(p: &nri_config::PluginPolicy) -> PluginPolicy {
         restart_backoff: p.restart_backoff,
         permissions: permissions(p),
         privileges: privileges(p),
+        digest: p.digest.as_ref().map(ToString::to_string),
         wasm_memory: u64::from(p.wasm_memory) << 20,
         single_instance: p.single_instance,
         dry_run: p.dry_run,
@@ -171,6 +173,7 @@ fn privileges(p: &nri_config::PluginPolicy) -> Privileges {
         cgroup_procs: None,
         soft_nofile: None,
         isolated: false,
+        executable: None,
     }
 }
 
@@ -286,6 +289,7 @@ mod tests {
             cgroup_procs: None,
             soft_nofile: None,
             isolated: false,
+            executable: None,
         };
         assert_eq!(privileges(&config.plugin[0]), expected);
         let expected = Permissions::new(Some(["mounts"]), ["hooks"]).unwrap();
