@@ -1,21 +1,23 @@
 //! Masks what looks like a secret in texts of a support bundle. JSON stays JSON.
 
+use super::commands::{Commands, ESCAPED};
 use regex::{Captures, Regex};
 
 /// Parts of names of keys, variables and options that speak of a secret.
 const NAMES: &str = concat!(
-    r"(?:passw|passphrase|secret|token|credential|auth|(?:api|access|private)[_-]?key|",
+    r"(?:passw|passphrase|secret|token|credential|creds|auth|(?:api|access|private)[_-]?key|",
     r"[_.-](?:pass|pwd|key)(?-u:\b)|(?-u:\b)pass(?-u:\b))"
 );
 
 /// Patterns of secrets, each with what replaces a match. `NAME` stands for a name that speaks of a
-/// secret, `KEY` for such a name and what separates it from its value. A second group is a value
-/// that may be none.
+/// secret, `KEY` for such a name and what separates it from its value, and `ESCAPED` for an escaped
+/// character of JSON in JSON. A second group is a value that may be none.
 const PATTERNS: &[(&str, &str)] = &[
     // Private keys in PEM
     (r"(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----)", "$1***$2"),
-    // User and password of a URL
-    (r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@:'\x22]*:[^\s/@'\x22]*@", "$1***@"),
+    // User and password of a URL, or a token in place of both
+    (r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/@:'\x22]*:[^\s/'\x22]*@", "$1***@"),
+    (r"(https?://)[^\s/'\x22]+@", "$1***@"),
     // Credentials of HTTP
     (r#"(?i)(?-u:\b)(authorization\s*[:=]\s*)(?:[A-Za-z0-9_]+\s+)?[^\s"'\\]+"#, "$1***"),
     (r"(?i)(?-u:\b)(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}", "$1 ***"),
@@ -28,21 +30,29 @@ const PATTERNS: &[(&str, &str)] = &[
     // Quoted values: of TOML on several lines, of JSON in JSON, others
     (r#"(?is)(KEY)""".*?""""#, r#"$1"***""#),
     (r"(?is)(KEY)'''.*?'''", "$1'***'"),
-    (r#"(?i)(KEY)\\"(?:[^"\\]|\\\\\\"|\\\\[^"\\])*\\""#, r#"$1\"***\""#),
+    (r#"(?i)(KEY)\\"(?:[^"\\]|ESCAPED)*\\""#, r#"$1\"***\""#),
     (r#"(?i)(KEY)"(?:[^"\\]|\\.)*""#, r#"$1"***""#),
     (r"(?i)(KEY)'[^']*'", "$1'***'"),
     // Other values: numbers of JSON, lines of YAML, single words
     (r#"(?i)("NAME"\s*:\s*)-?[0-9][0-9.eE+-]*"#, r#"$1"***""#),
     (r#"(?im)^([ \t]*NAME:[ \t]+)[^\s"'{\[|>][^\n]*$"#, "$1***"),
     (r#"(?i)(KEY)([^\s"'{\[}\]\\][^\s"'}\]\\]*)"#, "$1***"),
-    (r#"(?i)(--NAME\s+)[^\s"'-][^\s"']*"#, "$1***"),
+    // The argument after an option: in a line of a shell, in lists of JSON, TOML, JSON in JSON
+    (r#"(?i)((?:^|[\s"'])--?NAME\s+)(?:[^\s"'\\-][^\s"'\\]*|'[^']+'|\\"[^"\\]+\\")"#, "$1***"),
+    (r#"(?i)((?:^|[\s"'])--?NAME\s+)"[^"\s,:}\]][^"]*""#, "$1***"),
+    (r#"(?i)("--?NAME"\s*,\s*)"(?:[^"\\-]|\\.)(?:[^"\\]|\\.)*""#, r#"$1"***""#),
+    (r"(?i)('--?NAME'\s*,\s*)'[^'-][^']*'", "$1'***'"),
+    (r#"(?i)(\\"--?NAME\\"\s*,\s*)\\"(?:[^"\\-]|ESCAPED)(?:[^"\\]|ESCAPED)*\\""#, r#"$1\"***\""#),
 ];
 
 /// Values that are no secrets.
 const NONE: [&str; 3] = ["null", "true", "false"];
 
 /// Replaces secrets in texts.
-pub(super) struct Mask(Vec<(Regex, &'static str)>);
+pub(super) struct Mask {
+    patterns: Vec<(Regex, &'static str)>,
+    commands: Commands,
+}
 
 impl Mask {
     /// Compiles the patterns.
@@ -54,15 +64,17 @@ impl Mask {
         let key = format!(r#"{name}\\?["']?\]?\s*(?:=>|[:=]+)\s*"#);
         let compiled = |(pattern, by): &(&str, &'static str)| {
             let pattern = pattern.replace("KEY)", &format!("{key})")).replace("NAME", &name);
+            let pattern = pattern.replace("ESCAPED", ESCAPED);
             Ok((Regex::new(&pattern)?, *by))
         };
-        PATTERNS.iter().map(compiled).collect::<Result<_, _>>().map(Self)
+        let patterns = PATTERNS.iter().map(compiled).collect::<Result<_, _>>()?;
+        Ok(Self { patterns, commands: Commands::new()? })
     }
 
     /// Returns the text without secrets.
     pub(super) fn apply(&self, text: &str) -> String {
         let mut masked = text.to_owned();
-        for (pattern, by) in &self.0 {
+        for (pattern, by) in &self.patterns {
             let replaced = pattern.replace_all(&masked, |found: &Captures<'_>| {
                 let value = found.get(2).map(|value| value.as_str().trim_end_matches(','));
                 let mut replaced = String::new();
@@ -75,7 +87,7 @@ impl Mask {
             });
             masked = replaced.into_owned();
         }
-        masked
+        self.commands.apply(masked)
     }
 }
 
@@ -100,6 +112,21 @@ mod tests {
             ("encryption_key: a\nkeys: b", "encryption_key: ***\nkeys: b"),
             ("--api-key=abc --level=debug", "--api-key=*** --level=debug"),
             ("--password abc --level debug", "--password *** --level debug"),
+            ("--password \"a b\" --level 'debug'", "--password *** --level 'debug'"),
+            ("run --secret abc x", "run --secret *** x"),
+            ("openssl -passin pass:abc", "openssl -passin pass:***"),
+            ("a well-authored text", "a well-authored text"),
+            (r#"["--secret", "a b", "--level"]"#, r#"["--secret", "***", "--level"]"#),
+            (r#"["--token", "--level", "x"]"#, r#"["--token", "--level", "x"]"#),
+            ("args = ['--token', 'a b']", "args = ['--token', '***']"),
+            ("skopeo copy --src-creds me:a", "skopeo copy --src-creds ***"),
+            ("sh -c 'PGPASSWORD=x psql'", "sh -c 'PGPASSWORD=*** psql'"),
+            ("mysql -pX shop", "mysql -p*** shop"),
+            ("curl -H \"Authorization: token abc\"", "curl -H \"Authorization: ***\""),
+            ("curl -u me:abc https://host", "curl -u *** https://host"),
+            ("git clone https://abc@host/a", "git clone https://***@host/a"),
+            ("postgres://me:a@b@host/db", "postgres://***@host/db"),
+            ("ssh://git@host/a", "ssh://git@host/a"),
             ("Authorization: Bearer abcdefgh", "Authorization: ***"),
             ("proxy: Basic abcdefgh", "proxy: Basic ***"),
             ("proxy=http://me:secret@host:3128/", "proxy=http://***@host:3128/"),
@@ -123,13 +150,17 @@ mod tests {
             "last_output": "password=\"a b\" token=c", "nested": "{\"token\":\"a\\\"b\"}",
             "end": "token=abc", "line": "secret: a\nb", "api-key": 5, "auth": null, "token": true,
             "auths": {"host": {"auth": "YQ=="}}, "tokens": ["kept"],
-            "env": [{"name": "DB_PASSWORD", "value": "a"}, {"name": "B", "value": "kept"}]
+            "env": [{"name": "DB_PASSWORD", "value": "a"}, {"name": "B", "value": "kept"}],
+            "args": ["run", "--secret", "a \"b", "curl", "-u", "me:a"],
+            "line of JSON": "[\"--secret\",\"a\\\"b\",\"-v\"]"
         });
         let after = json!({
             "last_output": "password=\"***\" token=***", "nested": "{\"token\":\"***\"}",
             "end": "token=***", "line": "secret: ***\nb", "api-key": "***", "auth": null,
             "token": true, "auths": {"host": {"auth": "***"}}, "tokens": ["kept"],
-            "env": [{"name": "DB_PASSWORD", "value": "***"}, {"name": "B", "value": "kept"}]
+            "env": [{"name": "DB_PASSWORD", "value": "***"}, {"name": "B", "value": "kept"}],
+            "args": ["run", "--secret", "***", "curl", "-u", "***"],
+            "line of JSON": "[\"--secret\",\"***\",\"-v\"]"
         });
         let masked = Mask::new().unwrap().apply(&before.to_string());
         assert_eq!(serde_json::from_str::<Value>(&masked).unwrap(), after, "{masked}");

@@ -3,6 +3,7 @@
 //! The reports come from this program's own subcommands. Contents of plugins' configuration files
 //! are left out: their form is unknown, so that secrets in them cannot be recognized.
 
+mod commands;
 mod error;
 mod host;
 mod mask;
