@@ -93,7 +93,8 @@ enum nri_fact {
  */
 typedef char *nri_lookup_fn(void *data, int fact, const char *name);
 
-/* Options of nri_start(). Set all to 0, then size and what is wanted. */
+/* Options of nri_start(). Set all to 0, then size and what is wanted. Paths are absolute. If the
+ * directory of the socket is missing, it is created (mode 0700), but none above it. */
 struct nri_options {
 	size_t size;                   /* sizeof(struct nri_options) */
 	const char *runtime_name;      /* name of the runtime, sent to plugins; not NULL */

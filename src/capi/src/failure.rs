@@ -43,7 +43,8 @@ impl Failure {
         match self {
             Self::Argument { .. } => 1,
             Self::Request(error) => match error {
-                Error::NoId(_)
+                Error::RelativePath { .. }
+                | Error::NoId(_)
                 | Error::UnknownPod(_)
                 | Error::UnknownContainer(_)
                 | Error::Exists(_)

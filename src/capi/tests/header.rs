@@ -146,6 +146,8 @@ int main(int argc, char **argv)
 	SHOW(nri_start(&options, &nri, &error));
 	options.runtime_name = "test";
 	options.plugin_dir = "";
+	options.socket = "relative/nri.sock";
+	SHOW(nri_start(&options, &nri, &error));
 	options.socket = socket;
 	options.state = "{\"pods\": [{\"id\": \"old\"}]}";
 	SHOW(nri_start(&options, &nri, &error));
@@ -188,6 +190,7 @@ fn wrong_arguments_are_errors_and_nothing_crashes() {
 1 nri: is NULL
 1 options.runtime_name: is NULL
 1 options.runtime_name: invalid utf-8 sequence of 1 bytes from index 0
+1 socket is not an absolute path: relative/nri.sock
 0 -
 1 nri: is NULL
 1 kind: CREATE_CONTAINER is not for nri_event
@@ -195,7 +198,7 @@ fn wrong_arguments_are_errors_and_nothing_crashes() {
 1 message: "
     );
     assert!(printed.starts_with(&expected), "{printed}");
-    let rest: Vec<_> = printed.lines().skip(10).collect();
+    let rest: Vec<_> = printed.lines().skip(11).collect();
     assert_eq!(
         rest,
         [

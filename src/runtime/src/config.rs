@@ -4,8 +4,10 @@ use nri_adaptation::{AdaptationConfig, PluginPolicy};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::error::Error;
+
 /// Configuration of [`Nri`](crate::Nri). [`RuntimeConfig::new`] has the paths and time limits of
-/// upstream NRI; each field can be changed afterwards.
+/// upstream NRI; each field can be changed afterwards. Paths must be absolute.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RuntimeConfig {
@@ -18,8 +20,8 @@ pub struct RuntimeConfig {
     pub plugin_dir: PathBuf,
     /// Directory of the launched plugins' configurations, `NN-name.conf` or `name.conf`.
     pub plugin_config_dir: PathBuf,
-    /// Socket that external plugins connect to; `None` accepts none. Its directory is created for
-    /// its owner alone, and a socket without a listener is replaced.
+    /// Socket that external plugins connect to; `None` accepts none. If its directory alone is
+    /// missing, it is created for its owner; a socket without a listener is replaced.
     pub socket: Option<PathBuf>,
     /// Time limit from the connection of a plugin to its registration.
     pub registration_timeout: Duration,
@@ -44,6 +46,22 @@ impl RuntimeConfig {
             registration_timeout: defaults.registration_timeout,
             request_timeout: defaults.request_timeout,
             required_plugins: Vec::new(),
+        }
+    }
+
+    /// Checks that all paths are absolute.
+    ///
+    /// # Errors
+    /// [`Error::RelativePath`] names the first one that is not.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let dirs =
+            [("plugin_dir", &self.plugin_dir), ("plugin_config_dir", &self.plugin_config_dir)];
+        // An empty path is no directory.
+        let dirs = dirs.into_iter().filter(|(_, dir)| !dir.as_os_str().is_empty());
+        let socket = self.socket.iter().map(|path| ("socket", path));
+        match dirs.chain(socket).find(|(_, path)| path.is_relative()) {
+            Some((name, path)) => Err(Error::RelativePath { name, path: path.clone() }),
+            None => Ok(()),
         }
     }
 

@@ -10,6 +10,14 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A path of the configuration is relative, and would depend on the working directory.
+    #[error("{name} is not an absolute path: {}", path.display())]
+    RelativePath {
+        /// The field of [`RuntimeConfig`](crate::RuntimeConfig).
+        name: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
     /// The socket for external plugins cannot be created.
     #[error("socket {}: {source}", path.display())]
     Socket {

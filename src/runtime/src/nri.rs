@@ -37,13 +37,14 @@ impl Nri {
     /// Needs a tokio runtime with time and I/O, which must run until [`Nri::shutdown`].
     ///
     /// # Errors
-    /// [`Error::Socket`], and [`Error::Refused`] if a required plugin of the plugin directory does
-    /// not become active or the directory cannot be read.
+    /// [`Error::RelativePath`], [`Error::Socket`], and [`Error::Refused`] if a required plugin of
+    /// the plugin directory does not become active or the directory cannot be read.
     pub async fn start(
         config: RuntimeConfig,
         handler: impl RuntimeHandler,
         existing: Snapshot,
     ) -> Result<Self, Error> {
+        config.check()?;
         let failed = |path: &PathBuf| {
             let path = path.clone();
             |source| Error::Socket { path, source }

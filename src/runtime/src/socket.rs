@@ -8,12 +8,17 @@ use std::path::Path;
 use tokio::net::UnixListener;
 
 /// Creates a socket that only its owner can connect to, in place of one that no process listens on.
+/// Its directory is created, but none above it: a path that was mistyped must leave no trace.
 ///
 /// # Errors
 /// `AddrInUse` if a process listens on the socket, or a file that is no socket has its path.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
-    if let Some(parent) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    if let Some(dir) = path.parent()
+        && let Err(error) = DirBuilder::new().mode(0o700).create(dir)
+        && error.kind() != ErrorKind::AlreadyExists
+    {
+        let text = format!("directory {}: {error}", dir.display());
+        return Err(io::Error::new(error.kind(), text));
     }
     let is_socket = fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
     if is_socket
@@ -45,5 +50,14 @@ mod tests {
         fs::write(&file, "kept").unwrap();
         assert_eq!(listen(&file).unwrap_err().kind(), ErrorKind::AddrInUse);
         assert_eq!(fs::read_to_string(file).unwrap(), "kept");
+    }
+
+    #[tokio::test]
+    async fn directories_above_that_of_the_socket_are_not_created() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = listen(&dir.path().join("mistyped/nri/nri.sock")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains("mistyped/nri: "), "{error}");
+        assert!(!dir.path().join("mistyped").exists());
     }
 }

@@ -102,6 +102,25 @@ async fn unknown_existing_and_empty_ids_are_errors() {
 }
 
 #[tokio::test]
+async fn relative_paths_are_refused_and_nothing_is_created() {
+    let set: [fn(&mut RuntimeConfig); 3] = [
+        |config| config.socket = Some("relative/nri.sock".into()),
+        |config| config.plugin_dir = "relative/plugins".into(),
+        |config| config.plugin_config_dir = "relative/conf.d".into(),
+    ];
+    for set in set {
+        let mut config = config();
+        set(&mut config);
+        let Err(error) = Nri::start(config, Handler, Snapshot::default()).await else {
+            panic!("a relative path was taken")
+        };
+        assert!(matches!(error, Error::RelativePath { .. }), "{error}");
+        assert!(error.to_string().contains(" is not an absolute path: relative/"), "{error}");
+        assert!(!std::path::Path::new("relative").exists());
+    }
+}
+
+#[tokio::test]
 async fn no_container_is_created_without_a_required_plugin() {
     let mut config = config();
     config.required_plugins = vec!["needed".into()];
