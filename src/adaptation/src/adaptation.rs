@@ -28,7 +28,7 @@ use crate::plugin::status::{
 };
 use crate::policy::budget::{Budget, BudgetExemption};
 use crate::policy::failure_policy::FailureHandling;
-use crate::policy::peers::{Peer, PeerRefusal};
+use crate::policy::peers::{CheckedPeer, Peer, PeerRefusal};
 use crate::policy::plugin_policy::PluginPolicy;
 use crate::session::handshake::Connection;
 
@@ -109,7 +109,7 @@ impl Adaptation {
 
     /// Starts a session for an accepted connection, in a separate task.
     fn accept(&self, stream: UnixStream) {
-        let (record, uid) = match self.check_peer(&stream) {
+        let (record, peer) = match self.check_peer(&stream) {
             Ok(checked) => checked,
             Err(e) => {
                 // Only logged: the manager was notified of the refusal.
@@ -119,16 +119,19 @@ impl Adaptation {
         };
         let adaptation = self.clone();
         self.core.spawn(async move {
-            if let Err(e) = adaptation.connect_peer(stream, record, Some(uid)).await {
+            if let Err(e) = adaptation.connect_peer(stream, record, Some(peer)).await {
                 // Only logged: the manager was notified of the failure.
                 debug!("plugin did not become active: {e}");
             }
         });
     }
 
-    /// Checks whether the peer may connect. Returns the status record of the connection, and the
-    /// peer's user.
-    fn check_peer(&self, stream: &UnixStream) -> Result<(Arc<StatusRecord>, u32), PeerRefusal> {
+    /// Checks whether the peer may connect. Returns the status record of the connection, and what
+    /// is known of the peer.
+    fn check_peer(
+        &self,
+        stream: &UnixStream,
+    ) -> Result<(Arc<StatusRecord>, CheckedPeer), PeerRefusal> {
         let core = &self.core;
         let config = core.config();
         let peer = Peer::of(stream).inspect_err(|e| core.notify_refused(None, e))?;
@@ -136,7 +139,7 @@ impl Adaptation {
         let add = |()| core.registry.add_connection(&config.peers, peer.pid, Some(peer.group()));
         let record = checked.and_then(add);
         let record = record.inspect_err(|e| core.notify_refused(peer.pid, e))?;
-        Ok((record, peer.uid))
+        Ok((record, CheckedPeer { uid: peer.uid, service: peer.service() }))
     }
 
     /// Connects an external plugin over `stream`, without checking the process at the other end.
@@ -158,13 +161,13 @@ impl Adaptation {
         &self,
         stream: S,
         record: Arc<StatusRecord>,
-        uid: Option<u32>,
+        peer: Option<CheckedPeer>,
     ) -> Result<PluginId, SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let config = String::new();
-        let connection = Connection { stream, record, config, process: None, on_end: None, uid };
+        let connection = Connection { stream, record, config, process: None, on_end: None, peer };
         let configured = self.core.configure(connection).await?;
         self.core.admit(configured).await
     }

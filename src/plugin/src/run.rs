@@ -133,7 +133,16 @@ impl<P: Plugin> Builder<P> {
     /// Waits for the end of a session, and returns it; `None` if the plugin was told to end.
     async fn session(&self, stub: Stub, ends: &mut EndSignals) -> Option<Result<(), StubError>> {
         tokio::select! {
-            ended = stub.ended() => return Some(ended).filter(|_| !stub.is_shut_down()),
+            ended = stub.ended() => {
+                if !stub.is_shut_down() {
+                    return Some(ended);
+                }
+                let plugin = stub.session().plugin();
+                tracing::warn!(
+                    "{plugin}: ended by the runtime, as if a newer session of its name replaced it"
+                );
+                return None;
+            }
             () = ends.wait() => {}
         }
         // A handler that hangs must not keep the process from ending.

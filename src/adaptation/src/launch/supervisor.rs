@@ -187,7 +187,7 @@ impl LaunchSupervisor {
         let supervisor = self.clone();
         let on_end: OnEnd = Box::new(move |active| supervisor.restart(file.id, file.path, active));
         let on_end = Some(on_end);
-        core.configure(Connection { stream, record, config, process, on_end, uid: None }).await
+        core.configure(Connection { stream, record, config, process, on_end, peer: None }).await
     }
 
     /// Returns the verified copy of a file that is pinned by digest.

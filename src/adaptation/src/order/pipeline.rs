@@ -142,7 +142,8 @@ impl Pipeline {
         plugin: &PluginId,
         registrant: &Registrant,
     ) -> Result<(), ReplacementRefused> {
-        self.lock().iter().filter(|slot| slot.is_of(plugin)).try_for_each(|s| s.check(registrant))
+        let mut slots = self.lock();
+        slots.iter_mut().filter(|slot| slot.is_of(plugin)).try_for_each(|s| s.check(registrant))
     }
 
     /// Adds a session: to the slot of its index and name, if there is one, to replace the session
@@ -176,7 +177,7 @@ impl Pipeline {
     pub(crate) fn count_replacement(&self, plugin: &PluginId) {
         let mut slots = self.lock();
         if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of(plugin)) {
-            slot.count_replacement();
+            slot.count_replacement(Vec::new());
         }
     }
 

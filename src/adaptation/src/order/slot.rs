@@ -29,7 +29,8 @@ use crate::policy::scope::Subject;
 /// Limit of replacements in one slot within [`REPLACEMENT_PERIOD`]: an upgrade and its revocation.
 /// Two programs that connect again whenever they are replaced would otherwise go on for ever.
 const MAX_REPLACEMENTS: usize = 2;
-/// Period in which replacements are counted.
+/// Period in which replacements are counted, and in which what was replaced does not come back. A
+/// refusal begins it anew: otherwise a program that goes on trying would get in once a period.
 const REPLACEMENT_PERIOD: Duration = Duration::from_secs(60);
 
 /// The sessions of one plugin, which have one queue.
@@ -41,15 +42,22 @@ pub(crate) struct PluginSlot {
     /// Sessions in the order of their registration. The first one that is open is called; each
     /// later one waits for its turn to replace those before it.
     sessions: Vec<Arc<Plugin>>,
-    /// Times of the replacements within [`REPLACEMENT_PERIOD`], with those that failed late.
-    replaced: Vec<Instant>,
+    /// The replacements within [`REPLACEMENT_PERIOD`].
+    replacements: Vec<Replacement>,
+}
+
+/// A replacement of sessions, also one that failed after requests had waited for it.
+struct Replacement {
+    at: Instant,
+    /// Processes of the sessions that were replaced; none if the replacement failed.
+    replaced: Vec<Registrant>,
 }
 
 impl PluginSlot {
     /// Creates the slot of a plugin's first session.
     pub(crate) fn new(first: &Arc<Plugin>) -> Self {
         let (id, serial) = (first.id.clone(), first.serial);
-        Self { id, serial, sessions: vec![first.clone()], replaced: Vec::new() }
+        Self { id, serial, sessions: vec![first.clone()], replacements: Vec::new() }
     }
 
     /// Whether the slot is that of this plugin.
@@ -73,16 +81,29 @@ impl PluginSlot {
     }
 
     /// Checks whether a session of this process may replace those of the slot, if any is open.
-    pub(crate) fn check(&self, registrant: &Registrant) -> Result<(), ReplacementRefused> {
-        let Some(holder) = self.open().next_back() else { return Ok(()) };
-        registrant.check_replaces(&self.id, &holder.registrant)?;
-        let recent = self.replaced.iter().filter(|at| at.elapsed() < REPLACEMENT_PERIOD).count();
+    pub(crate) fn check(&mut self, registrant: &Registrant) -> Result<(), ReplacementRefused> {
+        let Some(holder) = self.open().next_back().cloned() else { return Ok(()) };
+        let holder = &holder.registrant;
+        registrant.check_replaces(&self.id, holder)?;
         let pending = self.open().count() - 1;
-        if recent + pending >= MAX_REPLACEMENTS {
-            let why = ReplacementBar::TooOften;
-            return Err(registrant.refused(&self.id, holder.registrant.pid, why));
+        self.forget_replacements();
+        let mut replaced = self.replacements.iter().flat_map(|r| &r.replaced);
+        let why = if replaced.any(|replaced| registrant.has_returned(replaced, holder)) {
+            ReplacementBar::Returned
+        } else if self.replacements.len() + pending >= MAX_REPLACEMENTS {
+            ReplacementBar::TooOften
+        } else {
+            return Ok(());
+        };
+        // Those that failed are not counted anew: the program that failed has to try again.
+        for replacement in self.replacements.iter_mut().filter(|r| !r.replaced.is_empty()) {
+            replacement.at = Instant::now();
         }
-        Ok(())
+        Err(registrant.refused(&self.id, holder.pid, why))
+    }
+
+    fn forget_replacements(&mut self) {
+        self.replacements.retain(|replacement| replacement.at.elapsed() < REPLACEMENT_PERIOD);
     }
 
     /// Adds a session that is to replace those before it.
@@ -103,17 +124,18 @@ impl PluginSlot {
         }
         let replaced: Vec<_> = self.sessions.drain(..at).filter(|s| !s.is_closed()).collect();
         if !replaced.is_empty() {
-            self.count_replacement();
+            let replaced = replaced.iter().map(|session| session.registrant.clone());
+            self.count_replacement(replaced.collect());
         }
         session.set_admitted();
         Some(replaced)
     }
 
-    /// Counts a replacement, also one that failed after requests had waited for it: programs that
-    /// try again and again would delay all requests.
-    pub(crate) fn count_replacement(&mut self) {
-        self.replaced.retain(|at| at.elapsed() < REPLACEMENT_PERIOD);
-        self.replaced.push(Instant::now());
+    /// Counts a replacement of these sessions, or of none if it failed after requests had waited
+    /// for it: programs that try again and again would delay all requests.
+    pub(crate) fn count_replacement(&mut self, replaced: Vec<Registrant>) {
+        self.forget_replacements();
+        self.replacements.push(Replacement { at: Instant::now(), replaced });
     }
 
     /// Removes sessions. Returns whether the slot has any left.

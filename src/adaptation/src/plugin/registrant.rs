@@ -5,11 +5,13 @@ use nri_api::PluginId;
 use std::fmt;
 
 /// The process at the plugin's end of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Registrant {
     pub(crate) pid: Option<u32>,
     /// User of the process; `None` for a launched plugin, and if it was not checked.
     pub(crate) uid: Option<u32>,
+    /// Cgroup of the systemd service that runs the process, if one does.
+    pub(crate) service: Option<String>,
     /// Whether the plugin connected by itself, and was not launched.
     pub(crate) is_external: bool,
 }
@@ -29,6 +31,15 @@ impl Registrant {
             _ => return Ok(()),
         };
         Err(self.refused(plugin, holder.pid, why))
+    }
+
+    /// Whether this is the process of a session that `holder` has `replaced`, or another process of
+    /// its service, which was started again.
+    pub(crate) fn has_returned(&self, replaced: &Self, holder: &Self) -> bool {
+        let is_process = |other: &Self| self.pid.is_some() && self.pid == other.pid;
+        let is_service = |other: &Self| self.service.is_some() && self.service == other.service;
+        (is_process(replaced) && !is_process(holder))
+            || (is_service(replaced) && !is_service(holder))
     }
 
     /// Returns the refusal to replace the session of process `holder`.
@@ -79,6 +90,12 @@ pub enum ReplacementBar {
     /// The sessions are of different users.
     #[error("it is of another user; end one of them, or give it another index or name")]
     User,
+    /// The session of this name has replaced one of the same process or service.
+    #[error(
+        "it has replaced a session of this process or of its service, which comes back again and \
+         again; end one of the processes, or give it another index or name"
+    )]
+    Returned,
     /// The session of this name was replaced too often.
     #[error(
         "sessions of this name were replaced twice within a minute, or could not be synchronized \

@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tokio::net::UnixStream;
 
 /// Users and programs that may connect, and limits of connections.
@@ -169,6 +169,15 @@ pub enum PeerRefusal {
     Plugins(usize),
 }
 
+/// A process that may connect.
+#[derive(Debug)]
+pub(crate) struct CheckedPeer {
+    /// User of the process.
+    pub(crate) uid: u32,
+    /// Cgroup of the systemd service that runs the process, if one does.
+    pub(crate) service: Option<String>,
+}
+
 /// Process at the other end of a connection.
 pub(crate) struct Peer {
     pub(crate) pid: Option<u32>,
@@ -225,24 +234,48 @@ impl Peer {
         Owners::of_this_process().check(program).map_err(PeerRefusal::Untrusted)
     }
 
+    /// Returns the cgroup of the systemd service that runs the process; `None` if none does, or the
+    /// process has exited.
+    pub(crate) fn service(&self) -> Option<String> {
+        let read = |process: &str| fs::read_to_string(format!("{process}/cgroup"));
+        service_of(&self.read(read).ok()?)
+    }
+
     /// Returns the path of the peer's program, and the file's device and inode.
     fn program(&self) -> io::Result<(PathBuf, (u64, u64))> {
+        self.read(|process| {
+            let exe = format!("{process}/exe");
+            let meta = fs::metadata(&exe)?;
+            Ok((fs::read_link(&exe)?, (meta.dev(), meta.ino())))
+        })
+    }
+
+    /// Reads from the directory of the process in `/proc`.
+    fn read<T>(&self, read: impl FnOnce(&str) -> io::Result<T>) -> io::Result<T> {
         let not_found = |reason| io::Error::new(io::ErrorKind::NotFound, reason);
         let (Some(pid), Some(process)) = (self.pid, &self.process) else {
             return Err(not_found("the peer's process cannot be identified"));
         };
-        let exe = format!("/proc/{pid}/exe");
-        let exe = Path::new(&exe);
-        let meta = fs::metadata(exe)?;
-        let path = fs::read_link(exe)?;
+        let found = read(&format!("/proc/{pid}"))?;
         // A readable pidfd means that the process exited; the pid, and the values read through
         // it, may belong to another process by now.
         let mut pidfd = [PollFd::new(process, PollFlags::IN)];
         if poll(&mut pidfd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? != 0 {
             return Err(not_found("the process has exited"));
         }
-        Ok((path, (meta.dev(), meta.ino())))
+        Ok(found)
     }
+}
+
+/// Returns the cgroup of a systemd service from a file `cgroup` of `/proc`.
+fn service_of(cgroups: &str) -> Option<String> {
+    let of_systemd = |line: &'_ str| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        // The second is that of cgroup v2, which is empty of services on hosts with v1.
+        ["name=systemd", ""].contains(&controllers).then(|| path.to_owned())
+    };
+    cgroups.lines().filter_map(of_systemd).find(|path| path.ends_with(".service"))
 }
 
 #[cfg(test)]
@@ -275,6 +308,22 @@ mod tests {
         assert_eq!(fill(HOST), (8, full.to_owned()));
         let refused = policy.check_unregistered(Some(HOST), &[Some(HOST); 2]).unwrap_err();
         assert_eq!(refused.to_string(), format!("refused: 2 connections of process 7 {part}"));
+    }
+
+    #[test]
+    fn a_service_is_known_by_its_cgroup() {
+        for (cgroups, expected) in [
+            ("0::/system.slice/a.service\n", Some("/system.slice/a.service")),
+            (
+                "2:pids:/x.service\n1:name=systemd:/system.slice/a.service\n0::/\n",
+                Some("/system.slice/a.service"),
+            ),
+            ("0::/user.slice/user-0.slice/session-1.scope\n", None),
+            ("0::/user.slice/user-1.slice/user@1.service/app.slice/a.scope\n", None),
+            ("", None),
+        ] {
+            assert_eq!(service_of(cgroups).as_deref(), expected, "{cgroups}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::plugin::handle::Plugin;
 use crate::plugin::registrant::{Registrant, ReplacementBar};
 use crate::plugin::status::{PluginOrigin, PluginState, SessionEnd, StatusRecord};
 use crate::policy::failure_policy::RequestedFailurePolicy;
+use crate::policy::peers::CheckedPeer;
 use crate::session::service::RuntimeService;
 
 /// Time that a refused plugin has to read the error before its connection is closed. Also the time
@@ -39,8 +40,8 @@ pub(crate) struct Connection<S> {
     /// Program of a launched plugin; `None` for an external plugin.
     pub(crate) process: Option<Process>,
     pub(crate) on_end: Option<OnEnd>,
-    /// User of an external plugin, if it was checked.
-    pub(crate) uid: Option<u32>,
+    /// Process of an external plugin, if it was checked.
+    pub(crate) peer: Option<CheckedPeer>,
 }
 
 /// A plugin that is configured, but not in the pipeline yet.
@@ -62,8 +63,8 @@ impl Core {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let Connection { stream, record, config, process, on_end, uid } = connection;
-        let handshake = self.handshake(stream, &record, config, process.as_ref(), uid);
+        let Connection { stream, record, config, process, on_end, peer } = connection;
+        let handshake = self.handshake(stream, &record, config, process.as_ref(), peer);
         let result = tokio::select! {
             result = handshake => result,
             () = self.wait_for_shutdown() => Err(SessionError::ShuttingDown),
@@ -98,20 +99,21 @@ impl Core {
         record: &Arc<StatusRecord>,
         plugin_config: String,
         process: Option<&Process>,
-        uid: Option<u32>,
+        peer: Option<CheckedPeer>,
     ) -> Result<(Plugin, RuntimeEnd, Arc<RuntimeService>), SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
+        let (uid, service) = peer.map_or((None, None), |peer| (Some(peer.uid), peer.service));
         let registrant = record.read(|status| Registrant {
             pid: status.pid,
             uid,
+            service,
             is_external: status.origin == PluginOrigin::External,
         });
         let core = self.clone();
-        let registering = record.clone();
-        let check_name =
-            Box::new(move |id: &PluginId| core.check_name(id, &registrant, &registering));
+        let (registering, checked) = (record.clone(), registrant.clone());
+        let check_name = Box::new(move |id: &PluginId| core.check_name(id, &checked, &registering));
         let (service, registration) =
             RuntimeService::new(self.manager.clone(), record.get().id, check_name);
         let trunk = Trunk::new(stream);

@@ -53,6 +53,50 @@ async fn a_third_replacement_within_a_minute_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn refusals_go_on_for_as_long_as_programs_try() {
+    let harness = Harness::new().await;
+    let mut sessions = Vec::new();
+    for (pid, name) in [(1, "first"), (2, "second"), (3, "third")] {
+        sessions.push(harness.active_version(pid, &[CREATE_CONTAINER], version(name)).await);
+    }
+    for pid in 4..14 {
+        let refused = harness.refused_version(pid).await;
+        assert!(refused.contains("were replaced twice within a minute"), "{refused}");
+        tokio::time::advance(Duration::from_secs(30)).await;
+    }
+    assert_eq!(adjusted(harness.spawn_create("c")).await, "third");
+    tokio::time::advance(Duration::from_secs(30)).await;
+    let _fourth = harness.active_version(14, &[CREATE_CONTAINER], version("fourth")).await;
+}
+
+/// A program that connects again when it is replaced: without a rule, it and its successor would
+/// replace each other, and a successor that ends when it is replaced would be gone.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_replaced_does_not_replace_its_successor() {
+    let harness = Harness::new().await;
+    let first = harness.active_version(1, &[CREATE_CONTAINER], version("first")).await;
+    let second = harness.active_version(2, &[CREATE_CONTAINER], version("second")).await;
+    first.end.closed().await;
+    for _ in 0..10 {
+        let expected = "refused: process 2 has registered as 10-a already, and process 1 may not \
+                        replace it: it has replaced a session of this process or of its service, \
+                        which comes back again and again; end one of the processes, or give it \
+                        another index or name";
+        assert_eq!(harness.refused_version(1).await, expected);
+        tokio::time::advance(Duration::from_secs(30)).await;
+    }
+    assert_eq!(adjusted(harness.spawn_create("c")).await, "second");
+    let listed = |s: &PluginStatus| (s.pid, s.replacement_refused);
+    let all: Vec<_> = harness.sessions().iter().map(listed).collect();
+    assert_eq!(all, [(Some(2), false), (Some(1), true)]);
+    // It takes over when the successor has left.
+    second.end.close();
+    harness.log.wait("manager 10-a Closed").await;
+    let _again = harness.active_version(1, &[CREATE_CONTAINER], version("again")).await;
+    assert_eq!(adjusted(harness.spawn_create("d")).await, "again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sessions_that_wait_for_their_turn_replace_one_another_in_their_order() {
     let (harness, create) = (Harness::new().await, Gate::new());
     let script = Version { create: Some(create.clone()), ..version("first") };
