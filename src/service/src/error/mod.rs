@@ -96,6 +96,15 @@ pub enum CallerError {
         /// Process id of the other creation's wrapper; 0 if unknown.
         pid: i32,
     },
+    /// A process has begun a verb of the container, and is stopped.
+    #[error(
+        "process {pid} has begun a verb of this container, and is stopped: continue it with 'kill \
+         -CONT {pid}', or call delete with --force, which kills it"
+    )]
+    Stopped {
+        /// Process id.
+        pid: i32,
+    },
     /// The hook names a record that does not exist.
     #[error("unknown record {0}: the container was not created through nrid")]
     UnknownRecord(String),

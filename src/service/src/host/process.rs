@@ -9,7 +9,7 @@ use crate::host::sys;
 use procfs::{FromRead, process::Stat};
 use rustix::{
     io::Errno,
-    process::{Pid, PidfdFlags, pidfd_open, test_kill_process},
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, test_kill_process},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -48,6 +48,32 @@ impl ProcessIdentity {
         !self.has_ended().unwrap_or(false)
     }
 
+    /// Whether the process is stopped by a signal, and does nothing until it is continued.
+    pub fn is_stopped(self) -> bool {
+        let stat = ProcessStat::of(self.pid).ok().flatten();
+        stat.is_some_and(|stat| stat.is_stopped && stat.start_time == self.start_time)
+    }
+
+    /// Kills the process, also if it is stopped.
+    ///
+    /// # Errors
+    /// The process cannot be opened, or this process may not kill it.
+    pub fn kill(self) -> io::Result<()> {
+        let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.pid > 0) else { return Ok(()) };
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(Errno::SRCH) => return Ok(()),
+            pidfd => pidfd?,
+        };
+        // Compared after the pidfd is open, since the pid may have been reused.
+        if self.has_ended()? {
+            return Ok(());
+        }
+        match pidfd_send_signal(&pidfd, Signal::KILL) {
+            Err(Errno::SRCH) => Ok(()),
+            sent => Ok(sent?),
+        }
+    }
+
     /// Whether the process has ended.
     ///
     /// # Errors
@@ -65,6 +91,8 @@ pub struct ProcessStat {
     pub start_time: u64,
     /// Whether the process has exited, and its parent has not reaped it yet.
     pub has_ended: bool,
+    /// Whether the process is stopped by a signal.
+    pub is_stopped: bool,
 }
 
 impl ProcessStat {
@@ -76,7 +104,8 @@ impl ProcessStat {
         let Some(stat) = read_stat(pid)? else { return Ok(None) };
         // A first thread that has ended is shown as a zombie, too, while other threads run.
         let has_ended = matches!(stat.state, 'Z' | 'X') && stat.num_threads <= 1;
-        Ok(Some(Self { start_time: stat.starttime, has_ended }))
+        let is_stopped = stat.state == 'T';
+        Ok(Some(Self { start_time: stat.starttime, has_ended, is_stopped }))
     }
 }
 
@@ -226,6 +255,24 @@ mod tests {
         child.wait().unwrap();
         assert!(Process::open(pid).unwrap().is_none());
         assert!(identity.has_ended().unwrap() && ProcessIdentity::of(pid).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stopped_process_is_killed_and_another_one_with_its_pid_is_not() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let identity = ProcessIdentity::of(child.id() as i32).unwrap();
+        assert!(!identity.is_stopped());
+        rustix::process::kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+        while !identity.is_stopped() {
+            tokio::task::yield_now().await;
+        }
+        let other = ProcessIdentity { start_time: identity.start_time + 1, ..identity };
+        assert!(!other.is_stopped());
+        other.kill().unwrap();
+        assert!(identity.is_alive());
+        identity.kill().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
+        identity.kill().unwrap();
     }
 
     #[tokio::test]

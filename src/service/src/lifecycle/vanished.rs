@@ -6,6 +6,7 @@ use crate::{
     host::{
         file_access::{self, FileSystem, LOOKUP_TIMEOUT},
         problems::{Problem, Problems},
+        process::ProcessIdentity,
         removals::Removals,
     },
     lifecycle::missed_start,
@@ -58,8 +59,13 @@ impl Service {
         let unreadable = |e| HostError::unreadable_root(container.key(), e);
         while container.is_being_created().await.map_err(unreadable)? {
             if Instant::now() > deadline {
-                let pid = container.record().caller.map_or(0, |caller| caller.pid);
-                return Err(CallerError::CreationInProgress { pid }.into());
+                let caller = container.record().caller;
+                let pid = caller.map_or(0, |caller| caller.pid);
+                return Err(if caller.is_some_and(ProcessIdentity::is_stopped) {
+                    CallerError::Stopped { pid }.into()
+                } else {
+                    CallerError::CreationInProgress { pid }.into()
+                });
             }
             sleep(RUNTIME_POLL).await;
         }

@@ -4,7 +4,7 @@
 //! So nothing that a plugin waits for may take a container lock: `PluginRequests`, which serves
 //! plugins, has no access to the locks. Order: container lock, then pod lock.
 
-use crate::state::key::ContainerKey;
+use crate::{host::process::ProcessIdentity, state::key::ContainerKey};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
@@ -16,12 +16,36 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 /// dropped.
 #[must_use]
 #[derive(Debug, Clone)]
-pub struct ContainerLock(Arc<(ContainerKey, OwnedMutexGuard<()>)>);
+pub struct ContainerLock(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    key: ContainerKey,
+    holders: Holders,
+    _guard: OwnedMutexGuard<()>,
+}
+
+/// Processes whose verbs hold container locks.
+type Holders = Arc<Mutex<HashMap<ContainerKey, ProcessIdentity>>>;
 
 impl ContainerLock {
     /// Returns the key of the container.
     pub fn key(&self) -> &ContainerKey {
-        &self.0.0
+        &self.0.key
+    }
+
+    /// Records the process whose verb holds the lock, if it is known.
+    pub fn set_holder(&self, process: Option<ProcessIdentity>) {
+        if let Some(process) = process {
+            self.0.holders.lock().insert(self.0.key.clone(), process);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // The guard is a field, and is dropped afterwards.
+        self.holders.lock().remove(&self.key);
     }
 }
 
@@ -36,19 +60,32 @@ type Lock = AsyncMutex<()>;
 
 /// The locks that are held or waited for.
 #[derive(Debug, Default)]
-pub struct Locks(Mutex<HashMap<Lockable, Weak<Lock>>>);
+pub struct Locks {
+    locks: Mutex<HashMap<Lockable, Weak<Lock>>>,
+    holders: Holders,
+}
 
 impl Locks {
     /// Waits for the lock of a container.
     pub async fn container(&self, key: &ContainerKey) -> ContainerLock {
         let guard = self.lock(Lockable::Container(key.clone())).lock_owned().await;
-        ContainerLock(Arc::new((key.clone(), guard)))
+        self.held(key, guard)
     }
 
     /// Takes the lock of a container if it is free.
     pub fn try_container(&self, key: &ContainerKey) -> Option<ContainerLock> {
         let guard = self.lock(Lockable::Container(key.clone())).try_lock_owned().ok()?;
-        Some(ContainerLock(Arc::new((key.clone(), guard))))
+        Some(self.held(key, guard))
+    }
+
+    fn held(&self, key: &ContainerKey, guard: OwnedMutexGuard<()>) -> ContainerLock {
+        let holders = self.holders.clone();
+        ContainerLock(Arc::new(Held { key: key.clone(), holders, _guard: guard }))
+    }
+
+    /// Returns the process whose verb holds the lock of a container, if it is known.
+    pub fn holder(&self, key: &ContainerKey) -> Option<ProcessIdentity> {
+        self.holders.lock().get(key).copied()
     }
 
     /// Waits for the lock of a pod.
@@ -73,6 +110,6 @@ impl Locks {
     }
 
     fn locks(&self) -> MutexGuard<'_, HashMap<Lockable, Weak<Lock>>> {
-        self.0.lock()
+        self.locks.lock()
     }
 }

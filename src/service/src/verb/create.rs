@@ -33,7 +33,10 @@ pub async fn serve(
     request: VerbRequest,
 ) -> Result<(), FrameError> {
     let key = request.key.clone();
-    let lock = service.verbs.locks.container(&key).await;
+    let lock = match service.lock_for(&request, channel).await {
+        Ok(lock) => lock,
+        Err(error) => return channel.send(&request.refuse(&error)).await,
+    };
     let caller = channel.peer()?;
     let (recorded, substitute) = match prepare(service, &lock, request, caller).await {
         Ok(Creation::Proceed(recorded, substitute)) => (recorded, substitute),

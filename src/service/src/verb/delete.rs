@@ -5,7 +5,8 @@
 //! gets its reply before plugins are notified. `Service::on_removed` then removes the bundle of
 //! `nrid`, notifies plugins, and removes the marker for `exec` and, last, the record, and the pod
 //! after its last container. The wrapper starts no `nrid` for a `delete`: the next `nrid` finds the
-//! deletion. A refusal is only a warning there.
+//! deletion. A refusal is only a warning there. `--force` also ends a creation whose process is
+//! stopped (`lock.rs`).
 
 use crate::{
     channel::Channel,
@@ -15,13 +16,7 @@ use crate::{
 };
 use nri_adaptation::inherited;
 use nri_control::{FrameError, Reply, Substitute};
-use std::{sync::Arc, time::Duration};
-use tokio::time::timeout;
-
-/// Time that a `delete` waits for the container lock. Afterwards it proceeds without the lock,
-/// because a container must always be deletable. A plugin that has not replied by then is unlikely
-/// to reply at all.
-const DELETE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+use std::sync::Arc;
 
 /// Serves a `delete`.
 ///
@@ -33,11 +28,14 @@ pub async fn serve(
     request: &VerbRequest,
 ) -> Result<(), FrameError> {
     let key = &request.key;
-    let lock = timeout(DELETE_LOCK_TIMEOUT, service.verbs.locks.container(key)).await.ok();
+    let lock = service.lock_for_delete(request, channel).await;
     let locked = lock.and_then(|lock| service.registry.locked(&lock));
     let Some(container) = service.registry.get(key) else {
         return channel.send(&Reply::Bypass).await;
     };
+    if request.begin.flag {
+        service.kill_stopped_creation(&container).await;
+    }
     if let Some(container) = &locked {
         service.on_stopped_if_ended(container).await;
     }

@@ -6,6 +6,7 @@ pub mod creation;
 pub mod delete;
 mod follow;
 pub mod hook;
+mod lock;
 pub mod request;
 pub mod run;
 pub mod start;

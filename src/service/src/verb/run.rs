@@ -24,7 +24,10 @@ pub async fn serve(
     request: VerbRequest,
 ) -> Result<(), FrameError> {
     let id = request.key.id.clone();
-    let lock = service.verbs.locks.container(&request.key).await;
+    let lock = match service.lock_for(&request, channel).await {
+        Ok(lock) => lock,
+        Err(error) => return channel.send(&request.refuse(&error)).await,
+    };
     let caller = channel.peer()?;
     let reply = match prepare(service, &lock, request, caller).await {
         Ok(Creation::Proceed(recorded, substitute)) => {

@@ -30,7 +30,10 @@ pub async fn serve(
     channel: &mut Channel,
     request: &VerbRequest,
 ) -> Result<(), FrameError> {
-    let lock = service.verbs.locks.container(&request.key).await;
+    let lock = match service.lock_for(request, channel).await {
+        Ok(lock) => lock,
+        Err(error) => return channel.send(&request.refuse(&error)).await,
+    };
     let Some(container) = service.registry.locked(&lock) else {
         return channel.send(&Reply::Bypass).await;
     };

@@ -38,7 +38,10 @@ pub async fn serve(
     if let Some(container) = service.registry.get(&request.key) {
         container.note_update_request(caller);
     }
-    let lock = service.verbs.locks.container(&request.key).await;
+    let lock = match service.lock_for(request, channel).await {
+        Ok(lock) => lock,
+        Err(error) => return channel.send(&request.refuse(&error)).await,
+    };
     let Some(container) = service.registry.locked(&lock) else {
         return channel.send(&Reply::Bypass).await;
     };
