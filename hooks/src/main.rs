@@ -15,7 +15,10 @@ mod error;
 
 use args::Args;
 use error::Error;
-use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request, encode};
+use nri_control::{
+    Client, ClientError, FrameError, Hook, HookKind, Reply, Request, answers, encode,
+    touch_as_child,
+};
 use nri_locate::{BreakGlass, Environment, break_glass};
 use nri_values::printable;
 use std::{
@@ -46,6 +49,9 @@ const ATTEMPTS: u32 = 3;
 const SILENCE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
+    if touch_as_child() {
+        return ExitCode::SUCCESS;
+    }
     let args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,
         Err(e) => return fail(&e, ExitCode::FAILURE),
@@ -65,7 +71,7 @@ fn is_required(kind: HookKind) -> bool {
 /// Whether the operator has switched NRI off (break-glass), by the file or by the environment
 /// variable. The hook has the environment that `config.json` sets for it, else the runtime's.
 fn is_bypassed() -> bool {
-    matches!(break_glass(&Environment::of_this_process()), BreakGlass::On(_))
+    matches!(break_glass(&Environment::of_this_process(), answers), BreakGlass::On(_))
 }
 
 /// Reports the event to `nrid`.

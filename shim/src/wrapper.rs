@@ -6,6 +6,7 @@
 //! ([`exec`]), and verbs with an event go to `nrid` ([`event`]).
 
 use crate::{
+    answers::answers,
     args::CommandLine,
     bypass,
     call::Call,
@@ -124,6 +125,6 @@ fn named_config(call: &Call, command_line: &CommandLine<'_>) -> Option<PathBuf> 
 
 /// Reads the configuration. Returns what calls need of it, and why it cannot be used, if so.
 fn configured(config: Option<&Path>, environment: &Environment) -> (CallSettings, Option<Error>) {
-    let loaded = LoadedConfig::read(config, environment);
+    let loaded = LoadedConfig::read(config, environment, answers);
     (loaded.call_settings(environment), loaded.problem.map(Error::Config))
 }

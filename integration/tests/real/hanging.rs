@@ -259,3 +259,54 @@ fn a_bundle_that_cannot_be_written_is_no_obstacle() {
         assert_eq!(bundle.bytes(), original);
     });
 }
+
+/// The directory of the configuration begins to hang: before any `nrid` runs, and while one does.
+#[test]
+fn a_configuration_that_hangs_delays_no_call_for_long() {
+    let test = "configuration that hangs";
+    for_each_runtime(test, |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let (dir, file) = (node.path("etc"), node.config());
+        fs::create_dir(&dir).unwrap();
+        fs::rename(&file, dir.join("config.toml")).unwrap();
+        std::os::unix::fs::symlink(dir.join("config.toml"), &file).unwrap();
+        let state_dir = node.state_dir();
+        let ctl = |command| node.ctl(&["--state-dir", state_dir.to_str().unwrap(), command]);
+        let [before, id, next] = ["before", "c", "next"].map(|name| node.id(name));
+        let create =
+            |id: &str| node.create(&node.bundle(id).arguments(&["/bin/sleep", "1000"]).make(), id);
+        let Some(hanging) = HangingFileSystem::mount(&dir) else { return skip(test, "no FUSE") };
+        let hangs = format!("configuration {}: its file system hangs", file.display());
+        let refusal = create(&before).refusal();
+        assert!(refusal.contains(&hangs), "{refusal}");
+        assert_eq!(node.call(&["state", &before]).code, node.bare(&["state", &before]).code);
+        assert_eq!(node.call(&["delete", "--force", &before]).code, Some(0));
+        let status = ctl("status").err();
+        assert!(status.contains(&hangs), "{status}");
+        let started = ctl("start").err();
+        assert!(started.contains(&hangs), "{started}");
+        drop(hanging);
+
+        create(&id).success();
+        let nrid = node.nrid().unwrap();
+        let hanging = HangingFileSystem::mount(&dir).unwrap();
+        let reloaded = ctl("reload").err();
+        assert!(reloaded.contains("hangs"), "{reloaded}");
+        let start = std::time::Instant::now();
+        node.call(&["start", &id]).success();
+        node.call(&["state", &id]).success();
+        // What was published is followed, and the file is not accessed.
+        let passed = start.elapsed();
+        assert!(passed < std::time::Duration::from_secs(2), "{passed:?}");
+        // The next nrid uses the configuration that the last one has kept.
+        nrid.signal(rustix::process::Signal::KILL);
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        create(&next).success();
+        let status = ctl("status");
+        let status = status.out() + &status.err();
+        assert!(status.contains("the last configuration that nrid could use"), "{status}");
+        node.call(&["delete", "--force", &id]).success();
+        drop(hanging);
+    });
+}

@@ -9,4 +9,5 @@ mod target;
 
 pub(crate) use signals::die_by;
 pub(crate) use spawn::spawn_and_wait;
+pub(crate) use sys::ends_within;
 pub(crate) use target::Target;

@@ -1,19 +1,28 @@
-//! Unsafe calls of `spawn` and `signals`: the start of a child, execve(2), the disposition of
-//! SIGCHLD, and signals of any number.
+//! Unsafe calls of `spawn`, `signals` and `answers`: the start of children, execve(2), the
+//! disposition of SIGCHLD, and signals of any number.
 #![allow(unsafe_code)] // each block says why it is sound
 
 use nix::{
     errno::Errno,
     libc::{self, c_char},
     sched::{CloneFlags, clone},
-    sys::signal::{SigHandler, Signal, signal},
+    sys::{
+        signal::{SigHandler, Signal, kill, signal},
+        wait::{WaitPidFlag, waitpid},
+    },
     unistd::{Pid, getpid},
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    pipe::{PipeFlags, pipe_with},
+    stdio::dup2_stdin,
 };
 use std::{
     ffi::{CStr, CString},
     io::Write,
     iter::once,
     ptr,
+    time::{Duration, Instant},
 };
 
 const LISTEN_PID: &str = "LISTEN_PID";
@@ -97,6 +106,58 @@ pub(crate) fn start(mut run: impl FnMut()) -> nix::Result<Pid> {
     unsafe { clone(run, &mut stack, flags, Some(Signal::SIGCHLD as i32)) }
 }
 
+/// Runs `run` in a child, and returns whether it has ended within `limit`, which is not certain if
+/// it waits for a file system. Such a child stays behind until the file system answers, and holds
+/// nothing of the caller meanwhile, such as a pipe that an engine reads to its end. If no child can
+/// be started, returns `true`.
+pub(crate) fn ends_within(limit: Duration, mut run: impl FnMut()) -> bool {
+    let Ok((ended, running)) = pipe_with(PipeFlags::CLOEXEC) else { return true };
+    let mut stack = vec![0; STACK];
+    let child = Box::new(|| {
+        if dup2_stdin(&running).is_ok() {
+            close_all_but_stdin();
+            run();
+        }
+        0
+    });
+    // SAFETY: this program never starts a thread, and the child has a copy of its memory, so that
+    // it may do what this process may. When `child` returns, the child exits without exit handlers.
+    // No signal tells this process, or the runtime that it becomes, of the end of the child.
+    let Ok(child) = (unsafe { clone(child, &mut stack, CloneFlags::empty(), None) }) else {
+        return true;
+    };
+    drop(running);
+    let deadline = Instant::now() + limit;
+    let has_ended = loop {
+        let left = Timespec::try_from(deadline.saturating_duration_since(Instant::now())).ok();
+        // The end of the child closes the other end of the pipe.
+        match poll(&mut [PollFd::new(&ended, PollFlags::IN)], left.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => break ready.is_ok_and(|count| count > 0),
+        }
+    };
+    if has_ended {
+        let _ = waitpid(child, Some(WaitPidFlag::__WALL));
+    } else {
+        let _ = kill(child, Signal::SIGKILL);
+    }
+    has_ended
+}
+
+/// Closes all descriptors but stdin.
+fn close_all_but_stdin() {
+    // SAFETY: the caller, a child of `ends_within`, uses none of the descriptors afterwards.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, 1, libc::c_uint::MAX, 0) == 0 {
+            return;
+        }
+        // Before Linux 5.9: engines pass few descriptors.
+        for fd in 1..1024 {
+            libc::close(fd);
+        }
+    }
+}
+
 /// Sends a signal, which may be a real-time signal, to this process.
 pub(crate) fn signal_oneself(signal: i32) {
     // SAFETY: the call gets no pointers, and any number is valid.
@@ -114,6 +175,14 @@ pub(crate) fn set_sigchld_ignored(ignored: bool) -> nix::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_that_does_not_end_in_time_is_left_behind() {
+        let limit = Duration::from_secs(60);
+        assert!(ends_within(limit, || ()));
+        let hang = || std::thread::sleep(limit);
+        assert!(!ends_within(Duration::from_millis(50), hang));
+    }
 
     #[test]
     fn listen_pid_of_the_wrapper_is_replaced_by_that_of_the_runtime() {

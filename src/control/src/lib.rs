@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod client;
 mod connect;
 mod describe;
@@ -19,6 +20,7 @@ mod message;
 mod plugin_status;
 mod validation;
 
+pub use answers::{answers, touch_as_child};
 pub use client::{Client, ClientError, encode};
 pub use connect::{check_peer_user, connect_to};
 pub use describe::{

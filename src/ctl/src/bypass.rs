@@ -16,6 +16,9 @@ pub(crate) fn describe(file: &BreakGlass) -> Option<String> {
             Some(format!("{what}: containers run without NRI"))
         }
         BreakGlass::Ignored(file, why) => Some(not_trusted(file, &why.to_string())),
+        BreakGlass::Hangs(file) => {
+            Some(format!("break-glass file {} is ignored: its file system hangs", file.display()))
+        }
     }
 }
 

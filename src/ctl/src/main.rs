@@ -38,7 +38,7 @@ use completions::CompletionShell;
 use engine_containers::or_unknown;
 use error::CtlError;
 use exit_code::{NOT_RUNNING, problem_unless};
-use nri_control::Reloaded;
+use nri_control::{Reloaded, touch_as_child};
 use nrid_location::NridLocation;
 use std::{
     io::{self, Write},
@@ -285,8 +285,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    run(&arguments).unwrap_or_else(|error| {
+    if touch_as_child() {
+        return ExitCode::SUCCESS;
+    }
+    run(&Arguments::parse()).unwrap_or_else(|error| {
         // A failed write to standard error cannot be reported anywhere.
         let _ = io::stderr().write_fmt(format_args!("nrictl: {error}\n"));
         error.code()
@@ -303,14 +305,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             completions::print(Arguments::command(), *shell)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::ReadContainers { group } => {
-            engine_containers::write_containers(group)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::ManPages { dir } => {
-            man_pages::write(Arguments::command(), dir).map_err(CtlError::ManPages)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::ReadContainers { group } => engine_containers::write_containers(group)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Command::ManPages { dir } => man_pages::write(Arguments::command(), dir)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(CtlError::ManPages),
         // Install and uninstall need neither nrid nor a valid configuration.
         Command::Install(install) => {
             install.run(config_path, arguments.state_dir.as_deref())?;

@@ -2,7 +2,7 @@
 //! environment and the configuration in the same way as `nrid` finds them.
 
 use nri_config::{Config, ConfigError};
-use nri_control::{Launcher, Status};
+use nri_control::{Launcher, Status, answers};
 use nri_files::{AUDIT_LOG, OsText};
 use nri_host::sha256;
 use nri_locate::{
@@ -41,7 +41,7 @@ impl NridLocation {
     /// function: `problem` has the reason.
     pub(crate) fn find(config_file: Option<&Path>, state_dir: Option<&Path>) -> Self {
         let environment = Environment::of_this_process();
-        let mut loaded = LoadedConfig::read(config_file, &environment);
+        let mut loaded = LoadedConfig::read(config_file, &environment, answers);
         // An untrusted file may still name the state directory: the client checks the owner of the
         // process that it connects to.
         if let Some(ConfigFileError::Untrusted(path, _)) = &loaded.problem

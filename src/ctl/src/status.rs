@@ -14,7 +14,7 @@ use crate::{
 };
 use nri_control::{
     Inherited, MissedContainers, PluginBudget, PluginChange, PluginLimit, PluginStatus,
-    PluginSynchronization, Status,
+    PluginSynchronization, Status, answers,
 };
 use nri_files::{LOG_IDENTIFIER, NridLife, UncleanEnd};
 use nri_locate::{BreakGlass, Environment, break_glass_file};
@@ -53,7 +53,7 @@ pub(crate) fn print(
 ) -> io::Result<()> {
     let mut out = output();
     let uncalled = uncalled.map(|uncalled| uncalled.to_string());
-    let break_glass = break_glass_file(&Environment::of_this_process());
+    let break_glass = break_glass_file(&Environment::of_this_process(), answers);
     let bypassed = matches!(break_glass, BreakGlass::On(_));
     if json {
         let value = match status {

@@ -7,7 +7,7 @@ use crate::{
     nrid_location::NridLocation,
     output::output,
 };
-use nri_control::{PluginStatus, Status};
+use nri_control::{PluginStatus, Status, answers};
 use nri_host::{RunningEngine, running_engines};
 use nri_locate::{BreakGlass, Environment, break_glass_file};
 use nri_values::printable;
@@ -141,7 +141,7 @@ fn switched_off(nrid: &NridLocation) -> Option<Uncalled> {
         let why = format!("disable = true in {file}");
         return Some(Uncalled { why, remedy: format!("sed -i /^disable/d {file}") });
     }
-    match break_glass_file(&Environment::of_this_process()) {
+    match break_glass_file(&Environment::of_this_process(), answers) {
         BreakGlass::On(Some(file)) => Some(Uncalled {
             why: format!("{} exists", file.display()),
             remedy: format!("rm {}", file.display()),

@@ -4,6 +4,7 @@
 use crate::{
     environment::Environment,
     paths::{BYPASS_ENV, BYPASS_FILE},
+    reach::{Answers, Reach},
     user_dirs::UserDirs,
 };
 use nri_trust::{Owners, Untrusted};
@@ -22,14 +23,17 @@ pub enum BreakGlass {
     On(Option<PathBuf>),
     /// The file exists, but other users could have created it to bypass plugins. NRI stays enabled.
     Ignored(PathBuf, Untrusted),
+    /// The file system of the file does not answer. NRI stays enabled.
+    Hangs(PathBuf),
 }
 
-/// Checks the variable, then the files.
-pub fn break_glass(environment: &Environment) -> BreakGlass {
+/// Checks the variable, then the files. `answers` keeps it from waiting for a file system that
+/// hangs.
+pub fn break_glass(environment: &Environment, answers: Answers) -> BreakGlass {
     if environment.var(BYPASS_ENV).is_some_and(is_yes) {
         return BreakGlass::On(None);
     }
-    break_glass_file(environment)
+    break_glass_file(environment, answers)
 }
 
 /// Whether a value of the variable disables NRI. An unknown value does: whoever sets the variable
@@ -40,7 +44,8 @@ fn is_yes(value: &OsStr) -> bool {
 
 /// Checks only the files, for programs that do not run in the environment of an engine: the
 /// system's, then that of the user.
-pub fn break_glass_file(environment: &Environment) -> BreakGlass {
+pub fn break_glass_file(environment: &Environment, answers: Answers) -> BreakGlass {
+    let state_of = |file: &Path| state_of(file, answers);
     match state_of(Path::new(BYPASS_FILE)) {
         BreakGlass::On(file) => BreakGlass::On(file),
         of_system => {
@@ -53,7 +58,12 @@ pub fn break_glass_file(environment: &Environment) -> BreakGlass {
     }
 }
 
-fn state_of(file: &Path) -> BreakGlass {
+fn state_of(file: &Path, answers: Answers) -> BreakGlass {
+    match Reach::of(file) {
+        Reach::Missing => return BreakGlass::Off,
+        Reach::OtherMount if !answers(file) => return BreakGlass::Hangs(file.to_owned()),
+        Reach::OtherMount | Reach::File => {}
+    }
     if !file.exists() {
         return BreakGlass::Off;
     }

@@ -6,6 +6,7 @@
 use crate::{
     environment::{Environment, absolute},
     paths::{CONFIG_ENV, CONFIG_FILE},
+    reach::{ANSWER_TIMEOUT, Answers, Reach},
     state_dir::NridOwner,
     user_dirs::UserDirs,
 };
@@ -46,13 +47,21 @@ pub enum ConfigFileError {
     /// Other users could change the file, and thereby the programs that run with our privileges.
     #[error("configuration {} is not trusted: {}", .0.display(), .1)]
     Untrusted(PathBuf, #[source] Untrusted),
+    /// The file system of the file does not answer.
+    #[error(
+        "configuration {}: its file system hangs, no answer within {ANSWER_TIMEOUT:?}", .0.display()
+    )]
+    Hangs(PathBuf),
 }
 
 impl ConfigFileError {
     /// Path of the file.
     pub fn path(&self) -> &Path {
         match self {
-            Self::Read(path, _) | Self::Parse(path, _) | Self::Untrusted(path, _) => path,
+            Self::Read(path, _)
+            | Self::Parse(path, _)
+            | Self::Untrusted(path, _)
+            | Self::Hangs(path) => path,
         }
     }
 }
@@ -60,12 +69,13 @@ impl ConfigFileError {
 impl LoadedConfig {
     /// Reads the file named by the command line (`option`), else by the environment variable, else
     /// the default file, which may be missing: that of the user, if it exists, or of the system.
-    pub fn read(option: Option<&Path>, environment: &Environment) -> Self {
+    /// `answers` keeps it from waiting for a file system that hangs.
+    pub fn read(option: Option<&Path>, environment: &Environment, answers: Answers) -> Self {
         let named = named_config_file(option, environment);
         let user = || UserDirs::of_this_process(environment).map(|user| user.config_file());
         let found = match &named {
-            Some(path) => read_trusted(path).map(|text| Some((path.clone(), text))),
-            None => read_first(user().into_iter().chain([CONFIG_FILE.into()])),
+            Some(path) => read_if_it_answers(path, answers).map(|text| Some((path.clone(), text))),
+            None => read_first(user().into_iter().chain([CONFIG_FILE.into()]), answers),
         };
         match found {
             Ok(Some((path, text))) => Self::of_text(named, path, text),
@@ -124,15 +134,29 @@ pub fn named_config_file(option: Option<&Path>, environment: &Environment) -> Op
 /// Reads the first file that exists; `None` if none does.
 fn read_first(
     paths: impl Iterator<Item = PathBuf>,
+    answers: Answers,
 ) -> Result<Option<(PathBuf, String)>, ConfigFileError> {
     for path in paths {
-        match read_trusted(&path) {
+        match read_if_it_answers(&path, answers) {
             Ok(text) => return Ok(Some((path, text))),
             Err(ConfigFileError::Read(_, e)) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
     }
     Ok(None)
+}
+
+/// Accesses a file as [`LoadedConfig::read`] does: the child of [`Answers`].
+pub fn touch(path: &Path) {
+    // Only whether it ends matters.
+    let _ = read_trusted(path);
+}
+
+fn read_if_it_answers(path: &Path, answers: Answers) -> Result<String, ConfigFileError> {
+    if Reach::of(path) == Reach::OtherMount && !answers(path) {
+        return Err(ConfigFileError::Hangs(path.to_owned()));
+    }
+    read_trusted(path)
 }
 
 /// Checks the path, then reads the file. Other users cannot replace the file in between, since they
@@ -150,7 +174,7 @@ mod tests {
     use std::{ffi::OsString, fs, os::unix::fs::PermissionsExt, time::Duration};
 
     fn read(path: &Path) -> LoadedConfig {
-        LoadedConfig::read(Some(path), &Environment::default())
+        LoadedConfig::read(Some(path), &Environment::default(), |_| true)
     }
 
     #[test]
@@ -208,7 +232,8 @@ mod tests {
     fn the_first_file_that_exists_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().canonicalize().unwrap().join(name);
-        let read = || read_first([path("none/a"), path("b"), path("c")].into_iter());
+        let paths = || [path("none/a"), path("b"), path("c")].into_iter();
+        let read = || read_first(paths(), |_| true);
         assert!(matches!(read(), Ok(None)));
         fs::write(path("c"), "of c").unwrap();
         assert_eq!(read().unwrap().unwrap(), (path("c"), "of c".to_owned()));
@@ -236,6 +261,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_on_a_file_system_that_does_not_answer_is_not_read() {
+        let loaded =
+            LoadedConfig::read(Some("/proc/version".as_ref()), &Environment::default(), |_| false);
+        assert_eq!(
+            loaded.problem.unwrap().to_string(),
+            "configuration /proc/version: its file system hangs, no answer within 2s"
+        );
+        // That of `/` is not asked.
+        let loaded = LoadedConfig::read(Some("/none".as_ref()), &Environment::default(), |_| false);
+        assert!(matches!(loaded.problem, Some(ConfigFileError::Read(..))));
+    }
+
+    #[test]
     fn a_file_writable_by_others_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().canonicalize().unwrap().join("c.toml");
@@ -252,7 +290,7 @@ mod tests {
         let environment = Environment::new([OsString::from(format!("{CONFIG_ENV}=/nowhere/v"))]);
         for (option, path) in [(Some(Path::new("/nowhere/o")), "/nowhere/o"), (None, "/nowhere/v")]
         {
-            let loaded = LoadedConfig::read(option, &environment);
+            let loaded = LoadedConfig::read(option, &environment, |_| true);
             assert_eq!(loaded.named.as_deref(), Some(Path::new(path)));
             assert!(matches!(loaded.problem, Some(ConfigFileError::Read(..))), "{option:?}");
         }

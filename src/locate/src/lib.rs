@@ -13,6 +13,7 @@ mod missing;
 mod own_programs;
 mod paths;
 mod plugin_dirs;
+mod reach;
 mod reference;
 mod root;
 mod runtime;
@@ -24,7 +25,7 @@ pub use break_glass::{BreakGlass, BreakGlassHint, break_glass, break_glass_file}
 /// For programs that do not depend on `nri-trust`.
 pub use nri_trust::{MAX_CONFIG_FILE, Owners, read_regular, read_regular_text};
 
-pub use config_file::{ConfigFileError, LoadedConfig, named_config_file};
+pub use config_file::{ConfigFileError, LoadedConfig, named_config_file, touch};
 pub use environment::{Environment, absolute, working_dir};
 pub use missing::{MissingPath, missing_paths};
 pub use own_programs::{HOOK, NRID, WASM_HOST, find_installed, find_own_program, own_program_dirs};
@@ -33,6 +34,7 @@ pub use paths::{
     PLUGIN_CONFIG_DIR, PLUGIN_DIR, PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH,
 };
 pub use plugin_dirs::PluginDirs;
+pub use reach::{ANSWER_TIMEOUT, Answers};
 pub use reference::configuration_reference;
 pub use root::resolved_root;
 pub use runtime::{RuntimeNotFound, find_runtime, runtime_candidates};

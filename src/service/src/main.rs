@@ -3,7 +3,7 @@
 use clap::Parser;
 use nri_adaptation::launcher;
 use nri_api::PluginId;
-use nri_control::Inherited;
+use nri_control::{Inherited, touch_as_child};
 use nrid::{
     daemon::{background, handover::Handover, namespaces, start, systemd, validate::validate},
     dry_run::{run, subject::DryRunSubject},
@@ -74,6 +74,9 @@ fn main() -> ExitCode {
     }
     if std::env::args_os().nth(1).is_some_and(|first| first == path_probe::ARGUMENT) {
         return path_probe::run();
+    }
+    if touch_as_child() {
+        return ExitCode::SUCCESS;
     }
     // Must come before any other descriptor or thread exists.
     let activation = systemd::take();

@@ -38,6 +38,7 @@ mod changes;
 mod container;
 mod context;
 mod error;
+pub mod facts;
 mod fields;
 mod json;
 mod oci_config;

@@ -10,6 +10,7 @@ use super::{
     program,
 };
 use crate::{bypass, nrid_location::NridLocation};
+use nri_control::answers;
 use nri_locate::{
     BreakGlass, Environment, HOOK, LIBEXEC_DIR, break_glass_file, can_run, missing_paths,
     runtime_candidates, standard_dirs,
@@ -18,13 +19,14 @@ use std::path::{Path, PathBuf};
 
 /// Checks the break-glass file and the configuration.
 pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
-    let break_glass = break_glass_file(&Environment::of_this_process());
+    let break_glass = break_glass_file(&Environment::of_this_process(), answers);
     if let Some(text) = bypass::describe(&break_glass) {
         match break_glass {
             BreakGlass::On(_) => {
                 report.add(BYPASS_ON, text);
                 report.advise("Remove the file when it is no longer needed.");
             }
+            BreakGlass::Hangs(_) => report.add(BYPASS_UNTRUSTED, text),
             _ => {
                 report.add(BYPASS_UNTRUSTED, text);
                 report.advise(

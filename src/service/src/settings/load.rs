@@ -3,6 +3,7 @@
 
 use super::last_good;
 use nri_config::{Config, ConfigError, Mode};
+use nri_control::answers;
 use nri_files::{CallSettings, published_file};
 use nri_host::sha256;
 use nri_locate::{
@@ -52,7 +53,7 @@ impl Settings {
     /// # Errors
     /// A named file is missing, or the file is unreadable, invalid or not trusted.
     pub fn load(config: Option<&Path>, state: Option<&Path>) -> Result<Self, ConfigFileError> {
-        let loaded = LoadedConfig::read(config, &Environment::of_this_process());
+        let loaded = LoadedConfig::read(config, &Environment::of_this_process(), answers);
         let state_dir = state.map(Path::to_owned);
         Self::of(loaded, CommandLine { config: config.map(Path::to_owned), state_dir })
     }
@@ -68,7 +69,7 @@ impl Settings {
         state: Option<&Path>,
     ) -> Result<Self, ConfigFileError> {
         let environment = Environment::of_this_process();
-        let mut loaded = LoadedConfig::read(config, &environment);
+        let mut loaded = LoadedConfig::read(config, &environment, answers);
         let state_dir = state.map_or_else(|| loaded.state_dir(&environment), Path::to_owned);
         let mut unusable = None;
         if let Some(problem) = &loaded.problem

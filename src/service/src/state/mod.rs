@@ -15,6 +15,7 @@ pub mod pod;
 pub mod pods;
 pub mod record;
 pub mod registry;
+mod set_by_plugins;
 mod spares;
 pub mod status;
 pub mod store;

@@ -47,7 +47,7 @@ impl Given {
     /// # Errors
     /// The file cannot be used, for the reason in the text.
     pub(crate) fn of_configuration(file: Option<&Path>) -> Result<Self, String> {
-        let loaded = LoadedConfig::read(file, &Environment::of_this_process());
+        let loaded = LoadedConfig::read(file, &Environment::of_this_process(), |_| true);
         if let Some(problem) = loaded.problem {
             return Err(problem.to_string());
         }
