@@ -1,6 +1,7 @@
 //! Tests that Docker and Podman share. `test_both!` defines two tests for each function, such as
 //! `docker::verbs_without_events_work` and `podman::verbs_without_events_work`.
 
+mod attacks;
 mod crun;
 pub(crate) mod failing;
 mod labels;
