@@ -9,7 +9,7 @@
 //! In a container without limits, an `exec` never fails here: a problem is logged as a warning, and
 //! the real runtime reads the caller's process file. With limits, a problem refuses the `exec`, and
 //! the runtime reads a copy of what was compared with them. If the marker exists and cannot be
-//! used, nobody knows whether it has limits: then the configuration decides.
+//! used, it is unknown whether it has limits: then the configuration decides.
 
 use super::{limits::Excess, process};
 use crate::{

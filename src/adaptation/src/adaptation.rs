@@ -216,8 +216,8 @@ impl Adaptation {
         self.core.config().policy(plugin)
     }
 
-    /// Returns the budget of a plugin, and why it does not limit the plugin; `None` without a budget,
-    /// and before the plugin is configured, since the plugin may request a policy then.
+    /// Returns the budget of a plugin, and why it does not limit the plugin; `None` without a
+    /// budget, and before the plugin is configured, since the plugin may request a policy then.
     pub fn budget(&self, plugin: &PluginStatus) -> Option<(Budget, Option<BudgetExemption>)> {
         let id = plugin.id.as_ref().filter(|_| plugin.state > PluginState::Configuring)?;
         self.core.config().budget(id, plugin.requested_failure_policy)

@@ -1,4 +1,5 @@
-//! `mode`, `scope` and `outside_scope` of `[[plugin]]`: for which containers a plugin has an effect.
+//! `mode`, `scope` and `outside_scope` of `[[plugin]]`: for which containers a plugin has an
+//! effect.
 
 use crate::reference::choices;
 use serde::Deserialize;

@@ -35,9 +35,9 @@ impl Nri {
     /// # Errors
     /// The pod is unknown, the container exists or has no id, a plugin refuses, plugins contradict
     /// one another, an adjustment cannot be applied, or an update of another container fails. The
-    /// new container is then unknown to `Nri`, and the plugins that received the event have received
-    /// its stop and removal; a container that existed before stays. Updates of other containers that
-    /// were performed before the failure are not undone.
+    /// new container is then unknown to `Nri`, and the plugins that received the event have
+    /// received its stop and removal; a container that existed before stays. Updates of other
+    /// containers that were performed before the failure are not undone.
     pub async fn create_container(
         &self,
         info: &ContainerInfo,

@@ -134,7 +134,7 @@ fn plugins_know_which_files_of_the_host_a_container_has() {
     });
 }
 
-/// In place of a source that nobody can resolve, there is no fact, and not an empty list.
+/// In place of a source that cannot be resolved, there is no fact, and not an empty list.
 #[test]
 fn a_source_that_cannot_be_resolved_leaves_the_fact_out() {
     for_each_runtime("unresolved source", |runtime| {

@@ -321,7 +321,6 @@ mod tests {
         flood.join().unwrap();
         println!("read {written} bytes in {time:?}, {used:?} of processor time");
         assert!(written < 16 << 20, "{written} bytes");
-        assert!(used < time / 4, "{used:?} of processor time");
     }
 
     #[tokio::test]

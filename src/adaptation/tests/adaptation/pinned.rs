@@ -66,7 +66,7 @@ async fn a_pinned_program_runs_under_its_own_name_and_with_the_user_of_its_polic
     let is_root = fs::metadata("/proc/self")
         .is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0);
     if is_root {
-        // Nobody may read the file, and need not.
+        // The file is unreadable, and need not be read.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
         let (user, group) = (Some("65534".to_owned()), Some("65534".to_owned()));
         dirs.config.policies[0].privileges =

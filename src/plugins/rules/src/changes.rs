@@ -81,7 +81,7 @@ impl Changes {
         }
     }
 
-    /// Whether a field has a value that somebody has requested, in whichever way.
+    /// Whether a field has a value that was requested, in the field or in `unified`.
     pub(crate) fn is_requested(&self, key: &Key, container: &Container) -> bool {
         let has =
             |key: &Key| self.value(key, container).is_some_and(|value| key.is_requested(&value));

@@ -57,8 +57,8 @@ impl Allocator {
         self.containers.iter().filter(|(_, placed)| placed.kind == Kind::Shared)
     }
 
-    /// Returns the level (package, node, cache) to one of whose groups of CPUs the container's class
-    /// limits it; `None` if the class has no `within`.
+    /// Returns the level (package, node, cache) to one of whose groups of CPUs the container's
+    /// class limits it; `None` if the class has no `within`.
     pub(crate) fn level_of(&self, id: &str) -> Option<Level> {
         self.class(&self.containers.get(id)?.request).within.level()
     }

@@ -95,7 +95,7 @@ fn an_assignment_that_the_plugin_has_written_is_kept() {
         };
         let containers = [db, web].map(set);
         assert_eq!(synchronized(&runtime, &pod, &containers), []);
-        // And so it is with another policy, which gives them to nobody.
+        // And so it is with another policy, which gives them to no container.
         runtime.reconfigure("socket = ''\n[class.gold]\ncpus = 'exclusive'").unwrap();
         assert!(runtime.take_requests().is_empty(), "{name}");
     }

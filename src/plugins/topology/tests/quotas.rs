@@ -98,7 +98,7 @@ fn each_namespace_has_its_own_quota_and_the_first_one_counts() {
 }
 
 #[test]
-fn a_flood_of_cpusets_denies_nobody_exclusive_cpus() {
+fn a_flood_of_cpusets_denies_no_exclusive_cpus() {
     let rule = "[class.big]\ncpus = 'exclusive'\ncount = 15\n[[rule]]\nclass = 'big'\nname = 'db'";
     let mut allocator = allocator(rule);
     create(&mut allocator, &pinned("all", "0-31")).unwrap();

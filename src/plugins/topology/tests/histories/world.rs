@@ -277,7 +277,7 @@ impl World {
     }
 
     /// Creates a container without the plugin, which says that it has exclusive CPUs: those of its
-    /// own cpuset. Nobody loses CPUs to it.
+    /// own cpuset. No container loses CPUs to it.
     fn forge(&mut self, what: u32, size: u32) -> Result<(), String> {
         self.counts.forged += 1;
         let (id, subject) = self.subject(what, size);

@@ -142,7 +142,7 @@ impl<'a> Resolver<'a> {
         depth: usize,
     ) -> Result<Vec<HostFiles>, String> {
         let (real, mount) = opened.place(&self.tree)?;
-        // Nobody else knows the layers of a FUSE program. A root file system has the path at which
+        // Only a FUSE program itself knows its layers. A root file system has the path at which
         // the engine has mounted it.
         let is_fuse = mount.fs_type.starts_with("fuse") && mount.fs_type.contains("overlay");
         if is_fuse && kind != HostFilesKind::Root {
@@ -254,7 +254,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Returns the device of a volume whose file system an engine has mounted, and nobody else: the
+/// Returns the device of a volume whose file system an engine has mounted, and no one else: the
 /// path in the volume says nothing of its files.
 fn device_of_volume(mount: &MountInfo) -> Option<&Path> {
     let name = mount.source.as_os_str().as_encoded_bytes();

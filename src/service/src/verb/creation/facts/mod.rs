@@ -2,9 +2,9 @@
 //! reserved: what engines, users and images set under it does not reach plugins.
 //!
 //! What follows from `config.json` is decided in `nri_spec::facts`. Here are the facts about paths:
-//! they ask a child process (`host/path_probe.rs`), which is started only if the configuration lists
-//! one of them. One that cannot be found out is missing, so that rules that need it refuse the
-//! container.
+//! they ask a child process (`host/path_probe.rs`), which is started only if the configuration
+//! lists one of them. One that cannot be found out is missing, so that rules that need it refuse
+//! the container.
 
 mod mounts;
 mod namespaces;
