@@ -79,15 +79,22 @@ impl Existing {
             reason,
             has: has.clone(),
         };
+        let is_pinned = assigned.is_some_and(|a| a.kind == Kind::Pinned) && !has.cpus.is_empty();
         if let Some(assigned) = assigned.filter(|a| a.is_proven && policy.has_class(&a.class)) {
             let count = if assigned.kind == Kind::Exclusive { has.cpus.len() } else { 0 };
             let request = request_again(policy, subject, &assigned.class, count);
-            let request = pinned_to(request, assigned, assigned.cpuset.as_ref(), &has);
+            // Without a record, those that the container has.
+            let kept = assigned.cpuset.as_ref().unwrap_or(&has.cpus);
+            let pinned = is_pinned.then(|| (kept.clone(), has.nodes.clone()));
+            let request = Request { pinned, ..request };
             let reason = assigned.reason.clone();
             return Self { kind: Some(assigned.kind), is_proven: true, ..unseen(request, reason) };
         }
-        match (request(policy, subject), assigned) {
-            (Ok(request), Some(assigned)) if !assigned.is_proven => {
+        // A container that keeps the engine's CPUs need not say how many it wants.
+        let unproven = assigned.filter(|a| !a.is_proven);
+        let pinned = unproven.filter(|_| is_pinned).map(|_| (has.cpus.clone(), has.nodes.clone()));
+        match (request(policy, &Subject { pinned, ..subject.clone() }), unproven) {
+            (Ok(request), Some(assigned)) => {
                 let class = &policy.classes[&request.class];
                 let is_possible = match assigned.kind {
                     Kind::Exclusive => class.cpus == Cpus::Exclusive && request.count > 0,
@@ -95,26 +102,13 @@ impl Existing {
                     Kind::Shared | Kind::Unmanaged => true,
                 };
                 let kind = is_possible.then_some(assigned.kind);
-                Self { kind, ..unseen(pinned_to(request, assigned, None, &has), None) }
+                Self { kind, ..unseen(request, None) }
             }
-            (Ok(request), _) => unseen(request, None),
+            (Ok(request), None) => unseen(request, None),
             (Err(refusal), _) => {
                 let request = request_again(policy, subject, &policy.default_class, 0);
                 unseen(request, Some(refusal.to_string()))
             }
         }
     }
-}
-
-/// Returns the request with the CPUs that the engine has set. Of those, only the ones that the
-/// container has are known without a record.
-fn pinned_to(
-    request: Request,
-    assigned: &Assigned,
-    cpuset: Option<&CpuSet>,
-    has: &Assignment,
-) -> Request {
-    let pinned = (assigned.kind == Kind::Pinned && !has.cpus.is_empty())
-        .then(|| (cpuset.unwrap_or(&has.cpus).clone(), has.nodes.clone()));
-    Request { pinned, ..request }
 }

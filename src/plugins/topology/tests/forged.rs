@@ -139,3 +139,16 @@ fn what_a_container_says_of_its_assignment_at_its_creation_is_overwritten() {
     assert!(annotations.contains_key(&format!("-{cpuset}")), "{annotations:?}");
     assert_eq!(reply.adjust.linux.resources.cpu.cpus, "0-3");
 }
+
+/// Only such a container may be in a class with exclusive CPUs without saying how many.
+#[test]
+fn a_container_with_the_engines_cpus_keeps_them_at_a_restart_without_proof() {
+    let policy = "socket = \"\"\n[class.fast]\ncpus = \"exclusive\"\n";
+    let (_devices, runtime) = start("containerd", policy);
+    let pod = pod("shop");
+    let mut pinned = assigned(&pod, "db", "pinned", "fast", "2-3");
+    pinned.annotations.insert("nri-topology/class".to_owned(), "fast".to_owned());
+    let batch = container(&pod, "batch");
+    let updates = synchronized(&runtime, &pod, &[pinned, batch.clone()]);
+    assert_eq!(updates, [(batch.id, "0-3".to_owned())]);
+}
