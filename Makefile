@@ -12,12 +12,13 @@ CARGO ?= cargo
 	test-size soak lint test-crates sanitize deny packages test-packages test-reproducible \
 	test-policies test-aarch64
 
-PROGRAMS := nri-container-runtime nri-oci-hook nrid nrictl
 # What runs WebAssembly plugins; `make release WASM=` leaves it out.
 WASM ?= nri-wasm-host
 PLUGINS := $(patsubst src/plugins/%/Cargo.toml,nri-%,$(wildcard src/plugins/*/Cargo.toml))
 SUITES_OR_ALL = $(or $(SUITES),bookworm trixie sid)
-INTEGRATION_TEST = $(CARGO) test -p nri-integration --test
+# A test of the workspace by its name. A selection of packages would give dependencies other features
+# than `make build`, and compile them again.
+TEST = $(CARGO) test --workspace --test
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 20
@@ -49,8 +50,7 @@ test: setup ## all tests, including those with real runc and crun
 	$(CARGO) build --workspace --all-targets
 	integration/run-tests.sh $(CARGO) test --workspace --no-fail-fast
 
-# For each step: a minute after `make build`. Runs the tests that are in the sources. A selection of
-# packages would give dependencies other features, and compile them again.
+# For each step: a minute after `make build`. Runs the tests that are in the sources.
 quick: ## format, the rules of the repository, unit tests; needs neither root nor network
 	$(CARGO) fmt --all --check
 	$(CARGO) test -q --offline --workspace --lib --bins --test tidy
@@ -62,10 +62,10 @@ test-one: ## T=name: all tests of the workspace with this name
 # kind of test has one: the wrapper, nrid, nrictl, containers.
 test-installed: setup ## tests on what looks like a machine where the product is installed (root)
 	$(CARGO) build --workspace --bins --examples
-	tests/installed.sh target/debug $(CARGO) test -p nri-tests --test wrapper unreachable::
-	tests/installed.sh target/debug $(CARGO) test -p nrid --test operate removed_files::
-	tests/installed.sh target/debug $(CARGO) test -p nrictl --test without_nrid
-	tests/installed.sh target/debug $(INTEGRATION_TEST) real broken::nrid_is_missing
+	tests/installed.sh target/debug $(TEST) wrapper unreachable::
+	tests/installed.sh target/debug $(TEST) operate removed_files::
+	tests/installed.sh target/debug $(TEST) without_nrid
+	tests/installed.sh target/debug $(TEST) real broken::nrid_is_missing
 
 # SUITES='trixie' limits the tests to the engines of these Debian suites; see integration/engines.
 test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES=)
@@ -73,7 +73,7 @@ test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
 	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
-		integration/run-tests.sh $(INTEGRATION_TEST) engines --no-fail-fast
+		integration/run-tests.sh $(TEST) engines --no-fail-fast
 
 # SUITES='trixie' limits the tests to these engines, T=name to the tests with this name.
 test-engines-guest: setup ## as test-engines, in a guest with cgroup v2 (SUITES=, T=)
@@ -81,7 +81,7 @@ test-engines-guest: setup ## as test-engines, in a guest with cgroup v2 (SUITES=
 	integration/engines/setup.sh --suites '$(or $(SUITES),trixie sid)'
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
-	$(INTEGRATION_TEST) engines --no-run
+	$(TEST) engines --no-run
 	integration/run-tests.sh integration/guests/engines.sh '$(or $(SUITES),trixie sid)' $(T)
 
 # SOURCE is a checkout of containers/nri-plugins. The results are in docs/reference/nri-plugins.md.
@@ -92,7 +92,7 @@ test-policies: setup ## SOURCE=DIR: policies of nri-plugins on Docker and Podman
 	$(CARGO) build --workspace --bins --examples
 	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' \
 		NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
-		$(INTEGRATION_TEST) engines policies:: -- --ignored --test-threads 1
+		$(TEST) engines policies:: -- --ignored --test-threads 1
 	NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
 		integration/guests/engines.sh '$(or $(SUITES),trixie sid)' memory_qos
 
@@ -130,7 +130,7 @@ test-engines-extra: setup ## BuildKit, nerdctl, CRI-O, cri-dockerd, Docker 29 of
 conformance: setup ## TARGETS=: run nri-conformance at each runtime, write its document
 	$(if $(filter-out runc crun,$(or $(TARGETS),all)), \
 		integration/engines/setup.sh --suites 'trixie sid')
-	$(CARGO) build $(PROGRAMS:%=-p %) -p nri-conformance
+	$(CARGO) build --workspace --bins --examples
 	integration/conformance/run.sh \
 		$(if $(TARGETS),$(TARGETS),--document docs/reference/conformance.md)
 
@@ -139,12 +139,12 @@ test-kubernetes: setup ## the DaemonSet on a real API server, kubelet and contai
 	integration/engines/setup.sh --suites trixie
 	integration/kubernetes/setup.sh
 	integration/plugins/build.sh $${CARGO_TARGET_DIR:-target}/integration gostub
-	$(CARGO) build $(PROGRAMS:%=-p %) -p nri-wasm-host
+	$(CARGO) build --workspace --bins --examples
 	integration/kubernetes/run.sh
 
 # Needs shellcheck and systemd-analyze, and Go for the manifests.
 test-packaging: ## units, Kubernetes manifests, the node installer
-	$(CARGO) build $(PROGRAMS:%=-p %) -p nri-wasm-host
+	$(CARGO) build --workspace --bins --examples
 	packaging/test.sh
 
 # Needs dpkg-dev and git. The tools are installed below target/, see packaging/packages/tools.sh.
@@ -168,7 +168,7 @@ test-cgroup2: setup ## enforcement in guests with cgroup v2, one with Linux 5.10
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
 	for test in enforcement real; do \
-		$(INTEGRATION_TEST) $$test --no-run --message-format=json | \
+		$(TEST) $$test --no-run --message-format=json | \
 		sed -n '/"name":"'$$test'"/s/.*"executable":"\([^"]*\)".*/\1/p' \
 		>target/integration/$$test || exit; done
 	integration/run-tests.sh integration/guests/enforcement.sh \
@@ -186,7 +186,7 @@ test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates, checked ag
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
 	NRI_UPDATES=$(or $(UPDATES),10000) NRI_CONTAINERS=$(or $(CONTAINERS),100) \
-		$(INTEGRATION_TEST) enforcement random -- --nocapture
+		$(TEST) enforcement random -- --nocapture
 
 # BASE is the commit of the earlier version, by default the one in takeover.sh. Each version takes
 # over containers, records and installations of the other.
@@ -195,8 +195,7 @@ test-takeover: setup ## BASE=COMMIT: an upgrade from an earlier version and a do
 
 # SOURCE is a checkout of runc, RUNC the program to test. GUEST=uml runs the tests on cgroup v2.
 runc-suite: ## SOURCE=DIR RUNC=FILE: compare runc's own tests on bare runc and on the wrapper
-	$(CARGO) build $(PROGRAMS:%=-p %)
-	$(CARGO) build -p nri-plugin --example adjust
+	$(CARGO) build --workspace --bins --examples
 	$(if $(GUEST),GUEST='$(GUEST)') integration/runc-suite.sh '$(SOURCE)' \
 		'$(or $(RUNC),$(shell command -v runc))' $(MODES)
 
@@ -206,7 +205,7 @@ chaos: setup ## SECONDS=600, SEED=N: life cycles of containers with random failu
 	integration/plugins/build.sh target/integration gostub
 	$(CARGO) build --workspace --bins --examples
 	NRI_CHAOS_SECONDS=$(or $(SECONDS),600) $(if $(SEED),NRI_CHAOS_SEED=$(SEED)) \
-		$(INTEGRATION_TEST) chaos -- --nocapture
+		$(TEST) chaos -- --nocapture
 
 # POINTS='nrid 17' tests one crash point, POINTS='wrapper create' those of one victim and verb.
 # BEFORE_6_15=1 tests as on Linux before 6.15.
@@ -214,7 +213,7 @@ crash-points: setup ## kill nrid and the wrapper before each of their changes (P
 	integration/plugins/build.sh target/integration gostub
 	$(CARGO) build --workspace --bins --examples
 	NRI_CRASH_POINTS='$(or $(POINTS),all)' $(if $(BEFORE_6_15),target/debug/before-6-15) \
-		$(INTEGRATION_TEST) crash_points -- --nocapture
+		$(TEST) crash_points -- --nocapture
 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)
@@ -222,12 +221,12 @@ vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 # Needs Go, and the network for versions that are not in Go's module cache.
 topology-histories: ## HISTORIES=100000: random histories for the plugin topology
 	NRI_TOPOLOGY_HISTORIES='$(or $(HISTORIES),100000)' \
-		$(CARGO) test -p nri-topology --test histories -- --nocapture
+		$(TEST) histories -- --nocapture
 
 # Runs few containers in the guest: each process takes seconds to start there.
 test-topology: setup ## containers on CPUs by the plugin topology, here and on 16 CPUs, 2 nodes
 	$(CARGO) build --workspace --bins
-	integration/run-tests.sh $(INTEGRATION_TEST) topology -- --nocapture
+	integration/run-tests.sh $(TEST) topology -- --nocapture
 	integration/guests/setup.sh qemu
 	integration/guests/topology.sh
 
@@ -238,21 +237,21 @@ check-upstream: ## what the newest NRI's protocol adds and changes (VERSION= for
 # SEED and PODS are the seed and the number of generated pods.
 compare-plugins: ## SOURCE=DIR: compare the shipped plugins with upstream's
 	integration/plugins/samples.sh '$(SOURCE)'
-	$(CARGO) build $(PLUGINS:%=-p %)
+	$(CARGO) build --workspace --bins --examples
 	NRI_TEST_SAMPLES='$(CURDIR)/target/integration/samples' NRI_UPSTREAM='$(SOURCE)' \
 		$(if $(SEED),NRI_SEED=$(SEED)) $(if $(PODS),NRI_PODS=$(PODS)) \
-		$(CARGO) test -p nri-tests --test plugins -- --nocapture
+		$(TEST) plugins -- --nocapture
 
 # SOURCE is a checkout of containers/nri-plugins. EVENTS and SEED are the number of events on each
 # machine and their seed, JSON a file for all figures. The results are in
 # docs/reference/topology-compared.md.
 compare-placement: ## SOURCE=DIR: compare exclusive CPUs by topology with those by nri-plugins
 	integration/plugins/policies.sh '$(SOURCE)'
-	$(CARGO) build -p nri-topology
+	$(CARGO) build --workspace --bins --examples
 	NRI_TEST_POLICIES='$(CURDIR)/target/integration/policies' \
 		$(if $(EVENTS),NRI_EVENTS=$(EVENTS)) $(if $(SEED),NRI_SEED=$(SEED)) \
 		$(if $(JSON),NRI_JSON='$(abspath $(JSON))') \
-		$(CARGO) test -p nri-tests --test placement -- --nocapture
+		$(TEST) placement -- --nocapture
 
 fuzz: ## SECONDS=600: run each fuzz target; needs stable Rust and a C++ compiler
 	tests/fuzz/run.sh $(or $(SECONDS),600)

@@ -45,7 +45,7 @@ stage() {
   for file in "$TARGET/debug/deps/$1"-*; do
     [ ! -x "$file" ] || { [ -n "$test" ] && [ "$test" -nt "$file" ]; } || test=$file
   done
-  [ -n "$test" ] || die "no test: cargo test -p nri-integration --test $1 --no-run"
+  [ -n "$test" ] || die "no test: cargo test --workspace --test $1 --no-run"
   STAGE=$(mktemp -d "$NRI_GUESTS/programs.XXXXXX")
   trap 'rm -rf "$STAGE"' EXIT
   mkdir -p "$STAGE"/debug/{deps,examples}
