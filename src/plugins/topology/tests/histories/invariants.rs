@@ -67,16 +67,14 @@ pub(crate) fn check(
                 }
             }
             Kind::Pinned => {
-                let set = containers[id].pinned.as_ref().map(|set| set.and(&machine.cpus));
-                let set = set.unwrap_or_default();
-                let owned = allocator.containers().values().map(|placed| &placed.owned);
-                let left = owned.fold(set.clone(), |left, owned| left.minus(owned));
                 // Without a record, those of them are known that the container had at a start.
-                let is_right = match left.is_empty() {
-                    true => placed.cpus == pool || !is_known,
-                    false => placed.cpus == left || !is_known && placed.cpus.is_subset(&left),
-                };
-                if !is_right {
+                let asked = placed.request.pinned.as_ref().map(|(cpus, _)| cpus);
+                let set = if is_known { containers[id].pinned.as_ref() } else { asked };
+                let set = set.map(|set| set.and(&machine.cpus)).unwrap_or_default();
+                let owned = allocator.containers().values().map(|placed| &placed.owned);
+                let left = owned.fold(set, |left, owned| left.minus(owned));
+                let right = if left.is_empty() { &pool } else { &left };
+                if placed.cpus != *right {
                     return fail("wrong CPUs of those that the engine has set");
                 }
             }
