@@ -135,9 +135,17 @@ fn terminate(nrid: &NridLocation, pid: i32) -> Result<(), CtlError> {
     if exited.map_err(signal_error)? > 0 { Ok(()) } else { Err(CtlError::NotStopped) }
 }
 
+/// Requests the status of the `nrid` that runs; `None` if none runs.
+///
+/// # Errors
+/// See [`connect`]; or a running `nrid` does not reply.
+pub(crate) fn status_if_running(nrid: &NridLocation) -> Result<Option<Box<Status>>, CtlError> {
+    connect(nrid)?.as_ref().map(status).transpose()
+}
+
 /// Returns the status of the `nrid` that runs; `None` if none runs, or if it does not reply.
 pub(crate) fn running_status(nrid: &NridLocation) -> Option<Box<Status>> {
-    status(&connect(nrid).ok().flatten()?).ok()
+    status_if_running(nrid).ok().flatten()
 }
 
 /// Requests the status.

@@ -3,7 +3,6 @@
 use crate::{
     error::CtlError,
     exit_code::not_running_unless,
-    nrid,
     nrid_location::NridLocation,
     output::output,
     status::state,
@@ -74,8 +73,7 @@ pub(crate) fn run(
     json: bool,
     form: Option<TableForm>,
 ) -> Result<ExitCode, CtlError> {
-    let status = nrid::connect(nrid)?.as_ref().map(nrid::status).transpose()?;
-    let uncalled = Uncalled::find(nrid, status.as_deref());
+    let (status, uncalled) = Uncalled::with_status(nrid)?;
     print(status.as_deref(), uncalled, &nrid.launcher.socket(), json, form)?;
     Ok(not_running_unless(status.is_some()))
 }

@@ -5,7 +5,6 @@ use crate::{
     doctor::unclean_end,
     error::CtlError,
     exit_code::not_running_unless,
-    nrid,
     nrid_location::NridLocation,
     output::output,
     plugin_socket,
@@ -34,8 +33,7 @@ pub(crate) fn run(
     json: bool,
     form: Option<TableForm>,
 ) -> Result<ExitCode, CtlError> {
-    let status = nrid::connect(nrid)?.as_ref().map(nrid::status).transpose()?;
-    let uncalled = Uncalled::find(nrid, status.as_deref());
+    let (status, uncalled) = Uncalled::with_status(nrid)?;
     print(nrid, status.as_deref(), uncalled, json, form)?;
     Ok(not_running_unless(status.is_some()))
 }

@@ -2,8 +2,10 @@
 //! absence is one line, which says why and ends in the command that mends it.
 
 use crate::{
+    error::CtlError,
     in_charge::{InCharge, kind_of_containers},
     install::{WrapperUsers, wrapper_users},
+    nrid,
     nrid_location::NridLocation,
     output::output,
 };
@@ -48,6 +50,18 @@ struct Expected {
 }
 
 impl Uncalled {
+    /// Requests the status of the `nrid` that runs, and finds why it calls no plugin.
+    ///
+    /// # Errors
+    /// A running `nrid` does not reply.
+    pub(crate) fn with_status(
+        nrid: &NridLocation,
+    ) -> Result<(Option<Box<Status>>, Option<Self>), CtlError> {
+        let status = nrid::status_if_running(nrid)?;
+        let uncalled = Self::find(nrid, status.as_deref());
+        Ok((status, uncalled))
+    }
+
     /// Checks whether plugins or policies exist, an engine uses the wrapper, and no plugin is
     /// called. `status` is that of the `nrid` that runs.
     pub(crate) fn find(nrid: &NridLocation, status: Option<&Status>) -> Option<Self> {

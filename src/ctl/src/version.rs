@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// Standard output cannot be written to.
 pub(crate) fn print(nrid: &NridLocation, as_json: bool) -> io::Result<()> {
     let own = env!("CARGO_PKG_VERSION");
-    let status = nrid::connect(nrid).and_then(|c| c.as_ref().map(nrid::status).transpose());
+    let status = nrid::status_if_running(nrid);
     let runtime = find_runtime(None, None, &nrid.config.runtime, &Environment::of_this_process());
     let runtime = runtime.map(|path| (doctor::program_version(&path), path));
     let mut out = output();

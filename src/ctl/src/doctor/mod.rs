@@ -24,12 +24,7 @@ pub(crate) mod unclean_end;
 pub(crate) use finding::DoctorReport;
 pub(crate) use program::version as program_version;
 
-use crate::{
-    error::CtlError,
-    exit_code::problem_unless,
-    nrid::{self, connect},
-    nrid_location::NridLocation,
-};
+use crate::{error::CtlError, exit_code::problem_unless, nrid, nrid_location::NridLocation};
 use nri_control::Status;
 use nri_host::{listener_unnoticed, running_engines};
 use std::process::ExitCode;
@@ -40,7 +35,7 @@ use std::process::ExitCode;
 /// `nrid` refuses this user: most checks would then say what the user cannot see. Standard output
 /// cannot be written to.
 pub(crate) fn run(nrid: &NridLocation, json: bool) -> Result<ExitCode, CtlError> {
-    let status = connect(nrid).and_then(|client| client.as_ref().map(nrid::status).transpose());
+    let status = nrid::status_if_running(nrid);
     if let Err(error @ CtlError::NeedsRoot(_)) = status {
         return Err(error);
     }

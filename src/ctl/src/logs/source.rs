@@ -25,7 +25,7 @@ impl LogSource {
     /// Opens the log of the running `nrid`, or else the one that the configuration names. With
     /// `may_be_missing`, the file may not exist yet.
     pub(super) fn open(nrid: &NridLocation, may_be_missing: bool) -> Result<Self, CtlError> {
-        let running = nrid::connect(nrid)?.as_ref().map(nrid::status).transpose()?;
+        let running = nrid::status_if_running(nrid)?;
         let configured = &nrid.config.log;
         let file = match running {
             Some(status) => {
