@@ -5,7 +5,7 @@ use crate::{
     exit_code::not_running_unless,
     nrid_location::NridLocation,
     output::output,
-    status::state,
+    status::{state, write_limits},
     table::{GAP, TableForm, TextTable, terminal_width, text_width},
     uncalled::Uncalled,
     units::{memory, time},
@@ -115,6 +115,7 @@ fn write_status(status: &Status, form: Option<TableForm>, out: &mut impl Write) 
         .chain(status.plugins.iter().map(cells))
         .collect();
     write_table(&rows, form, terminal_width(), out)?;
+    status.plugins.iter().try_for_each(|plugin| write_limits(plugin, out))?;
     if counts_no_calls(status) {
         let version = &status.version;
         writeln!(
@@ -246,6 +247,8 @@ struct PluginEntry<'a> {
     failure_policy: Option<FailureEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<&'a PluginBudget>,
+    observed: bool,
+    scope: Option<&'a str>,
     memory_bytes: Option<u64>,
     last_error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -313,6 +316,8 @@ impl<'a> PluginEntry<'a> {
             events: &plugin.events,
             failure_policy: plugin.failure_policy.as_ref().map(FailureEntry::of),
             budget: plugin.budget.as_ref(),
+            observed: plugin.observed,
+            scope: Some(plugin.scope.as_str()).filter(|scope| !scope.is_empty()),
             memory_bytes: plugin.memory,
             last_error: plugin.last_error.as_deref(),
             calls: plugin.calls.as_deref().map(CallsEntry::of),
@@ -380,6 +385,31 @@ mod tests {
         plugin.calls = Some(Box::default());
         assert!(!counts_no_calls(&status(&plugin)));
         assert_eq!(cells(&plugin)[..2], ["10", "a-b"]);
+    }
+
+    #[test]
+    fn what_limits_a_plugin_is_below_the_table_and_in_the_json() {
+        let limited = PluginStatus {
+            name: "10-a".to_owned(),
+            observed: true,
+            scope: "engines docker; others read-only".to_owned(),
+            ..Default::default()
+        };
+        let free = PluginStatus { name: "20-b".to_owned(), ..Default::default() };
+        let of = |plugin: &PluginStatus| {
+            let entry = serde_json::to_value(PluginEntry::of(plugin)).unwrap();
+            (entry["observed"].clone(), entry["scope"].clone())
+        };
+        assert_eq!(of(&limited), (true.into(), limited.scope.as_str().into()));
+        assert_eq!(of(&free), (false.into(), serde_json::Value::Null));
+        let calls = Some(Box::default());
+        let plugins = vec![PluginStatus { calls, ..limited }, free];
+        let mut out = Vec::new();
+        write_status(&Status { plugins, ..Default::default() }, None, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<_> = text.lines().filter(|line| line.contains(": ")).collect();
+        let observed = "10-a: observed: what it changes and refuses is logged, and has no effect";
+        assert_eq!(lines, [observed, "10-a: scope: engines docker; others read-only"], "{text}");
     }
 
     fn table(rows: &[Row], form: Option<TableForm>, width: Option<u16>) -> String {

@@ -202,9 +202,7 @@ fn plugins(out: &mut impl Write, status: &Status, form: Option<TableForm>) -> io
     writeln!(out)?;
     table.write(out)?;
     for plugin in &status.plugins {
-        for line in limits(plugin) {
-            writeln!(out, "{}: {}", printable(&plugin.name), printable(&line))?;
-        }
+        write_limits(plugin, out)?;
         for line in failures(plugin, SystemTime::now()) {
             writeln!(out, "{}: {}", printable(&plugin.name), printable(&line))?;
         }
@@ -255,8 +253,17 @@ pub(crate) fn describe_missed(missed: &MissedContainers) -> String {
     }
 }
 
+/// Writes for which containers a plugin has an effect, if its policy limits that.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub(crate) fn write_limits(plugin: &PluginStatus, out: &mut impl Write) -> io::Result<()> {
+    let mut lines = limits(plugin).into_iter();
+    lines.try_for_each(|line| writeln!(out, "{}: {}", printable(&plugin.name), printable(&line)))
+}
+
 /// Describes for which containers a plugin has an effect, if its policy limits that.
-pub(crate) fn limits(plugin: &PluginStatus) -> Vec<String> {
+fn limits(plugin: &PluginStatus) -> Vec<String> {
     let observed = "observed: what it changes and refuses is logged, and has no effect";
     let observed = plugin.observed.then(|| observed.to_owned());
     let scope = Some(&plugin.scope).filter(|scope| !scope.is_empty());
