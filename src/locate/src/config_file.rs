@@ -6,13 +6,13 @@
 use crate::{
     environment::{Environment, absolute},
     paths::{CONFIG_ENV, CONFIG_FILE},
-    reach::{ANSWER_TIMEOUT, Answers, Reach},
+    reach::{ANSWER_TIMEOUT, Answers, hangs},
     state_dir::NridOwner,
     user_dirs::UserDirs,
 };
 use nri_config::{Config, ConfigError, Unreachable};
 use nri_files::CallSettings;
-use nri_trust::{MAX_CONFIG_FILE, Owners, Untrusted, read_regular_text};
+use nri_trust::{MAX_CONFIG_FILE, Owners, Untrusted, read_regular, read_regular_text};
 use std::{
     io::{self, ErrorKind},
     path::{Path, PathBuf},
@@ -146,14 +146,16 @@ fn read_first(
     Ok(None)
 }
 
-/// Accesses a file as [`LoadedConfig::read`] does: the child of [`Answers`].
+/// Accesses a file as [`LoadedConfig::read`] and [`read_in_time`](crate::read_in_time) do: the
+/// child of [`Answers`].
 pub fn touch(path: &Path) {
-    // Only whether it ends matters.
-    let _ = read_trusted(path);
+    // Only whether they end matters; the second one also reads files that are not trusted.
+    let _ = Owners::of_this_process().check_if_exists(path);
+    let _ = read_regular(path, MAX_CONFIG_FILE);
 }
 
 fn read_if_it_answers(path: &Path, answers: Answers) -> Result<String, ConfigFileError> {
-    if Reach::of(path) == Reach::OtherMount && !answers(path) {
+    if hangs(path, answers) {
         return Err(ConfigFileError::Hangs(path.to_owned()));
     }
     read_trusted(path)

@@ -34,7 +34,7 @@ pub use paths::{
     PLUGIN_CONFIG_DIR, PLUGIN_DIR, PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH,
 };
 pub use plugin_dirs::PluginDirs;
-pub use reach::{ANSWER_TIMEOUT, Answers};
+pub use reach::{ANSWER_TIMEOUT, Answers, read_in_time};
 pub use reference::configuration_reference;
 pub use root::resolved_root;
 pub use runtime::{RuntimeNotFound, find_runtime, runtime_candidates};

@@ -5,11 +5,17 @@
 //! host. For any other file, a child of the program that asks accesses it first, with a time limit
 //! ([`Answers`]): it stays behind if it hangs. This crate starts no process.
 
+use crate::environment::absolute;
+use nri_trust::read_regular;
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags, openat2},
     io::Errno,
 };
-use std::{path::Path, time::Duration};
+use std::{
+    io::{self, ErrorKind},
+    path::Path,
+    time::Duration,
+};
 
 /// Time that a file system has for the access of a child. It takes milliseconds, also with a
 /// server on another host, and engines wait for each call of the wrapper.
@@ -43,9 +49,41 @@ impl Reach {
     }
 }
 
+/// Whether a file, whose path is absolute, is on a file system that does not answer.
+pub(crate) fn hangs(path: &Path, answers: Answers) -> bool {
+    Reach::of(path) == Reach::OtherMount && !answers(path)
+}
+
+/// Reads a file like [`read_regular`], but does not wait for a file system that hangs.
+///
+/// # Errors
+/// The errors of [`read_regular`], or the file system does not answer ([`ErrorKind::TimedOut`]).
+pub fn read_in_time(path: &Path, limit: u64, answers: Answers) -> io::Result<Vec<u8>> {
+    let path = absolute(path);
+    if hangs(&path, answers) {
+        let text = format!("its file system hangs, no answer within {ANSWER_TIMEOUT:?}");
+        return Err(io::Error::new(ErrorKind::TimedOut, text));
+    }
+    read_regular(&path, limit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_anyone_is_read_if_its_file_system_answers() {
+        fn read(path: &str, limit: u64, answers: Answers) -> Result<Vec<u8>, String> {
+            read_in_time(Path::new(path), limit, answers).map_err(|error| error.to_string())
+        }
+        assert!(!read("/proc/version", 4096, |_| true).unwrap().is_empty());
+        let hangs = "its file system hangs, no answer within 2s";
+        assert_eq!(read("/proc/version", 4096, |_| false).unwrap_err(), hangs);
+        let large = "the file is larger than the limit of 1 bytes";
+        assert_eq!(read("/proc/version", 1, |_| true).unwrap_err(), large);
+        let missing = "No such file or directory (os error 2)";
+        assert_eq!(read("/none", 4096, |_| false).unwrap_err(), missing);
+    }
 
     #[test]
     fn paths_below_the_mount_of_the_root_are_reached() {

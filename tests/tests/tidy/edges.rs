@@ -29,8 +29,9 @@ const NEVER: &[(&str, &[&str])] = &[
     ("nri-spec", &["nri-merge", "tokio"]),
 ];
 
-/// Returns the allowed dependencies by crate, from the tables of programs and crates. The row of a
-/// program that links `everything else` is ignored: the row of its crate applies.
+/// Returns the allowed dependencies by crate, from the tables of programs and crates, in which a
+/// crate may have several rows. The row of a program that links `everything else` is ignored: the
+/// row of its crate applies.
 fn allowed(architecture: &str) -> Edges {
     let rows: Vec<(&str, Vec<String>)> = architecture
         .lines()
@@ -53,7 +54,7 @@ fn allowed(architecture: &str) -> Edges {
     let all: BTreeSet<String> = rows.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut found = Edges::new();
     for (name, uses) in rows {
-        let uses = match uses.first().map(String::as_str) {
+        let uses: BTreeSet<String> = match uses.first().map(String::as_str) {
             Some("everything else") => continue,
             Some(first) if first.starts_with("all but ") => {
                 let excluded = |short: &String| full(short.trim_start_matches("all but "));
@@ -63,7 +64,7 @@ fn allowed(architecture: &str) -> Edges {
             }
             _ => uses.iter().map(|short| full(short)).collect(),
         };
-        found.insert(name.to_owned(), uses);
+        found.entry(name.to_owned()).or_default().extend(uses);
     }
     found
 }
@@ -148,7 +149,8 @@ fn crates_use_each_other_as_the_architecture_says() {
                   | `nri-p` | `p` | x | `nri-a`, `nri-b` |\n\
                   | `nrid` | `d` | x | everything else |\n\n\
                   | crate | folder | what | uses | I/O |\n| `nri-a` | `a` | x | | none |\n\
-                  | `nri-b` | `b` | x | a | none |\n| `nri-c` | `c` | x | | none |\n\
+                  | `nri-b` | `b` | x | | none |\n| `nri-b` | | y | a | none |\n\
+                  | `nri-c` | `c` | x | | none |\n\
                   | `nrid` | `d` | x | all but b, c | yes |\n";
     let known = allowed(tables);
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();

@@ -14,7 +14,7 @@ use nri_values::{Words, reworded};
 use std::io;
 
 /// Size of a file in bytes.
-const MAX_FILE: usize = 4 << 20;
+pub(crate) const MAX_FILE: usize = 4 << 20;
 
 /// Number of rules in a file. Each is compared with each other one.
 const MAX_RULES: usize = 1000;

@@ -67,6 +67,36 @@ fn a_fact_that_the_configuration_does_not_give_is_found_with_the_line_to_add() {
 }
 
 #[test]
+fn an_endless_or_huge_file_is_refused_with_its_path() {
+    let host = Host::new("containers.facts = ['engine']\n");
+    let path = |name: &str| host.0.path().join(name);
+    std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+    // A sparse file of 1 TiB.
+    fs::File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
+    for (name, why) in [
+        ("zero", "not a regular file"),
+        ("huge", "the file is larger than the limit of 4194304 bytes"),
+    ] {
+        let expected = format!("nri-rules: {}: {why}\n", path(name).display());
+        for subcommand in [&["check"][..], &["test", "--samples"]] {
+            let (code, text) = host.run(subcommand[0], &path(name), &subcommand[1..]);
+            assert_eq!((code, &text), (Some(4), &expected), "{subcommand:?}");
+        }
+    }
+    let (bundle, config) = (path("bundle"), path("bundle/config.json"));
+    fs::create_dir(&bundle).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &config).unwrap();
+    let rules = host.rules("rules:\n  - name: a\n    refuse: x\n");
+    let (code, text) = host.run("test", &rules, &["--bundle", bundle.to_str().unwrap()]);
+    let expected = format!("nri-rules: {}: not a regular file\n", config.display());
+    assert_eq!((code, text), (Some(4), expected));
+    let nrid_config = path("huge").display().to_string();
+    let (code, text) = host.check(&cookbook("privileged.yaml"), &["--nrid-config", &nrid_config]);
+    assert_eq!(code, Some(4), "{text}");
+    assert!(text.contains("the file is larger than the limit of 1048576 bytes"), "{text}");
+}
+
+#[test]
 fn a_look_up_that_nothing_guards_is_found_with_its_guard() {
     let host = Host::new("");
     let file = host.rules(

@@ -2,6 +2,7 @@
 
 use nri_api::PluginId;
 use nri_config::ContainerFact;
+use nri_control::answers;
 use nri_locate::{CONFIG_FILE, Environment, LoadedConfig};
 use std::path::Path;
 
@@ -47,7 +48,7 @@ impl Given {
     /// # Errors
     /// The file cannot be used, for the reason in the text.
     pub(crate) fn of_configuration(file: Option<&Path>) -> Result<Self, String> {
-        let loaded = LoadedConfig::read(file, &Environment::of_this_process(), |_| true);
+        let loaded = LoadedConfig::read(file, &Environment::of_this_process(), answers);
         if let Some(problem) = loaded.problem {
             return Err(problem.to_string());
         }

@@ -11,11 +11,12 @@ use crate::{
     stack::{Progress, with_stack},
     unified::effective,
 };
+use nri_control::answers;
+use nri_locate::read_in_time;
 use nri_plugin::proto::{Container, LinuxDevice, PodSandbox};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig, to_container};
 use std::{
     collections::HashMap,
-    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -97,14 +98,7 @@ pub(crate) fn bundle(
 ) -> Result<bool, TryError> {
     let file = dir.join("config.json");
     let read = |source| TryError::Read { file: file.clone(), source };
-    let size = fs::metadata(&file).map_err(read)?.len();
-    if size > MAX_CONFIG {
-        return Err(TryError::Config {
-            file,
-            why: format!("{size} bytes: at most {MAX_CONFIG} are read"),
-        });
-    }
-    let text = fs::read(&file).map_err(read)?;
+    let text = read_in_time(&file, MAX_CONFIG, answers).map_err(read)?;
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     let container = container(&name, &text, facts, dir)
         .map_err(|e| TryError::Config { file: file.clone(), why: e })?;
