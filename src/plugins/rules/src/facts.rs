@@ -15,7 +15,7 @@ use cel::{
     },
 };
 use nri_api::{Access, RESOURCE_FIELDS, proto::*};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::{collections::HashMap, time::Instant};
 
 /// A value of the interpreter, which may borrow texts of the container.
@@ -97,14 +97,14 @@ pub(crate) fn context<'a>(
 }
 
 /// What a mount is made of, as `nrid` gives it: an element of the fact `mount_sources`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[allow(missing_docs)]
 pub(crate) struct MountSource {
     pub destination: String,
     /// Path on the host without symbolic links and bind mounts; a device or a server.
     pub real: String,
     pub writable: bool,
-    /// `bind`, `overlay` or `device`.
+    /// `bind`, `overlay`, `device` or `root`.
     pub kind: String,
     /// `directory`, `file`, `socket`, `block`, `character` or `fifo`; empty if it is unknown.
     #[serde(rename = "type", default)]

@@ -14,7 +14,6 @@ pub mod hierarchies;
 pub mod kernel;
 pub mod line_limit;
 pub mod mount_namespace;
-pub mod mount_sources;
 pub mod near_files;
 pub mod network;
 pub mod path_probe;

@@ -8,11 +8,11 @@
 
 use crate::host::{
     mount_namespace::{self, MountNamespace, NamespaceDescriptors},
-    mount_sources::{self, HostFiles, MountSource},
-    proc::{NamespaceId, mounts},
+    proc::mounts,
     sys,
 };
 use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
+use nri_facts::{HostFiles, MountSource, NamespaceId};
 use nri_host::podman::{InfraCandidate, runs_infra};
 use nri_mountinfo::{MountInfo, MountPropagation};
 use serde::{Deserialize, Serialize};
@@ -233,7 +233,7 @@ fn enter_namespace(has_user_namespace: bool) -> io::Result<()> {
 fn look_up(request: &ProbeRequest) -> ProbeReply {
     let needs_mounts = !request.sources.is_empty() || !request.mount_sources.is_empty();
     let mounts = if needs_mounts { mounts() } else { Vec::new() };
-    let mount_sources = mount_sources::resolve(&request.mount_sources, &mounts);
+    let mount_sources = nri_facts::resolve(&request.mount_sources, &mounts);
     let mounts = by_point(mounts);
     let propagation = |path: &String| {
         let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());

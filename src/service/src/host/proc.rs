@@ -2,8 +2,7 @@
 //! control group must not make the whole file unreadable.
 
 use nri_mountinfo::MountInfo;
-use serde::{Deserialize, Serialize};
-use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+use std::{fs, path::Path};
 
 /// Returns the file's text, with invalid UTF-8 replaced; empty if the file cannot be read.
 pub fn text(file: impl AsRef<Path>) -> String {
@@ -11,35 +10,10 @@ pub fn text(file: impl AsRef<Path>) -> String {
         .map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the mounts that this process sees, in the order of the table, or none if the table cannot
-/// be read. If several mounts have the same mount point, the last one is on top.
+/// Returns the mounts that this process sees, in the order of the table, or none if the table
+/// cannot be read. If several mounts have the same mount point, the last one is on top.
 pub fn mounts() -> Vec<MountInfo> {
     nri_mountinfo::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default())
-}
-
-/// Identity of a namespace as long as it exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamespaceId {
-    device: u64,
-    inode: u64,
-}
-
-impl NamespaceId {
-    /// Returns the namespace at a path, links followed.
-    ///
-    /// # Errors
-    /// There is none, or this process may not look at it.
-    pub fn at(path: &Path) -> io::Result<Self> {
-        fs::metadata(path).map(|file| Self { device: file.dev(), inode: file.ino() })
-    }
-
-    /// Whether this is the namespace of process 1 or of this process, by the name that `/proc` has
-    /// for its kind. True also if neither may be looked at.
-    pub fn is_of_host(self, kind: &str) -> bool {
-        let of = |process: &str| Self::at(format!("/proc/{process}/ns/{kind}").as_ref()).ok();
-        let found = [of("1"), of("self")];
-        found.contains(&Some(self)) || found == [None, None]
-    }
 }
 
 #[cfg(test)]

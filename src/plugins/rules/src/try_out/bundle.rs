@@ -1,112 +1,101 @@
-//! Facts about the container of a `config.json` that no `nrid` has seen: for `nri-rules test`, as
-//! far as they follow from the file. What `nrid` finds on the host beside that (bind mounts of
-//! sources, links in other mount namespaces) is not in them.
+//! Facts about the container of a `config.json` that no `nrid` has seen, for `nri-rules test`:
+//! found as `nrid` finds them, on this machine. What is not here is as the file has it.
 
-use crate::facts::MountSource;
-use nri_spec::{OciConfig, facts::ContainerFacts};
-use serde_json::Value;
-use std::{
-    fs,
-    os::unix::fs::FileTypeExt,
-    path::{Path, PathBuf},
+use nri_facts::{
+    Access, HostFiles, HostFilesKind, MountSource, MountSources, NamespaceId, Way, host_namespaces,
+    namespace_paths, resolve_here,
 };
+use nri_locate::absolute;
+use nri_spec::{OciConfig, facts::ContainerFacts, resolve_paths};
+use std::path::Path;
 
-/// All namespaces of the kernel, as `host_namespaces` names them.
-const NAMESPACES: [&str; 8] = ["cgroup", "ipc", "mount", "network", "pid", "time", "user", "uts"];
+/// Names of the facts for which paths are looked up.
+const HOST_NAMESPACES: &str = "host_namespaces";
+/// See [`HOST_NAMESPACES`].
+const MOUNT_SOURCES: &str = "mount_sources";
 
-/// Returns the facts that follow from the file, by name. `dir` is that of the file.
-pub(crate) fn facts(config: &OciConfig, dir: &Path) -> [(&'static str, String); 7] {
+/// A path that could not be looked up, so that a fact has it as the file does.
+#[derive(Debug)]
+pub(super) struct Unseen {
+    /// Name of the fact.
+    pub(super) fact: &'static str,
+    /// The path, and why.
+    pub(super) why: String,
+}
+
+/// Returns the facts by name, and what could not be looked up for them. `dir` is that of the file.
+pub(super) fn facts(config: &OciConfig, dir: &Path) -> ([(&'static str, String); 7], Vec<Unseen>) {
     let facts = ContainerFacts::of(config, None);
-    // A list of texts and flags has a notation.
-    let sources = serde_json::to_string(&mount_sources(config, dir)).unwrap_or_default();
-    [
+    // As runtimes resolve them.
+    let mut resolved = config.clone();
+    resolve_paths(&mut resolved, &absolute(dir).to_string_lossy());
+    let mut unseen = Vec::new();
+    let values = [
         ("capabilities", facts.capabilities()),
         ("device_access", facts.device_access()),
-        ("host_namespaces", host_namespaces(config).join(",")),
-        ("mount_sources", sources),
+        (HOST_NAMESPACES, namespaces(&resolved, &mut unseen)),
+        (MOUNT_SOURCES, mount_sources(&resolved, &mut unseen)),
         ("privileged", facts.is_privileged().to_string()),
         ("seccomp", facts.seccomp().to_owned()),
         ("unprotected_paths", facts.unprotected_paths()),
-    ]
+    ];
+    (values, unseen)
 }
 
-fn array<'a>(value: Option<&'a Value>) -> impl Iterator<Item = &'a Value> + use<'a> {
-    value.and_then(Value::as_array).into_iter().flatten()
-}
-
-fn host_namespaces(config: &OciConfig) -> Vec<&'static str> {
-    let is_own = |name: &str| {
-        let mut all = array(config.get(&["linux", "namespaces"]));
-        all.any(|own| {
-            let path = own["path"].as_str().unwrap_or_default();
-            own["type"] == name && !path.starts_with("/proc/1/ns/")
-        })
+fn namespaces(config: &OciConfig, unseen: &mut Vec<Unseen>) -> String {
+    let joined = namespace_paths(config).into_iter().map(|path| {
+        let found = NamespaceId::at(path.as_ref());
+        // One that is not here is that of the container, unless its path says otherwise.
+        Ok(found.map_err(|error| {
+            unseen.push(Unseen { fact: HOST_NAMESPACES, why: format!("{path:?}: {error}") });
+            path.starts_with("/proc/1/ns/")
+        }))
+    });
+    let is_of_host = |kind: &str, found: Result<NamespaceId, bool>| {
+        found.map_or_else(|is_of_host| is_of_host, |namespace| namespace.is_of_host(kind))
     };
-    NAMESPACES.into_iter().filter(|name| !is_own(name)).collect()
+    host_namespaces(config, joined.collect(), is_of_host).unwrap_or_default()
 }
 
-fn mount_sources(config: &OciConfig, dir: &Path) -> Vec<MountSource> {
-    let mut found = Vec::new();
-    let root = config.get(&["root"]);
-    let path = |path: &str| dir.join(path);
-    if let Some(source) = root.and_then(|root| root["path"].as_str()) {
-        let is_read_only = root.is_some_and(|root| root["readonly"] == true);
-        found.push(source_of("/", &path(source), "root", !is_read_only));
-    }
-    for mount in array(config.get(&["mounts"])) {
-        let options: Vec<&str> = array(mount.get("options")).filter_map(Value::as_str).collect();
-        let is_bind = mount["type"] == "bind" || options.iter().any(|o| o.ends_with("bind"));
-        let destination = mount["destination"].as_str().unwrap_or_default();
-        let is_writable = !options.contains(&"ro");
-        if let Some(source) = mount["source"].as_str().filter(|_| is_bind) {
-            found.push(source_of(destination, &path(source), "bind", is_writable));
-        }
-        if mount["type"] == "overlay" {
-            let dirs = options.iter().filter_map(|option| {
-                let (name, dirs) = option.split_once('=')?;
-                ["lowerdir", "upperdir"].contains(&name).then_some((name, dirs))
-            });
-            for (name, dirs) in dirs {
-                let writable = name == "upperdir" && is_writable;
-                let all = dirs.split(':').filter(|dir| !dir.is_empty());
-                found
-                    .extend(all.map(|dir| source_of(destination, &path(dir), "overlay", writable)));
-            }
-        }
-    }
-    found
+fn mount_sources(config: &OciConfig, unseen: &mut Vec<Unseen>) -> String {
+    let all = MountSources::of(config);
+    let found = resolve_here(&all.sources).into_iter().zip(&all.sources).map(|(found, source)| {
+        Ok(found.unwrap_or_else(|why| {
+            unseen.push(Unseen { fact: MOUNT_SOURCES, why });
+            vec![as_written(source)]
+        }))
+    });
+    let found = found.collect();
+    all.annotation(found).unwrap_or_default()
 }
 
-/// Returns a source with its path and type on this machine; one that is not here is a directory.
-fn source_of(destination: &str, source: &Path, kind: &str, writable: bool) -> MountSource {
-    let real: PathBuf = fs::canonicalize(source).unwrap_or_else(|_| source.to_owned());
-    let kind_of = fs::metadata(&real).map(|found| found.file_type()).ok();
-    let file_type = match kind_of {
-        Some(kind) if kind.is_file() => "file",
-        Some(kind) if kind.is_socket() => "socket",
-        Some(kind) if kind.is_block_device() => "block",
-        Some(kind) if kind.is_char_device() => "character",
-        _ => "directory",
-    };
-    MountSource {
-        destination: destination.to_owned(),
-        real: real.to_string_lossy().into_owned(),
-        writable,
-        kind: kind.to_owned(),
-        file_type: file_type.to_owned(),
+/// Returns a source that is not on this machine: a directory, as most are.
+fn as_written(source: &MountSource) -> HostFiles {
+    HostFiles {
+        real: source.path.clone(),
+        writable: source.access == Access::Write,
+        kind: match source.way {
+            Way::Bind | Way::RecursiveBind => HostFilesKind::Bind,
+            Way::Layer => HostFilesKind::Overlay,
+            Way::Device => HostFilesKind::Device,
+            Way::Root => HostFilesKind::Root,
+        },
+        file_type: "directory".to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::MountSource;
     use serde_json::json;
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn facts_follow_from_the_file() {
+    fn facts_are_those_of_this_machine_and_else_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        symlink("/dev/null", dir.path().join("link")).unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        symlink("/dev/null", path.join("link")).unwrap();
         let config = json!({
             "ociVersion": "1.0.2",
             "root": {"path": "rootfs", "readonly": true},
@@ -116,7 +105,7 @@ mod tests {
             "mounts": [
                 {"destination": "/a", "type": "bind", "source": "link", "options": ["ro"]},
                 {"destination": "/b", "type": "overlay", "source": "overlay",
-                 "options": ["lowerdir=/x:/y", "upperdir=/z"]},
+                 "options": ["lowerdir=/none/x:/none/y", "upperdir=/none/z"]},
                 {"destination": "/proc", "type": "proc", "source": "proc"},
             ],
             "linux": {
@@ -130,7 +119,7 @@ mod tests {
             },
         });
         let config = OciConfig::parse(config.to_string().as_bytes()).unwrap();
-        let found = facts(&config, dir.path());
+        let (found, unseen) = facts(&config, &path);
         let fact = |name| &found.iter().find(|(own, _)| *own == name).unwrap().1;
         assert_eq!(fact("capabilities"), "CAP_KILL,CAP_SYS_ADMIN");
         let runtimes = "c *:* m,c 1:3 rwm,c 1:5 rwm,c 1:7 rwm,c 1:8 rwm,c 1:9 rwm,c 5:0 rwm,\
@@ -145,16 +134,34 @@ mod tests {
                 [destination, real, kind, file_type].map(str::to_owned);
             MountSource { destination, real, writable, kind, file_type }
         };
-        let root = dir.path().join("rootfs").display().to_string();
+        let root = path.join("rootfs").display().to_string();
         assert_eq!(
             sources,
             [
-                source("/", &root, false, "root", "directory"),
                 source("/a", "/dev/null", false, "bind", "character"),
-                source("/b", "/x", false, "overlay", "directory"),
-                source("/b", "/y", false, "overlay", "directory"),
-                source("/b", "/z", true, "overlay", "directory"),
+                source("/b", "/none/x", false, "overlay", "directory"),
+                source("/b", "/none/y", false, "overlay", "directory"),
+                source("/b", "/none/z", true, "overlay", "directory"),
+                source("/", &root, false, "root", "directory"),
             ]
         );
+        let unseen = unseen.iter().filter(|unseen| unseen.fact == MOUNT_SOURCES);
+        let unseen: Vec<_> = unseen.map(|unseen| unseen.why.as_str()).collect();
+        let why = |path: &str| format!("{path:?}: No such file or directory (os error 2)");
+        assert_eq!(unseen, ["/none/x", "/none/y", "/none/z", &root].map(why));
+    }
+
+    #[test]
+    fn a_namespace_is_looked_up_and_else_its_path_decides() {
+        let of = |path: &str| {
+            let config = json!({"linux": {"namespaces": [{"type": "uts", "path": path}]}});
+            let config = OciConfig::from_value(config).unwrap();
+            let mut unseen = Vec::new();
+            let found = namespaces(&config, &mut unseen);
+            (found.ends_with(",uts"), unseen.len())
+        };
+        assert_eq!(of("/proc/self/ns/uts"), (true, 0));
+        assert_eq!(of("/none"), (false, 1));
+        assert_eq!(of("/proc/1/ns/none"), (true, 1));
     }
 }

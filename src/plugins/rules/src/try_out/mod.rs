@@ -11,6 +11,7 @@ use crate::{
     stack::{Progress, with_stack},
     unified::effective,
 };
+use bundle::Unseen;
 use nri_control::answers;
 use nri_locate::read_in_time;
 use nri_plugin::proto::{Container, LinuxDevice, PodSandbox};
@@ -100,9 +101,9 @@ pub(crate) fn bundle(
     let read = |source| TryError::Read { file: file.clone(), source };
     let text = read_in_time(&file, MAX_CONFIG, answers).map_err(read)?;
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
-    let container = container(&name, &text, facts, dir)
+    let (container, unseen) = container(&name, &text, facts, dir)
         .map_err(|e| TryError::Config { file: file.clone(), why: e })?;
-    Ok(print(rules, &container, out)?)
+    Ok(print(rules, &container, &unseen, out)?)
 }
 
 /// Prints what the rules do with the samples. Returns whether all of them would be created.
@@ -119,22 +120,29 @@ pub(crate) fn samples(rules: &RuleSet, out: &mut dyn Write) -> Result<bool, TryE
             privileged: false,
         };
         let file = PathBuf::from(name);
-        let mut container = container(name, text.as_bytes(), &facts, Path::new("/"))
+        // They are those of any machine, and not of this one.
+        let (mut container, _) = container(name, text.as_bytes(), &facts, Path::new("/"))
             .map_err(|e| TryError::Config { file, why: e })?;
         if name == PLAIN {
             container.linux.mut_or_insert_default().resources.clear();
         }
-        all &= print(rules, &container, out)?;
+        all &= print(rules, &container, &[], out)?;
     }
     Ok(all)
 }
 
-/// Returns the container as plugins see it. `dir` is that of its `config.json`.
-fn container(name: &str, config: &[u8], facts: &Facts, dir: &Path) -> Result<Container, String> {
+/// Returns the container as plugins see it, and what of its facts could not be looked up. `dir` is
+/// that of its `config.json`.
+fn container(
+    name: &str,
+    config: &[u8],
+    facts: &Facts,
+    dir: &Path,
+) -> Result<(Container, Vec<Unseen>), String> {
     let config = OciConfig::parse(config).map_err(|error| error.to_string())?;
     let fact = |name: &str, value: String| (format!("{}{name}", crate::facts::PREFIX), value);
-    let of_file = bundle::facts(&config, dir).map(|(name, value)| fact(name, value));
-    let mut annotations = HashMap::from(of_file);
+    let (of_bundle, unseen) = bundle::facts(&config, dir);
+    let mut annotations = HashMap::from(of_bundle.map(|(name, value)| fact(name, value)));
     annotations.extend([fact("engine", facts.engine.clone())]);
     if facts.privileged {
         annotations.extend([fact("privileged", true.to_string())]);
@@ -149,11 +157,18 @@ fn container(name: &str, config: &[u8], facts: &Facts, dir: &Path) -> Result<Con
         image: Some(image),
         ..ContainerInfo::default()
     };
-    to_container(&config, &info).map(effective).map_err(|error| error.to_string())
+    let container = to_container(&config, &info).map_err(|error| error.to_string())?;
+    Ok((effective(container), unseen))
 }
 
-/// Prints what the rules do with a container. Returns whether it would be created.
-fn print(rules: &RuleSet, container: &Container, out: &mut dyn Write) -> io::Result<bool> {
+/// Prints what the rules do with a container, and which of their facts are only those of the file.
+/// Returns whether it would be created.
+fn print(
+    rules: &RuleSet,
+    container: &Container,
+    unseen: &[Unseen],
+    out: &mut dyn Write,
+) -> io::Result<bool> {
     let pod = PodSandbox {
         id: container.pod_sandbox_id.clone(),
         name: container.name.clone(),
@@ -163,6 +178,10 @@ fn print(rules: &RuleSet, container: &Container, out: &mut dyn Write) -> io::Res
     // A device of the machine where the rules will apply may not be here.
     let device = |path: &str| Ok(LinuxDevice { path: path.to_owned(), ..LinuxDevice::default() });
     writeln!(out, "{}", container.name)?;
+    for Unseen { fact, why } in unseen.iter().filter(|unseen| rules.variables.contains(unseen.fact))
+    {
+        writeln!(out, "  {fact}, only as config.json has it: {why}")?;
+    }
     let progress = Progress::until(Instant::now() + LIMIT);
     match with_stack(|| decide(rules, &pod, container, &device, &progress))? {
         Err(refusal) => {

@@ -16,11 +16,11 @@ pub(super) enum Role {
 
 /// The directories of an overlay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Layers(Vec<(Role, PathBuf)>);
+pub(crate) struct Layers(Vec<(Role, PathBuf)>);
 
 impl Layers {
     /// Reads mount options, separated by commas. `\` before a character takes it as it is.
-    pub fn parse(options: &str) -> Self {
+    pub(crate) fn parse(options: &str) -> Self {
         Self::of_options(options, |value| value.into())
     }
 
@@ -51,7 +51,7 @@ impl Layers {
     }
 
     /// Returns the directories, and whether each is written.
-    pub fn with_access(&self) -> impl Iterator<Item = (&Path, bool)> {
+    pub(crate) fn with_access(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.iter().map(|(role, path)| (path, role != Role::Lower))
     }
 

@@ -3,8 +3,9 @@
 //! The host is process 1, and `nrid` itself: that of a user may not look at the namespaces of
 //! process 1.
 
-use crate::host::proc::NamespaceId;
 use nri_spec::OciConfig;
+use serde::{Deserialize, Serialize};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
 /// Names in `config.json` and in `/proc/PID/ns`, in the order of the annotation.
 const KINDS: [(&str, &str); 8] = [
@@ -18,19 +19,46 @@ const KINDS: [(&str, &str); 8] = [
     ("uts", "uts"),
 ];
 
+/// Identity of a namespace as long as it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceId {
+    device: u64,
+    inode: u64,
+}
+
+impl NamespaceId {
+    /// Returns the namespace at a path, links followed.
+    ///
+    /// # Errors
+    /// There is none, or this process may not look at it.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        fs::metadata(path).map(|file| Self { device: file.dev(), inode: file.ino() })
+    }
+
+    /// Whether this is the namespace of process 1 or of this process, by the name that `/proc` has
+    /// for its kind. True also if neither may be looked at.
+    pub fn is_of_host(self, kind: &str) -> bool {
+        let of = |process: &str| Self::at(format!("/proc/{process}/ns/{kind}").as_ref()).ok();
+        let found = [of("1"), of("self")];
+        found.contains(&Some(self)) || found == [None, None]
+    }
+}
+
 /// Returns the paths of namespaces that a container joins. Paths of `config` are absolute.
-pub(super) fn paths(config: &OciConfig) -> Vec<String> {
+pub fn namespace_paths(config: &OciConfig) -> Vec<String> {
     config.namespaces().filter_map(|n| n.path.map(str::to_owned)).collect()
 }
 
-/// Returns the names of the namespaces of the host. `joined` has the namespaces at [`paths`].
+/// Returns the value of the annotation: the names of the namespaces of the host. `joined` has the
+/// namespaces at [`namespace_paths`], such as [`NamespaceId`]. `host` tells whether one is of the
+/// host, by the name that `/proc` has for its kind.
 ///
 /// # Errors
 /// A path could not be looked up.
-pub(super) fn of_host(
+pub fn host_namespaces<T: Copy>(
     config: &OciConfig,
-    joined: Vec<Result<NamespaceId, String>>,
-    host: impl Fn(&str, NamespaceId) -> bool,
+    joined: Vec<Result<T, String>>,
+    host: impl Fn(&str, T) -> bool,
 ) -> Result<String, String> {
     let joined = joined.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut joined = joined.into_iter();
@@ -55,9 +83,10 @@ mod tests {
     fn check(namespaces: &Value, expected: &str) {
         let config = json!({"linux": {"namespaces": namespaces}});
         let config = OciConfig::from_value(config).unwrap();
-        let paths = paths(&config);
+        let paths = namespace_paths(&config);
         let joined = paths.iter().map(|path| Ok(NamespaceId::at(path.as_ref()).unwrap()));
-        let found = of_host(&config, joined.collect(), |kind, id| id.is_of_host(kind));
+        let found =
+            host_namespaces(&config, joined.collect(), |kind, id: NamespaceId| id.is_of_host(kind));
         assert_eq!(found.unwrap(), expected, "{namespaces}");
     }
 
@@ -83,8 +112,9 @@ mod tests {
     fn a_namespace_that_cannot_be_looked_up_leaves_the_fact_out() {
         let config = json!({"linux": {"namespaces": [{"type": "pid", "path": "/none"}]}});
         let config = OciConfig::from_value(config).unwrap();
-        assert_eq!(paths(&config), ["/none"]);
+        assert_eq!(namespace_paths(&config), ["/none"]);
         let error = "\"/none\": not there".to_owned();
-        assert_eq!(of_host(&config, vec![Err(error.clone())], |_, _| false), Err(error));
+        let joined: Vec<Result<NamespaceId, _>> = vec![Err(error.clone())];
+        assert_eq!(host_namespaces(&config, joined, |_, _| false), Err(error));
     }
 }

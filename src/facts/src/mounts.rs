@@ -1,7 +1,7 @@
 //! The fact `mount_sources`: which files of the host the mounts of a container show. The sources
-//! are taken from `config.json` here, and resolved on the host by `host/mount_sources`.
+//! are taken from `config.json` here, and resolved on the host by `mount_sources`.
 
-use crate::host::mount_sources::{Access, HostFiles, Layers, MountSource, Way};
+use crate::mount_sources::{Access, HostFiles, Layers, MountSource, Way};
 use nri_spec::OciConfig;
 use serde::Serialize;
 use serde_json::Value;
@@ -21,15 +21,16 @@ struct ShownFiles<'a> {
 
 /// Sources of mounts, each with its destination.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct MountSources {
-    pub(super) destinations: Vec<String>,
-    pub(super) sources: Vec<MountSource>,
+pub struct MountSources {
+    destinations: Vec<String>,
+    /// The sources, to be resolved.
+    pub sources: Vec<MountSource>,
 }
 
 impl MountSources {
     /// Returns the sources of all mounts with files of the host, and the root file system. Paths of
     /// `config` are absolute.
-    pub(super) fn of(config: &OciConfig) -> Self {
+    pub fn of(config: &OciConfig) -> Self {
         let mut found = Self::default();
         let mounts = config.get(&["mounts"]).and_then(Value::as_array);
         mounts.into_iter().flatten().for_each(|mount| found.add_mount(mount));
@@ -41,11 +42,11 @@ impl MountSources {
         found
     }
 
-    /// Returns the value of the annotation.
+    /// Returns the value of the annotation. `resolved` are the files at [`MountSources::sources`].
     ///
     /// # Errors
     /// A source could not be resolved.
-    pub(super) fn annotation(
+    pub fn annotation(
         &self,
         resolved: Vec<Result<Vec<HostFiles>, String>>,
     ) -> Result<String, String> {
@@ -107,7 +108,7 @@ fn access(options: &[&str]) -> Access {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::mount_sources::HostFilesKind;
+    use crate::mount_sources::HostFilesKind;
     use serde_json::json;
 
     fn source(path: &str, way: Way, access: Access) -> MountSource {

@@ -1,13 +1,10 @@
 //! Facts about containers that the protocol has no fields for, as annotations. Their prefix is
 //! reserved: what engines, users and images set under it does not reach plugins.
 //!
-//! What follows from `config.json` is decided in `nri_spec::facts`. Here are the facts about paths:
-//! they ask a child process (`host/path_probe.rs`), which is started only if the configuration
-//! lists one of them. One that cannot be found out is missing, so that rules that need it refuse
-//! the container.
-
-mod mounts;
-mod namespaces;
+//! What follows from `config.json` is decided in `nri_spec::facts`, and what depends on paths in
+//! `nri_facts`: a child process looks them up (`host/path_probe.rs`), which is started only if the
+//! configuration lists such a fact. One that cannot be found out is missing, so that rules that
+//! need it refuse the container.
 
 use crate::{
     host::{
@@ -16,9 +13,9 @@ use crate::{
     },
     resources::versions::RuntimeVersions,
 };
-use mounts::MountSources;
 use nri_config::ContainerFact;
 use nri_engine::EngineKind;
+use nri_facts::{MountSources, host_namespaces, namespace_paths};
 use nri_spec::{OciConfig, facts::ContainerFacts, resolve_paths};
 use std::{collections::HashMap, path::Path};
 
@@ -120,7 +117,7 @@ async fn on_host(
     let mounts = if wants_mounts { MountSources::of(&config) } else { MountSources::default() };
     let request = ProbeRequest {
         mount_sources: mounts.sources.clone(),
-        namespaces: if wants_namespaces { namespaces::paths(&config) } else { Vec::new() },
+        namespaces: if wants_namespaces { namespace_paths(&config) } else { Vec::new() },
         ..ProbeRequest::default()
     };
     let reply = match (request.mount_sources.as_slice(), request.namespaces.as_slice()) {
@@ -140,9 +137,7 @@ async fn on_host(
     match reply {
         Err(error) => OnHost { namespaces: Err(error.clone()), mounts: Err(error) },
         Ok(reply) => OnHost {
-            namespaces: namespaces::of_host(&config, reply.namespaces, |kind, id| {
-                id.is_of_host(kind)
-            }),
+            namespaces: host_namespaces(&config, reply.namespaces, |kind, id| id.is_of_host(kind)),
             mounts: mounts.annotation(reply.mount_sources),
         },
     }

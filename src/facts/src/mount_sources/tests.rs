@@ -1,8 +1,7 @@
 //! Tests of paths without mounts of their own; those with mounts are in
-//! `tests/operate/mount_sources.rs`.
+//! `src/service/tests/operate/mount_sources.rs`.
 
 use super::*;
-use crate::host::proc::mounts;
 use std::{
     fs,
     os::unix::{fs::symlink, net::UnixListener},
@@ -11,7 +10,7 @@ use std::{
 
 fn found(way: Way, access: Access, path: &str) -> Result<Vec<HostFiles>, String> {
     let sources = [MountSource { path: path.to_owned(), way, access }];
-    resolve(&sources, &mounts()).remove(0)
+    resolve_here(&sources).remove(0)
 }
 
 /// Returns real path and type of a bind source.

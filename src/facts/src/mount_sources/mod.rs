@@ -2,23 +2,23 @@
 //! are resolved as the kernel does, bind mounts are followed to the shortest mount point at which
 //! the same files are, and an overlay is the directories that it is made of.
 //!
-//! This is the part of a child process (`path_probe.rs`), which runs in the mount namespace of the
-//! runtime. A source is opened once, without the right to read it, so that what is said about it is
-//! said about one file. Whoever can write a directory above a source can exchange it before the
-//! runtime opens it. Start from [`resolve`]; `tree.rs` follows bind mounts, `layers.rs` reads the
-//! options of overlays.
+//! In `nrid`, this is the part of a child process (`path_probe.rs`), which runs in the mount
+//! namespace of the runtime. A source is opened once, without the right to read it, so that what is
+//! said about it is said about one file. Whoever can write a directory above a source can exchange
+//! it before the runtime opens it. Start from [`resolve`]; `tree.rs` follows bind mounts,
+//! `layers.rs` reads the options of overlays.
 
 mod layers;
 mod open;
 mod tree;
 
-pub use layers::Layers;
+pub(crate) use layers::Layers;
 
 use layers::Role;
-use nri_mountinfo::MountInfo;
+use nri_mountinfo::{MountInfo, parse};
 use open::Opened;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::{fs, path::Path};
 use tree::MountTree;
 
 /// Maximum number of overlays in overlays: the kernel allows two.
@@ -100,6 +100,11 @@ pub fn resolve(
 ) -> Vec<Result<Vec<HostFiles>, String>> {
     let resolver = Resolver { tree: MountTree::new(mounts) };
     sources.iter().map(|source| resolver.resolve(source)).collect()
+}
+
+/// Resolves sources as [`resolve`] does, among the mounts that this process sees.
+pub fn resolve_here(sources: &[MountSource]) -> Vec<Result<Vec<HostFiles>, String>> {
+    resolve(sources, &parse(&fs::read("/proc/self/mountinfo").unwrap_or_default()))
 }
 
 struct Resolver<'a> {
