@@ -8,6 +8,7 @@ use nri_api::PluginId;
 use nri_api::proto::{Container, ContainerEviction, ContainerUpdate, PodSandbox};
 
 use crate::plugin::status::PluginStatus;
+use crate::policy::plugin_policy::WithheldBy;
 use crate::policy::scope::Origin;
 
 /// Manager of pods and containers, called by the adaptation.
@@ -54,6 +55,19 @@ pub trait ContainerManager: Send + Sync + 'static {
     /// whole: its policy does not permit it, or it is too large. Must not block.
     fn updates_refused(&self, plugin: &PluginId, reason: &str) {
         let _ = (plugin, reason);
+    }
+
+    /// Receives updates and evictions that a plugin requested, on its own or in a reply, without
+    /// effect: its policy observes the plugin, or their containers are outside its scope. The log
+    /// has them already. Must not block.
+    fn updates_withheld(
+        &self,
+        plugin: &PluginId,
+        by: WithheldBy,
+        updates: &[ContainerUpdate],
+        evictions: &[ContainerEviction],
+    ) {
+        let _ = (plugin, by, updates, evictions);
     }
 
     /// Receives a line that a launched plugin wrote to its standard output or error.

@@ -66,9 +66,8 @@ pub(crate) fn log_withheld_adjustment(
 }
 
 /// Logs updates and evictions that have no effect, in one line: a plugin may request thousands.
-pub(crate) fn log_withheld(plugin: &PluginId, observe: bool, withheld: &Withheld) {
+pub(crate) fn log_withheld(plugin: &PluginId, by: WithheldBy, withheld: &Withheld) {
     let Withheld { updates, evictions } = withheld;
-    let by = if observe { WithheldBy::Observe } else { WithheldBy::Scope };
     if let Some(ContainerUpdate { container_id: container, linux, .. }) = updates.first() {
         let fields = linux.resources.as_ref().map(|resources| names(resources_set(resources)));
         let updates = updates.len();

@@ -6,7 +6,7 @@ use tracing::{debug, warn};
 
 use crate::adaptation::Adaptation;
 use crate::error::AdaptError;
-use crate::events::reply_log::{log_updates, log_withheld};
+use crate::events::reply_log::log_updates;
 use crate::events::withhold::withhold_updates;
 use crate::order::context::RequestContext;
 use crate::order::pipeline::RequestTickets;
@@ -58,9 +58,8 @@ impl Adaptation {
                 let check = plugin.reply_check();
                 let permitted = check.check_updates(Some(&id), &reply.update, &reply.evict);
                 let (own, updates) = (Some((&*id, withheld)), &mut reply.update);
-                let manager = &*self.core.manager;
-                let others = withhold_updates(manager, &policy, own, updates, &mut reply.evict);
-                log_withheld(&plugin.id, policy.observe, &others);
+                let (manager, rules) = (&*self.core.manager, (&plugin.id, &*policy));
+                let others = withhold_updates(manager, rules, own, updates, &mut reply.evict);
                 let depends = || match withheld {
                     Some(_) => Ok(()),
                     None => others.denied(&plugin.id, &policy),
@@ -122,9 +121,8 @@ impl Adaptation {
                     log_updates(&plugin.id, &reply.update, &[]);
                     let permitted = plugin.reply_check().check_updates(None, &reply.update, &[]);
                     let (policy, updates) = (plugin.policy.get(), &mut reply.update);
-                    let manager = &*self.core.manager;
-                    let others = withhold_updates(manager, &policy, None, updates, &mut vec![]);
-                    log_withheld(&plugin.id, policy.observe, &others);
+                    let (manager, rules) = (&*self.core.manager, (&plugin.id, &*policy));
+                    withhold_updates(manager, rules, None, updates, &mut vec![]);
                     match permitted {
                         Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
                             let subject = request.subject().to_owned();

@@ -7,6 +7,7 @@
 //! another container gives up. So an update that is outside the scope counts as one of an unknown
 //! container: it fails, and with it the request, unless it has `ignore_failure`.
 
+use nri_api::PluginId;
 use nri_api::proto::{
     Container, ContainerEviction, ContainerUpdate, CreateContainerResponse, Event, PodSandbox,
 };
@@ -25,12 +26,12 @@ use crate::policy::plugin_policy::{PluginPolicy, WithheldBy};
 use crate::policy::scope::{Origin, Subject};
 use crate::policy::withheld::Withheld;
 
-/// Takes updates and evictions without effect out of a request. `own` is the container of an event
-/// that may be updated in the reply, and why the plugin's requests for it have no effect, if they
-/// have none.
+/// Takes updates and evictions without effect out of a request, and reports them. `own` is the
+/// container of an event that may be updated in the reply, and why the plugin's requests for it
+/// have no effect, if they have none.
 pub(crate) fn withhold_updates(
     manager: &dyn ContainerManager,
-    policy: &PluginPolicy,
+    (plugin, policy): (&PluginId, &PluginPolicy),
     own: Option<(&str, Option<WithheldBy>)>,
     updates: &mut Vec<ContainerUpdate>,
     evictions: &mut Vec<ContainerEviction>,
@@ -45,10 +46,16 @@ pub(crate) fn withhold_updates(
         _ if policy.observe => true,
         _ => !*targets.entry(id.to_owned()).or_insert_with(|| is_target(manager, policy, id)),
     };
-    Withheld {
+    let withheld = Withheld {
         updates: updates.extract_if(.., |update| is_withheld(&update.container_id)).collect(),
         evictions: evictions.extract_if(.., |evict| is_withheld(&evict.container_id)).collect(),
+    };
+    if !withheld.is_empty() {
+        let by = if policy.observe { WithheldBy::Observe } else { WithheldBy::Scope };
+        log_withheld(plugin, by, &withheld);
+        manager.updates_withheld(plugin, by, &withheld.updates, &withheld.evictions);
     }
+    withheld
 }
 
 /// Whether a container that exists is in the scope of a policy.
@@ -73,8 +80,8 @@ pub(crate) fn withhold_creation(
     reply: &mut CreateContainerResponse,
 ) -> Result<(), PermissionDenied> {
     let (updates, evictions) = (&mut reply.update, &mut reply.evict);
-    let others = withhold_updates(&*core.manager, policy, None, updates, evictions);
-    log_withheld(&plugin.id, policy.observe, &others);
+    let rules = (&plugin.id, policy);
+    let others = withhold_updates(&*core.manager, rules, None, updates, evictions);
     let Some(by) = withheld else { return others.denied(&plugin.id, policy) };
     let adjust = reply.adjust.take();
     let about = (&*merge.container().id, &*merge.pod().id);

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 
 use crate::core::Core;
 use crate::error::SessionError;
-use crate::events::reply_log::{log_updates, log_withheld};
+use crate::events::reply_log::log_updates;
 use crate::events::withhold::{shown, withhold_updates};
 use crate::launch::process::Process;
 use crate::manager::Snapshot;
@@ -224,8 +224,8 @@ impl Core {
             SessionError::Denied(denied)
         })?;
         let policy = plugin.policy.get();
-        let others = withhold_updates(&*self.manager, &policy, None, &mut updates, &mut vec![]);
-        log_withheld(&plugin.id, policy.observe, &others);
+        let rules = (&plugin.id, &*policy);
+        withhold_updates(&*self.manager, rules, None, &mut updates, &mut vec![]);
         let mut merge = UpdatesMerge::new();
         merge.reply(&plugin.id, updates).map_err(SessionError::Updates)?;
         let outcome = merge.finish();

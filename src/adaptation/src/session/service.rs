@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
 use crate::error::SessionError;
-use crate::events::reply_log::{log_updates, log_withheld};
+use crate::events::reply_log::log_updates;
 use crate::events::withhold::withhold_updates;
 use crate::manager::ContainerManager;
 use crate::plugin::handle::Plugin;
@@ -155,8 +155,8 @@ impl Runtime for RuntimeService {
         counters.record_requests(request.update.len(), request.evict.len());
         log_updates(id, &request.update, &request.evict);
         let (policy, updates) = (policy.get(), &mut request.update);
-        let others = withhold_updates(&*self.manager, &policy, None, updates, &mut request.evict);
-        log_withheld(id, policy.observe, &others);
+        let (manager, rules) = (&*self.manager, (id, &*policy));
+        let others = withhold_updates(manager, rules, None, updates, &mut request.evict);
         // As in reply to a request about containers that do not exist.
         let mut failed = others.updates;
         // The manager logs the updates that failed.

@@ -126,6 +126,8 @@ async fn updates_and_evictions_of_an_observed_plugin_are_not_performed() {
     let outcome = harness.adaptation.stop_container(request, async |outcome| outcome).await;
     assert!(outcome.updates.updates.is_empty() && outcome.failures.is_empty());
     assert_eq!(harness.log.of("manager"), ["snapshot", "10-a Active"]);
+    let (both, update) = ("10-a Observe: update x, evict x", "10-a Observe: update x");
+    assert_eq!(harness.log.of("withheld"), [both, both, update]);
 }
 
 struct UpdatesAtSynchronization;

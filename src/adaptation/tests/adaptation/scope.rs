@@ -187,6 +187,8 @@ async fn updates_and_evictions_outside_the_scope_fail_as_of_unknown_containers()
         assert_eq!(failed, ["x-out", "x-unknown"]);
         let performed = ["snapshot", "10-a Active", "update x-in by 10-a", "evict x-in by 10-a"];
         assert_eq!(harness.log.of("manager"), performed);
+        let withheld = ["10-a Scope: update x-out, update x-unknown, evict x-out, evict x-unknown"];
+        assert_eq!(harness.log.of("withheld"), withheld);
     }
 }
 
@@ -232,6 +234,7 @@ async fn the_own_update_of_a_container_outside_the_scope_has_no_effect() {
     let outcome = harness.adaptation.stop_container(request, async |outcome| outcome).await;
     assert_eq!(outcome.updates.updates, [shares("x-in", 6)]);
     assert!(outcome.failures.is_empty());
+    assert_eq!(harness.log.of("withheld"), ["10-a Scope: update x-out"; 2]);
 }
 
 #[tokio::test(start_paused = true)]

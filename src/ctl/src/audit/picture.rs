@@ -129,7 +129,8 @@ fn plugins(history: &ContainerHistory) -> Vec<Station> {
             }
         }
     }
-    for note in &history.notes {
+    // Requests of plugins are no part of the creation.
+    for note in history.notes.iter().filter(|note| note.request != "plugin") {
         if note.event == AuditEvent::Ignored {
             note.ignored.iter().for_each(|what| {
                 add(&mut found, &note.plugin, "changed", &format!("ignored: {what}"))

@@ -151,7 +151,9 @@ pub(super) fn note(lines: &[AuditLine], has_records: bool) -> &'static str {
             line.event,
             Consulted | Adjustment | Ignored | Created | WouldAdjust | WouldRefuse
         );
-        is_event || matches!(line.request.as_str(), "create" | "run" | "restore")
+        // Such a line is of a later update or eviction.
+        (is_event && line.request != "plugin")
+            || matches!(line.request.as_str(), "create" | "run" | "restore")
     };
     let mut of_creation = lines.iter().filter(is_of_creation);
     let is_recorded = |line: &AuditLine| line.from_record;

@@ -8,7 +8,9 @@
 
 use crate::plugins::{effects::Effects, requests::PluginRequests, snapshot::snapshot};
 use async_trait::async_trait;
-use nri_adaptation::{ContainerManager, Origin, PluginOrigin, PluginState, PluginStatus, Snapshot};
+use nri_adaptation::{
+    ContainerManager, Origin, PluginOrigin, PluginState, PluginStatus, Snapshot, WithheldBy,
+};
 use nri_api::{
     PluginId,
     proto::{Container, ContainerEviction, ContainerUpdate, PodSandbox},
@@ -51,6 +53,16 @@ impl ContainerManager for PluginRequests {
             message,
             ..AuditLine::default()
         });
+    }
+
+    fn updates_withheld(
+        &self,
+        plugin: &PluginId,
+        by: WithheldBy,
+        updates: &[ContainerUpdate],
+        evictions: &[ContainerEviction],
+    ) {
+        self.audit_withheld(plugin, by, updates, evictions);
     }
 
     fn plugin_changed(&self, status: &PluginStatus) {

@@ -22,6 +22,7 @@ use crate::{
     },
 };
 use nri_adaptation::{AdaptError, StopOutcome};
+use nri_config::Mode;
 use nri_files::AuditEvent;
 use nri_merge::UpdatesOutcome;
 use std::{sync::Arc, time::Duration};
@@ -288,9 +289,15 @@ impl Service {
 
     /// Performs the updates and evictions that plugins requested in their replies to a stop.
     pub(super) async fn apply_stop_outcome(&self, outcome: StopOutcome) {
-        let UpdatesOutcome { updates, evictions, owners, evictors, .. } = &outcome.updates;
+        let UpdatesOutcome { updates, evictions, owners, evictors, failed, ignored, .. } =
+            &outcome.updates;
         let effects = Effects::of_replies(updates, evictions, owners, evictors);
-        for failed in self.plugins.requests.commit(&effects).await {
+        let requests = &self.plugins.requests;
+        if self.resource_manager.policy().mode == Mode::Apply {
+            requests.report_conflicts(failed);
+            requests.audit_ignored(ignored);
+        }
+        for failed in requests.commit(&effects).await {
             tracing::error!(
                 container = failed.update.container_id,
                 error = %failed.error,

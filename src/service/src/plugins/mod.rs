@@ -11,3 +11,4 @@ pub mod shared;
 pub mod shared_socket;
 pub mod snapshot;
 pub mod update;
+pub mod without_effect;

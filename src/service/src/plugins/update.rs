@@ -80,12 +80,7 @@ impl PluginRequests {
         let (event, request) = (AuditEvent::Refusal, "plugin");
         for UpdateFailure { update, error } in failed.iter().take(MAX_AUDITED) {
             let id = &update.container_id;
-            let line = match self.resources.registry.by_nri_id(id) {
-                Some(container) => {
-                    line_of(&container.record(), &self.resources.registry.pods, event)
-                }
-                None => AuditLine { event, container: cut_id(id), ..AuditLine::default() },
-            };
+            let line = self.line_about(id, event);
             let plugin = effects.updaters(id).join(",");
             let (request, message) = (request.into(), chain(error));
             self.resources.audit.write(AuditLine { plugin, request, message, ..line });
@@ -94,6 +89,15 @@ impl PluginRequests {
             let (plugin, message) = (effects.updaters("").join(","), summary(more));
             let line = AuditLine { event, plugin, message, ..AuditLine::default() };
             self.resources.audit.write(AuditLine { request: request.into(), ..line });
+        }
+    }
+
+    /// Returns a line of the audit log about a container, which may not exist.
+    pub(super) fn line_about(&self, id: &str, event: AuditEvent) -> AuditLine {
+        let registry = &self.resources.registry;
+        match registry.by_nri_id(id) {
+            Some(container) => line_of(&container.record(), &registry.pods, event),
+            None => AuditLine { event, container: cut_id(id), ..AuditLine::default() },
         }
     }
 
@@ -163,8 +167,9 @@ impl PluginRequests {
     }
 }
 
-/// Maximum number of failed updates of one request that have a line each in the audit log.
-const MAX_AUDITED: usize = 100;
+/// Maximum number of updates of one request that have a line each in the audit log, because they
+/// have no effect.
+pub(super) const MAX_AUDITED: usize = 100;
 
 /// Maximum number of causes in a log line, and of containers per cause: a plugin may request
 /// thousands of updates at once.

@@ -2,7 +2,7 @@
 
 use super::log::Log;
 use async_trait::async_trait;
-use nri_adaptation::{ContainerManager, Origin, PluginState, PluginStatus, Snapshot};
+use nri_adaptation::{ContainerManager, Origin, PluginState, PluginStatus, Snapshot, WithheldBy};
 use nri_api::PluginId;
 use nri_api::proto::*;
 use std::collections::HashMap;
@@ -48,6 +48,19 @@ impl ContainerManager for TestManager {
         let container = containers.into_iter().find(|c| c.id == container)?;
         let pod = pods.into_iter().find(|pod| pod.id == container.pod_sandbox_id);
         Some((pod.unwrap_or_default(), container))
+    }
+
+    fn updates_withheld(
+        &self,
+        plugin: &PluginId,
+        by: WithheldBy,
+        updates: &[ContainerUpdate],
+        evictions: &[ContainerEviction],
+    ) {
+        let updates = updates.iter().map(|update| format!("update {}", update.container_id));
+        let evictions = evictions.iter().map(|evict| format!("evict {}", evict.container_id));
+        let all: Vec<_> = updates.chain(evictions).collect();
+        self.log.add(format!("withheld {plugin} {by:?}: {}", all.join(", ")));
     }
 
     /// Lines that start with "slow" block for 600 s, like a log on a hanging disk.

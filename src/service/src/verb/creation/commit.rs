@@ -99,6 +99,7 @@ impl Service {
                     self.audit.write_changes(&line, draft.verb.name(), changes);
                     self.audit_ignored(&line, draft.verb.name(), &outcome.ignored);
                 }
+                self.plugins.requests.report_conflicts(&outcome.failed);
                 Ok(recorded)
             }
             Mode::Shadow => {

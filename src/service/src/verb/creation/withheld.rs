@@ -2,15 +2,18 @@
 //! them, or if the container were in their scopes: for the audit log, and for a dry run. The
 //! adaptation has logged it already, without values.
 
-use crate::{audit::ChangesByPlugin, error::Error, service::Service, verb::creation::draft::Draft};
-use nri_adaptation::{RequestContext, WithheldBy, WithheldReply};
+use crate::{
+    audit::ChangesByPlugin, error::Error, plugins::without_effect::reason, service::Service,
+    verb::creation::draft::Draft,
+};
+use nri_adaptation::{RequestContext, WithheldReply};
 use nri_files::{AuditEvent, AuditLine};
 
 impl Service {
     /// Writes to the audit log what replies to a creation would have changed or refused.
     pub(super) async fn audit_withheld(&self, draft: &Draft, context: &RequestContext) {
         for reply in context.take_withheld() {
-            let message = described(reply.by).to_owned();
+            let message = reason(reply.by).to_owned();
             let line = AuditLine { message, ..draft.audit_line(AuditEvent::WouldAdjust) };
             let plugin = reply.plugin.to_string();
             match self.would_change(draft, reply).await {
@@ -38,7 +41,7 @@ impl Service {
     ) -> Vec<String> {
         let mut lines = Vec::new();
         for reply in context.take_withheld() {
-            let (plugin, by) = (reply.plugin.clone(), described(reply.by));
+            let (plugin, by) = (reply.plugin.clone(), reason(reply.by));
             let changes = self.would_change(draft, reply).await;
             lines.extend(match changes {
                 Ok(changes) => changes
@@ -66,12 +69,5 @@ impl Service {
         let mut changes = plan.changes;
         changes.retain(|by, _| *by == plugin);
         Ok(changes)
-    }
-}
-
-fn described(by: WithheldBy) -> &'static str {
-    match by {
-        WithheldBy::Observe => "observed",
-        WithheldBy::Scope => "outside its scope",
     }
 }

@@ -162,6 +162,7 @@ impl Service {
                 let effects = Effects::of_replies(updates, evictions, owners, evictors);
                 check_required(requests.update_all(&effects, None).await)?;
                 requests.evict_all(&effects);
+                requests.report_conflicts(&outcome.failed);
                 Ok((outcome, container.lock_update().await))
             }
             Mode::Shadow => {
