@@ -88,7 +88,13 @@ pub(super) fn of_types(part: &Part<'_>) -> String {
     for found in mismatches(part.expression.tree(), part.entry_type()) {
         let spellings = [found.part.clone(), found.part.replace('"', "'")];
         let own = spellings.iter().find(|own| source.matches(own.as_str()).count() == 1);
-        let cured = own.zip(found.cure).map(|(own, cure)| source.replace(own, &cure));
+        let cured = own.zip(found.cure).map(|(own, cure)| {
+            // Binds closer than operators that a cure may have.
+            match source.split(own.as_str()).next() {
+                Some(before) if before.ends_with('!') => source.replace(own, &format!("({cure})")),
+                _ => source.replace(own, &cure),
+            }
+        });
         // A cure that is a form only is no expression.
         if let Some(cured) = cured.filter(|text| Expression::of_entry(text).is_ok()) {
             source = cured;

@@ -18,8 +18,11 @@ pub(crate) fn mismatches(tree: &IdedExpr, entry: Type) -> Vec<Mismatch> {
 }
 
 /// Functions of texts alone.
-const OF_TEXTS: [&str; 7] =
-    ["startsWith", "endsWith", "matches", "lowerAscii", "upperAscii", "split", "trim"];
+const OF_TEXTS: [&str; 8] =
+    ["startsWith", "endsWith", "matches", CONTAINS, "lowerAscii", "upperAscii", "split", "trim"];
+
+/// The function for a part of a text, which is taken for one that finds the elements of a list.
+const CONTAINS: &str = "contains";
 
 /// Functions that make a number of a text.
 const CONVERSIONS: [&str; 3] = ["int", "uint", "double"];
@@ -89,9 +92,15 @@ fn mismatch(call: &CallExpr, scope: &Scope<'_>) -> Option<Mismatch> {
             let what = format!("calls {name}, which is for texts, of {target}, {kind_name}");
             let args: Option<Vec<_>> = call.args.iter().map(text).collect();
             let called = args.map(|args| format!("{name}({})", args.join(", ")));
-            let cure = called.as_ref().and_then(|called| match kind {
-                Number => Some(format!("string({target}).{called}")),
-                List(Text) => Some(format!("{target}.exists(x, x.{called})")),
+            let cure = called.as_ref().and_then(|called| match (kind, call.args.as_slice()) {
+                (Number, _) => Some(format!("string({target}).{called}")),
+                (List(_) | Map(_) | Members(_) | Type::Requested(_), [element])
+                    if name == CONTAINS =>
+                {
+                    let is_other = is_mismatch(operators::IN, (scope.of(element), kind));
+                    text(element).filter(|_| !is_other).map(|one| format!("{one} in {target}"))
+                }
+                (List(Text), _) => Some(format!("{target}.exists(x, x.{called})")),
                 _ => None,
             });
             let part = format!("{target}.{}", called.unwrap_or_default());

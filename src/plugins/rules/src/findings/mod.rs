@@ -297,6 +297,16 @@ mod tests {
             ("command.exists(c, c == 5)", "write match: 'command.exists(c, c == \"5\")'"),
             ("size(command) == '1'", "write match: 'size(command) == 1'"),
             ("command.startsWith('sh')", "write match: 'command.exists(x, x.startsWith(\"sh\"))'"),
+            (
+                "command.contains('sh')",
+                "calls contains, which is for texts, of command, a list: write match: '\"sh\" in \
+                 command'",
+            ),
+            ("!command.contains('sh')", "write match: '!(\"sh\" in command)'"),
+            ("labels.contains('a')", "of labels, a map: write match: '\"a\" in labels'"),
+            ("mounts.exists(m, m.options.contains('ro'))", "(m, \"ro\" in m.options)'"),
+            ("mounts.contains('/etc')", "calls contains, which is for texts, of mounts, a list"),
+            ("user.gid.contains('1')", "write match: 'string(user.gid).contains(\"1\")'"),
             ("user.uid.startsWith('1')", "write match: 'string(user.uid).startsWith(\"1\")'"),
             ("mounts == 'x'", "compares mounts, a list, with \"x\", a text, which is never true"),
         ] {
