@@ -7,28 +7,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod admission;
-mod budget;
-mod failure_policy;
 mod failures;
 mod faults;
 mod harness;
-mod launched;
+mod launch;
 mod missed;
-mod observe;
 mod order;
-mod other_runtime;
-mod outputs;
 mod peers;
-mod permissions;
-mod pinned;
-mod privileges;
+mod policy;
 mod raw;
-mod reload;
 mod replacement;
 mod replacement_rules;
-mod restarts;
 mod rollback;
-mod scope;
 mod sessions;
 mod statistics;
 mod subscriptions;

@@ -1,12 +1,10 @@
 //! Plugins without which a container is created.
 
 use crate::harness::*;
-use crate::launched::{Dirs, exists};
-use async_trait::async_trait;
+use crate::launch::launched::{Dirs, exists};
 use nri_adaptation::{AdaptationConfig, OnFailure, PluginPolicy, RequestContext};
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
-use nri_wire::{RuntimeClient, ttrpc};
 use std::process::Command;
 use std::time::Duration;
 
@@ -26,27 +24,6 @@ pub(crate) async fn missed(harness: &Harness) -> Vec<String> {
 /// Returns a policy whose restart pause is longer than any test.
 fn never_back() -> PluginPolicy {
     PluginPolicy { restart_backoff: Some(Duration::from_secs(600)), ..PluginPolicy::default() }
-}
-
-/// A plugin that never replies to a creation or a validation.
-struct Hangs;
-
-#[async_trait]
-impl Script for Hangs {
-    async fn create(
-        &self,
-        _: &RuntimeClient,
-        _: CreateContainerRequest,
-    ) -> ttrpc::Result<CreateContainerResponse> {
-        std::future::pending().await
-    }
-
-    async fn validate(
-        &self,
-        _: ValidateContainerAdjustmentRequest,
-    ) -> ttrpc::Result<ValidateContainerAdjustmentResponse> {
-        std::future::pending().await
-    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Which session may replace another one of its index and name.
 
 use crate::harness::*;
-use crate::launched::Dirs;
+use crate::launch::launched::Dirs;
 use crate::replacement::{Version, adjusted, version};
 use nri_adaptation::{PluginPolicy, PluginStatus, SessionError};
 use nri_api::proto::Event::*;

@@ -1,7 +1,7 @@
 //! Statistics of plugins.
 
 use crate::harness::*;
-use crate::launched::Dirs;
+use crate::launch::launched::Dirs;
 use async_trait::async_trait;
 use nri_adaptation::{AdaptationConfig, Permissions, PluginPolicy, PluginStatistics};
 use nri_api::proto::Event::*;

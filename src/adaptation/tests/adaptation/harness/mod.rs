@@ -10,6 +10,6 @@ mod sync;
 
 pub(crate) use log::Log;
 pub(crate) use messages::{annotate, container, pod, shares};
-pub(crate) use script::{Quiet, Script, unimplemented};
+pub(crate) use script::{Hangs, Quiet, Script, unimplemented};
 pub(crate) use start::{Harness, Peer};
 pub(crate) use sync::{Gate, run_until_idle};

@@ -54,6 +54,27 @@ pub(crate) trait Script: Send + Sync + 'static {
 pub(crate) struct Quiet;
 impl Script for Quiet {}
 
+/// Script that never replies to a creation or a validation.
+pub(crate) struct Hangs;
+
+#[async_trait]
+impl Script for Hangs {
+    async fn create(
+        &self,
+        _: &RuntimeClient,
+        _: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        std::future::pending().await
+    }
+
+    async fn validate(
+        &self,
+        _: ValidateContainerAdjustmentRequest,
+    ) -> ttrpc::Result<ValidateContainerAdjustmentResponse> {
+        std::future::pending().await
+    }
+}
+
 /// Service of a scripted plugin; it logs each call as `NN-name call subject`.
 pub(super) struct Scripted<S> {
     pub(super) name: String,

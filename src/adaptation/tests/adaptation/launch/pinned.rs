@@ -1,8 +1,8 @@
 //! Launched plugins that are pinned by digest.
 
 use crate::harness::*;
-use crate::launched::{Dirs, exists, results};
-use crate::reload::outcomes;
+use crate::launch::launched::{Dirs, exists, results};
+use crate::launch::reload::outcomes;
 use nri_adaptation::{AdaptationConfig, PluginPolicy, PluginState, Privileges};
 use nri_api::proto::StopContainerRequest;
 use sha2::{Digest, Sha256};

@@ -1,6 +1,6 @@
 //! Standard output and error of launched plugins.
 
-use crate::launched::Dirs;
+use crate::launch::launched::Dirs;
 use std::time::{Duration, Instant};
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //! effect.
 
 use crate::harness::*;
-use crate::scope::{Replies, config, create_in, policy};
+use crate::policy::scope::{Replies, config, create_in, policy};
 use async_trait::async_trait;
 use nri_adaptation::{
     AdaptationConfig, OnFailure, OutsideScope, Permissions, PluginPolicy, RequestContext,
@@ -11,7 +11,6 @@ use nri_adaptation::{
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, ttrpc};
-use std::time::Duration;
 
 fn observed() -> PluginPolicy {
     PluginPolicy { observe: true, scope: None, ..policy(OutsideScope::Hidden) }
@@ -67,20 +66,6 @@ async fn an_observed_plugin_refuses_nothing() {
     assert!(denied.len() == 1 && denied[0].contains("denies annotations"), "{denied:?}");
     let refused = refusals(observed(), Replies { refuses: true, ..Replies::default() }).await;
     assert!(refused.len() == 2 && refused[1].contains("invalid"), "{refused:?}");
-}
-
-struct Hangs;
-
-#[async_trait]
-impl Script for Hangs {
-    async fn create(
-        &self,
-        _: &RuntimeClient,
-        _: CreateContainerRequest,
-    ) -> ttrpc::Result<CreateContainerResponse> {
-        tokio::time::sleep(Duration::from_secs(600)).await;
-        Ok(CreateContainerResponse::new())
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Reloads: a new configuration, and a changed plugin directory, while plugins run.
 
 use crate::harness::*;
-use crate::launched::{Dirs, exists};
+use crate::launch::launched::{Dirs, exists};
 use nri_adaptation::{
     PendingReload, Permissions, PluginPolicy, PluginState, ReloadAction, ReloadOutcome,
     ReloadedPlugin,

@@ -1,6 +1,6 @@
 //! Privileges of launched plugins, as `/proc/PID/status` shows them. Changing the user needs root.
 
-use crate::launched::{Dirs, results};
+use crate::launch::launched::{Dirs, results};
 use nri_adaptation::{PluginPolicy, Privileges};
 use nri_api::PluginId;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Restarts of launched plugins.
 
 use crate::harness::*;
-use crate::launched::{Dirs, exists, results};
+use crate::launch::launched::{Dirs, exists, results};
 use nri_adaptation::{OnFailure, PluginPolicy, PluginState};
 use nri_api::proto::*;
 use std::fs;

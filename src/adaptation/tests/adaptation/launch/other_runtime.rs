@@ -1,8 +1,8 @@
 //! Plugins of a directory that another NRI runtime launches for its own containers, too.
 
-use crate::launched::{Dirs, results};
+use crate::launch::launched::{Dirs, results};
+use crate::launch::reload::{expected, outcomes};
 use crate::missed::missed;
-use crate::reload::{expected, outcomes};
 use nri_adaptation::{OtherRuntime, PluginPolicy};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
