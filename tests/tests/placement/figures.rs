@@ -1,7 +1,7 @@
 //! What is measured of a plugin on a machine.
 
 use crate::machines::RESERVED;
-use nri_topology::{
+use nri_topology::hardware::{
     cpuset::CpuSet,
     machine::{Level, Machine},
 };

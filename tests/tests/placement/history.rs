@@ -1,7 +1,7 @@
 //! Random histories of containers, which do not depend on what plugins decide.
 
 use nri_tests::random::Random;
-use nri_topology::machine::Machine;
+use nri_topology::hardware::machine::Machine;
 
 /// Largest number of exclusive CPUs that a container asks for.
 const LARGEST: usize = 8;

@@ -1,6 +1,6 @@
 //! Machines, as directories with the files of sysfs that the plugins read.
 
-use nri_topology::{
+use nri_topology::hardware::{
     cpuset::CpuSet,
     machine::{Level, Machine},
     snapshot::Snapshot,

@@ -7,9 +7,8 @@
 //! anew from what containers have is the same.
 
 use crate::{
-    cpuset::CpuSet,
     existing::Existing,
-    machine::Machine,
+    hardware::{cpuset::CpuSet, machine::Machine},
     placed::{Changes, Kind, Placed},
     policy::{Class, Cpus, Policy, PolicyError, Reserved, Unsatisfied},
     request::{Refusal, Request, request_again},

@@ -2,7 +2,7 @@
 
 use crate::{
     allocator::Allocator,
-    cpuset::CpuSet,
+    hardware::cpuset::CpuSet,
     placed::{Kind, Placed},
     placement::{Choice, Wanted, choose, extend},
     policy::{Cores, Smt, Within},

@@ -2,7 +2,7 @@
 //! for it.
 
 use crate::{
-    cpuset::CpuSet,
+    hardware::cpuset::CpuSet,
     placed::{Assignment, Kind},
     policy::{Cpus, Policy, UserCpuset},
     request::{Request, request, request_again},

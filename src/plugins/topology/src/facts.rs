@@ -1,8 +1,8 @@
 //! What NRI says of a container, as the policy sees it.
 
 use crate::{
-    cpuset::CpuSet,
     existing::Assigned,
+    hardware::cpuset::CpuSet,
     placed::{Assignment, Kind},
     subject::Subject,
 };

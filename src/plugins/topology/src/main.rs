@@ -4,12 +4,12 @@ use nri_plugin::flags::{Flags, parse};
 use nri_topology::{
     account::{self, Account},
     allocator::Allocator,
+    hardware::{snapshot::Snapshot, sysfs},
     plugin::Topology,
     policy::Policy,
-    snapshot::Snapshot,
     socket,
     status::Status,
-    svg, sysfs,
+    svg,
 };
 use std::{
     fs,

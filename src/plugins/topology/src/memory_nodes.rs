@@ -9,7 +9,7 @@
 
 use crate::{
     allocator::Allocator,
-    cpuset::{CpuSet, NodeSet},
+    hardware::cpuset::{CpuSet, NodeSet},
     placed::Kind,
 };
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! A container with its CPUs and memory nodes.
 
 use crate::{
-    cpuset::{CpuSet, NodeSet},
+    hardware::cpuset::{CpuSet, NodeSet},
     request::Request,
 };
 use std::collections::BTreeMap;

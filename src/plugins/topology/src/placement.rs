@@ -3,8 +3,10 @@
 //! the largest groups of free CPUs to others.
 
 use crate::{
-    cpuset::CpuSet,
-    machine::{Level, Machine},
+    hardware::{
+        cpuset::CpuSet,
+        machine::{Level, Machine},
+    },
     policy::{Smt, Within},
 };
 use std::cmp::Reverse;

@@ -6,14 +6,13 @@ use crate::{
     classes::{self, Cgroups},
     existing::{Assigned, Known},
     facts::{self, ASSIGNED_CLASS_KEY, ASSIGNED_CPUSET_KEY, KIND_KEY, REASON_KEY},
+    hardware::{snapshot::Snapshot, sysfs},
     placed::{Assignment, Changes, Kind, Placed},
     policy::Policy,
     request::request,
-    snapshot::Snapshot,
     socket::StatusSocket,
     status::Status,
     subject::Subject,
-    sysfs,
 };
 use nri_plugin::{
     Adjustment, Changes as Updated, Creation, Plugin, Reply, Session, SetResources, Update,

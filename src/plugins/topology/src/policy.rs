@@ -2,8 +2,7 @@
 //! `request.rs`.
 
 use crate::{
-    cpuset::CpuSet,
-    machine::Level,
+    hardware::{cpuset::CpuSet, machine::Level},
     pattern::Glob,
     quota::{Most, Quota},
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     account::{Account, account},
-    cpuset::{CpuSet, NodeSet},
+    hardware::cpuset::{CpuSet, NodeSet},
     pattern::{all_match, entries_match},
     policy::{Cpus, EXCLUSIVE, Policy, Rule, Source, Unsatisfied, UserCpuset},
     subject::Subject,

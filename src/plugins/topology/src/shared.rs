@@ -3,8 +3,7 @@
 
 use crate::{
     allocator::Allocator,
-    cpuset::CpuSet,
-    machine::Level,
+    hardware::{cpuset::CpuSet, machine::Level},
     placed::{Kind, Placed},
 };
 

@@ -3,9 +3,11 @@
 use crate::{
     account::{Account, limit_name},
     allocator::Allocator,
-    cpuset::{CpuSet, NodeSet},
     facts::word,
-    machine::{Level, Machine},
+    hardware::{
+        cpuset::{CpuSet, NodeSet},
+        machine::{Level, Machine},
+    },
     placed::Kind,
     taken::{Taken, names},
 };

@@ -1,6 +1,6 @@
 //! What is known of a container, whatever the policy is.
 
-use crate::cpuset::{CpuSet, NodeSet};
+use crate::hardware::cpuset::{CpuSet, NodeSet};
 use std::collections::BTreeMap;
 
 /// What is known of a container.

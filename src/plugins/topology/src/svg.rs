@@ -1,7 +1,7 @@
 //! The status as a picture: the machine as nested boxes, and each CPU in the colour of its owner.
 
 use crate::{
-    cpuset::CpuSet,
+    hardware::cpuset::CpuSet,
     placed::Kind,
     status::{Status, StatusContainer},
 };

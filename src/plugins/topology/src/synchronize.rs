@@ -3,8 +3,8 @@
 
 use crate::{
     allocator::Allocator,
-    cpuset::CpuSet,
     existing::Existing,
+    hardware::cpuset::CpuSet,
     placed::{Changes, Kind, Placed},
     placement::Choice,
     policy::Cpus,

@@ -7,7 +7,7 @@
 use crate::{
     account::{Account, limit_name},
     allocator::Allocator,
-    cpuset::CpuSet,
+    hardware::cpuset::CpuSet,
     placed::{Kind, Placed},
     request::Request,
 };

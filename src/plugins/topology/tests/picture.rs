@@ -5,11 +5,11 @@
 
 use nri_topology::{
     allocator::Allocator,
+    hardware::{snapshot::Snapshot, sysfs},
     request::{CLASS_KEY, CPUS_KEY, request},
-    snapshot::Snapshot,
     status::Status,
     subject::Subject,
-    svg, sysfs,
+    svg,
 };
 use std::{fs, path::Path};
 

@@ -5,12 +5,11 @@
 use nri_topology::{
     account::warnings,
     allocator::Allocator,
+    hardware::{snapshot::Snapshot, sysfs},
     policy::Policy,
     request::{CPUS_KEY, request},
-    snapshot::Snapshot,
     status::Status,
     subject::Subject,
-    sysfs,
 };
 use std::{collections::BTreeMap, fs, path::Path};
 

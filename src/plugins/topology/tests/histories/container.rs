@@ -1,6 +1,8 @@
 //! A container as engine and kernel have it.
 
-use nri_topology::{cpuset::CpuSet, existing::Assigned, placed::Assignment, subject::Subject};
+use nri_topology::{
+    existing::Assigned, hardware::cpuset::CpuSet, placed::Assignment, subject::Subject,
+};
 
 /// A container that exists.
 #[derive(Debug, Clone)]

@@ -2,8 +2,10 @@
 
 use crate::machines;
 use nri_topology::{
-    cpuset::CpuSet,
-    machine::{Level, Machine},
+    hardware::{
+        cpuset::CpuSet,
+        machine::{Level, Machine},
+    },
     placement::{Choice, Span, Wanted, choose},
     policy::{Smt, Within},
 };

@@ -3,7 +3,7 @@
 use crate::container::Container;
 use nri_topology::{
     allocator::Allocator,
-    cpuset::CpuSet,
+    hardware::cpuset::CpuSet,
     placed::Kind,
     policy::{Cpus, Smt},
 };

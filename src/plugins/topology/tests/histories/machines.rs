@@ -1,6 +1,6 @@
 //! The machines in `tests/topologies`.
 
-use nri_topology::{machine::Machine, sysfs};
+use nri_topology::hardware::{machine::Machine, sysfs};
 use std::{fs, path::Path};
 
 /// Returns the machines by name.

@@ -2,7 +2,7 @@
 
 use nri_topology::{
     allocator::Allocator,
-    cpuset::CpuSet,
+    hardware::cpuset::CpuSet,
     placed::Kind,
     policy::{Cores, Smt},
     request::Request,

@@ -4,9 +4,8 @@
 use crate::{container::Container, counts::Counts, invariants, oracle};
 use nri_topology::{
     allocator::Allocator,
-    cpuset::CpuSet,
     existing::{Assigned, Existing},
-    machine::Machine,
+    hardware::{cpuset::CpuSet, machine::Machine},
     placed::{Assignment, Changes, Kind, Placed},
     policy::Policy,
     request::{CLASS_KEY, CPUS_KEY, request},

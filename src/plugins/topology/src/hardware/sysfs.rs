@@ -1,6 +1,6 @@
 //! Machines from snapshots of sysfs: what its files mean, with the names of old and new kernels.
 
-use crate::{
+use crate::hardware::{
     cpuset::CpuSet,
     machine::{Level, Machine, Node, Parts},
     snapshot::Snapshot,

@@ -4,7 +4,7 @@
 //! groups: how packages, memory nodes and caches contain each other differs between machines. A
 //! group that overlaps another one is not in the tree, but known by its level.
 
-use crate::cpuset::{CpuSet, NodeSet};
+use crate::hardware::cpuset::{CpuSet, NodeSet};
 use std::collections::BTreeMap;
 
 /// What a group of CPUs has in common.

@@ -4,7 +4,7 @@
 //! `system/cpu/cpu{0-1}/topology/core_cpus_list: 0-1`. `nri-topology snapshot` prints it, for
 //! reports of problems and for tests. The meaning of the files is in `sysfs.rs`.
 
-use crate::cpuset::CpuSet;
+use crate::hardware::cpuset::CpuSet;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt, fs,

@@ -1,0 +1,7 @@
+//! What CPUs, caches and memory nodes the machine has, as the kernel shows them below
+//! `/sys/devices`.
+
+pub mod cpuset;
+pub mod machine;
+pub mod snapshot;
+pub mod sysfs;
