@@ -164,6 +164,29 @@ fn a_dry_run_shows_what_plugins_would_change_and_changes_nothing() {
 }
 
 #[test]
+fn a_cdi_device_whose_edits_change_nothing_is_shown() {
+    if !is_root() {
+        return;
+    }
+    let node = Node::new("");
+    let specs = node.path("cdi");
+    node.configure(&format!("{POLICIES}[cdi]\nspec_dirs = [{specs:?}]\n"));
+    fs::create_dir(&specs).unwrap();
+    let device = json!({"name": "0", "containerEdits": {"env": ["A=b"]}});
+    let spec = json!({"cdiVersion": "0.6.0", "kind": "v.example/c", "devices": [device]});
+    fs::write(specs.join("v.json"), spec.to_string()).unwrap();
+    adjust(&node, "10-asked", "[create]\ncdi_devices = ['v.example/c=0']\n");
+    let dir = bundle_with(&node, "next", r#"{"ociVersion":"1.0.2","process":{"env":["A=b"]}}"#);
+    let (code, found) = dry_run(&node, &["--bundle", dir.to_str().unwrap(), "--id", "web"]);
+    assert_eq!(code, Some(0), "{found:#}");
+    let changes = found["changes"].as_array().unwrap();
+    let named = |change: &Value| (change["plugin"].clone(), change["field"].clone());
+    let expected = (json!("10-asked"), json!("cdi_devices[v.example/c=0]"));
+    assert_eq!(changes.iter().map(named).collect::<Vec<_>>(), [expected]);
+    assert_eq!(found["config"]["process"]["env"], json!(["A=b"]));
+}
+
+#[test]
 fn an_instance_has_no_capability_no_network_and_a_read_only_sys() {
     if !is_root() {
         return;

@@ -2,6 +2,7 @@
 //! performed, or in shadow mode logged.
 
 use crate::{
+    audit::ChangesByPlugin,
     bundle::{own, record::OwnBundle},
     error::{Error, HostError},
     host::runtime::LowLevelRuntime,
@@ -11,16 +12,19 @@ use crate::{
     },
     plugins::{effects::Effects, update::check_required},
     service::Service,
-    state::{exec_marker, locks::ContainerLock},
+    state::{container::Container, exec_marker, locks::ContainerLock},
     verb::creation::{
-        adjusted_config::AdjustedConfig, draft::Draft, exec_limits, missed::log_creation,
-        plan::CreationPlan,
+        adjusted_config::AdjustedConfig,
+        draft::Draft,
+        exec_limits,
+        missed::log_creation,
+        plan::{CreationPlan, changes_by_plugin},
     },
 };
 use nri_adaptation::RequestContext;
 use nri_config::Mode;
 use nri_files::{AuditEvent, AuditLine, MissedPlugin};
-use nri_merge::CreateOutcome;
+use nri_merge::{CreateOutcome, Ignored};
 use rustix::fs::OFlags;
 use std::{
     fs::{self, File},
@@ -75,7 +79,7 @@ impl Service {
         plan: CreationPlan,
         context: &RequestContext,
     ) -> Result<Recorded, Error> {
-        let CreationPlan { outcome, adjusted, changes } = plan;
+        let CreationPlan { outcome, adjusted } = plan;
         let missed = self.missed(context, &outcome.consulted);
         match mode_of(context) {
             Mode::Apply => {
@@ -92,12 +96,9 @@ impl Service {
                 let performed = self.perform(lock, draft, &outcome, &adjusted, missed.clone());
                 let recorded = performed.await?;
                 self.audit_consultation(draft, context, &missed);
-                let is_audited = !changes.is_empty() || !outcome.ignored.is_empty();
-                if is_audited && self.audit.is_enabled() {
-                    let record = recorded.container().record();
-                    let line = self.audit_line(&record, AuditEvent::Adjustment);
-                    self.audit.write_changes(&line, draft.verb.name(), changes);
-                    self.audit_ignored(&line, draft.verb.name(), &outcome.ignored);
+                if self.audit.is_enabled() {
+                    let changes = changes_by_plugin(draft, &outcome, &adjusted);
+                    self.audit_changes(recorded.container(), draft, changes, &outcome.ignored);
                 }
                 self.plugins.requests.report_conflicts(&outcome.failed);
                 Ok(recorded)
@@ -105,13 +106,30 @@ impl Service {
             Mode::Shadow => {
                 self.audit_consultation(draft, context, &missed);
                 let line = draft.audit_line(AuditEvent::WouldAdjust);
-                let (found, effects) = (adjusted.map(|_| changes), Effects::from(&outcome));
+                let found = adjusted.map(|adjusted| changes_by_plugin(draft, &outcome, &adjusted));
+                let effects = Effects::from(&outcome);
                 self.log_would_adjust(&line, draft.pod_id(), found, &effects).await;
                 let unadjusted = self.plan_unadjusted(draft, outcome.pristine).await;
-                let CreationPlan { outcome, adjusted, .. } = unadjusted;
+                let CreationPlan { outcome, adjusted } = unadjusted;
                 self.perform(lock, draft, &outcome, &adjusted?, missed).await
             }
         }
+    }
+
+    /// Writes what plugins changed in a creation to the audit log, and what had no effect.
+    fn audit_changes(
+        &self,
+        container: &Container,
+        draft: &Draft,
+        changes: ChangesByPlugin,
+        ignored: &[Ignored],
+    ) {
+        if changes.is_empty() && ignored.is_empty() {
+            return;
+        }
+        let line = self.audit_line(&container.record(), AuditEvent::Adjustment);
+        self.audit.write_changes(&line, draft.verb.name(), changes);
+        self.audit_ignored(&line, draft.verb.name(), ignored);
     }
 
     /// Performs a creation: adds the container's record, updates other containers, and writes the

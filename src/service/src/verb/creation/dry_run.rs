@@ -12,7 +12,10 @@ use crate::{
         record::Record,
     },
     verb::{
-        creation::{draft::Draft, plan::CreationPlan},
+        creation::{
+            draft::Draft,
+            plan::{CreationPlan, changes_by_plugin},
+        },
         request::VerbRequest,
     },
 };
@@ -101,7 +104,7 @@ impl Service {
             }
             let commit = async |plan| plan;
             let planned = self.plan_creation(&draft, pod, container, &creation, commit).await?;
-            show(planned, found)
+            show(&draft, planned, found)
         };
         let result = result.await;
         found.ignored.extend(self.described_withheld(&draft, &creation).await);
@@ -117,11 +120,13 @@ impl Service {
 }
 
 /// Adds to `found` what a plan would change.
-fn show(plan: CreationPlan, found: &mut DryRun) -> Result<(), Error> {
-    let CreationPlan { outcome, adjusted, changes } = plan;
+fn show(draft: &Draft, plan: CreationPlan, found: &mut DryRun) -> Result<(), Error> {
+    let CreationPlan { outcome, adjusted } = plan;
+    let adjusted = adjusted?;
     let of_plugin = |(plugin, changes)| DryRunChanges { plugin, changes };
+    let changes = changes_by_plugin(draft, &outcome, &adjusted);
     let effects = Effects::from(&outcome);
-    found.after = Some(adjusted?.config.value().clone());
+    found.after = Some(adjusted.config.value().clone());
     found.changes = changes.into_iter().map(of_plugin).collect();
     found.updates = effects.described_updates().collect();
     found.evictions = effects.described_evictions().collect();

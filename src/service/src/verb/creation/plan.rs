@@ -22,8 +22,20 @@ pub(super) struct CreationPlan {
     pub(super) outcome: CreateOutcome,
     /// The container's `config.json`, or why the creation is refused.
     pub(super) adjusted: Result<AdjustedConfig, Error>,
-    /// The changes in `config.json` by plugin.
-    pub(super) changes: ChangesByPlugin,
+}
+
+/// Returns the changes in `config.json` by plugin, CDI devices included that change nothing else.
+/// Not part of the plan: without audit log, a creation does not need them.
+pub(super) fn changes_by_plugin(
+    draft: &Draft,
+    outcome: &CreateOutcome,
+    adjusted: &AdjustedConfig,
+) -> ChangesByPlugin {
+    if !adjusted.is_adjusted && outcome.adjust.CDI_devices.is_empty() {
+        return ChangesByPlugin::new();
+    }
+    let hook = draft.hook.as_ref().map(|hook| hook.program.as_path());
+    creation_changes(draft.config.value(), adjusted.config.value(), outcome, hook)
 }
 
 impl Service {
@@ -67,13 +79,6 @@ impl Service {
             Ok(host) => self.adjust_checked(draft, &mut outcome, &host).await,
             Err(error) => Err(error.into()),
         };
-        let hook = draft.hook.as_ref().map(|hook| hook.program.as_path());
-        let changes = match &adjusted {
-            Ok(AdjustedConfig { config, is_adjusted: true, .. }) => {
-                creation_changes(draft.config.value(), config.value(), &outcome, hook)
-            }
-            _ => ChangesByPlugin::new(),
-        };
-        CreationPlan { outcome, adjusted, changes }
+        CreationPlan { outcome, adjusted }
     }
 }

@@ -3,8 +3,11 @@
 //! adaptation has logged it already, without values.
 
 use crate::{
-    audit::ChangesByPlugin, error::Error, plugins::without_effect::reason, service::Service,
-    verb::creation::draft::Draft,
+    audit::ChangesByPlugin,
+    error::Error,
+    plugins::without_effect::reason,
+    service::Service,
+    verb::creation::{draft::Draft, plan::changes_by_plugin},
 };
 use nri_adaptation::{RequestContext, WithheldReply};
 use nri_files::{AuditEvent, AuditLine};
@@ -65,8 +68,7 @@ impl Service {
     ) -> Result<ChangesByPlugin, Error> {
         let plugin = reply.plugin.to_string();
         let plan = self.plan(draft, self.probe_host(draft, *reply.would_be?).await).await;
-        plan.adjusted?;
-        let mut changes = plan.changes;
+        let mut changes = changes_by_plugin(draft, &plan.outcome, &plan.adjusted?);
         changes.retain(|by, _| *by == plugin);
         Ok(changes)
     }
