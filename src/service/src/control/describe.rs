@@ -15,7 +15,7 @@ use crate::{
         container::Container,
         pod::{PodKind, PodRecord, PodStatus},
         record::Record,
-        registry::Registry,
+        registry::{Registry, distinct_ids},
         status::ContainerStatus,
     },
 };
@@ -149,13 +149,14 @@ fn find(
             Some((Match::of(wanted, &[pod.id()], &pod_name(registry, &pod))?, pod))
         })),
     };
-    let mut ids: Vec<&str> = Vec::new();
+    let mut ids = Vec::new();
+    let of_pod = |pod: &PodRecord| pod.id().to_owned();
     if of_containers.is_some() && (of_pods.is_none() || of_containers <= of_pods) {
-        ids.extend(containers.iter().map(|container| &*container.key().id));
+        ids.extend(distinct_ids(&containers));
         // A pod that was made for a container has the container's id.
         pods.retain(|pod| pod.kind != PodKind::SingleContainer);
         if of_pods == Some(Match::Prefix) && of_containers == of_pods {
-            ids.extend(pods.iter().map(PodRecord::id));
+            ids.extend(pods.iter().map(of_pod));
         }
         if let ([container], 1) = (containers.as_slice(), ids.len()) {
             return Ok(Found::Container(container.record()));
@@ -164,7 +165,7 @@ fn find(
         if let [pod] = pods.as_slice() {
             return Ok(Found::Pod(pod.clone()));
         }
-        ids.extend(pods.iter().map(PodRecord::id));
+        ids.extend(pods.iter().map(of_pod));
     }
     let (one, several) = match kind {
         Some(ObjectKind::Container) => ("container", "containers"),

@@ -109,7 +109,8 @@ impl Registry {
 
     /// Returns the containers that a person means, of those that count, in the order of their ids,
     /// and how they are named. A name may be that of containers which have ended, too: they count
-    /// if no other one has it.
+    /// if no other one has it. An id that several runtime roots have is that of the container which
+    /// plugins know by it.
     pub fn meant(
         &self,
         wanted: &str,
@@ -125,7 +126,11 @@ impl Registry {
         if rank == Some(Match::Name) && !found.iter().all(has_ended) {
             found.retain(|container| !has_ended(container));
         }
-        found.sort_by(|a, b| a.key().id.cmp(&b.key().id));
+        let has_id = |c: &Arc<Container>| c.record().nri_id() == wanted;
+        if rank == Some(Match::Id) && found.iter().any(has_id) {
+            found.retain(has_id);
+        }
+        found.sort_by(|a, b| (&a.key().id, &a.key().root).cmp(&(&b.key().id, &b.key().root)));
         (rank, found)
     }
 
@@ -135,12 +140,10 @@ impl Registry {
     /// Several containers are meant.
     pub fn find(&self, wanted: &str) -> Result<Option<Arc<Container>>, Ambiguous> {
         let (_, mut found) = self.meant(wanted, |_| true);
-        let container = found.pop();
-        if found.is_empty() {
-            return Ok(container);
+        if found.len() > 1 {
+            return Err(Ambiguous::new("containers", wanted, &distinct_ids(&found)));
         }
-        let ids: Vec<_> = found.iter().chain(&container).map(|c| &*c.key().id).collect();
-        Err(Ambiguous::new("containers", wanted, &ids))
+        Ok(found.pop())
     }
 
     /// Returns at most `limit` containers, those after the id `after`, in the order of the ids that
@@ -364,6 +367,20 @@ impl Registry {
     }
 }
 
+/// Returns ids by which a person can name each of these containers: if several runtime roots have
+/// an id, the one that plugins know, with the root.
+pub fn distinct_ids(containers: &[Arc<Container>]) -> Vec<String> {
+    let is_shared = |id: &str| containers.iter().filter(|c| c.key().id == id).count() > 1;
+    let id = |container: &Arc<Container>| {
+        let ContainerKey { root, id } = container.key();
+        match is_shared(id) {
+            true => format!("{} (root {})", container.record().nri_id(), root.display()),
+            false => id.clone(),
+        }
+    };
+    containers.iter().map(id).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -444,5 +461,29 @@ mod tests {
         assert!(registry.find("none").unwrap().is_none());
         let error = registry.find("x").unwrap_err().to_string();
         assert_eq!(error, "several containers are meant by x, use an id: 3a, 3b");
+    }
+
+    #[test]
+    fn an_id_in_two_roots_is_told_apart_by_the_ids_that_plugins_know() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        for (root, nri_id) in [("/run/b", "1a"), ("/run/a", "1a-7777")] {
+            let mut record: Record = serde_json::from_str(EXAMPLE).unwrap();
+            record.key = ContainerKey { root: root.into(), id: "1a".to_owned() };
+            record.container.change(|container| {
+                container.id = nri_id.to_owned();
+                container.name = "web".to_owned();
+            });
+            registry.insert(record).unwrap();
+        }
+        for wanted in ["web", "1"] {
+            let error = registry.find(wanted).unwrap_err().to_string();
+            let ids = "1a-7777 (root /run/a), 1a (root /run/b)";
+            assert!(error.ends_with(&format!("use an id: {ids}")), "{error}");
+        }
+        for (wanted, root) in [("1a", "/run/b"), ("1a-7777", "/run/a")] {
+            let found = registry.find(wanted).unwrap().unwrap();
+            assert_eq!(found.key().root, Path::new(root), "{wanted}");
+        }
     }
 }
