@@ -2,9 +2,9 @@
 //! is all that happens here; the same events in the same order give the same state.
 //!
 //! Invariants, which `tests/histories` checks after each event: no CPU is exclusive to two
-//! containers; no reserved or isolated CPU is given to a container; the shared pool has at least
-//! `shared_min` CPUs; containers have the memory nodes of their CPUs; and a state that is built
-//! anew from what containers have is the same.
+//! containers; no reserved or isolated CPU is given to a container, but one that the engine has set
+//! may be such a CPU; the shared pool has at least `shared_min` CPUs; containers have the memory
+//! nodes of their CPUs; and a state that is built anew from what containers have is the same.
 
 use crate::{
     existing::Existing,

@@ -20,8 +20,8 @@ pub const EXCLUSIVE: &str = "exclusive";
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// CPUs that no container gets: a list, or a number of CPUs, which are whole cores beginning
-    /// with the first one.
+    /// CPUs that the plugin gives to no container: a list, or a number of CPUs, which are whole
+    /// cores beginning with the first one. The engine may have set them, see `user_cpuset`.
     pub reserved_cpus: Reserved,
     /// The least number of CPUs in the shared pool.
     pub shared_min: usize,
