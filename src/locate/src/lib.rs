@@ -21,7 +21,7 @@ mod search;
 mod state_dir;
 mod user_dirs;
 
-pub use break_glass::{BreakGlass, BreakGlassHint, break_glass, break_glass_file};
+pub use break_glass::{BreakGlass, BreakGlassHint, NotByOperator, break_glass, break_glass_file};
 /// For programs that do not depend on `nri-trust`.
 pub use nri_trust::{MAX_CONFIG_FILE, Owners, read_regular, read_regular_text};
 

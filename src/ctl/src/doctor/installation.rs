@@ -30,8 +30,8 @@ pub(super) fn configuration(report: &mut DoctorReport, nrid: &NridLocation) {
             _ => {
                 report.add(BYPASS_UNTRUSTED, text);
                 report.advise(
-                    "It has no effect. Create it again as root, in a directory that only root can \
-                     write to, or remove it.",
+                    "It has no effect. Remove it, and to disable NRI create it again as root, in a \
+                     directory that only root can write to: with `touch`, or with the word bypass.",
                 );
             }
         }
