@@ -38,6 +38,9 @@ const DENYING: [&str; 5] = [
     "SCMP_ACT_TRAP",
 ];
 
+/// Prefix of annotations with which crun replaces or weakens the filter, or hands it to a program.
+const ANNOTATIONS: &str = "run.oci.seccomp";
+
 /// Returns `none`, `unfiltered` or `filtered`.
 pub(super) fn state(config: &OciConfig, capabilities: &BTreeSet<String>) -> &'static str {
     // runc takes a filter with neither a default action nor system calls for none.
@@ -47,12 +50,32 @@ pub(super) fn state(config: &OciConfig, capabilities: &BTreeSet<String>) -> &'st
     let Some(seccomp) = config.get(&["linux", "seccomp"]).filter(|filter| !empty(filter)) else {
         return "none";
     };
+    if fakes_calls(seccomp) || config.annotations().any(|(key, _)| key.starts_with(ANNOTATIONS)) {
+        return "unfiltered";
+    }
     let has_any = |names: &[&str]| names.iter().any(|name| capabilities.contains(*name));
     let mut wanted = DENIED.iter().filter(|(_, given)| !has_any(given));
     match wanted.all(|(call, _)| denies(seccomp, call)) {
         true => "filtered",
         false => "unfiltered",
     }
+}
+
+/// Whether some call can return success without being made. Runtimes install a filter before they
+/// drop capabilities and change the user, unless `no_new_privileges` is set: with faked calls, the
+/// container keeps all rights of the runtime, whatever `capabilities` and `user` say.
+fn fakes_calls(seccomp: &Value) -> bool {
+    // Runtimes take the low 16 bits. Without a number, runc, crun and youki take EPERM.
+    let is_success = |object: &Value, key| {
+        object.get(key).and_then(Value::as_u64).is_some_and(|number| number & 0xffff == 0)
+    };
+    let is_fake = |object: &Value, action_key, number_key| match action(object, action_key) {
+        "SCMP_ACT_ERRNO" => is_success(object, number_key),
+        "SCMP_ACT_TRACE" | "SCMP_ACT_NOTIFY" => true,
+        _ => false,
+    };
+    is_fake(seccomp, "defaultAction", "defaultErrnoRet")
+        || entries(seccomp).any(|entry| is_fake(entry, "action", "errnoRet"))
 }
 
 /// Whether a filter denies a call with any arguments: no entry for the call allows it, and one
@@ -144,6 +167,46 @@ mod tests {
             {"names": listed(), "action": "SCMP_ACT_ERRNO", "args": []},
         ]});
         assert_eq!(of(&none, &[]), "filtered");
+    }
+
+    /// Such a filter makes `capset` and `setuid` of the runtime succeed without an effect.
+    #[test]
+    fn a_filter_that_fakes_a_call_counts_as_none() {
+        let of_call = |call: &str, action: &str, number: &Value| {
+            of(
+                &json!({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+                    {"names": listed(), "action": "SCMP_ACT_ERRNO", "errnoRet": 1},
+                    {"names": [call], "action": action, "errnoRet": number, "args": [
+                        {"index": 0, "value": 24, "op": "SCMP_CMP_EQ"}]},
+                ]}),
+                &[],
+            )
+        };
+        for call in ["capset", "prctl", "setuid", "setresuid", "setgroups", "fcntl"] {
+            for number in [json!(0), json!(65536)] {
+                assert_eq!(of_call(call, "SCMP_ACT_ERRNO", &number), "unfiltered", "{call}");
+            }
+            for action in ["SCMP_ACT_TRACE", "SCMP_ACT_NOTIFY"] {
+                assert_eq!(of_call(call, action, &json!(1)), "unfiltered", "{call}");
+            }
+            assert_eq!(of_call(call, "SCMP_ACT_ERRNO", &json!(38)), "filtered", "{call}");
+            assert_eq!(of_call(call, "SCMP_ACT_ERRNO", &Value::Null), "filtered", "{call}");
+        }
+        let default = json!({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 0});
+        assert_eq!(of(&default, &[]), "unfiltered");
+    }
+
+    #[test]
+    fn a_filter_that_an_annotation_replaces_counts_as_none() {
+        let with = |key: &str| {
+            let config = json!({"annotations": {key: "IAAAABUABAA="},
+                "linux": {"seccomp": {"defaultAction": "SCMP_ACT_ERRNO"}}});
+            state(&OciConfig::from_value(config).unwrap(), &BTreeSet::new())
+        };
+        for key in ["run.oci.seccomp_bpf_data", "run.oci.seccomp.receiver"] {
+            assert_eq!(with(key), "unfiltered", "{key}");
+        }
+        assert_eq!(with("run.oci.keep_original_groups"), "filtered");
     }
 
     #[test]
