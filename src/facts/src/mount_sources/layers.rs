@@ -1,5 +1,6 @@
 //! The directories of an overlay, from its mount options.
 
+use super::tree::is_in_volume;
 use nri_mountinfo::{MountInfo, decode};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,8 @@ impl Layers {
     }
 
     /// Reads the options of a mounted overlay. Relative paths, with which engines shorten long
-    /// options, are relative to the directory of all layers.
+    /// options, are relative to their store. Those of other overlays are relative to a directory
+    /// that only the process knew that has mounted them.
     ///
     /// # Errors
     /// There are none, or the directory is unknown.
@@ -36,13 +38,27 @@ impl Layers {
         if layers.0.is_empty() {
             return Err(unknown());
         }
-        let above = |path: &Path| path.parent().and_then(Path::parent).map(Path::to_owned);
-        let absolute = layers.upper().filter(|upper| upper.is_absolute());
-        let base = above(absolute.unwrap_or(&mount.point));
+        let store = layers.store(&mount.point);
         for (_, path) in layers.0.iter_mut().filter(|(_, path)| path.is_relative()) {
-            *path = base.as_ref().ok_or_else(unknown)?.join(&*path);
+            *path = store.as_ref().ok_or_else(unknown)?.join(&*path);
         }
         Ok(layers)
+    }
+
+    /// Returns the directory in which the engine has all layers that it mounts at `point`: that of
+    /// `ID/merged` with the written layer `ID/diff` (Docker, Podman, CRI-O), or of the written layer
+    /// `snapshots/ID/fs` (containerd, BuildKit). `None` for an overlay that a user can have an
+    /// engine mount: a volume.
+    pub(super) fn store(&self, point: &Path) -> Option<PathBuf> {
+        let above = |path: &Path| path.parent().and_then(Path::parent).map(Path::to_owned);
+        let upper = self.upper();
+        if point.ends_with("merged") {
+            let own = point.with_file_name("diff");
+            return above(point).filter(|dir| upper.is_none_or(|upper| dir.join(upper) == own));
+        }
+        let snapshots = upper.filter(|upper| upper.is_absolute() && upper.ends_with("fs"));
+        let snapshots = snapshots.and_then(above).filter(|dir| dir.ends_with("snapshots"));
+        snapshots.filter(|_| !is_in_volume(point))
     }
 
     /// Returns the layer that is written.
@@ -124,11 +140,11 @@ mod tests {
 
     #[test]
     fn the_options_of_mounts_are_decoded_and_relative_paths_resolved() {
-        let of = |options: &str| {
-            let line =
-                format!("1 0 0:1 / /docker/overlay2/id/merged rw - overlay overlay {options}");
+        let at = |point: &str, options: &str| {
+            let line = format!("1 0 0:1 / {point} rw - overlay overlay {options}");
             Layers::of_mount(&parse(line.as_bytes())[0])
         };
+        let of = |options: &str| at("/docker/overlay2/id/merged", options);
         let decoded = of("rw,lowerdir=/a\\040b:/c\\134:d,upperdir=/u\\054p,workdir=/w").unwrap();
         let expected = [(Lower, "/a b"), (Lower, "/c:d"), (Upper, "/u,p"), (Work, "/w")];
         check(&decoded, &expected);
@@ -140,8 +156,25 @@ mod tests {
             (Work, "/docker/overlay2/id/work"),
         ];
         check(&relative, &expected);
-        let relative = of("rw,lowerdir=7/fs,upperdir=/snapshots/8/fs").unwrap();
+        let bundle = "/run/containerd/io.containerd.runtime.v2.task/default/c/rootfs";
+        let relative = at(bundle, "rw,lowerdir=7/fs,upperdir=/snapshots/8/fs").unwrap();
         check(&relative, &[(Lower, "/snapshots/7/fs"), (Upper, "/snapshots/8/fs")]);
         assert!(of("rw").is_err());
+    }
+
+    /// A volume is mounted by an engine in whose working directory relative paths begin.
+    #[test]
+    fn relative_layers_of_a_volume_are_unknown() {
+        let volume = "/var/lib/docker/volumes/ov/_data";
+        for (point, upper) in [
+            (volume, "/srv/shared/x/up"),
+            (volume, "/snapshots/8/fs"),
+            ("/docker/overlay2/id/merged", "/srv/shared/x/up"),
+            ("/mnt", "/srv/shared/x/up"),
+        ] {
+            let line =
+                format!("1 0 0:1 / {point} rw - overlay overlay rw,lowerdir=root,upperdir={upper}");
+            assert!(Layers::of_mount(&parse(line.as_bytes())[0]).is_err(), "{point}, {upper}");
+        }
     }
 }

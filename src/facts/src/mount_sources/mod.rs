@@ -19,7 +19,7 @@ use nri_mountinfo::{MountInfo, parse};
 use open::Opened;
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
-use tree::MountTree;
+use tree::{MountTree, is_in_volume};
 
 /// Maximum number of overlays in overlays: the kernel allows two.
 const MAX_DEPTH: usize = 4;
@@ -157,10 +157,10 @@ impl<'a> Resolver<'a> {
         if mount.fs_type == "overlay" && mount.point != Path::new("/") {
             return self.layers(mount, writable, depth);
         }
-        if let Some(device) = device_of_volume(mount) {
-            return Ok(vec![self.device(device, writable)]);
-        }
-        Ok(vec![host_files(&real, writable, kind, opened.file_type)])
+        Ok(vec![
+            self.of_volume(mount, writable)
+                .unwrap_or_else(|| host_files(&real, writable, kind, opened.file_type)),
+        ])
     }
 
     /// Returns the directories of an overlay.
@@ -189,8 +189,8 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the files of a root file system, which runtimes mount with what is mounted below it.
-    /// Layers of images are left out: those that lie beside the container's own layer, as engines
-    /// store them.
+    /// Layers of images are left out: those that lie beside the container's own layer in the store
+    /// of the engine that has mounted it.
     fn root(&self, path: &Path, access: Access) -> Result<Vec<HostFiles>, String> {
         let opened = self.open(path)?;
         let mount = opened.mount;
@@ -199,7 +199,8 @@ impl<'a> Resolver<'a> {
             return self.with_mounts_below(&opened, HostFilesKind::Root, access);
         }
         let layers = Layers::of_mount(mount)?;
-        let own = layers.upper().map(|upper| self.open(upper)).transpose()?.map(|own| own.path);
+        let own = layers.upper().filter(|_| layers.store(&mount.point).is_some());
+        let own = own.map(|upper| self.open(upper)).transpose()?.map(|own| own.path);
         let mut files = Vec::new();
         for (_, path) in layers.iter().filter(|(role, _)| *role == Role::Lower) {
             // Podman removes layers with mapped owners from the directory of the container again.
@@ -232,8 +233,8 @@ impl<'a> Resolver<'a> {
         let is_shown = |path: &Path| roots.iter().any(|root| path.starts_with(root));
         for mount in below {
             let (real, shortest) = self.tree.shortest_view(mount);
-            if let Some(device) = device_of_volume(shortest) {
-                files.push(self.device(device, writable));
+            if let Some(of_volume) = self.of_volume(shortest, writable) {
+                files.push(of_volume);
             } else if mount.fs_type == "overlay" {
                 let layers = Layers::of_mount(mount)?;
                 if !layers.iter().all(|(_, layer)| is_shown(layer)) {
@@ -247,24 +248,31 @@ impl<'a> Resolver<'a> {
         Ok(files)
     }
 
-    /// Returns a device, with links resolved, or the server that stands in its place.
+    /// Returns a device, with links resolved, or the server or the name that stands in its place.
     fn device(&self, path: &Path, writable: bool) -> HostFiles {
         let kind = HostFilesKind::Device;
         let opened = path.is_absolute().then(|| self.open(path).ok()).flatten();
+        // A file system without a device takes any text, also the path of a directory.
+        let opened = opened.filter(|found| found.file_type != "directory");
         let place = opened.and_then(|found| Some((found.place(&self.tree).ok()?.0, found)));
         match place {
             Some((real, opened)) => host_files(&real, writable, kind, opened.file_type),
             None => host_files(path, writable, kind, ""),
         }
     }
-}
 
-/// Returns the device of a volume whose file system an engine has mounted, and no one else: the
-/// path in the volume says nothing of its files.
-fn device_of_volume(mount: &MountInfo) -> Option<&Path> {
-    let name = mount.source.as_os_str().as_encoded_bytes();
-    let is_device = name.starts_with(b"/") || name.contains(&b':');
-    (is_device && mount.point.ends_with("_data")).then_some(mount.source.as_path())
+    /// Returns the device of a volume whose file system is mounted in volumes only, or the type of
+    /// a file system without one, such as `cgroup`: the path in the volume says nothing of its
+    /// files. `None` for other mounts, and for a file system in memory, which was empty.
+    fn of_volume(&self, mount: &MountInfo, writable: bool) -> Option<HostFiles> {
+        if !is_in_volume(&mount.point) || matches!(&*mount.fs_type, "ramfs" | "tmpfs") {
+            return None;
+        }
+        let found = self.device(&mount.source, writable);
+        let has_device = !found.file_type.is_empty() || found.real.contains(':');
+        let real = if has_device { found.real } else { mount.fs_type.to_string() };
+        Some(HostFiles { real, ..found })
+    }
 }
 
 fn host_files(path: &Path, writable: bool, kind: HostFilesKind, file_type: &str) -> HostFiles {

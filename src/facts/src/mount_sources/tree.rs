@@ -36,8 +36,8 @@ impl<'a> MountTree<'a> {
     }
 
     /// Returns the path of a file on the shortest mount point at which its file system shows it,
-    /// and that mount: `/etc`, and neither a volume that is a bind mount of it, nor
-    /// `/sysroot/…/etc`. `id` is device and inode of the file, which is on `mount`.
+    /// and that mount: `/etc`, and neither `/sysroot/…/etc` nor, however short its path is, a volume
+    /// that is a bind mount of it: users name volumes. `id` is device and inode of the file, which is on `mount`.
     ///
     /// # Errors
     /// The path is not on its mount, which changed meanwhile.
@@ -63,17 +63,26 @@ impl<'a> MountTree<'a> {
         first.unwrap_or_else(|| (mount.point.clone(), mount))
     }
 
-    /// Returns the paths of a directory of a file system in all its mounts, those on the shortest
-    /// mount points first, and of these those that have most of the file system.
+    /// Returns the paths of a directory of a file system in all its mounts, those in volumes last,
+    /// those on the shortest mount points first, and of these those that have most of the file
+    /// system.
     fn views(&self, mount: &MountInfo, directory: &Path) -> Vec<(PathBuf, &'a MountInfo)> {
         let mounts = self.by_device.get(&*mount.device).into_iter().flatten();
         let mut views: Vec<_> = mounts
             .filter_map(|m| Some((join(&m.point, directory.strip_prefix(&m.root).ok()?), *m)))
             .collect();
-        let rank = |m: &MountInfo| (m.point.as_os_str().len(), m.root.components().count());
+        let rank = |m: &MountInfo| {
+            (is_in_volume(&m.point), m.point.as_os_str().len(), m.root.components().count())
+        };
         views.sort_by_key(|(_, mount)| rank(mount));
         views
     }
+}
+
+/// Whether a mount point is the directory of a volume of Docker or Podman, which mount there
+/// whatever file system a user names, or below it.
+pub(super) fn is_in_volume(point: &Path) -> bool {
+    point.components().any(|name| name.as_os_str() == "_data")
 }
 
 /// Appends a relative path, without a slash if it is empty.

@@ -16,12 +16,18 @@ const MOUNTS: &str = "
     mount -t tmpfs host $D/host
     cd $D/host
     mkdir -p etc srv/shared srv/mnt/inner volumes/bind/_data volumes/disk/_data \\
-        volumes/layers/_data storage/a/diff storage/b/diff storage/c/diff storage/c/work \\
-        storage/c/merged storage/l over/up over/work over/merge foreign rootfs plain
+        volumes/layers/_data volumes/kernel/_data volumes/memory/_data volumes/s/_data \\
+        volumes/ov/_data credentials/of/a/service \\
+        storage/a/diff storage/b/diff storage/c/diff storage/c/work storage/c/merged storage/l over/up over/work over/merge foreign rootfs plain
     ln -s ../a/diff storage/l/A
     touch etc/passwd storage/a/diff/file
     mount --bind etc volumes/bind/_data
-    mount -t tmpfs /dev/disk volumes/disk/_data
+    mount -t sysfs server:/export volumes/disk/_data
+    mount -t sysfs $D/host/srv/shared volumes/kernel/_data
+    mount -t tmpfs tmpfs volumes/memory/_data
+    mount -t tmpfs secrets credentials/of/a/service
+    mkdir credentials/of/a/service/key
+    mount --bind credentials/of/a/service volumes/s/_data
     mount --bind etc srv/mnt/inner
     mount -t overlay overlay -o lowerdir=$D/host/etc,upperdir=$D/host/over/up,\
 workdir=$D/host/over/work $D/host/over/merge
@@ -30,6 +36,10 @@ workdir=$D/host/over/work $D/host/over/merge
     mount -t overlay overlay -o \
 lowerdir=l/A:b/diff,upperdir=c/diff,workdir=c/work $D/host/storage/c/merged
     cd ..
+    cp -r etc $D/etc
+    mkdir -p srv/x/up srv/x/work
+    (cd $D && mount -t overlay overlay -o \
+lowerdir=etc,upperdir=$D/host/srv/x/up,workdir=$D/host/srv/x/work $D/host/volumes/ov/_data)
     mount -t tmpfs other foreign
     mkdir -p foreign/up foreign/work
     mount -t overlay overlay -o lowerdir=$D/host/etc,upperdir=$D/host/foreign/up,\
@@ -75,6 +85,10 @@ fn a_source_is_followed_through_mounts_to_where_its_files_are() {
         ("volumes/bind/_data", "RecursiveBind", "Write"),
         ("volumes/bind/_data/passwd", "Bind", "Read"),
         ("volumes/disk/_data", "RecursiveBind", "Write"),
+        ("volumes/kernel/_data", "RecursiveBind", "Write"),
+        ("volumes/memory/_data", "RecursiveBind", "Write"),
+        ("volumes/s/_data/key", "Bind", "Write"),
+        ("credentials", "RecursiveBind", "Read"),
         ("over/merge", "RecursiveBind", "Write"),
         ("volumes/layers/_data", "RecursiveBind", "Read"),
         ("srv/mnt", "RecursiveBind", "Read"),
@@ -97,13 +111,17 @@ fn a_source_is_followed_through_mounts_to_where_its_files_are() {
     };
     let layers =
         |writable| of("overlay", &[("etc", false), ("over/up", writable), ("over/work", writable)]);
-    let disk = json!({"real": "/dev/disk", "writable": true, "kind": "device", "type": ""});
+    let device = |name: &str| json!({"real": name, "writable": true, "kind": "device", "type": ""});
     let image = ["storage/a/diff", "storage/b/diff"].map(|layer| (layer, false));
     let own = ["storage/c/diff", "storage/c/work"].map(|layer| (layer, true));
     let expected = [
         of("bind", &[("etc", true)]),
         of("bind", &[("etc/passwd", false)]),
-        vec![disk],
+        vec![device("server:/export")],
+        vec![device("sysfs")],
+        of("bind", &[("volumes/memory/_data", true)]),
+        of("bind", &[("credentials/of/a/service/key", true)]),
+        of("bind", &[("credentials", false)]),
         layers(true),
         layers(false),
         of("bind", &[("srv/mnt", true), ("etc", true)]),
@@ -115,7 +133,13 @@ fn a_source_is_followed_through_mounts_to_where_its_files_are() {
         of("root", &[("plain", true)]),
         of("root", &[("etc", true)]),
     ];
-    for ((source, found), expected) in sources.iter().zip(found).zip(expected) {
-        assert_eq!(found, json!({"Ok": expected}), "{source:?}");
+    for ((source, found), expected) in sources.iter().zip(&found).zip(expected) {
+        assert_eq!(*found, json!({"Ok": expected}), "{source:?}");
+    }
+    // Relative to the working directory of whoever has mounted it.
+    for way in ["RecursiveBind", "Root"] {
+        let found = resolve(&dir, &[("volumes/ov/_data", way, "Write")]);
+        let error = found[0]["Err"].as_str().unwrap();
+        assert!(error.contains("unknown layers"), "{error}");
     }
 }
