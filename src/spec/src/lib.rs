@@ -54,7 +54,7 @@ pub use error::ApplyError;
 pub use json::number::same_value;
 pub use json::wrong_type::WrongType;
 pub use oci_config::{
-    MAX_DEPTH, MAX_OCI_CONFIG, OciConfig, OciConfigError, OciMount, OciNamespace,
+    MAX_DEPTH, MAX_OCI_CONFIG, MAX_VALUES, OciConfig, OciConfigError, OciMount, OciNamespace,
 };
 pub use relative_paths::resolve_paths;
 pub use resources::blockio_classes::{BlockDevices, BlockIoClasses, InvalidBlockIoClass};
