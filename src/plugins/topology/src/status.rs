@@ -12,6 +12,7 @@ use crate::{
     taken::{Taken, names},
 };
 use comfy_table::{ContentArrangement, Table, presets};
+use nri_values::printable;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -111,7 +112,8 @@ impl Status {
         }
     }
 
-    /// Returns the status as a table, with a summary above it.
+    /// Returns the status as a table for terminals, with a summary above it. Names are those that
+    /// users have chosen.
     pub fn table(&self) -> String {
         let mut text = String::new();
         let mut line = |what: &str, cpus: &CpuSet| {
@@ -132,12 +134,12 @@ impl Status {
             let or_dash =
                 |set: &CpuSet| if set.is_empty() { "-".to_owned() } else { set.to_string() };
             table.add_row([
-                container.name.clone(),
+                printable(&container.name).into_owned(),
                 container.class.clone(),
                 word(container.kind).to_owned(),
                 or_dash(&container.cpus),
                 or_dash(&container.memory_nodes),
-                container.reason.clone().unwrap_or_default(),
+                printable(container.reason.as_deref().unwrap_or_default()).into_owned(),
             ]);
         }
         let mut add = |table: &Table| {
@@ -152,7 +154,13 @@ impl Status {
             table.set_content_arrangement(ContentArrangement::Dynamic);
             table.set_header(["QUOTA", "TAKEN", "ALLOWED", "BY"]);
             for StatusQuota { name, taken, allowed, by } in &self.quotas {
-                table.add_row([name.clone(), taken.to_string(), allowed.to_string(), names(by)]);
+                let (name, by) = (printable(name).into_owned(), names(by));
+                table.add_row([
+                    name,
+                    taken.to_string(),
+                    allowed.to_string(),
+                    printable(&by).into_owned(),
+                ]);
             }
             add(&table);
         }
