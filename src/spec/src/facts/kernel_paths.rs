@@ -29,9 +29,9 @@ pub(super) fn unprotected(config: &OciConfig) -> Vec<&'static str> {
     let (masked, read_only) = (list("maskedPaths"), list("readonlyPaths"));
     let mounts: Vec<Mount<'_>> = mounts(config).collect();
     let shown = |path: &&'static str| mounts.iter().any(|mount| mount.shows(path));
-    let hidden = |path: &&'static str| !masked.iter().any(|masked| contains(masked, path));
+    let hidden = |path: &&'static str| !masked.iter().any(|masked| covers(masked, path));
     let written = |path: &&'static str| {
-        !masked.iter().chain(&read_only).any(|covered| contains(covered, path))
+        !masked.iter().chain(&read_only).any(|covered| covers(covered, path))
             && mounts.iter().any(|mount| mount.shows(path) && !mount.is_read_only)
     };
     let of_mounts = MOUNTS.into_iter().filter(|(kind, _)| {
@@ -96,6 +96,13 @@ fn paths<'a>(config: &'a OciConfig, name: &str) -> Vec<&'a str> {
     paths.filter_map(Value::as_str).collect()
 }
 
+/// Whether an entry of the masked or read-only paths covers `path`. One above the mount of the
+/// kernel's file system, such as `/`, covers nothing: a mask over `/` hides nothing from a process
+/// whose root is below it, and read-only is one mount without those below it.
+fn covers(entry: &str, path: &str) -> bool {
+    ["/proc", "/sys"].iter().any(|root| contains(root, entry)) && contains(entry, path)
+}
+
 /// Whether `path` is `directory` or below it.
 fn contains(directory: &str, path: &str) -> bool {
     let rest = path.strip_prefix(directory.trim_end_matches('/'));
@@ -128,6 +135,15 @@ mod tests {
         let parents = json!({"maskedPaths": ["/proc", "/sys/"]});
         assert_eq!(of(&parents, &usual()), "");
         assert_eq!(of(&linux, &json!([])), "");
+    }
+
+    #[test]
+    fn a_mask_of_a_parent_of_the_mount_protects_nothing() {
+        let all = of(&json!({}), &usual());
+        for entry in ["/", "//", "/.", "/proc/..", "/pro", ""] {
+            let linux = json!({"maskedPaths": [entry], "readonlyPaths": [entry]});
+            assert_eq!(of(&linux, &usual()), all, "{entry:?}");
+        }
     }
 
     #[test]
